@@ -22,14 +22,42 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTEST_DEBUG_TEMPROOT := $(shell df -kP /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 2000000 { print $$6 }')
 EXTRAS := telegram discord slack matrix whatsapp signal postgres local all
 
+# What `make install` makes.
+PROGRAM := $(CURDIR)/$(BIN)/segue
+LINK := $(HOME)/.local/bin/segue
+FOR_BASH := $(or $(XDG_DATA_HOME),$(HOME)/.local/share)/bash-completion/completions/segue
+FOR_FISH := $(or $(XDG_CONFIG_HOME),$(HOME)/.config)/fish/completions/segue.fish
+
 .DEFAULT_GOAL := help
-.PHONY: help run extra test test-real test-kill fuzz check fix bench lock clean
+.PHONY: help run install uninstall extra test test-real test-kill fuzz check fix bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 run: .venv/.core ## Run the program: make run ARGS="--help"
 	@$(BIN)/segue $(ARGS)
+
+install: .venv/.core ## Put segue on your PATH, with shell completion
+	@if [ -e "$(LINK)" ] && [ "$$(readlink "$(LINK)")" != "$(PROGRAM)" ]; then \
+		echo "$(LINK) is another program. Remove it, then type make install again." >&2; exit 1; fi
+	@mkdir -p "$$(dirname "$(LINK)")" "$$(dirname "$(FOR_BASH)")"
+	@ln -sf "$(PROGRAM)" "$(LINK)"
+	@$(BIN)/segue completion bash > "$(FOR_BASH)"
+	@echo "Installed segue as $(LINK), and its completion for bash as $(FOR_BASH)."
+	@if command -v fish >/dev/null; then mkdir -p "$$(dirname "$(FOR_FISH)")"; \
+		$(BIN)/segue completion fish > "$(FOR_FISH)"; echo "For fish as $(FOR_FISH)."; fi
+	@if command -v zsh >/dev/null; then \
+		echo 'For zsh, add to ~/.zshrc, after compinit: eval "$$(segue completion zsh)"'; fi
+	@case ":$$PATH:" in *":$$(dirname "$(LINK)"):"*) echo "Type segue.";; \
+		*) echo "$$(dirname "$(LINK)") is not on your PATH yet. Type this, and add it to your shell's profile:"; \
+		echo '  export PATH="$$HOME/.local/bin:$$PATH"';; esac
+	@echo "To undo this, type make uninstall."
+
+uninstall: ## Remove what make install put into your home folder
+	@if [ "$$(readlink "$(LINK)")" != "$(PROGRAM)" ]; then \
+		echo "This folder's segue is not installed." >&2; exit 1; fi
+	@rm -f "$(LINK)" "$(FOR_BASH)" "$(FOR_FISH)"
+	@echo "Removed $(LINK) and its completion. Your sessions and settings are kept."
 
 extra: .venv/.core ## Install what a platform or an engine needs: make extra NAME=telegram
 	@case " $(EXTRAS) " in *" $(NAME) "*) ;; \
@@ -82,7 +110,7 @@ lock: .venv/.dev ## Lock the dependencies anew; UPGRADE=--upgrade takes the newe
 	cp $(WHOLE) requirements/build.txt
 	$(COMPILE) --group build -o requirements/build.txt
 	cp $(WHOLE) requirements/dev.txt
-	$(COMPILE) pyproject.toml --extra postgres --extra local --extra telegram --group dev \
+	$(COMPILE) pyproject.toml --extra postgres --extra local --extra telegram --extra discord --group dev \
 		-o requirements/dev.txt
 	for extra in $(EXTRAS); do \
 		cp $(WHOLE) requirements/$$extra.txt && \

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import os
 import signal
 from collections.abc import Generator
 from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.program import PATH
 
 # The same examples in every run and on every machine. `make fuzz` searches for new ones, with
 # the profile "fuzz" and a seed.
@@ -40,6 +43,8 @@ def pytest_configure() -> None:
     gc.disable()  # while the tests are collected: see below
     # If the tests run in the background, SIGINT may be ignored, and child processes inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Texts then name the program `segue`, as for a user who has installed it.
+    os.environ["PATH"] = f"{PATH}:{os.environ['PATH']}"  # noqa: TID251 - it is that of all tests
 
 
 def pytest_collection_finish() -> None:

@@ -41,6 +41,8 @@ from segue.store.clock import SystemClock
 
 REAL_START = {"TESTS_REAL_START": "1"}
 """An environment in which background gateways start as they do for users."""
+PATH = f"{Path(sys.prefix) / 'bin'}:/usr/bin:/bin"
+"""The PATH of a user who has installed the program."""
 _CLOCK = "TESTS_CLOCK"
 _CONSTANTS = "TESTS_CONSTANTS"
 PROCESSES = multiprocessing.get_context("forkserver")

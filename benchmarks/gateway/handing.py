@@ -46,7 +46,7 @@ def measure(*, quick: bool) -> Iterator[Figure]:
 
 async def _measure(count: int, beside: int) -> tuple[list[_Moved], list[float]]:
     async with house() as place, place.gateway():
-        chat = await place.hands.chat(Shape.FORUM, [place.owner])
+        chat = await place.driver.chat(Shape.FORUM, [place.owner])
         home = Address(platform=PLATFORM, chat_type=ChatType.GROUP, chat_id=chat)
         await place.store.owners.set_home(ME, HomeChannel(address=home, name="Home"))
         await _move(place)  # warm-up: the first handoff also loads what the others need
@@ -75,10 +75,10 @@ async def _move(place: House) -> _Moved:
 
 async def _beside(place: House) -> float:
     """The claim time of a handoff while another one waits for its thread."""
-    await place.hands.fail("open_thread", Trouble.DELAY, seconds=_SLOW)
-    threads = (await place.hands.look()).calls.get("open_thread", 0)
+    await place.driver.fail("open_thread", Trouble.DELAY, seconds=_SLOW)
+    threads = (await place.driver.look()).calls.get("open_thread", 0)
     slow = asyncio.create_task(_move(place))
-    await place.hands.until(lambda shown: shown.calls.get("open_thread", 0) > threads)
+    await place.driver.until(lambda shown: shown.calls.get("open_thread", 0) > threads)
     claimed = (await _move(place)).claimed
     assert not slow.done(), "the slow one was quick"
     await slow

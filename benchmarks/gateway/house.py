@@ -20,7 +20,7 @@ PLATFORM = Platform.TELEGRAM
 
 @dataclass(frozen=True, slots=True)
 class House:
-    hands: Driver
+    driver: Driver
     store: Store
     """The benchmark's own connection to the store, separate from the gateway's."""
     owner: str
@@ -28,7 +28,7 @@ class House:
     environment: dict[str, str]
 
     def gateway(self) -> contextlib.AbstractAsyncContextManager[gateways.Process]:
-        return gateways.gateway(self.environment, self.hands)
+        return gateways.gateway(self.environment, self.driver)
 
 
 @contextlib.asynccontextmanager
@@ -40,11 +40,11 @@ async def house() -> AsyncGenerator[House]:
     with tempfile.TemporaryDirectory() as folder, running(Rules(echo=False)) as peer:
         environment = gateways.environment(Path(folder), peer, PLATFORM)
         async with (
-            peer.hands() as hands,
+            peer.driver() as driver,
             await segue.store.open(environment["SEGUE_STORE"]) as store,
         ):
-            owner = await hands.user("Anna")
+            owner = await driver.user("Anna")
             await store.owners.ensure(ME)
             await store.owners.introduced(ME)
             await store.owners.link(Sender(platform=PLATFORM, user_id=owner), ME)
-            yield House(hands, store, owner, environment)
+            yield House(driver, store, owner, environment)

@@ -28,7 +28,7 @@ def measure(*, quick: bool) -> Iterator[Figure]:
 async def _measure(*, quick: bool) -> list[Figure]:
     each, seconds = (2, 6) if quick else (4, 30)
     async with house() as place:
-        crowd = await Crowd.of(place.hands, place.owner, CHATS)
+        crowd = await Crowd.of(place.driver, place.owner, CHATS)
         async with place.gateway() as gateway:
             await crowd.at_once(within=120)  # creates the session of every chat
             used = gateway.processor

@@ -39,7 +39,7 @@ def test_reading_is_free_and_the_rest_is_asked_about_unless_all_is_allowed(
     assert {risk for risk, verdict in verdicts.items() if verdict is Permission.ALLOWED} == allowed
 
 
-def test_a_person_is_asked_unless_somebody_says_otherwise() -> None:
+def test_the_default_policy_is_to_ask() -> None:
     assert Rules().policy is Policy.ASK
 
 

@@ -49,5 +49,5 @@ def test_a_project_that_says_too_much_is_cut():
     assert len(told(project="word " * 100_000)) < PROJECT_LIMIT + 5_000
 
 
-def test_a_small_model_is_told_little():
+def test_a_small_model_gets_a_short_prompt():
     assert len(told("Lives in Oslo", project="word " * 10_000, small=True)) < 1_500

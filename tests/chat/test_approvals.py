@@ -51,13 +51,16 @@ async def test_nothing_of_a_long_call_is_out_of_sight_and_all_of_it_can_be_viewe
     assert not (person.cwd / "evil").exists()
 
 
-async def test_a_no_is_told_to_the_model_and_nothing_runs(person: Person):
+async def test_a_denied_call_does_not_run_and_is_shown_as_not_allowed(person: Person):
     async with person.talks_to(shell("touch done"), "As you like."), person.opens() as shown:
         await shown.ready()
         shown.say("do it")
         await shown.see("Allow it?")
+        assert "working; Ctrl-C" not in "\n".join(shown.screen), "it waits for the user"
         shown.say("n")
         await shown.see("As you like.")
+        assert "✗ Not allowed." in shown.text
+        assert "Do not repeat it" not in shown.text, "that is for the model"
     assert not (person.cwd / "done").exists()
     (result,) = [m for m in await person.transcript() if m.role is Role.TOOL]
     assert result.outcome is Outcome.DENIED

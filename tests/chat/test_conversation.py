@@ -5,10 +5,36 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from tests.harness.terminal import Person, shell
+from tests.harness.terminal import Person, over, shell
 
 LONG = "\n\n".join(f"Paragraph {n}: " + "some words of it " * 12 for n in range(95))
 """An answer of 20 KB."""
+
+
+async def test_a_new_conversation_begins_with_a_greeting_of_three_lines(person: Person):
+    async with person.opens() as shown:
+        await shown.see("/handoff web")
+        await shown.ready()
+        assert shown.text.splitlines()[:4] == [
+            "Segue: a personal AI agent whose conversations move with you.",
+            "scripted, in ~/project",
+            "/help lists the commands. /handoff web continues in a browser or on a phone.",
+            "❯",
+        ]
+
+
+async def test_the_status_line_is_directly_under_the_prompt(person: Person):
+    async with person.opens() as shown:
+        await shown.until(lambda: shown.status == "new session · scripted", "the status")
+        shown.type("one")
+        shown.press("alt-enter")
+        shown.type("two")
+        await shown.see("❯ one\n  two\nnew session · scripted")
+        shown.press("c-c")
+        shown.type("/")
+        await shown.see("❯ /\n    /new ")
+        shown.press("backspace")
+        await shown.until(lambda: shown.status == "new session · scripted", "the status again")
 
 
 async def test_what_is_typed_is_answered(person: Person):
@@ -109,27 +135,26 @@ async def test_ctrl_c_stops_the_turn_and_not_the_program(person: Person):
     assert said[1][1].endswith("[…]")
 
 
-async def test_a_second_ctrl_c_asks_and_no_is_no(person: Person):
+async def test_a_second_ctrl_c_leaves(person: Person):
     async with person.opens() as shown:
         await shown.ready()
         shown.press("c-c")
-        await shown.see("Ctrl-C again to leave")
+        await shown.see("Press Ctrl-C again to leave.")
         shown.press("c-c")
-        await shown.see("Leave?")
-        shown.say("n")
+        assert await shown.end() == 0
+
+
+async def test_a_message_makes_the_next_ctrl_c_the_first_again(person: Person):
+    async with person.opens() as shown:
+        await shown.ready()
+        shown.press("c-c")
+        await shown.see("Press Ctrl-C again to leave.")
+        shown.say("hello")
+        await shown.shows("what I hear: hello")
+        await over(shown)
         await shown.ready()
         shown.press("c-c")
         await shown.until(lambda: shown.text.count("Ctrl-C again") == 2, "it warns again")
-        shown.press("c-c")
-        await shown.see("Leave?")
-        shown.press("c-c")
-        await shown.ready()
-        shown.press("c-c")
-        await shown.until(lambda: shown.text.count("Ctrl-C again") == 3, "it warns once more")
-        shown.press("c-c")
-        await shown.see("Leave?")
-        shown.say("y")
-        assert await shown.end() == 0
 
 
 async def test_ctrl_c_takes_away_what_is_typed(person: Person):
@@ -181,7 +206,7 @@ async def test_ctrl_d_takes_no_text_with_it(person: Person):
         await shown.shows("what I hear: precious!")
 
 
-async def test_a_terminal_that_is_told_to_end_leaves_in_good_order(person: Person):
+async def test_a_terminal_that_gets_a_signal_leaves_as_with_ctrl_d(person: Person):
     async with person.opens() as shown:
         await shown.ready()
         shown.say("hello")
@@ -224,7 +249,7 @@ async def test_what_is_typed_while_the_agent_works_waits_and_is_answered(person:
     ]
 
 
-async def test_what_was_not_sent_is_told_on_leaving(person: Person):
+async def test_unsent_messages_are_listed_on_leaving(person: Person):
     async with person.talks_to("One, at length.") as model:
         model.pausing(400)
         async with person.opens() as shown:
@@ -241,7 +266,7 @@ async def test_what_was_not_sent_is_told_on_leaving(person: Person):
     assert [text for role, text in await person.said() if role == "user"] == ["first"]
 
 
-async def test_a_failed_turn_is_told_and_the_conversation_goes_on(person: Person):
+async def test_a_failed_turn_is_reported_and_the_conversation_continues(person: Person):
     async with person.talks_to(), person.opens() as shown:
         await shown.ready()
         shown.say("hello")
@@ -252,7 +277,7 @@ async def test_a_failed_turn_is_told_and_the_conversation_goes_on(person: Person
         await shown.shows("To come back: segue resume")
 
 
-async def test_an_answer_that_nobody_can_see_is_told(person: Person):
+async def test_an_invisible_answer_is_reported(person: Person):
     async with person.talks_to("\u2800\n\u200b", "&nbsp;", "seen"), person.opens() as shown:
         await shown.ready()
         for word in ("hello", "again"):

@@ -72,7 +72,7 @@ async def test_the_same_from_within_a_conversation(person: Person):
         await shown.see("Boats · scripted · here")
 
 
-async def test_whoever_gives_up_is_asked_and_a_no_leaves_it_there(person: Person):
+async def test_a_user_who_stops_waiting_is_asked_and_a_no_leaves_it_there(person: Person):
     async with a_turn(person) as turn, person.opens("resume", "Boats") as shown:
         await waiting(shown)
         shown.press("c-c")
@@ -83,7 +83,7 @@ async def test_whoever_gives_up_is_asked_and_a_no_leaves_it_there(person: Person
         await turn.end()
 
 
-async def test_whoever_gives_up_can_still_take_it_over(person: Person):
+async def test_a_user_who_stops_waiting_can_still_take_it_over(person: Person):
     async with a_turn(person) as turn, person.opens("resume", "Boats") as shown:
         await waiting(shown)
         shown.press("c-c")

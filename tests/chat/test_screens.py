@@ -19,7 +19,8 @@ PAYLOAD = f"a{OSC}b\x1b[2J\x1b[31mc\x1bPq#0~\x1b\\d\x9b2Je\x1b]0;evil\x1b\\f\x08
 _OURS = re.compile(
     rb"\x1b(\[\?(1|7|12|25|2004|1000|1003|1006|1015)[hl]"  # what a prompt needs
     rb"|\[[0-9;]*[ABCDGHJKmn]"  # moving, erasing, colours, where the cursor is
-    rb"|\[[0-9] q)"  # the shape of the cursor
+    rb"|\[[0-9] q"  # the shape of the cursor
+    rb"|[78])"  # keeping its place
 )
 
 
@@ -175,6 +176,25 @@ async def test_an_answer_fits_a_terminal_that_becomes_narrow_while_it_comes(pers
             await shown.shows("word118 word119 The end.")
 
 
+async def test_no_ghost_of_an_answer_is_left_when_the_terminal_becomes_narrow(person: Person):
+    text = " ".join(f"word{n}." for n in range(60))
+    async with person.talks_to(text) as model:
+        model.pausing(6000)
+        async with person.opens(columns=100, lines=50) as shown:
+            await shown.ready()
+            shown.say("/help")
+            await shown.see("/quit")
+            shown.say("hello")
+            await shown.see("word14. word15.")
+            shown.resize(60, 50)
+            await shown.until(lambda: "word7.\nword8." in shown.text, "lines of the new width")
+            assert shown.text.count("word0.") == 1
+            model.go.set()
+            await shown.see("word59.")
+            assert [shown.text.count(f"word{n}.") for n in range(60)] == [1] * 60
+            assert shown.text.count("/quit") == 1, "finished output stays"
+
+
 async def test_twenty_columns_are_enough(person: Person):
     async with (
         person.talks_to("Some words\n\n- and a list of them", shell("touch done"), "Good."),
@@ -188,6 +208,19 @@ async def test_twenty_columns_are_enough(person: Person):
         shown.say("y")
         await shown.see("Good.")
     assert (person.cwd / "done").exists()
+
+
+async def test_a_list_that_is_too_wide_breaks_between_words_and_stays_aligned(person: Person):
+    async with person.talks_to(), person.opens(lines=40, columns=60) as shown:
+        await shown.ready()
+        shown.say("/tools")
+        await shown.see("send_file")
+        await shown.ready()
+        first = shown.screen.index("❯ /tools") + 2
+        rows = shown.screen[first : shown.screen.index("❯")]
+    assert len(rows) > 20
+    assert all(re.match(r"[a-z_]+ +(asks|runs) [a-z ]+  [A-Z]| {33}\S", row) for row in rows), rows
+    assert "Run a command in a shell, in the working directory" in " ".join(" ".join(rows).split())
 
 
 # Kinds
@@ -208,6 +241,7 @@ async def test_no_color_means_no_colour(person: Person):
         shown.say("y")
         await shown.see("over")
         found = {code for m in colours.findall(shown.raw) for code in m[2:-1].split(b";")}
+        assert "bold code" in shown.text, "Markdown is drawn all the same"
     assert not {code for code in found if code[:1] in {b"3", b"4", b"9"} and len(code) > 1}
 
 

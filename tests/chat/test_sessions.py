@@ -6,10 +6,17 @@ import asyncio
 import os
 from pathlib import Path
 
+import segue.store
+from segue.core.session import ME
 from segue.core.transcript import Outcome, Transcript
+from segue.store import Topic
+from segue.store.page_sessions import SessionActivity
+from segue.testing.models.openai import Say
+from segue.turns import hold
 from tests.harness.gateways import segue_says
 from tests.harness.pty import Terminal
 from tests.harness.terminal import Person, over, shell
+from tests.store.samples import DM
 
 
 async def say(shown: Terminal, text: str) -> None:
@@ -41,6 +48,32 @@ async def test_a_session_comes_back_with_a_recap_in_its_own_directory(person: Pe
     assert said == ["hello", "two", "three", "four"]
 
 
+async def test_a_resumed_session_shows_its_last_exchanges_as_they_looked(person: Person):
+    ask = (shell("echo one"), shell("echo two", 2))
+    both = Say(calls=tuple(call for said in ask for call in said.calls))
+    async with person.talks_to("A **list**:\n\n- boats", both, "Both ran.") as model:
+        async with person.opens(lines=50) as shown:
+            await shown.ready()
+            shown.say("hello")
+            await shown.see("• boats")
+            shown.say("run them")
+            for _ in ask:
+                await shown.see("Allow it?")
+                shown.say("y")
+                await shown.gone("Allow it?")
+            await shown.see("Both ran.")
+            await over(shown)
+        model.go.set()
+        async with person.opens("-c", lines=50) as shown:
+            await shown.see("Both ran.")
+            await shown.ready()
+            assert (
+                "❯ hello\n\nA list:\n\n• boats\n\n"
+                "❯ run them\n\n"
+                "⏺ shell  echo one\n  │ one\n⏺ shell  echo two\n  │ two\n\nBoth ran.\n❯\n"
+            ) in "\n".join(shown.screen), "nothing has been scrolled away"
+
+
 async def test_here_stays_here(person: Person):
     await begin(person, "hello")
     elsewhere = person.cwd.parent / "elsewhere"
@@ -53,7 +86,7 @@ async def test_here_stays_here(person: Person):
         assert session.cwd == str(elsewhere)
 
 
-async def test_a_directory_that_is_gone_is_told_and_one_stays(person: Person):
+async def test_a_directory_that_is_gone_is_reported_and_not_changed_to(person: Person):
     await begin(person, "hello")
     person.cwd.rmdir()
     async with person.opens("resume", cwd=person.cwd.parent) as shown:
@@ -85,11 +118,22 @@ async def test_a_session_that_is_not_there_is_one_sentence(person: Person):
 async def test_a_new_session_is_new_in_the_status_line_too(person: Person):
     async with person.opens() as shown:
         await say(shown, "hello")
-        await shown.until(lambda: shown.screen[-1].startswith("hello"), "the status of hello")
+        await shown.until(lambda: shown.status.startswith("hello"), "the status of hello")
         shown.say("/new")
-        await shown.until(lambda: shown.screen[-1].startswith("new session"), "a new session")
+        await shown.until(lambda: shown.status.startswith("new session"), "a new session")
         shown.say("/resume hello")
-        await shown.until(lambda: shown.screen[-1].startswith("hello"), "the status of hello")
+        await shown.until(lambda: shown.status.startswith("hello"), "the status of hello")
+
+
+async def test_a_new_title_and_a_new_model_are_in_the_status_line_at_once(person: Person):
+    async with person.talks_to("Hello."), person.opens() as shown:
+        await shown.ready()
+        shown.say("hello")
+        await shown.see(" tokens · here")
+        shown.say("/title Boats")
+        await shown.see("Boats · openai/gpt-test")
+        shown.say("/model scripted")
+        await shown.see("Boats · scripted")
 
 
 # Two terminals
@@ -166,6 +210,41 @@ async def test_what_is_said_elsewhere_can_be_followed(person: Person):
             await first.shows("Messages 4")
 
 
+async def test_an_answer_that_a_take_over_cut_off_stays_visible_and_is_explained(person: Person):
+    async with person.talks_to("Endless words " * 40, "Welcome back.") as model:
+        model.pausing(900)
+        async with person.opens() as first:
+            await first.ready()
+            first.say("hello")
+            await first.see("Endless words")
+            async with person.opens("resume", "--now") as second:
+                await second.shows("Took over the session")
+                await first.shows("no longer here")
+                await first.shows("The unfinished answer above is not part of the session.")
+                assert "Endless words" in first.text
+                assert "[…]" in first.text
+
+
+async def test_a_session_that_is_here_is_not_followed(person: Person):
+    async with person.opens() as shown:
+        await say(shown, "hello")
+        shown.say("/follow")
+        await shown.see("This session is here.")
+        await say(shown, "and I still answer")
+
+
+async def test_the_status_line_says_where_a_session_was_taken(person: Person):
+    async with (
+        person.opens() as shown,
+        await segue.store.open(person.environment["SEGUE_STORE"]) as store,
+    ):
+        await say(shown, "hello")
+        (session,) = await store.sessions.list(ME)
+        async with hold(store, session.id, "a gateway", take_over=True, address=DM):
+            await shown.shows("no longer here")
+            await shown.see(f"hello · scripted · on {DM}")
+
+
 # Killed
 
 
@@ -189,7 +268,7 @@ async def test_a_terminal_killed_in_an_answer_keeps_what_was_sent(person: Person
     assert [role for role, _ in await person.said()] == ["user", "user", "assistant"]
 
 
-async def test_a_terminal_killed_in_a_tool_call_is_mended_by_the_next(person: Person):
+async def test_a_terminal_killed_in_a_tool_call_is_repaired_by_the_next(person: Person):
     async with person.talks_to(shell("sleep 5"), "Welcome back."), person.opens() as shown:
         await shown.ready()
         shown.say("do it")
@@ -206,3 +285,30 @@ async def test_a_terminal_killed_in_a_tool_call_is_mended_by_the_next(person: Pe
     transcript = Transcript(tuple(await person.transcript()))
     assert [m.role.value for m in transcript] == ["user", "assistant", "tool", "user", "assistant"]
     assert transcript.messages[2].outcome is Outcome.INTERRUPTED
+
+
+async def test_other_places_see_what_the_session_in_the_terminal_is_doing(person: Person):
+    async def until(activity: SessionActivity) -> None:
+        async with (
+            await segue.store.open(person.environment["SEGUE_STORE"]) as store,
+            store.listen(Topic.SESSIONS) as wake,
+        ):
+            while [e.activity for e in await store.page_sessions.list(ME, limit=1)] != [activity]:
+                await wake.wait()
+
+    answers = (shell("touch done"), "It is done.", "Never.")
+    async with person.talks_to(*answers) as model, person.opens() as shown:
+        await shown.ready()
+        shown.say("do it")
+        await shown.see("Allow it?")
+        await until(SessionActivity.ASKING)
+        shown.say("y")
+        await shown.see("It is done.")
+        await until(SessionActivity.IDLE)
+        model.pausing()
+        model.asked.clear()
+        shown.say("more")
+        await model.asked.wait()
+        await until(SessionActivity.WORKING)
+        shown.press("c-c")
+        await until(SessionActivity.IDLE)

@@ -168,7 +168,7 @@ def test_settings_and_their_values_complete(shell: dict[str, str]):
     assert offered(shell, "segue config set nonsense ") == []
 
 
-def test_models_complete_as_far_as_they_are_known_without_asking_anybody(shell: dict[str, str]):
+def test_models_complete_without_a_request(shell: dict[str, str]):
     assert offered(shell, "segue model use anth") == ["anthropic/claude-sonnet-5"]
     assert offered(shell, "segue model test wo") == ["work/"]
     assert offered(shell, "segue model use l") == ["local", "lmstudio/", "llamacpp/"]
@@ -185,9 +185,7 @@ def test_what_is_broken_completes_nothing_and_says_nothing(shell: dict[str, str]
 
 
 @pytest.mark.real
-def test_the_tab_key_completes_in_a_bash_that_somebody_types_into(
-    shell: dict[str, str], ids: list[str]
-):
+def test_the_tab_key_completes_in_an_interactive_bash(shell: dict[str, str], ids: list[str]):
     """What was completed is carried out: the shell has read it as one title."""
     typed = "segue ses\tsh\tmy\t --json | cut -c-60\nexit\n"
     printed = type_into_bash(shell, typed)

@@ -52,7 +52,7 @@ def person(tmp_path: Path) -> ConfigCommand:
 # Path
 
 
-def test_the_path_is_told_whatever_is_in_the_file(person: ConfigCommand):
+def test_the_path_is_printed_even_if_the_file_is_broken(person: ConfigCommand):
     assert person("path") == f"{person.path}\n"
     person.write("broken")
     assert person.json("path") == {"path": str(person.path), "exists": True}
@@ -214,7 +214,7 @@ def test_a_first_file_can_be_edited(person: ConfigCommand, tmp_path: Path):
     assert person("get", "model") == "local\n"
 
 
-def test_a_broken_file_can_be_mended(person: ConfigCommand, tmp_path: Path):
+def test_a_broken_file_can_be_repaired(person: ConfigCommand, tmp_path: Path):
     person.write("modle = 'x'\n")
     step = "path.write_text(text.replace('modle', 'model'))"
     assert person.on_screen("edit", EDITOR=editor(tmp_path, step))[0] == 0
@@ -258,7 +258,7 @@ def test_what_changed_meanwhile_is_not_lost_in_silence(person: ConfigCommand, tm
         ("false", "The editor false failed; nothing was changed. Set EDITOR to your editor"),
     ],
 )
-def test_an_editor_that_does_not_work_is_told(person: ConfigCommand, command: str, told: str):
+def test_an_editor_that_does_not_work_is_reported(person: ConfigCommand, command: str, told: str):
     assert told in person.refused("edit", EDITOR=command, VISUAL="")
     assert person.path.read_text() == FILE
 

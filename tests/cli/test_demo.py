@@ -66,7 +66,7 @@ async def demo_json(person: Person, *words: str) -> tuple[int, dict[str, Any]]:
     return told.returncode, json.loads(told.stdout)
 
 
-async def test_each_step_is_told_with_its_time_in_80_columns(person: Person, folder: Path):
+async def test_each_step_is_printed_with_its_time_in_80_columns(person: Person, folder: Path):
     """Done with the model of the person; a reply that does not know is no success."""
     async with person.talks_to("A fine boat.", "I am here.", "No idea.") as model:
         told = await asyncio.to_thread(segue_says, person, "demo")
@@ -90,9 +90,9 @@ async def test_each_step_is_told_with_its_time_in_80_columns(person: Person, fol
     nothing_left(person, folder)
 
 
-async def test_a_program_is_told_all_of_it_in_one_object(person: Person, folder: Path):
+async def test_json_is_one_object_with_everything(person: Person, folder: Path):
     code, told = await demo_json(person, "--scripted")
-    assert code == 0
+    assert code == 0, told
     assert (told["state"], told["error"], told["model"]) == ("completed", None, "scripted")
     assert [step["name"] for step in told["steps"]] == STEPS
     assert all(step["ms"] >= 0 for step in told["steps"])
@@ -116,7 +116,7 @@ def _shell() -> Say:
         (["Fine.", "I am here.", _shell()], STEPS[:4], "the model asked to use a tool"),
     ],
 )
-async def test_what_goes_wrong_is_told_with_how_far_it_came(
+async def test_a_failure_is_reported_with_the_steps_before_it(
     person: Person, folder: Path, answers: list[str | Answer], steps: list[str], reason: str
 ):
     async with person.talks_to(*answers):
@@ -127,7 +127,7 @@ async def test_what_goes_wrong_is_told_with_how_far_it_came(
     nothing_left(person, folder)
 
 
-async def test_without_a_model_nobody_is_asked_where_nobody_is(person: Person, folder: Path):
+async def test_without_a_model_and_a_terminal_it_does_not_ask(person: Person, folder: Path):
     del person.environment["SEGUE_MODEL"]
     person.environment["SEGUE_MODELS"] = str(folder.parent / "no-models")
     told = await asyncio.to_thread(segue_says, person, "demo")

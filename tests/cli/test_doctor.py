@@ -102,7 +102,7 @@ def test_for_a_person_there_is_a_line_for_each(environ: dict[str, str]):
     assert len(result.stdout.splitlines()) == len(findings(environ))
 
 
-def test_settings_that_cannot_be_used_are_a_problem_and_the_rest_is_told(environ: dict[str, str]):
+def test_unusable_settings_are_a_problem_and_the_rest_is_checked(environ: dict[str, str]):
     write(environ, "modle = 'x'\n")
     found = findings(environ)
     verdict, told = found["settings"]
@@ -159,7 +159,7 @@ def test_a_damaged_store_is_a_problem(environ: dict[str, str], tmp_path: Path):
     assert "restore a backup" in told
 
 
-def test_what_nobody_thought_of_is_told_and_stops_nothing(
+def test_an_unexpected_error_is_reported_and_stops_nothing(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ):
     def broken(_: object) -> Any:
@@ -186,7 +186,7 @@ def test_a_package_that_is_missing_is_a_problem(
 @pytest.mark.parametrize(
     ("limit", "verdict"), [("_LITTLE_SPACE", "warning"), ("_NO_SPACE", "problem")]
 )
-def test_a_disk_that_is_nearly_full_is_told(
+def test_a_disk_that_is_nearly_full_is_reported(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, limit: str, verdict: str
 ):
     monkeypatch.setattr(diagnostics, limit, 10**18)
@@ -234,7 +234,7 @@ def test_without_a_model_it_says_what_to_type(environ: dict[str, str]):
 # The gateway
 
 
-def test_a_gateway_that_runs_is_told(environ: dict[str, str]):
+def test_a_running_gateway_is_reported(environ: dict[str, str]):
     async def running() -> tuple[str, str]:
         async with await segue.store.open(environ["SEGUE_STORE"]) as store:
             await store.gateways.announce("desk", [Platform.WEB, Platform.MATRIX])
@@ -246,7 +246,7 @@ def test_a_gateway_that_runs_is_told(environ: dict[str, str]):
 # The terminal
 
 
-def test_on_a_screen_the_terminal_is_told(environ: dict[str, str]):
+def test_on_a_screen_the_terminal_is_described(environ: dict[str, str]):
     code, shown = on_screen(environ, "doctor", columns=200)
     assert code == 0
     assert "200 columns, 256 colours, UTF-8." in shown
@@ -278,9 +278,7 @@ def test_a_screen_that_can_show_little_is_warned_of(
 # Time
 
 
-def test_what_is_stuck_is_told_within_seconds_and_not_waited_for(
-    environ: dict[str, str], tmp_path: Path
-):
+def test_a_check_that_hangs_is_reported_within_seconds(environ: dict[str, str], tmp_path: Path):
     """A program that was stopped in the middle of a write keeps the others from writing. A name
     server that does not answer keeps a thread busy, although nobody waits for it any more."""
     assert run(environ).exit_code == 0

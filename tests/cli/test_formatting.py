@@ -29,7 +29,7 @@ NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
         (timedelta(days=31), "2026-10-16"),
     ],
 )
-def test_how_long_ago_something_was_is_told_in_words(back: timedelta, told: str):
+def test_the_time_since_then_is_written_in_words(back: timedelta, told: str):
     assert ago(NOW - back, NOW) == told
 
 
@@ -96,3 +96,9 @@ def test_json_shows_what_a_screen_would_obey():
     shown = visible_json(json.dumps(value, ensure_ascii=False))
     assert shown == ('"a\\u001b[2J \\u007f \\u009b31m \\u202e ü 日本 👋 \\udb40\\udc41 \\u2028"')
     assert json.loads(shown) == value
+
+
+def test_a_link_stays_on_one_line_and_other_long_words_do_not():
+    link = f"https://example.com/{'x' * 90}"
+    assert link in folded(f"Open {link} now.", 60, "  ").splitlines()[1]
+    assert max(map(len, folded(f"See {'x' * 90} at https://example.com", 60).splitlines())) <= 60

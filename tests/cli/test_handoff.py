@@ -13,10 +13,12 @@ from segue.core.address import Platform
 from segue.core.handoff import State
 from segue.core.session import ME, Session
 from segue.store import Topic
+from segue.turns import hold
 from tests.chat.test_handoff import a_gateway
 from tests.handoff.conftest import STEPS, Gateway
 from tests.harness.gateways import Piped, piped, segue_says
 from tests.harness.terminal import Person
+from tests.program import constants
 from tests.store.samples import DM, TOPIC
 
 
@@ -33,7 +35,7 @@ def events(out: str) -> Sequence[dict[str, object]]:
     return [json.loads(line) for line in out.splitlines()]
 
 
-async def test_it_moves_tells_the_steps_and_ends_with_0(person: Person):
+async def test_it_moves_the_session_prints_the_steps_and_exits_with_0(person: Person):
     async with a_gateway(person) as gateway:
         session = await session_of(gateway)
         with segue_handoff(person, "boats", "telegram", "--message", "I am off") as command:
@@ -52,7 +54,7 @@ async def test_it_moves_tells_the_steps_and_ends_with_0(person: Person):
         assert await gateway.store.leases.get(session.id) is None
 
 
-async def test_as_json_every_step_is_a_line_and_the_last_tells_the_end(person: Person):
+async def test_as_json_every_step_is_a_line_and_the_last_is_the_outcome(person: Person):
     async with a_gateway(person) as gateway:
         session = await session_of(gateway)
         with segue_handoff(person, session.id, f"telegram:{DM.chat_id}", "--json") as command:
@@ -97,7 +99,7 @@ async def test_what_fails_ends_with_1_and_its_reason(person: Person):
     ("words", "told"),
     [
         (["Boats", "telegran"], "Try telegram"),
-        (["Boats", "slack"], "does not serve slack"),
+        (["Boats", "matrix"], "matrix is not supported yet."),
         (["Boats", "telegram:999"], "'999' is not one of your chats on telegram"),
         (["Ships", "telegram"], "There is no session 'Ships'"),
     ],
@@ -122,7 +124,36 @@ async def test_a_session_that_is_open_elsewhere_is_not_taken_away(person: Person
         await gateway.store.leases.acquire(session.id, "a terminal on desk", seconds=600)
         refused = await asyncio.to_thread(segue_says, person, "handoff", "Boats", "telegram")
         assert refused.returncode == 1
-        assert "open in a terminal on desk" in refused.stderr
+        assert (
+            "open in a terminal on desk. Close it there first, add --wait to move it when"
+            in refused.stderr
+        )
+
+
+async def test_now_takes_the_session_from_a_process_that_does_not_let_it_go(person: Person):
+    person.environment.update(constants({"segue.handoff.request.FORCE_SECONDS": 0.0}))
+    async with a_gateway(person) as gateway:
+        session = await session_of(gateway)
+        async with hold(gateway.store, session.id, "a terminal on desk") as elsewhere:
+            with segue_handoff(person, "Boats", "telegram", "--now") as command:
+                claim = await gateway.claim()
+                await elsewhere.lost.wait()
+                assert await gateway.complete(claim)
+                code, _, _ = await command.ends()
+        assert code == 0
+        found = await gateway.store.sessions.get(session.id)
+        assert found is not None
+        assert found.address == TOPIC
+
+
+async def test_now_takes_nothing_away_if_the_session_cannot_move(person: Person):
+    async with a_gateway(person) as gateway:
+        session = await session_of(gateway)
+        async with hold(gateway.store, session.id, "a terminal on desk") as elsewhere:
+            words = ("handoff", "Boats", "matrix", "--now")
+            refused = await asyncio.to_thread(segue_says, person, *words)
+            assert "matrix is not supported yet" in refused.stderr
+            assert not elsewhere.lost.is_set()
 
 
 @pytest.mark.parametrize("words", [["Boats"], ["Boats", ":7"], ["Boats", "telegram:"], []])

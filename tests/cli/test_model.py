@@ -168,7 +168,7 @@ def test_with_a_key_it_says_which_and_why_and_what_else_there_is(segue: Segue):
     assert len(result.output.splitlines()) < 24, "one screen"
 
 
-def test_it_tells_the_same_as_json(segue: Segue):
+def test_json_has_the_same_content(segue: Segue):
     result = segue("--json", ANTHROPIC_API_KEY=KEY)
     told = msgspec.json.decode(result.output)
     assert told["choice"] == {
@@ -180,7 +180,7 @@ def test_it_tells_the_same_as_json(segue: Segue):
     assert told["warnings"] == []
 
 
-def test_a_named_model_that_cannot_be_used_is_told_and_not_replaced(segue: Segue):
+def test_a_named_model_that_cannot_be_used_is_reported_and_not_replaced(segue: Segue):
     result = segue(SEGUE_MODEL="nonsense/x", ANTHROPIC_API_KEY=KEY)
     assert result.exit_code == 0
     assert result.output.startswith("The model 'nonsense/x' cannot be used: there is no provider")
@@ -217,7 +217,7 @@ def test_the_models_are_listed_by_the_names_to_type(segue: Segue):
     assert offer["models"] == ["openai/gpt-a"]
 
 
-def test_a_provider_that_does_not_answer_is_told_beside_the_others(segue: Segue):
+def test_a_provider_that_does_not_answer_is_reported_beside_the_others(segue: Segue):
     with openai([]) as more, ollama("phi4") as server:
         result = segue("list", servers=(server,), **{**more, "OPENAI_API_KEY": "wrong"})
     assert result.exit_code == 0

@@ -9,10 +9,15 @@ import pty
 from asyncio.subprocess import PIPE
 from typing import Any
 
+import pytest
+
+from segue import config
+from segue.agent.loop import UNANSWERED
 from segue.core.events import NO_ANSWER
+from segue.testing.models.openai import FakeOpenAI, Say
 from tests import program
 from tests.harness.gateways import piped
-from tests.harness.pty import CODE, SEGUE
+from tests.harness.pty import CODE, SEGUE, Terminal
 from tests.harness.terminal import Person, shell
 
 
@@ -59,7 +64,7 @@ async def test_an_answer_is_printed_and_nothing_else(person: Person):
     assert (await person.said())[0] == ("user", "hello")
 
 
-async def test_an_answer_that_nobody_can_see_is_told_apart_from_none(person: Person):
+async def test_an_invisible_answer_is_reported_on_stderr(person: Person):
     async with person.talks_to("\u2800\n\u200b"):
         code, output, errors = await run(person, "-p", "hello")
     assert (code, output.strip()) == (0, "")
@@ -84,7 +89,7 @@ async def test_nothing_to_say_is_an_error(person: Person):
     assert "No text to send" in errors
 
 
-async def test_events_are_objects_and_the_last_tells_the_end(person: Person):
+async def test_events_are_objects_and_the_last_is_the_outcome(person: Person):
     async with person.talks_to("Words of it."):
         code, output, errors = await run(person, "-p", "hello", "--json")
     assert (code, errors) == (0, "")
@@ -97,10 +102,14 @@ async def test_events_are_objects_and_the_last_tells_the_end(person: Person):
     assert "message_added" in {event["event"] for event in events}
 
 
-async def test_nobody_can_approve_so_nothing_runs(person: Person):
+async def test_a_call_that_needs_approval_does_not_run_and_is_not_called_denied(person: Person):
     async with person.talks_to(shell("touch done"), "I could not."):
-        assert await run(person, "-p", "do it") == (0, "I could not.\n", "")
+        code, output, errors = await run(person, "-p", "do it")
+    assert (code, output) == (0, "I could not.\n")
+    assert errors.startswith("shell did not run: it needs your approval, and `segue -p` cannot ask")
     assert not (person.cwd / "done").exists()
+    result = (await person.transcript())[2]
+    assert (result.outcome, result.content) == (None, UNANSWERED)
 
 
 async def test_a_turn_that_failed_ends_with_code_one(person: Person):
@@ -152,7 +161,7 @@ async def test_a_pipe_with_bytes_that_are_no_text_comes_to_an_end(person: Person
     assert "what I hear: odd \ufffd byte" in output
 
 
-async def test_nobody_at_a_pipe_can_approve(person: Person):
+async def test_a_pipe_cannot_approve(person: Person):
     async with person.talks_to(shell("touch done"), "I could not."):
         code, output, errors = await run(person, given=b"do it\n")
     assert (code, errors) == (0, "")
@@ -180,21 +189,80 @@ async def test_an_output_that_is_a_pipe_gets_no_drawing(person: Person):
 # The first start
 
 
-async def test_a_first_start_offers_the_embedded_model_and_goes_on_without(person: Person):
+async def declines(shown: Terminal) -> None:
+    """Decline the embedded model, and see the choice in words."""
+    await shown.see("No model is available yet")
+    await shown.see("Download it now? [Y/n]:")
+    shown.say("n")
+    for line in ("key    to paste a key (", "local  to download", "leave  to leave"):
+        await shown.see(line)
+    await shown.see("Which one? (key, local, leave):")
+
+
+async def test_a_user_without_a_model_chooses_in_words_and_may_leave(person: Person):
     del person.environment["SEGUE_MODEL"]
     async with person.opens() as shown:
-        await shown.see("No model is available yet")
-        await shown.see("Download it now? [Y/n]:")
-        shown.say("n")
-        await shown.see("Type `segue model` to see the other options.")
-        await shown.ready()
-        shown.say("hello")
-        await shown.see("No model is available yet:")
-        await shown.see("no model yet")
-        await shown.ready()
-        shown.press("c-d")
+        await declines(shown)
+        shown.say("perhaps")
+        await shown.see("'perhaps' is not one of 'key', 'local', 'leave'.")
+        shown.say("leave")
         assert await shown.end() == 0
-    assert await person.said() == [("user", "hello")]
+        assert "❯" not in shown.text
+
+
+async def test_a_pasted_key_is_checked_saved_and_used(person: Person):
+    del person.environment["SEGUE_MODEL"]
+    model = FakeOpenAI(lambda _: Say(text="At your service."), key="sk-right", models=["gpt-5.5"])
+    async with model.serving() as url:
+        person.environment["OPENAI_BASE_URL"] = url
+        async with person.opens() as shown:
+            await declines(shown)
+            shown.say("key")
+            await shown.see("Key (not shown):")
+            shown.say("sk-wrong")
+            await shown.shows("OpenAI rejected this key.")
+            await shown.until(lambda: shown.text.count("Which one?") == 2, "the choice again")
+            shown.say("key")
+            await shown.until(lambda: shown.text.count("Key (not shown)") == 2, "the key again")
+            shown.say("sk-right")
+            await shown.shows("Saved the key for OpenAI in")
+            await shown.shows("openai/gpt-5.5, in ~/project")
+            shown.say("hello")
+            await shown.see("At your service.")
+        assert "sk-right" not in shown.text
+    found = config.load({"SEGUE_CONFIG": f"{person.cwd.parent}/.config/segue/config.toml"})
+    assert list(found.keys) == ["openai"]
+
+
+async def test_the_local_model_can_still_be_chosen_and_a_failure_is_not_the_end(person: Person):
+    del person.environment["SEGUE_MODEL"]
+    person.environment["SEGUE_MODELS"] = "/dev/null/models"
+    async with person.opens() as shown:
+        await declines(shown)
+        shown.say("local")
+        await shown.shows("The embedded model could not be downloaded")
+        await shown.until(lambda: shown.text.count("Which one?") == 2, "the choice again")
+        assert shown.text.count("Download it now?") == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "asked"), [("AIzaSy", False), ("sk-ant-1", False), ("sk-or-1", False), ("odd", True)]
+)
+async def test_the_provider_of_a_key_is_known_by_its_beginning_or_asked_for(
+    person: Person, key: str, asked: bool
+):
+    del person.environment["SEGUE_MODEL"]
+    async with person.opens(environment={"HTTPS_PROXY": "http://127.0.0.1:9"}) as shown:
+        await declines(shown)
+        shown.say("key")
+        await shown.see("Key (not shown):")
+        shown.say(key)
+        if asked:
+            await shown.see("Whose key is it? (anthropic, openai, gemini, openrouter):")
+            shown.say("gemini")
+        titles = {"AIzaSy": "Gemini", "sk-ant-1": "Anthropic", "sk-or-1": "OpenRouter"}
+        await shown.shows(f"Saved the key for {titles.get(key, 'Gemini')} in")
+        await shown.shows("It could not be checked")
 
 
 async def test_without_a_model_and_without_a_terminal_nothing_is_offered(person: Person):

@@ -21,10 +21,11 @@ from segue.core.address import Platform
 from segue.core.errors import DemoFailed
 from segue.core.session import ME
 from segue.store.gateways import GatewayRecord
-from segue.web import endpoints
+from tests.harness import networks
 from tests.harness.gateways import alive, none_left, segue_says
 from tests.harness.pty import Terminal
 from tests.harness.terminal import Person
+from tests.web import handshake
 
 LINK = re.compile(r"http://\S+/#t=[\w-]{22}(?:&c=[0-9a-f]{16})?")
 _INVERTED = str.maketrans("█▀▄ ", " ▄▀█")
@@ -35,7 +36,9 @@ def person(person: Person) -> Person:
     """Has configured nothing, but has a stand-in for a model."""
     home = Path(person.environment["HOME"])
     person.environment.update(
-        SEGUE_CONFIG=str(home / "config.toml"), SEGUE_GATEWAY_LOG=str(home / "gateway.log")
+        networks.NONE,
+        SEGUE_CONFIG=str(home / "config.toml"),
+        SEGUE_GATEWAY_LOG=str(home / "gateway.log"),
     )
     _configure(person, "")
     return person
@@ -65,6 +68,11 @@ def link_on(shown: Terminal) -> str:
     return link
 
 
+def drawn_on(shown: Terminal) -> bool:
+    """Whether a QR code was shown."""
+    return "▄" in shown.raw.decode()
+
+
 def told_in(person: Person) -> str:
     """All that the gateway wrote down."""
     return Path(person.environment["SEGUE_GATEWAY_LOG"]).read_text()
@@ -87,9 +95,9 @@ async def test_with_nothing_set_up_a_session_goes_to_the_page_and_comes_back(per
             await shown.shows("Boats continues at the web page")
             await shown.shows("To come back: segue resume Boats")
             await shown.shows("Open this link within 10 minutes. It works once:")
+            await shown.shows("The link works on this machine only.")
             link = link_on(shown)
-            drawing = qr.drawn(link, colours=False)
-            assert drawing[5].translate(_INVERTED).strip() in "\n".join(shown.screen)
+            assert not drawn_on(shown), "no phone could open it"
         async with opened(link) as browser:
             assert [text(line.html) for line in browser.history if line.role == "user"] == [
                 "the boat is red",
@@ -110,7 +118,7 @@ async def test_with_nothing_set_up_a_session_goes_to_the_page_and_comes_back(per
         assert token not in told_in(person)
 
 
-async def test_where_the_page_is_switched_off_that_is_told(person: Person):
+async def test_a_page_that_is_switched_off_is_reported(person: Person):
     _configure(person, "[web]\nenabled = false\n")
     async with none_left(person), person.opens() as shown:
         await begun(shown, "hello")
@@ -170,6 +178,24 @@ async def test_a_browser_is_paired_by_a_link_and_no_code_is_shown(person: Person
         assert LINK.fullmatch(told["links"]["web"])
 
 
+async def test_a_link_opened_in_a_paired_browser_ends_the_waiting(person: Person):
+    async with none_left(person):
+        assert (await says(person, "gateway", "start")).returncode == 0
+        link = json.loads((await says(person, "pair", "--json")).stdout)["links"]["web"]
+        url, _, token = link.partition("/#t=")
+        key = await handshake.pair(url, token)
+        assert key
+        async with person.opens("pair", lines=50) as shown:
+            await shown.see("Waiting until it is opened")
+            token = link_on(shown).partition("#t=")[2]
+            async with handshake.opened(url) as wire:
+                assert await handshake.prove(wire, url, key, handshake.link_key(token))
+                await wire.recv()
+            await shown.shows("Opened in a browser that is already paired with you.")
+            assert await shown.end() == 0
+        assert len(json.loads((await says(person, "pair", "list", "--json")).stdout)) == 1
+
+
 async def test_the_page_stays_home_when_its_last_browser_is_revoked(person: Person):
     async with none_left(person):
         assert (await says(person, "gateway", "start")).returncode == 0
@@ -223,23 +249,115 @@ def listening(gateway: GatewayRecord) -> set[str]:
     }
 
 
-@pytest.mark.skipif(not endpoints.private_addresses(), reason="this machine has no private network")
 @pytest.mark.parametrize("by", ["option", "setting"])
 async def test_the_local_network_is_served_on_purpose_and_with_a_warning(person: Person, by: str):
     if by == "setting":
         _configure(person, "[web]\nlan = true\n")
+    person.environment.update(networks.LAN)
     options = ["--lan"] if by == "option" else []
     async with none_left(person):
         told = await says(person, "gateway", "start", *options)
         assert told.returncode == 0, told.stderr
-        named = f"for the whole local network, at {' and '.join(endpoints.private_addresses())}"
+        named = f"for the whole local network, at {networks.ADDRESS}"
         assert named in told.stdout
         assert named in " ".join((await says(person, "status")).stdout.split())
         assert "Warning: Everyone in the local network can reach the web page." in told.stdout
         assert "Everyone in the local network can reach the web page" in told_in(person)
         (gateway,) = await alive(person)
-        own = {"127.0.0.1", *endpoints.private_addresses()}
+        own = {"127.0.0.1", networks.ADDRESS}
         assert listening(gateway) == {socket.inet_aton(one)[::-1].hex().upper() for one in own}
+
+
+async def test_a_handoff_asks_once_whether_phones_may_open_the_page(person: Person):
+    person.environment.update(networks.LAN)
+    async with none_left(person):
+        async with person.opens(lines=50) as shown:
+            await begun(shown, "the boat is red")
+            shown.say("/handoff web")
+            await shown.see("May phones open the page?")
+            await shown.shows("conversations cross the network unencrypted")
+            assert await alive(person) == ()
+            shown.say("y")
+            assert await shown.end() == 0
+            link = link_on(shown)
+            assert urlsplit(link).hostname == networks.ADDRESS
+            drawing = qr.drawn(link, colours=False)
+            assert drawing[5].translate(_INVERTED).strip() in "\n".join(shown.screen)
+        async with opened(link) as browser:
+            assert text(browser.history[0].html) == "the boat is red"
+        async with person.opens("resume", "latest", lines=50) as shown:
+            await shown.ready()
+            shown.say("/handoff web")
+            assert await shown.end() == 0
+            assert "May phones" not in shown.text
+            assert drawn_on(shown)
+        assert (await says(person, "config", "get", "web.lan")).stdout == "true\n"
+
+
+async def test_a_no_is_remembered_and_the_option_takes_it_back(person: Person):
+    """A gateway that runs is restarted for it."""
+    person.environment.update(networks.LAN)
+    async with none_left(person):
+        assert (await says(person, "gateway", "start")).returncode == 0
+        (before,) = await alive(person)
+        async with person.opens(lines=50) as shown:
+            await begun(shown, "hello")
+            shown.say("/handoff web")
+            await shown.see("May phones open the page?")
+            shown.say("n")
+            assert await shown.end() == 0
+            await shown.shows("type `segue pair --lan`")
+            assert not drawn_on(shown)
+        assert await alive(person) == (before,)
+        async with person.opens("resume", "latest", lines=50) as shown:
+            await shown.ready()
+            shown.say("/handoff web --lan")
+            await shown.shows("Restarting the gateway, so that phones can open the page")
+            assert await shown.end() == 0
+            assert "May phones" not in shown.text
+            assert drawn_on(shown)
+            assert urlsplit(link_on(shown)).hostname == networks.ADDRESS
+
+
+async def test_the_option_of_the_commands_lets_phones_in(person: Person):
+    person.environment.update(networks.LAN)
+    async with none_left(person):
+        assert (await says(person, "-p", "hello")).returncode == 0
+        assert (await says(person, "gateway", "start")).returncode == 0
+        async with person.opens("pair", lines=50) as shown:
+            await shown.see("type `segue pair --lan`")
+            assert not drawn_on(shown)
+        moved = await says(person, "handoff", "latest", "web", "--lan", "--json")
+        link = json.loads(moved.stdout.splitlines()[-1])["link"]
+        assert urlsplit(link).hostname == networks.ADDRESS
+        async with person.opens("pair", "--lan", lines=50) as shown:
+            await shown.see("Waiting until it is opened")
+            assert "Restarting" not in shown.text, "it is served there already"
+            assert drawn_on(shown)
+
+
+async def test_a_machine_in_no_network_says_so_and_asks_nothing(person: Person):
+    _configure(person, "[web]\nlan = true\n")
+    async with none_left(person):
+        refused = await says(person, "pair", "--lan")
+        assert "This machine is in no local network" in refused.stderr
+        async with person.opens(lines=50) as shown:
+            await begun(shown, "hello")
+            shown.say("/handoff web")
+            assert await shown.end() == 0
+            assert urlsplit(link_on(shown)).hostname == "127.0.0.1"
+            assert not drawn_on(shown)
+
+
+async def test_only_the_page_has_a_local_network(person: Person):
+    refused = await says(person, "handoff", "latest", "telegram", "--lan")
+    assert refused.returncode == 2
+    assert "--lan is for the web page" in refused.stderr
+    async with person.opens() as shown:
+        await begun(shown, "hello")
+        shown.say("/handoff telegram --lan")
+        await shown.shows("--lan is for the web page. Type /handoff web --lan.")
+        await shown.ready()
 
 
 async def test_by_itself_the_page_is_for_this_machine_only(person: Person):

@@ -45,7 +45,7 @@ def code_on(shown: Terminal) -> str:
 # The code
 
 
-async def test_a_code_is_shown_with_its_link_and_who_used_it_is_told(person: Person):
+async def test_a_code_is_shown_with_its_link_and_then_with_the_account_that_used_it(person: Person):
     async with opened(person, Platform.TELEGRAM, Platform.MATRIX) as store:
         await store.gateways.report(Platform.TELEGRAM, LinkState.CONNECTED, link=LINK)
         await store.gateways.report(
@@ -83,7 +83,7 @@ async def test_ctrl_c_ends_the_waiting_and_the_code_stays_valid(person: Person):
         assert owner.id == ME
 
 
-async def test_nobody_waits_without_a_terminal_or_when_told_not_to(person: Person):
+async def test_it_does_not_wait_without_a_terminal_or_with_no_wait(person: Person):
     async with opened(person) as store:
         told = segue_says(person, "pair")
         assert told.returncode == 0
@@ -150,7 +150,7 @@ async def test_who_is_paired_is_listed_and_revoked(person: Person):
         assert await store.owners.who(Platform.MATRIX, "@a:b") is not None
 
 
-async def test_the_home_channel_stays_while_somebody_of_its_platform_is_left(person: Person):
+async def test_the_home_channel_stays_while_an_account_of_its_platform_is_paired(person: Person):
     async with opened(person) as store:
         await store.owners.link(ANNA, ME)
         await store.owners.link(Sender(platform=Platform.TELEGRAM, user_id="43"), ME)
@@ -164,7 +164,7 @@ async def test_the_home_channel_stays_while_somebody_of_its_platform_is_left(per
         assert len(await store.owners.homes(ME)) == 1
 
 
-async def test_a_terminal_is_asked_before_anybody_is_revoked(person: Person):
+async def test_a_terminal_is_asked_before_an_account_is_revoked(person: Person):
     async with opened(person) as store:
         await store.owners.link(ANNA, ME)
         for answer, gone in (("n", False), ("y", True)):
@@ -175,7 +175,7 @@ async def test_a_terminal_is_asked_before_anybody_is_revoked(person: Person):
             assert (await store.owners.who(Platform.TELEGRAM, "42") is None) is gone
 
 
-async def test_nobody_is_revoked_by_mistake(person: Person):
+async def test_an_account_is_not_revoked_by_mistake(person: Person):
     async with opened(person) as store:
         await store.owners.ensure("you")
         await store.owners.link(ANNA, "you")
@@ -193,7 +193,7 @@ async def test_nobody_is_revoked_by_mistake(person: Person):
         assert await store.owners.who(Platform.MATRIX, "@a:b") is not None
 
 
-async def test_nobody_is_paired_at_first(person: Person):
+async def test_no_account_is_paired_at_first(person: Person):
     assert segue_says(person, "pair", "list").stdout.strip() == ""
     assert json.loads(segue_says(person, "pair", "list", "--json").stdout) == []
     async with person.opens("pair", "list") as shown:

@@ -136,6 +136,12 @@ def test_they_are_listed_as_json(person: SessionsCommand):
     assert told["usage"] == {"input": 1200, "output": 30, "cached": 200}
 
 
+def test_json_before_the_command_is_the_same_as_after_it(person: SessionsCommand):
+    session = person.talk("mine", "a")
+    assert person.json() == person.json("list")
+    assert msgspec.json.decode(person("--json", "show", "mine"))["id"] == session.id
+
+
 def test_they_can_be_narrowed_to_a_platform(person: SessionsCommand):
     away, _ = person.talk("away"), person.talk("here")
     person.do(lambda store: moved(store, away))
@@ -253,7 +259,7 @@ def test_who_has_it_open_and_its_handoffs_are_shown(person: SessionsCommand):
     assert (told["handoffs"][0]["platform"], told["handoffs"][0]["state"]) == ("telegram", "failed")
 
 
-def test_what_was_done_with_tools_is_told_in_short(person: SessionsCommand):
+def test_tool_calls_are_summarised(person: SessionsCommand):
     session = person.talk("mine")
 
     async def work(store: Store) -> None:
@@ -284,7 +290,7 @@ def test_messages_are_found_by_their_words(person: SessionsCommand):
     assert screen == "boats (Segue, just now)\n  You said: the red sail is torn\n"
 
 
-def test_what_is_not_found_is_told_beside_the_output(person: SessionsCommand):
+def test_a_search_without_results_says_so_on_stderr(person: SessionsCommand):
     result = person.run("search", "nothing")
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == "No messages found.\n"
@@ -425,6 +431,21 @@ def test_a_session_is_deleted_when_that_was_said_plainly(person: SessionsCommand
     assert person("delete", "other", "--yes") == "Deleted 'other'.\n"
 
 
+def test_delete_takes_the_exact_title_and_never_guesses(person: SessionsCommand):
+    first, second = person.talk("Ships", "one"), person.talk("Ships", "two")
+    assert person.json("delete", "ships", "--yes")["id"] == first.id
+    assert "There is no session 'ships'" in person.refused("delete", "ships", "--yes")
+    assert [session["id"] for session in person.json("list")] == [second.id]
+
+
+def test_every_command_means_the_same_session_by_a_title(person: SessionsCommand):
+    first = person.talk("Ships", "one")
+    person.talk("Ships", "two")
+    assert person.json("show", "ships")["id"] == first.id
+    assert first.id in person("export", "ships")
+    assert person.json("rename", "ships", "Boats")["id"] == first.id
+
+
 def test_on_a_screen_it_asks_first(person: SessionsCommand):
     person.talk("mine", "one")
     code, shown = person.on_screen("delete", "mine", keys=b"\n")
@@ -437,7 +458,7 @@ def test_on_a_screen_it_asks_first(person: SessionsCommand):
     assert person.json("list") == []
 
 
-def test_what_somebody_holds_is_not_deleted(person: SessionsCommand):
+def test_a_session_that_is_held_is_not_deleted(person: SessionsCommand):
     session = person.talk("mine", "one")
 
     async def holding(store: Store) -> tuple[str, str]:

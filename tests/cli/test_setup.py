@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import segue.store
+from segue.core.address import Platform
 from segue.core.session import ME
 from segue.testing.telegram import TOKEN, Driver, Kind, Peer, Settings, Shown, Trouble
 from segue.testing.telegram.process import serving
@@ -28,9 +29,9 @@ async def telegram(person: Person, *, topics: bool = True) -> AsyncGenerator[tup
     person.environment.update(
         SEGUE_CONFIG=str(home / "config.toml"), SEGUE_GATEWAY_LOG=str(home / "gateway.log")
     )
-    async with serving(Settings(topics=topics)) as peer, peer.hands() as hands, none_left(person):
-        yield peer, hands
-        assert await hands.errors() == ()
+    async with serving(Settings(topics=topics)) as peer, peer.driver() as driver, none_left(person):
+        yield peer, driver
+        assert await driver.errors() == ()
 
 
 def kept(person: Person) -> str:
@@ -51,36 +52,36 @@ def code_of(text: str) -> str:
     return code
 
 
-async def arrived(hands: Driver, chat: int) -> Shown:
-    return await hands.until(
+async def arrived(driver: Driver, chat: int) -> Shown:
+    return await driver.until(
         lambda shown: any("It works." in text for text in shown.texts), chat=chat
     )
 
 
-async def pair(shown: Terminal, hands: Driver) -> int:
+async def pair(shown: Terminal, driver: Driver) -> int:
     """Do on the phone what the terminal says; the chat."""
     await shown.shows("press Start:", 40)
     await shown.shows("To use a group, send the code there")
-    anna = await hands.user("Anna")
-    chat = await hands.private(anna)
-    await hands.say(anna, chat, f"/start {code_of(shown.text)}")
+    anna = await driver.user("Anna")
+    chat = await driver.private(anna)
+    await driver.say(anna, chat, f"/start {code_of(shown.text)}")
     return chat
 
 
 async def test_a_person_is_led_from_nothing_to_a_message_in_a_fresh_topic(person: Person):
-    async with telegram(person) as (peer, hands):
+    async with telegram(person) as (peer, driver):
         async with person.opens("setup", "telegram", "--url", peer.url, lines=60) as shown:
             await shown.shows("@BotFather and send /newbot")
             await shown.see("Bot token (not shown):")
             shown.say(peer.token)
             await shown.shows("The token is good: the bot is @segue_test_bot.")
-            chat = await pair(shown, hands)
+            chat = await pair(shown, driver)
             await shown.shows("You are paired.", 20)
             await shown.shows("Direct messages with the bot can have topics.")
             await shown.shows("Done. To hand off a conversation, type /handoff telegram", 20)
             assert await shown.end() == 0
             assert peer.token not in shown.text
-        seen = await arrived(hands, chat)
+        seen = await arrived(driver, chat)
         (topic,) = seen.threads
         assert topic.title == "Segue is set up"
         (message,) = [m for m in seen.messages if "It works." in m.text]
@@ -90,14 +91,14 @@ async def test_a_person_is_led_from_nothing_to_a_message_in_a_fresh_topic(person
 
 
 async def test_a_script_answers_everything_by_flags(person: Person):
-    async with telegram(person) as (peer, hands):
-        anna = await hands.user("Anna")
-        chat = await hands.chat(Kind.FORUM, [anna], title="Home", admin=True, manage_topics=True)
+    async with telegram(person) as (peer, driver):
+        anna = await driver.user("Anna")
+        chat = await driver.chat(Kind.FORUM, [anna], title="Home", admin=True, manage_topics=True)
         words = ["--url", peer.url, "--token", TOKEN, "--owner", str(anna), "--home", str(chat)]
         told = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
         assert told.returncode == 0, told.stderr
         assert "The bot may manage topics there." in told.stdout
-        assert (await arrived(hands, chat)).threads
+        assert (await arrived(driver, chat)).threads
         async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
             (home,) = [h for h in await store.owners.homes(ME) if h.platform == "telegram"]
         assert (home.address.chat_id, home.name) == (str(chat), "Home")
@@ -115,10 +116,10 @@ async def test_a_wrong_token_changes_nothing_and_says_where_to_get_one(person: P
         assert kept(person) == ""
 
 
-async def test_a_token_that_is_no_longer_good_is_asked_for_anew(person: Person):
-    async with telegram(person) as (peer, hands):
-        anna = await hands.user("Anna")
-        await hands.private(anna)
+async def test_a_token_that_is_no_longer_valid_is_asked_for_again(person: Person):
+    async with telegram(person) as (peer, driver):
+        anna = await driver.user("Anna")
+        await driver.private(anna)
         keep(person, f'[platforms.telegram]\ntoken = "{WRONG}"\nurl = "{peer.url}"\n')
         words = ["setup", "telegram", "--owner", str(anna)]
         async with person.opens(*words, lines=60) as shown:
@@ -127,6 +128,26 @@ async def test_a_token_that_is_no_longer_good_is_asked_for_anew(person: Person):
             shown.say(peer.token)
             await shown.shows("Done. To hand off a conversation", 40)
             assert await shown.end() == 0
+        assert peer.token in kept(person)
+
+
+async def test_a_wrong_token_is_asked_for_again_until_it_is_right(person: Person):
+    async with telegram(person) as (peer, _):
+        words = ["setup", "telegram", "--no-wait", "--url", peer.url]
+        async with person.opens(*words, lines=80) as shown:
+            await shown.see("Bot token (not shown):")
+            for times in (1, 2):
+                shown.say(WRONG)
+                await shown.until(
+                    lambda times=times: shown.text.count("Ctrl-C to leave") == times, "another try"
+                )
+                await shown.until(
+                    lambda times=times: shown.text.count("(not shown)") == times + 1, "the question"
+                )
+            shown.say(peer.token)
+            await shown.shows("The token is good")
+            assert shown.text.count("@BotFather and send /newbot") == 1
+            await shown.end()
         assert peer.token in kept(person)
 
 
@@ -148,20 +169,20 @@ async def test_a_variable_that_would_win_over_the_token_is_named(person: Person)
 
 
 async def test_what_is_missing_is_named_with_the_place_to_switch_it_on(person: Person):
-    async with telegram(person, topics=False) as (peer, hands):
+    async with telegram(person, topics=False) as (peer, driver):
         words = ["setup", "telegram", "--url", peer.url, "--token", TOKEN, "--yes"]
         with piped(person, *words) as command:
             told = ""
             while "To use a group" not in told:
                 told += await command.line(command.stdout)
-            anna = await hands.user("Anna")
-            chat = await hands.private(anna)
-            await hands.say(anna, chat, f"/start {code_of(told)}")
+            anna = await driver.user("Anna")
+            chat = await driver.private(anna)
+            await driver.say(anna, chat, f"/start {code_of(told)}")
             code, rest, errors = await command.ends()
         assert code == 0, errors
         assert "turn Threaded Mode on" in " ".join(told.split())
         assert "Done." in rest
-        assert (await arrived(hands, chat)).threads == ()
+        assert (await arrived(driver, chat)).threads == ()
 
 
 async def test_a_chat_that_the_bot_is_not_in_is_no_home(person: Person):
@@ -173,11 +194,11 @@ async def test_a_chat_that_the_bot_is_not_in_is_no_home(person: Person):
 
 
 @pytest.mark.parametrize("trouble", [Trouble.FORBIDDEN, Trouble.DROP_BEFORE])
-async def test_a_first_message_that_does_not_arrive_is_told(person: Person, trouble: Trouble):
-    async with telegram(person) as (peer, hands):
-        anna = await hands.user("Anna")
-        await hands.private(anna)
-        await hands.fail("sendMessage", trouble)
+async def test_a_first_message_that_does_not_arrive_is_reported(person: Person, trouble: Trouble):
+    async with telegram(person) as (peer, driver):
+        anna = await driver.user("Anna")
+        await driver.private(anna)
+        await driver.fail("sendMessage", trouble)
         words = ["--url", peer.url, "--token", TOKEN, "--owner", str(anna)]
         told = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
         assert told.returncode == 1
@@ -188,9 +209,9 @@ async def test_a_first_message_that_does_not_arrive_is_told(person: Person, trou
 
 
 async def test_run_again_it_only_proves_that_all_is_well_and_the_doctor_looks_too(person: Person):
-    async with telegram(person, topics=False) as (peer, hands):
-        anna = await hands.user("Anna")
-        await hands.private(anna)
+    async with telegram(person, topics=False) as (peer, driver):
+        anna = await driver.user("Anna")
+        await driver.private(anna)
         words = ["--url", peer.url, "--token", TOKEN, "--owner", str(anna)]
         done = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
         assert done.returncode == 0, done.stderr
@@ -206,3 +227,31 @@ async def test_run_again_it_only_proves_that_all_is_well_and_the_doctor_looks_to
         assert told.returncode == 1
         assert re.search(r"problem +telegram +There is no token that Telegram accepts", told.stdout)
         assert WRONG not in told.stdout
+
+
+async def test_a_running_gateway_serves_the_platform_without_a_restart(person: Person):
+    async with telegram(person, topics=False) as (peer, driver):
+        anna = await driver.user("Anna")
+        await driver.private(anna)
+        assert (await asyncio.to_thread(segue_says, person, "gateway", "start")).returncode == 0
+        async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+            (before,) = await store.gateways.alive()
+            words = ["--url", peer.url, "--token", TOKEN, "--owner", str(anna)]
+            told = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
+            assert told.returncode == 0, told.stderr
+            (gateway,) = await store.gateways.alive()
+        assert gateway.process == before.process
+        assert Platform.TELEGRAM in gateway.platforms - before.platforms
+
+
+async def test_a_running_gateway_uses_the_new_token(person: Person):
+    async with telegram(person, topics=False) as (peer, driver):
+        anna = await driver.user("Anna")
+        await driver.private(anna)
+        keep(
+            person, f'[platforms.telegram]\nenabled = true\ntoken = "{WRONG}"\nurl = "{peer.url}"\n'
+        )
+        await asyncio.to_thread(segue_says, person, "gateway", "start")
+        words = ["--token", TOKEN, "--owner", str(anna)]
+        told = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
+        assert told.returncode == 0, told.stdout + told.stderr

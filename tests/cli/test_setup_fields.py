@@ -142,9 +142,10 @@ def test_the_help_of_a_platform_lists_its_flags(user: Person):
 
 
 def test_only_built_in_platforms_can_be_set_up(user: Person):
-    told = segue_says(user, "setup", "discord")
+    told = segue_says(user, "setup", "signal")
     assert told.returncode == 2
-    assert "'discord' is not supported yet." in told.stderr
+    assert "signal is not supported yet. Use one of these: web, telegram" in told.stderr
+    assert "The web page needs no setup." in segue_says(user, "setup", "web").stderr
 
 
 # Settings
@@ -164,7 +165,8 @@ async def test_a_secret_is_set_without_being_shown_and_other_values_are(user: Pe
 
 def test_platforms_flags_and_settings_are_completed(user: Person, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(registry, "SPECS", SPECS)
-    assert offered(user.environment, "segue setup ") == ["telegram", "slack", "matrix", "whatsapp"]
+    built_in = ["telegram", "discord", "slack", "matrix", "whatsapp"]
+    assert offered(user.environment, "segue setup ") == built_in
     assert offered(user.environment, "segue setup slack --b") == ["--bot-token"]
     settings = offered(user.environment, "segue config set platforms.matrix.")
     assert [name.removeprefix("platforms.matrix.") for name in settings] == [

@@ -66,7 +66,7 @@ async def test_all_of_it_is_on_one_screen(person: Person):
             assert b"\x1b[2J" not in shown.raw
 
 
-async def test_a_program_is_told_all_of_it(person: Person):
+async def test_json_has_everything(person: Person):
     serving(person)
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
         await at_work(store)

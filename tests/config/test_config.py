@@ -36,7 +36,7 @@ from segue.core.handoff import TARGETS
 from segue.core.reset import ResetMode, ResetPolicies, ResetPolicy
 from segue.core.secret import Secret
 from segue.platforms import registry
-from segue.platforms.spec import PlatformSettings, PlatformSpec
+from segue.platforms.spec import FieldKind, PlatformSettings, PlatformSpec
 
 ROOT = Path(__file__).parents[2]
 SECRET = "sk-very-secret"
@@ -452,7 +452,8 @@ def test_every_variable_with_a_secret_is_known(home: dict[str, str]):
     held = config.load({**home, **dict.fromkeys(other, "k")})
     values = [value for platform in held.platforms.values() for value in platform.values.values()]
     secrets = [*held.keys.values(), *(value for value in values if isinstance(value, Secret))]
-    assert len(secrets) == len(config.KEY_VARIABLES) + len(TARGETS)
+    fields = [field for _, field in registry.fields().values() if field.kind is FieldKind.SECRET]
+    assert len(secrets) == len(config.KEY_VARIABLES) + len(fields)
     assert {secret.setting for secret in secrets} <= names
 
 
@@ -541,14 +542,14 @@ def test_what_is_no_ordinary_file_is_not_replaced():
         config.set_model("local", {"SEGUE_CONFIG": "/dev/null"})
 
 
-def test_a_folder_that_cannot_be_made_is_told(home: dict[str, str]):
+def test_a_folder_that_cannot_be_made_is_reported(home: dict[str, str]):
     path = write(home, "")
     inside = {"SEGUE_CONFIG": str(path / "config.toml")}
     with pytest.raises((SettingsUnwritable, BadSettings), match="Not a directory"):
         config.set_model("local", inside)
 
 
-def test_whoever_reads_while_it_is_written_sees_a_whole_file(home: dict[str, str]):
+def test_a_reader_sees_a_whole_file_while_it_is_written(home: dict[str, str]):
     path = write(home, FULL)
     with path.open() as reader:
         config.set_model("local", home)
@@ -671,7 +672,7 @@ def test_what_would_make_the_file_invalid_is_refused(
     assert path.read_text() == FULL
 
 
-def test_a_wrong_setting_can_be_mended_by_setting_it(home: dict[str, str]):
+def test_a_wrong_setting_can_be_fixed_by_setting_it(home: dict[str, str]):
     path = write(home, "idle_minutes = 0\n")
     config.change("idle_minutes", ["3"], home)
     assert path.read_text() == "idle_minutes = 3\n"
@@ -746,7 +747,7 @@ def _general(name: str) -> str:
 def test_what_is_a_key_is_known():
     secret = {name for name in names.every(["work"]) if names.is_secret(name)}
     keys = {f"keys.{p}" for p in config.KEY_VARIABLES} | {f"platforms.{p}.token" for p in TARGETS}
-    assert secret == keys | {"endpoints.work.key"}
+    assert secret == keys | {"endpoints.work.key", "platforms.slack.app_token"}
 
 
 def test_the_editor_is_the_one_that_was_named():
@@ -815,7 +816,7 @@ def test_the_document_of_a_platform_names_its_settings_and_how_to_install_it(spe
     for field in spec.fields:
         assert f"`{spec.setting(field)}`" in text
         assert f"`{spec.variable(field)}`" in text
-    assert f"make extra NAME={spec.extra}" in text
+    assert f"make extra NAME={spec.extra}" in text or not spec.libraries
     assert f"segue setup {spec.platform}" in text
 
 
@@ -849,9 +850,7 @@ def test_what_was_typed_is_remembered_for_its_person_alone(
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_what_was_typed_and_cannot_be_remembered_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_unwritable_history_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", f"{tmp_path}/file/state")
     with pytest.raises(HistoryUnwritable, match="set XDG_STATE_HOME to another folder"):

@@ -78,7 +78,7 @@ def test_ids_that_only_differ_in_where_they_are_split_give_different_keys(
         (address("é"), address("e\u0301")),
     ],
 )
-def test_look_alikes_are_told_apart(one: Address, other: Address):
+def test_look_alikes_are_different_addresses(one: Address, other: Address):
     assert one.key != other.key
 
 
@@ -146,7 +146,7 @@ def test_an_address_never_changes():
         address("a").chat_id = "b"  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def test_an_address_is_told_in_words():
+def test_an_address_is_written_in_words():
     there = Address(
         platform=Platform.TELEGRAM, chat_type=ChatType.GROUP, chat_id="42", thread_id="7"
     )

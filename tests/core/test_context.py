@@ -39,7 +39,7 @@ def there(chat_id: str = "-100", thread_id: str | None = None) -> Address:
     )
 
 
-def test_the_agent_is_told_where_it_is():
+def test_the_agent_reads_where_it_is():
     context = Context(
         source=there(thread_id="7"),
         topic="Deploys and rollbacks",
@@ -65,7 +65,7 @@ def test_the_agent_is_told_where_it_is():
     ]
 
 
-def test_what_is_not_known_is_not_told():
+def test_unknown_fields_are_left_out():
     source = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id="terminal")
     assert Context(source=source, topic="\u200b\n", user=" ").render().splitlines() == [
         LABELS[0],

@@ -102,7 +102,7 @@ def test_our_own_reasons_are_never_cut(reason: str):
     assert short_reason(reason) == reason
 
 
-def test_a_thread_where_nobody_came_is_told_where_the_session_is_and_why_in_short():
+def test_an_abandoned_thread_says_where_the_session_is_and_why_in_short():
     line = "The session stayed where it was, in the terminal: the handoff failed."
     assert stayed(None, "") == line
     assert stayed(DESK, "no") == f"{line} no."
@@ -114,7 +114,7 @@ def test_a_thread_where_nobody_came_is_told_where_the_session_is_and_why_in_shor
     assert "\n" not in stayed(None, "one\ntwo\r\nthree")
 
 
-def test_a_thread_where_nobody_came_is_told_when_the_session_is_in_another_chat():
+def test_an_abandoned_thread_names_the_chat_of_the_session():
     chat = replace(DESK, platform=Platform.SLACK, chat_id="C1")
     assert (
         stayed(chat, "") == "The session stayed where it was, on slack dm C1: the handoff failed."

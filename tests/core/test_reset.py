@@ -256,7 +256,7 @@ def test_a_clock_that_jumped_back_ends_nothing(
 
 
 @given(policies, moments(), spans, zones)
-def test_why_a_session_ended_does_not_depend_on_when_somebody_looks(
+def test_why_a_session_ended_does_not_depend_on_when_it_is_read(
     policy: ResetPolicy, active: datetime, span: timedelta, there: tzinfo
 ):
     if (end := expires(policy, active=active, zone=there)) is None:
@@ -354,7 +354,7 @@ def test_an_override_for_every_chat_is_refused_rather_than_ignored():
     st.sampled_from(ZONES),
 )
 @settings(max_examples=150)
-def test_whoever_was_active_later_than_the_latest_that_is_over_has_not_ended(
+def test_a_session_active_after_the_last_reset_has_not_ended(
     now: datetime, ago: int, mode: ResetMode, hour: int, idle: int, name: str
 ):
     policy = ResetPolicy(mode=mode, hour=hour, idle=idle * HOUR)
@@ -369,5 +369,5 @@ def test_whoever_was_active_later_than_the_latest_that_is_over_has_not_ended(
         assert policy.expired(active=latest + second, now=now, zone=there) is None
 
 
-def test_where_nothing_is_reset_nobody_is_over():
+def test_without_a_reset_no_session_ends():
     assert ResetPolicy().latest_over(now=utc("2026-03-01 12:00"), zone=UTC) is None

@@ -20,6 +20,8 @@ from segue.core.transcript import (
     Role,
     ToolCall,
     Transcript,
+    display_text,
+    no_result,
     words,
 )
 
@@ -263,13 +265,13 @@ def test_every_call_has_exactly_one_result_right_after_it(torn: Transcript):
 
 
 @given(anything)
-def test_mending_twice_changes_nothing_more(torn: Transcript):
+def test_a_second_repair_changes_nothing(torn: Transcript):
     once = torn.repaired(LATER)
     assert once.repaired(LATER) == once
 
 
 @given(anything)
-def test_mending_changes_nothing_that_was_said(torn: Transcript):
+def test_a_repair_changes_nothing_that_was_said(torn: Transcript):
     mended = torn.repaired(LATER)
     assert [m for m in mended if m.role is not Role.TOOL] == [
         m for m in torn if m.role is not Role.TOOL
@@ -291,7 +293,7 @@ def test_a_result_that_came_is_kept_and_of_two_the_first(torn: Transcript):
 
 
 @given(sound)
-def test_a_sound_transcript_needs_no_mending(whole: Transcript):
+def test_a_sound_transcript_needs_no_repair(whole: Transcript):
     assert whole.repaired(LATER) == whole
     assert whole.unfinished(LATER) == ()
 
@@ -312,6 +314,14 @@ def test_an_interrupted_call_says_so_under_its_own_id_and_name():
     assert (added.tool_call_id, added.tool_name) == ("1", "write")
     assert added.outcome is Outcome.INTERRUPTED
     assert "did not finish" in words(added)
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_a_user_reads_an_outcome_in_other_words_than_the_model(outcome: Outcome):
+    message = no_result(ToolCall("1", "write", "{}"), outcome, LATER)
+    assert words(message).startswith("[")
+    assert display_text(message)[0].isupper()
+    assert display_text(result("0")) == words(result("0"))
 
 
 def test_results_that_came_out_of_order_are_put_in_the_order_of_their_calls():
@@ -338,7 +348,7 @@ def test_calls_of_two_turns_may_share_an_id():
 # Retelling
 
 
-def test_a_recap_tells_the_last_exchanges_and_counts_the_tools_by_name():
+def test_a_recap_has_the_last_exchanges_and_counts_the_tools_by_name():
     whole = Transcript(
         (
             user("fix the bug"),
@@ -361,7 +371,7 @@ def test_a_recap_tells_the_last_exchanges_and_counts_the_tools_by_name():
     )
 
 
-def test_a_single_tool_call_is_told_in_the_singular():
+def test_a_single_tool_call_is_in_the_singular():
     assert Transcript((user("go"), agent("", "read"))).recap().endswith("(1 tool call: read)")
 
 
@@ -373,12 +383,12 @@ def test_a_single_tool_call_is_told_in_the_singular():
         ("What is this?", 2, "What is this?"),
     ],
 )
-def test_a_recap_tells_of_pictures_that_came_without_a_word(content: str, count: int, told: str):
+def test_a_recap_mentions_pictures_that_came_without_a_word(content: str, count: int, told: str):
     asked = replace(user(content), images=(Image("image/png", b"1"),) * count)
     assert Transcript((asked, agent("A cat."))).recap() == f"You: {told}\nSegue: A cat."
 
 
-def test_a_recap_leaves_out_prompts_that_nobody_typed():
+def test_a_recap_leaves_out_synthetic_prompts():
     whole = Transcript(
         (
             user("hello"),
@@ -391,7 +401,7 @@ def test_a_recap_leaves_out_prompts_that_nobody_typed():
     assert whole.recap() == "You: hello\nSegue: Hi.\nSegue: I am here."
 
 
-def test_prompts_that_nobody_typed_do_not_crowd_out_what_was_said():
+def test_synthetic_prompts_do_not_crowd_out_messages():
     whole = Transcript(
         (user("hello"), agent("Hi."), *(user("prompt", Kind.SYNTHETIC) for _ in range(9)))
     )

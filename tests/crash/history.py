@@ -32,6 +32,8 @@ async def gather(world: World, life: Life, told: str | None) -> Evidence:
         mistakes=view.faults,
         asked=world.model.asked,
         tasks=frozenset(life.tasks),
+        moving=frozenset(life.moving),
+        cut_off=frozenset(life.cut_off),
         kills=life.kills,
         runs=world.runs(),
         told=told,

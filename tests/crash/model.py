@@ -86,8 +86,8 @@ class WordModel(FakeOpenAI):
         heard = " ".join(asked.words)
         if asked.is_handoff:
             return Say(text=f"I am here, and I heard {heard}.")
-        if TASK in asked.last and not asked.used:
-            word = asked.words[-1]
+        word = asked.words[-1]  # an unanswered message is joined with the next one
+        if f"{word} {TASK}" in asked.last and not asked.used:
             command = self.command.format(word=word)
             arguments = msgspec.json.encode({"command": command}).decode()
             calls = (ToolCall(f"call_{word}", "shell", arguments),)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from segue.core.address import Address, Platform
 from segue.core.handoff import Failure, Handoff, State
 from segue.core.transcript import Kind, Message, Outcome, Role
+from segue.gateway.texts import INTERRUPTED
+from segue.handoff.greeting import decode_reply
 from segue.store.outbox import Outgoing, OutgoingState
 from tests.crash.model import HANDOFF, WORD
 from tests.harness.rigs import Message as Shown
@@ -56,6 +58,11 @@ class Evidence:
     """The number of model requests about each word or handoff."""
     tasks: frozenset[str]
     """The words for which the model uses a tool and is then asked again with the result."""
+    moving: frozenset[str] = frozenset()
+    """The words said in a terminal that handed the session off in the middle of the turn."""
+    cut_off: frozenset[str] = frozenset()
+    """The words whose turn may have no answer: its terminal was killed, or a terminal took the
+    session in the middle of it."""
     kills: Mapping[str, int]
     """How often a gateway was killed between a message and the recording of its answer."""
     runs: Mapping[str, int]
@@ -126,7 +133,7 @@ def _order(seen: Evidence) -> Iterator[str]:
     if words != [*seen.words]:
         yield f"the person said {seen.words}, and the transcript has {words}"
     prompts = sum(m.role is Role.USER and m.kind is Kind.SYNTHETIC for m in seen.transcript)
-    completed = sum(handoff.state is State.COMPLETED for handoff in seen.handoffs)
+    completed = sum(h.state is State.COMPLETED and not _is_mid_turn(h) for h in seen.handoffs)
     if prompts != completed:
         yield f"there are {prompts} prompts of handoffs, and {completed} were completed"
 
@@ -138,6 +145,8 @@ def _turns(seen: Evidence) -> Iterator[str]:
         finals = [m for m in turn if m.role is Role.ASSISTANT and not m.tool_calls]
         if turn[0].role is not Role.USER:
             yield f"nobody asked for {asked!r}"
+        elif not finals and _is_cut_off(turn, seen):
+            continue
         elif len(finals) != 1:
             yield f"{asked!r} has {len(finals)} answers: {[m.content for m in finals]}"
         elif (last := [m for m in turn if m.role is not Role.SYSTEM][-1]) is not finals[0]:
@@ -150,6 +159,24 @@ def _turns(seen: Evidence) -> Iterator[str]:
         results = Counter(m.tool_call_id for m in turn if m.role is Role.TOOL)
         if calls != results or any(count > 1 for count in calls.values()):
             yield f"the tool calls {dict(calls)} have the results {dict(results)}"
+
+
+def _is_mid_turn(handoff: Handoff) -> bool:
+    """Whether a turn moved, or was to move, with the session: then the agent gave no reply."""
+    reply = decode_reply(handoff)
+    return reply is not None and not reply.messages
+
+
+def _has_moved(turn: list[Message], seen: Evidence) -> bool:
+    """Whether the turn began in a terminal and went on in the chat."""
+    moved = any(h.state is State.COMPLETED and _is_mid_turn(h) for h in seen.handoffs)
+    return moved and not seen.moving.isdisjoint(WORD.findall(turn[0].content))
+
+
+def _is_cut_off(turn: list[Message], seen: Evidence) -> bool:
+    """Whether the turn may have ended without an answer."""
+    words = WORD.findall(turn[0].content)
+    return not seen.cut_off.isdisjoint(words) and not _has_moved(turn, seen)
 
 
 def _knowledge(seen: Evidence) -> Iterator[str]:
@@ -182,7 +209,10 @@ def _queued(seen: Evidence) -> Iterator[str]:
     keys = Counter(_kind(row.key) for row in seen.outgoing)
     for key in expected - keys:
         yield f"{key} was never queued"
-    optional = Counter(f"handoff:{h.id}:recap" for h in seen.handoffs)
+    optional = Counter(f"handoff:{h.id}:{_first(seen, h)}" for h in seen.handoffs)
+    optional["elsewhere"] = len(seen.in_chat)  # asked once about a message
+    if not seen.keys:  # it says that the recap may be missing
+        optional.update(f"handoff:{h.id}:reply" for h in seen.handoffs if _is_mid_turn(h))
     if not seen.keys:
         optional["half"] = keys["half"]
         for row in seen.outgoing:
@@ -199,19 +229,34 @@ def _queued(seen: Evidence) -> Iterator[str]:
 def _expected(seen: Evidence) -> Iterator[str]:
     for handoff in seen.handoffs:
         if handoff.state is State.COMPLETED:
-            yield f"handoff:{handoff.id}:recap"
-            yield f"handoff:{handoff.id}:reply"
+            yield f"handoff:{handoff.id}:{_first(seen, handoff)}"
+            if not _is_mid_turn(handoff):
+                yield f"handoff:{handoff.id}:reply"
         elif handoff.thread is not None:
             yield f"handoff:{handoff.id}:stayed"
     yield from ["moved"] * seen.resumes
     for turn in _turns_of(seen.transcript):
-        if not seen.in_chat.intersection(WORD.findall(turn[0].content)):
+        moved = _has_moved(turn, seen)
+        if not moved and not seen.in_chat.intersection(WORD.findall(turn[0].content)):
             continue
         for message in turn:
-            if message.role is Role.ASSISTANT and message.content:
+            before = moved and message.tool_calls  # said in the terminal
+            if message.role is Role.ASSISTANT and message.content and not before:
                 yield f"{seen.session_id}/{message.seq}"
         if any(m.outcome is Outcome.INTERRUPTED for m in turn):
             yield "unknown"
+
+
+def _first(seen: Evidence, handoff: Handoff) -> str:
+    """The kind of the first message of a handoff: a recap, or that it is back in its thread."""
+    return "return" if _door(seen, handoff) else "recap"
+
+
+def _door(seen: Evidence, handoff: Handoff) -> str | None:
+    """The thread that the session had before that handoff."""
+    before = seen.handoffs[: seen.handoffs.index(handoff)]
+    threads = [h.thread.thread_id for h in before if h.state is State.COMPLETED and h.thread]
+    return threads[-1] if threads else None
 
 
 def _kind(key: str) -> str:
@@ -220,6 +265,8 @@ def _kind(key: str) -> str:
         return "moved"
     if key.startswith("notice:") and key.endswith(":unknown"):
         return "unknown"
+    if key.startswith("notice:") and key.endswith(":elsewhere"):
+        return "elsewhere"
     return "half" if key.startswith("half:") else key
 
 
@@ -244,14 +291,19 @@ def _delivered(seen: Evidence) -> Iterator[str]:
 def _doubled(seen: Evidence) -> Iterator[str]:
     """The chat shows no message that was not sent.
 
-    Without idempotency keys two exceptions are allowed: an uncertain message may be shown once, and
+    Half an answer stays, with a mark, if a terminal took the session in the middle of it. Without
+    idempotency keys two more exceptions are allowed: an uncertain message may be shown once, and
     half a message may remain if the user is notified of it.
     """
     receipts = _receipts(seen)
     uncertain = [row for row in seen.outgoing if row.state is OutgoingState.UNCERTAIN]
     halves = sum(_kind(row.key) == "half" for row in seen.outgoing)
+    marked = len(seen.cut_off & seen.in_chat)
     for message in seen.messages:
         if receipts[message.id]:
+            continue
+        if message.text.endswith(INTERRUPTED) and marked:
+            marked -= 1
             continue
         if _is_half(message.text) and halves:
             halves -= 1
@@ -289,12 +341,20 @@ def _plain(text: str) -> str:
 def _threads(seen: Evidence) -> Iterator[str]:
     """Every opened thread is recorded with the handoff that it was opened for.
 
-    Only then can the gateway post in the thread how that handoff ended.
+    Only then can the gateway post in the thread how that handoff ended. Later handoffs return to
+    the thread of the first that was completed.
     """
-    known = Counter(h.thread.thread_id for h in seen.handoffs if h.thread and h.thread.thread_id)
-    for thread, count in known.items():
-        if count > 1:
-            yield f"{thread} was opened for {count} handoffs"
+    known: Counter[str] = Counter()
+    for handoff in seen.handoffs:
+        thread = handoff.thread and handoff.thread.thread_id
+        if not thread:
+            continue
+        door = _door(seen, handoff)
+        if door is not None and thread != door:
+            yield f"{thread} was opened, and the session has {door}"
+        if door is None and known[thread]:
+            yield f"{thread} was opened for 2 handoffs"
+        known[thread] += 1
     orphans = [thread for thread in seen.threads if not known[thread.id]]
     # An interrupted call may or may not have opened a thread. Without keys its handoff failed; with
     # keys the next gateway repeats the call, unless all gateways that tried were killed.
@@ -323,8 +383,19 @@ def _repeated(seen: Evidence) -> Iterator[str]:
         if seen.asked[about] > most:
             yield f"the model was asked {seen.asked[about]} times about {about}, not {most}"
     for word in seen.words:
-        if seen.runs.get(word, 0) > 1:
+        ran = seen.runs.get(word, 0)
+        if word in seen.moving and not ran and _has_result(word, seen):
+            yield f"the tool did not run for {word}"
+        if ran > 1:
             yield f"the tool ran {seen.runs[word]} times for {word}"
+
+
+def _has_result(word: str, seen: Evidence) -> bool:
+    return any(
+        m.tool_call_id == f"call_{word}" and m.outcome is None
+        for m in seen.transcript
+        if m.role is Role.TOOL
+    )
 
 
 def _faults(seen: Evidence) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -165,10 +166,12 @@ class Moment:
 
     point: Point
     kept: bool = False
+    polled: bool = False
+    """Gateways also come to this point without a handoff, when they look for one."""
 
 
 HANDING_OFF: dict[str, Moment] = {
-    "before the claim": Moment(Between("handoffs.claim_next", any_session=True)),
+    "before the claim": Moment(Between("handoffs.claim_next", any_session=True), polled=True),
     "claimed": Moment(Between("handoffs.claim_next", after=True)),
     "before a thread is opened": Moment(Between(_STEP, ("Step.OPENING",), after=True)),
     "a thread is being opened": Moment(OnPlatform(Call.OPEN_THREAD, Trouble.HANG)),
@@ -197,6 +200,24 @@ HANDING_OFF: dict[str, Moment] = {
     "the reply is noted": Moment(Between("outbox.finish", _REPLY, after=True), kept=True),
 }
 
+# The message does not name its session: a refusal is no news there.
+_returned = functools.partial(Between, about=(":return'",), after=True, any_session=True)
+
+RETURNING: dict[str, Moment] = {
+    "claimed, to return": HANDING_OFF["claimed"],
+    "its thread is known": HANDING_OFF["the thread is known"],
+    "its thread is kept": HANDING_OFF["the thread is kept"],
+    "the agent replies there": HANDING_OFF["the agent replies"],
+    "the reply there is kept": HANDING_OFF["the reply is kept"],
+    "the return is queued": Moment(_returned("outbox.enqueue"), kept=True),
+    "the return is taken": Moment(_returned("outbox.claim"), kept=True),
+    "the return is being sent": HANDING_OFF["the recap is being sent"],
+    "the return was sent": HANDING_OFF["the recap was sent"],
+    "the return is noted": Moment(_returned("outbox.finish"), kept=True),
+    "before the commit of a return": HANDING_OFF["before the commit"],
+    "after the commit of a return": HANDING_OFF["after the commit"],
+}
+
 # The answer to a message
 
 _BEGIN = "records.begin"
@@ -223,6 +244,12 @@ ANSWERING: dict[str, Moment] = {
     "the answer is noted": Moment(Between("outbox.finish", after=True), kept=True),
     "the session is let go": Moment(Between("leases.release"), kept=True),
 }
+_FIND = "bindings.get_or_create"
+ENTERING: dict[str, Moment] = {
+    "before the session comes": Moment(Between(_FIND, any_session=True)),
+    "the session has come": Moment(Between(_FIND, after=True, any_session=True)),
+    "it is taken there": ANSWERING["it is taken"],
+}
 WITH_A_TOOL: dict[str, Moment] = {
     "the call is not kept": Moment(Between(_ADD, _CALLED)),
     "the call is kept": Moment(Between(_ADD, _CALLED, after=True)),
@@ -233,21 +260,82 @@ WITH_A_TOOL: dict[str, Moment] = {
     "the answer after it is queued": Moment(Between(_ADD, _ANSWER, after=True), kept=True),
 }
 _SPEAKS = InModel(midway=True)
-_SHOWN = InModel(midway=True, shown=True)
+SHOWN = InModel(midway=True, shown=True)
+"""The chat shows half an answer."""
 _BUBBLE = "bubbles.put"
 SHOWN_AS_IT_COMES: dict[str, Moment] = {
     "the bubble is being sent": Moment(While(_SPEAKS, OnPlatform(Call.SEND, Trouble.HANG))),
     "the bubble was sent": Moment(While(_SPEAKS, OnPlatform(Call.SEND, Trouble.HANG_AFTER))),
     "the bubble is not noted": Moment(While(_SPEAKS, Between(_BUBBLE))),
     "the bubble is noted": Moment(While(_SPEAKS, Between(_BUBBLE, after=True))),
-    "the bubble is shown": Moment(_SHOWN),
-    "the bubble is being changed": Moment(Then(_SHOWN, OnPlatform(Call.EDIT, Trouble.HANG))),
-    "the bubble was changed": Moment(Then(_SHOWN, OnPlatform(Call.EDIT, Trouble.HANG_AFTER))),
-    "the answer in it is not noted": Moment(Then(_SHOWN, Between("outbox.finish")), kept=True),
+    "the bubble is shown": Moment(SHOWN),
+    "the bubble is being changed": Moment(Then(SHOWN, OnPlatform(Call.EDIT, Trouble.HANG))),
+    "the bubble was changed": Moment(Then(SHOWN, OnPlatform(Call.EDIT, Trouble.HANG_AFTER))),
+    "the answer in it is not noted": Moment(Then(SHOWN, Between("outbox.finish")), kept=True),
     "the answer in it is noted": Moment(
-        Then(_SHOWN, Between("outbox.finish", after=True)), kept=True
+        Then(SHOWN, Between("outbox.finish", after=True)), kept=True
     ),
 }
+
+# A handoff in the middle of a turn, before its tool call
+
+_REPLIES = (
+    "the agent replies", "the reply is taken", "the reply is being sent", "the reply was sent",
+    "the reply is not noted", "the reply is noted",
+)  # fmt: skip
+MID_TURN: dict[str, Moment] = {
+    "the call is kept here": Moment(Between(_ADD, _CALLED, after=True)),
+    "before it is asked for": Moment(Between("handoffs.request")),
+    "it is asked for": Moment(Between("handoffs.request", after=True)),
+    **{
+        name: Moment(m.point, polled=m.polled)
+        for name, m in HANDING_OFF.items()
+        if name not in _REPLIES
+    },
+}
+"""Nothing has moved, or everything has. The agent gives no reply: its turn is the reply."""
+GOING_ON: dict[str, Moment] = {
+    "the session is in hand there": Moment(Between("hold._take", after=True)),
+    "before the turn goes on": Moment(Then(_COMPLETE, Between(_BEGIN))),
+    "the turn goes on": Moment(Then(_COMPLETE, Between(_BEGIN, after=True))),
+    "the tool runs there": Moment(InTool()),
+    "the result is not kept there": Moment(Between(_ADD, _RESULT)),
+    "the result is kept there": Moment(Between(_ADD, _RESULT, after=True)),
+    "the answer is not kept there": Moment(Between(_ADD, _ANSWER)),
+    "the answer is queued there": Moment(Between(_ADD, _ANSWER, after=True), kept=True),
+}
+"""The turn goes on in the chat."""
+AFTER_A_TOOL: dict[str, Moment] = {
+    "the tool runs here": Moment(InTool()),
+    "the result is not kept here": Moment(Between(_ADD, _RESULT)),
+    "the result is kept here": Moment(Between(_ADD, _RESULT, after=True)),
+    "it is asked for then": Moment(Between("handoffs.request", after=True)),
+    "it is claimed then": HANDING_OFF["claimed"],
+    "before the commit then": Moment(_COMPLETE),
+    "after the commit then": Moment(Between("handoffs.complete", after=True)),
+    "the turn goes on then": Moment(Then(_COMPLETE, Between(_BEGIN, after=True))),
+    "the answer then is not kept": Moment(Between(_ADD, _ANSWER)),
+    "the answer then is queued": Moment(Between(_ADD, _ANSWER, after=True), kept=True),
+}
+"""The same, for a handoff that waits for the tool: the turn goes on with the model's answer."""
+
+# A terminal takes the session in the middle of an answer
+
+_LEFT = ("moved:",)
+TAKING: dict[str, Point] = {
+    "before a terminal takes it": Between("hold._take"),
+    "a terminal has taken it": Between("hold._take", after=True),
+}
+LEFT_BEHIND: dict[str, Point] = {
+    "the notice is taken": Between("outbox.claim", _LEFT, after=True),
+    "the half is being marked": OnPlatform(Call.EDIT, Trouble.HANG),
+    "the half was marked": OnPlatform(Call.EDIT, Trouble.HANG_AFTER),
+    "the notice is being sent": OnPlatform(Call.SEND, Trouble.HANG),
+    "the notice was sent": OnPlatform(Call.SEND, Trouble.HANG_AFTER),
+    "the notice is not noted": Between("outbox.finish", _LEFT),
+    "the notice is noted": Between("outbox.finish", _LEFT, after=True),
+}
+"""What the chat shows then."""
 
 # Messages that are too long for one part
 

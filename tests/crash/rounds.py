@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 from segue.core.handoff import State
 from segue.handoff.request import CLAIM_TIMEOUT
@@ -15,7 +16,7 @@ from segue.store.handoffs import CLAIM_SECONDS
 from segue.testing.peers import Trouble
 from tests.crash.history import gather
 from tests.crash.oracle import violations
-from tests.crash.points import Between, Moment
+from tests.crash.points import SHOWN, Between, Moment, Point
 from tests.crash.world import STUCK, WITHIN, Life, World, until
 from tests.harness.rigs import Call
 
@@ -29,6 +30,8 @@ _SOON = 0.03
 """The maximum delay in seconds after such a call."""
 _AT_START = 0.2
 """The probability that a gateway is killed as it starts, and the seconds within which."""
+_MID_TURN = 0.5
+"""The probability that a session is handed off in the middle of a turn."""
 _GIVES_UP = 0.3
 """The probability that the user goes on in the terminal after a failed handoff."""
 
@@ -73,13 +76,76 @@ def handing_off(moment: Moment, victim: Victim, *, threaded: bool = False) -> Pl
         life = await world.begin(rng.choice(world.rig.threaded if threaded else world.rig.kinds))
         arrival = life.arrival
         async with moment.point.at(world, life, _begins(world, life)):
-            await _is_asked(world, life)  # a gateway also polls for requests
+            await _is_asked(world, life, moment)
             _is_answered(life, arrival, moment)
             since = await _kill(world, life, victim, rng)
         away = await _comes_back(world, since, life)
         if world.rig.keys:
             await _was_carried_out(world, life, away)
         await _goes_on(world, life)
+
+    return play
+
+
+def leaving(moment: Moment, victim: Victim, *, late: bool = False, ahead: bool = False) -> Play:
+    """Kill a process while the session is handed off in the middle of a turn, before its tool call
+    or after it (`late`), and possibly after the user wrote in the thread `ahead` of it."""
+
+    async def play(world: World, rng: random.Random) -> None:
+        life = await world.begin(rng.choice(world.rig.threaded))
+        word = world.next_word
+        async with moment.point.at(world, life, _moves_on(world, life, late=late)):
+            await _is_asked(world, life, moment)
+            if ahead:
+                await world.say_in_chat(life)
+                await world.rig.confirmed()
+            _is_answered(life, word, moment)
+            since = await _kill(world, life, victim, rng)
+        await _comes_back(world, since, life)
+        await _goes_on(world, life)
+
+    return play
+
+
+def leaving_in_vain(moment: Moment, *, late: bool = False) -> Play:
+    """Kill every gateway that claims a handoff in the middle of a turn. The terminal must continue
+    the turn."""
+
+    async def play(world: World, rng: random.Random) -> None:
+        life = await world.begin(rng.choice(world.rig.threaded))
+        act = _moves_on(world, life, late=late)
+        since = time.monotonic()
+        for _ in range(3):
+            async with moment.point.at(world, life, act):
+                since = await _kill(world, life, Victim.GATEWAY, rng)
+            act = world.have_gateways
+        told = await life.desk.handed_off(STUCK)
+        assert told.text == "Failed"
+        await _comes_back(world, since, life)
+        assert await world.is_here(life)
+        await _goes_on(world, life)
+
+    return play
+
+
+def returning(moment: Moment, victim: Victim) -> Play:
+    """Kill a process in the middle of a handoff of a session that has a thread there."""
+
+    async def play(world: World, rng: random.Random) -> None:
+        life = await world.begin(rng.choice(world.rig.threaded))
+        await world.hand_over(life)
+        await world.take_back(life)
+        await world.settle(life)
+        await world.say_in_terminal(life)
+        arrival = life.arrival
+        async with moment.point.at(world, life, _begins(world, life)):
+            _is_answered(life, arrival, moment)
+            since = await _kill(world, life, victim, rng)
+        away = await _comes_back(world, since, life)
+        if world.rig.keys:
+            await _was_carried_out(world, life, away)
+        await _goes_on(world, life)
+        assert len((await world.rig.look(life.chat)).threads) == 1
 
     return play
 
@@ -192,6 +258,39 @@ def answering(moment: Moment, *, task: bool = False, more: int = 0, grows: bool 
     return play
 
 
+def entering(moment: Moment, *, asks: bool = False) -> Play:
+    """Kill the gateway while a message brings a session back to its thread.
+
+    If the chat `asks` first, because a terminal has the session open, both are killed then too.
+    """
+
+    async def play(world: World, rng: random.Random) -> None:
+        life = await world.begin(rng.choice(world.rig.threaded))
+        await world.hand_over(life)
+        await world.take_back(life)
+        await world.settle(life)
+        if not asks:
+            await world.kill_terminal(life)
+        word = world.next_word
+
+        async def act() -> None:
+            await world.say_in_chat(life)
+            if asks:
+                await world.rig.until(lambda view: any(m.labels for m in view.messages), life.chat)
+                await world.kill_gateway()
+                await world.kill_terminal(life)
+                await world.have_gateways()
+
+        async with moment.point.at(world, life, act):
+            _is_answered(life, word, moment)
+            since = await _kill(world, life, Victim.GATEWAY, rng)
+        life.taken_back = False
+        await _comes_back(world, since, life)
+        await _says(world, life)
+
+    return play
+
+
 def taking_back(point: Between, victim: Victim) -> Play:
     """Kill a process while a session returns to a terminal."""
 
@@ -220,6 +319,39 @@ def taking_back(point: Between, victim: Victim) -> Play:
     return play
 
 
+def taking_over(point: Point, victim: Victim) -> Play:
+    """Kill a process while a terminal takes a session in the middle of an answer, which the chat
+    shows."""
+
+    async def play(world: World, rng: random.Random) -> None:
+        kinds = [kind for kind in world.rig.kinds if not kind.drafts]
+        life = await world.begin(rng.choice(kinds))
+        await world.hand_over(life)
+        taking: list[asyncio.Task[None]] = []
+
+        async def say() -> None:
+            await world.say_in_chat(life)
+
+        async def take() -> None:
+            life.cut_off.add(life.words[-1])
+            life.terminal = await world.terminal()
+            taking.append(asyncio.create_task(world.take_back(life, now=True)))
+
+        async with SHOWN.at(world, life, say), point.at(world, life, take):
+            since = await _kill(world, life, victim, rng)
+        await asyncio.wait(taking)
+        if taking[0].exception():
+            await world.take_back(life, now=True)
+        life.resumes, life.taken_back = 1, True
+        await _comes_back(world, since, life)
+        await world.say_in_terminal(life)
+        await judge(world, life)
+        await world.hand_over(life)
+        await _says(world, life)
+
+    return play
+
+
 # Random kills
 
 
@@ -227,12 +359,18 @@ def at_random(lives: int = 3) -> Play:
     """Several conversations at once, each busy, and a kill at a random moment."""
 
     async def play(world: World, rng: random.Random) -> None:
-        every = [await world.begin(rng.choice(world.rig.kinds), said=1) for _ in range(lives)]
+        kinds = [rng.choice(world.rig.kinds) for _ in range(lives)]
+        every = [await world.begin(kind, said=1) for kind in kinds]
+        threaded = [life for life, kind in zip(every, kinds, strict=True) if kind.threads]
         there = rng.sample(every, rng.randint(0, lives - 1))
         for life in there:
             await world.aim(life)
             await world.hand_over(life)
-        busy = [asyncio.create_task(_does(world, life, rng, life in there)) for life in every]
+        moving = [life for life in threaded if life not in there and rng.random() < _MID_TURN]
+        busy = [
+            asyncio.create_task(_does(world, life, rng, life in there, life in moving))
+            for life in every
+        ]
         await asyncio.sleep(rng.uniform(0.0, _RANDOM))
         victims = rng.choice([*Victim, Victim.GATEWAY])
         since = time.monotonic()
@@ -251,10 +389,14 @@ def at_random(lives: int = 3) -> Play:
     return play
 
 
-async def _does(world: World, life: Life, rng: random.Random, there: bool) -> None:
+async def _does(
+    world: World, life: Life, rng: random.Random, is_there: bool, is_moving: bool
+) -> None:
     await asyncio.sleep(rng.uniform(0.0, _RANDOM / 2))
-    if there:
+    if is_there:
         await world.say_in_chat(life, task=rng.random() < 0.3)
+    elif is_moving:
+        await world.ask(life, partial(world.begin_move, late=rng.random() < 0.5))
     else:
         await world.ask(life)
 
@@ -319,9 +461,18 @@ def _begins(world: World, life: Life) -> Callable[[], Awaitable[None]]:
     return act
 
 
-async def _is_asked(world: World, life: Life) -> None:
+def _moves_on(world: World, life: Life, *, late: bool) -> Callable[[], Awaitable[None]]:
+    async def act() -> None:
+        world.begin_move(life, late=late)
+
+    return act
+
+
+async def _is_asked(world: World, life: Life, moment: Moment) -> None:
+    """Wait for the handoff, if the point can be reached before it."""
+
     async def is_asked() -> bool:
-        return await world.latest(life) is not None
+        return not moment.polled or await world.latest(life) is not None
 
     await until(is_asked, "the handoff is asked for", WITHIN)
 
@@ -352,6 +503,7 @@ async def _comes_back(world: World, since: float, life: Life) -> float:
     await world.have_gateways()
     away = time.monotonic() - since
     await world.settle(life, since=since)
+    await world.forget_unheard(life)
     told = None
     if life.terminal is not None and life.terminal.is_handing_off:
         outcome = await life.terminal.handed_off(STUCK)

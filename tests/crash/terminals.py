@@ -22,10 +22,10 @@ import msgspec
 import segue.store
 from segue import config
 from segue.core.address import Address, ChatType, Platform
-from segue.core.errors import UserError
-from segue.core.events import TurnDone
+from segue.core.errors import HandoffError, UserError
+from segue.core.events import Event, ToolStarted, TurnDone, TurnPaused
 from segue.core.session import ME
-from segue.handoff import hand_off
+from segue.handoff import Failed, hand_off
 from segue.store import Store
 from segue.turns import HeldLease, Turns, hold
 from segue.turns.agents import Agents
@@ -56,13 +56,22 @@ class HandOff(msgspec.Struct, frozen=True, tag=True):
     platform: str
 
 
+class Leave(msgspec.Struct, frozen=True, tag=True):
+    """Say something and hand the session off in the middle of the turn, before its tool call."""
+
+    text: str
+    platform: str
+    late: bool = False
+    """Ask for it while the tool runs, and so leave after it."""
+
+
 class Resume(msgspec.Struct, frozen=True, tag=True):
     session_id: str
     now: bool = False
     """Take the session even if another process holds it."""
 
 
-Order = Open | Say | HandOff | Resume
+Order = Open | Say | HandOff | Leave | Resume
 
 
 class Told(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -104,6 +113,33 @@ class Desk:
                 async for progress in hand_off(self._store, self._in_hand(), platform):
                     yield Told(progress.text(), over=False)
                 yield Told(type(progress).__name__)
+            case Leave(text, platform, late):
+                progress, held = None, self._in_hand()
+                await self._pause(text, held, late=late)
+                try:
+                    async for progress in hand_off(self._store, held, platform, mid_turn=True):
+                        yield Told(progress.text(), over=False)
+                except HandoffError as error:
+                    await self._continue(held)
+                    raise error from None
+                if isinstance(progress, Failed) and held.moved is None:
+                    await self._continue(held)
+                yield Told(type(progress).__name__)
+
+    async def _pause(self, text: str, held: HeldLease, *, late: bool) -> None:
+        """Begin a turn, and pause it before its tool call, or after it."""
+        pause, events = asyncio.Event(), list[Event]()
+        turn = self._turns.take_turn(held.lease.session_id, text, held=held, pause=pause)
+        async for event in turn:
+            events.append(event)
+            if not late or isinstance(event, ToolStarted):
+                pause.set()
+        assert events[-1] == TurnPaused(), events
+
+    async def _continue(self, held: HeldLease) -> None:
+        turn = self._turns.take_turn(held.lease.session_id, None, held=held, paused=True)
+        last = [event async for event in turn][-1]
+        assert last == TurnDone(), last
 
     async def close(self) -> None:
         await self._open.aclose()

@@ -11,15 +11,21 @@ from tests.crash.chapters import (
     named,
     of_answers,
     of_chance,
+    of_doors,
+    of_early_words,
     of_handoffs,
+    of_odd_moves,
     of_odd_things,
     of_pieces,
+    of_returns,
     of_storms,
+    of_takeovers,
+    of_turns_that_move,
 )
 from tests.crash.conftest import Fakes
 from tests.crash.rounds import Victim
 from tests.crash.world import Nursery
-from tests.harness.rigs import GenericRig, KeylessRig, ShortRig, TelegramRig
+from tests.harness.rigs import DiscordRig, GenericRig, KeylessRig, ShortRig, SlackRig, TelegramRig
 
 PROMISED = 240
 SIZE = 6
@@ -46,23 +52,60 @@ SELECTED = [
             "the tool runs",
         ),
     ),
+    Chapter(
+        "turns that move",
+        GenericRig,
+        named(
+            of_turns_that_move(*Victim),
+            "mid-turn, before the commit: both is killed",
+            "mid-turn, after the commit: the gateway is killed",
+            "mid-turn, the tool runs there: the gateway is killed",
+        ),
+    ),
     Chapter("without keys", KeylessRig, named(of_answers(), "the answer was sent")),
+    Chapter(
+        "returns", GenericRig, named(of_returns(*Victim), "the return was sent: both is killed")
+    ),
+    Chapter("doors", GenericRig, named(of_doors(), "the session has come, free")),
     Chapter("in pieces", ShortRig, named(of_pieces(), "a piece is noted: the gateway is killed")),
 ]
 """A few of every kind, for `make test`; `make test-kill` plays all."""
 CHAPTERS = [
     *chapters("handoffs", GenericRig, of_handoffs(*Victim), SIZE),
     *chapters("handoffs without keys", KeylessRig, of_handoffs(Victim.GATEWAY), SIZE),
+    *chapters("doors", GenericRig, of_doors(), SIZE),
+    *chapters("doors on Telegram", TelegramRig, of_doors(), SIZE),
+    *chapters("returns", GenericRig, of_returns(Victim.GATEWAY, Victim.BOTH), SIZE),
+    *chapters("returns on Telegram", TelegramRig, of_returns(Victim.GATEWAY), SIZE),
     *chapters("handoffs in pieces", ShortRig, of_pieces(), SIZE),
+    *chapters("turns that move", GenericRig, of_turns_that_move(*Victim), SIZE),
+    *chapters("odd moves", GenericRig, of_odd_moves(), SIZE - 2),
+    *chapters("early words", GenericRig, of_early_words(), SIZE),
+    *chapters("early words on Telegram", TelegramRig, of_early_words(), SIZE),
+    *chapters("take-overs", GenericRig, of_takeovers(), SIZE),
+    *chapters("take-overs on Telegram", TelegramRig, of_takeovers(), SIZE),
+    *chapters("turns that move without keys", KeylessRig, of_turns_that_move(Victim.GATEWAY), SIZE),
+    *chapters("turns that move on Telegram", TelegramRig, of_turns_that_move(Victim.GATEWAY), SIZE),
     *chapters("answers", GenericRig, of_answers(), SIZE),
     *chapters("answers without keys", KeylessRig, of_answers(), SIZE),
     *chapters("answers in pieces", ShortRig, of_answers(2), SIZE),
     *chapters("handoffs on Telegram", TelegramRig, of_handoffs(Victim.GATEWAY), SIZE),
     *chapters("answers on Telegram", TelegramRig, of_answers(3), SIZE),
+    *chapters("handoffs on Discord", DiscordRig, of_handoffs(Victim.GATEWAY), SIZE),
+    *chapters("answers on Discord", DiscordRig, of_answers(3), SIZE),
+    *chapters("doors on Discord", DiscordRig, of_doors(), SIZE),
+    *chapters("returns on Discord", DiscordRig, of_returns(Victim.GATEWAY), SIZE),
+    *chapters("handoffs on Slack", SlackRig, of_handoffs(Victim.GATEWAY), SIZE),
+    *chapters("doors on Slack", SlackRig, of_doors(), SIZE),
+    *chapters("returns on Slack", SlackRig, of_returns(Victim.GATEWAY), SIZE),
+    *chapters("turns that move on Slack", SlackRig, of_turns_that_move(Victim.GATEWAY), SIZE),
+    *chapters("answers on Slack", SlackRig, of_answers(3), SIZE),
     *chapters("odd things", GenericRig, of_odd_things(), SIZE - 2),
     *chapters("storms", GenericRig, of_storms(1), 1),
     *chapters("storms without keys", KeylessRig, of_storms(1), 1),
     *chapters("storms on Telegram", TelegramRig, of_storms(2), 1),
+    *chapters("storms on Discord", DiscordRig, of_storms(1), 1),
+    *chapters("storms on Slack", SlackRig, of_storms(1), 1),
 ]
 """Killed at every step, and in the storms again and again."""
 CHANCE = [
@@ -83,7 +126,7 @@ async def test_nothing_is_lost_stuck_or_doubled(chapter: Chapter, fakes: Fakes, 
 
 @pytest.mark.kill
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.name)
-async def test_nothing_is_lost_stuck_or_doubled_whoever_is_killed(
+async def test_nothing_is_lost_stuck_or_doubled_at_every_step(
     chapter: Chapter, fakes: Fakes, nursery: Nursery, seed: int
 ):
     await chapter.play(fakes.of(chapter.rig), nursery, seed=seed)

@@ -42,7 +42,7 @@ async def test_a_terminal_whose_gateway_never_comes_back_goes_on_in_time(
 
 
 @pytest.mark.parametrize("rig", rigs.KEYLESS, ids=lambda rig: rig.name)
-async def test_an_answer_that_may_not_have_arrived_is_told_in_its_session(
+async def test_an_answer_that_may_not_have_arrived_is_reported_in_its_session(
     rig: type[PlatformRig], fakes: Fakes, nursery: Nursery
 ):
     async with world(rig, fakes.of(rig), nursery) as here:

@@ -9,7 +9,18 @@ from contextlib import ExitStack
 import pytest
 
 from segue.testing import postgres
-from tests.crash.chapters import Chapter, of_answers, of_chance, of_handoffs
+from tests.crash.chapters import (
+    Chapter,
+    of_answers,
+    of_chance,
+    of_doors,
+    of_early_words,
+    of_handoffs,
+    of_odd_moves,
+    of_returns,
+    of_takeovers,
+    of_turns_that_move,
+)
 from tests.crash.rounds import Victim
 from tests.crash.world import Nursery
 from tests.harness.fakes import forked
@@ -19,12 +30,18 @@ ROUNDS = [
     *of_handoffs(Victim.GATEWAY),
     *of_answers(),
     *of_handoffs(Victim.BOTH)[::8],
+    *of_turns_that_move(*Victim)[::2],
+    *of_odd_moves()[::2],
+    *of_early_words()[::3],
+    *of_takeovers(),
+    *of_returns(Victim.GATEWAY)[::3],
+    *of_doors()[::2],
     *of_chance(3),
 ]
 WORLDS = 5
 """At once, since most of the time everybody waits for the next look. The tests are played one after
 the other: more worlds than these would only keep each other waiting."""
-TESTS = 6
+TESTS = 10
 
 
 def share(test: int, place: int) -> Chapter:
@@ -35,7 +52,7 @@ def share(test: int, place: int) -> Chapter:
 def test_every_round_is_played():
     chapters = [share(test, place) for test in range(TESTS) for place in range(WORLDS)]
     assert sorted(r.name for c in chapters for r in c.rounds) == sorted(r.name for r in ROUNDS)
-    assert len(ROUNDS) >= 60
+    assert len(ROUNDS) >= 130
 
 
 @pytest.mark.real

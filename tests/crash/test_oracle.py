@@ -163,7 +163,7 @@ def test_an_honest_story_breaks_no_promise(honest: Evidence):
     assert violations(honest) == []
 
 
-def test_without_keys_half_a_message_may_be_left_if_that_is_told():
+def test_without_keys_half_a_message_may_be_left_if_it_is_reported():
     half = replace(shown(ROWS[4]), id="message:9", text="I heard w1 …")
     messages = (*HONEST.messages, half)
     untold = replace(HONEST, messages=messages, keys=False)
@@ -172,6 +172,16 @@ def test_without_keys_half_a_message_may_be_left_if_that_is_told():
     rows, all_shown = (*HONEST.outgoing, told), (*messages, shown(told))
     assert not violations(replace(untold, outgoing=rows, messages=all_shown))
     assert violations(replace(untold, outgoing=rows, messages=all_shown, keys=True))
+
+
+def test_half_an_answer_stays_if_a_terminal_took_the_session():
+    half = replace(shown(ROWS[4]), id="message:9", text="I heard w1 …\n\nInterrupted here.")
+    left = replace(HONEST, messages=(*HONEST.messages, half))
+    assert violations(left)
+    taken = replace(left, cut_off=frozenset({"w2"}))
+    assert not violations(taken)
+    twice = replace(half, id="message:10", text="I heard w1 w2 …\n\nInterrupted here.")
+    assert violations(replace(taken, messages=(*taken.messages, twice)))
 
 
 def test_a_thread_of_a_handoff_that_every_gateway_died_in_may_be_unknown():
@@ -193,6 +203,37 @@ def test_two_handoffs_to_one_chat_may_have_the_same_recap():
     )
     assert violations(twice)
     assert not violations(replace(twice, outgoing=(second, *ROWS)))
+
+
+BACK = replace(HANDOFF, id=2)
+BACK_ROWS = (
+    *ROWS,
+    row(6, "handoff:2:return", "**Life** is back here."),
+    row(7, "handoff:2:reply", "I am back, and I heard w1 w2."),
+)
+RETURNED = replace(
+    HONEST,
+    handoffs=(HANDOFF, BACK),
+    transcript=(
+        *TRANSCRIPT,
+        message(9, Role.USER, "[handed off]", kind=Kind.SYNTHETIC),
+        message(10, Role.ASSISTANT, "I am back, and I heard w1 w2."),
+    ),
+    outgoing=BACK_ROWS,
+    messages=tuple(map(shown, BACK_ROWS)),
+)
+
+
+def test_a_later_handoff_returns_to_the_thread():
+    assert violations(RETURNED) == []
+    other = replace(THREAD, thread_id="topic:9")
+    second = replace(
+        RETURNED,
+        handoffs=(HANDOFF, replace(BACK, thread=other)),
+        addresses=(other,),
+        threads=(*HONEST.threads, Thread("topic:9", "Life")),
+    )
+    assert violations(second) == ["topic:9 was opened, and the session has topic:2"]
 
 
 Lie = Callable[[], Evidence]

@@ -25,6 +25,7 @@ import segue.store
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.handoff import Handoff
 from segue.core.session import ME
+from segue.core.transcript import Role
 from segue.store import Store, outbox
 from segue.store.base import Row, Tx
 from segue.store.gateways import LinkState
@@ -33,8 +34,8 @@ from segue.store.processes import whose
 from segue.testing.peers import Peer
 from tests import program
 from tests.crash import terminals, trap
-from tests.crash.model import HANDOFF, TASK, WordModel
-from tests.crash.terminals import HandOff, Open, Order, Resume, Say, Told, here
+from tests.crash.model import HANDOFF, TASK, WORD, WordModel
+from tests.crash.terminals import HandOff, Leave, Open, Order, Resume, Say, Told, here
 from tests.crash.trap import Traps
 from tests.harness.rigs import Kind, PlatformRig
 from tests.program import Program
@@ -111,7 +112,14 @@ class Terminal:
         return await self._outcome()
 
     def begin_handoff(self, platform: Platform) -> None:
-        self._send(HandOff(platform))
+        self._begin(HandOff(platform))
+
+    def begin_move(self, platform: Platform, text: str, *, late: bool) -> None:
+        """Hand the session off in the middle of the turn about `text`."""
+        self._begin(Leave(text, platform, late))
+
+    def _begin(self, order: HandOff | Leave) -> None:
+        self._send(order)
         self._handing_off = asyncio.create_task(self._outcome())
 
     async def handed_off(self, within: float) -> Told:
@@ -198,6 +206,13 @@ class Life:
     """Whether it was taken back since the last handoff."""
     tasks: set[str] = field(default_factory=set[str])
     """The words for which a tool is used."""
+    moving: set[str] = field(default_factory=set[str])
+    """The words said in a terminal that hands the session off in the middle of the turn."""
+    cut_off: set[str] = field(default_factory=set[str])
+    """The words whose turn may have no answer: its terminal was killed, or a terminal took the
+    session in the middle of it."""
+    unheard: set[str] = field(default_factory=set[str])
+    """The words that its terminal had not recorded when it was killed."""
     kills: dict[str, int] = field(default_factory=dict[str, int])
     """How often a gateway was killed before the answer to each word was recorded."""
     unanswered: set[str] = field(default_factory=set[str])
@@ -268,7 +283,7 @@ class World:
         self._environment = {
             "PYTHONPATH": _CODE,
             "HOME": str(folder),
-            "PATH": "/usr/bin:/bin",
+            "PATH": program.PATH,
             "SEGUE_STORE": url,
             "SEGUE_CONFIG": str(folder / "config.toml"),
             "SEGUE_MODEL": "openai/gpt-test",
@@ -363,7 +378,23 @@ class World:
         pid = life.desk.pid
         await life.desk.kill()
         life.terminal = None
+        life.cut_off |= life.moving
+        life.unheard |= life.moving - await self._recorded(life)
         self.story.tell(f"terminal {pid} is killed")
+
+    async def forget_unheard(self, life: Life) -> None:
+        """Words that a killed terminal never recorded count as not said. Call it when all is over:
+        a commit may have been on its way to PostgreSQL."""
+        never = life.unheard - await self._recorded(life)
+        life.words[:] = [word for word in life.words if word not in never]
+        for words in (life.unanswered, life.tasks, life.moving, life.cut_off):
+            words -= never
+        life.unheard.clear()
+
+    async def _recorded(self, life: Life) -> set[str]:
+        """The words of the user in the transcript."""
+        messages = (await self.store.transcripts.load(life.session_id)).messages
+        return {word for m in messages if m.role is Role.USER for word in WORD.findall(m.content)}
 
     # A conversation
 
@@ -439,14 +470,24 @@ class World:
         life.unanswered.add(life.arrival)
         life.desk.begin_handoff(self.rig.platform)
 
-    async def ask(self, life: Life) -> None:
+    def begin_move(self, life: Life, *, late: bool = False) -> None:
+        """Say something in the terminal, and hand the session off in the middle of the turn, before
+        its tool call or, if `late`, after it."""
+        word = self.word(life)
+        self.story.tell(f"{life.session_id} is to be handed off in the turn about {word}")
+        life.taken_back = False
+        for words in (life.unanswered, life.tasks, life.moving):
+            words.add(word)
+        life.desk.begin_move(self.rig.platform, f"{word} {TASK}", late=late)
+
+    async def ask(self, life: Life, begin: Callable[[Life], None] | None = None) -> None:
         """Start a handoff to the conversation's chat while others start theirs."""
         async with self._asking:
             await self.aim(life)
             before = await self.latest(life)
             if life.terminal is None:  # it was killed
                 return
-            self.begin_handoff(life)
+            (begin or self.begin_handoff)(life)
 
             async def is_asked() -> bool:
                 terminal = life.terminal
@@ -457,12 +498,12 @@ class World:
 
             await until(is_asked, f"{life.session_id} is asked for", WITHIN)
 
-    async def take_back(self, life: Life) -> None:
-        """Take the session back into a terminal."""
+    async def take_back(self, life: Life, *, now: bool = False) -> None:
+        """Take the session back into a terminal: `now`, even in the middle of a turn."""
         terminal = life.terminal = life.terminal or await self.terminal()
 
         async def is_taken() -> bool:
-            told = await terminal.do(Resume(session_id=life.session_id))
+            told = await terminal.do(Resume(session_id=life.session_id, now=now))
             assert told.error in ("", "SessionHeld"), told
             return not told.error
 
@@ -490,21 +531,35 @@ class World:
         began = since if since is not None else time.monotonic()
 
         async def is_settled() -> bool:
-            latest = await self.latest(life)
-            if latest is not None and latest.in_flight:
-                return False
-            if (await self.rig.look(life.chat)).unconfirmed:
-                return False
-            if any(i.address.chat_id == life.chat for i in await self.store.inbox.waiting()):
-                return False
-            bubbles = await self.store.outbox.bubbles([self.rig.platform])
-            if any(address.chat_id == life.chat for address in bubbles):
-                return False
-            return all(row.finished for row in await outgoing(self.store, life.chat))
+            left[:] = [what async for what in self._unsettled(life)]
+            return not left
 
-        await until(is_settled, f"{life.session_id} settles", STUCK - (time.monotonic() - began))
+        left: list[str] = []
+        try:
+            await until(is_settled, f"{life.session_id} settles", STUCK - time.monotonic() + began)
+        except Stuck as error:
+            raise Stuck(f"{error}\n" + "\n".join(left)) from None
         life.waited = max(life.waited, time.monotonic() - began)
         life.unanswered.clear()
+
+    async def _unsettled(self, life: Life) -> AsyncGenerator[str]:
+        """What is in progress in the conversation."""
+        latest = await self.latest(life)
+        if latest is not None and latest.in_flight:
+            yield f"{latest}"
+        every = await self.store.list_handoffs(life.session_id)
+        places = {life.home, *(it.thread for it in every if it.thread is not None)}
+        if not await self.rig.is_recorded(self.store, life.chat, places):
+            yield "the platform has updates that no gateway confirmed"
+        for incoming in await self.store.inbox.waiting():
+            if incoming.address.chat_id == life.chat:
+                yield f"{incoming}"
+        for address, receipt in (await self.store.outbox.bubbles([self.rig.platform])).items():
+            if address.chat_id == life.chat:
+                yield f"a bubble: {receipt}"
+        for row in await outgoing(self.store, life.chat):
+            if not row.finished:
+                yield f"{row}"
 
     @contextlib.contextmanager
     def tools_held(self) -> Generator[None]:

@@ -9,15 +9,23 @@ one kind. What only one platform has is in a file of that platform, which select
 from __future__ import annotations
 
 import asyncio
+import importlib
+import signal
+import sys
 from collections.abc import Generator
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from segue.core.address import Platform
 from segue.core.transcript import ToolCall
+from segue.platforms import registry
+from segue.store.gateways import LinkState
 from segue.testing.models.openai import Say
 from tests.harness import household, rigs
-from tests.harness.household import Household
+from tests.harness.gateways import begin_python
+from tests.harness.household import WITHIN, Household
 from tests.harness.terminal import Person
 from tests.harness.terminal import person as person
 
@@ -35,3 +43,30 @@ def home(
 def tool_call(tool: str, **arguments: object) -> Say:
     """An answer in which the model calls a tool."""
     return Say(calls=(ToolCall("call_1", tool, msgspec.json.encode(arguments).decode()),))
+
+
+async def loaded(home: Household, platform: Platform, settings: str) -> list[str]:
+    """The libraries of the platform that a gateway with these settings has loaded at its end."""
+    spec = registry.SPECS[platform]
+    importlib.import_module(spec.make.partition(":")[0])
+    assert sys.modules.keys() >= {*spec.libraries}, "the adapter loads these"
+    program = f"""
+import sys
+from segue.cli.main import main
+try:
+    main(["gateway", "run"])
+finally:
+    print(*sorted({{*{spec.libraries}}} & sys.modules.keys()))
+"""
+    write(home, settings)
+    with begin_python(home.person, "-c", program) as gateway:
+        await home.until_link(LinkState.CONNECTED, Platform.WEB)
+        gateway.send_signal(signal.SIGTERM)
+        found, errors = await asyncio.to_thread(gateway.communicate, timeout=WITHIN)
+    assert gateway.returncode == 0, errors
+    return found.split()
+
+
+def write(home: Household, settings: str) -> None:
+    """Replace the settings file."""
+    Path(home.person.environment["SEGUE_CONFIG"]).write_text(settings)

@@ -26,8 +26,12 @@ async def begins_a_story(home: Household, thread: str | None) -> None:
     await home.writes("a story", thread)
 
 
+def is_growing(message: Message) -> bool:
+    return message.text.endswith("…")
+
+
 def is_half(message: Message) -> bool:
-    return message.text.startswith("Once upon") and message.text.endswith("…")
+    return message.text.startswith("Once upon") and is_growing(message)
 
 
 async def grows(home: Household, thread: str | None) -> Message:
@@ -57,6 +61,7 @@ async def test_half_a_message_becomes_the_answer(home: Household):
         await is_known(home)
     home.model.travel = AT_ONCE
     async with home.gateway():
+        await home.rig.until(lambda view: not any(map(is_growing, view.messages)), home.chat)
         answer = await home.sees("(3) a story", thread)
     assert (answer.id, answer.text) == (begun.id, "(3) a story")
     assert len(await home.texts(thread)) == 3

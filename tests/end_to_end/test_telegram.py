@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
-import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import httpx2
 import pytest
 
-from segue.core.address import Platform
+from segue.core.address import Address, ChatType, Platform
 from segue.core.handoff import State
 from segue.core.session import ME
 from segue.gateway.streaming import BUBBLE_DELAY
-from segue.platforms import registry
 from segue.store.gateways import LinkState
 from segue.testing.models.openai import Say
 from segue.testing.models.travel import AT_ONCE, Travel
 from segue.testing.peers import tls
 from segue.testing.telegram import Settings, Status
+from segue.turns import hold
 from segue.web import links
 from tests.crash.world import outgoing, until
-from tests.end_to_end.conftest import tool_call
-from tests.harness.gateways import begin_python
+from tests.end_to_end.conftest import loaded, tool_call
 from tests.harness.household import WITHIN, Household
 from tests.harness.rigs import TelegramRig
 
@@ -41,36 +35,10 @@ async def status(home: Household) -> str:
 
 # The library
 
-LIBRARIES = {"telegram", "httpx"}
-PROGRAM = f"""
-import sys
-from segue.cli.main import main
-try:
-    main(["gateway", "run"])
-finally:
-    print(*sorted({LIBRARIES} & sys.modules.keys()))
-"""
-"""`segue gateway run`, which prints at the end which libraries it loaded."""
-
 
 async def test_a_gateway_without_telegram_never_loads_its_library(home: Household):
-    importlib.import_module(registry.SPECS[Platform.TELEGRAM].make.partition(":")[0])
-    assert sys.modules.keys() >= LIBRARIES, "the adapter loads these"
-    write(home, '[platforms.telegram]\nenabled = false\ntoken = "1:a"\n')
-    with begin_python(home.person, "-c", PROGRAM) as gateway:
-        await home.until_link(LinkState.CONNECTED, Platform.WEB)
-        gateway.send_signal(signal.SIGTERM)
-        loaded, errors = await asyncio.to_thread(communicate, gateway)
-    assert gateway.returncode == 0, errors
-    assert loaded.split() == []
-
-
-def write(home: Household, settings: str) -> None:
-    Path(home.person.environment["SEGUE_CONFIG"]).write_text(settings)
-
-
-def communicate(process: subprocess.Popen[str]) -> tuple[str, str]:
-    return process.communicate(timeout=WITHIN)
+    settings = '[platforms.telegram]\nenabled = false\ntoken = "1:a"\n'
+    assert await loaded(home, Platform.TELEGRAM, settings) == []
 
 
 # The token
@@ -86,7 +54,7 @@ async def page_is_served(home: Household) -> bool:
 
 async def test_a_refused_token_is_reported_and_the_page_is_served_all_the_same(home: Household):
     await home.at_home(home.rig.forum)
-    await home.rig.hands.bot(Settings(revoked=True))
+    await home.rig.driver.bot(Settings(revoked=True))
     async with home.gateway(until=LinkState.DOWN):
         await home.until_link(LinkState.CONNECTED, Platform.WEB)
         assert await page_is_served(home)
@@ -97,7 +65,7 @@ async def test_a_refused_token_is_reported_and_the_page_is_served_all_the_same(h
             failed = await desk.hand_off()
         assert failed.state is State.FAILED
         assert "token" in (failed.error or "")
-        await home.rig.hands.bot(Settings())
+        await home.rig.driver.bot(Settings())
         await home.until_link(LinkState.CONNECTED)
         thread = await home.arrives("Products")
         await home.writes("go on", thread)
@@ -109,11 +77,11 @@ async def test_messages_during_a_refused_token_are_answered_after_it(home: House
     await home.at_home(home.rig.dm)
     async with home.gateway():
         thread = await home.arrives()
-        await home.rig.hands.bot(Settings(revoked=True))
+        await home.rig.driver.bot(Settings(revoked=True))
         await home.writes("are you there?", thread)
         await home.until_link(LinkState.DOWN)
         await home.writes("hello?", thread)
-        await home.rig.hands.bot(Settings())
+        await home.rig.driver.bot(Settings())
         await home.sees("(4) hello?", thread)
         spoken = await home.texts(thread)
     assert spoken[2:] == ["(3) are you there?", "(4) hello?"]
@@ -138,9 +106,11 @@ async def test_only_the_press_of_the_owner_is_acknowledged(home: Household):
         question = await home.sees("May I do this?", thread)
         await home.rig.press(home.eve, home.chat, question, "Allow")
         await home.rig.confirmed()
-        query = await home.rig.hands.press(int(home.anna), int(home.chat), int(question.id), "Deny")
+        query = await home.rig.driver.press(
+            int(home.anna), int(home.chat), int(question.id), "Deny"
+        )
         await home.sees("(3) make it", thread)
-    calls = await home.rig.hands.calls("answerCallbackQuery")
+    calls = await home.rig.driver.calls("answerCallbackQuery")
     assert [it.parameters["callback_query_id"] for it in calls] == [query]
 
 
@@ -151,7 +121,7 @@ async def test_the_menu_is_set_only_where_it_differs(home: Household):
     async with home.gateway():
         await home.rig.until(lambda view: view.calls.get("getMyCommands", 0) == 2)
         await home.rig.until(lambda view: view.calls.get("getUpdates", 0) > polls)
-    assert len(await home.rig.hands.calls("setMyCommands")) == 1
+    assert len(await home.rig.driver.calls("setMyCommands")) == 1
 
 
 async def test_a_draft_gives_way_to_the_answer(home: Household):
@@ -162,14 +132,36 @@ async def test_a_draft_gives_way_to_the_answer(home: Household):
         home.model.travel = Travel(stall_after=3000)
         home.model.plans.append(Say(text="Once upon a time there was a boat. " * 20))
         await home.writes("a story", thread)
-        shown = await home.rig.hands.until(lambda shown: bool(shown.drafts), within=WITHIN)
+        shown = await home.rig.driver.until(lambda shown: bool(shown.drafts), within=WITHIN)
         assert [str(draft.thread) for draft in shown.drafts] == [thread]
         assert len(await home.texts(thread)) == 2
     home.model.travel = AT_ONCE
     async with home.gateway():
         await home.sees("(3) a story", thread)
     assert (await home.texts(thread))[2:] == ["(3) a story"]
-    assert (await home.rig.hands.look()).drafts == ()
+    assert (await home.rig.driver.look()).drafts == ()
+
+
+async def test_half_an_answer_in_a_draft_becomes_a_message_when_a_terminal_takes_the_session(
+    home: Household,
+):
+    home.set_constants({"segue.gateway.streaming.BUBBLE_DELAY": BUBBLE_DELAY})
+    await home.at_home(home.rig.dm)
+    async with home.gateway():
+        thread = await home.arrives()
+        home.model.travel = Travel(stall_after=3000)
+        home.model.plans.append(Say(text="Once upon a time there was a boat. " * 20))
+        await home.writes("a story", thread)
+        await home.rig.driver.until(lambda shown: bool(shown.drafts), within=WITHIN)
+        session = await home.session()
+        here = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id=session.id)
+        async with hold(home.store, session.id, "a terminal", take_over=True, address=here):
+            await home.sees("This conversation went to the terminal", thread)
+    half, notice = (await home.texts(thread))[2:]
+    assert half.startswith("Once upon a time")
+    assert half.endswith("Interrupted here.")
+    assert notice.startswith("This conversation went to")
+    assert (await home.rig.driver.look()).drafts == ()
 
 
 # Rights
@@ -178,20 +170,20 @@ async def test_a_draft_gives_way_to_the_answer(home: Household):
 async def test_without_the_right_to_open_topics_a_session_goes_to_the_chat_itself(home: Household):
     chat = int(await home.at_home(home.rig.forum))
     async with home.gateway():
-        await home.rig.hands.rights(int(home.anna), chat, Status.ADMINISTRATOR)
+        await home.rig.driver.rights(int(home.anna), chat, Status.ADMINISTRATOR)
         assert await home.arrives() is None
         await home.sees("No thread could be opened", None)
         await home.sees("begin yours with @segue_test_bot", None)
         await home.writes(home.rig.addressed("go on"))
         await home.sees("(3) go on", None)
-        await home.rig.hands.rights(int(home.anna), chat, Status.ADMINISTRATOR, manage_topics=True)
+        await home.rig.driver.rights(int(home.anna), chat, Status.ADMINISTRATOR, manage_topics=True)
         assert await home.arrives("Products") is not None
 
 
 async def test_where_the_bot_was_removed_the_session_stays_and_the_reason_is_given(home: Household):
     chat = int(await home.at_home(home.rig.forum))
     async with home.gateway():
-        await home.rig.hands.rights(int(home.anna), chat, Status.KICKED)
+        await home.rig.driver.rights(int(home.anna), chat, Status.KICKED)
         async with home.desk("one") as desk:
             failed = await desk.hand_off()
             assert failed.state is State.FAILED
@@ -213,7 +205,7 @@ async def test_a_session_continues_in_a_group_that_becomes_a_supergroup(home: Ho
         await home.writes(home.rig.addressed("think"))
         await home.model.hears("think")
         await home.writes(home.rig.addressed("and then?"))
-        home.chat = str(await home.rig.hands.migrate(int(old)))
+        home.chat = str(await home.rig.driver.migrate(int(old)))
         await home.writes(home.rig.addressed("go on"))
         await home.rig.confirmed()
         home.model.let_go()
@@ -230,7 +222,7 @@ async def test_a_group_that_became_a_supergroup_while_no_gateway_ran_is_the_same
     old = await home.at_home(home.rig.group)
     async with home.gateway():
         await home.arrives()
-    home.chat = str(await home.rig.hands.migrate(int(old)))
+    home.chat = str(await home.rig.driver.migrate(int(old)))
     await home.writes(home.rig.addressed("go on"))
     async with home.gateway():
         await home.sees("(3) go on", None)
@@ -249,7 +241,7 @@ async def test_an_answer_for_a_deleted_topic_never_appears_in_the_chat(home: Hou
         home.model.hold("think")
         await home.writes("think about it", thread)
         await home.model.hears("think about it")
-        await home.rig.hands.delete_topic(int(home.chat), int(thread), silently=True)
+        await home.rig.driver.delete_topic(int(home.chat), int(thread), silently=True)
         home.model.let_go()
         report = await report_in_the_session(home)
         assert GONE in report
@@ -285,8 +277,8 @@ async def test_a_closed_topic_is_opened_again_for_an_answer(home: Household):
         home.model.hold("think")
         await home.writes("think about it", thread)
         await home.model.hears("think about it")
-        await home.rig.hands.close_topic(int(home.anna), int(home.chat), int(thread))
+        await home.rig.driver.close_topic(int(home.anna), int(home.chat), int(thread))
         home.model.let_go()
         await home.sees("(3) think about it", thread)
-    (topic,) = (await home.rig.hands.look(int(home.chat))).threads
+    (topic,) = (await home.rig.driver.look(int(home.chat))).threads
     assert not topic.closed

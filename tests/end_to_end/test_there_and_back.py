@@ -70,7 +70,7 @@ async def test_the_sender_of_the_code_is_paired_and_at_home(home: Household):
         await home.writes(f"/start {await pairing_code(home)}")
         await home.sees("handoffs arrive in this chat", None)
         thread = await home.arrives()
-        assert thread is not None
+        assert (thread is not None) == home.rig.dm.threads
         await home.writes("and on", thread)
         await home.sees("(3) and on", thread)
     (known,) = await home.store.owners.identities(ME)
@@ -86,7 +86,8 @@ async def test_a_group_becomes_the_home_channel_when_its_owner_says_so(home: Hou
         await home.rig.say(home.eve, home.chat, "/sethome yes")
         await home.writes(home.rig.addressed("/sethome yes"))
         first = await home.sees(f"Handoffs to {home.rig.platform} arrive here from now on.", None)
-        assert await home.arrives() is None
-        await home.writes(home.rig.addressed("and on"))
-        await home.sees("(3) and on", None)
+        thread = await home.arrives()
+        assert (thread is not None) == home.rig.group.threads
+        await home.writes(home.rig.addressed("and on"), thread)
+        await home.sees("(3) and on", thread)
     assert home.spoken(await home.rig.look(home.chat))[0] == first, "Eve got an answer"

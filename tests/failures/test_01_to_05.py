@@ -64,19 +64,19 @@ async def test_a_reply_has_the_very_address_of_the_thread_that_was_opened(
     await house.pair(house.anna, platform)
     chat = await house.chat(shape, house.eve, name="Home")
     async with house.gateway(platform):
-        await house.hands.say(house.anna, chat, "/sethome yes")
-        await house.hands.message(f"Handoffs to {platform} arrive here from now on.", chat=chat)
+        await house.driver.say(house.anna, chat, "/sethome yes")
+        await house.driver.message(f"Handoffs to {platform} arrive here from now on.", chat=chat)
         async with house.terminal(*SAID, title="Sums") as desk:
             done = await desk.hand_off(platform.value)
             assert done.state is State.COMPLETED, done.error
-        threads = (await house.hands.look(chat)).threads
+        threads = (await house.driver.look(chat)).threads
         assert (threads == ()) is (shape in DIRECT)
         thread = threads[-1].id if threads else None
-        await house.hands.say(house.anna, chat, "go on", thread=thread)
-        await house.hands.message("(5) go on", chat=chat)
+        await house.driver.say(house.anna, chat, "go on", thread=thread)
+        await house.driver.message("(5) go on", chat=chat)
         await house.idle()
     assert [s.id for s in await house.store.sessions.list(ME)] == [desk.session.id]
-    await house.hands.say(house.anna, chat, "and on", thread=thread)
+    await house.driver.say(house.anna, chat, "and on", thread=thread)
     heard = await address_of(house, platform, "and on")
     assert done.thread is not None
     assert (heard, heard.key) == (done.thread, done.thread.key)
@@ -218,7 +218,7 @@ async def test_without_a_gateway_it_is_said_and_nothing_is_left_to_execute(house
         assert await household.handoffs() == ()
 
 
-async def test_what_nobody_took_up_and_was_called_off_is_no_ghost(household: Household):
+async def test_an_unclaimed_and_cancelled_handoff_never_comes_back(household: Household):
     """5. The same with a gateway that lives and does nothing: what was called off stays so when
     it wakes."""
     interrupt = asyncio.Event()

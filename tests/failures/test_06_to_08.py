@@ -29,7 +29,7 @@ async def test_a_handoff_that_cannot_be_delivered_leaves_everything_as_it_was(
         chat, _ = await home_in(house, Shape.FORUM)
         async with house.terminal(*SAID, title="Sums") as desk:
             before = await house.store.sessions.get(desk.session.id)
-            await house.hands.fail(method, Trouble.FORBIDDEN, chat=chat)
+            await house.driver.fail(method, Trouble.FORBIDDEN, chat=chat)
             failed = await desk.hand_off()
             assert failed.state is State.FAILED
             assert "The bot may not do that" in (failed.error or "")
@@ -38,10 +38,10 @@ async def test_a_handoff_that_cannot_be_delivered_leaves_everything_as_it_was(
             (binding,) = await house.store.bindings.list(ME)
             assert binding.address.platform is Platform.LOCAL
             await house.idle()
-            threads = (await house.hands.look(chat)).threads
+            threads = (await house.driver.look(chat)).threads
             assert len(threads) == (method == "send")
             for thread in threads:
-                (only,) = [m for m in (await house.hands.look(chat)).messages if m.thread]
+                (only,) = [m for m in (await house.driver.look(chat)).messages if m.thread]
                 assert (only.thread, only.text[: len(STAYED)]) == (thread.id, STAYED)
             done = await desk.hand_off()
             assert done.state is State.COMPLETED, done.error
@@ -62,9 +62,9 @@ async def test_the_conversation_of_a_home_without_threads_is_set_aside_by_name_a
     model = Slow("a long story")
     async with house.gateway(model=model):
         chat, home = await home_in(house, Shape.NO_THREADS)
-        await house.hands.say(house.anna, chat, "/title Stories")
-        await house.hands.message("The title of this session is Stories.", chat=chat)
-        await house.hands.say(house.anna, chat, "a long story")
+        await house.driver.say(house.anna, chat, "/title Stories")
+        await house.driver.message("The title of this session is Stories.", chat=chat)
+        await house.driver.say(house.anna, chat, "a long story")
         await model.thinks.wait()
         live = await house.session_at(home)
         async with house.terminal(*SAID, title="Sums") as desk:
@@ -74,24 +74,24 @@ async def test_the_conversation_of_a_home_without_threads_is_set_aside_by_name_a
             assert "No thread could be opened there" in farewell
         assert (await house.session_at(home)).id == desk.session.id
         advice = "Stories, which was here before, is set aside. Type /resume Stories to go on"
-        shown = await house.hands.until(
+        shown = await house.driver.until(
             lambda shown: any(text.startswith(advice) for text in shown.texts), chat=chat
         )
         assert any("No thread could be opened" in text for text in shown.texts)
         model.go.set()
-        await house.hands.message("(1) a long story", chat=chat)
+        await house.driver.message("(1) a long story", chat=chat)
         aside = await house.store.sessions.get(live.id)
         assert aside is not None
         assert (aside.ended, aside.address) == (None, None)
-        await house.hands.say(house.anna, chat, "go on")
-        await house.hands.message("(5) go on", chat=chat)
-        await house.hands.say(house.anna, chat, "/resume Stories")
-        await house.hands.until(
+        await house.driver.say(house.anna, chat, "go on")
+        await house.driver.message("(5) go on", chat=chat)
+        await house.driver.say(house.anna, chat, "/resume Stories")
+        await house.driver.until(
             lambda shown: any("Stories continues here" in t.replace("*", "") for t in shown.texts),
             chat=chat,
         )
-        await house.hands.say(house.anna, chat, "and then?")
-        await house.hands.message("(2) and then?", chat=chat)
+        await house.driver.say(house.anna, chat, "and then?")
+        await house.driver.message("(2) and then?", chat=chat)
         await house.idle()
     assert (await house.session_at(home)).id == live.id
 

@@ -27,7 +27,7 @@ from tests.harness.rigs import Call
 # Failures
 
 
-async def test_what_nobody_took_up_can_be_asked_for_again_after_what_is_told(
+async def test_after_the_advice_a_request_that_was_not_claimed_succeeds(
     household: Household,
 ):
     """9. The way out of a handoff that expired."""
@@ -48,7 +48,7 @@ async def test_what_nobody_took_up_can_be_asked_for_again_after_what_is_told(
             await arrived(household)
 
 
-async def test_what_did_not_reach_the_platform_is_told_and_can_be_asked_for_again(
+async def test_a_failed_delivery_is_reported_and_can_be_requested_again(
     household: Household,
 ):
     """9. The way out of DeliveryFailed."""
@@ -64,7 +64,7 @@ async def test_what_did_not_reach_the_platform_is_told_and_can_be_asked_for_agai
 # Coming back
 
 
-async def test_the_way_back_that_is_told_is_the_way_back(household: Household):
+async def test_the_command_to_come_back_works(household: Household):
     """9. What a terminal tells when it leaves."""
     await household.left("one", title="-now")
     async with household.gateway():
@@ -93,12 +93,12 @@ async def test_both_places_that_a_session_left_know_how_to_bring_it_back(househo
             advice = re.search(r"Type (/resume \S+) to bring it back here", line)
             assert advice is not None
             await household.writes(advice[1], thread)
-            await household.sees("Sums continues here.", times=2)
+            await household.sees("Sums is back here.")
             (resume,) = await told(back, "This session is no longer here:")
             async with household.person.opens(*shlex.split(resume)[1:]) as again:
                 await again.see("· here")
             await household.writes(advice[1], thread)
-            await household.sees("Sums continues here.", times=3)
+            await household.sees("Sums is back here.", times=2)
             await back.shows("Type /follow to watch it there, /resume Sums to take it back,")
             back.say("/sessions")
             await back.until(
@@ -112,20 +112,20 @@ async def test_both_places_that_a_session_left_know_how_to_bring_it_back(househo
             await back.shows("(3) two")
 
 
-async def test_handoff_in_a_chat_explains_what_works_there(house: House):
+async def test_resume_works_in_a_chat_as_the_chat_explains_it(house: House):
     """9. The very advice that cannot work elsewhere: /resume in the chat."""
     async with house.terminal(("one", "1."), title="Sums") as desk:
         pass
     async with house.gateway():
         chat = await house.chat(Shape.DM)
         for typed, answer in (
-            ("/handoff telegram", "works only in the terminal. To continue a session in a chat"),
+            ("/handoff telegram", "type /resume to continue an earlier one here"),
             ("/resume", "Type /resume and a number or a name to bring one here."),
             ("/resume 1", "Sums** continues here."),
             ("two", "(2) two"),
         ):
-            await house.hands.say(house.anna, chat, typed)
-            await house.hands.until(
+            await house.driver.say(house.anna, chat, typed)
+            await house.driver.until(
                 lambda shown, answer=answer: any(answer in text for text in shown.texts), chat=chat
             )
         await house.idle()

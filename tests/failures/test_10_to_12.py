@@ -58,13 +58,13 @@ async def test_a_handoff_that_hangs_holds_up_no_other(house: House, slow: str):
         await home_in(house, Shape.FORUM)
         async with house.terminal(*SAID, title="First") as first:
             if slow != "the model":
-                await house.hands.fail(slow, Trouble.HANG)
+                await house.driver.fail(slow, Trouble.HANG)
             hanging = asyncio.create_task(first.hand_off())
             await taken_up(house, first.session.id)
             if slow == "the model":
                 await model.thinks.wait()
             else:
-                await house.hands.until(lambda shown: shown.hanging == 1)
+                await house.driver.until(lambda shown: shown.hanging == 1)
             model.only_once()
             async with house.terminal(*SAID, title="Second") as second:
                 done = await second.hand_off()
@@ -76,7 +76,7 @@ async def test_a_handoff_that_hangs_holds_up_no_other(house: House, slow: str):
             assert still is not None
             assert still.state is State.RUNNING
             model.go.set()
-            await house.hands.calm()
+            await house.driver.calm()
             assert (await hanging).state is State.COMPLETED
 
 
@@ -90,12 +90,12 @@ async def test_the_thread_is_one_that_the_person_sees_and_can_write_in(house: Ho
         chat, _ = await home_in(house, shape)
         async with house.terminal(*SAID, title="Sums") as desk:
             await desk.hand_off()
-        (thread,) = (await house.hands.look(chat)).threads
+        (thread,) = (await house.driver.look(chat)).threads
         assert (thread.chat, thread.title) == (chat, "Sums")
-        await house.hands.say(house.anna, chat, "go on", thread=thread.id)
-        answer = await house.hands.message("(5) go on", chat=chat)
+        await house.driver.say(house.anna, chat, "go on", thread=thread.id)
+        answer = await house.driver.message("(5) go on", chat=chat)
         assert answer.thread == thread.id
-        shown = await house.hands.look(chat)
+        shown = await house.driver.look(chat)
         recap = next(m for m in shown.messages if m.thread == thread.id)
         assert "Tiger." in recap.text
     assert [s.id for s in await house.store.sessions.list(ME)] == [desk.session.id]

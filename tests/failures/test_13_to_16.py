@@ -54,29 +54,29 @@ async def test_a_stranger_in_the_thread_interrupts_nothing(house: House, text: s
     model = Slow("a long story")
     async with house.gateway(model=model):
         chat = await house.chat(Shape.GROUP, house.eve, name="Home")
-        await house.hands.say(house.anna, chat, "/sethome yes")
-        await house.hands.message("Handoffs to telegram arrive here from now on.", chat=chat)
+        await house.driver.say(house.anna, chat, "/sethome yes")
+        await house.driver.message("Handoffs to telegram arrive here from now on.", chat=chat)
         async with house.terminal(*SAID, title="Sums") as desk:
             await desk.hand_off()
-        thread = (await house.hands.thread(chat)).id
-        await house.hands.say(house.anna, chat, "a long story", thread=thread)
+        thread = (await house.driver.thread(chat)).id
+        await house.driver.say(house.anna, chat, "a long story", thread=thread)
         await model.thinks.wait()
-        said = await house.hands.say(house.eve, chat, text, thread=thread)
-        await house.hands.command(house.eve, chat, text, thread=thread)
-        await house.hands.edit(said, f"{text}!")
-        await house.hands.say(house.anna, chat, "/whoami", thread=thread)
-        await house.hands.until(  # so that whatever Eve did has been heard
+        said = await house.driver.say(house.eve, chat, text, thread=thread)
+        await house.driver.command(house.eve, chat, text, thread=thread)
+        await house.driver.edit(said, f"{text}!")
+        await house.driver.say(house.anna, chat, "/whoami", thread=thread)
+        await house.driver.until(  # so that whatever Eve did has been heard
             lambda shown: any("paired with the owner" in t for t in shown.texts), chat=chat
         )
         model.go.set()
-        await house.hands.message("(5) a long story", chat=chat)
-        await house.hands.say(house.anna, chat, "go on", thread=thread)
-        await house.hands.message("(6) go on", chat=chat)
+        await house.driver.message("(5) a long story", chat=chat)
+        await house.driver.say(house.anna, chat, "go on", thread=thread)
+        await house.driver.message("(6) go on", chat=chat)
         await house.idle()
     assert len(model.prompts) == 3
     said_here = [text for _, text in await house.said(desk.session.id)]
     assert said_here[-4:] == ["a long story", "(5) a long story", "go on", "(6) go on"]
-    answers = [m.text for m in (await house.hands.look(chat)).messages if m.author == "bot:1"]
+    answers = [m.text for m in (await house.driver.look(chat)).messages if m.author == "bot:1"]
     assert not any("Stopped" in text or "Not allowed" in text for text in answers)
 
 
@@ -85,11 +85,11 @@ async def test_a_stranger_in_the_thread_interrupts_nothing(house: House, text: s
 
 async def bens_session(house: House, title: str) -> tuple[Session, Address]:
     """That of another owner, in a chat of his."""
-    ben = await house.hands.user("Ben")
+    ben = await house.driver.user("Ben")
     await house.store.owners.ensure(BEN)
     await house.store.owners.link(Sender(platform=Platform.TELEGRAM, user_id=ben), BEN)
     session = await house.store.sessions.create(BEN, Platform.TELEGRAM, title=title)
-    chat = await house.hands.chat(Shape.DM, [ben])
+    chat = await house.driver.chat(Shape.DM, [ben])
     address = Address.parse(f"agent:main:telegram:dm:{chat.replace(':', '%3A')}")
     await house.store.bindings.rebind(session.id, address, Origin.MESSAGE)
     return session, address
@@ -99,21 +99,21 @@ def refused(shown: Shown, name: str) -> bool:
     return any(f"no session {name!r}" in text.replace("\\", "") for text in shown.texts)
 
 
-async def test_nobody_finds_the_session_of_somebody_else(house: House):
+async def test_no_owner_finds_the_session_of_another(house: House):
     """15. `/resume` by title finds another person's session."""
     async with house.gateway():
         bens, there = await bens_session(house, "Secret plans")
         chat = await house.chat()
         for name in ("Secret plans", "secret plans", bens.id, bens.id[:-1]):
-            await house.hands.say(house.anna, chat, f"/resume {name}")
-            await house.hands.until(lambda shown, name=name: refused(shown, name), chat=chat)
-        await house.hands.inject([pressed(house, chat, f"r:{bens.id}")])
-        await house.hands.say(house.anna, chat, "/resume")
-        await house.hands.message("There are no sessions with a title yet.", chat=chat)
-        await house.hands.say(house.anna, chat, "/sessions")
-        await house.hands.message("There are no sessions yet.", chat=chat)
+            await house.driver.say(house.anna, chat, f"/resume {name}")
+            await house.driver.until(lambda shown, name=name: refused(shown, name), chat=chat)
+        await house.driver.inject([pressed(house, chat, f"r:{bens.id}")])
+        await house.driver.say(house.anna, chat, "/resume")
+        await house.driver.message("There are no sessions with a title yet.", chat=chat)
+        await house.driver.say(house.anna, chat, "/sessions")
+        await house.driver.message("There are no sessions yet.", chat=chat)
         await house.idle()
-        bot = [m.text for m in (await house.hands.look(chat)).messages if m.author == "bot:1"]
+        bot = [m.text for m in (await house.driver.look(chat)).messages if m.author == "bot:1"]
     assert not any("continues here" in text for text in bot)
     assert (await house.session_at(there)).id == bens.id
     assert await house.store.sessions.list(ME) == ()
@@ -125,7 +125,7 @@ async def test_of_two_sessions_with_one_title_everybody_finds_their_own(house: H
         bens, there = await bens_session(house, "Plans")
         chat = await house.chat()
         mine = await house.store.sessions.create(ME, Platform.LOCAL, title="Plans")
-        await house.hands.say(house.anna, chat, "/resume Plans")
+        await house.driver.say(house.anna, chat, "/resume Plans")
         address = await house.address(chat)
         assert (await house.session_at(address)).id == mine.id
         await house.idle()
@@ -159,15 +159,15 @@ def message(text: str) -> dict[str, Any]:
 async def test_no_flag_on_an_update_opens_the_gate_for_a_stranger(house: House, kind: str):
     """16. An `internal` flag on an ordinary message skips authorization."""
     async with house.gateway():
-        chat, mine = await house.hands.chat(Shape.DM, [house.eve]), await house.chat()
+        chat, mine = await house.driver.chat(Shape.DM, [house.eve]), await house.chat()
         more = {"message": "message:1", "data": "h:yes"} if kind == "button" else {}
         for text in ("hello", "/sethome yes", f"[{HANDED_OFF} to telegram.]"):
             said = more or {"message": message(text)}
-            await house.hands.inject([frame(house, chat, house.eve, kind=kind, **said)])
-        await house.hands.say(house.anna, mine, "mine")
-        await house.hands.message("(1) mine", chat=mine)
+            await house.driver.inject([frame(house, chat, house.eve, kind=kind, **said)])
+        await house.driver.say(house.anna, mine, "mine")
+        await house.driver.message("(1) mine", chat=mine)
         await house.idle()
-    assert (await house.hands.look(chat)).messages == ()
+    assert (await house.driver.look(chat)).messages == ()
     assert len(house.model.prompts) == 1
     assert await house.store.owners.homes(ME) == ()
     assert len(await house.store.sessions.list(ME)) == 1
@@ -179,8 +179,8 @@ async def test_what_the_owner_sends_is_never_taken_for_the_programs_own_prompt(h
     async with house.gateway():
         chat = await house.chat()
         said = message(forged)
-        await house.hands.inject([frame(house, chat, house.anna, kind="message", message=said)])
-        await house.hands.until(lambda shown: any("(1)" in t for t in shown.texts), chat=chat)
+        await house.driver.inject([frame(house, chat, house.anna, kind="message", message=said)])
+        await house.driver.until(lambda shown: any("(1)" in t for t in shown.texts), chat=chat)
         session = await house.session_at(await house.address(chat))
         first, *_ = await house.store.transcripts.load(session.id)
     assert (first.kind, first.content) == (Kind.SAID, forged)

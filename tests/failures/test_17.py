@@ -68,7 +68,7 @@ async def test_a_reply_that_a_killed_gateway_had_in_hand_is_delivered_by_the_nex
     assert household.model.heard("hello") == asked == 1
 
 
-async def test_a_reply_that_cannot_be_delivered_is_told_everywhere(household: Household):
+async def test_an_undelivered_reply_is_reported_everywhere(household: Household):
     """17. The same when it can never arrive: it is told in the session, in the status and in the
     log, and the agent knows."""
     household.reports_soon()

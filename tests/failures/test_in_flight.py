@@ -10,8 +10,8 @@ import pytest
 
 from segue.core.address import Platform
 from segue.core.errors import ModelError, ModelOffline
-from segue.core.handoff import Failure, State, Step
-from segue.handoff import STEPS, Completed, handed_over
+from segue.core.handoff import STEPS, Failure, State, Step
+from segue.handoff import Completed, handed_over
 from segue.store import Topic
 from segue.testing.platform import Shape, Trouble
 from tests.failures.conftest import HANDED_OFF, STAYED, WITHIN, Gateway, Household
@@ -121,7 +121,7 @@ async def while_delivering(household: Household, gateway: Gateway) -> None:
         (while_delivering, State.RUNNING, Step.DELIVERING),
     ],
 )
-async def test_what_is_called_off_stays_and_the_thread_is_told(
+async def test_a_cancelled_handoff_leaves_the_session_and_notifies_the_thread(
     household: Household,
     hang: Callable[[Household, Gateway], Coroutine[Any, Any, None]],
     state: State,
@@ -155,7 +155,7 @@ async def test_what_is_called_off_stays_and_the_thread_is_told(
 # What is said on arrival
 
 
-async def test_the_message_of_whoever_leaves_reaches_the_confirming_turn(household: Household):
+async def test_the_users_message_reaches_the_confirming_turn(household: Household):
     await household.left("one")
     async with household.gateway():
         words = ("handoff", "Sums", "telegram", "--message", 'I am on the "train".')
@@ -181,16 +181,16 @@ async def test_without_a_model_the_session_arrives_all_the_same_and_it_is_said_w
             done = await desk.hand_off()
             assert done.state is State.COMPLETED
             assert "Sums continues at telegram" in await handed_over(house.store, Completed(done))
-        thread = await house.hands.thread(chat)
-        shown = await house.hands.until(
+        thread = await house.driver.thread(chat)
+        shown = await house.driver.until(
             lambda shown: any("The agent could not reply:" in t for t in shown.texts),
             chat=chat,
         )
         told = " ".join(shown.texts)
         assert "The session is here. Send a message to continue." in told
         assert str(error) in told
-        await house.hands.say(house.anna, chat, "go on", thread=thread.id)
-        await house.hands.message("Here I am.", chat=chat)
+        await house.driver.say(house.anna, chat, "go on", thread=thread.id)
+        await house.driver.message("Here I am.", chat=chat)
         await house.idle()
     said = await house.said(desk.session.id)
     assert said[:2] == [("user", "one"), ("assistant", "1.")]

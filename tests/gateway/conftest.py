@@ -49,7 +49,7 @@ def echoing() -> Generator[Callable[[Prompt], Step]]:
 @dataclass
 class House:
     peer: Peer
-    hands: Driver
+    driver: Driver
     url: str
     settings: Settings
     store: Store
@@ -111,7 +111,7 @@ class House:
         await self.store.owners.link(Sender(platform=platform, user_id=user), ME)
 
     async def chat(self, shape: Shape = Shape.DM, *members: str, **more: Any) -> str:
-        return await self.hands.chat(shape, [self.anna, *members], **more)
+        return await self.driver.chat(shape, [self.anna, *members], **more)
 
     async def address(self, chat: str) -> Address:
         """Wait for a session in the chat and return its address."""
@@ -144,7 +144,7 @@ class House:
 
     async def idle_but_for(self, waiting: int) -> None:
         """The same, except for `waiting` messages that are not answered yet."""
-        await self.hands.until(lambda shown: shown.unconfirmed == 0)
+        await self.driver.until(lambda shown: shown.unconfirmed == 0)
         async with (
             asyncio.timeout(WITHIN),
             self.store.listen(Topic.INBOX, Topic.SENT) as wake,
@@ -210,13 +210,13 @@ def house(settings: Settings, runner: asyncio.Runner) -> Generator[House]:
 
     async def build() -> House:
         peer = await stack.enter_async_context(serving())
-        hands = await stack.enter_async_context(peer.hands())
+        driver = await stack.enter_async_context(peer.driver())
         store = await stack.enter_async_context(await segue.store.open(settings.store))
         await store.owners.ensure(ME)
         await store.owners.introduced(ME)
-        house = House(peer, hands, settings.store, settings, store)
-        house.anna = await hands.user("Anna")
-        house.eve = await hands.user("Eve")
+        house = House(peer, driver, settings.store, settings, store)
+        house.anna = await driver.user("Anna")
+        house.eve = await driver.user("Eve")
         await house.pair(house.anna)
         return house
 

@@ -39,11 +39,11 @@ class Encounter:
     model: ScriptedModel = field(default_factory=lambda: ScriptedModel(echoing()))
 
     async def anna_says(self, text: str) -> str:
-        hands = self.house.hands
-        return await hands.say(self.house.anna, self.anna_chat, text, thread=self.thread)
+        driver = self.house.driver
+        return await driver.say(self.house.anna, self.anna_chat, text, thread=self.thread)
 
     async def answered(self, text: str) -> None:
-        await self.house.hands.message(text, chat=self.anna_chat)
+        await self.house.driver.message(text, chat=self.anna_chat)
 
     def frame(
         self, kind: str, *, user: Mapping[str, Any] | None = None, **more: Any
@@ -60,7 +60,7 @@ class Encounter:
         }
 
     async def inject(self, *frames: dict[str, Any] | str) -> None:
-        await self.house.hands.inject(
+        await self.house.driver.inject(
             frame if isinstance(frame, str) else json.dumps(frame) for frame in frames
         )
 
@@ -71,21 +71,21 @@ Act = Callable[[Encounter], Awaitable[object]]
 
 
 async def text(encounter: Encounter) -> None:
-    await encounter.house.hands.say(
+    await encounter.house.driver.say(
         encounter.house.eve, encounter.chat, EVE, thread=encounter.thread
     )
 
 
 async def file(encounter: Encounter) -> None:
     house = encounter.house
-    await house.hands.say(house.eve, encounter.chat, EVE, thread=encounter.thread, files=[_FILE])
-    await house.hands.say(house.eve, encounter.chat, "", thread=encounter.thread, files=[_FILE])
+    await house.driver.say(house.eve, encounter.chat, EVE, thread=encounter.thread, files=[_FILE])
+    await house.driver.say(house.eve, encounter.chat, "", thread=encounter.thread, files=[_FILE])
 
 
 async def edit(encounter: Encounter) -> None:
     house = encounter.house
-    mine = await house.hands.say(house.eve, encounter.chat, EVE, thread=encounter.thread)
-    await house.hands.edit(mine, f"{EVE} again")
+    mine = await house.driver.say(house.eve, encounter.chat, EVE, thread=encounter.thread)
+    await house.driver.edit(mine, f"{EVE} again")
 
 
 async def edit_of_what_the_owner_wrote(encounter: Encounter) -> None:
@@ -95,14 +95,14 @@ async def edit_of_what_the_owner_wrote(encounter: Encounter) -> None:
 async def button(encounter: Encounter) -> None:
     if encounter.question is not None:
         for label in ("Allow", "Allow in this session", "Deny"):
-            await encounter.house.hands.press(encounter.house.eve, encounter.question.id, label)
+            await encounter.house.driver.press(encounter.house.eve, encounter.question.id, label)
     session = await encounter.house.session_at(await encounter.house.address(encounter.anna_chat))
     for data in ("a:1:once", "a:1:session", "a:1:never", "w:1", "h:yes", f"r:{session.id}", EVE):
         await encounter.inject(encounter.frame("button", message="message:1", data=data))
 
 
 async def command(encounter: Encounter) -> None:
-    hands, eve = encounter.house.hands, encounter.house.eve
+    driver, eve = encounter.house.driver, encounter.house.eve
     for words in (
         "/stop",
         "/approve",
@@ -118,19 +118,19 @@ async def command(encounter: Encounter) -> None:
         "/whoami",
         f"/bogus {EVE}",
     ):
-        await hands.command(eve, encounter.chat, words, thread=encounter.thread)
-        await hands.say(eve, encounter.chat, words, thread=encounter.thread)
+        await driver.command(eve, encounter.chat, words, thread=encounter.thread)
+        await driver.say(eve, encounter.chat, words, thread=encounter.thread)
 
 
 async def joined(encounter: Encounter) -> None:
-    await encounter.house.hands.join(encounter.house.eve, encounter.chat)
+    await encounter.house.driver.join(encounter.house.eve, encounter.chat)
     await encounter.inject(encounter.frame("joined"))
 
 
 async def wrong_code(encounter: Encounter) -> None:
-    hands, eve = encounter.house.hands, encounter.house.eve
-    await hands.say(eve, encounter.chat, "2345-6789", thread=encounter.thread)
-    await hands.command(eve, encounter.chat, "/start 2345-6789", thread=encounter.thread)
+    driver, eve = encounter.house.driver, encounter.house.eve
+    await driver.say(eve, encounter.chat, "2345-6789", thread=encounter.thread)
+    await driver.command(eve, encounter.chat, "/start 2345-6789", thread=encounter.thread)
 
 
 async def name_of_the_owner(encounter: Encounter) -> None:

@@ -13,54 +13,54 @@ from segue.testing.platform import Shape
 from tests.gateway.conftest import TELEGRAM, House
 
 
-async def test_a_code_pairs_who_sends_it_and_nobody_else(house: House):
-    chat = await house.hands.chat(Shape.DM, [house.eve])
+async def test_a_code_pairs_only_its_sender(house: House):
+    chat = await house.driver.chat(Shape.DM, [house.eve])
     async with house.gateway():
         code = await house.store.pairings.begin(ME)
-        await house.hands.say(house.eve, chat, "let me in")
-        await house.hands.say(house.eve, chat, code.lower())
-        await house.hands.until(lambda s: any("You are paired" in t for t in s.texts), chat=chat)
-        await house.hands.say(house.eve, chat, "hello")
-        await house.hands.message("(1) hello", chat=chat)
+        await house.driver.say(house.eve, chat, "let me in")
+        await house.driver.say(house.eve, chat, code.lower())
+        await house.driver.until(lambda s: any("You are paired" in t for t in s.texts), chat=chat)
+        await house.driver.say(house.eve, chat, "hello")
+        await house.driver.message("(1) hello", chat=chat)
     assert await house.store.owners.who(TELEGRAM, house.eve)
     assert len(house.model.prompts) == 1
 
 
 async def test_a_deep_link_pairs_too(house: House):
-    chat = await house.hands.chat(Shape.DM, [house.eve])
+    chat = await house.driver.chat(Shape.DM, [house.eve])
     async with house.gateway():
         code = await house.store.pairings.begin(ME)
-        await house.hands.command(house.eve, chat, f"/start {code}")
-        await house.hands.until(lambda s: any("You are paired" in t for t in s.texts), chat=chat)
+        await house.driver.command(house.eve, chat, f"/start {code}")
+        await house.driver.until(lambda s: any("You are paired" in t for t in s.texts), chat=chat)
 
 
 async def test_a_code_is_used_once(house: House):
-    mallory = await house.hands.user("Mallory")
-    chat = await house.hands.chat(Shape.GROUP, [house.eve, mallory])
+    mallory = await house.driver.user("Mallory")
+    chat = await house.driver.chat(Shape.GROUP, [house.eve, mallory])
     async with house.gateway():
         code = await house.store.pairings.begin(ME)
-        await house.hands.say(house.eve, chat, code)
-        await house.hands.until(lambda s: any("You are paired" in t for t in s.texts), chat=chat)
-        await house.hands.say(mallory, chat, code)
-        await house.hands.say(house.eve, chat, "after")
-        await house.hands.message("(1) after", chat=chat)
+        await house.driver.say(house.eve, chat, code)
+        await house.driver.until(lambda s: any("You are paired" in t for t in s.texts), chat=chat)
+        await house.driver.say(mallory, chat, code)
+        await house.driver.say(house.eve, chat, "after")
+        await house.driver.message("(1) after", chat=chat)
     assert await house.store.owners.who(TELEGRAM, mallory) is None
 
 
 async def test_who_guesses_too_often_is_answered_only_with_the_right_code_which_is_void(
     house: House,
 ):
-    chat = await house.hands.chat(Shape.DM, [house.eve])
+    chat = await house.driver.chat(Shape.DM, [house.eve])
     own = await house.chat()
     async with house.gateway():
         code = await house.store.pairings.begin(ME)
         for _ in range(MAX_GUESSES + 2):
-            await house.hands.say(house.eve, chat, "2345-6789")
-        await house.hands.say(house.anna, own, "after")
-        await house.hands.message("(1) after", chat=own)
-        assert {m.author for m in (await house.hands.look(chat)).messages} == {house.eve}
-        await house.hands.say(house.eve, chat, code)
-        await house.hands.until(lambda s: texts.TOO_MANY_CODES in s.texts, chat=chat)
+            await house.driver.say(house.eve, chat, "2345-6789")
+        await house.driver.say(house.anna, own, "after")
+        await house.driver.message("(1) after", chat=own)
+        assert {m.author for m in (await house.driver.look(chat)).messages} == {house.eve}
+        await house.driver.say(house.eve, chat, code)
+        await house.driver.until(lambda s: texts.TOO_MANY_CODES in s.texts, chat=chat)
     assert await house.store.owners.who(TELEGRAM, house.eve) is None
     assert await house.store.pairings.open_codes() == 0
 
@@ -98,24 +98,24 @@ async def test_a_code_that_a_paired_person_sends_is_no_message(house: House):
     chat = await house.chat()
     async with house.gateway():
         code = await house.store.pairings.begin(ME)
-        await house.hands.say(house.anna, chat, code)
-        await house.hands.until(lambda s: any("You are paired" in t for t in s.texts), chat=chat)
-        await house.hands.say(house.anna, chat, "2345-6789")  # a telephone number
-        await house.hands.message("(1) 2345-6789", chat=chat)
+        await house.driver.say(house.anna, chat, code)
+        await house.driver.until(lambda s: any("You are paired" in t for t in s.texts), chat=chat)
+        await house.driver.say(house.anna, chat, "2345-6789")  # a telephone number
+        await house.driver.message("(1) 2345-6789", chat=chat)
     assert await house.store.pairings.open_codes() == 0
     assert len(house.model.prompts) == 1
 
 
 async def test_who_is_revoked_is_a_stranger_at_once(house: House):
-    chat, own = await house.chat(), await house.hands.chat(Shape.DM, [house.eve])
+    chat, own = await house.chat(), await house.driver.chat(Shape.DM, [house.eve])
     await house.pair(house.eve)
     async with house.gateway():
-        await house.hands.say(house.anna, chat, "hello")
-        await house.hands.message("(1) hello", chat=chat)
+        await house.driver.say(house.anna, chat, "hello")
+        await house.driver.message("(1) hello", chat=chat)
         await house.store.owners.unlink(TELEGRAM, house.anna)
-        await house.hands.say(house.anna, chat, "still me")
-        await house.hands.say(house.eve, own, "after")
-        await house.hands.message("(1) after", chat=own)
+        await house.driver.say(house.anna, chat, "still me")
+        await house.driver.say(house.eve, own, "after")
+        await house.driver.message("(1) after", chat=own)
     assert len(house.model.prompts) == 2
 
 
@@ -125,33 +125,33 @@ async def test_the_first_conversation_begins_with_an_introduction(house: House, 
     from segue.core.address import Sender
 
     await house.store.owners.link(Sender(platform=TELEGRAM, user_id=house.eve), "friend")
-    chat = await house.hands.chat(shape, [house.eve])
-    other = await house.hands.chat(Shape.NO_THREADS, [house.eve])
+    chat = await house.driver.chat(shape, [house.eve])
+    other = await house.driver.chat(Shape.NO_THREADS, [house.eve])
     async with house.gateway():
-        await house.hands.say(house.eve, chat, "hello")
-        await house.hands.message("(1) hello", chat=chat)
-        await house.hands.say(house.eve, other, "hello again")
-        await house.hands.message("(1) hello again", chat=other)
-        shown = [*(await house.hands.look(chat)).texts, *(await house.hands.look(other)).texts]
+        await house.driver.say(house.eve, chat, "hello")
+        await house.driver.message("(1) hello", chat=chat)
+        await house.driver.say(house.eve, other, "hello again")
+        await house.driver.message("(1) hello again", chat=other)
+        shown = [*(await house.driver.look(chat)).texts, *(await house.driver.look(other)).texts]
     assert sum("I am Segue" in text for text in shown) == 1
 
 
 async def test_handoffs_arrive_where_the_first_code_came_from(house: House):
-    chat = await house.hands.chat(Shape.DM, [house.eve])
-    other = await house.hands.chat(Shape.DM, [house.eve])
+    chat = await house.driver.chat(Shape.DM, [house.eve])
+    other = await house.driver.chat(Shape.DM, [house.eve])
     async with house.gateway():
         for place in (chat, other):
             code = await house.store.pairings.begin(ME)
-            await house.hands.say(house.eve, place, code)
-            await house.hands.until(lambda s: any("paired" in t for t in s.texts), chat=place)
+            await house.driver.say(house.eve, place, code)
+            await house.driver.until(lambda s: any("paired" in t for t in s.texts), chat=place)
     (home,) = await house.store.owners.homes(ME)
     assert home.address.chat_id == chat
 
 
 async def test_no_chat_in_which_others_read_becomes_a_home_by_itself(house: House):
-    chat = await house.hands.chat(Shape.GROUP, [house.eve, house.anna])
+    chat = await house.driver.chat(Shape.GROUP, [house.eve, house.anna])
     async with house.gateway():
         code = await house.store.pairings.begin(ME)
-        await house.hands.say(house.eve, chat, code)
-        await house.hands.until(lambda s: any("paired" in t for t in s.texts), chat=chat)
+        await house.driver.say(house.eve, chat, code)
+        await house.driver.until(lambda s: any("paired" in t for t in s.texts), chat=chat)
     assert await house.store.owners.homes(ME) == ()

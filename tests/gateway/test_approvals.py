@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from segue.agent.loop import UNANSWERED
 from segue.agent.models.base import Prompt
 from segue.core.address import Address, ChatType, Platform
 from segue.core.approval import Answer
@@ -26,13 +27,13 @@ def runs(path: Path):
 
     def answer(prompt: Prompt) -> str:
         result = next(m for m in reversed(prompt.messages) if m.role is Role.TOOL)
-        return f"result: {result.content[:60]}"
+        return f"result: {result.content[:80]}"
 
     return [call("shell", command=f"echo x >> {path}"), answer]
 
 
 def asked(house: House, chat: str):
-    return house.hands.until(
+    return house.driver.until(
         lambda shown: any("May I do this?" in text for text in shown.texts), chat=chat
     )
 
@@ -51,7 +52,7 @@ def numbered(question: Message) -> str:
 
 async def settled(house: House, chat: str, outcome: str) -> None:
     """Wait until a question says that, and cannot be answered any more."""
-    shown = await house.hands.until(
+    shown = await house.driver.until(
         lambda s: any(t.endswith(f"\n\n{outcome}") for t in s.texts), chat=chat
     )
     (message,) = (m for m in shown.messages if m.text.endswith(outcome))
@@ -71,9 +72,9 @@ async def test_a_button_answers(house: House, tmp_path: Path, label: str, lines:
     made = tmp_path / "made"
     chat = await house.chat()
     async with house.gateway(model=runs(made)):
-        await house.hands.say(house.anna, chat, "make it")
-        await house.hands.press(house.anna, (await question(house, chat)).id, label)
-        await house.hands.until(lambda s: any("result:" in t for t in s.texts), chat=chat)
+        await house.driver.say(house.anna, chat, "make it")
+        await house.driver.press(house.anna, (await question(house, chat)).id, label)
+        await house.driver.until(lambda s: any("result:" in t for t in s.texts), chat=chat)
         await settled(house, chat, outcome)
     assert made.exists() == bool(lines)
 
@@ -92,24 +93,29 @@ async def test_a_command_answers_the_question_that_it_names(
     made = tmp_path / "made"
     chat = await house.chat()
     async with house.gateway(model=runs(made)):
-        await house.hands.say(house.anna, chat, "make it")
+        await house.driver.say(house.anna, chat, "make it")
         number = numbered(await question(house, chat))
-        await house.hands.say(house.anna, chat, command.format(number))
-        await house.hands.until(lambda s: any("result:" in t for t in s.texts), chat=chat)
+        await house.driver.say(house.anna, chat, command.format(number))
+        await house.driver.until(lambda s: any("result:" in t for t in s.texts), chat=chat)
         await settled(house, chat, outcome)
     assert made.exists() == bool(lines)
+
+
+def test_a_press_can_only_be_an_answer_that_has_a_button():
+    assert approvals.pressed("a:1:never") == (1, Answer.NEVER)
+    assert approvals.pressed(f"a:1:{Answer.MISSING}") is None
 
 
 async def test_a_strangers_press_counts_for_nothing(house: House, tmp_path: Path):
     made = tmp_path / "made"
     chat = await house.chat(Shape.GROUP, house.eve)
     async with house.gateway(model=runs(made)):
-        await house.hands.say(house.anna, chat, "make it")
+        await house.driver.say(house.anna, chat, "make it")
         message = await question(house, chat)
-        await house.hands.press(house.eve, message.id, "Allow")
-        await house.hands.say(house.eve, chat, f"/approve {numbered(message)}")
-        await house.hands.press(house.anna, message.id, "Deny")
-        await house.hands.until(lambda s: any("not allowed" in t for t in s.texts), chat=chat)
+        await house.driver.press(house.eve, message.id, "Allow")
+        await house.driver.say(house.eve, chat, f"/approve {numbered(message)}")
+        await house.driver.press(house.anna, message.id, "Deny")
+        await house.driver.until(lambda s: any("not allowed" in t for t in s.texts), chat=chat)
     assert not made.exists()
 
 
@@ -117,13 +123,13 @@ async def test_stop_ends_a_turn_that_waits_for_an_answer(house: House, tmp_path:
     made = tmp_path / "made"
     chat = await house.chat()
     async with house.gateway(model=runs(made)):
-        await house.hands.say(house.anna, chat, "make it")
+        await house.driver.say(house.anna, chat, "make it")
         message = await question(house, chat)
-        await house.hands.say(house.anna, chat, "/stop")
-        await house.hands.message("Stopped.", chat=chat)
+        await house.driver.say(house.anna, chat, "/stop")
+        await house.driver.message("Stopped.", chat=chat)
         await settled(house, chat, "✗ Not done")
-        await house.hands.press_late(house.anna, message, "Allow")
-        await house.hands.until(
+        await house.driver.press_late(house.anna, message, "Allow")
+        await house.driver.until(
             lambda s: any("That question is closed" in t for t in s.texts), chat=chat
         )
     assert not made.exists()
@@ -137,18 +143,18 @@ async def test_a_question_outlives_the_gateway(
     chat = await house.chat()
     script = runs(made)
     async with house.gateway(model=script[:1]):
-        await house.hands.say(house.anna, chat, "make it")
+        await house.driver.say(house.anna, chat, "make it")
         message = await question(house, chat)
     assert not made.exists()
     for _ in range(2):  # as often as it is restarted, too
         async with house.gateway(model=[]):
             await question(house, chat)
     async with house.gateway(model=script[1:]):
-        await house.hands.press(house.anna, message.id, "Allow")
-        await house.hands.until(lambda s: any("result:" in t for t in s.texts), chat=chat)
+        await house.driver.press(house.anna, message.id, "Allow")
+        await house.driver.until(lambda s: any("result:" in t for t in s.texts), chat=chat)
         await settled(house, chat, "✓ Allowed")
     assert made.read_text() == "x\n"
-    questions = [t for t in (await house.hands.look(chat)).texts if "May I do this?" in t]
+    questions = [t for t in (await house.driver.look(chat)).texts if "May I do this?" in t]
     assert len(questions) == 1
 
 
@@ -156,14 +162,14 @@ async def test_a_question_is_void_once_the_session_has_moved(house: House, tmp_p
     made = tmp_path / "made"
     chat, other = await house.chat(), await house.chat(Shape.GROUP)
     async with house.gateway(model=runs(made)):
-        await house.hands.say(house.anna, chat, "make it")
+        await house.driver.say(house.anna, chat, "make it")
         message = await question(house, chat)
         session = await house.session_at(await house.address(chat))
-        await house.hands.say(house.anna, other, f"/resume {session.id}")
-        await house.hands.until(lambda s: any("continues here" in t for t in s.texts), chat=other)
+        await house.driver.say(house.anna, other, f"/resume {session.id}")
+        await house.driver.until(lambda s: any("continues here" in t for t in s.texts), chat=other)
         await settled(house, chat, "✗ Not done")
-        await house.hands.press_late(house.anna, message, "Allow")
-        await house.hands.until(
+        await house.driver.press_late(house.anna, message, "Allow")
+        await house.driver.until(
             lambda s: any("That question is closed" in t for t in s.texts), chat=chat
         )
         await house.idle()
@@ -175,16 +181,16 @@ async def test_an_answer_counts_once(house: House, tmp_path: Path):
     made = tmp_path / "made"
     chat = await house.chat()
     async with house.gateway(model=runs(made)):
-        await house.hands.say(house.anna, chat, "make it")
+        await house.driver.say(house.anna, chat, "make it")
         message = await question(house, chat)
-        await house.hands.press(house.anna, message.id, "Allow")
-        await house.hands.press_late(house.anna, message, "Allow")
-        await house.hands.until(lambda s: any("result:" in t for t in s.texts), chat=chat)
+        await house.driver.press(house.anna, message.id, "Allow")
+        await house.driver.press_late(house.anna, message, "Allow")
+        await house.driver.until(lambda s: any("result:" in t for t in s.texts), chat=chat)
         await house.idle()
     assert made.read_text() == "x\n"
 
 
-async def test_a_question_that_nobody_answers_is_over_and_nothing_is_done(
+async def test_a_question_without_an_answer_expires_and_nothing_is_done(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(approvals, "ANSWER_TIMEOUT", 0.2)
@@ -192,9 +198,11 @@ async def test_a_question_that_nobody_answers_is_over_and_nothing_is_done(
     made = tmp_path / "made"
     chat = await house.chat()
     async with house.gateway(model=runs(made)):
-        await house.hands.say(house.anna, chat, "make it")
-        await house.hands.until(lambda s: any("no answer in time" in t for t in s.texts), chat=chat)
-        await house.hands.until(lambda s: any("not allowed" in t for t in s.texts), chat=chat)
+        await house.driver.say(house.anna, chat, "make it")
+        await house.driver.until(
+            lambda s: any("no answer in time" in t for t in s.texts), chat=chat
+        )
+        await house.driver.until(lambda s: any(UNANSWERED in t for t in s.texts), chat=chat)
         await settled(house, chat, "✗ Not done")
     assert not made.exists()
 
@@ -203,27 +211,27 @@ async def test_a_message_waits_while_a_question_does(house: House, tmp_path: Pat
     made = tmp_path / "made"
     chat = await house.chat()
     async with house.gateway(model=[*runs(made), "And this."]):
-        await house.hands.say(house.anna, chat, "make it")
+        await house.driver.say(house.anna, chat, "make it")
         message = await question(house, chat)
-        await house.hands.say(house.anna, chat, "and then?")
+        await house.driver.say(house.anna, chat, "and then?")
         await house.idle_but_for(2)
-        await house.hands.press(house.anna, message.id, "Allow")
-        await house.hands.message("And this.", chat=chat)
+        await house.driver.press(house.anna, message.id, "Allow")
+        await house.driver.message("And this.", chat=chat)
     assert made.exists()
 
 
 async def test_where_there_are_no_buttons_the_question_says_what_to_type(
     house: House, tmp_path: Path
 ):
-    await house.hands.rules(Rules(buttons=False))
+    await house.driver.rules(Rules(buttons=False))
     chat = await house.chat()
     async with house.gateway(model=runs(tmp_path / "made")):
-        await house.hands.say(house.anna, chat, "make it")
+        await house.driver.say(house.anna, chat, "make it")
         asked = await question(house, chat)
         number = numbered(asked)
         assert f"Answer /approve {number} or /deny {number}." in asked.text
-        await house.hands.say(house.anna, chat, f"/deny {number}")
-        await house.hands.until(lambda s: any("not allowed" in t for t in s.texts), chat=chat)
+        await house.driver.say(house.anna, chat, f"/deny {number}")
+        await house.driver.until(lambda s: any("not allowed" in t for t in s.texts), chat=chat)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +242,7 @@ async def test_a_long_question_loses_its_buttons_too(
 ):
     """One that fills a message to its last character, and one that needs another for the rest."""
     rules = Rules(length=350)
-    await house.hands.rules(rules)
+    await house.driver.rules(rules)
     made = tmp_path / "made"
     chat = await house.chat()
     around = len(
@@ -243,14 +251,14 @@ async def test_a_long_question_loses_its_buttons_too(
     filling = "x" * (rules.length - around + extra)
     wanted = call("shell", command=f": {filling}; touch {made}")
     async with house.gateway(model=[wanted, "Made."]):
-        await house.hands.say(house.anna, chat, "make it")
-        shown = await house.hands.until(
+        await house.driver.say(house.anna, chat, "make it")
+        shown = await house.driver.until(
             lambda s: any(message.buttons for message in s.messages), chat=chat
         )
         asked = next(m for m in shown.messages if m.buttons)
-        await house.hands.press(house.anna, asked.id, "Allow")
-        await house.hands.message("Made.", chat=chat)
-        shown = await house.hands.until(
+        await house.driver.press(house.anna, asked.id, "Allow")
+        await house.driver.message("Made.", chat=chat)
+        shown = await house.driver.until(
             lambda s: not any(message.buttons for message in s.messages), chat=chat
         )
     assert made.exists()
@@ -266,20 +274,20 @@ async def test_an_answer_to_one_question_is_none_to_the_next(
     wanted = [call("shell", command=f"touch {path}") for path in (first, second)]
     chat = await house.chat()
     async with house.gateway(model=[*wanted, "Over."]):
-        await house.hands.say(house.anna, chat, "make them")
+        await house.driver.say(house.anna, chat, "make them")
         number = numbered(await question(house, chat))
-        await house.hands.say(house.anna, chat, f"/approve {number}")
-        shown = await house.hands.until(
+        await house.driver.say(house.anna, chat, f"/approve {number}")
+        shown = await house.driver.until(
             lambda s: sum("May I do this?" in t for t in s.texts) == 2, chat=chat
         )
-        await house.hands.say(house.anna, chat, typed.format(number))
-        await house.hands.until(lambda s: len(s.texts) > len(shown.texts) + 1, chat=chat)
+        await house.driver.say(house.anna, chat, typed.format(number))
+        await house.driver.until(lambda s: len(s.texts) > len(shown.texts) + 1, chat=chat)
         await house.idle_but_for(1)
         (waiting,) = await house.store.approvals.waiting_at(await house.address(chat))
         assert (first.exists(), second.exists()) == (True, False)
         assert str(waiting.id) != number
-        await house.hands.say(house.anna, chat, f"/deny {waiting.id}")
-        await house.hands.message("Over.", chat=chat)
+        await house.driver.say(house.anna, chat, f"/deny {waiting.id}")
+        await house.driver.message("Over.", chat=chat)
     assert not second.exists()
 
 
@@ -289,14 +297,14 @@ async def test_an_answer_without_a_number_says_which_question_waits(
 ):
     chat = await house.chat()
     async with house.gateway(model=runs(tmp_path / "made")):
-        await house.hands.say(house.anna, chat, "make it")
+        await house.driver.say(house.anna, chat, "make it")
         number = numbered(await question(house, chat))
-        await house.hands.say(house.anna, chat, typed)
-        await house.hands.until(
+        await house.driver.say(house.anna, chat, typed)
+        await house.driver.until(
             lambda s: any(f"Type /approve {number}" in t for t in s.texts), chat=chat
         )
         assert await house.store.approvals.waiting_at(await house.address(chat))
-        await house.hands.say(house.anna, chat, f"/deny {number}")
+        await house.driver.say(house.anna, chat, f"/deny {number}")
         await settled(house, chat, "✗ Not allowed")
 
 
@@ -306,18 +314,18 @@ async def test_a_press_or_a_number_counts_only_in_the_chat_of_its_question(
     made = tmp_path / "made"
     chat, other = await house.chat(), await house.chat(Shape.GROUP)
     async with house.gateway(model=[*runs(made)[:1], "Hello.", "Over."]):
-        await house.hands.say(house.anna, chat, "make it")
+        await house.driver.say(house.anna, chat, "make it")
         asked = await question(house, chat)
-        await house.hands.say(house.anna, other, f"/approve {numbered(asked)}")
-        await house.hands.until(lambda s: any("not yours" in t for t in s.texts), chat=other)
-        await house.hands.say(house.anna, other, f"/show {numbered(asked)}")
-        await house.hands.until(lambda s: sum("not yours" in t for t in s.texts) == 2, chat=other)
+        await house.driver.say(house.anna, other, f"/approve {numbered(asked)}")
+        await house.driver.until(lambda s: any("not yours" in t for t in s.texts), chat=other)
+        await house.driver.say(house.anna, other, f"/show {numbered(asked)}")
+        await house.driver.until(lambda s: sum("not yours" in t for t in s.texts) == 2, chat=other)
         here = await house.address(chat)
         there = replace(here, chat_id=other)
         with pytest.raises(ApprovalOver, match="not yours"):
             await approvals.answer(house.store, ME, there, int(numbered(asked)), Answer.ONCE)
         assert await house.store.approvals.waiting_at(here)
-        await house.hands.press(house.anna, asked.id, "Deny")
+        await house.driver.press(house.anna, asked.id, "Deny")
         await settled(house, chat, "✗ Not allowed")
     assert not made.exists()
 
@@ -348,7 +356,7 @@ async def test_a_long_call_fits_into_one_message_and_can_be_seen_whole(
     lines = "\n".join(f"echo line {n} of many that this script has" for n in range(120))
     wanted = call("shell", command=f"touch {made}" + "\n" * 121 + f"{lines}\ndate")
     async with house.gateway(model=[wanted, "Over."]):
-        await house.hands.say(house.anna, chat, "make it")
+        await house.driver.say(house.anna, chat, "make it")
         asked = await question(house, chat)
         number = numbered(asked)
         for seen in (
@@ -359,19 +367,19 @@ async def test_a_long_call_fits_into_one_message_and_can_be_seen_whole(
         ):
             assert seen in asked.text
         assert "line 60" not in asked.text
-        await house.hands.press(house.anna, asked.id, "Show all")
-        await house.hands.until(
+        await house.driver.press(house.anna, asked.id, "Show all")
+        await house.driver.until(
             lambda s: any(f"Question {number}, page 1 of 2" in t for t in s.texts), chat=chat
         )
-        await house.hands.say(house.anna, chat, f"/show {number} 2")
-        await house.hands.until(lambda s: any("page 2 of 2" in t for t in s.texts), chat=chat)
-        await house.hands.say(house.anna, chat, f"/show {number} 3")
-        shown = await house.hands.until(
+        await house.driver.say(house.anna, chat, f"/show {number} 2")
+        await house.driver.until(lambda s: any("page 2 of 2" in t for t in s.texts), chat=chat)
+        await house.driver.say(house.anna, chat, f"/show {number} 3")
+        shown = await house.driver.until(
             lambda s: any("there are 2 pages" in t for t in s.texts), chat=chat
         )
         pages = "\n".join(t for t in shown.texts if ", page " in t)
         assert all(f"line {n} of" in pages for n in range(120))
         assert not made.exists()
-        await house.hands.press(house.anna, asked.id, "Deny")
+        await house.driver.press(house.anna, asked.id, "Deny")
         await settled(house, chat, "✗ Not allowed")
     assert not made.exists()

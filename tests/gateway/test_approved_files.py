@@ -30,21 +30,21 @@ async def test_a_link_that_is_turned_while_no_gateway_runs_is_asked_about_again(
     chat = await house.chat()
     writing = call("write_file", path=str(tmp_path / "link"), content="new")
     async with house.gateway(model=[writing]):
-        await house.hands.say(house.anna, chat, "write it")
+        await house.driver.say(house.anna, chat, "write it")
         message = await question(house, chat)
     if answered:
         session = await house.session_at(await house.address(chat))
         asked = await house.store.approvals.waiting(session.id)
         assert asked is not None
-        await house.hands.press(house.anna, message.id, "Allow")
+        await house.driver.press(house.anna, message.id, "Allow")
     link(tmp_path / "link", key)
     async with house.gateway(model=["Done."]):
-        shown = await house.hands.until(
+        shown = await house.driver.until(
             lambda s: any(str(key) in text for text in s.texts), chat=chat
         )
         again = next(m for m in shown.messages if str(key) in m.text)
-        await house.hands.press(house.anna, again.id, "Deny")
-        await house.hands.message("Done.", chat=chat)
+        await house.driver.press(house.anna, again.id, "Deny")
+        await house.driver.message("Done.", chat=chat)
     assert key.read_text() == "the key"
     assert notes.read_text() == "notes"
 
@@ -64,8 +64,8 @@ async def test_a_question_about_a_private_file_outlives_the_gateway_among_other_
         return " ".join(m.content for m in prompt.messages if m.role is Role.TOOL)
 
     async with house.gateway(model=[Say(calls=tuple(reads))]):
-        await house.hands.say(house.anna, chat, "read them")
+        await house.driver.say(house.anna, chat, "read them")
         message = await question(house, chat)
     async with house.gateway(model=[answer]):
-        await house.hands.press(house.anna, message.id, "Allow")
-        await house.hands.message("public KEY=1 public", chat=chat)
+        await house.driver.press(house.anna, message.id, "Allow")
+        await house.driver.message("public KEY=1 public", chat=chat)

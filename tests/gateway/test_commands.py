@@ -20,7 +20,7 @@ from tests.gateway.conftest import House, echoing
 
 async def told(house: House, chat: str, words: str) -> Message:
     """The newest message with these words in it."""
-    shown = await house.hands.until(
+    shown = await house.driver.until(
         lambda shown: any(words in text for text in shown.texts), chat=chat
     )
     return next(m for m in reversed(shown.messages) if words in m.text)
@@ -44,18 +44,18 @@ class Waiting(ScriptedModel):
 async def test_new_begins_another_session_and_resume_brings_the_first_back(house: House):
     chat = await house.chat()
     async with house.gateway():
-        await house.hands.say(house.anna, chat, "one")
-        await house.hands.message("(1) one", chat=chat)
-        await house.hands.say(house.anna, chat, "/title First")
+        await house.driver.say(house.anna, chat, "one")
+        await house.driver.message("(1) one", chat=chat)
+        await house.driver.say(house.anna, chat, "/title First")
         await told(house, chat, "this session is First")
-        await house.hands.say(house.anna, chat, "/new Second")
+        await house.driver.say(house.anna, chat, "/new Second")
         await told(house, chat, "A new session.")
-        await house.hands.say(house.anna, chat, "two")
-        await house.hands.message("(1) two", chat=chat)
-        await house.hands.say(house.anna, chat, "/resume First")
+        await house.driver.say(house.anna, chat, "two")
+        await house.driver.message("(1) two", chat=chat)
+        await house.driver.say(house.anna, chat, "/resume First")
         await told(house, chat, "**First** continues here")
-        await house.hands.say(house.anna, chat, "three")
-        await house.hands.message("(2) three", chat=chat)
+        await house.driver.say(house.anna, chat, "three")
+        await house.driver.message("(2) three", chat=chat)
 
 
 async def test_tools_in_a_new_chat_shows_the_permissions_of_that_chat(house: House):
@@ -63,7 +63,7 @@ async def test_tools_in_a_new_chat_shows_the_permissions_of_that_chat(house: Hou
     house.settings = replace(house.settings, approvals=Approvals(platforms=policies))
     chat = await house.chat()
     async with house.gateway():
-        await house.hands.say(house.anna, chat, "/tools")
+        await house.driver.say(house.anna, chat, "/tools")
         assert "asks first" not in (await told(house, chat, "runs at once")).text
 
 
@@ -72,14 +72,14 @@ async def test_resume_lists_titled_sessions_of_all_places_to_choose_from(house: 
     async with house.terminal(("What is 6 times 7?", "42."), title="Sums"):
         pass
     async with house.gateway():
-        await house.hands.say(house.anna, chat, "/resume")
+        await house.driver.say(house.anna, chat, "/resume")
         listed = await told(house, chat, "1. Sums")
         assert "local" in listed.text
-        await house.hands.press(house.anna, listed.id, listed.buttons[0].label)
+        await house.driver.press(house.anna, listed.id, listed.buttons[0].label)
         await told(house, chat, "**Sums** continues here")
-        await house.hands.say(house.anna, chat, "go on")
-        await house.hands.message("(2) go on", chat=chat)
-        await house.hands.say(house.anna, chat, "/resume 1")
+        await house.driver.say(house.anna, chat, "go on")
+        await house.driver.message("(2) go on", chat=chat)
+        await house.driver.say(house.anna, chat, "/resume 1")
         await told(house, chat, "It is here already.")
 
 
@@ -88,39 +88,41 @@ async def test_resume_with_a_name_that_means_none_lists_the_ones_there_are(house
     async with house.terminal(("What is 6 times 7?", "42."), title="Sums"):
         pass
     async with house.gateway():
-        await house.hands.say(house.anna, chat, "/resume Summs")
+        await house.driver.say(house.anna, chat, "/resume Summs")
         await told(house, chat, "There is no session 'Summs'")
         await told(house, chat, "1. Sums")
 
 
-async def test_resume_takes_a_session_from_a_terminal_which_is_told(house: House):
+async def test_resume_takes_a_session_from_a_terminal_and_notifies_it(house: House):
     chat = await house.chat()
     async with house.gateway():
         async with house.terminal(("What is 6 times 7?", "42."), title="Sums") as desk:
-            await house.hands.say(house.anna, chat, "/resume Sums")
+            await house.driver.say(house.anna, chat, "/resume Sums")
             await told(house, chat, "**Sums** continues here")
             async with asyncio.timeout(10):
                 await desk.held.lost.wait()
-        await house.hands.say(house.anna, chat, "go on")
-        await house.hands.message("(2) go on", chat=chat)
+        await house.driver.say(house.anna, chat, "go on")
+        await house.driver.message("(2) go on", chat=chat)
 
 
-async def test_resume_lets_go_of_a_turn_in_another_chat_which_is_told_where_it_went(house: House):
+async def test_resume_stops_a_turn_in_another_chat_and_notifies_that_chat(house: House):
     chat, other = await house.chat(), await house.chat(Shape.GROUP)
     model = Waiting()
     async with house.gateway(model=model):
-        await house.hands.say(house.anna, chat, "slow")
+        await house.driver.say(house.anna, chat, "slow")
         await model.asked.wait()
         session = await house.session_at(await house.address(chat))
-        await house.hands.say(house.anna, other, f"/resume {session.id}")
-        await told(house, other, "continues here")
+        await house.driver.say(house.anna, other, f"/resume {session.id}")
+        shown = await told(house, other, "continues here")
+        assert "The agent was working on it, and was stopped." in shown.text
+        await told(house, chat, "Stopped.")
         await told(house, chat, "This conversation went to telegram group")
         model.go.set()
-        await house.hands.say(house.anna, other, "go on")
-        await house.hands.message("(2) go on", chat=other)
+        await house.driver.say(house.anna, other, "go on")
+        await house.driver.message("(2) go on", chat=other)
 
 
-async def test_resume_never_finds_somebody_elses_session(house: House):
+async def test_resume_never_finds_the_session_of_another_owner(house: House):
     await house.store.owners.ensure("other")
     from segue.core.address import Platform
 
@@ -128,10 +130,10 @@ async def test_resume_never_finds_somebody_elses_session(house: House):
     chat = await house.chat()
     async with house.gateway():
         for name in ("Secret", theirs.id, theirs.id[:12], "1"):
-            await house.hands.say(house.anna, chat, f"/resume {name}")
-        await house.hands.say(house.anna, chat, "after")
-        await house.hands.message("(1) after", chat=chat)
-        shown = await house.hands.look(chat)
+            await house.driver.say(house.anna, chat, f"/resume {name}")
+        await house.driver.say(house.anna, chat, "after")
+        await house.driver.message("(1) after", chat=chat)
+        shown = await house.driver.look(chat)
     assert not any("continues here" in text for text in shown.texts)
 
 
@@ -139,24 +141,24 @@ async def test_stop_interrupts_at_once_and_what_waits_is_answered_then(house: Ho
     chat = await house.chat()
     model = Waiting()
     async with house.gateway(model=model):
-        await house.hands.say(house.anna, chat, "slow")
+        await house.driver.say(house.anna, chat, "slow")
         await model.asked.wait()
-        await house.hands.say(house.anna, chat, "next")
-        await house.hands.say(house.anna, chat, "/stop")
-        await house.hands.message("Stopped.", chat=chat)
+        await house.driver.say(house.anna, chat, "next")
+        await house.driver.say(house.anna, chat, "/stop")
+        await house.driver.message("Stopped.", chat=chat)
         model.go.set()
-        await house.hands.message("(2) next", chat=chat)
+        await house.driver.message("(2) next", chat=chat)
 
 
-async def test_what_only_tells_something_does_not_wait_for_a_turn(house: House):
+async def test_a_command_that_only_shows_something_does_not_wait_for_a_turn(house: House):
     chat = await house.chat()
     model = Waiting()
     async with house.gateway(model=model):
-        await house.hands.say(house.anna, chat, "slow")
+        await house.driver.say(house.anna, chat, "slow")
         await model.asked.wait()
-        await house.hands.say(house.anna, chat, "/status")
+        await house.driver.say(house.anna, chat, "/status")
         await told(house, chat, "Session")
-        await house.hands.say(house.anna, chat, "/help")
+        await house.driver.say(house.anna, chat, "/help")
         await told(house, chat, "/approve")
         model.go.set()
 
@@ -165,31 +167,24 @@ async def test_undo_and_retry(house: House):
     chat = await house.chat()
     async with house.gateway():
         for words in ("one", "two"):
-            await house.hands.say(house.anna, chat, words)
-        await house.hands.message("(2) two", chat=chat)
-        await house.hands.say(house.anna, chat, "/undo")
+            await house.driver.say(house.anna, chat, words)
+        await house.driver.message("(2) two", chat=chat)
+        await house.driver.say(house.anna, chat, "/undo")
         await told(house, chat, "Undone from this message on: two")
-        await house.hands.say(house.anna, chat, "/retry")
+        await house.driver.say(house.anna, chat, "/retry")
         await told(house, chat, "Again: one")
-        await house.hands.until(
+        await house.driver.until(
             lambda shown: [t for t in shown.texts if t == "(1) one"] == ["(1) one"] * 2, chat=chat
         )
-
-
-async def test_handoff_belongs_to_the_terminal(house: House):
-    chat = await house.chat()
-    async with house.gateway():
-        await house.hands.say(house.anna, chat, "/handoff discord")
-        await told(house, chat, "To continue a session in a chat, type /resume")
 
 
 async def test_sethome_asks_where_others_can_read_along(house: House):
     chat = await house.chat(Shape.GROUP, house.eve, name="Team")
     async with house.gateway():
-        await house.hands.say(house.anna, chat, "/sethome")
+        await house.driver.say(house.anna, chat, "/sethome")
         asked = await told(house, chat, "can read")
         assert await house.store.owners.homes(ME) == ()
-        await house.hands.press(house.anna, asked.id, "Yes, here")
+        await house.driver.press(house.anna, asked.id, "Yes, here")
         await told(house, chat, "Handoffs to telegram arrive here from now on.")
     (home,) = await house.store.owners.homes(ME)
     assert (home.address.chat_id, home.name) == (chat, "Team")
@@ -198,7 +193,7 @@ async def test_sethome_asks_where_others_can_read_along(house: House):
 async def test_whoami(house: House):
     chat = await house.chat()
     async with house.gateway():
-        await house.hands.say(house.anna, chat, "/whoami")
+        await house.driver.say(house.anna, chat, "/whoami")
         answer = await told(house, chat, "paired with the owner")
     assert house.anna in answer.text
 
@@ -207,9 +202,9 @@ async def test_whoami(house: House):
 async def test_what_does_not_work_says_why(house: House, typed: str):
     chat = await house.chat()
     async with house.gateway():
-        await house.hands.say(house.anna, chat, typed)
-        await house.hands.until(lambda shown: len(shown.messages) == 2, chat=chat)
-        shown = await house.hands.look(chat)
+        await house.driver.say(house.anna, chat, typed)
+        await house.driver.until(lambda shown: len(shown.messages) == 2, chat=chat)
+        shown = await house.driver.look(chat)
     assert (
         "Type" in shown.texts[-1] or "There is no" in shown.texts[-1] or "again" in shown.texts[-1]
     )
@@ -218,18 +213,18 @@ async def test_what_does_not_work_says_why(house: House, typed: str):
 async def test_start_greets_and_explains_pairing(house: House):
     chat = await house.chat()
     async with house.gateway():
-        await house.hands.say(house.anna, chat, "/start")
+        await house.driver.say(house.anna, chat, "/start")
         greeting = await told(house, chat, "I am Segue")
         assert "segue pair" in greeting.text
-        await house.hands.say(house.anna, chat, "/start ABCD-2345")
+        await house.driver.say(house.anna, chat, "/start ABCD-2345")
         refused = await told(house, chat, "That code is not valid")
         assert "You are paired." in refused.text
     assert house.model.prompts == []
 
 
 async def test_a_stranger_who_starts_is_not_answered(house: House):
-    chat = await house.hands.chat(Shape.DM, [house.eve])
+    chat = await house.driver.chat(Shape.DM, [house.eve])
     async with house.gateway():
-        await house.hands.say(house.eve, chat, "/start")
+        await house.driver.say(house.eve, chat, "/start")
         await house.idle()
-    assert len((await house.hands.look(chat)).messages) == 1
+    assert len((await house.driver.look(chat)).messages) == 1

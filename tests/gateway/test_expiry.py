@@ -48,8 +48,8 @@ async def there_is_a_note(house: House) -> None:
 async def test_what_matters_is_noted_before_a_stale_session_ends(house: House):
     chat = await house.chat()
     async with house.gateway():
-        await house.hands.say(house.anna, chat, "my cat is called Tiger")
-        await house.hands.message("(1) my cat is called Tiger", chat=chat)
+        await house.driver.say(house.anna, chat, "my cat is called Tiger")
+        await house.driver.message("(1) my cat is called Tiger", chat=chat)
         await house.idle()
     resetting(house)
     first = await house.session_at(await house.address(chat))
@@ -61,12 +61,12 @@ async def test_what_matters_is_noted_before_a_stale_session_ends(house: House):
     assert len(await house.said(first.id)) == 2
     house.settings = replace(house.settings, resets=ResetPolicies())
     async with house.gateway():
-        await house.hands.say(house.anna, chat, "hello")
+        await house.driver.say(house.anna, chat, "hello")
         await told(house, chat, "This is a new session")
-        await house.hands.message("(1) hello", chat=chat)
-        await house.hands.say(house.anna, chat, "again")
-        await house.hands.message("(2) again", chat=chat)
-        shown = await house.hands.look(chat)
+        await house.driver.message("(1) hello", chat=chat)
+        await house.driver.say(house.anna, chat, "again")
+        await house.driver.message("(2) again", chat=chat)
+        shown = await house.driver.look(chat)
     assert sum("This is a new session" in text for text in shown.texts) == 1
     assert "Tiger" in house.model.prompts[-1].system
 
@@ -74,8 +74,8 @@ async def test_what_matters_is_noted_before_a_stale_session_ends(house: House):
 async def test_a_message_that_comes_before_the_watcher_loses_nothing_either(house: House):
     chat = await house.chat()
     async with house.gateway():
-        await house.hands.say(house.anna, chat, "my cat is called Tiger")
-        await house.hands.message("(1) my cat is called Tiger", chat=chat)
+        await house.driver.say(house.anna, chat, "my cat is called Tiger")
+        await house.driver.message("(1) my cat is called Tiger", chat=chat)
         await house.idle()
     resetting(house)
 
@@ -86,9 +86,9 @@ async def test_a_message_that_comes_before_the_watcher_loses_nothing_either(hous
         return "done" if last.role is Role.TOOL else "hello to you"
 
     async with house.gateway(model=itertools.repeat(answer)):
-        await house.hands.say(house.anna, chat, "hello")
+        await house.driver.say(house.anna, chat, "hello")
         await told(house, chat, "This is a new session")
-        await house.hands.message("hello to you", chat=chat)
+        await house.driver.message("hello to you", chat=chat)
         await there_is_a_note(house)
     notes = await house.store.notes.list(ME)
     assert {note.text for note in notes} == {"The cat is called Tiger."}
@@ -97,8 +97,8 @@ async def test_a_message_that_comes_before_the_watcher_loses_nothing_either(hous
 async def test_a_model_that_is_away_does_not_keep_a_session_from_ending(house: House):
     chat = await house.chat()
     async with house.gateway():
-        await house.hands.say(house.anna, chat, "hello")
-        await house.hands.message("(1) hello", chat=chat)
+        await house.driver.say(house.anna, chat, "hello")
+        await house.driver.message("(1) hello", chat=chat)
         await house.idle()
     resetting(house)
     first = await house.session_at(await house.address(chat))

@@ -2,83 +2,102 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 from segue.core.address import Platform
 from segue.gateway import texts
 from segue.platforms.spec import Groups, PlatformSettings
-from segue.testing.platform import Rules, Shape
+from segue.testing.platform import Rules, Shape, Trouble
 from tests.gateway.conftest import House
 from tests.gateway.test_commands import told
 
 
 async def test_what_people_say_to_each_other_is_neither_answered_nor_kept(house: House):
-    await house.hands.rules(Rules(mentions=True))
+    await house.driver.rules(Rules(mentions=True))
     chat = await house.chat(Shape.GROUP, house.eve)
     async with house.gateway():
-        await house.hands.say(house.anna, chat, "Shall we eat?")
-        await house.hands.say(house.anna, chat, "@bot how late is it?")
-        await house.hands.message("(1) @bot how late is it?", chat=chat)
+        await house.driver.say(house.anna, chat, "Shall we eat?")
+        await house.driver.say(house.anna, chat, "@bot how late is it?")
+        await house.driver.message("(1) @bot how late is it?", chat=chat)
         await house.idle()
-    assert len((await house.hands.look(chat)).texts) == 3
+    assert len((await house.driver.look(chat)).texts) == 3
 
 
 async def test_in_a_thread_of_ours_everything_is_meant_for_the_agent(house: House):
-    await house.hands.rules(Rules(mentions=True))
+    await house.driver.rules(Rules(mentions=True))
     chat = await house.chat(Shape.FORUM, house.eve)
     await house.home(chat, "group")
     async with house.gateway(), house.terminal(("one", "two")) as desk:
         await desk.hand_off()
-        thread = await house.hands.thread(chat)
-        await house.hands.say(house.anna, chat, "and three?", thread=thread.id)
-        await house.hands.until(
+        thread = await house.driver.thread(chat)
+        await house.driver.say(house.anna, chat, "and three?", thread=thread.id)
+        await house.driver.until(
             lambda shown: any("and three?" in text for text in shown.texts if "(" in text),
             chat=chat,
         )
+
+
+async def test_in_a_thread_that_a_session_is_on_its_way_to_everything_is_for_the_agent(
+    house: House,
+):
+    await house.driver.rules(Rules(mentions=True))
+    chat = await house.chat(Shape.FORUM, house.eve)
+    await house.home(chat, "group")
+    async with house.gateway(), house.terminal(("one", "two")) as desk:
+        await house.driver.fail("send", Trouble.HANG)
+        moving = asyncio.create_task(desk.hand_off())
+        await house.driver.until(lambda shown: shown.hanging > 0)
+        thread = await house.driver.thread(chat)
+        await house.driver.say(house.anna, chat, "and three?", thread=thread.id)
+        await house.driver.until(lambda shown: shown.unconfirmed == 0)
+        await house.driver.calm()
+        await moving
+        await told(house, chat, ") and three?")
 
 
 HINT = "Name @bot in this chat."
 
 
 async def test_a_session_that_arrives_where_the_agent_must_be_addressed_says_so(house: House):
-    await house.hands.rules(Rules(mentions=True))
+    await house.driver.rules(Rules(mentions=True))
     chat = await house.chat(Shape.NO_THREADS, house.eve)
     await house.home(chat, "group")
     async with house.gateway():
-        await house.hands.join(house.anna, chat)
+        await house.driver.join(house.anna, chat)
         await told(house, chat, f"{texts.JOINED} {HINT}")
         async with house.terminal(("one", "two"), title="Sums") as desk:
             await desk.hand_off()
         recap = await told(house, chat, "continues here.")
         assert HINT in recap.text
-        await house.hands.say(house.anna, chat, "@bot go on")
+        await house.driver.say(house.anna, chat, "@bot go on")
         await told(house, chat, "@bot go on")
-        await house.hands.command(house.anna, chat, "/new")
+        await house.driver.command(house.anna, chat, "/new")
         await told(house, chat, "A new session.")
-        await house.hands.command(house.anna, chat, "/resume sums")
+        await house.driver.command(house.anna, chat, "/resume sums")
         await told(house, chat, "is set aside")
-    shown = await house.hands.look(chat)
+    shown = await house.driver.look(chat)
     assert sum(HINT in text for text in shown.texts) == 3
 
 
 async def test_where_the_agent_hears_everything_nothing_is_said_of_it(house: House):
     chat = await house.chat(Shape.NO_THREADS, house.eve)
     async with house.gateway():
-        await house.hands.join(house.anna, chat)
+        await house.driver.join(house.anna, chat)
         assert (await told(house, chat, texts.JOINED)).text == texts.JOINED
 
 
 async def test_with_the_setting_all_every_message_is_answered_and_no_hint_is_given(house: House):
     table = PlatformSettings(platform=Platform.TELEGRAM, groups=Groups.ALL)
     house.settings = replace(house.settings, platforms={Platform.TELEGRAM: table})
-    await house.hands.rules(Rules(mentions=True))
+    await house.driver.rules(Rules(mentions=True))
     chat = await house.chat(Shape.NO_THREADS, house.eve)
     await house.home(chat, "group")
     async with house.gateway():
-        await house.hands.join(house.anna, chat)
+        await house.driver.join(house.anna, chat)
         assert (await told(house, chat, texts.JOINED)).text == texts.JOINED
-        await house.hands.say(house.anna, chat, "how late is it?")
-        await house.hands.message("(1) how late is it?", chat=chat)
+        await house.driver.say(house.anna, chat, "how late is it?")
+        await house.driver.message("(1) how late is it?", chat=chat)
         async with house.terminal(("one", "two"), title="Sums") as desk:
             await desk.hand_off()
         assert HINT not in (await told(house, chat, "continues here.")).text

@@ -25,8 +25,8 @@ DIRECT = (Shape.NO_THREADS, Shape.THREADS_REFUSED)
 async def home_in(house: House, shape: Shape) -> tuple[str, Address]:
     """Anna types /sethome in a chat of that shape."""
     chat = await house.chat(shape, name="Home")
-    await house.hands.say(house.anna, chat, "/sethome yes")
-    await house.hands.message("Handoffs to telegram arrive here from now on.", chat=chat)
+    await house.driver.say(house.anna, chat, "/sethome yes")
+    await house.driver.message("Handoffs to telegram arrive here from now on.", chat=chat)
     (home,) = await house.store.owners.homes(ME)
     return chat, home.address
 
@@ -40,10 +40,10 @@ async def test_a_session_is_handed_off_and_goes_on_there(house: House, shape: Sh
             assert done.state is State.COMPLETED, done.error
             session = desk.session
         assert (done.thread == home) is (shape in DIRECT)
-        threads = (await house.hands.look(chat)).threads
+        threads = (await house.driver.look(chat)).threads
         thread = threads[-1].id if threads else None
-        await house.hands.say(house.anna, chat, "go on", thread=thread)
-        await house.hands.message("(5) go on", chat=chat)
+        await house.driver.say(house.anna, chat, "go on", thread=thread)
+        await house.driver.message("(5) go on", chat=chat)
     roles = [role for role, _ in await house.said(session.id)]
     assert roles == ["user", "assistant"] * 5
     now = await house.store.sessions.get(session.id)
@@ -58,7 +58,7 @@ async def test_the_person_finds_a_recap_and_the_agents_own_words(house: House):
         chat, _ = await home_in(house, Shape.FORUM)
         async with house.terminal(*SAID, title="Sums") as desk:
             await desk.hand_off()
-        shown = await house.hands.until(
+        shown = await house.driver.until(
             lambda shown: sum(1 for m in shown.messages if m.thread) >= 2, chat=chat
         )
     recap, reply = [m for m in shown.messages if m.thread][-2:]
@@ -73,15 +73,15 @@ async def test_the_session_comes_back_and_knows_what_was_said_there(house: House
         async with house.terminal(*SAID, title="Sums") as desk:
             await desk.hand_off()
             session = desk.session
-        thread = await house.hands.thread(chat)
-        await house.hands.say(house.anna, chat, "on the phone", thread=thread.id)
-        await house.hands.message("(5) on the phone", chat=chat)
+        thread = await house.driver.thread(chat)
+        await house.driver.say(house.anna, chat, "on the phone", thread=thread.id)
+        await house.driver.message("(5) on the phone", chat=chat)
         await house.idle()
         here = Address.parse(f"agent:main:local:dm:{session.id}")
         async with hold(house.store, session.id, "a terminal", address=here):
             said = await house.said(session.id)
         assert said[-2:] == [("user", "on the phone"), ("assistant", "(5) on the phone")]
-        await house.hands.until(
+        await house.driver.until(
             lambda shown: any("went to the terminal" in text for text in shown.texts), chat=chat
         )
 
@@ -98,13 +98,13 @@ async def test_a_wait_that_is_longer_than_a_handoff_may_take_is_reported_at_once
     async with house.gateway():
         chat, _ = await home_in(house, Shape.DM)
         async with house.terminal(*SAID, title="Sums") as desk:
-            await house.hands.fail(method, Trouble.BUSY, seconds=300)
+            await house.driver.fail(method, Trouble.BUSY, seconds=300)
             failed = await desk.hand_off()
             assert failed.state is State.FAILED
             assert "telegram asks to wait 300 seconds" in (failed.error or "")
             assert re.search(r"again at \d\d:\d\d\.$", failed.error or "")
-        await house.hands.say(house.anna, chat, "hello")
-        await house.hands.message("(1) hello", chat=chat)
+        await house.driver.say(house.anna, chat, "hello")
+        await house.driver.message("(1) hello", chat=chat)
 
 
 @pytest.mark.parametrize("method", ["open_thread", "send"])
@@ -112,7 +112,7 @@ async def test_a_short_wait_is_shown_with_its_length(house: House, method: str):
     async with house.gateway():
         await home_in(house, Shape.DM)
         async with house.terminal(*SAID, title="Sums") as desk:
-            await house.hands.fail(method, Trouble.BUSY, seconds=1)
+            await house.driver.fail(method, Trouble.BUSY, seconds=1)
             assert (await desk.hand_off()).state is State.COMPLETED
     waited = [p.text() for p in desk.seen if isinstance(p, Working) and p.detail]
     assert len(waited) == 1
@@ -123,24 +123,24 @@ async def test_a_short_wait_is_shown_with_its_length(house: House, method: str):
 
 
 async def test_a_handoff_that_the_platform_did_not_confirm_says_so_at_both_ends(house: House):
-    await house.hands.rules(Rules(keys=False, threads=True))
+    await house.driver.rules(Rules(keys=False, threads=True))
     async with house.gateway():
         chat, _ = await home_in(house, Shape.DM)
         async with house.terminal(*SAID, title="Sums") as desk:
-            await house.hands.fail("send", Trouble.BROKEN, times=2)
+            await house.driver.fail("send", Trouble.BROKEN, times=2)
             done = await desk.hand_off()
         assert (done.state, done.confirmed) == (State.COMPLETED, False)
         farewell = await handed_over(house.store, Completed(done))
         assert "telegram did not confirm that the first message arrived. Look there" in farewell
         await house.idle()
-        thread = await house.hands.thread(chat)
-        assert not [m for m in (await house.hands.look(chat)).messages if m.thread]
-        await house.hands.say(house.anna, chat, "anybody?", thread=thread.id)
-        await house.hands.message("(5) anybody?", chat=chat)
-        await house.hands.say(house.anna, chat, "again", thread=thread.id)
-        await house.hands.message("(6) again", chat=chat)
+        thread = await house.driver.thread(chat)
+        assert not [m for m in (await house.driver.look(chat)).messages if m.thread]
+        await house.driver.say(house.anna, chat, "anybody?", thread=thread.id)
+        await house.driver.message("(5) anybody?", chat=chat)
+        await house.driver.say(house.anna, chat, "again", thread=thread.id)
+        await house.driver.message("(6) again", chat=chat)
         await house.idle()
-    shown = [m.text for m in (await house.hands.look(chat)).messages if m.thread]
+    shown = [m.text for m in (await house.driver.look(chat)).messages if m.thread]
     recap, reply = [text for text in shown if text.startswith(OFFER)]  # once
     assert "Sums" in recap
     assert "handed off to telegram" in reply
@@ -148,29 +148,29 @@ async def test_a_handoff_that_the_platform_did_not_confirm_says_so_at_both_ends(
 
 
 async def test_a_reply_after_an_unconfirmed_message_says_what_may_be_missing(house: House):
-    await house.hands.rules(Rules(keys=False, threads=True))
+    await house.driver.rules(Rules(keys=False, threads=True))
     async with house.gateway():
         chat, _ = await home_in(house, Shape.DM)
         async with house.terminal(*SAID, title="Sums") as desk:
-            await house.hands.fail("send", Trouble.BROKEN)
+            await house.driver.fail("send", Trouble.BROKEN)
             await desk.hand_off()
-        await house.hands.until(
+        await house.driver.until(
             lambda s: any("The message before this one may be missing" in t for t in s.texts),
             chat=chat,
         )
 
 
 async def test_a_handoff_that_was_confirmed_offers_nothing_again(house: House):
-    await house.hands.rules(Rules(keys=False, threads=True))
+    await house.driver.rules(Rules(keys=False, threads=True))
     async with house.gateway():
         chat, _ = await home_in(house, Shape.DM)
         async with house.terminal(*SAID, title="Sums") as desk:
             done = await desk.hand_off()
         assert done.confirmed
         assert not done.warning
-        thread = await house.hands.thread(chat)
-        await house.hands.say(house.anna, chat, "go on", thread=thread.id)
-        await house.hands.message("(5) go on", chat=chat)
+        thread = await house.driver.thread(chat)
+        await house.driver.say(house.anna, chat, "go on", thread=thread.id)
+        await house.driver.message("(5) go on", chat=chat)
         await house.idle()
-    texts = (await house.hands.look(chat)).texts
+    texts = (await house.driver.look(chat)).texts
     assert not [text for text in texts if OFFER in text or "may be missing" in text]

@@ -28,26 +28,26 @@ async def test_a_message_during_a_turn_is_answered_after_it(house: House):
     chat = await house.chat()
     model = Waiting()
     async with house.gateway(model=model):
-        await house.hands.say(house.anna, chat, "one")
+        await house.driver.say(house.anna, chat, "one")
         await model.asked.wait()
-        await house.hands.say(house.anna, chat, "two")
+        await house.driver.say(house.anna, chat, "two")
         model.go.set()
-        await house.hands.message("(2) two", chat=chat)
-        shown = await house.hands.look(chat)
+        await house.driver.message("(2) two", chat=chat)
+        shown = await house.driver.look(chat)
     assert [t for t in shown.texts if t.startswith("(")] == ["(1) one", "(2) two"]
 
 
-async def test_a_chat_in_which_too_much_waits_is_told_so_and_the_rest_is_answered(house: House):
+async def test_a_full_queue_refuses_more_and_answers_the_rest(house: House):
     chat = await house.chat()
     model = Waiting()
     async with house.gateway(model=model):
-        await house.hands.say(house.anna, chat, "first")
+        await house.driver.say(house.anna, chat, "first")
         await model.asked.wait()
         for number in range(MAX_WAITING + 2):
-            await house.hands.say(house.anna, chat, f"n{number}")
-        await house.hands.until(lambda s: list(s.texts).count(texts.BUSY) == 2, chat=chat)
+            await house.driver.say(house.anna, chat, f"n{number}")
+        await house.driver.until(lambda s: list(s.texts).count(texts.BUSY) == 2, chat=chat)
         model.go.set()
-        await house.hands.message(f"({MAX_WAITING + 1}) n{MAX_WAITING - 1}", chat=chat)
+        await house.driver.message(f"({MAX_WAITING + 1}) n{MAX_WAITING - 1}", chat=chat)
         await house.idle()
     assert len(model.prompts) == MAX_WAITING + 1
 
@@ -56,22 +56,22 @@ async def test_what_is_changed_while_it_waits_is_what_was_said(house: House):
     chat = await house.chat()
     model = Waiting()
     async with house.gateway(model=model):
-        await house.hands.say(house.anna, chat, "first")
+        await house.driver.say(house.anna, chat, "first")
         await model.asked.wait()
-        message = await house.hands.say(house.anna, chat, "delete everything")
-        await house.hands.edit(message, "delete nothing")
+        message = await house.driver.say(house.anna, chat, "delete everything")
+        await house.driver.edit(message, "delete nothing")
         await house.idle_but_for(2)
         model.go.set()
-        await house.hands.message("(2) delete nothing", chat=chat)
+        await house.driver.message("(2) delete nothing", chat=chat)
 
 
-async def test_what_is_changed_too_late_is_told_so(house: House):
+async def test_an_edit_that_comes_too_late_gets_a_notice(house: House):
     chat = await house.chat()
     async with house.gateway():
-        message = await house.hands.say(house.anna, chat, "one")
-        await house.hands.message("(1) one", chat=chat)
-        await house.hands.edit(message, "two")
-        await house.hands.message(texts.ANSWERED_ALREADY, chat=chat)
+        message = await house.driver.say(house.anna, chat, "one")
+        await house.driver.message("(1) one", chat=chat)
+        await house.driver.edit(message, "two")
+        await house.driver.message(texts.ANSWERED_ALREADY, chat=chat)
     assert len(house.model.prompts) == 1
 
 
@@ -79,51 +79,51 @@ async def test_an_edit_that_changes_nothing_is_nothing(house: House):
     """A reaction comes as one on some platforms."""
     chat = await house.chat()
     async with house.gateway():
-        message = await house.hands.say(house.anna, chat, "one")
-        await house.hands.message("(1) one", chat=chat)
-        await house.hands.edit(message, "one")
-        await house.hands.edit(message, "two")
-        await house.hands.message(texts.ANSWERED_ALREADY, chat=chat)
-        await house.hands.edit(message, "two")
-        await house.hands.say(house.anna, chat, "three")
-        await house.hands.message("(2) three", chat=chat)
-        shown = await house.hands.look(chat)
+        message = await house.driver.say(house.anna, chat, "one")
+        await house.driver.message("(1) one", chat=chat)
+        await house.driver.edit(message, "one")
+        await house.driver.edit(message, "two")
+        await house.driver.message(texts.ANSWERED_ALREADY, chat=chat)
+        await house.driver.edit(message, "two")
+        await house.driver.say(house.anna, chat, "three")
+        await house.driver.message("(2) three", chat=chat)
+        shown = await house.driver.look(chat)
     assert list(shown.texts).count(texts.ANSWERED_ALREADY) == 1
 
 
 async def test_a_message_that_is_edited_to_address_the_bot_is_answered_once(house: House):
-    await house.hands.rules(Rules(mentions=True))
+    await house.driver.rules(Rules(mentions=True))
     chat = await house.chat(Shape.GROUP, house.eve)
     async with house.gateway():
-        message = await house.hands.say(house.anna, chat, "what is 2 and 2?")
-        await house.hands.edit(message, "@bot what is 2 and 2?")
-        await house.hands.message("(1) @bot what is 2 and 2?", chat=chat)
-        await house.hands.repeat(1)
-        await house.hands.edit(message, "@bot what is 2 and 3?")
-        await house.hands.message(texts.ANSWERED_ALREADY, chat=chat)
+        message = await house.driver.say(house.anna, chat, "what is 2 and 2?")
+        await house.driver.edit(message, "@bot what is 2 and 2?")
+        await house.driver.message("(1) @bot what is 2 and 2?", chat=chat)
+        await house.driver.repeat(1)
+        await house.driver.edit(message, "@bot what is 2 and 3?")
+        await house.driver.message(texts.ANSWERED_ALREADY, chat=chat)
         await house.idle()
     assert len(house.model.prompts) == 1
 
 
 async def test_an_edit_that_no_longer_names_the_bot_counts_while_it_waits(house: House):
-    await house.hands.rules(Rules(mentions=True))
+    await house.driver.rules(Rules(mentions=True))
     chat = await house.chat(Shape.GROUP, house.eve)
     model = Waiting()
     async with house.gateway(model=model):
-        await house.hands.say(house.anna, chat, "@bot first")
+        await house.driver.say(house.anna, chat, "@bot first")
         await model.asked.wait()
-        message = await house.hands.say(house.anna, chat, "@bot delete everything")
-        await house.hands.edit(message, "never mind")
+        message = await house.driver.say(house.anna, chat, "@bot delete everything")
+        await house.driver.edit(message, "never mind")
         await house.idle_but_for(2)
         model.go.set()
-        await house.hands.message("(2) never mind", chat=chat)
+        await house.driver.message("(2) never mind", chat=chat)
 
 
 async def test_an_edit_of_before_a_crash_is_no_message_after_it(house: House):
     chat = await house.chat()
     async with house.gateway():
-        message = await house.hands.say(house.anna, chat, "one")
-        await house.hands.message("(1) one", chat=chat)
+        message = await house.driver.say(house.anna, chat, "one")
+        await house.driver.message("(1) one", chat=chat)
         address = await house.address(chat)
     edit = Inbound(
         kind=InboundKind.EDIT,
@@ -137,15 +137,15 @@ async def test_an_edit_of_before_a_crash_is_no_message_after_it(house: House):
         "bot:1", edit.update_id, address, msgspec.json.encode(edit).decode(), message
     )
     async with house.gateway():
-        await house.hands.message(texts.ANSWERED_ALREADY, chat=chat)
+        await house.driver.message(texts.ANSWERED_ALREADY, chat=chat)
     assert len(house.model.prompts) == 1
 
 
 async def test_a_bot_that_was_added_says_what_to_do(house: House):
     chat = await house.chat(Shape.GROUP)
     async with house.gateway():
-        await house.hands.join(house.anna, chat)
-        await house.hands.message(texts.JOINED, chat=chat)
+        await house.driver.join(house.anna, chat)
+        await house.driver.message(texts.JOINED, chat=chat)
 
 
 def test_a_picture_is_shown_to_the_model_and_a_file_to_its_tools(
@@ -157,7 +157,7 @@ def test_a_picture_is_shown_to_the_model_and_a_file_to_its_tools(
     async def talk() -> None:
         chat = await house.chat()
         async with house.gateway():
-            await house.hands.say(house.anna, chat, "look", files=[picture, file])
+            await house.driver.say(house.anna, chat, "look", files=[picture, file])
             await told(house, chat, "attached file:")
 
     runner.run(talk())
@@ -170,7 +170,7 @@ def test_a_picture_is_shown_to_the_model_and_a_file_to_its_tools(
     assert path.stat().st_mode & 0o077 == 0
 
 
-def test_a_file_that_cannot_be_kept_is_told_and_the_message_is_answered(
+def test_a_file_that_cannot_be_stored_is_reported_and_the_message_is_answered(
     house: House, runner: asyncio.Runner
 ):
     (house.settings.gateway_log.parent / "files").touch()  # in the place of the folder
@@ -179,7 +179,7 @@ def test_a_file_that_cannot_be_kept_is_told_and_the_message_is_answered(
     async def talk() -> None:
         chat = await house.chat()
         async with house.gateway():
-            await house.hands.say(house.anna, chat, "look", files=[file])
+            await house.driver.say(house.anna, chat, "look", files=[file])
             await told(house, chat, "'notes.txt' could not be kept: Not a directory")
 
     runner.run(talk())
@@ -188,39 +188,39 @@ def test_a_file_that_cannot_be_kept_is_told_and_the_message_is_answered(
 async def test_a_message_of_a_hundred_megabytes_loses_nothing(house: House):
     chat = await house.chat()
     async with house.gateway():
-        await house.hands.say(house.anna, chat, "x" * (9 * 1024 * 1024))
+        await house.driver.say(house.anna, chat, "x" * (9 * 1024 * 1024))
         await told(house, chat, "That message has")
-        await house.hands.say(house.anna, chat, "after")
-        await house.hands.message("(1) after", chat=chat)
+        await house.driver.say(house.anna, chat, "after")
+        await house.driver.message("(1) after", chat=chat)
 
 
 async def test_five_hundred_malformed_updates_are_nothing(house: House):
     chat = await house.chat()
     async with house.gateway():
-        await house.hands.inject(["{", "null", "[]", '{"kind": "message"}', "\x00"] * 100)
-        await house.hands.say(house.anna, chat, "after")
-        await house.hands.message("(1) after", chat=chat)
+        await house.driver.inject(["{", "null", "[]", '{"kind": "message"}', "\x00"] * 100)
+        await house.driver.say(house.anna, chat, "after")
+        await house.driver.message("(1) after", chat=chat)
 
 
 async def test_reordered_and_repeated_updates_are_each_answered_once(house: House):
     chat = await house.chat()
     async with house.gateway():
-        await house.hands.hold()
+        await house.driver.hold()
         for number in range(5):
-            await house.hands.say(house.anna, chat, f"n{number}")
-        await house.hands.release(backwards=True)
-        await house.hands.until(lambda s: sum(t.startswith("(") for t in s.texts) == 5, chat=chat)
-        await house.hands.repeat(5)
-        await house.hands.say(house.anna, chat, "after")
-        await house.hands.message("(6) after", chat=chat)
+            await house.driver.say(house.anna, chat, f"n{number}")
+        await house.driver.release(backwards=True)
+        await house.driver.until(lambda s: sum(t.startswith("(") for t in s.texts) == 5, chat=chat)
+        await house.driver.repeat(5)
+        await house.driver.say(house.anna, chat, "after")
+        await house.driver.message("(6) after", chat=chat)
     assert len(house.model.prompts) == 6
 
 
 async def test_what_is_no_unicode_is_not_what_a_gateway_dies_of(house: House):
     chat = await house.chat()
     async with house.gateway() as gateway:
-        await house.hands.say(house.anna, chat, "hello")
-        await house.hands.message("(1) hello", chat=chat)
+        await house.driver.say(house.anna, chat, "hello")
+        await house.driver.message("(1) hello", chat=chat)
         address = await house.address(chat)
         sender = Sender(platform=address.platform, user_id=house.anna, name="Anna")
         broken = Inbound(

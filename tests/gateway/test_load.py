@@ -62,7 +62,7 @@ async def test_chats_that_write_at_once_are_each_answered_in_order_for_the_same_
     house: House, work: Work
 ):
     async with house.gateway(model=ScriptedModel()) as gateway:
-        crowd = await Crowd.of(house.hands, house.anna, MANY)
+        crowd = await Crowd.of(house.driver, house.anna, MANY)
 
         async def says(chats: int, each: int) -> tuple[float, float]:
             """In so many chats; the statements and the rows for each of the messages."""
@@ -95,14 +95,14 @@ async def test_a_gateway_that_is_talked_to_for_long_loses_nothing_and_stays_smal
 ):
     chance = random.Random(seed)
     environment = gateways.environment(tmp_path, peer, TELEGRAM)
-    async with peer.hands() as hands:
-        anna = await hands.user("Anna")
+    async with peer.driver() as driver:
+        anna = await driver.user("Anna")
         async with await segue.store.open(environment["SEGUE_STORE"]) as store:
             await store.owners.ensure(ME)
             await store.owners.introduced(ME)
             await store.owners.link(Sender(platform=TELEGRAM, user_id=anna), ME)
-        crowd = await Crowd.of(hands, anna, SOAKED)
-        async with gateways.gateway(environment, hands) as gateway:
+        crowd = await Crowd.of(driver, anna, SOAKED)
+        async with gateways.gateway(environment, driver) as gateway:
             await crowd.at_once(2, within=120)
             before = gateway.memory
             for _ in range(20):

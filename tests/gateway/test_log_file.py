@@ -27,7 +27,7 @@ def as_before() -> Generator[None]:
     logging.captureWarnings(False)
 
 
-def test_what_we_tell_is_kept_and_what_others_tell_only_if_it_matters(tmp_path: Path):
+def test_our_log_lines_are_kept_and_those_of_libraries_only_from_warnings_on(tmp_path: Path):
     file = tmp_path / "new" / "gateway.log"
     log_file.write_to(file)
     logging.getLogger("segue.gateway").info("connected to %s", "a \x1b[2Jplace")
@@ -61,7 +61,7 @@ def test_it_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert next(log_file.lines(file, 1)).endswith("line 199")
 
 
-def test_a_log_that_cannot_be_written_is_told(tmp_path: Path):
+def test_a_log_that_cannot_be_written_is_reported(tmp_path: Path):
     (tmp_path / "gateway.log").mkdir()
     with pytest.raises(GatewayFailed, match=r"gateway\.log cannot be written \(Is a directory\)"):
         log_file.write_to(tmp_path / "gateway.log")

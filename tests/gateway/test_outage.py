@@ -50,33 +50,33 @@ async def stumbling(
 
 
 async def test_what_was_sent_is_known_as_sent_as_soon_as_the_store_is_back(house: House):
-    await house.hands.rules(Rules(keys=False))
+    await house.driver.rules(Rules(keys=False))
     chat = await house.chat()
     async with stumbling(house, outbox.finish, uncertain=1):
-        await house.hands.say(house.anna, chat, "one")
-        await house.hands.message("(1) one", chat=chat)
-        await house.hands.say(house.anna, chat, "two")
-        await house.hands.message("(2) two", chat=chat)
+        await house.driver.say(house.anna, chat, "one")
+        await house.driver.message("(1) one", chat=chat)
+        await house.driver.say(house.anna, chat, "two")
+        await house.driver.message("(2) two", chat=chat)
         await house.idle()
-    assert (await house.hands.look(chat)).texts == ["one", "(1) one", "two", "(2) two"]
+    assert (await house.driver.look(chat)).texts == ["one", "(1) one", "two", "(2) two"]
     assert await house.store.outbox.troubled() == ()
 
 
 async def test_parts_that_were_sent_are_counted_once(house: House):
-    await house.hands.rules(Rules(keys=False, length=40, edits=False))
+    await house.driver.rules(Rules(keys=False, length=40, edits=False))
     house.model = ScriptedModel(["first part " * 3 + "\n\n" + "second part " * 3 + "\n\nthird"])
     chat = await house.chat()
     async with stumbling(house, outbox.progress, fails=1, uncertain=1):
-        await house.hands.say(house.anna, chat, "much")
+        await house.driver.say(house.anna, chat, "much")
         await told(house, chat, "third")
         await house.idle()
-    parts = [m for m in (await house.hands.look(chat)).messages if m.author != house.anna]
+    parts = [m for m in (await house.driver.look(chat)).messages if m.author != house.anna]
     assert [m.text.split()[0] for m in parts] == ["first", "second", "third"]
     assert await house.store.outbox.troubled() == ()
 
 
 async def test_a_message_that_another_gateway_took_over_is_not_sent_to_its_end(house: House):
-    await house.hands.rules(Rules(length=40, edits=False))
+    await house.driver.rules(Rules(length=40, edits=False))
     house.model = ScriptedModel(["first part " * 3 + "\n\n" + "second part " * 3])
     chat = await house.chat()
     recover: list[Any] = []
@@ -89,11 +89,11 @@ async def test_a_message_that_another_gateway_took_over_is_not_sent_to_its_end(h
 
     opened = await segue.store.open(house.url)
     async with Store(Taken(opened._engine)) as store, house.serve(store, house.adapter()):
-        await house.hands.say(house.anna, chat, "much")
+        await house.driver.say(house.anna, chat, "much")
         await house.idle()
     ((lost,),) = recover
     assert lost.state is OutgoingState.UNCERTAIN
-    said = [m.text for m in (await house.hands.look(chat)).messages if m.author != house.anna]
+    said = [m.text for m in (await house.driver.look(chat)).messages if m.author != house.anna]
     assert len(said) == 1
 
 
@@ -101,32 +101,32 @@ async def test_an_answer_is_kept_and_the_model_is_not_asked_again(house: House):
     house.model = ScriptedModel(["the only answer"])
     chat = await house.chat()
     async with stumbling(house, records.add):
-        await house.hands.say(house.anna, chat, "hello")
-        await house.hands.message("the only answer", chat=chat)
+        await house.driver.say(house.anna, chat, "hello")
+        await house.driver.message("the only answer", chat=chat)
         await house.idle()
-    assert (await house.hands.look(chat)).texts == ["hello", "the only answer"]
+    assert (await house.driver.look(chat)).texts == ["hello", "the only answer"]
 
 
 async def test_the_end_of_a_turn_is_kept_and_the_turn_is_not_taken_again(house: House):
     house.model = ScriptedModel(["", "not asked for"])
     chat = await house.chat()
     async with stumbling(house, _conclude):
-        await house.hands.say(house.anna, chat, "hello")
-        await house.hands.message(NO_ANSWER, chat=chat)
+        await house.driver.say(house.anna, chat, "hello")
+        await house.driver.message(NO_ANSWER, chat=chat)
         await house.idle()
-    assert (await house.hands.look(chat)).texts == ["hello", NO_ANSWER]
+    assert (await house.driver.look(chat)).texts == ["hello", NO_ANSWER]
 
 
 @pytest.mark.parametrize("work", [handoffs.record_step, handoffs.complete, outbox.enqueue])
 async def test_the_steps_of_a_handoff_are_kept_and_not_taken_again(house: House, work: Any):
-    await house.hands.rules(Rules(keys=False))
+    await house.driver.rules(Rules(keys=False))
     chat = await house.chat(Shape.FORUM)
     await house.home(chat, "group")
     async with stumbling(house, work), house.terminal(("What is 6 times 7?", "42.")) as desk:
         done = await desk.hand_off()
         assert (done.state, done.attempt) == (State.COMPLETED, 1), done.error
         await house.idle()
-    assert len((await house.hands.look(chat)).threads) == 1
+    assert len((await house.driver.look(chat)).threads) == 1
 
 
 async def test_a_handoff_is_looked_after_when_the_store_is_back(

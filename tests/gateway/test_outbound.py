@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 
 from segue.agent.models.base import Piece, Prompt, Text
 from segue.agent.models.scripted import Say, ScriptedModel
+from segue.core.address import Address, ChatType, Platform
 from segue.gateway import streaming
 from segue.gateway.janitor import Janitor
+from segue.gateway.pace import RateLimiter
+from segue.gateway.streaming import LiveAnswer
 from segue.store import Topic
 from segue.store.gateways import LinkState
 from segue.store.outbox import OutgoingState
 from segue.testing.platform import Rules, Shape, Trouble
-from tests.gateway.conftest import House, echoing
+from segue.turns import Turns, hold
+from tests.gateway.conftest import TELEGRAM, House, echoing
 from tests.turns.conftest import call
 
 
 async def test_a_long_answer_arrives_in_parts_in_order(house: House):
-    await house.hands.rules(Rules(length=200))
+    await house.driver.rules(Rules(length=200))
     chat = await house.chat()
     lines = "\n".join(f"Line {number} of a long answer." for number in range(40))
     async with house.gateway(model=[lines]):
-        await house.hands.say(house.anna, chat, "much")
-        shown = await house.hands.until(
+        await house.driver.say(house.anna, chat, "much")
+        shown = await house.driver.until(
             lambda s: any("Line 39" in text for text in s.texts), chat=chat
         )
     said = "\n".join(m.text for m in shown.messages if m.author != house.anna)
@@ -39,34 +44,34 @@ async def test_where_the_platform_takes_keys_trouble_doubles_nothing(
 ):
     chat = await house.chat()
     async with house.gateway():
-        await house.hands.fail("send", trouble, times=2)
-        await house.hands.say(house.anna, chat, "hello")
-        await house.hands.message("(1) hello", chat=chat)
+        await house.driver.fail("send", trouble, times=2)
+        await house.driver.say(house.anna, chat, "hello")
+        await house.driver.message("(1) hello", chat=chat)
         await house.idle()
-    assert list((await house.hands.look(chat)).texts).count("(1) hello") == 1
+    assert list((await house.driver.look(chat)).texts).count("(1) hello") == 1
 
 
 async def test_without_keys_what_may_have_arrived_is_reported_and_not_repeated(house: House):
-    await house.hands.rules(Rules(keys=False))
+    await house.driver.rules(Rules(keys=False))
     chat = await house.chat()
     async with house.gateway():
-        await house.hands.fail("send", Trouble.DROP_AFTER)
-        await house.hands.say(house.anna, chat, "hello")
-        await house.hands.message("(1) hello", chat=chat)
-        await house.hands.say(house.anna, chat, "after")
-        await house.hands.message("(2) after", chat=chat)
-    assert list((await house.hands.look(chat)).texts).count("(1) hello") == 1
+        await house.driver.fail("send", Trouble.DROP_AFTER)
+        await house.driver.say(house.anna, chat, "hello")
+        await house.driver.message("(1) hello", chat=chat)
+        await house.driver.say(house.anna, chat, "after")
+        await house.driver.message("(2) after", chat=chat)
+    assert list((await house.driver.look(chat)).texts).count("(1) hello") == 1
     (trouble,) = await house.store.outbox.troubled()
     assert trouble.state is OutgoingState.UNCERTAIN
 
 
-async def test_what_cannot_be_delivered_is_told_in_the_session(house: House):
+async def test_an_undelivered_message_is_reported_in_its_session(house: House):
     chat = await house.chat()
     async with house.gateway():
-        await house.hands.fail("send", Trouble.FORBIDDEN)
-        await house.hands.say(house.anna, chat, "hello")
-        await house.hands.say(house.anna, chat, "after")
-        await house.hands.message("(2) after", chat=chat)
+        await house.driver.fail("send", Trouble.FORBIDDEN)
+        await house.driver.say(house.anna, chat, "hello")
+        await house.driver.say(house.anna, chat, "after")
+        await house.driver.message("(2) after", chat=chat)
         await house.idle()
     (trouble,) = await house.store.outbox.troubled()
     assert trouble.state is OutgoingState.FAILED
@@ -83,13 +88,13 @@ async def test_what_cannot_be_delivered_is_told_in_the_session(house: House):
 async def test_a_platform_that_is_away_for_a_while_gets_everything_later(house: House):
     chat = await house.chat()
     async with house.gateway():
-        await house.hands.say(house.anna, chat, "hello")
-        await house.hands.message("(1) hello", chat=chat)
-        await house.hands.down()
+        await house.driver.say(house.anna, chat, "hello")
+        await house.driver.message("(1) hello", chat=chat)
+        await house.driver.down()
         await house.until_link(LinkState.DOWN)
-        await house.hands.up()
-        await house.hands.say(house.anna, chat, "again")
-        await house.hands.message("(2) again", chat=chat)
+        await house.driver.up()
+        await house.driver.say(house.anna, chat, "again")
+        await house.driver.message("(2) again", chat=chat)
 
 
 class Slow(ScriptedModel):
@@ -110,38 +115,95 @@ async def test_an_answer_is_seen_as_it_comes_and_ends_as_one_message(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(streaming, "BUBBLE_DELAY", 0.0)
-    await house.hands.rules(Rules(edits=True, edit_seconds=0.01))
+    await house.driver.rules(Rules(edits=True, edit_seconds=0.01))
     chat = await house.chat()
     model = Slow()
     async with house.gateway(model=model):
-        await house.hands.say(house.anna, chat, "one two three")
+        await house.driver.say(house.anna, chat, "one two three")
         model.may.release()
-        await house.hands.until(lambda s: any("(1) …" in t for t in s.texts), chat=chat)
+        await house.driver.until(lambda s: any("(1) …" in t for t in s.texts), chat=chat)
         model.may.release()
-        await house.hands.until(lambda s: any("(1) one …" in t for t in s.texts), chat=chat)
+        await house.driver.until(lambda s: any("(1) one …" in t for t in s.texts), chat=chat)
         for _ in range(5):
             model.may.release()
-        await house.hands.message("(1) one two three", chat=chat)
+        await house.driver.message("(1) one two three", chat=chat)
         await house.idle()
-    assert len((await house.hands.look(chat)).messages) == 2
+    assert len((await house.driver.look(chat)).messages) == 2
+
+
+async def test_half_an_answer_stays_when_its_session_is_taken(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(streaming, "BUBBLE_DELAY", 0.0)
+    await house.driver.rules(Rules(edits=True, edit_seconds=0.01))
+    chat = await house.chat()
+    model = Slow()
+    async with house.gateway(model=model):
+        await house.driver.say(house.anna, chat, "one two three")
+        for _ in range(2):
+            model.may.release()
+        await house.driver.until(lambda s: any("(1) one …" in t for t in s.texts), chat=chat)
+        session = await house.session_at(await house.address(chat))
+        here = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id=session.id)
+        async with hold(house.store, session.id, "a terminal", take_over=True, address=here):
+            await house.driver.until(
+                lambda s: "This conversation went to" in s.texts[-1], chat=chat
+            )
+            await house.idle()
+    _, half, notice = (await house.driver.look(chat)).texts
+    assert half == "(1) one …\n\nInterrupted here."
+    assert notice.startswith("This conversation went to")
+
+
+async def test_an_answer_that_has_arrived_is_not_shown_as_unfinished(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    """Although the turn does not know yet that the store has it."""
+    record, update = Turns._record, LiveAnswer._update
+    known, drawn = asyncio.Event(), asyncio.Semaphore(0)
+
+    async def slow(self: Turns, *args: Any) -> None:
+        await record(self, *args)
+        await known.wait()
+
+    async def counted(self: LiveAnswer, limiter: RateLimiter) -> None:
+        await update(self, limiter)
+        self._dirty.set()
+        drawn.release()
+
+    monkeypatch.setattr(Turns, "_record", slow)
+    monkeypatch.setattr(LiveAnswer, "_update", counted)
+    monkeypatch.setattr(streaming, "BUBBLE_DELAY", 0.0)
+    await house.driver.rules(Rules(edits=True, edit_seconds=0.01))
+    chat = await house.chat()
+    async with house.gateway():
+        await house.driver.say(house.anna, chat, "one")
+        await house.driver.message("(1) one", chat=chat)
+        drawn = asyncio.Semaphore(0)
+        for _ in range(3):
+            await drawn.acquire()
+        known.set()
+        await house.idle()
+    assert (await house.driver.look(chat)).texts == ["one", "(1) one"]
+    assert await house.store.outbox.bubbles([TELEGRAM]) == {}
 
 
 async def test_half_an_answer_that_is_still_on_its_way_becomes_the_answer(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(streaming, "BUBBLE_DELAY", 0.0)
-    await house.hands.rules(Rules(edits=True, edit_seconds=0.01))
+    await house.driver.rules(Rules(edits=True, edit_seconds=0.01))
     chat = await house.chat()
     model = Slow()
     async with house.gateway(model=model):
-        await house.hands.fail("send", Trouble.DELAY, seconds=0.3)
-        await house.hands.say(house.anna, chat, "one")
+        await house.driver.fail("send", Trouble.DELAY, seconds=0.3)
+        await house.driver.say(house.anna, chat, "one")
         model.may.release()
-        await house.hands.until(lambda shown: shown.calls.get("send", 0) > 0)
+        await house.driver.until(lambda shown: shown.calls.get("send", 0) > 0)
         model.may.release()
-        await house.hands.message("(1) one", chat=chat)
+        await house.driver.message("(1) one", chat=chat)
         await house.idle()
-    shown = await house.hands.look(chat)
+    shown = await house.driver.look(chat)
     assert (shown.texts, shown.calls["send"]) == (["one", "(1) one"], 1)
 
 
@@ -149,22 +211,22 @@ async def test_a_turn_does_not_wait_until_what_it_said_is_delivered(house: House
     chat = await house.chat()
     script = [Say(text="Let me look.", calls=(call("list_files", path="/"),)), "Done."]
     async with house.gateway(model=script):
-        await house.hands.fail("send", Trouble.HANG)
-        await house.hands.say(house.anna, chat, "look around")
-        await house.hands.until(lambda shown: shown.hanging == 1)
+        await house.driver.fail("send", Trouble.HANG)
+        await house.driver.say(house.anna, chat, "look around")
+        await house.driver.until(lambda shown: shown.hanging == 1)
         session = await house.session_at(await house.address(chat))
         async with asyncio.timeout(5), house.store.listen(Topic.LEASES) as wake:
             while await house.store.leases.get(session.id):
                 await wake.wait(0.01)
-        await house.hands.calm()
-        await house.hands.message("Done.", chat=chat)
+        await house.driver.calm()
+        await house.driver.message("Done.", chat=chat)
 
 
 async def test_what_the_agent_does_is_one_line_that_becomes_the_answer(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(streaming, "BUBBLE_DELAY", 0.0)
-    await house.hands.rules(Rules(edits=True, edit_seconds=0.01))
+    await house.driver.rules(Rules(edits=True, edit_seconds=0.01))
     chat = await house.chat()
     go = asyncio.Event()
 
@@ -177,22 +239,22 @@ async def test_what_the_agent_does_is_one_line_that_becomes_the_answer(
 
     script = [call("list_files", path="/"), call("list_files", 2, path="/"), "Done."]
     async with house.gateway(model=Working(script)):
-        await house.hands.say(house.anna, chat, "look around")
-        await house.hands.until(lambda s: any("list_files ×2" in t for t in s.texts), chat=chat)
+        await house.driver.say(house.anna, chat, "look around")
+        await house.driver.until(lambda s: any("list_files ×2" in t for t in s.texts), chat=chat)
         go.set()
-        await house.hands.message("Done.", chat=chat)
+        await house.driver.message("Done.", chat=chat)
         await house.idle()
-    shown = await house.hands.look(chat)
+    shown = await house.driver.look(chat)
     assert list(shown.texts) == ["look around", "Done."]
 
 
 async def test_the_platform_shows_that_an_answer_is_on_its_way(house: House):
-    await house.hands.rules(Rules(typing=True))
+    await house.driver.rules(Rules(typing=True))
     chat = await house.chat(Shape.DM)
     model = Slow()
     async with house.gateway(model=model):
-        await house.hands.say(house.anna, chat, "one")
-        await house.hands.until(lambda s: bool(s.typing), chat=chat)
+        await house.driver.say(house.anna, chat, "one")
+        await house.driver.until(lambda s: bool(s.typing), chat=chat)
         for _ in range(3):
             model.may.release()
-        await house.hands.message("(1) one", chat=chat)
+        await house.driver.message("(1) one", chat=chat)

@@ -8,7 +8,9 @@ from segue import commands
 from segue.agent.models.base import Prompt
 from segue.agent.models.scripted import ScriptedModel
 from segue.commands import Where
+from segue.core.address import Address, ChatType, Platform
 from segue.testing.platform import Rules, Trouble
+from segue.turns import hold
 from tests.gateway.conftest import House, echoing
 
 
@@ -27,46 +29,84 @@ class Thoughtful(ScriptedModel):
 
 async def test_where_there_are_previews_the_answer_is_one_message(house: House):
     """And no message of ours is ever edited."""
-    await house.hands.rules(Rules(previews=True))
+    await house.driver.rules(Rules(previews=True))
     chat = await house.chat()
     model = Thoughtful()
     async with house.gateway(model=model):
-        await house.hands.say(house.anna, chat, "hello")
-        shown = await house.hands.until(lambda shown: bool(shown.drafts), chat=chat)
+        await house.driver.say(house.anna, chat, "hello")
+        shown = await house.driver.until(lambda shown: bool(shown.drafts), chat=chat)
         assert shown.drafts[0].text.endswith("…")
         assert shown.texts == ["hello"]
         model.go.set()
-        await house.hands.message("(1) hello", chat=chat)
+        await house.driver.message("(1) hello", chat=chat)
         await house.idle()
-    shown = await house.hands.look(chat)
+    shown = await house.driver.look(chat)
     assert shown.texts == ["hello", "(1) hello"]
     assert shown.drafts == ()
     assert "edit" not in shown.calls
 
 
-async def test_an_answer_arrives_though_its_previews_fail(house: House):
-    await house.hands.rules(Rules(previews=True))
-    await house.hands.fail("preview", Trouble.FORBIDDEN, times=100)
+async def test_half_an_answer_in_a_preview_stays_when_its_session_is_taken(house: House):
+    await house.driver.rules(Rules(previews=True))
+    chat = await house.chat()
+    async with house.gateway(model=Thoughtful()):
+        await house.driver.say(house.anna, chat, "hello")
+        await house.driver.until(lambda shown: bool(shown.drafts), chat=chat)
+        session = await house.session_at(await house.address(chat))
+        here = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id=session.id)
+        async with hold(house.store, session.id, "a terminal", take_over=True, address=here):
+            await house.driver.until(
+                lambda s: "This conversation went to" in s.texts[-1], chat=chat
+            )
+            await house.idle()
+    shown = await house.driver.look(chat)
+    assert shown.texts[:2] == ["hello", "(1) …\n\nInterrupted here."]
+    assert shown.texts[2].startswith("This conversation went to")
+    assert shown.drafts == ()
+
+
+async def test_words_that_were_delivered_are_not_interrupted_when_the_session_leaves(house: House):
+    await house.driver.rules(Rules(previews=True))
     chat = await house.chat()
     model = Thoughtful()
     async with house.gateway(model=model):
-        await house.hands.say(house.anna, chat, "hello")
-        await house.hands.until(lambda shown: shown.calls.get("preview", 0) > 0)
+        await house.driver.say(house.anna, chat, "hello")
+        await house.driver.until(lambda shown: bool(shown.drafts), chat=chat)
         model.go.set()
-        await house.hands.message("(1) hello", chat=chat)
+        await house.driver.message("(1) hello", chat=chat)
+        await house.idle()
+        session = await house.session_at(await house.address(chat))
+        here = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id=session.id)
+        async with hold(house.store, session.id, "a terminal", address=here):
+            await house.driver.until(
+                lambda s: "This conversation went to" in s.texts[-1], chat=chat
+            )
+    assert len((await house.driver.look(chat)).texts) == 3
+
+
+async def test_an_answer_arrives_though_its_previews_fail(house: House):
+    await house.driver.rules(Rules(previews=True))
+    await house.driver.fail("preview", Trouble.FORBIDDEN, times=100)
+    chat = await house.chat()
+    model = Thoughtful()
+    async with house.gateway(model=model):
+        await house.driver.say(house.anna, chat, "hello")
+        await house.driver.until(lambda shown: shown.calls.get("preview", 0) > 0)
+        model.go.set()
+        await house.driver.message("(1) hello", chat=chat)
 
 
 async def test_the_commands_of_chats_are_on_the_menu(house: House):
     async with house.gateway():
-        shown = await house.hands.until(lambda shown: bool(shown.menu))
+        shown = await house.driver.until(lambda shown: bool(shown.menu))
     known = [command.name for command in commands.available(Where.CHAT)]
     assert [entry.name for entry in shown.menu] == known
     assert all(entry.help for entry in shown.menu)
 
 
 async def test_a_platform_that_refuses_the_menu_is_served_all_the_same(house: House):
-    await house.hands.fail("menu", Trouble.FORBIDDEN)
+    await house.driver.fail("menu", Trouble.FORBIDDEN)
     chat = await house.chat()
     async with house.gateway():
-        await house.hands.say(house.anna, chat, "hello")
-        await house.hands.message("(1) hello", chat=chat)
+        await house.driver.say(house.anna, chat, "hello")
+        await house.driver.message("(1) hello", chat=chat)

@@ -92,7 +92,7 @@ def read(house: House) -> list[str]:
 async def test_a_forwarded_command_is_content(house: House):
     chat = await house.chat()
     async with house.gateway():
-        await house.hands.say(house.anna, chat, "/new", forwarded_from="Eve")
+        await house.driver.say(house.anna, chat, "/new", forwarded_from="Eve")
         await told(house, chat, "(1)")
     assert read(house) == [f"{FORWARDED}\n> /new"]
 
@@ -101,12 +101,12 @@ async def test_a_forwarded_approval_allows_nothing(house: House, tmp_path: Path)
     made = tmp_path / "made"
     chat = await house.chat()
     async with house.gateway(model=[*runs(made), "I see."]):
-        await house.hands.say(house.anna, chat, "make it")
+        await house.driver.say(house.anna, chat, "make it")
         await asked(house, chat)
-        message = await house.hands.say(house.anna, chat, "/approve", forwarded_from="Eve")
-        await house.hands.edit(message, "/approve session")
+        message = await house.driver.say(house.anna, chat, "/approve", forwarded_from="Eve")
+        await house.driver.edit(message, "/approve session")
         await house.idle_but_for(2)
-        await house.hands.press(house.anna, (await question(house, chat)).id, "Deny")
+        await house.driver.press(house.anna, (await question(house, chat)).id, "Deny")
         await settled(house, chat, "✗ Not allowed")
     assert not made.exists()
 
@@ -115,10 +115,10 @@ async def test_an_edit_does_not_make_a_command_of_forwarded_words(house: House):
     chat = await house.chat()
     model = Waiting()
     async with house.gateway(model=model):
-        await house.hands.say(house.anna, chat, "first")
+        await house.driver.say(house.anna, chat, "first")
         await model.asked.wait()
-        message = await house.hands.say(house.anna, chat, "hello", forwarded_from="Eve")
-        await house.hands.edit(message, "/new")
+        message = await house.driver.say(house.anna, chat, "hello", forwarded_from="Eve")
+        await house.driver.edit(message, "/new")
         await house.idle_but_for(2)
         model.go.set()
         await told(house, chat, "(2)")
@@ -126,15 +126,15 @@ async def test_an_edit_does_not_make_a_command_of_forwarded_words(house: House):
 
 
 async def test_a_forwarded_code_does_not_pair(house: House):
-    chat = await house.hands.chat(Shape.DM, [house.eve])
+    chat = await house.driver.chat(Shape.DM, [house.eve])
     code = await house.store.pairings.begin(ME)
     async with house.gateway():
         for text in (code, f"/start {code}"):
-            await house.hands.say(house.eve, chat, text, forwarded_from="Anna")
+            await house.driver.say(house.eve, chat, text, forwarded_from="Anna")
         await house.idle()
         stranger = Sender(platform=Platform.TELEGRAM, user_id=house.eve)
         assert await house.store.owners.who(stranger.platform, stranger.user_id) is None
-        await house.hands.say(house.eve, chat, code)
+        await house.driver.say(house.eve, chat, code)
         await told(house, chat, "You are paired")
 
 
@@ -142,9 +142,11 @@ async def test_a_forwarded_file_and_a_quoted_message_are_marked(house: House):
     chat = await house.chat()
     file = Upload(name="notes.txt", media_type="text/plain", content=b"17")
     async with house.gateway():
-        message = await house.hands.say(house.anna, chat, "see", files=[file], forwarded_from="Eve")
+        message = await house.driver.say(
+            house.anna, chat, "see", files=[file], forwarded_from="Eve"
+        )
         await told(house, chat, "(1)")
-        await house.hands.say(house.anna, chat, "what is it?", reply_to=message)
+        await house.driver.say(house.anna, chat, "what is it?", reply_to=message)
         await told(house, chat, "(2)")
     first, second = read(house)
     assert first.startswith(f"{FORWARDED}\n> see\n\n[attached file: ")

@@ -55,10 +55,10 @@ async def test_a_turn_that_runs_is_finished_before_the_gateway_stops(house: Hous
     chat = await house.chat()
     model = Waiting()
     async with house.gateway(model=model):
-        await house.hands.say(house.anna, chat, "hello")
+        await house.driver.say(house.anna, chat, "hello")
         await model.asked.wait()
         asyncio.get_running_loop().call_later(0.2, model.go.set)
-    assert "(1) hello" in (await house.hands.look(chat)).texts
+    assert "(1) hello" in (await house.driver.look(chat)).texts
 
 
 async def test_what_takes_too_long_goes_on_after_the_restart(
@@ -68,13 +68,13 @@ async def test_what_takes_too_long_goes_on_after_the_restart(
     chat = await house.chat()
     model = Waiting()
     async with house.gateway(model=model):
-        await house.hands.say(house.anna, chat, "hello")
+        await house.driver.say(house.anna, chat, "hello")
         await model.asked.wait()
-        await house.hands.say(house.anna, chat, "second")
+        await house.driver.say(house.anna, chat, "second")
         await house.idle_but_for(2)
     async with house.gateway(model=echoing()):
-        await house.hands.message("(2) second", chat=chat)
-    assert [t for t in (await house.hands.look(chat)).texts if t[0] == "("] == [
+        await house.driver.message("(2) second", chat=chat)
+    assert [t for t in (await house.driver.look(chat)).texts if t[0] == "("] == [
         "(1) hello",
         "(2) second",
     ]
@@ -84,10 +84,10 @@ async def test_a_turn_that_was_cut_off_goes_on(house: House):
     chat = await house.chat()
     model = Waiting()
     async with killed(house, model):
-        await house.hands.say(house.anna, chat, "hello")
+        await house.driver.say(house.anna, chat, "hello")
         await model.asked.wait()
     async with house.gateway(model=echoing()):
-        await house.hands.message("(1) hello", chat=chat)
+        await house.driver.message("(1) hello", chat=chat)
         await house.idle()
     session = await house.session_at(await house.address(chat))
     assert [role for role, _ in await house.said(session.id)] == ["user", "assistant"]
@@ -119,19 +119,19 @@ async def test_all_that_a_gateway_left_is_taken_up_however_much_it_is(
 
     await house.store.write(record)
     async with house.gateway():
-        await house.hands.message("(1) hello", chat=chat, within=30)
+        await house.driver.message("(1) hello", chat=chat, within=30)
         await house.idle()
     assert len(house.model.prompts) == 1, "the agent was asked by one who was sent away"
 
 
-async def test_a_tool_that_was_cut_off_is_told_and_not_run_again(house: House, tmp_path: Path):
+async def test_an_interrupted_tool_call_is_reported_and_not_run_again(house: House, tmp_path: Path):
     chat = await house.chat()
     ran = tmp_path / "ran"
     command = f"echo x >> {ran}; sleep 60"
     async with killed(house, ScriptedModel([call("shell", command=command)])):
-        await house.hands.say(house.anna, chat, "do it")
+        await house.driver.say(house.anna, chat, "do it")
         asked = await told(house, chat, "May I do this?")
-        await house.hands.press(house.anna, asked.id, "Allow")
+        await house.driver.press(house.anna, asked.id, "Allow")
         await asyncio.to_thread(_until_written, ran, "x\n")
 
     seen: list[str] = []
@@ -142,7 +142,7 @@ async def test_a_tool_that_was_cut_off_is_told_and_not_run_again(house: House, t
 
     async with house.gateway(model=[answer]):
         await told(house, chat, "I was interrupted while running `shell`")
-        await house.hands.message("I see.", chat=chat)
+        await house.driver.message("I see.", chat=chat)
     assert "effect is unknown" in seen[0]
     assert await asyncio.to_thread(ran.read_text) == "x\n"
 
@@ -164,5 +164,5 @@ async def test_a_platform_that_is_away_does_not_stop_another(house: House):
         house.serve(store, away, house.adapter()),
     ):
         await house.until_link(LinkState.DOWN, Platform.MATRIX)
-        await house.hands.say(house.anna, chat, "hello")
-        await house.hands.message("(1) hello", chat=chat)
+        await house.driver.say(house.anna, chat, "hello")
+        await house.driver.message("(1) hello", chat=chat)

@@ -31,7 +31,7 @@ _QUIET = Rules(typing_seconds=60.0)
 
 
 async def _own_chat(house: House) -> Encounter:
-    chat, anna_chat = await house.hands.chat(Shape.DM, [house.eve]), await house.chat()
+    chat, anna_chat = await house.driver.chat(Shape.DM, [house.eve]), await house.chat()
     return Encounter(house, chat, anna_chat)
 
 
@@ -88,7 +88,7 @@ async def _busy(encounter: Encounter) -> AsyncGenerator[None]:
         await encounter.house.idle()
     assert (
         f"({encounter.before + 1}) one"
-        in (await encounter.house.hands.look(encounter.anna_chat)).texts
+        in (await encounter.house.driver.look(encounter.anna_chat)).texts
     )
     assert len(model.prompts) == 2
 
@@ -115,7 +115,7 @@ async def _draining(encounter: Encounter) -> AsyncGenerator[None]:
     assert not serving.done()
     model.go.set()
     await serving
-    assert f"({encounter.before + 1}) one" in (await house.hands.look(encounter.anna_chat)).texts
+    assert f"({encounter.before + 1}) one" in (await house.driver.look(encounter.anna_chat)).texts
     async with house.gateway(model=echoing()):
         await encounter.answered(f"({encounter.before + 2}) two")
         await house.idle()
@@ -127,7 +127,7 @@ async def _begun(encounter: Encounter, model: Waiting) -> None:
     await encounter.anna_says("one")
     await model.asked.wait()
     encounter.waits = await encounter.anna_says("two")
-    await encounter.house.hands.until(lambda shown: shown.calls.get("typing", 0) > 0)
+    await encounter.house.driver.until(lambda shown: shown.calls.get("typing", 0) > 0)
     await encounter.house.idle_but_for(2)
 
 
@@ -151,7 +151,7 @@ async def _asking(encounter: Encounter) -> AsyncGenerator[None]:
                 await wake.wait(0.01)
         yield
         assert not made.exists()
-        await house.hands.press(house.anna, encounter.question.id, "Allow")
+        await house.driver.press(house.anna, encounter.question.id, "Allow")
         await told(house, encounter.anna_chat, "result:")
         await house.idle()
     assert made.read_text() == "x\n"
@@ -190,7 +190,7 @@ def _senders(tx: Tx) -> set[str]:
 
 async def _traces(encounter: Encounter) -> dict[str, object]:
     """All that anything could have left behind."""
-    calls = (await encounter.house.hands.look()).calls
+    calls = (await encounter.house.driver.look()).calls
     return {
         "calls to the platform": {k: n for k, n in calls.items() if k not in ("updates", "me")},
         "words to the model": len(encounter.model.prompts),
@@ -201,20 +201,20 @@ async def _traces(encounter: Encounter) -> dict[str, object]:
 @pytest.mark.parametrize("meanwhile", STATES)
 @pytest.mark.parametrize("where", PLACES)
 async def test_a_stranger_causes_nothing(house: House, where: str, meanwhile: str):
-    await house.hands.rules(_QUIET)
+    await house.driver.rules(_QUIET)
     encounter = await PLACES[where](house)
     async with STATES[meanwhile](encounter):
         before, rows = await _traces(encounter), await house.store.write(_rows)
         for name, act in ACTS.items():
             await act(encounter)
             if meanwhile != "draining":  # when nobody listens any more
-                await house.hands.until(lambda shown: shown.unconfirmed == 0)
+                await house.driver.until(lambda shown: shown.unconfirmed == 0)
             assert await _traces(encounter) == before, name
     heard = [
         m.content for p in (*encounter.model.prompts, *house.model.prompts) for m in p.messages
     ]
     assert not [words for words in heard if EVE in words]
-    shown = (await house.hands.look(encounter.chat)).messages
+    shown = (await house.driver.look(encounter.chat)).messages
     assert encounter.chat == encounter.anna_chat or {m.author for m in shown} == {house.eve}
     after = await house.store.write(_rows)
     assert await house.store.write(_senders) == {house.anna}

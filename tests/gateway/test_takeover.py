@@ -58,17 +58,17 @@ async def rival(house: House) -> AsyncGenerator[Rival]:
 
 @contextlib.asynccontextmanager
 async def on_two(house: House) -> AsyncGenerator[tuple[Driver, str]]:
-    """A gateway that also serves Matrix; the hands of the people there, and Anna among them."""
+    """A gateway that also serves Matrix; the driver of the people there, and Anna among them."""
     async with (
         serving() as peer,
-        peer.hands() as hands,
+        peer.driver() as driver,
         await segue.store.open(house.url) as store,
     ):
-        anna = await hands.user("Anna")
+        anna = await driver.user("Anna")
         await house.pair(anna, MATRIX)
         async with house.serve(store, PeerAdapter(MATRIX, peer.url, peer.token), house.adapter()):
             await house.until_link(LinkState.CONNECTED, MATRIX)
-            yield hands, anna
+            yield driver, anna
 
 
 async def until(happens: Callable[[], Awaitable[bool]]) -> None:
@@ -92,24 +92,24 @@ async def test_a_gateway_that_loses_one_platform_keeps_the_rest_and_takes_it_aga
     house: House,
 ):
     chat = await house.chat()
-    async with on_two(house) as (hands, anna), rival(house) as other:
-        there = await hands.chat(Shape.DM, [anna])
+    async with on_two(house) as (driver, anna), rival(house) as other:
+        there = await driver.chat(Shape.DM, [anna])
         await other.take()
         await until_given_up(house)
-        await house.hands.say(house.anna, chat, "hello")
-        await hands.say(anna, there, "still here?")
-        await hands.message("(1) still here?", chat=there)
+        await house.driver.say(house.anna, chat, "hello")
+        await driver.say(anna, there, "still here?")
+        await driver.message("(1) still here?", chat=there)
         assert not await house.store.inbox.waiting([TELEGRAM])
-        assert (await house.hands.look(chat)).texts == ["hello"]
+        assert (await house.driver.look(chat)).texts == ["hello"]
         await other.store.gateways.withdraw()
-        await house.hands.message("(1) hello", chat=chat)
+        await house.driver.message("(1) hello", chat=chat)
 
 
 async def test_a_turn_on_a_platform_that_was_lost_is_left_to_the_other_gateway(house: House):
     chat = await house.chat()
     house.model = model = Waiting()
     async with on_two(house), rival(house) as other:
-        await house.hands.say(house.anna, chat, "hello")
+        await house.driver.say(house.anna, chat, "hello")
         await model.asked.wait()
         (waiting,) = await house.store.inbox.waiting([TELEGRAM])
         await other.take()
@@ -117,21 +117,21 @@ async def test_a_turn_on_a_platform_that_was_lost_is_left_to_the_other_gateway(h
         assert await house.store.inbox.waiting([TELEGRAM]) == (waiting,)
         model.go.set()
         await other.store.gateways.withdraw()
-        await house.hands.message("(1) hello", chat=chat)
+        await house.driver.message("(1) hello", chat=chat)
         await house.idle()
-    assert (await house.hands.look(chat)).texts == ["hello", "(1) hello"]
+    assert (await house.driver.look(chat)).texts == ["hello", "(1) hello"]
 
 
 async def test_a_turn_on_a_platform_that_was_kept_is_finished(house: House):
     house.model = model = Waiting()
-    async with on_two(house) as (hands, anna), rival(house) as other:
-        there = await hands.chat(Shape.DM, [anna])
-        await hands.say(anna, there, "hello")
+    async with on_two(house) as (driver, anna), rival(house) as other:
+        there = await driver.chat(Shape.DM, [anna])
+        await driver.say(anna, there, "hello")
         await model.asked.wait()
         await other.take()
         await until_given_up(house)
         model.go.set()
-        await hands.message("(1) hello", chat=there)
+        await driver.message("(1) hello", chat=there)
 
 
 async def test_a_handoff_to_a_platform_that_was_lost_can_be_claimed_at_once(house: House):
@@ -169,7 +169,7 @@ async def test_what_comes_in_on_a_platform_that_was_lost_is_left_to_the_other_ga
     chat = await house.chat()
     async with on_two(house), rival(house) as other:
         await other.take()
-        await house.hands.say(house.anna, chat, "hello")
+        await house.driver.say(house.anna, chat, "hello")
         await until_given_up(house)
         assert not await house.store.inbox.waiting()
-        assert (await house.hands.look(chat)).unconfirmed == 1
+        assert (await house.driver.look(chat)).unconfirmed == 1

@@ -18,10 +18,10 @@ from tests.gateway.conftest import House
 async def test_a_message_is_answered_in_its_chat(house: House):
     chat = await house.chat()
     async with house.gateway():
-        await house.hands.say(house.anna, chat, "hello")
-        await house.hands.message("(1) hello", chat=chat)
-        await house.hands.say(house.anna, chat, "again")
-        await house.hands.message("(2) again", chat=chat)
+        await house.driver.say(house.anna, chat, "hello")
+        await house.driver.message("(1) hello", chat=chat)
+        await house.driver.say(house.anna, chat, "again")
+        await house.driver.message("(2) again", chat=chat)
     session = await house.session_at(await house.address(chat))
     assert await house.said(session.id) == [
         ("user", "hello"),
@@ -34,11 +34,11 @@ async def test_a_message_is_answered_in_its_chat(house: House):
 async def test_an_update_that_comes_twice_is_answered_once(house: House):
     chat = await house.chat()
     async with house.gateway():
-        await house.hands.say(house.anna, chat, "hello")
-        await house.hands.message("(1) hello", chat=chat)
-        await house.hands.repeat()
-        await house.hands.say(house.anna, chat, "after")
-        await house.hands.message("(2) after", chat=chat)
+        await house.driver.say(house.anna, chat, "hello")
+        await house.driver.message("(1) hello", chat=chat)
+        await house.driver.repeat()
+        await house.driver.say(house.anna, chat, "after")
+        await house.driver.message("(2) after", chat=chat)
     assert len(house.model.prompts) == 2
 
 
@@ -46,9 +46,9 @@ async def test_messages_of_one_chat_are_answered_in_their_order(house: House):
     chat = await house.chat()
     async with house.gateway():
         for number in range(10):
-            await house.hands.say(house.anna, chat, f"n{number}")
-        await house.hands.message("(10) n9", chat=chat)
-    shown = await house.hands.look(chat)
+            await house.driver.say(house.anna, chat, f"n{number}")
+        await house.driver.message("(10) n9", chat=chat)
+    shown = await house.driver.look(chat)
     answers = [text for text in shown.texts if text.startswith("(")]
     assert answers == [f"({n + 1}) n{n}" for n in range(10)]
 
@@ -67,60 +67,60 @@ async def test_a_slow_chat_does_not_delay_another(house: House):
 
     slow, quick = await house.chat(), await house.chat(Shape.GROUP)
     async with house.gateway(model=Slow(echoing())):
-        await house.hands.say(house.anna, slow, "slow")
-        await house.hands.say(house.anna, quick, "quick")
-        await house.hands.message("(1) quick", chat=quick)
+        await house.driver.say(house.anna, slow, "slow")
+        await house.driver.say(house.anna, quick, "quick")
+        await house.driver.message("(1) quick", chat=quick)
         go.set()
-        await house.hands.message("(1) slow", chat=slow)
+        await house.driver.message("(1) slow", chat=slow)
 
 
 async def test_an_answer_that_the_platform_refuses_for_now_comes_later(house: House):
     chat = await house.chat()
     async with house.gateway():
-        await house.hands.fail("send", Trouble.BUSY, times=3, seconds=0.05)
-        await house.hands.say(house.anna, chat, "hello")
-        await house.hands.message("(1) hello", chat=chat)
+        await house.driver.fail("send", Trouble.BUSY, times=3, seconds=0.05)
+        await house.driver.say(house.anna, chat, "hello")
+        await house.driver.message("(1) hello", chat=chat)
 
 
 async def test_strangers_cause_nothing(house: House):
-    chat = await house.hands.chat(Shape.DM, [house.eve])
+    chat = await house.driver.chat(Shape.DM, [house.eve])
     group = await house.chat(Shape.GROUP, house.eve)
     async with house.gateway():
-        await house.hands.say(house.eve, chat, "hello")
-        await house.hands.command(house.eve, group, "/help")
-        await house.hands.say(house.anna, group, "mine")
-        await house.hands.message("(1) mine", chat=group)
+        await house.driver.say(house.eve, chat, "hello")
+        await house.driver.command(house.eve, group, "/help")
+        await house.driver.say(house.anna, group, "mine")
+        await house.driver.message("(1) mine", chat=group)
         await house.idle()
-    assert list((await house.hands.look(chat)).texts) == ["hello"]
+    assert list((await house.driver.look(chat)).texts) == ["hello"]
     assert len(house.model.prompts) == 1
     assert len(await house.store.sessions.list(ME)) == 1
 
 
 @pytest.mark.parametrize("nothing", ["\u2800", "\u200b\n\u3000", "\ufeff", "\ufe0f"], ids=ascii)
-async def test_an_answer_that_nobody_can_see_is_told(house: House, nothing: str):
+async def test_an_invisible_answer_is_reported(house: House, nothing: str):
     chat = await house.chat()
     async with house.gateway(model=[nothing, "seen"]):
-        await house.hands.say(house.anna, chat, "hello")
-        await house.hands.message(NO_ANSWER, chat=chat)
-        await house.hands.say(house.anna, chat, "again")
-        await house.hands.message("seen", chat=chat)
+        await house.driver.say(house.anna, chat, "hello")
+        await house.driver.message(NO_ANSWER, chat=chat)
+        await house.driver.say(house.anna, chat, "again")
+        await house.driver.message("seen", chat=chat)
         await house.idle()
-    assert list((await house.hands.look(chat)).texts).count(NO_ANSWER) == 1
+    assert list((await house.driver.look(chat)).texts).count(NO_ANSWER) == 1
 
 
-async def test_a_handoff_whose_confirmation_nobody_can_see_says_so_itself(house: House):
+async def test_a_handoff_with_an_invisible_reply_says_so_itself(house: House):
     chat = await house.chat()
     await house.home(chat)
     async with house.gateway(model=["\u2800"]), house.terminal(("a", "b")) as desk:
         await desk.hand_off()
-        await house.hands.message("The session is here. Send a message to continue.", chat=chat)
+        await house.driver.message("The session is here. Send a message to continue.", chat=chat)
 
 
-async def test_nothing_counts_as_sent_that_nobody_could_see(house: House):
+async def test_invisible_text_does_not_count_as_sent(house: House):
     chat = await house.chat()
     async with house.gateway():
-        await house.hands.say(house.anna, chat, "hello")
-        await house.hands.message("(1) hello", chat=chat)
+        await house.driver.say(house.anna, chat, "hello")
+        await house.driver.message("(1) hello", chat=chat)
         address = await house.address(chat)
         await house.store.outbox.enqueue(Draft(key="k", address=address, body="\u2800"))
-        await house.hands.message(NO_ANSWER, chat=chat)
+        await house.driver.message(NO_ANSWER, chat=chat)

@@ -30,7 +30,7 @@ async def test_a_file_arrives_with_what_is_said_of_it(house: House, tmp_path: Pa
     chat = await house.chat()
     async with house.gateway():
         await queue(house, chat, path, "Our boat.")
-        shown = await house.hands.message("Our boat.", chat=chat)
+        shown = await house.driver.message("Our boat.", chat=chat)
     assert shown.file is not None
     assert shown.file.name == "boat.png"
 
@@ -41,20 +41,18 @@ async def test_a_file_needs_no_words(house: House, tmp_path: Path):
     chat = await house.chat()
     async with house.gateway():
         await queue(house, chat, path)
-        shown = await house.hands.until(lambda shown: bool(shown.messages), chat=chat)
+        shown = await house.driver.until(lambda shown: bool(shown.messages), chat=chat)
     assert [(m.text, m.file and m.file.name) for m in shown.messages] == [("", "boat.png")]
 
 
-async def test_where_no_files_can_be_sent_the_reader_is_told_where_it_is(
-    house: House, tmp_path: Path
-):
+async def test_without_files_the_message_says_where_the_file_is(house: House, tmp_path: Path):
     path = tmp_path / "boat.png"
     path.write_bytes(b"a boat")
-    await house.hands.rules(Rules(files=False))
+    await house.driver.rules(Rules(files=False))
     chat = await house.chat()
     async with house.gateway():
         await queue(house, chat, path, "Our boat.")
-        shown = await house.hands.until(lambda shown: bool(shown.messages), chat=chat)
+        shown = await house.driver.until(lambda shown: bool(shown.messages), chat=chat)
     assert shown.texts[0].startswith(f"Our boat.\n\n`{path} (it stays on the machine")
 
 
@@ -63,17 +61,17 @@ async def test_a_file_that_may_have_arrived_is_not_sent_again_where_there_are_no
 ):
     path = tmp_path / "boat.png"
     path.write_bytes(b"a boat")
-    await house.hands.rules(Rules(keys=False))
-    await house.hands.fail("send_file", Trouble.DROP_AFTER)
+    await house.driver.rules(Rules(keys=False))
+    await house.driver.fail("send_file", Trouble.DROP_AFTER)
     chat = await house.chat()
     async with house.gateway():
         key = await queue(house, chat, path, "Our boat.")
-        await house.hands.message("Our boat.", chat=chat)
+        await house.driver.message("Our boat.", chat=chat)
         await house.idle()
     outgoing = await house.store.outbox.get(key)
     assert outgoing is not None
     assert outgoing.state is OutgoingState.UNCERTAIN
-    assert (await house.hands.look(chat)).texts == ["Our boat."]
+    assert (await house.driver.look(chat)).texts == ["Our boat."]
 
 
 async def test_the_agent_sends_a_file_once_its_person_allows_it(house: House, tmp_path: Path):
@@ -82,10 +80,10 @@ async def test_the_agent_sends_a_file_once_its_person_allows_it(house: House, tm
     chat = await house.chat()
     script = [call("send_file", path=str(path), caption="My notes."), "There they are."]
     async with house.gateway(model=script):
-        await house.hands.say(house.anna, chat, "Send me your notes")
-        await house.hands.press(house.anna, (await question(house, chat)).id, "Allow")
-        shown = await house.hands.message("My notes.", chat=chat)
-        await house.hands.message("There they are.", chat=chat)
+        await house.driver.say(house.anna, chat, "Send me your notes")
+        await house.driver.press(house.anna, (await question(house, chat)).id, "Allow")
+        shown = await house.driver.message("My notes.", chat=chat)
+        await house.driver.message("There they are.", chat=chat)
     assert shown.file is not None
     assert shown.file.name == "notes.txt"
 
@@ -113,13 +111,13 @@ async def test_a_delivered_file_is_not_kept(house: House, tmp_path: Path):
     await house.store.outbox.prune(outgoing.queued)
     assert await house.store.outbox.data(outgoing) == b"a boat"
     async with house.gateway():
-        await house.hands.message("Our boat.", chat=chat)
+        await house.driver.message("Our boat.", chat=chat)
         await house.idle()
     await house.store.outbox.prune(outgoing.queued)
     assert await house.store.outbox.data(outgoing) == b""
 
 
-def test_what_cannot_be_sent_is_told_in_a_sentence():
+def test_a_failed_send_is_reported_in_a_sentence():
     path = Path("/somewhere/fits.PNG")
     assert "only" in str(writer.upload(path, bytes(101), ABLE))
     assert "ask for it again" in str(writer.upload(path, b"", ABLE))

@@ -12,15 +12,17 @@ import signal
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
+from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 
 import segue.store
 from segue.core.address import Address, Platform
 from segue.core.handoff import Step
-from segue.handoff import hand_off
+from segue.handoff import IfHeld, grant, hand_off, hand_off_session
 from segue.store import Topic
 from segue.turns import hold
 from tests import program
+from tests.crash import trap
 
 BOUND = 30.0
 STEPS = (Step.OPENING, Step.REPLYING, Step.DELIVERING)
@@ -50,6 +52,29 @@ async def terminal(say: Say, url: str, session_id: str) -> None:
         hold(store, session_id, "a terminal on sofa") as held,
     ):
         async for told in hand_off(store, held, "telegram", patience=BOUND):
+            say(type(told).__name__)
+
+
+async def holder(say: Say, url: str, session_id: str, traps: Path) -> None:
+    """Hold a session whose turn is at a safe point, and grant the wish for it."""
+    trap.install(traps)
+    async with (
+        await segue.store.open(url) as store,
+        hold(store, session_id, "a terminal on sofa") as held,
+    ):
+        say("here")
+        await held.wished.wait()
+        assert held.wish is not None
+        async for told in grant(store, held, held.wish, mid_turn=True):
+            say(type(told).__name__)
+
+
+async def waiter(say: Say, url: str, session_id: str, traps: Path) -> None:
+    """Wait for a session that another process holds, and hand it off."""
+    trap.install(traps)
+    async with await segue.store.open(url) as store:
+        steps = hand_off_session(store, session_id, "a test", "telegram", if_held=IfHeld.WAIT)
+        async for told in steps:
             say(type(told).__name__)
 
 

@@ -56,7 +56,9 @@ async def all_told(store: Store, handoff: Handoff) -> list[Progress]:
         return [step async for step in follow(store, handoff)]
 
 
-async def test_each_step_is_told_once_as_it_happens(store: Store, asked: Handoff, gateway: Gateway):
+async def test_each_step_is_reported_once_as_it_happens(
+    store: Store, asked: Handoff, gateway: Gateway
+):
     steps = follow(store, asked)
     assert await told(steps) == Waiting(TELEGRAM)
     claim = await gateway.claim()
@@ -100,7 +102,7 @@ def test_every_step_has_words_for_people(progress: Progress, text: str):
     assert progress.text() == text
 
 
-async def test_a_completed_one_is_told_with_its_place(
+async def test_a_completed_handoff_is_reported_with_its_place(
     store: Store, asked: Handoff, gateway: Gateway
 ):
     await gateway.complete(await gateway.claim())
@@ -108,13 +110,15 @@ async def test_a_completed_one_is_told_with_its_place(
     assert last.text() == "The session is on telegram group -100200, thread 7 now."
 
 
-async def test_a_failed_one_is_told_with_its_reason(store: Store, asked: Handoff, gateway: Gateway):
+async def test_a_failed_handoff_is_reported_with_its_reason(
+    store: Store, asked: Handoff, gateway: Gateway
+):
     await gateway.store.fail_handoff(await gateway.claim(), "The chat is\x1b[31m gone.")
     (last,) = await all_told(store, asked)
     assert last.text() == "The handoff failed. The chat is[31m gone."
 
 
-async def test_what_is_over_is_told_even_if_it_was_asked_for_again(store: Store, asked: Handoff):
+async def test_the_outcome_is_reported_even_if_it_was_requested_again(store: Store, asked: Handoff):
     assert await store.cancel_handoff(asked.id)
     await ask(store, asked.session_id, None, "telegram")
     (last,) = await all_told(store, asked)
@@ -134,7 +138,7 @@ async def test_a_session_that_was_deleted_meanwhile_is_not_followed_for_ever(
 # Nobody takes it up
 
 
-async def test_what_nobody_takes_up_within_a_few_seconds_fails_and_says_how_to_start_a_gateway(
+async def test_a_request_that_is_not_claimed_within_seconds_fails_and_says_how_to_start_a_gateway(
     store: Store, asked: Handoff, gateway: Gateway, clock: FakeClock
 ):
     steps = follow(store, asked)
@@ -278,7 +282,7 @@ async def test_looks_that_fail_now_and_then_do_not_add_up(
         assert engine.reads == []
 
 
-async def test_when_nothing_can_be_heard_any_more_it_listens_anew(
+async def test_when_listening_fails_it_listens_again(
     store: Store, asked: Handoff, gateway: Gateway
 ):
     begun = 0

@@ -48,7 +48,7 @@ async def come_to(terminal: Terminal, gateway: Gateway, step: Step | None) -> No
 # To the end
 
 
-async def test_a_session_moves_with_all_its_steps_told(
+async def test_a_session_moves_and_every_step_is_reported(
     terminal: Terminal, gateway: Gateway, session: Session
 ):
     async with running(terminal, message="Go on there.") as task:
@@ -125,7 +125,7 @@ async def test_what_the_gateway_cannot_do_leaves_the_session_in_hand(
     await store.transcripts.append(terminal.held.lease, [said("Then I stay.")])
 
 
-async def test_failure_5_what_nobody_takes_up_fails_and_no_gateway_finds_it_later(
+async def test_failure_5_a_request_that_was_not_claimed_fails_and_no_gateway_finds_it_later(
     terminal: Terminal, store: Store, gateway: Gateway, session: Session, clock: FakeClock
 ):
     async with running(terminal) as task:
@@ -209,7 +209,7 @@ async def test_failure_5_ctrl_c_at_any_moment_of_asking_leaves_no_ghost(
         await nothing_is_left(store, session)
 
 
-async def test_an_interrupt_that_comes_too_late_is_told_the_truth(
+async def test_an_interrupt_that_comes_too_late_shows_the_actual_outcome(
     terminal: Terminal, gateway: Gateway
 ):
     claiming = asyncio.create_task(gateway.claim())
@@ -289,7 +289,7 @@ def leads(seed: int) -> list[float]:
     return [chance.uniform(-0.003, 0.003) for _ in range(500 if seed else 12)]
 
 
-async def test_of_an_interrupt_and_the_commit_one_wins_and_the_terminal_tells_which(
+async def test_of_an_interrupt_and_the_commit_one_wins_and_the_terminal_says_which(
     store: Store, gateway: Gateway, leads: list[float]
 ):
     for lead in leads:

@@ -13,7 +13,9 @@ import subprocess
 import sys
 import termios
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pyte
 
@@ -34,11 +36,13 @@ KEYS = {
 SEGUE = [sys.executable, "-m", "segue"]
 CODE = {"PYTHONPATH": str(Path(segue.__file__).parents[1])}
 """Makes the program in the terminal use the code under test."""
+_PROMPTS = {"❯", ">"}
 
 
 class _Screen(pyte.Screen):
     """Keeps the lines that scroll off the top, and answers cursor position queries like a
-    terminal."""
+    terminal. Lines that are too long for a new width continue in the next row, as in most
+    terminals."""
 
     def __init__(self, columns: int, lines: int, answer: Callable[[str], None]) -> None:
         self.above: list[str] = []
@@ -67,15 +71,44 @@ class _Screen(pyte.Screen):
             self.above.append(self._row(top))
         super().index()
 
+    def erase_in_display(self, how: int = 0, *args: Any, **named: Any) -> None:
+        if how == 0 and (self.cursor.x, self.cursor.y) == (0, 0):  # tmux keeps what is erased
+            self.above += [row for row in self.rows if row]
+        super().erase_in_display(how, *args, **named)
+
+    def resize(self, lines: int | None = None, columns: int | None = None) -> None:
+        lines, columns = lines or self.lines, columns or self.columns
+        rows: list[dict[int, pyte.screens.Char]] = []
+        x, y = self.cursor.x % columns, 0
+        for number in range(self.lines):
+            line = self.buffer[number]
+            end = max((at for at in line if line[at].data != " "), default=0)
+            if number == self.cursor.y:
+                y = len(rows) + self.cursor.x // columns
+                end = max(end, self.cursor.x)
+            rows += [
+                {at - start: line[at] for at in line if start <= at < start + columns}
+                for start in range(0, end + 1, columns)
+            ]
+        gone = max(0, len(rows) - lines)
+        self.above += map(_text, rows[:gone])
+        super().resize(lines, columns)
+        self.buffer.clear()
+        for number, row in enumerate(rows[gone:]):
+            self.buffer[number].update(row)
+        self.cursor.x, self.cursor.y = x, y - gone
+        self.dirty.update(range(lines))
+
     def write_process_input(self, data: str) -> None:
         self._answer(data)
 
     def _row(self, y: int) -> str:
-        if y not in self.buffer:
-            return ""
-        line = self.buffer[y]
-        cells = (line[x].data if x in line else " " for x in range(max(line, default=-1) + 1))
-        return "".join(cells).rstrip()
+        return _text(self.buffer[y]) if y in self.buffer else ""
+
+
+def _text(row: Mapping[int, pyte.screens.Char]) -> str:
+    cells = (row[x].data if x in row else " " for x in range(max(row, default=-1) + 1))
+    return "".join(cells).rstrip()
 
 
 class Terminal:
@@ -92,6 +125,7 @@ class Terminal:
         self._stream = pyte.ByteStream(self._screen)
         self._changed = asyncio.Event()
         self._over = False
+        self._unsent = b""
 
     # Output
 
@@ -104,6 +138,11 @@ class Terminal:
     def text(self) -> str:
         """The scrollback, from the first line on, followed by the screen."""
         return "\n".join([*self._screen.above, *self.screen])
+
+    @property
+    def status(self) -> str:
+        """The line directly under the prompt, if there is a prompt."""
+        return next((below for line, below in pairwise(self.screen) if line in _PROMPTS), "")
 
     async def until(self, condition: Callable[[], bool], what: str, seconds: float = 40) -> None:
         """Wait until the condition holds. On a timeout the test fails and shows the screen."""
@@ -173,11 +212,13 @@ class Terminal:
         self.send(text.encode())
 
     def send(self, data: bytes) -> None:
-        while data:
+        """Send `data` after all that was sent before it, such as the rest of a paste."""
+        is_sending, self._unsent = bool(self._unsent), self._unsent + data
+        while self._unsent and not is_sending:
             try:
-                data = data[os.write(self._fd, data[:1024]) :]
+                self._unsent = self._unsent[os.write(self._fd, self._unsent[:1024]) :]
             except BlockingIOError:
-                self.read()
+                self.read()  # which may answer the program, by this function
 
     def read(self) -> None:
         """Read the program's output."""
@@ -196,7 +237,7 @@ class Terminal:
 
 def _is_prompt(screen: Sequence[str]) -> bool:
     working = any("working; Ctrl-C" in line for line in screen)
-    return not working and any(line in {"❯", ">"} for line in screen)
+    return not working and any(line in _PROMPTS for line in screen)
 
 
 def _set_size(fd: int, columns: int, lines: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from itertools import count
 
 from segue.core.address import Address, HomeChannel, Platform
@@ -74,6 +74,10 @@ class Quiet:
 
     async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
         return None
+
+    async def invite(self, thread: Address, users: Sequence[str]) -> None: ...
+
+    def remember(self, recorded: Mapping[Address, str]) -> None: ...
 
     async def offer(self, menu: Sequence[MenuEntry]) -> None: ...
 

@@ -11,12 +11,12 @@ import termios
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.program import start
+from tests.program import PATH, start
 
 
 def plain(environment: Mapping[str, str]) -> dict[str, str]:
     """`environment` with the variables that every program needs."""
-    needed = {"PATH": "/usr/bin:/bin", "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
+    needed = {"PATH": PATH, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
     return {**needed, "PYTHONPATH": os.pathsep.join(sys.path), **environment}
 
 

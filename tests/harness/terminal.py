@@ -20,6 +20,7 @@ from segue.testing.http import Request, Response
 from segue.testing.models.openai import Answer, FakeOpenAI, Say, refusal
 from segue.testing.models.travel import Travel
 from tests.harness.pty import Terminal, terminal
+from tests.program import PATH
 
 
 class Model(FakeOpenAI):
@@ -103,7 +104,7 @@ def person(tmp_path: Path) -> Person:
     cwd.mkdir()
     environment = {
         "HOME": str(tmp_path),
-        "PATH": "/usr/bin:/bin",
+        "PATH": PATH,
         "SEGUE_STORE": f"sqlite://{tmp_path}/segue.db",
         "SEGUE_MODEL": "scripted",
     }

@@ -30,6 +30,8 @@ async def answer(request: Request) -> Response:
             return Response(body=request.headers.get("authorization", "").encode())
         case "refused":
             return Response(status=400, body=b"not like this")
+        case "busy":
+            return Response(status=429, headers={"Retry-After": "7"})
         case "hang":
             await asyncio.sleep(30)
             return Response()
@@ -78,6 +80,20 @@ async def test_a_refusal_is_read_by_the_platforms_own_function(url: str, client:
     refused = caught.value
     assert (refused.status, refused.reason) == (400, "not like this")
     assert (refused.code, refused.after) == ("no", 3.0)
+
+
+async def test_a_busy_server_says_when_to_come_back(url: str):
+    client = HttpClient(silence=5.0)
+    with pytest.raises(Refused) as caught:
+        await client.request("GET", f"{url}/busy")
+    await client.close()
+    assert caught.value.after == 7.0
+
+
+async def test_one_call_can_have_headers_of_its_own(url: str, client: HttpClient):
+    given = await client.exchange("GET", f"{url}/headers", headers=bearer("other"))
+    assert given.body == b"Bearer other"
+    assert given.headers["content-length"] == "12"
 
 
 async def test_a_response_larger_than_the_limit_is_not_read_to_its_end(

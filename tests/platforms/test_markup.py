@@ -194,7 +194,7 @@ def test_a_table_stands_in_columns_where_there_is_code():
     assert shown(TABLE, Dialect.PLAIN) == "Name | Size\na | 1\n中文 | 22"
 
 
-def test_a_table_that_is_too_wide_is_told_row_by_row():
+def test_a_table_that_is_too_wide_is_written_row_by_row():
     wide = f"| Name | Text |\n|-|-|\n| a | {'long ' * 20}|\n| b | |"
     assert shown(wide, Dialect.MARKDOWN) == (
         f"**Name:** a\n**Text:** {'long ' * 19}long\n\n**Name:** b"
@@ -272,7 +272,7 @@ def test_emphasis_within_a_word_is_not_left_as_stars():
         (Dialect.MATRIX, "@room"),
     ],
 )
-def test_nobody_is_called_by_name(dialect: Dialect, call: str):
+def test_no_user_is_mentioned(dialect: Dialect, call: str):
     part = only(f"ask {call} now", dialect)
     for text in (part.text, part.plain):
         assert call.strip("`") not in text

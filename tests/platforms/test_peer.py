@@ -24,7 +24,7 @@ class Stage:
     """The platform in this process, with Anna in a forum, and an HTTP client."""
 
     peer: Peer
-    hands: Driver
+    driver: Driver
     http: httpx2.AsyncClient
     anna: str
     chat: str
@@ -46,21 +46,21 @@ class Stage:
         return adapter
 
     async def home(self, adapter: PeerAdapter) -> Address:
-        await self.hands.say(self.anna, self.chat, "home")
+        await self.driver.say(self.anna, self.chat, "home")
         async with listening(adapter) as ear:
             return (await ear.next()).address
 
 
 @contextlib.asynccontextmanager
 async def stage(rules: Rules = Rules(), **more: Any) -> AsyncGenerator[Stage]:  # noqa: B008
-    async with serving(rules, **more) as peer, peer.hands() as hands:
+    async with serving(rules, **more) as peer, peer.driver() as driver:
         headers = {"Authorization": f"Bearer {peer.token}", "Content-Type": "application/json"}
         async with httpx2.AsyncClient(
             base_url=f"{peer.url}/v1/", headers=headers, trust_env=False
         ) as http:
-            anna = await hands.user("Anna")
-            chat = await hands.chat(Shape.FORUM, [anna], name="Team")
-            made = Stage(peer, hands, http, anna, chat)
+            anna = await driver.user("Anna")
+            chat = await driver.chat(Shape.FORUM, [anna], name="Team")
+            made = Stage(peer, driver, http, anna, chat)
             yield made
             for adapter in made.adapters:
                 await adapter.close()
@@ -97,7 +97,7 @@ async def test_malformed_and_unknown_calls_are_refused() -> None:
         assert await at.post("me", b"{}", **{"content-type": "text/plain"}) == (415, "malformed")
         assert await at.post("me", b"{}", authorization="Bearer x") == (401, "unauthorized")
         assert (await at.http.get("me")).status_code == 405
-        assert (await at.hands.look()).texts == ["fine"]
+        assert (await at.driver.look()).texts == ["fine"]
 
 
 async def test_calls_that_the_platform_does_not_support_are_refused() -> None:
@@ -111,23 +111,23 @@ async def test_calls_that_the_platform_does_not_support_are_refused() -> None:
         ):
             assert await at.call(method, chat=at.chat, **fields) == (400, "not_supported")
         assert await at.call("open_thread", chat=at.chat, title="t") == (400, "no_threads")
-        assert (await at.hands.look()).texts == []
+        assert (await at.driver.look()).texts == []
 
 
 async def test_the_bot_edits_only_its_own_messages_and_not_to_the_same_text() -> None:
     async with stage() as at:
-        said = await at.hands.say(at.anna, at.chat, "mine")
+        said = await at.driver.say(at.anna, at.chat, "mine")
         assert await at.call("edit", chat=at.chat, message=said, text="x") == (403, "not_yours")
         await at.call("send", chat=at.chat, text="before")
-        sent = (await at.hands.message("before")).id
+        sent = (await at.driver.message("before")).id
         for refusal in ((200, "ok"), (400, "not_changed")):
             assert await at.call("edit", chat=at.chat, message=sent, text="after") == refusal
-        assert (await at.hands.message("after")).earlier == ("before",)
+        assert (await at.driver.message("after")).earlier == ("before",)
 
 
 async def test_too_many_calls_in_one_chat_are_refused_with_a_time_to_wait() -> None:
     async with stage(Rules(chat_seconds=60, chat_burst=3)) as at:
-        other = await at.hands.chat(Shape.DM, [at.anna])
+        other = await at.driver.chat(Shape.DM, [at.anna])
         for _ in range(3):
             assert await at.call("send", chat=at.chat, text="x") == (200, "ok")
         body = msgspec.json.encode({"chat": at.chat, "text": "x"})
@@ -141,13 +141,13 @@ async def test_too_many_calls_in_one_chat_are_refused_with_a_time_to_wait() -> N
 
 async def test_a_fault_can_be_for_one_chat_only() -> None:
     async with stage() as at:
-        other = await at.hands.chat(Shape.DM, [at.anna])
-        await at.hands.fail("send", Trouble.BROKEN, times=2, chat=at.chat)
+        other = await at.driver.chat(Shape.DM, [at.anna])
+        await at.driver.fail("send", Trouble.BROKEN, times=2, chat=at.chat)
         assert await at.call("send", chat=other, text="x") == (200, "ok")
         for _ in range(2):
             assert await at.call("send", chat=at.chat, text="x") == (500, "internal")
         assert await at.call("send", chat=at.chat, text="x") == (200, "ok")
-        shown = await at.hands.look()
+        shown = await at.driver.look()
         assert shown.calls["send"] == 4
         assert shown.refused == ("internal",) * 2
 
@@ -178,9 +178,9 @@ async def test_markup_that_is_refused_is_sent_plain() -> None:
         adapter = await at.adapter()
         home = await at.home(adapter)
         receipt = await adapter.send(home, Part("```\nopen", "open"), key="1")
-        assert (await at.hands.message("open")).format == "plain"
+        assert (await at.driver.message("open")).format == "plain"
         await adapter.edit(home, receipt, Part("**bold**", "bold"))
-        assert (await at.hands.message("**bold**")).format == "markup"
+        assert (await at.driver.message("**bold**")).format == "markup"
 
 
 async def test_a_second_poll_ends_the_first_and_loses_its_connection() -> None:
@@ -188,11 +188,11 @@ async def test_a_second_poll_ends_the_first_and_loses_its_connection() -> None:
         first, second = await at.adapter(), await at.adapter()
         async with listening(first) as one, listening(second) as two:
             waiting = asyncio.ensure_future(one.next())
-            await at.hands.until(lambda shown: shown.calls.get("updates") == 1)
+            await at.driver.until(lambda shown: shown.calls.get("updates") == 1)
             other = asyncio.ensure_future(two.next())
             with pytest.raises(ConnectFailed, match="Another poll"):
                 await waiting
-            await at.hands.say(at.anna, at.chat, "x")
+            await at.driver.say(at.anna, at.chat, "x")
             assert (await other).text == "x"
 
 
@@ -200,11 +200,11 @@ async def test_an_invalid_answer_is_a_lost_call() -> None:
     async with stage() as at:
         adapter = await at.adapter()
         home = await at.home(adapter)
-        await at.hands.fail("updates", Trouble.GARBLED)
+        await at.driver.fail("updates", Trouble.GARBLED)
         async with listening(adapter) as ear:
             with pytest.raises(ConnectFailed, match="no sense"):
                 await ear.next()
-        await at.hands.fail("send", Trouble.GARBLED)
+        await at.driver.fail("send", Trouble.GARBLED)
         with pytest.raises(DeliveryFailed) as failed:
             await adapter.send(home, Part("x", "x"), key="1")
         assert failed.value.arrived

@@ -124,3 +124,18 @@ async def test_what_lands_outside_of_its_thread_is_taken_back(
     with pytest.raises(DeliveryFailed, match="start another thread") as caught:
         await sending.check_thread(THREAD, None, take_back, failures)
     assert (caught.value.retry, caught.value.arrived) == (False, arrived)
+
+
+@pytest.mark.parametrize(("count", "length"), [(1, 30), (3, 30), (5, 5), (7, 3), (30, 20)])
+def test_buttons_fit_the_grid_of_a_platform(count: int, length: int):
+    buttons = [Button("x" * length, str(n)) for n in range(count)]
+    rows = sending.rows(buttons, 5)
+    assert len(rows) <= 5
+    assert all(len(row) <= 5 for row in rows)
+    assert [it for row in rows for it in row] == buttons[:25]
+
+
+def test_a_short_key_tells_keys_apart():
+    keys = {sending.short_key(*parts, length=25) for parts in (("a", "b"), ("ab",), ("a\ud800",))}
+    assert len(keys) == 3
+    assert {len(key) for key in keys} == {25}

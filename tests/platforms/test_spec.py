@@ -144,7 +144,7 @@ def test_without_its_library_the_extra_of_a_platform_is_named(
     given = PlatformSettings(
         platform=SLACK.platform, adapter="speaks_slack:make", values=settings.values
     )
-    with pytest.raises(LibraryMissing, match=r"slack needs a package.*NAME=slack`"):
+    with pytest.raises(LibraryMissing, match=r"slack needs packages.*NAME=slack`"):
         registry.make(SLACK.platform, given)
 
 

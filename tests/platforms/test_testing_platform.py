@@ -50,22 +50,22 @@ IMPATIENT = 0.6
 class PeerRig(FakeRig):
     """Anna on the test platform."""
 
-    hands: Driver
+    driver: Driver
     methods: Mapping[Act, str] = {**FakeRig.methods, Act.FETCH: "file"}
     usual = Shape.GROUP
 
-    def __init__(self, peer: Peer, hands: Driver, rules: Rules) -> None:
+    def __init__(self, peer: Peer, driver: Driver, rules: Rules) -> None:
         self._peer = peer
-        self.hands = hands
+        self.driver = driver
         self._rules = rules
         self._other_bot = ""
         self.anna = ""
         self.adapter = self.another()
 
     async def begin(self) -> None:
-        await self.hands.clear(self._rules)
-        self.anna = await self.hands.user(self.name)
-        self._other_bot = await self.hands.user("Other", bot=True)
+        await self.driver.clear(self._rules)
+        self.anna = await self.driver.user(self.name)
+        self._other_bot = await self.driver.user("Other", bot=True)
         await self.adapter.connect()
 
     async def end(self) -> None:
@@ -84,44 +84,44 @@ class PeerRig(FakeRig):
         return self._rules.threads and shape in THREADED
 
     async def place(self, shape: str) -> Place:
-        return Place(await self.hands.chat(Shape(shape), [self.anna], name="Team"))
+        return Place(await self.driver.chat(Shape(shape), [self.anna], name="Team"))
 
     async def say(self, at: Place, text: str, files: Sequence[File] = ()) -> str:
         uploads = [
             Upload(name=file.name, media_type=file.media_type, content=file.content)
             for file in files
         ]
-        return await self.hands.say(self.anna, at.chat, text, thread=at.thread, files=uploads)
+        return await self.driver.say(self.anna, at.chat, text, thread=at.thread, files=uploads)
 
     async def command(self, at: Place, text: str) -> str:
-        return await self.hands.command(self.anna, at.chat, text, thread=at.thread)
+        return await self.driver.command(self.anna, at.chat, text, thread=at.thread)
 
     async def forward(self, at: Place, author: str, text: str) -> str:
-        return await self.hands.say(
+        return await self.driver.say(
             self.anna, at.chat, text, thread=at.thread, forwarded_from=author
         )
 
     async def reply(self, at: Place, message: str, text: str) -> str:
-        return await self.hands.say(self.anna, at.chat, text, thread=at.thread, reply_to=message)
+        return await self.driver.say(self.anna, at.chat, text, thread=at.thread, reply_to=message)
 
     async def edit(self, message: str, text: str) -> None:
-        await self.hands.edit(message, text)
+        await self.driver.edit(message, text)
 
     async def press(self, message: str, label: str) -> None:
-        await self.hands.press(self.anna, message, label)
+        await self.driver.press(self.anna, message, label)
 
     async def join(self, at: Place) -> None:
-        await self.hands.join(self.anna, at.chat)
+        await self.driver.join(self.anna, at.chat)
 
     async def delete_thread(self, at: Place) -> None:
         assert at.thread is not None
-        await self.hands.delete_thread(at.thread)
+        await self.driver.delete_thread(at.thread)
 
     async def other_bot_says(self, at: Place, text: str) -> None:
-        await self.hands.say(self._other_bot, at.chat, text, thread=at.thread)
+        await self.driver.say(self._other_bot, at.chat, text, thread=at.thread)
 
     async def seen(self, text: str) -> Sequence[Seen]:
-        shown = await self.hands.look()
+        shown = await self.driver.look()
         return [
             Seen(
                 message.id,
@@ -134,11 +134,11 @@ class PeerRig(FakeRig):
         ]
 
     async def typing(self, at: Place) -> int:
-        shown = await self.hands.look(at.chat)
+        shown = await self.driver.look(at.chat)
         return sum(seen.times for seen in shown.typing if seen.thread == at.thread)
 
     async def threads(self, at: Place) -> int:
-        return len((await self.hands.look(at.chat)).threads)
+        return len((await self.driver.look(at.chat)).threads)
 
     def specimens(self) -> Sequence[Specimen]:
         return SPECIMENS
@@ -183,8 +183,8 @@ def peer() -> Generator[Peer]:
 
 @contextlib.asynccontextmanager
 async def plugged_in(peer: Peer, rules: Rules) -> AsyncGenerator[PeerRig]:
-    async with peer.hands() as hands:
-        rig = PeerRig(peer, hands, rules)
+    async with peer.driver() as driver:
+        rig = PeerRig(peer, driver, rules)
         await rig.begin()
         yield rig
         await rig.end()

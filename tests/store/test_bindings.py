@@ -67,7 +67,7 @@ async def test_the_next_message_finds_the_same_session(
     assert again == BoundSession(session=first.session)
 
 
-async def test_a_chat_that_nobody_wrote_in_leads_nowhere(store: Store):
+async def test_a_chat_without_messages_has_no_session(store: Store):
     assert await store.bindings.get(DM) is None
     assert await store.bindings.list("me") == ()
 
@@ -98,7 +98,7 @@ async def test_a_chat_with_an_owner_who_does_not_exist_creates_nothing(store: St
     assert await store.bindings.get(DM) is None
 
 
-async def test_a_silent_chat_begins_anew_and_says_once_what_it_replaced(
+async def test_a_silent_chat_gets_a_new_session_and_says_once_what_it_replaced(
     store: Store, clock: FakeClock
 ):
     old = (await arrive(store, IDLE)).session
@@ -117,7 +117,7 @@ async def test_a_silent_chat_begins_anew_and_says_once_what_it_replaced(
     assert texts(await store.transcripts.load(old.id)) == ["hello"]
 
 
-async def test_what_is_said_keeps_a_chat_from_beginning_anew(store: Store, clock: FakeClock):
+async def test_a_message_keeps_a_chat_from_being_reset(store: Store, clock: FakeClock):
     session = (await arrive(store, IDLE)).session
     for _ in range(3):
         clock.advance(HOUR - 1)
@@ -125,7 +125,7 @@ async def test_what_is_said_keeps_a_chat_from_beginning_anew(store: Store, clock
     assert (await arrive(store, IDLE)).session.id == session.id
 
 
-async def test_a_chat_begins_anew_at_its_hour_of_the_day(store: Store, clock: FakeClock):
+async def test_a_chat_is_reset_at_its_hour_of_the_day(store: Store, clock: FakeClock):
     old = (await arrive(store, DAILY)).session
     clock.advance(16 * HOUR - 1)
     assert (await arrive(store, DAILY)).session.id == old.id
@@ -194,7 +194,7 @@ async def test_a_clock_that_was_set_back_resets_nothing(store: Store, clock: Fak
 
 
 @pytest.mark.parametrize("policy", [NEVER, IDLE])
-async def test_a_chat_whose_session_belongs_to_somebody_else_is_refused(
+async def test_a_chat_whose_session_belongs_to_another_owner_is_refused(
     store: Store, clock: FakeClock, policy: ResetPolicy
 ):
     await store.owners.ensure("you")
@@ -220,7 +220,7 @@ async def test_a_session_is_in_one_place_at_a_time(store: Store, session: Sessio
         assert moved.address == address
 
 
-async def test_whoever_was_there_is_set_aside_and_named(store: Store, session: Session):
+async def test_the_session_that_was_there_is_set_aside_and_named(store: Store, session: Session):
     there = (await arrive(store)).session
     assert await store.bindings.rebind(session.id, DM, Origin.RESUME) == there.id
     aside = await store.sessions.get(there.id)
@@ -289,9 +289,7 @@ async def told(store: Store) -> list[Outgoing]:
     return list(await store.outbox.claim(set(Platform)))
 
 
-async def test_a_chat_is_told_where_a_session_went_that_somebody_resumed(
-    store: Store, session: Session
-):
+async def test_a_chat_is_notified_where_a_resumed_session_went(store: Store, session: Session):
     await store.sessions.rename(session.id, "roses")
     await store.bindings.rebind(session.id, DM, Origin.HANDOFF)
     await store.bindings.rebind(session.id, DESK, Origin.RESUME)
@@ -302,7 +300,9 @@ async def test_a_chat_is_told_where_a_session_went_that_somebody_resumed(
     )
 
 
-async def test_each_chat_that_a_session_leaves_is_told_each_time(store: Store, session: Session):
+async def test_each_chat_that_a_session_leaves_is_notified_each_time(
+    store: Store, session: Session
+):
     for address in (DM, TOPIC, DM, TOPIC):
         await store.bindings.rebind(session.id, address, Origin.RESUME)
     lines = await told(store)
@@ -313,7 +313,9 @@ async def test_each_chat_that_a_session_leaves_is_told_each_time(store: Store, s
     assert [line.address for line in await told(store)] == [DM]
 
 
-async def test_a_chat_is_told_by_id_what_its_title_no_longer_means(store: Store, session: Session):
+async def test_a_notice_names_the_id_if_the_title_means_another_session(
+    store: Store, session: Session
+):
     await store.sessions.rename(session.id, "roses")
     await store.sessions.create("me", Platform.LOCAL, title="roses")
     await store.bindings.rebind(session.id, DM, Origin.MESSAGE)
@@ -322,7 +324,7 @@ async def test_a_chat_is_told_by_id_what_its_title_no_longer_means(store: Store,
     assert f"/resume {session.id} " in line.body
 
 
-async def test_nobody_is_told_when_a_session_leaves_a_terminal_or_nothing_or_does_not_move(
+async def test_there_is_no_notice_when_a_session_leaves_a_terminal_or_does_not_move(
     store: Store, session: Session
 ):
     for address in (DESK, replace(DESK, chat_id="sofa"), DM, DM):
@@ -330,9 +332,7 @@ async def test_nobody_is_told_when_a_session_leaves_a_terminal_or_nothing_or_doe
     assert await told(store) == []
 
 
-async def test_a_chat_is_told_where_a_session_went_that_was_handed_off_from_there(
-    store: Store, session: Session
-):
+async def test_a_chat_is_notified_where_a_session_was_handed_off_to(store: Store, session: Session):
     for address in (DM, TOPIC):
         await store.bindings.rebind(session.id, address, Origin.HANDOFF)
     (line,) = await told(store)
@@ -458,7 +458,7 @@ async def test_the_longest_silent_are_found_first_and_no_more_than_asked_for(
     assert await stale(store, limit=2) == made[1:3]
 
 
-async def test_chats_that_are_silent_for_less_than_their_policy_hide_nobody(
+async def test_chats_that_are_silent_for_less_than_their_policy_hide_no_others(
     store: Store, clock: FakeClock
 ):
     for n in range(5):  # silent for longer than the DM below, and not over all the same
@@ -510,7 +510,7 @@ async def test_what_runs_moves_or_was_handed_off_to_its_chat_is_not_stale(
     assert await stale(store) == [running, moving]
 
 
-async def test_a_clock_that_was_set_back_makes_nobody_stale(store: Store, clock: FakeClock):
+async def test_a_clock_that_was_set_back_makes_no_session_stale(store: Store, clock: FakeClock):
     await chat(store, DM)
     clock.set_wall(clock.now() - timedelta(days=400))
     assert await stale(store) == []

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC
+from pathlib import Path
 
+import pytest
+
+import segue.store
 from segue.core.address import Address, ChatType, Platform
+from segue.core.errors import AddressTaken, SessionElsewhere
 from segue.core.reset import ResetPolicy
 from segue.core.session import EndReason, Origin, Session
-from segue.store import Store
-from segue.store.bindings import Elsewhere
+from segue.store import Store, Tx, doors
+from segue.store.bindings import RESUME, Elsewhere
 from segue.testing.clock import FakeClock
 from tests.store.samples import DM, ROOM, TOPIC, answered, hold, said, say
+from tests.store.test_upgrade import knows
 
 DESK = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id="desk")
 OTHER_TOPIC = replace(TOPIC, thread_id="99")
@@ -70,6 +77,53 @@ async def test_an_ended_session_is_not_brought_back(store: Store):
     assert await where(store, session) is None
 
 
+async def test_a_message_at_the_door_of_a_held_session_creates_nothing(store: Store):
+    session = await opened(store)
+    await hold(store, session.id)
+    with pytest.raises(SessionElsewhere) as elsewhere:
+        await store.bindings.get_or_create(TOPIC, "me", policy=ResetPolicy(), zone=UTC)
+    assert re.fullmatch(
+        r"Boat has been open in a terminal on desk since \d\d:\d\d\. Type /resume Boat to bring it"
+        r" here, or /new to start a new conversation\.",
+        str(elsewhere.value),
+    )
+    assert await store.sessions.list("me") == (await store.sessions.get(session.id),)
+
+
+async def test_another_owner_cannot_settle_at_a_door(store: Store):
+    session = await opened(store)
+    await store.owners.ensure("you")
+    with pytest.raises(AddressTaken):
+        await store.bindings.get_or_create(TOPIC, "you", policy=ResetPolicy(), zone=UTC)
+    theirs = await store.sessions.create("you", Platform.LOCAL)
+    with pytest.raises(AddressTaken):
+        await store.bindings.rebind(theirs.id, TOPIC, Origin.RESUME)
+    door = await store.doors.get(TOPIC)
+    assert door is not None
+    assert door.session_id == session.id
+
+
+async def test_a_chat_says_that_a_new_session_answers_in_the_same_transaction(store: Store):
+    session = await opened(store, DM)
+    bound = await store.bindings.get_or_create(DM, "me", policy=ResetPolicy(), zone=UTC)
+    told = await store.outbox.get(f"new:{bound.session.id}")
+    assert told is not None
+    assert told.body == (
+        "A new session answers here from now on. Boat is in the terminal: type /resume Boat to"
+        " bring it back here."
+    )
+    assert told.buttons == (("Bring back Boat", f"{RESUME}:{session.id}"),)
+
+
+async def test_a_chat_that_moved_knows_the_session_that_was_there(store: Store):
+    session = await opened(store, DM)
+    await store.bindings.chat_moved(DM, ROOM)
+    bound = await store.bindings.get_or_create(ROOM, "me", policy=ResetPolicy(), zone=UTC)
+    told = await store.outbox.get(f"new:{bound.session.id}")
+    assert told is not None
+    assert told.buttons == (("Bring back Boat", f"{RESUME}:{session.id}"),)
+
+
 async def test_a_chat_itself_is_no_door(store: Store):
     session = await opened(store, DM)
     assert await store.doors.get(DM) is None
@@ -122,3 +176,65 @@ async def test_a_request_says_whether_a_new_thread_is_wanted(store: Store):
     await store.cancel_handoff(plain.id, None)
     wanted = await store.request_handoff(session.id, Platform.WEB, new_thread=True)
     assert wanted.new_thread is True
+
+
+# Earlier versions
+
+
+async def test_places_from_before_doors_existed_are_doors(
+    url: str, clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The first session is at its topic. The second has left a topic and a chat, and the topic
+    was opened for the third before."""
+
+    def fill(tx: Tx) -> None:
+        for no in (1, 2, 3):
+            tx.insert("sessions", id=f"s{no}", owner="me", source="local", started=1, active=1)
+        number = tx.one("SELECT min(no) FROM sessions")[0] - 1
+        address = {"address": TOPIC.key, "session_no": number + 1}
+        tx.insert("bindings", **address, origin="handoff", version=1, bound=5)
+        for key, (no, thread, state) in enumerate(
+            (
+                (2, TOPIC, "completed"),
+                (3, OTHER_TOPIC, "completed"),
+                (2, OTHER_TOPIC, "completed"),
+                (2, DM, "completed"),
+                (3, OTHER_TOPIC, "failed"),
+            )
+        ):
+            tx.insert(
+                "handoffs",
+                session_no=number + no,
+                key=str(key),
+                platform="telegram",
+                epoch=1,
+                seq=4,
+                state=state,
+                claim_by=0,
+                requested=1,
+                finished=10 + key,
+                thread=thread.key,
+                error="no" if state == "failed" else None,
+                failure="error" if state == "failed" else None,
+            )
+
+    before = knows(11, tmp_path, monkeypatch)
+    async with await segue.store.open(url, clock=clock) as old:
+        await old.owners.ensure("me", "Me")
+        await old.write(fill)
+    before.over()
+    async with await segue.store.open(url, clock=clock) as new:
+        here, left = await new.doors.get(TOPIC), await new.doors.get(OTHER_TOPIC)
+        assert here is not None
+        assert (here.session_id, here.seq) == ("s1", None)
+        assert left is not None
+        assert (left.session_id, left.seq) == ("s2", 4)
+        assert await new.read(doors.last, DM) is None, "it may have had another session since"
+        assert await new.bindings.enter(OTHER_TOPIC, "me") is None
+        bound = await new.bindings.get(OTHER_TOPIC)
+        assert bound is not None
+        assert bound.session_id == "s2"
+        await new.bindings.rebind("s1", DESK, Origin.RESUME)
+        there = await new.doors.get(TOPIC)
+        assert there is not None
+        assert there.session_id == "s1"

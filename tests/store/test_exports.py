@@ -87,7 +87,7 @@ async def test_an_empty_session_can_be_exported_and_imported(store: Store, sessi
     assert (copy.messages, copy.title) == (0, None)
 
 
-async def test_nobody_exports_what_another_person_said(store: Store, session: Session):
+async def test_an_owner_cannot_export_the_session_of_another(store: Store, session: Session):
     await store.owners.ensure("you")
     for owner in ("you", "nobody"):
         with pytest.raises(SessionNotFound):
@@ -96,7 +96,7 @@ async def test_nobody_exports_what_another_person_said(store: Store, session: Se
         await exported(store, "20260101_120000_00000000")
 
 
-async def test_an_import_belongs_to_whoever_imports_it(store: Store, session: Session):
+async def test_an_import_belongs_to_the_owner_who_imports_it(store: Store, session: Session):
     await store.owners.ensure("you")
     copy = await store.transcripts.import_lines("you", await exported(store, session.id))
     assert copy.owner == "you"

@@ -178,7 +178,7 @@ def test_a_store_that_cannot_be_made_for_lack_of_space_is_made_later(
     assert troupe.opened(url).ask("load", session=session) == ["hello"]
 
 
-def test_a_read_only_disk_is_told_and_left_as_it_is(disk: tuple[Troupe, Path]):
+def test_a_read_only_disk_is_reported_and_left_as_it_is(disk: tuple[Troupe, Path]):
     troupe, folder = disk
     player, url = troupe.player(), f"sqlite://{folder}/segue.db"
     player.ask("mount", folder=str(folder), size="4m")
@@ -203,7 +203,7 @@ def test_a_read_only_disk_is_told_and_left_as_it_is(disk: tuple[Troupe, Path]):
     assert other.ask("load", session=session) == ["hello"]
 
 
-async def test_a_process_without_descriptors_is_told_and_goes_on_later(tmp_path: Path):
+async def test_a_process_without_descriptors_gets_an_error_and_continues_later(tmp_path: Path):
     url = f"sqlite://{tmp_path}/segue.db"
     async with await segue.store.open(url) as store, await segue.store.open(url) as other:
         lease = await begin(other, ["one"])
@@ -326,7 +326,7 @@ def folder() -> Generator[Path]:
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "from then on"])
 @pytest.mark.parametrize("kind", FAULTS)
 @pytest.mark.parametrize("size", [10, 60_000])
-async def test_whatever_fails_in_an_append_the_caller_was_told_the_truth(
+async def test_the_outcome_of_a_failed_append_is_reported_correctly(
     folder: Path, kind: str, lasting: bool, size: int
 ):
     call, code, torn = FAULTS[kind]
@@ -443,7 +443,7 @@ async def test_a_nudge_that_cannot_be_sent_does_not_make_a_failure_of_a_success(
         assert await store.list_pending_handoffs() == (asked,)
 
 
-async def test_a_database_that_somebody_keeps_locked_is_busy_and_then_goes_on(
+async def test_a_database_that_is_locked_is_busy_and_then_works_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(files, "LOCK_TIMEOUT", 0.1)
@@ -544,7 +544,7 @@ async def begun(server: OwnServer) -> AsyncGenerator[tuple[Store, Lease]]:
 
 
 @pytest.mark.real
-async def test_a_server_that_stops_is_told_and_the_same_store_goes_on_when_it_is_back(
+async def test_a_server_that_stops_is_reported_and_the_same_store_works_when_it_is_back(
     clean_server: OwnServer,
 ):
     async with begun(clean_server) as (store, lease):
@@ -563,7 +563,9 @@ async def test_a_server_that_stops_is_told_and_the_same_store_goes_on_when_it_is
 
 
 @pytest.mark.real
-async def test_whoever_appends_while_the_server_stops_is_told_the_truth(clean_server: OwnServer):
+async def test_the_outcome_of_an_append_while_the_server_stops_is_reported_correctly(
+    clean_server: OwnServer,
+):
     async with begun(clean_server) as (store, _):
         for _ in range(3):
             leases = [await begin(store, []) for _ in range(6)]
@@ -699,7 +701,7 @@ async def test_a_connection_cut_at_a_commit_that_had_no_effect_is_a_failure(
 
 @pytest.mark.real
 @pytest.mark.parametrize("reused", [False, True], ids=["forgotten", "given to another"])
-async def test_a_commit_cut_off_by_a_crash_of_the_server_is_told_truthfully(
+async def test_a_commit_cut_off_by_a_crash_of_the_server_is_reported_correctly(
     clean_server: OwnServer, reused: bool
 ):
     """The number of a transaction of which nothing was written is used again after a crash."""
@@ -737,7 +739,7 @@ def write_something(sockets: Path) -> None:
 
 
 @pytest.mark.real
-async def test_a_wrong_password_is_told_without_it(clean_server: OwnServer):
+async def test_a_wrong_password_is_reported_without_it(clean_server: OwnServer):
     hba = clean_server.folder / "data" / "pg_hba.conf"
     kept = hba.read_text()
     hba.write_text("local all guarded scram-sha-256\n" + kept)

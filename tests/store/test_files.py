@@ -132,7 +132,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-async def test_a_damaged_store_says_so_and_is_not_mended_by_itself(path: Path, damage: str):
+async def test_a_damaged_store_says_so_and_is_not_repaired(path: Path, damage: str):
     session, _ = await make(path)
     DAMAGE[damage](path, path.stat().st_size)
     damaged = path.read_bytes()
@@ -142,7 +142,7 @@ async def test_a_damaged_store_says_so_and_is_not_mended_by_itself(path: Path, d
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_a_damaged_page_is_told_or_does_not_matter(path: Path, seed: int):
+async def test_a_damaged_page_is_reported_or_does_not_matter(path: Path, seed: int):
     session, texts = await make(path)
     page = random.Random(seed).randrange(1, path.stat().st_size // 4096)
     overwrite(path, page * 4096, 4096)
@@ -194,7 +194,7 @@ def foreign(path: Path, kind: str) -> None:
         "an empty database",
     ],
 )
-async def test_a_file_of_somebody_else_is_left_as_it_is(tmp_path: Path, kind: str):
+async def test_a_foreign_file_is_left_as_it_is(tmp_path: Path, kind: str):
     path = tmp_path / "theirs" / "data.db"
     path.parent.mkdir()
     foreign(path, kind)
@@ -232,9 +232,7 @@ async def test_a_folder_is_not_a_store(path: Path):
         "CREATE TABLE segue.schema_version (name TEXT)",
     ],
 )
-async def test_a_schema_of_somebody_else_is_left_as_it_is(
-    postgres_server: postgres.Server, theirs: str
-):
+async def test_a_foreign_schema_is_left_as_it_is(postgres_server: postgres.Server, theirs: str):
     tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'segue'"
     with postgres_server.database() as url, psycopg.connect(url, autocommit=True) as connection:
         connection.execute("CREATE SCHEMA segue")
@@ -261,15 +259,15 @@ async def test_a_file_is_not_a_folder(tmp_path: Path):
         await segue.store.open(f"sqlite://{tmp_path}/file/segue.db")
 
 
-async def test_a_store_that_is_gone_is_not_made_anew(path: Path):
+async def test_a_missing_store_is_not_created_again(path: Path):
     await make(path)
     path.unlink()
-    with pytest.raises(StoreMissing, match="gone"):
+    with pytest.raises(StoreMissing, match="existed before"):
         await segue.store.open(address_of(path))
     assert not path.exists()
 
 
-async def test_a_store_that_vanishes_while_it_is_open_is_not_made_anew(path: Path):
+async def test_a_store_that_vanishes_while_it_is_open_is_not_created_again(path: Path):
     async with await segue.store.open(address_of(path)) as store:
         session = await fill(store, ["hello"])
         lease = await store.leases.acquire(session, "a terminal", take_over=True)
@@ -445,14 +443,14 @@ async def test_what_is_not_a_store_is_refused_without_its_password(url: str):
         "postgresql://me@127.0.0.1:1/database?password=secret",
     ],
 )
-async def test_a_server_that_is_not_there_is_told_without_the_password(url: str):
+async def test_a_server_that_is_not_there_is_reported_without_the_password(url: str):
     with pytest.raises(StoreUnreachable, match="does not answer") as error:
         await segue.store.open(url)
     assert "secret" not in str(error.value)
 
 
 @pytest.mark.real
-async def test_a_database_that_is_not_there_is_told(postgres_server: postgres.Server):
+async def test_a_database_that_is_not_there_is_reported(postgres_server: postgres.Server):
     url = postgres_server.url("not_there").replace("postgres@", "postgres:secret@")
     with pytest.raises(StoreUnreachable, match="not_there") as error:
         await segue.store.open(url)
@@ -472,7 +470,7 @@ async def test_a_database_that_cannot_keep_every_character_is_refused(
 
 
 @pytest.mark.real
-async def test_a_user_without_rights_is_told(postgres_server: postgres.Server):
+async def test_a_user_without_rights_is_reported(postgres_server: postgres.Server):
     with postgres_server.database() as url:
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("DROP ROLE IF EXISTS guest")

@@ -61,6 +61,16 @@ async def test_a_gateway_may_announce_itself_again_with_more_platforms(
     assert await store.gateways.alive() == (again,)
 
 
+async def test_a_gateway_may_leave_a_platform_to_others(store: Store, open_store: OpenStore):
+    other = await open_store()
+    await store.gateways.announce("one", [TELEGRAM, SLACK])
+    assert await store.gateways.leave(TELEGRAM)
+    assert not await store.gateways.leave(TELEGRAM)
+    assert not await other.gateways.leave(SLACK)
+    assert (await other.gateways.announce("two", [TELEGRAM, SLACK])).platforms == {TELEGRAM}
+    assert (await store.gateways.announce("one", [SLACK])).platforms == {SLACK}
+
+
 async def test_heartbeats_keep_a_gateway_alive(
     store: Store, open_store: OpenStore, clock: FakeClock
 ):
@@ -75,7 +85,7 @@ async def test_heartbeats_keep_a_gateway_alive(
     assert await terminal.gateways.serving(TELEGRAM) is None
 
 
-async def test_a_silent_gateway_is_replaced_and_told_so_by_its_next_heartbeat(
+async def test_a_silent_gateway_is_replaced_and_learns_it_from_its_next_heartbeat(
     store: Store, open_store: OpenStore, clock: FakeClock
 ):
     other = await open_store()
@@ -108,7 +118,7 @@ async def test_what_a_silent_gateway_had_in_hand_is_free_once_it_is_replaced(
         await store.leases.acquire(mine.id, "replacement")
 
 
-async def test_what_a_silent_gateway_had_in_hand_stays_its_own_until_somebody_acquires_it(
+async def test_a_silent_gateway_keeps_its_sessions_until_another_process_acquires_them(
     store: Store, open_store: OpenStore, clock: FakeClock, session: Session
 ):
     silent = await open_store()
@@ -133,7 +143,7 @@ async def test_a_gateway_that_was_only_late_keeps_what_it_has_in_hand(
     await store.transcripts.append(lease, [said("Still here.")])
 
 
-async def test_a_late_heartbeat_counts_when_nobody_took_over(store: Store, clock: FakeClock):
+async def test_a_late_heartbeat_counts_if_no_gateway_took_over(store: Store, clock: FakeClock):
     await store.gateways.announce("late", [TELEGRAM])
     clock.advance(10 * ALIVE_SECONDS)
     assert await store.gateways.heartbeat()
@@ -201,7 +211,7 @@ async def test_a_platform_that_is_down_keeps_its_account_and_since_when_it_is(
     assert (seen.links[TELEGRAM].detail, seen.links[TELEGRAM].since) == ("", clock.now())
 
 
-async def test_only_whoever_serves_a_platform_tells_how_it_is(
+async def test_only_the_gateway_that_serves_a_platform_records_its_health(
     store: Store, open_store: OpenStore, clock: FakeClock
 ):
     other = await open_store()
@@ -217,7 +227,7 @@ async def test_only_whoever_serves_a_platform_tells_how_it_is(
     assert not await store.gateways.report(TELEGRAM, LinkState.CONNECTED)
 
 
-async def test_nobody_who_never_announced_itself_has_a_heartbeat(store: Store):
+async def test_a_gateway_that_never_announced_itself_has_no_heartbeat(store: Store):
     assert not await store.gateways.heartbeat()
     assert not await store.gateways.withdraw()
 

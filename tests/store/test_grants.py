@@ -53,7 +53,7 @@ async def test_what_was_granted_goes_along_with_a_handoff(
     assert await store.sessions.granted(session.id) == {ONE, TWO}
 
 
-async def test_whoever_lost_the_session_grants_nothing(
+async def test_a_process_that_lost_the_session_grants_nothing(
     store: Store, session: Session, open_store: OpenStore
 ):
     lease = await hold(store, session.id)

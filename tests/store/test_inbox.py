@@ -10,7 +10,7 @@ import pytest
 
 from segue.core.address import Platform
 from segue.core.errors import PlatformLost
-from segue.core.session import Session, Usage
+from segue.core.session import Origin, Session, Usage
 from segue.store import Store, Tx, gateways, inbox, transcripts
 from segue.store.gateways import ALIVE_SECONDS
 from segue.testing.clock import FakeClock
@@ -83,9 +83,7 @@ async def test_each_platform_has_its_own_that_wait(store: Store):
     assert [incoming.body for incoming in some] == ["0", "1"]
 
 
-async def test_nobody_waits_for_an_answer_from_a_session_that_was_deleted(
-    store: Store, session: Session
-):
+async def test_no_entry_waits_for_a_session_that_was_deleted(store: Store, session: Session):
     numbers = [await store.inbox.record("bot", f"{n}", DM, f"{n}") for n in range(2)]
     taken, other = [number for number in numbers if number is not None]
     lease = await hold(store, session.id)
@@ -237,3 +235,12 @@ async def test_a_gateway_that_loses_a_platform_at_that_moment_records_nothing(
     with pytest.raises(PlatformLost):
         await recording
     assert await waiting(store) == []
+
+
+async def test_the_newest_update_of_each_chat_and_door_is_found(store: Store, session: Session):
+    for update_id, at in (("1", DM), ("2", DM), ("3", ELSEWHERE)):
+        await store.inbox.record("bot", update_id, at, "hello")
+    await store.inbox.record("another", "9", DM, "hello")
+    await store.bindings.rebind(session.id, TOPIC, Origin.RESUME)
+    assert await store.inbox.newest(DM.platform, "bot") == {DM: "2", ELSEWHERE: "3", TOPIC: ""}
+    assert await store.inbox.newest(Platform.MATRIX, "bot") == {}

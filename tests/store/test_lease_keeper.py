@@ -63,7 +63,7 @@ async def test_what_was_let_go_of_is_not_renewed(store: Store, session: Session)
     assert not held.lost.is_set()
 
 
-async def test_who_loses_one_of_many_is_told_at_once_and_keeps_the_others(
+async def test_losing_one_of_many_leases_is_noticed_at_once_and_the_others_stay(
     store: Store, open_store: OpenStore
 ):
     held = await many(store, 20, LEASE_SECONDS)

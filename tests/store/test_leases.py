@@ -33,7 +33,7 @@ WRITES: dict[str, Use] = {
 }
 
 
-async def test_whoever_acquires_a_free_session_may_write_to_it(
+async def test_a_process_that_acquires_a_free_session_may_write_to_it(
     store: Store, session: Session, clock: FakeClock
 ):
     lease = await store.leases.acquire(session.id, "a terminal on desk", seconds=10)
@@ -157,7 +157,7 @@ async def test_renewing_keeps_the_session(
     assert lease.epoch == 1
 
 
-async def test_a_lapsed_lease_that_nobody_took_can_be_renewed_and_written_with(
+async def test_a_lapsed_lease_that_was_not_taken_can_be_renewed_and_written_with(
     store: Store, session: Session, clock: FakeClock
 ):
     lease = await hold(store, session.id, said("before a long sleep"))
@@ -169,7 +169,7 @@ async def test_a_lapsed_lease_that_nobody_took_can_be_renewed_and_written_with(
     assert await store.leases.get(session.id) == renewed
 
 
-async def test_a_lapsed_lease_that_somebody_took_cannot_be_renewed(
+async def test_a_lapsed_lease_that_was_taken_cannot_be_renewed(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
     lease = await hold(store, session.id)
@@ -224,7 +224,7 @@ async def test_a_wall_clock_that_jumps_an_hour_steals_nothing(
 
 
 @on_sqlite
-async def test_after_a_restart_of_the_machine_nobody_from_before_holds_anything(
+async def test_a_restart_of_the_machine_ends_all_leases(
     session: Session, store: Store, open_store: OpenStore, clock: FakeClock
 ):
     await hold(store, session.id)

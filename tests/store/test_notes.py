@@ -80,7 +80,7 @@ async def test_an_edited_note_keeps_its_number_and_says_something_else(
     assert (await store.notes.edit("me", 1, "Has a cat")).number == 1
 
 
-async def test_a_removed_note_is_gone_and_told(store: Store):
+async def test_a_removed_note_is_gone_and_returned(store: Store):
     first, second = [await store.notes.add("me", text) for text in ("likes tea", "has a cat")]
     assert await store.notes.remove("me", 1) == first
     assert await store.notes.list("me") == (second,)
@@ -98,7 +98,7 @@ async def test_a_number_that_no_note_has_changes_nothing(store: Store, number: i
     assert await kept(store) == {1: "likes tea"}
 
 
-async def test_nobody_sees_or_touches_the_notes_of_another(store: Store):
+async def test_an_owner_cannot_see_or_change_the_notes_of_another(store: Store):
     await store.owners.ensure("you")
     await store.notes.add("me", "likes tea")
     await store.notes.add("me", "has a cat")

@@ -10,7 +10,7 @@ import pytest
 
 from segue.core.address import Address, Platform
 from segue.core.handoff import ERROR_LIMIT
-from segue.core.session import Session
+from segue.core.session import Origin, Session
 from segue.store import Store, outbox
 from segue.store.bubbles import UnconfirmedBubble
 from segue.store.outbox import SEND_TIMEOUT, UNCERTAIN, Outgoing, OutgoingState
@@ -144,7 +144,7 @@ async def test_the_parts_of_a_message_that_arrived_are_known_in_order(store: Sto
     assert (await stands(store)).receipts == ("77", 'a "b"\\\n\u2028', "", "79")
 
 
-async def test_a_message_whose_last_part_was_told_of_needs_no_receipt_when_it_is_sent(
+async def test_a_message_whose_last_part_has_a_receipt_needs_none_when_it_is_sent(
     store: Store,
 ):
     outgoing = await claimed(store)
@@ -366,7 +366,7 @@ async def test_what_the_caller_is_sending_itself_is_not_looked_after(
     assert await store.outbox.sent(outgoing, "77")
 
 
-async def test_a_receipt_that_is_told_twice_counts_once(store: Store):
+async def test_a_receipt_that_is_recorded_twice_counts_once(store: Store):
     outgoing = await claimed(store)
     for receipt in ("1", "1", "11", "11", "1"):
         assert await store.outbox.progress(outgoing, receipt)
@@ -463,6 +463,30 @@ async def test_an_address_has_one_live_bubble_until_it_is_gone(store: Store):
     for _ in range(2):
         await store.outbox.bubble(DM, None)
         assert await store.outbox.bubbles(ALL) == {}
+
+
+async def test_a_turn_shows_its_progress_while_it_runs_there_and_nothing_waits(
+    store: Store, session: Session
+):
+    no = await store.inbox.record("bot", "1", DM, "hello")
+    assert no is not None
+    assert await store.outbox.progress_after(DM, session.id, no) is None
+    await store.bindings.rebind(session.id, DM, Origin.MESSAGE)
+    assert await store.outbox.progress_after(DM, session.id, no) == 0
+    waiting = await claimed(store)
+    assert await store.outbox.progress_after(DM, session.id, no) is None
+    await store.outbox.sent(waiting, "77")
+    assert await store.outbox.progress_after(DM, session.id, no) == 0
+    await store.bindings.rebind(session.id, TOPIC, Origin.RESUME)
+    assert await store.outbox.progress_after(DM, session.id, no) is None
+
+
+async def test_a_turn_that_is_finished_shows_no_progress(store: Store, session: Session):
+    no = await store.inbox.record("bot", "1", DM, "hello")
+    assert no is not None
+    await store.bindings.rebind(session.id, DM, Origin.MESSAGE)
+    await store.inbox.finish([no])
+    assert await store.outbox.progress_after(DM, session.id, no) is None
 
 
 async def test_pruning_forgets_only_what_was_delivered_before_then(store: Store, clock: FakeClock):

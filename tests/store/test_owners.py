@@ -51,7 +51,7 @@ async def test_an_owner_is_introduced_to_exactly_once(store: Store, open_store: 
         await store.owners.introduced("nobody")
 
 
-async def test_a_linked_user_is_the_owner_and_a_stranger_is_nobody(store: Store, clock: FakeClock):
+async def test_a_linked_user_is_the_owner_and_a_stranger_is_unknown(store: Store, clock: FakeClock):
     await store.owners.link(SENDER, "me")
     who = store.owners.who
     assert await who(Platform.TELEGRAM, "42") == Owner(id="me", name="Me")
@@ -62,7 +62,7 @@ async def test_a_linked_user_is_the_owner_and_a_stranger_is_nobody(store: Store,
     assert (identity.sender, identity.owner, identity.linked) == (SENDER, "me", clock.now())
 
 
-async def test_a_user_with_an_odd_id_is_a_stranger_not_whoever_looks_like_them(store: Store):
+async def test_a_user_with_an_odd_id_is_a_stranger_not_a_look_alike(store: Store):
     for user_id in ("\ufffd", "?", "a\ufffdb\ufffdc"):
         await store.owners.link(Sender(platform=Platform.TELEGRAM, user_id=user_id), "me")
     for user_id in (ODD, "\0", "\ud800", "", "'; --"):
@@ -105,7 +105,7 @@ async def test_an_unlinked_user_is_a_stranger_again_and_free_for_another_owner(s
     assert await store.owners.identities("me") == ()
 
 
-async def test_nobody_is_linked_to_an_owner_who_does_not_exist(store: Store):
+async def test_a_user_cannot_be_linked_to_an_owner_who_does_not_exist(store: Store):
     with pytest.raises(OwnerNotFound):
         await store.owners.link(SENDER, "nobody")
     with pytest.raises(OwnerNotFound):

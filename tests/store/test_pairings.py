@@ -27,7 +27,7 @@ async def refused(store: Store, code: str, sender: Sender = SENDER) -> bool:
     return True
 
 
-async def test_whoever_sends_the_code_is_the_owner_from_then_on(
+async def test_the_sender_of_the_code_is_the_owner_from_then_on(
     store: Store, open_store: OpenStore, clock: FakeClock
 ):
     code = await store.pairings.begin("me")
@@ -67,7 +67,7 @@ async def test_how_a_code_is_spelt_does_not_matter(store: Store):
         assert await store.pairings.redeem(spell(code), sender)
 
 
-async def test_a_code_whose_time_is_over_links_nobody(store: Store, clock: FakeClock):
+async def test_an_expired_code_links_no_account(store: Store, clock: FakeClock):
     code, late = await store.pairings.begin("me"), await store.pairings.begin("me", seconds=5)
     clock.advance(5)
     assert await refused(store, late)
@@ -80,7 +80,7 @@ async def test_a_code_whose_time_is_over_links_nobody(store: Store, clock: FakeC
 
 
 @pytest.mark.parametrize("text", ["", "hello", "2345-CDFG", ODD, "' OR 1=1 --", "2345-CDFG" * 99])
-async def test_a_wrong_code_links_nobody_and_leaves_the_right_one(store: Store, text: str):
+async def test_a_wrong_code_links_no_account_and_leaves_the_right_one(store: Store, text: str):
     code = await store.pairings.begin("me")
     assert await refused(store, text)
     assert await store.owners.identities("me") == ()
@@ -129,13 +129,13 @@ async def test_a_user_who_is_another_owner_stays_so_and_the_code_is_not_spent(st
     assert (await store.pairings.redeem(code, OTHER)).id == "me"
 
 
-async def test_a_user_with_an_odd_id_is_linked_to_nobody_and_the_code_is_not_spent(store: Store):
+async def test_a_user_with_an_odd_id_is_not_linked_and_the_code_is_not_spent(store: Store):
     code = await store.pairings.begin("me")
     assert await refused(store, code, Sender(platform=Platform.TELEGRAM, user_id=ODD))
     assert await store.pairings.redeem(code, SENDER)
 
 
-async def test_nobody_is_shown_a_code_for_an_owner_who_does_not_exist(store: Store):
+async def test_there_is_no_code_for_an_owner_who_does_not_exist(store: Store):
     with pytest.raises(OwnerNotFound):
         await store.pairings.begin("nobody")
     assert await store.pairings.open_codes() == 0

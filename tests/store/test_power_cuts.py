@@ -97,9 +97,7 @@ async def test_what_was_written_is_there_after_it(folder: Path, disk: Disk):
             assert [message.content for message in kept] == [str(n) for n in range(number + 1)]
 
 
-async def test_nobody_holds_anything_after_it_and_whoever_comes_next_can_go_on(
-    folder: Path, disk: Disk
-):
+async def test_no_lease_survives_it_and_the_next_process_can_continue(folder: Path, disk: Disk):
     async with await segue.store.open(f"sqlite://{folder}/segue.db") as store:
         session = await begun(store)
         lost = await store.leases.acquire(session.id, "the terminal", seconds=60)
@@ -109,7 +107,7 @@ async def test_nobody_holds_anything_after_it_and_whoever_comes_next_can_go_on(
             assert lease.process != lost.process
 
 
-async def test_nobody_waits_for_the_disk_to_say_who_is_at_work(folder: Path, disk: Disk):
+async def test_recording_who_is_at_work_does_not_wait_for_the_disk(folder: Path, disk: Disk):
     async with await segue.store.open(f"sqlite://{folder}/segue.db") as store:
         session = await begun(store)
         before = disk.syncs
@@ -134,9 +132,7 @@ async def test_what_is_written_in_one_go_with_a_mark_is_waited_for(folder: Path,
     assert [message.content for message in kept] == words
 
 
-async def test_a_handoff_that_was_only_asked_for_is_asked_for_by_nobody_after_it(
-    folder: Path, disk: Disk
-):
+async def test_a_handoff_that_was_only_requested_is_gone_after_it(folder: Path, disk: Disk):
     async with await segue.store.open(f"sqlite://{folder}/segue.db") as store:
         session = await begun(store)
         lease = await store.leases.acquire(session.id, "the terminal")

@@ -301,7 +301,7 @@ class TestAKilledTerminal:
         assert witness.ask("load", session=session) == [*texts, "and on"]
 
 
-def test_what_a_killed_process_was_told_is_kept_is_kept(troupe: Troupe, url: str, seed: int):
+def test_a_write_that_a_killed_process_saw_committed_is_kept(troupe: Troupe, url: str, seed: int):
     witness = troupe.opened(url)
     session = witness.ask("session")
     chance = random.Random(seed)
@@ -368,9 +368,7 @@ def test_a_gateway_that_hung_in_its_commit_wins_or_loses_whole(troupe: Troupe, u
     assert terminal.ask("load", session=session) == BEFORE + CONFIRMING
 
 
-def test_a_terminal_that_hung_past_its_lease_is_told_that_the_session_moved(
-    troupe: Troupe, url: str
-):
+def test_a_terminal_that_hung_past_its_lease_gets_session_moved(troupe: Troupe, url: str):
     stale, second = troupe.opened(url), troupe.opened(url)
     session = stale.ask("session")
     stale.ask("acquire", session=session, seconds=SHORT)
@@ -523,7 +521,7 @@ def test_killed_at_every_step_of_creating_it_leaves_a_store_that_opens(
     assert step > 30, f"only {step} steps were seen"
 
 
-def test_an_older_store_is_brought_up_to_date_once_whoever_races(
+def test_an_older_store_is_upgraded_once_in_a_race(
     troupe: Troupe, places: Iterator[str], tmp_path: Path
 ):
     count = 6

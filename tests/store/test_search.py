@@ -80,7 +80,7 @@ async def test_the_newest_hits_come_first_and_no_more_than_asked_for(
     assert len(await store.sessions.search("me", "rose", limit=2)) == 2
 
 
-async def test_nobody_finds_what_another_person_said(store: Store, session: Session):
+async def test_a_search_does_not_find_messages_of_another_owner(store: Store, session: Session):
     await store.owners.ensure("you")
     theirs = await store.sessions.create("you", Platform.LOCAL)
     await say(store, theirs.id, said("my secret roses"))

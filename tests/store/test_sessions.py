@@ -167,6 +167,24 @@ async def test_the_first_of_a_lineage_is_found_by_its_number_too(store: Store):
     assert (await store.sessions.find("me", "my project #1")).id == made[0].id
 
 
+async def test_an_exact_title_means_that_session_and_not_the_newest_of_its_lineage(store: Store):
+    first, second = [await create(store, "Ships") for _ in range(2)]
+    assert (await store.sessions.find("me", "ships", exact=True)).id == first.id
+    assert (await store.sessions.find("me", "ships #2", exact=True)).id == second.id
+    await store.sessions.delete(first.id)
+    with pytest.raises(SessionNotFound):
+        await store.sessions.find("me", "ships", exact=True)
+
+
+async def test_an_exact_title_may_be_latest(store: Store, clock: FakeClock):
+    titled = await create(store, "latest")
+    clock.advance(1)
+    newest = await create(store)
+    assert (await store.sessions.find("me", "latest", exact=True)).id == titled.id
+    await store.sessions.delete(titled.id)
+    assert (await store.sessions.find("me", "latest", exact=True)).id == newest.id
+
+
 async def test_a_session_is_found_by_its_id_or_the_beginning_of_it(store: Store, clock: FakeClock):
     first = await create(store)
     clock.advance(3600)
@@ -324,7 +342,7 @@ async def test_a_reopened_session_is_as_if_it_had_not_ended(store: Store, sessio
         await store.sessions.reopen(NOWHERE)
 
 
-async def test_a_session_that_somebody_has_open_is_neither_ended_nor_deleted(
+async def test_a_session_that_is_held_is_neither_ended_nor_deleted(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
     other = await open_store()

@@ -220,7 +220,7 @@ async def test_a_closed_store_leaves_no_thread_behind(store: Store, session: Ses
     assert threads() == 0
 
 
-async def test_a_caller_whose_work_is_not_begun_in_time_is_told_that_the_store_is_busy(
+async def test_a_caller_whose_work_does_not_start_in_time_gets_store_busy(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ):
     async with all_writers_stuck(store):
@@ -233,7 +233,7 @@ async def test_a_caller_whose_work_is_not_begun_in_time_is_told_that_the_store_i
 
 
 @on_sqlite
-async def test_a_writer_behind_a_gate_that_another_process_holds_is_told_in_the_end(
+async def test_a_writer_behind_a_lock_of_another_process_fails_in_the_end(
     store: Store, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(jobs, "START_TIMEOUT", 0.05)

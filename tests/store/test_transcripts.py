@@ -266,6 +266,13 @@ async def test_the_last_so_many_messages_are_read_in_order(store: Store, session
         assert texts(last) == [f"{i}" for i in range(10)][10 - min(count, 10) :]
 
 
+async def test_only_the_messages_after_a_seq_are_read(store: Store, session: Session):
+    await say(store, session.id, *(said(f"{i}") for i in range(1, 6)))
+    assert texts(await store.transcripts.last(session.id, 10, after=3)) == ["4", "5"]
+    assert texts(await store.transcripts.last(session.id, 1, after=3)) == ["5"]
+    assert texts(await store.transcripts.last(session.id, 10, after=5)) == []
+
+
 tokens = st.integers(0, 40)
 
 

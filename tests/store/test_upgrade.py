@@ -139,8 +139,16 @@ def version(tx: Tx) -> int:
 
 
 def place(tx: Tx, session_id: str) -> None:
-    """Bind it, hand it off, queue, send and hear something, and be a gateway, as they did."""
+    """Hold it, bind it, hand it off, queue, send and hear something, and be a gateway, as they
+    did."""
     (no,) = tx.one("SELECT no FROM sessions WHERE id = :id", id=session_id)
+    tx.change(
+        "UPDATE sessions SET epoch = 1, holder = 'a terminal on desk', process = :me,"
+        " lease_until = :until WHERE no = :no",
+        me=tx.process,
+        until=tx.ticks + 20 * SECOND,
+        no=no,
+    )
     tx.change(
         "INSERT INTO bindings (address, session_no, origin, version, bound)"
         " VALUES (:key, :no, 'resume', 3, :now)",
@@ -194,7 +202,6 @@ async def fill(store: Store) -> Session:
     await store.owners.set_home("me", HomeChannel(address=DM, name="home"))
     await store.sessions.create("me", Platform.SLACK)
     session = await store.sessions.create("me", Platform.LOCAL, title="roses", cwd="/home/me")
-    await store.leases.acquire(session.id, "a terminal on desk")
     await store.write(say, session.id)
     await store.write(place, session.id)
     return session

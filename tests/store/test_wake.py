@@ -142,7 +142,7 @@ async def told(wake: Waiter) -> None:
         pass
 
 
-async def test_whoever_is_woken_sees_what_it_was_woken_for(store: Store, open_store: OpenStore):
+async def test_a_woken_listener_sees_the_change(store: Store, open_store: OpenStore):
     terminal = await open_store()
     async with store.listen(Topic.HANDOFFS) as wake:
         for count in range(1, 6):
@@ -193,8 +193,8 @@ async def test_every_topic_wakes_its_own_waiter(
                 case Topic.SENT:
                     (outgoing,) = await other.outbox.claim(set(Platform))
                     await other.outbox.sent(outgoing)
-                case Topic.LEASES:
-                    await hold(store, session.id)
+                case Topic.LEASES | Topic.SESSIONS:
+                    await store.leases.acquire(session.id, "me", take_over=True)
                     await other.leases.acquire(session.id, "another", take_over=True)
                 case Topic.APPROVALS:
                     lease = await store.leases.acquire(session.id, "me", take_over=True)
@@ -263,7 +263,7 @@ def never_looking(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("never_looking")
 @pytest.mark.parametrize("loss", LOSSES)
-async def test_whoever_loses_a_session_is_woken_and_learns_it(
+async def test_a_process_that_loses_a_session_is_woken(
     store: Store, open_store: OpenStore, session: Session, loss: str
 ):
     other = await open_store()
@@ -279,7 +279,7 @@ async def test_whoever_loses_a_session_is_woken_and_learns_it(
 
 @pytest.mark.usefixtures("never_looking")
 @pytest.mark.parametrize(("act", "topic"), NUDGES, ids=lambda value: getattr(value, "__name__", ""))
-async def test_whoever_waits_for_it_is_woken_when_somebody_does_it(
+async def test_a_listener_is_woken_by_its_change(
     store: Store,
     open_store: OpenStore,
     session: Session,
@@ -323,7 +323,7 @@ async def test_every_step_of_a_handoff_wakes_those_who_follow_it(
 
 
 @pytest.mark.usefixtures("never_looking")
-async def test_whoever_slept_and_lost_a_session_is_woken(
+async def test_a_process_that_slept_and_lost_a_session_is_woken(
     store: Store, open_store: OpenStore, session: Session, clock: FakeClock
 ):
     other = await open_store()
@@ -348,7 +348,7 @@ async def use_freely(store: Store, session_id: str) -> None:
 
 
 @pytest.mark.usefixtures("never_looking")
-async def test_nobody_is_woken_by_sessions_that_are_taken_and_let_go(
+async def test_taking_and_releasing_a_session_wakes_no_listener(
     store: Store, open_store: OpenStore, session: Session
 ):
     other = await open_store()
@@ -361,7 +361,7 @@ async def test_nobody_is_woken_by_sessions_that_are_taken_and_let_go(
         assert not await wake.wait(0)
 
 
-async def test_a_waiter_that_nobody_wakes_gives_up_in_time(store: Store):
+async def test_a_waiter_without_a_wake_up_gives_up_in_time(store: Store):
     async with store.listen(Topic.OUTBOX) as wake:
         await settled(wake)
         for _ in range(TRIES):
@@ -415,7 +415,7 @@ async def test_a_listener_hears_of_what_came_between_looking_and_listening(
         assert await wake.wait(SOON)
 
 
-async def test_an_opening_that_ended_while_it_listened_disturbs_nobody(
+async def test_a_store_that_closed_while_it_listened_disturbs_no_other(
     store: Store, open_store: OpenStore
 ):
     ended = await open_store()

@@ -162,7 +162,7 @@ async def test_a_new_file_replaces_nothing_that_came_meanwhile(
     assert not (cwd / "nowhere").exists()
 
 
-async def test_folders_are_made_only_where_the_person_was_told(
+async def test_folders_are_created_only_where_the_question_said(
     desk: Desk, session: Session, cwd: Path
 ):
     away = cwd.parent / "away"

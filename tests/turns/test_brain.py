@@ -23,7 +23,11 @@ class Echo:
         self.assignment = assignment
 
     async def turn(
-        self, transcript: Transcript, interrupt: asyncio.Event, not_begun: Sequence[ToolCall] = ()
+        self,
+        transcript: Transcript,
+        interrupt: asyncio.Event,
+        not_begun: Sequence[ToolCall] = (),
+        pause: asyncio.Event | None = None,
     ) -> AsyncGenerator[Event]:
         text = f"{self.assignment.session.id}: {transcript.messages[-1].content}"
         yield TextDelta(text)

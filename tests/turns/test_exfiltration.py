@@ -70,7 +70,7 @@ async def test_our_own_settings_and_the_store_are_not_read_unasked(
     assert "sk-" not in found[-1]
 
 
-async def test_a_page_of_a_host_that_nobody_named_is_asked_about(desk: Desk, session: Session):
+async def test_a_host_that_the_user_did_not_name_needs_approval(desk: Desk, session: Session):
     async with sites() as (site, url):
         made = call("fetch_page", url=f"{url}/?q=secret")
         person = Approver(always=Answer.NEVER)

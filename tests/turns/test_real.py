@@ -87,7 +87,8 @@ async def test_the_conversation_goes_on_after_everything_was_stopped(local: Sett
     assert "Anna" in answer
     assert "baker" in answer
     assert found is not None
-    assert found.title == "My name is Anna and I work as a baker."
+    assert found.title  # the model found it
+    assert len(found.title) <= 40
     assert found.usage.input > found.usage.output > 0
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from segue.agent.loop import UNANSWERED
 from segue.agent.models.base import End, Piece, Prompt, Stop, Text
 from segue.agent.models.scripted import Say, ScriptedModel
 from segue.config import Approvals
@@ -110,7 +111,7 @@ async def test_without_a_new_message_the_turn_goes_on_from_the_last(desk: Desk, 
     assert await desk.transcript(session) == [("user", "Hello"), ("assistant", "Good day.")]
 
 
-async def test_without_a_model_the_message_is_kept_and_the_reason_told(
+async def test_without_a_model_the_message_is_kept_and_the_reason_shown(
     desk: Desk, session: Session
 ):
     (event,) = await desk.take(Offered(), session, "Hello")
@@ -249,7 +250,7 @@ async def test_a_terminal_takes_many_turns_in_the_session_that_it_holds(
     assert await desk.store.leases.get(session.id) is None
 
 
-async def test_whoever_loses_a_session_between_turns_is_told_where_it_is(
+async def test_a_holder_that_loses_a_session_between_turns_learns_where_it_is(
     desk: Desk, session: Session, open_store: OpenStore
 ):
     elsewhere = await open_store()
@@ -293,9 +294,9 @@ async def test_calls_that_a_crash_left_open_are_answered_before_anything_else(
 # Approvals
 
 
-async def test_nothing_is_run_where_nobody_can_be_asked(desk: Desk, session: Session, cwd: Path):
+async def test_nothing_runs_where_no_one_can_be_asked(desk: Desk, session: Session, cwd: Path):
     events = await desk.take([call("shell", command="touch made"), "No."], session)
-    assert results(events) == [Outcome.DENIED]
+    assert results(events) == [UNANSWERED]
     assert not (cwd / "made").exists()
 
 
@@ -345,7 +346,7 @@ async def test_the_policy_is_that_of_the_place(desk: Desk, session: Session):
         there = [event async for event in turns.take_turn(session.id, "go", on_telegram)]
         here = [event async for event in turns.take_turn(session.id, "go")]
     assert results(there) == ["hello"]
-    assert results(here) == [Outcome.DENIED]
+    assert results(here) == [UNANSWERED]
 
 
 async def test_nothing_in_the_working_directory_changes_what_is_allowed(
@@ -357,7 +358,7 @@ async def test_nothing_in_the_working_directory_changes_what_is_allowed(
     model = ScriptedModel([call("shell", command="touch made"), "No."])
     events = await desk.take(model, session)
     assert "> approvals: auto" in model.prompts[0].system
-    assert results(events) == [Outcome.DENIED]
+    assert results(events) == [UNANSWERED]
     assert not (cwd / "made").exists()
 
 

@@ -37,6 +37,18 @@ async def test_a_session_has_a_name_after_its_first_exchange(desk: Desk, session
     assert await title(desk, session) == "Distance to Bergen"
 
 
+async def test_a_small_model_names_a_session_too(desk: Desk, session: Session):
+    class Small(ScriptedModel):
+        @property
+        def small(self) -> bool:
+            return True
+
+    model = Small(["About 300 kilometres.", "Distance to Bergen"])
+    async with desk.turns(model, titles=True) as turns:
+        _ = [event async for event in turns.take_turn(session.id, "How far is Bergen?")]
+    assert await title(desk, session) == "Distance to Bergen"
+
+
 async def test_a_name_that_the_person_chose_meanwhile_stays(desk: Desk, session: Session):
     class Thinking(ScriptedModel):
         asked = asyncio.Event()
@@ -93,9 +105,17 @@ async def test_the_end_of_the_program_does_not_wait_for_a_name(
     ("words", "expected"),
     [
         ("What is the time?", "What is the time?"),
-        ("thirteen chars " * 5, "thirteen chars " * 3 + "thirteen chars"),
-        ("one two " * 20, ("one two " * 20)[:59]),
-        ("x" * 100, "x" * 60),
+        ("thirteen chars " * 5, "thirteen chars thirteen chars thirteen"),
+        ("one two " * 20, ("one two " * 20)[:39]),
+        (
+            "Write a short Markdown table of three, then of four",
+            "Write a short Markdown table of three",
+        ),
+        (
+            "exactly forty characters are in this one and more",
+            "exactly forty characters are in this one",
+        ),
+        ("x" * 100, "x" * 40),
         ("", ""),
     ],
 )

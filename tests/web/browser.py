@@ -24,7 +24,7 @@ class Browser:
 
     async def ask(self, do: str, **fields: Any) -> str:
         """Send a request and return its idempotency key, if it has one."""
-        if do in {"say", "press", "new"}:
+        if do in {"say", "press", "new", "bring", "rename", "delete", "export"}:
             fields.setdefault("key", str(uuid.uuid4()))
         await self.wire.send(msgspec.json.encode({"do": do, **fields}).decode())
         return fields.get("key", "")
@@ -41,16 +41,25 @@ class Browser:
                     return tell
 
     async def message(self, words: str) -> dict[str, Any]:
-        """Return the agent's next message that contains these words."""
+        """Return the agent's next message that contains these words, and is not in the
+        transcript."""
         told = await self.until(
             "message",
             lambda t: words in t["message"]["html"] and t["message"]["author"] == "agent",
         )
         return told["message"]
 
+    async def line(self, words: str, role: str = "assistant") -> dict[str, Any]:
+        """Return the next message of the transcript with that role and these words."""
+
+        def found(told: dict[str, Any]) -> list[dict[str, Any]]:
+            return [m for m in told["lines"] if m["role"] == role and words in m["html"]]
+
+        return found(await self.until("shown", found))[0]
+
     async def new(self) -> str:
         key = await self.ask("new")
         chat = (await self.until("taken", key=key))["chat"]
-        await self.ask("open", chat=chat, after=0)
+        await self.ask("open", chat=chat)
         await self.until("shown", chat=chat)
         return chat

@@ -56,7 +56,7 @@ def environment(folder: Path, port: int) -> dict[str, str]:
     A page that reconnects must not reach another test's gateway.
     """
     settings = folder / "config.toml"
-    settings.write_text(f"[web]\nport = {port}\n")
+    settings.write_text(f"[web]\nport = {port}\nlan = false\n")
     settings.chmod(0o600)
     return {
         "SEGUE_CONFIG": str(settings),

@@ -42,8 +42,13 @@ async def ask(wire: ClientConnection, frame: dict[str, Any]) -> dict[str, Any]:
     return msgspec.json.decode(await wire.recv())
 
 
-async def prove(wire: ClientConnection, url: str, key: Key) -> ProofExchange | None:
-    """Authenticate with the key. Return the signed exchange, or None if the key is unknown."""
+async def prove(
+    wire: ClientConnection, url: str, key: Key, link: Key | None = None
+) -> ProofExchange | None:
+    """Authenticate with the key. Return the signed exchange, or None if the key is unknown.
+
+    `link` is the link that the page was opened with, if it is not the key.
+    """
     nonce = secrets.token_hex(32)
     told = await ask(wire, {"do": "greet", "key": key.id, "nonce": nonce})
     if told["is"] == "unknown":
@@ -54,7 +59,9 @@ async def prove(wire: ClientConnection, url: str, key: Key) -> ProofExchange | N
         "nonce": exchange.server_nonce,
         "proof": exchange.server_proof(key.secret),
     }
-    proven = {"do": "prove", "proof": exchange.browser_proof(key.secret)}
+    proven: dict[str, Any] = {"do": "prove", "proof": exchange.browser_proof(key.secret)}
+    if link is not None:
+        proven["link"] = {"key": link.id, "proof": exchange.browser_proof(link.secret)}
     await wire.send(msgspec.json.encode(proven).decode())
     return exchange
 

@@ -25,26 +25,41 @@ Json = dict[str, Any]
 
 
 @dataclass
-class Conversation:
-    rev: int = 0
-    messages: dict[int, Json] = field(default_factory=dict[int, Json])
-    """By number, each as in the newest frame."""
+class Seen:
+    """What the page shows."""
 
-    def put(self, message: Json) -> None:
-        known = self.messages.get(message["no"])
-        if known is None or known["rev"] < message["rev"]:
-            self.messages[message["no"]] = message
+    lines: dict[int, Json] = field(default_factory=dict[int, Json])
+    """The messages of the transcript, by seq."""
+    messages: dict[int, Json] = field(default_factory=dict[int, Json])
+    """The messages between them, by number."""
+    moves: dict[int, Json] = field(default_factory=dict[int, Json])
+    seq: int = 0
+    edits: int = 0
 
     @property
     def told(self) -> list[tuple[str, str]]:
-        """The author and the HTML of each message, in order."""
-        return [(m["author"], m["html"]) for _, m in sorted(self.messages.items())]
+        """The role and the HTML of each message of the transcript, in order."""
+        return [(line["role"], line["html"]) for _, line in sorted(self.lines.items())]
+
+    def show(self, told: Json) -> None:
+        if told["fresh"]:
+            for shown in (self.lines, self.messages, self.moves):
+                shown.clear()
+        for line in told["lines"]:
+            self.lines[line["seq"]] = line
+            self.messages.pop(line["shows"], None)
+        self.messages |= {message["no"]: message for message in told["messages"]}
+        self.moves |= {move["no"]: move for move in told["moves"]}
+        self.seq, self.edits = told["seq"], told["edits"]
 
 
 class Reader:
-    def __init__(self, url: str, key: Key, hears: Callable[[], None]) -> None:
-        """`hears` is called for each message that the server pushes."""
-        self.followed: dict[str, Conversation] = {}
+    """A page that shows one session."""
+
+    def __init__(self, url: str, key: Key, chat: str, hears: Callable[[], None]) -> None:
+        """`hears` is called for each new message."""
+        self.chat = chat
+        self.seen = Seen()
         self.connections = 0
         self._hears = hears
         self._url = url
@@ -64,22 +79,15 @@ class Reader:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
 
-    async def open(self, chat: str) -> Conversation:
-        """Follow that conversation from now on."""
-        if chat not in self.followed:
-            self.followed[chat] = Conversation()
-            await self._send({"do": "open", "chat": chat, "after": 0})
-        return self.followed[chat]
-
-    async def say(self, chat: str, text: str) -> None:
+    async def say(self, text: str) -> None:
         """Send a message, and resend it until it is acknowledged."""
-        frame = {"do": "say", "chat": chat, "key": str(uuid.uuid4()), "text": text}
+        frame = {"do": "say", "chat": self.chat, "key": str(uuid.uuid4()), "text": text}
         self._unsaid[frame["key"]] = frame
         await self._send(frame)
 
-    async def until(self, chat: str, count: int) -> None:
-        """Wait until the conversation has `count` messages and all messages are acknowledged."""
-        while self._unsaid or len(self.followed[chat].messages) < count:
+    async def until(self, seq: int) -> None:
+        """Wait until the page shows that message, and all messages are acknowledged."""
+        while self._unsaid or seq not in self.seen.lines:
             self._changed.clear()
             await self._changed.wait()
 
@@ -101,8 +109,8 @@ class Reader:
             self._wire = wire
             for frame in self._unsaid.copy().values():
                 await self._send(frame)
-            for chat, known in self.followed.copy().items():
-                await self._send({"do": "open", "chat": chat, "after": known.rev})
+            known = {"seq": self.seen.seq, "edits": self.seen.edits}
+            await self._send({"do": "open", "chat": self.chat, **known})
             async for told in wire:
                 self._hear(msgspec.json.decode(told))
                 self._changed.set()
@@ -115,13 +123,12 @@ class Reader:
     def _hear(self, told: Json) -> None:
         match told["is"]:
             case "shown":
-                known = self.followed[told["chat"]]
-                for message in told["messages"]:
-                    known.put(message)
-                known.rev = max(known.rev, told["rev"])
+                known = len(self.seen.lines)
+                self.seen.show(told)
+                if len(self.seen.lines) > known:
+                    self._hears()
             case "message":
-                known = self.followed[told["chat"]]
-                known.put(told["message"])
+                self.seen.messages[told["message"]["no"]] = told["message"]
                 self._hears()
             case "taken":
                 self._unsaid.pop(told["key"], None)

@@ -47,7 +47,7 @@ def door(tmp_path_factory: pytest.TempPathFactory, runner: asyncio.Runner) -> Ge
 
 async def is_as_it_was(door: Door) -> None:
     assert (await door.ask("/")).status == 200
-    assert await door.store.pages.list("me") == ()
+    assert await door.store.read(lambda tx: tx.rows("SELECT id FROM pages")) == []
     assert not await door.store.pages.unheard()
     assert not door.page.talks
 
@@ -421,7 +421,7 @@ async def test_however_many_connections_there_are_the_page_opens_and_stays_open(
     assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
 
 
-async def test_the_oldest_of_too_many_connections_is_sent_away_and_told_so(own_door: Door):
+async def test_the_oldest_of_too_many_connections_is_closed_with_a_reason(own_door: Door):
     async with silent(own_door, MOST_STRANGERS + 2) as readers:
         async with asyncio.timeout(WITHIN):
             answers = [parse(await reader.read()) for reader in readers[:2]]
@@ -431,7 +431,7 @@ async def test_the_oldest_of_too_many_connections_is_sent_away_and_told_so(own_d
         assert not readers[2].at_eof()
 
 
-async def test_a_page_that_has_proven_nothing_makes_way_and_is_told_so(own_door: Door):
+async def test_a_page_without_proof_makes_way_and_gets_a_reason(own_door: Door):
     async with opened(own_door.server.url) as wire, silent(own_door, MOST_STRANGERS):
         async with asyncio.timeout(WITHIN):
             await wire.wait_closed()

@@ -49,7 +49,7 @@ class WebRig(Rig):
         self._port = port
         self._open = contextlib.AsyncExitStack()
         self._pages: dict[tuple[str, Server], Browser] = {}
-        self._followed: set[tuple[int, str]] = set()
+        self._followed = (0, "")
         self._places: set[str] = set()
         self._adapters: list[WebAdapter] = []
         self._keys: dict[str, Key] = {}
@@ -115,8 +115,8 @@ class WebRig(Rig):
     async def _follow(self, chat: str) -> Browser:
         """Return the open page once it shows all of that conversation."""
         page = await self._page()
-        if (id(page), chat) not in self._followed:
-            self._followed.add((id(page), chat))
+        if self._followed != (id(page), chat):
+            self._followed = (id(page), chat)
             await page.ask("open", chat=chat)
         await page.ask("open", chat="nowhere")
         await page.until("refused")
@@ -135,9 +135,8 @@ class WebRig(Rig):
     async def _messages(self) -> list[tuple[str, dict[str, Any]]]:
         """All messages that a new page shows, each with its conversation."""
         async with self._browser() as browser:
-            chats = [chat["id"] for chat in (await browser.until("hello"))["chats"]]
             found: list[tuple[str, dict[str, Any]]] = []
-            for chat in chats:
+            for chat in await self._chats():
                 await browser.ask("open", chat=chat)
                 shown = await browser.until("shown", chat=chat)
                 found.extend((chat, message) for message in shown["messages"])
@@ -195,13 +194,15 @@ class WebRig(Rig):
         return sorted(found, key=lambda seen: int(seen.id))
 
     async def typing(self, at: Place) -> int:
-        page = await self._follow(at.thread or "")
-        return sum(told["is"] == "working" and told["chat"] == at.thread for told in page.told)
+        return 0
 
     async def threads(self, at: Place) -> int:
-        async with self._browser() as browser:
-            chats = (await browser.until("hello"))["chats"]
-        return len({chat["id"] for chat in chats} - self._places)
+        return len(set(await self._chats()) - self._places)
+
+    async def _chats(self) -> list[str]:
+        """The conversations on her page. The list shows only those with a session."""
+        sql = "SELECT id FROM pages WHERE owner = :owner ORDER BY active DESC"
+        return [row[0] for row in await self._store.read(lambda tx: tx.rows(sql, owner=ME))]
 
     # The platform
 
@@ -228,7 +229,7 @@ def specimen(*required: str, **frame: Any) -> Specimen:
 
 KEY = "b43f7c3e-6a55-4e0c-9f07-5b5d0b7cf1a4"
 SPECIMENS = (
-    specimen("chat", do="open", chat="0badcafe", after=3),
+    specimen("chat", do="open", chat="0badcafe", seq=3, edits=1),
     specimen("chat", "before", do="earlier", chat="0badcafe", before=9),
     specimen("chat", "key", "text", do="say", chat="0badcafe", key=KEY, text="hello"),
     specimen(
@@ -236,6 +237,12 @@ SPECIMENS = (
         do="press", chat="0badcafe", key=KEY, message=7, data="a:1:once",
     ),
     specimen("key", do="new", key=KEY),
+    specimen("chat", "key", do="bring", chat="0badcafe", key=KEY),
+    specimen("chat", "key", "title", do="rename", chat="0badcafe", key=KEY, title="Boats"),
+    specimen("chat", "key", do="delete", chat="0badcafe", key=KEY),
+    specimen("chat", "key", do="export", chat="0badcafe", key=KEY),
+    specimen("words", do="search", words="boats"),
+    specimen(do="more"),
     specimen(do="health"),
 )  # fmt: skip
 
@@ -263,5 +270,6 @@ async def test_messages_to_the_page_itself_share_one_conversation(tmp_path: File
                 await adapter.send(home.address, part(f"News {key}"), key=key)
         finally:
             await adapter.close()
-        [page] = await store.pages.list(ME)
-        assert [m.text for m in await store.pages.changes(page.id, 0)] == ["News 1", "News 2"]
+        page = await store.pages.home(ME)
+        assert page is not None
+        assert [m.text for m in await store.pages.messages(page.id)] == ["News 1", "News 2"]

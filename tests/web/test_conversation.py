@@ -16,7 +16,7 @@ async def test_what_is_said_on_the_page_is_answered_there(site: Site):
         chat = await browser.new()
         key = await browser.ask("say", chat=chat, text="hello")
         await browser.until("taken", key=key)
-        assert "(1) hello" in (await browser.message("(1) hello"))["html"]
+        assert await browser.line("(1) hello")
 
 
 async def test_a_session_is_handed_off_to_the_page_with_its_history(site: Site):
@@ -29,12 +29,15 @@ async def test_a_session_is_handed_off_to_the_page_with_its_history(site: Site):
         chat = done.thread.thread_id
         listed = await browser.until("chats", lambda t: t["chats"])
         assert [c["title"] for c in listed["chats"]] == ["Sums"]
-        await browser.ask("open", chat=chat, after=0)
-        shown = await browser.until("shown", chat=chat)
-        assert [line["role"] for line in shown["history"]] == ["user", "assistant"] * 2
-        assert "<strong>Tiger</strong>" in shown["history"][-1]["html"]
+        await browser.ask("open", chat=chat)
+        shown = await browser.until("shown", chat=done.session_id, was=chat)
+        roles = [line["role"] for line in shown["lines"]]
+        assert roles == ["user", "assistant", "user", "assistant", "assistant"]
+        assert "<strong>Tiger</strong>" in shown["lines"][3]["html"]
+        assert [(move["text"], move["after"]) for move in shown["moves"]] == [("Moved here", 4)]
+        assert shown["messages"] == []
         await browser.ask("say", chat=chat, text="go on")
-        await browser.message("(4) go on")
+        await browser.line("(4) go on")
     assert len(await site.store.sessions.list(ME)) == 1
 
 
@@ -44,16 +47,17 @@ async def test_a_page_that_was_away_sees_what_it_missed_once(site: Site):
         async with site.browser(key) as browser:
             chat = await browser.new()
             await browser.ask("say", chat=chat, text="one")
-            seen = await browser.message("(1) one")
+            seen = await browser.line("(1) one")
         async with site.browser(key) as other:
-            await other.ask("open", chat=chat, after=0)
-            await other.until("shown", chat=chat)
+            await other.ask("open", chat=chat)
+            await other.until("shown", was=chat)
             await other.ask("say", chat=chat, text="two")
-            await other.message("(2) two")
+            await other.line("(2) two")
         async with site.browser(key) as browser:
-            await browser.ask("open", chat=chat, after=seen["rev"])
-            shown = await browser.until("shown", chat=chat)
-    assert [m["html"] for m in shown["messages"]] == ["<p>two</p>", "<p>(2) two</p>\n"]
+            await browser.ask("open", chat=chat, seq=seen["seq"])
+            shown = await browser.until("shown", was=chat)
+    assert [line["html"] for line in shown["lines"]] == ["<p>two</p>", "<p>(2) two</p>\n"]
+    assert (shown["messages"], shown["fresh"]) == ([], False)
 
 
 async def test_a_frame_that_is_sent_again_has_its_effect_once(site: Site):
@@ -61,9 +65,9 @@ async def test_a_frame_that_is_sent_again_has_its_effect_once(site: Site):
         chat = await browser.new()
         for _ in range(3):
             await browser.ask("say", chat=chat, key="12345678-same", text="hello")
-        await browser.message("(1) hello")
+        await browser.line("(1) hello")
         await browser.ask("say", chat=chat, text="after")
-        await browser.message("(2) after")
+        await browser.line("(2) after")
     assert len(site.model.prompts) == 2
 
 
@@ -75,12 +79,10 @@ async def test_a_question_is_answered_with_a_button(site: Site, tmp_path):
         asked = await browser.message("May I do this?")
         assert [b["label"] for b in asked["buttons"]] == ["Allow", "Allow in this session", "Deny"]
         await browser.ask("press", chat=chat, message=asked["no"], data=asked["buttons"][0]["data"])
-        missing = {"result:", "✓ Allowed"}
-        while missing:  # in any order
-            told = await browser.message("")
-            found = {words for words in missing if words in told["html"]}
-            assert "✓ Allowed" not in found or (told["no"], told["buttons"]) == (asked["no"], [])
-            missing -= found
+        outcome = await browser.message("✓ Allowed")
+        assert (outcome["no"], outcome["buttons"]) == (asked["no"], [])
+        await browser.ask("open", chat=chat)
+        await browser.line("result:")
     assert made.read_text() == "x\n"
 
 
@@ -89,7 +91,7 @@ async def test_a_press_answers_the_question_under_which_it_was_made(site: Site, 
     first, second = tmp_path / "first", tmp_path / "second"
     wanted = [call("shell", command=f"touch {path}") for path in (first, second)]
     async with site.gateway(model=[*wanted, "Over."]), site.browser() as browser:
-        chat, other = await browser.new(), await browser.new()
+        other, chat = await browser.new(), await browser.new()
         await browser.ask("say", chat=chat, text="make them")
         asked = await browser.message("(question 1)")
         allow = {"message": asked["no"], "data": asked["buttons"][0]["data"]}
@@ -106,7 +108,7 @@ async def test_a_press_answers_the_question_under_which_it_was_made(site: Site, 
         assert (first.exists(), second.exists()) == (True, False)
         deny = next_one["buttons"][2]["data"]
         await browser.ask("press", chat=chat, message=next_one["no"], data=deny)
-        await browser.message("Over.")
+        await browser.line("Over.")
     assert not second.exists()
 
 

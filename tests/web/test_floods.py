@@ -72,7 +72,7 @@ async def test_a_frame_that_makes_no_sense_is_refused_and_does_nothing(door: Doo
         key = await browser.ask("say", chat=chat, text="good")
         await browser.until("taken", key=key)
     assert [update.text for update in await pages.unheard()] == ["good"]
-    assert len(await pages.list("me")) == 1
+    assert await door.store.read(lambda tx: tx.one("SELECT count(*) FROM pages")) == (1,)
 
 
 async def test_a_binary_frame_does_nothing(door: Door):
@@ -200,7 +200,7 @@ async def test_who_does_not_read_is_let_go_when_too_much_waits(door: Door):
     async with deaf(door):
         await until(lambda: unread(door) > 0)
         for _ in range(2000):
-            door.page.listed("me")
+            door.page.changed("", 1)
         await until(lambda: not talks(door))
 
 
@@ -220,7 +220,7 @@ async def test_who_pings_without_reading_is_let_go(door: Door):
         assert most < 2 * FRAME_LIMIT
 
 
-async def test_a_page_whose_server_stops_is_told_so(door: Door):
+async def test_a_page_is_notified_when_its_server_stops(door: Door):
     async with door.browser(await door.key()) as browser:
         await browser.until("hello")
         await door.server.stop()
@@ -253,11 +253,11 @@ async def test_a_store_that_fails_under_a_talk_ends_it_loudly(
 
     async def broken(browser: Browser) -> None:
         await door.store.close()
-        door.page.listed("me")
+        door.page.changed("", 1)
         await browser.until("never")
 
     async with door.browser(await door.key()) as browser:
-        await browser.until("hello")
+        await browser.new()
         with pytest.raises(ConnectionClosed):
             await broken(browser)
     await until(lambda: "connection handler failed" in caplog.text)

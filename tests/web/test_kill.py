@@ -4,6 +4,7 @@ lost, nothing is there twice, and each session is in one place."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.gateway.conftest import Desk
 from tests.web import gateways
 from tests.web.conftest import Site
 from tests.web.gateways import Killer
+from tests.web.handshake import Key
 from tests.web.reader import Reader
 
 TERMINALS = 5
@@ -37,11 +39,7 @@ class Moved:
     session_id: str
     name: str
     at: Address
-
-    @property
-    def chat(self) -> str:
-        assert self.at.thread_id is not None
-        return self.at.thread_id
+    reader: Reader
 
     @property
     def question(self) -> str:
@@ -60,21 +58,28 @@ async def handed_off(desk: Desk, killer: Killer) -> Handoff:
             await asyncio.sleep(0.05)
 
 
-async def move(site: Site, killer: Killer, reader: Reader, name: str) -> Moved:
-    """Hand a session off, and go on with it on the page."""
-    async with site.terminal((f"{name}?", f"{name}!"), title=name) as desk:
-        done = await handed_off(desk, killer)
-    assert done.thread is not None
-    moved = Moved(done.session_id, name, done.thread)
-    await reader.open(moved.chat)
-    await reader.say(moved.chat, moved.question)
-    return moved
+@dataclass(frozen=True)
+class Mover:
+    """Hands sessions off, and goes on with each of them on an open page."""
 
+    site: Site
+    killer: Killer
+    key: Key
+    pages: contextlib.AsyncExitStack
 
-async def moves(
-    site: Site, killer: Killer, reader: Reader, terminal: int, count: int
-) -> list[Moved]:
-    return [await move(site, killer, reader, f"boat {terminal}/{n}") for n in range(count)]
+    async def move(self, name: str) -> Moved:
+        async with self.site.terminal((f"{name}?", f"{name}!"), title=name) as desk:
+            done = await handed_off(desk, self.killer)
+        assert done.thread is not None
+        assert done.thread.thread_id is not None
+        reader = Reader(self.site.url, self.key, done.thread.thread_id, self.killer.moment)
+        await self.pages.enter_async_context(reader.reading())
+        moved = Moved(done.session_id, name, done.thread, reader)
+        await reader.say(moved.question)
+        return moved
+
+    async def moves(self, terminal: int, count: int) -> list[Moved]:
+        return [await self.move(f"boat {terminal}/{n}") for n in range(count)]
 
 
 HANDOFFS = [1, *(pytest.param(6, id=f"6, {n}") for n in range(3))]
@@ -92,36 +97,34 @@ async def test_handoffs_to_the_page_survive_any_death_of_the_gateway(
     async with site.gateway():
         key = await site.key()
     killer = Killer(environment, random.Random(f"{request.node.name} {seed}"), MOST_MOMENTS)
-    reader = Reader(site.url, key, hears=killer.moment)
-    async with asyncio.timeout(WITHIN), killer.killing(), reader.reading():
-        found = await asyncio.gather(
-            *(moves(site, killer, reader, terminal, count) for terminal in range(TERMINALS))
-        )
+    async with asyncio.timeout(WITHIN), killer.killing(), contextlib.AsyncExitStack() as pages:
+        mover = Mover(site, killer, key, pages)
+        found = await asyncio.gather(*(mover.moves(n, count) for n in range(TERMINALS)))
         await killer.spare()
         everything = [moved for of_one in found for moved in of_one]
         for moved in everything:
-            await reader.until(moved.chat, 4)
-        await are_there_once(site, reader, everything)
+            await moved.reader.until(6)
+        await are_there_once(site, everything)
     assert len(everything) == TERMINALS * count
     assert killer.kills >= count
 
 
-async def are_there_once(site: Site, reader: Reader, everything: list[Moved]) -> None:
+async def are_there_once(site: Site, everything: list[Moved]) -> None:
     bindings = await site.store.bindings.list(ME, limit=1000)
     assert len({binding.session_id for binding in bindings}) == len(bindings)
     where = {binding.session_id: binding.address for binding in bindings}
     for moved in everything:
         assert where[moved.session_id] == moved.at
-        told = reader.followed[moved.chat].told
-        first, greeting, answer = (text for author, text in told if author == "agent")
-        assert f"{moved.name}</strong> continues here" in first
-        assert GREETING in greeting
-        assert moved.question in answer
-        # Who is quick writes before the greeting is there.
-        (asked,) = (text for author, text in told if author == "person")
-        assert asked == f"<p>{moved.question}</p>"
-        kept = await site.store.pages.changes(moved.chat, 0)
-        assert [message.no for message in kept] == sorted(reader.followed[moved.chat].messages)
+        seen = moved.reader.seen
+        asked, answered, greeting, question, answer = seen.told
+        assert (asked[1], answered[0]) == (f"<p>{moved.name}?</p>", "assistant")
+        assert GREETING in greeting[1]
+        assert question == ("user", f"<p>{moved.question}</p>")
+        assert moved.question in answer[1]
+        assert seen.messages == {}
+        assert [(move["text"], move["after"]) for move in seen.moves.values()] == [
+            ("Moved here", 2)
+        ]
         said = [m.content for m in await site.store.transcripts.load(moved.session_id)]
         assert said[:2] == [f"{moved.name}?", f"{moved.name}!"]
         assert said[-2] == moved.question

@@ -14,6 +14,10 @@ def test_every_word_is_shown(answer: str):
     assert answer.rsplit(maxsplit=1)[-1] in read(render.html(answer)).text
 
 
+def test_single_line_breaks_are_kept():
+    assert render.html("one\n*two*\n\nthree") == "<p>one<br />\n<em>two</em></p>\n<p>three</p>\n"
+
+
 def test_what_cannot_be_rendered_is_shown_as_it_was_written(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):

@@ -41,7 +41,7 @@ async def test_of_many_who_open_a_link_at_once_one_gets_in(door: Door):
     assert len(await door.store.owners.identities("me")) == 1
 
 
-async def test_a_link_whose_time_is_over_lets_nobody_in(door: Door):
+async def test_an_expired_link_admits_no_browser(door: Door):
     token = await door.store.pages.link("me")
     door.clock.advance(CODE_SECONDS)
     assert await door.pair(token) is None
@@ -49,7 +49,9 @@ async def test_a_link_whose_time_is_over_lets_nobody_in(door: Door):
 
 
 @pytest.mark.parametrize("wrong", ["", "x", "é", "'; --", "x" * 8000, "%00", '{"t": 1}'])
-async def test_a_wrong_token_lets_nobody_in_and_the_right_one_stays_good(door: Door, wrong: str):
+async def test_a_wrong_token_admits_no_browser_and_the_right_one_stays_valid(
+    door: Door, wrong: str
+):
     token = await door.store.pages.link("me")
     for tried in (wrong, token[:-1], f"{token}x", token.swapcase(), f'"{token}"'):
         assert await door.pair(tried) is None
@@ -83,6 +85,54 @@ async def test_a_link_is_void_when_its_gateway_is_gone(door: Door, tmp_path):
         assert await Door(server, again, door.clock).pair(token) is None
         await server.stop()
     assert await door.pair(token)
+
+
+# A browser that is already paired
+
+
+async def opens(door: Door, key: Key, link: Key) -> bool:
+    """Whether the browser with that key gets in when it opens that link."""
+    async with opened(door.server.url) as wire:
+        assert await prove(wire, door.server.url, key, link)
+        with contextlib.suppress(ConnectionClosed):
+            return msgspec.json.decode(await wire.recv())["is"] == "hello"
+    return False
+
+
+async def test_a_paired_browser_that_opens_links_stays_one_browser_and_uses_them_up(door: Door):
+    key = await door.key()
+    paired = await door.store.owners.identities("me")
+    for _ in range(3):
+        token = await door.store.pages.link("me")
+        assert not await door.store.pages.is_link_used(token)
+        assert await opens(door, key, link_key(token))
+        assert await door.store.pages.is_link_used(token)
+        assert await opens(door, key, link_key(token)), "it needs no link"
+        assert await door.pair(token) is None
+    assert await door.store.owners.identities("me") == paired
+
+
+async def test_a_paired_browser_never_uses_another_owners_link(door: Door):
+    key = await door.key("me")
+    token = await door.store.pages.link("you")
+    assert await opens(door, key, link_key(token))
+    assert await door.store.owners.identities("you") == ()
+    assert await door.pair(token), "it is still good for a browser of its owner"
+    assert [i.sender.user_id for i in await door.store.owners.identities("me")] == [key.id]
+
+
+async def test_a_link_is_used_up_only_by_a_browser_that_has_it(door: Door):
+    """Its id is sent before the server has proven itself, and so may be known to others."""
+    key = await door.key()
+    token = await door.store.pages.link("me")
+    assert not await opens(door, key, Key(link_key(token).id, key.secret))
+    assert await door.pair(token)
+
+
+async def test_a_browser_is_no_link(door: Door):
+    key, other = await door.key(), await door.key()
+    assert await opens(door, key, other)
+    assert await door.knows(other)
 
 
 # Proofs
@@ -183,9 +233,7 @@ GOOD = "0" * 64
     ],
     ids=repr,
 )
-async def test_a_page_that_has_proven_nothing_is_told_nothing(
-    door: Door, frame: dict[str, str] | str | bytes
-):
+async def test_a_page_without_proof_gets_no_answer(door: Door, frame: dict[str, str] | str | bytes):
     assert await refused(door, frame) == []
 
 
@@ -214,7 +262,7 @@ async def test_a_page_that_proves_nothing_in_time_is_closed(
     assert await refused(door) == []
 
 
-async def test_nobody_is_let_in_by_a_cookie_a_header_or_a_query(door: Door):
+async def test_cookies_headers_and_queries_admit_no_browser(door: Door):
     key, token = await door.key(), await door.store.pages.link("me")
     before = await door.store.owners.identities("me")
     for name, value in (
@@ -331,25 +379,24 @@ async def test_anothers_conversation_cannot_be_opened_read_said_or_pressed_in(do
     async with door.browser(await door.key("you")) as browser:
         assert (await browser.until("hello"))["chats"] == []
         not_here = "That conversation does not exist."
-        assert await asked(browser, "open", chat=page.id, after=0) == not_here
+        assert await asked(browser, "open", chat=page.id) == not_here
         assert await asked(browser, "earlier", chat=page.id, before=9) == not_here
         assert await asked(browser, "say", chat=page.id, text="hello") == not_here
         press = {"message": shown.no, "data": "a:1:once"}
         assert await asked(browser, "press", chat=page.id, **press) == not_here
-        assert await asked(browser, "open", chat="no such", after=0) == not_here
+        assert await asked(browser, "open", chat="no such") == not_here
         own = await browser.new()
         assert await asked(browser, "press", chat=own, **press) == "That button no longer works."
         # Nor is anything of it told by itself.
         door.page.changed(page.id, shown.no)
-        door.page.working(page.id, 5.0)
-        door.page.listed("me")
+        door.page.preview(page.id, "secret words")
         await browser.ask("health")
         await browser.until("health")
         assert await asked(browser, "open", chat="no such") == not_here
     assert "secret" not in repr(browser.told)
     assert "Mine" not in repr(browser.told)
     assert await pages.unheard() == ()
-    assert [m.text for m in await pages.changes(page.id, 0)] == ["secret words"]
+    assert [m.text for m in await pages.messages(page.id)] == ["secret words"]
 
 
 async def test_a_key_of_anothers_leads_to_nothing_of_theirs(door: Door):
@@ -366,10 +413,10 @@ async def test_a_key_of_anothers_leads_to_nothing_of_theirs(door: Door):
         await mine.until("taken", key=key)
         await other.ask("say", chat=theirs, key=key, text="theirs")
         await other.until("taken", key=key)
-    assert [m.text for m in await door.store.pages.changes(theirs, 0)] == ["theirs"]
+    assert [m.text for m in await door.store.pages.messages(theirs)] == ["theirs"]
 
 
-async def test_the_health_of_anothers_sessions_is_not_told(door: Door):
+async def test_the_health_of_another_owners_sessions_is_hidden(door: Door):
     store = door.store
     session = await store.sessions.create("me", Platform.LOCAL, title="My secret plan")
     lease = await store.leases.acquire(session.id, "a terminal")

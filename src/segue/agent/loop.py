@@ -2,7 +2,9 @@
 
 The loop stores nothing. It takes a transcript and emits every Message it adds, so that the caller
 can save each one immediately. If the turn is interrupted or the model fails, the emitted messages
-still form a complete transcript: every tool call has a result, in the order of the calls.
+still form a complete transcript: every tool call has a result, in the order of the calls. If it is
+paused, the tool calls at the end that have no result have not started, and another turn can run
+them.
 Cancelling the task or closing the generator early stops everything that the turn has started.
 Repair the transcript with Transcript.unfinished in that case.
 """
@@ -31,7 +33,16 @@ from segue.core.approval import Answer, Approve, Policy
 from segue.core.errors import ModelCutOff, ModelError, ModelRefused
 from segue.core.session import Summary
 from segue.core.text import tokens_in, whole
-from segue.core.transcript import Message, Outcome, Role, ToolCall, Transcript, no_result, words
+from segue.core.transcript import (
+    Message,
+    Outcome,
+    Role,
+    ToolCall,
+    Transcript,
+    display_text,
+    no_result,
+    words,
+)
 
 MAX_STEPS = 40
 MAX_ANSWER = 8192
@@ -43,6 +54,7 @@ FILLED_SHARE = 0.9
 
 TOO_MANY = "I stopped here because this took too many steps. Tell me to go on if I should."
 CUT_SHORT = " […]"
+UNANSWERED = "Not run: it needs the user's approval, and no user answered."
 
 T = TypeVar("T")
 
@@ -89,28 +101,34 @@ class Agent:
         return max(0, int(left * FILLED_SHARE))
 
     def turn(
-        self, transcript: Transcript, interrupt: asyncio.Event, not_begun: Iterable[ToolCall] = ()
+        self,
+        transcript: Transcript,
+        interrupt: asyncio.Event,
+        not_begun: Iterable[ToolCall] = (),
+        pause: asyncio.Event | None = None,
     ) -> AsyncGenerator[events.Event]:
-        """Answer the last message of `transcript`. Set `interrupt` to stop immediately.
+        """Answer the last message of `transcript`. Set `interrupt` to stop immediately, `pause` to
+        stop at the next safe point: no tool runs, and no answer is half written.
 
-        The last event is TurnDone, TurnFailed or TurnInterrupted. `not_begun` are the tool calls at
-        the end of the transcript that are known not to have started. The turn runs them first.
+        The last event is TurnDone, TurnFailed, TurnInterrupted or TurnPaused. `not_begun` are the
+        tool calls at the end of the transcript that are known not to have started. The turn runs
+        them first.
         """
-        return _TurnRun(self, transcript, interrupt, not_begun).run()
+        return _TurnRun(self, transcript, interrupt, not_begun, pause or asyncio.Event()).run()
 
     async def summarise(self, transcript: Transcript) -> Summary:
         """Summarise the conversation. Raise ModelError if the model fails."""
         return await summaries.summarise(self.model, transcript)
 
     async def title(self, transcript: Transcript) -> str:
-        """Ask the model for a title. A small model is not asked: it is slow, and busy."""
-        return "" if self.model.small else await summaries.title(self.model, transcript)
+        """Ask the model for a title. May be empty. Raise ModelError if the model fails."""
+        return await summaries.title(self.model, transcript)
 
     def describe(self) -> str:
         """List the tools, and whether each of them asks first, in lines for the user."""
         return "\n".join(
-            f"{name:<16} {self.rules.shown(tool.risk):<13}"
-            f" {tool.description.partition('. ')[0].rstrip('.')}"
+            f"{name:<16}  {self.rules.shown(tool.risk):<13}"
+            f"  {tool.description.partition('. ')[0].rstrip('.')}"
             for name, tool in self.tools.items()
         )
 
@@ -159,6 +177,7 @@ class _TurnRun:
         transcript: Transcript,
         interrupt: asyncio.Event,
         not_begun: Iterable[ToolCall],
+        pause: asyncio.Event,
     ) -> None:
         self._agent = agent
         self._not_begun = tuple(not_begun)
@@ -167,12 +186,16 @@ class _TurnRun:
         self._specs = tuple(tool.spec for tool in agent.tools.values())
         self._room = agent.room
         self._interrupt = interrupt
+        self._pause = pause
         self._granted = set(agent.granted)
 
     async def run(self) -> AsyncGenerator[events.Event]:
         calls = self._not_begun
         for _ in range(self._agent.max_steps):
             if not calls:
+                if self._is_pausing():
+                    yield events.TurnPaused()
+                    return
                 async with aclosing(self._answer()) as stream:
                     async for event in stream:
                         yield event
@@ -185,6 +208,8 @@ class _TurnRun:
             async with aclosing(self._carry_out(calls)) as stream:
                 async for event in stream:
                     yield event
+                    if isinstance(event, events.TurnPaused):
+                        return
             calls = ()
             if self._interrupt.is_set():
                 yield events.TurnInterrupted()
@@ -262,8 +287,12 @@ class _TurnRun:
 
     async def _carry_out(self, calls: tuple[ToolCall, ...]) -> AsyncGenerator[events.Event]:
         """Run the calls and emit exactly one result for each, however it ends, in the order of the
-        calls, which the strictest providers require."""
+        calls, which the strictest providers require. If the turn is paused, the last event is
+        TurnPaused, and the calls after it have not started."""
         for group in self._groups(calls):
+            if self._is_pausing():
+                yield events.TurnPaused()
+                return
             refused: dict[str, _Result] = {}
             works: dict[str, Work] = {}
             for call, plan in group:
@@ -271,6 +300,9 @@ class _TurnRun:
                 if work is None and isinstance(plan, Plan):
                     yield events.ApprovalNeeded(call, plan.what)
                     work = await self._asked(call, plan)
+                    if work is None:  # the only call of its group
+                        yield events.TurnPaused()
+                        return
                 if isinstance(work, _Result):
                     refused[call.id] = work
                 elif work is not None:
@@ -283,7 +315,7 @@ class _TurnRun:
                     result = refused.get(call.id) or await _result(running[call.id])
                     message = _message(call, result, self._agent.now())
                     is_ok = isinstance(result, _Output) and result.ok
-                    yield events.ToolFinished(call, words(message), is_ok)
+                    yield events.ToolFinished(call, display_text(message), is_ok)
                     yield self._add(message)
 
     def _groups(self, calls: tuple[ToolCall, ...]) -> Iterable[list[Planned]]:
@@ -346,8 +378,9 @@ class _TurnRun:
             case Permission.ASK:
                 return None
 
-    async def _asked(self, call: ToolCall, plan: Plan) -> Work | _Result:
-        """Ask the user, and return the work if allowed, or the result otherwise."""
+    async def _asked(self, call: ToolCall, plan: Plan) -> Work | _Result | None:
+        """Ask the user, and return the work if allowed, or the result otherwise. Return None if
+        the turn is paused before the user has answered."""
         cwd = self._agent.place.cwd
 
         async def ask() -> Answer | None:
@@ -355,13 +388,18 @@ class _TurnRun:
                 return None
             return await self._agent.approve(call, plan.what, fingerprint(call, cwd, plan.exact))
 
-        async with self._working(ask()) as (asking,):
-            await asyncio.wait({asking})
+        async with self._working(ask()) as (asking,), self._working(self._pause.wait()) as pausing:
+            await asyncio.wait({asking, *pausing}, return_when=asyncio.FIRST_COMPLETED)
+            paused = self._is_pausing() and not asking.done()
+        if paused and asking.cancelled():
+            return None
         answer = None if asking.cancelled() else asking.result()
         if answer is None or self._interrupt.is_set():
             return Outcome.NOT_BEGUN
         if answer is Answer.NEVER:
             return Outcome.DENIED
+        if answer is Answer.MISSING:
+            return _Output(UNANSWERED)
         if answer is Answer.SESSION:
             lasting = fingerprint(call, cwd, plan.place)
             self._granted.add(lasting)
@@ -380,6 +418,9 @@ class _TurnRun:
             return _broken(call, error)
 
     # Stopping
+
+    def _is_pausing(self) -> bool:
+        return self._pause.is_set() and not self._interrupt.is_set()
 
     @asynccontextmanager
     async def _working(

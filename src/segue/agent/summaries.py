@@ -49,11 +49,15 @@ async def summarise(model: Model, transcript: Transcript) -> Summary:
 
 
 async def title(model: Model, transcript: Transcript) -> str:
-    """Ask the model for a title, based on the first exchange. May be empty."""
+    """Ask the model for a title, based on the first exchange.
+
+    Return an empty string for an answer that is too long for one, as a small model may give.
+    """
     said = "\n\n".join(shorten(entry, 2_000) for entry in _entries(transcript.messages[:4]))
     answer = await _ask(model, _TITLE, f"{said}\n\n[End. Write the title now.]", _TITLE_TOKENS)
     line = next((line for line in answer.text.splitlines() if line.strip()), "")
-    return one_line(line.strip().strip("\"'“”„«»*#` ").rstrip("."), _TITLE_LENGTH)
+    found = one_line(line.strip().strip("\"'“”„«»*#` ").rstrip("."))
+    return found if len(found) <= _TITLE_LENGTH else ""
 
 
 async def _ask(model: Model, system: str, asked: str, max_tokens: int) -> Summary:

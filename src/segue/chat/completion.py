@@ -10,6 +10,7 @@ from prompt_toolkit.document import Document
 from segue import commands
 from segue.chat.render.clean import clean
 from segue.commands.base import PREFIX, Where
+from segue.commands.session import NEW_THREAD
 from segue.core.handoff import TARGETS
 
 Names = Callable[[], Awaitable[Sequence[str]]]
@@ -45,15 +46,16 @@ class PromptCompleter(Completer):
                 if command.name.startswith(name.lower()):
                     yield _completion(PREFIX + command.name, text, command.summary)
             return
-        for choice in await self._arguments(name):
+        for choice in await self._arguments(name, typed):
             if choice.casefold().startswith(typed.casefold()):
                 yield _completion(choice, typed)
 
-    async def _arguments(self, name: str) -> Sequence[str]:
+    async def _arguments(self, name: str, typed: str) -> Sequence[str]:
         if name == "resume":
             return await self._sessions()
         if name == "handoff":
-            return TARGETS
+            option = f" {NEW_THREAD}" if " " in typed else ""
+            return [f"{target}{option}" for target in TARGETS]
         if name == "help":
             return [command.name for command in commands.available(Where.TERMINAL)]
         return ()

@@ -20,12 +20,21 @@ from typing import Any, TypeVar
 from prompt_toolkit import PromptSession
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
+from prompt_toolkit.data_structures import Point
 from prompt_toolkit.document import Document
-from prompt_toolkit.filters import Condition
+from prompt_toolkit.filters import Always, Condition, has_completions, is_done
 from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout import (
+    ConditionalContainer,
+    FloatContainer,
+    FormattedTextControl,
+    HSplit,
+    Window,
+)
+from prompt_toolkit.renderer import CPR_Support
 from prompt_toolkit.styles import Style as Theme
 
 from segue.chat.questions import Question
@@ -47,14 +56,16 @@ _PAUSE = 1.0
 """Seconds without a key after which the user counts as having stopped typing a line."""
 _BELOW = 6
 """Lines reserved for the prompt and the status line."""
-_THEME = Theme.from_dict({"bottom-toolbar": "noreverse fg:ansibrightblack"})
+_MENU = 10
+"""Lines kept free under the prompt while commands are completed."""
+_THEME = Theme.from_dict({"status": "fg:ansibrightblack"})
 
 
 class Console:
     """Prints output, asks questions and reads input.
 
-    Ctrl-C calls `on_interrupt` and Ctrl-D calls `on_leave`. `refuses` returns whether an input must
-    be dropped instead of queued.
+    Ctrl-C calls `on_interrupt` and Ctrl-D calls `on_leave`. `takes` returns whether it has handled
+    an input that cannot wait, so that it is neither queued nor an answer to a question.
     """
 
     def __init__(
@@ -65,7 +76,7 @@ class Console:
         status: Callable[[int], str],
         on_interrupt: Callable[[], None],
         on_leave: Callable[[], None],
-        refuses: Callable[[str], bool],
+        takes: Callable[[str], bool],
         screen: Screen,
     ) -> None:
         self.still_coming: Stream | None = None
@@ -80,7 +91,7 @@ class Console:
         self._closed = False
         self._on_interrupt = on_interrupt
         self._on_leave = on_leave
-        self._refuses = refuses
+        self._takes = takes
         self._screen = screen
         self._question: Question[Any] | None = None
         self._asking = asyncio.Lock()
@@ -100,15 +111,21 @@ class Console:
             completer=completer,
             complete_while_typing=Condition(self._is_command),
             complete_in_thread=False,
-            reserve_space_for_menu=4,
-            bottom_toolbar=lambda: ANSI(status(self.width)),
+            reserve_space_for_menu=0,
             erase_when_done=True,
             style=_THEME,
         )
+        self._put_status_under_prompt(status)
+        # The position that a terminal answers is out of date once something is printed. The prompt
+        # would then take more lines than there are, and scroll what is above it away.
+        self._session.app.renderer.cpr_support = CPR_Support.NOT_SUPPORTED
         self._session.app.min_redraw_interval = _REDRAW
         self._session.default_buffer.accept_handler = self._accept
         self._session.app.after_render.add_handler(lambda _: self.shown.set())
         self._session.app.key_processor.before_key_press += self._key_pressed
+        if screen.rewraps:
+            on_resize = self._session.app._on_resize  # pyright: ignore[reportPrivateUsage]
+            self._session.app._on_resize = lambda: self._resized(on_resize)  # pyright: ignore[reportPrivateUsage]
 
     @property
     def width(self) -> int:
@@ -152,10 +169,9 @@ class Console:
         # Not run_in_terminal: it gives the keyboard back to the terminal for a moment, which then
         # echoes keys and changes Enter into another key. It also waits for the terminal before each
         # line.
-        app.renderer.erase()
+        self._erase()
         self._write(text)
         if not app.is_done:
-            app.renderer.request_absolute_cursor_position()
             app._redraw()  # pyright: ignore[reportPrivateUsage] - soon would flicker
 
     def redraw(self) -> None:
@@ -195,9 +211,35 @@ class Console:
 
     # Drawing
 
+    def _put_status_under_prompt(self, status: Callable[[int], str]) -> None:
+        """Draw the status line directly under the input. Completions are listed over it.
+
+        The toolbar of a PromptSession stands at the bottom of the screen instead.
+        """
+        layout = self._session.layout
+        layout.current_window.dont_extend_height = Always()
+        line = Window(
+            FormattedTextControl(lambda: ANSI(status(self.width))), height=1, style="class:status"
+        )
+        completing = Condition(self._is_command) | has_completions
+        # The menus of a PromptSession have only the height of the input, so they move outwards.
+        entry = next(part for part in layout.walk() if isinstance(part, FloatContainer))
+        menus, entry.floats = entry.floats, []
+        layout.container = FloatContainer(
+            HSplit(
+                [
+                    layout.container,
+                    ConditionalContainer(line, ~is_done & ~has_completions),
+                    ConditionalContainer(Window(height=_MENU), ~is_done & completing),
+                ]
+            ),
+            menus,
+        )
+
     def _message(self) -> ANSI:
         live = "".join(f"{line}\n" for line in self._coming())
-        under_way = _HELD_BACK if self._is_held_back() else _WORKING if self.busy else ""
+        works = self.busy and self._question is None
+        under_way = _HELD_BACK if self._is_held_back() else _WORKING if works else ""
         working = f"{self._screen.paint(under_way, Style.DIM)}\n" if under_way else ""
         waiting = working + "".join(f"{self._waiting(text)}\n" for text in self.waiting)
         if self._question is not None:
@@ -205,6 +247,31 @@ class Console:
             return ANSI(f"{live}{waiting}{question} ")
         prompt = self._screen.paint(self._screen.glyphs.prompt, Style.CYAN)
         return ANSI(f"{live}{waiting}{prompt} ")
+
+    def _resized(self, redraw: Callable[[], None]) -> None:
+        """Redraw after the terminal has rewrapped its lines, which moved the cursor down."""
+        renderer = self._session.app.renderer
+        if drawn := renderer.last_rendered_screen:
+            x, y = renderer._cursor_pos  # pyright: ignore[reportPrivateUsage] - nothing else has it
+            rows = (drawn.data_buffer[row] for row in range(y))
+            ends = (max((at for at in row if row[at].char != " "), default=0) for row in rows)
+            down = sum(end // self.width for end in ends) + x // self.width
+            renderer._cursor_pos = Point(x % self.width, y + down)  # pyright: ignore[reportPrivateUsage]
+        self._erase()
+        redraw()
+
+    def _erase(self) -> None:
+        """Erase everything below the finished output.
+
+        tmux copies a screen that is erased from its top into the history. So the rows below the
+        cursor are erased first, and the others one by one.
+        """
+        renderer, output = self._session.app.renderer, self._session.output
+        x, y = renderer._cursor_pos  # pyright: ignore[reportPrivateUsage]
+        output.cursor_backward(x)
+        output.write_raw("\x1b7\x1b[B\x1b[J\x1b8\x1b[2K" + "\x1b[A\x1b[2K" * y)
+        renderer._cursor_pos = Point(0, 0)  # pyright: ignore[reportPrivateUsage]
+        renderer.erase()
 
     def _coming(self) -> list[str]:
         if self.still_coming is None:
@@ -228,7 +295,7 @@ class Console:
 
     def _accept(self, buffer: Buffer) -> bool:
         text = _PASTE.sub(self._pasted, buffer.text)
-        if text.strip() and not self._refuses(text):
+        if text.strip() and not self._takes(text):
             self.waiting.append(text)
             self._arrived.set()
         return False
@@ -282,7 +349,7 @@ class Console:
     def _answer(self, line: str) -> None:
         if self._question is not None and self._question.hear(line):
             self._close_question()  # later input is not part of the answer
-        else:
+        elif not self._takes(line):
             self._put_hint()
 
     def _put_hint(self) -> None:

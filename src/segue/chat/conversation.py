@@ -5,32 +5,43 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 from segue import commands, handoff
-from segue.chat import moves, page_links
+from segue.chat import moves, page_links, phones
+from segue.chat.departure import Departure, Destination
 from segue.chat.display import Display
 from segue.chat.location import address, holder
 from segue.commands.base import Command, Where
 from segue.config import Settings
 from segue.core.address import Platform
+from segue.core.approval import Answer
 from segue.core.context import Context
 from segue.core.errors import (
+    HandoffError,
     ModelError,
     NoGateway,
     NothingSaid,
     SessionHeld,
     SessionNotFound,
+    TurnRunning,
     UserError,
 )
+from segue.core.events import TurnFailed, TurnInterrupted, TurnPaused
 from segue.core.session import ME, Session
-from segue.core.transcript import Message
+from segue.core.transcript import Message, ToolCall
 from segue.store import Store
+from segue.store.leases import Pause
 from segue.turns import HeldLease, Place, Turns, hold
 
 _FOLLOW = 0.5
+_SHOWN_TURNS = 3
+"""How many exchanges a resumed session shows."""
+_SHOWN_MESSAGES = 40
+"""How many messages to search for them."""
 
 
 class Conversation:
@@ -54,11 +65,20 @@ class Conversation:
         """The title of the session that the first message starts."""
         self._held: HeldLease | None = None
         self._hold = AsyncExitStack()
-        self._watching: asyncio.Task[None] | None = None
+        self._handed_off: HeldLease | None = None
+        """The hold of the session that was handed off from here, which is not news when lost."""
+        self._watching: list[asyncio.Task[None]] = []
         self.link: str | None = None
         """A link that opens the session where it was handed off to, if there is one."""
         self._left = False
         self._farewell = ""
+        self.closing = False
+        """Set it when the program ends: a paused turn is not continued then."""
+        self.departure: Departure | None = None
+        """How to leave in the middle of the running turn. None if no turn runs."""
+        self._beginning = asyncio.Lock()
+        self._doing = asyncio.Lock()
+        """Held while a message or a command is at work, or the session moves."""
 
     # Start and end
 
@@ -72,6 +92,12 @@ class Conversation:
 
     async def do(self, text: str) -> bool:
         """Send `text` to the agent, or run it as a command. Return False if the user has left."""
+        async with self._doing:
+            await self._do(text)
+            await self._grant()
+        return not self._left
+
+    async def _do(self, text: str) -> None:
         try:
             if commands.is_command(text):
                 await commands.run(self, text)
@@ -79,7 +105,19 @@ class Conversation:
                 await self.say(text)
         except UserError as error:
             await self._display.trouble(error)
-        return not self._left
+
+    async def hand_off_meanwhile(self, departure: Departure, command: str) -> None:
+        """Run a /handoff that the user typed during the turn of this departure."""
+        async with departure.lock:
+            if self.departure is departure:
+                await self._do(command)
+            else:
+                await self._display.trouble(TurnRunning())
+
+    def stay(self) -> Coroutine[Any, Any, None] | None:
+        """Take back the wish to leave in the middle of a turn. Return the work that is left to do,
+        or None if there is nothing to take back."""
+        return self.departure.stay() if self.departure else None
 
     # The context of commands
 
@@ -87,15 +125,16 @@ class Conversation:
     def place(self) -> Place:
         source = address(self.session.id) if self.session else address()
         context = Context(source=source, cwd=str(self._cwd))
-        return Place(context=context, holder=holder(), approve=self._display.approve)
+        return Place(context=context, holder=holder(), approve=self._approve)
 
     async def begun(self) -> Session:
-        if self.session is None:
-            await self.store.owners.ensure(ME)
-            title, cwd = self.title, str(self._cwd)
-            await self._take(
-                await self.store.sessions.create(ME, Platform.LOCAL, title=title, cwd=cwd)
-            )
+        async with self._beginning:
+            if self.session is None:
+                await self.store.owners.ensure(ME)
+                title, cwd = self.title, str(self._cwd)
+                await self._take(
+                    await self.store.sessions.create(ME, Platform.LOCAL, title=title, cwd=cwd)
+                )
         return await self._seen()
 
     @contextlib.asynccontextmanager
@@ -109,21 +148,75 @@ class Conversation:
         await self._display.commands(listed)
 
     async def say(self, message: str | Message | None) -> None:
-        self.interrupt = asyncio.Event()
+        departure = Departure(self.store, self._display)
+        paused = False
+        try:
+            self.departure = departure
+            while await self._run(message, departure, paused=paused) and not self.closing:
+                message, paused = None, True
+                if await self._move_turn(departure):
+                    return
+            destination = await departure.wanted()
+        finally:
+            self.departure = None
+            departure.drop()
+        if destination and not destination.wish and not self.closing:
+            # The turn was over before its next safe point.
+            await self.hand_off(destination.platform, new_thread=destination.new_thread)
+
+    async def _run(
+        self, message: str | Message | None, departure: Departure, *, paused: bool
+    ) -> bool:
+        """Run the turn, or go on with it if it was paused. Return whether it is paused now."""
+        self.interrupt = departure.interrupt = asyncio.Event()
+        event = None
         try:
             await self.begun()
             held = await self._in_hand()
             events = self.turns.take_turn(
-                held.lease.session_id, message, self.place, held=held, interrupt=self.interrupt
+                held.lease.session_id,
+                message,
+                self.place,
+                held=held,
+                interrupt=self.interrupt,
+                pause=departure.pause,
+                paused=paused,
             )
             async with contextlib.aclosing(events):
                 async for event in events:
                     await self._display.event(event)
+            if isinstance(event, TurnFailed | TurnInterrupted):
+                await self.store.leases.pause(held.lease, Pause.STOPPED)
             await self._seen()
             await self.look_up_model()
         finally:
             self.interrupt = None
             await self._display.rest()
+        return isinstance(event, TurnPaused)
+
+    async def _approve(self, call: ToolCall, what: str, fingerprint: str) -> Answer:
+        """Ask the user, and let other places see that the session waits for the answer."""
+        lease = (await self._in_hand()).lease
+        await self.store.leases.pause(lease, Pause.ASKING)
+        answer = await self._display.approve(call, what, fingerprint)
+        await self.store.leases.pause(lease, None)
+        return answer
+
+    async def _move_turn(self, departure: Departure) -> bool:
+        """Hand the session off with its paused turn. Return False if it has to go on here."""
+        if (destination := await departure.wanted()) is None:
+            return False
+        self.departure = None
+        try:
+            if await self._hand_off(destination, mid_turn=True):
+                return True
+        except HandoffError as error:
+            await self._display.trouble(error)
+        if self.closing:
+            return True
+        await self.notice("The agent goes on here.")
+        self.departure = departure
+        return False
 
     async def fresh(self, title: str | None) -> None:
         former = self.session
@@ -136,7 +229,7 @@ class Conversation:
 
     async def resume(self, session: Session, *, here: bool = False, now: bool = False) -> None:
         if self.session is not None and session.id == self.session.id and self._is_ours():
-            await self.notice("This session is already here.")
+            await self.notice("This session is already here. /sessions lists the others.")
             return
         try:
             await self._take(session)
@@ -146,30 +239,85 @@ class Conversation:
                 return
         await self._welcome(session, here=here)
 
-    async def hand_off(self, platform: str) -> None:
+    async def hand_off(self, platform: str, *, new_thread: bool = False, lan: bool = False) -> None:
+        await self.begun()
+        destination = Destination(platform, new_thread)
+        move = self._hand_off if self.departure is None else self._hand_off_soon
+        if platform == Platform.WEB and (lan or self.departure is None):  # a turn is not disturbed
+            self._settings = await phones.decide(self.store, self._display, lan=lan)
         try:
-            await self._hand_off(platform)
+            await move(destination)
         except NoGateway as missing:
             if await moves.start_gateway(self.store, self._settings, self._display, missing):
-                await self._hand_off(platform)
+                await move(destination)
 
-    async def _hand_off(self, platform: str) -> None:
-        held = await self._in_hand()
+    async def _hand_off_soon(self, destination: Destination) -> None:
+        """Move at the next safe point of the running turn. What prevents it is reported now."""
+        departure, session = self.departure, await self._seen()
+        if departure is not None:
+            async with departure.to(destination):
+                await handoff.destination(self.store, session.id, destination.platform)
+
+    async def _hand_off(self, destination: Destination, *, mid_turn: bool = False) -> bool:
+        """Hand the session off, and return whether it has moved. The program then ends, unless
+        another process asked for it."""
+        held, wish = await self._in_hand(), destination.wish
+        await self._keep_model(held)
         self.interrupt = asyncio.Event()
+        if wish is not None:
+            steps = handoff.grant(
+                self.store, held, wish, mid_turn=mid_turn, interrupt=self.interrupt
+            )
+        else:
+            steps = handoff.hand_off(
+                self.store,
+                held,
+                destination.platform,
+                new_thread=destination.new_thread,
+                mid_turn=mid_turn,
+                interrupt=self.interrupt,
+            )
+        moved = False
         try:
-            steps = handoff.hand_off(self.store, held, platform, interrupt=self.interrupt)
             async for progress in steps:
                 if isinstance(progress, handoff.Completed):
-                    self._left = True
-                    self._farewell = await handoff.handed_over(self.store, progress)
-                    self.link = await page_links.link_to(self.store, progress)
-                else:
+                    moved, self._handed_off = True, held
+                    await self._moved(progress, leaves=wish is None)
+                elif not isinstance(progress, handoff.Kept):
                     await self._display.progress(progress)
         finally:
             self.interrupt = None
+        return moved
+
+    async def _moved(self, done: handoff.Completed, *, leaves: bool) -> None:
+        if not leaves:
+            await self._display.went(await handoff.arrived(self.store, done))
+            return
+        self._left, self._farewell = True, await handoff.handed_over(self.store, done)
+        self.link = await page_links.link_to(self.store, done)
+
+    async def _grant(self) -> None:
+        """Hand the session off if another process wishes so. No turn runs."""
+        held = self._held
+        if held is None or held.wish is None or held.moved or self._left or self.closing:
+            return
+        try:
+            await self._hand_off(Destination(held.wish.home.platform, wish=held.wish))
+        except UserError as error:
+            await self._display.trouble(error)
+
+    async def _keep_model(self, held: HeldLease) -> None:
+        """Record the session's model: the gateway may have another default."""
+        session = await self._seen()
+        if session.model is None:
+            with contextlib.suppress(ModelError):  # there is none to keep
+                await self.turns.use_model(held, await self.turns.model(session))
 
     async def follow(self) -> None:
         session = await self._seen()
+        if self._is_ours():
+            await self.notice("This session is here. /follow shows one that is somewhere else.")
+            return
         seen = session.messages
         self.interrupt = asyncio.Event()
         await self.notice("Showing new messages of the session. Ctrl-C to stop.")
@@ -208,7 +356,9 @@ class Conversation:
         )
         await self._let_go()
         self.session, self._held, self._hold = session, held, taking
-        self._watching = asyncio.create_task(self._watch(held))
+        self._watching = [
+            asyncio.create_task(watch) for watch in (self._watch(held), self._heed(held))
+        ]
         await self._seen()
 
     async def _take_from(self, held: SessionHeld, session: Session, *, now: bool) -> bool:
@@ -246,10 +396,11 @@ class Conversation:
             self.interrupt = None
 
     async def _let_go(self) -> None:
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.wait({self._watching})
-        self.session = self._display.session = self._held = self._watching = None
+        for watching in self._watching:
+            watching.cancel()
+            await asyncio.wait({watching})
+        self._watching = []
+        self.session = self._display.session = self._held = None
         self._display.moved = False
         await self._hold.aclose()
 
@@ -257,8 +408,23 @@ class Conversation:
         """Notify the user when another process takes the session."""
         await held.lost.wait()
         self._display.moved = True
-        if held.moved is not None and self.interrupt is None:
+        with contextlib.suppress(SessionNotFound):
+            await self._seen()
+        is_news = self.interrupt is None and self._handed_off is not held
+        if held.moved is not None and is_news:
             await self._display.lost(held.moved)
+
+    async def _heed(self, held: HeldLease) -> None:
+        """Move the session when another process wishes so: at once, or when the agent or a command
+        has finished."""
+        while True:
+            await held.wish_changed.wait()
+            held.wish_changed.clear()
+            if self.departure is not None:
+                await self.departure.heed(held.wish)
+            elif not self._doing.locked():
+                async with self._doing:
+                    await self._grant()
 
     async def _in_hand(self) -> HeldLease:
         if self._held is None:
@@ -279,6 +445,15 @@ class Conversation:
         self.session = self._display.session = found
         return found
 
+    async def refresh(self) -> None:
+        """Update the status line after a command. It may have changed the title or the model."""
+        try:
+            with contextlib.suppress(NothingSaid, SessionNotFound):
+                await self._seen()
+            await self.look_up_model()
+        except UserError as error:
+            await self._display.trouble(error)
+
     async def look_up_model(self) -> None:
         """Update the model shown in the status line."""
         try:
@@ -287,7 +462,7 @@ class Conversation:
             self._display.model = "no model yet"
 
     async def _welcome(self, session: Session, *, here: bool) -> None:
-        """Change to the session's directory and show a recap."""
+        """Change to the session's directory and show the last exchanges."""
         if session.cwd and not here:
             try:
                 os.chdir(session.cwd)
@@ -297,5 +472,8 @@ class Conversation:
                 await self.notice(f"{gone}. Staying in {self._cwd}.")
         if self._held is not None and str(self._cwd) != session.cwd:
             await self.store.sessions.describe(self._held.lease, cwd=str(self._cwd))
-        recap = (await self.store.transcripts.last(session.id, 40)).recap()
-        await self.notice("\n".join(filter(None, (f"{session.name}, in {self._cwd}", recap))))
+        await self.look_up_model()
+        await self.notice(f"{session.name}, in {self._cwd}")
+        last = await self.store.transcripts.last(session.id, _SHOWN_MESSAGES)
+        for turn in last.turns(_SHOWN_TURNS):
+            await self._display.turn(turn)

@@ -7,22 +7,33 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from segue.chat.questions import APPROVAL, YES_OR_NO
+from segue.chat.questions import APPROVAL, LEAVING, YES_OR_NO, Leaving
 from segue.chat.render import cells, events
 from segue.chat.render.clean import clean
 from segue.chat.render.command_list import command_list
 from segue.chat.render.screen import Screen, Style
 from segue.chat.render.status_line import status_line
 from segue.chat.render.stream import Stream, begin
+from segue.chat.shell_commands import pasteable
 from segue.core.address import Platform
 from segue.core.approval import Answer
 from segue.core.errors import SessionError, UserError
-from segue.core.events import NO_ANSWER, Event, TextDelta, TurnDone, TurnFailed, TurnInterrupted
+from segue.core.events import (
+    NO_ANSWER,
+    Event,
+    MessageAdded,
+    TextDelta,
+    ToolFinished,
+    TurnDone,
+    TurnFailed,
+    TurnInterrupted,
+)
 from segue.core.session import Session, Usage
 from segue.core.text import count, is_empty
-from segue.core.transcript import Message, Role, ToolCall, words
+from segue.core.transcript import Message, Role, ToolCall, display_text, words
 
 if TYPE_CHECKING:
     from segue.chat.console import Console
@@ -30,7 +41,12 @@ if TYPE_CHECKING:
     from segue.commands.base import Command
     from segue.handoff import Progress
 
+_GREETING = (
+    "Segue: a personal AI agent whose conversations move with you.",
+    "/help lists the commands. /handoff web continues in a browser or on a phone.",
+)
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
+_UNSAVED = "The unfinished answer above is not part of the session. Ask again to get all of it."
 _MAX_SPOKEN = 30
 """How many lines of a user message are shown after the first."""
 
@@ -51,16 +67,30 @@ class Display:
         self.session: Session | None = None
         self.moved = False
         """Whether another process has taken the session."""
+        self.leaving_for: str | None = None
+        """The platform that the session moves to at the turn's next safe point."""
         self.model = ""
         self._console = console
         self._screen = screen
         self._echo = echo
         self._activity = events.Activity()
+        self._calls: dict[str, ToolCall] = {}
+        """Calls of stored messages whose results have not been shown."""
         self._kind = _Kind.NOTHING
         self._spoke = False
         """Whether the answer of this turn had any visible text."""
+        self._unsaved = False
+        """Whether words were shown that are not in the store yet."""
 
     # The conversation
+
+    async def greeting(self, cwd: Path) -> None:
+        """Print what this is, the model and its directory, and what to type."""
+        shown = cwd if not cwd.is_relative_to(Path.home()) else f"~/{cwd.relative_to(Path.home())}"
+        await self._print([self._screen.paint(_GREETING[0], Style.BOLD)])
+        place = f"{self.model}, in {shown}".removesuffix("/.")
+        for text in (place, _GREETING[1]):
+            await self._dim(text)
 
     async def said(self, text: str) -> None:
         """Echo the user's input when its turn starts."""
@@ -69,6 +99,7 @@ class Display:
 
     async def event(self, event: Event) -> None:
         if isinstance(event, TextDelta):
+            self._unsaved = True
             await self._words(self._stream().feed(event.text))
             self._console.redraw()
             return
@@ -77,7 +108,12 @@ class Display:
             await self.notice(NO_ANSWER)
         if isinstance(event, TurnDone | TurnFailed | TurnInterrupted):
             self._spoke = False
+        if isinstance(event, MessageAdded):
+            self._unsaved = False
         await self._print(self._activity.lines(event, self._now()), _Kind.ACTIVITY)
+        if isinstance(event, TurnFailed) and self._unsaved:
+            self._unsaved = False
+            await self.notice(_UNSAVED)
 
     async def rest(self) -> None:
         """Print the rest of the answer."""
@@ -89,24 +125,32 @@ class Display:
         self._spoke = self._spoke or any(not is_empty(_STYLE.sub("", line)) for line in lines)
         await self._print(lines, _Kind.WORDS)
 
+    async def turn(self, turn: Sequence[Message]) -> None:
+        """Print a stored turn as it looked when it was new."""
+        if turn[0].role is not Role.USER:  # whose prompt is not shown
+            await self._print([""])
+        for message in turn:
+            await self.message(message)
+
     async def message(self, message: Message) -> None:
-        """Print a message from elsewhere."""
+        """Print a stored message as it looked when it was new."""
         screen = self._now()
         match message.role:
             case Role.USER:
-                await self._print(["", *self._spoken(message.content), ""])
-            case Role.TOOL:
-                await self._print(events.finished(words(message), screen, ok=True))
+                await self._print(["", *self._spoken(words(message)), ""])
+            case Role.TOOL if call := self._calls.pop(message.tool_call_id or "", None):
+                done = ToolFinished(call, display_text(message), message.outcome is None)
+                await self._print(self._activity.lines(done, screen), _Kind.ACTIVITY)
             case _:
                 answer = begin(screen)
-                await self._print([*answer.feed(message.content), *answer.end()])
-                await self._print([events.started(call, screen) for call in message.tool_calls])
+                await self._print([*answer.feed(message.content), *answer.end()], _Kind.WORDS)
+                self._calls |= {call.id: call for call in message.tool_calls}
 
     # Output from the program
 
     async def notice(self, text: str) -> None:
         columns = self._now().columns
-        lines = clean(text).splitlines()
+        lines = clean(pasteable(text)).splitlines()
         await self._print([part for line in lines for part in _wrapped(line, columns)])
 
     async def link(self, link: str) -> None:
@@ -119,8 +163,17 @@ class Display:
         await self._print(events.failure(str(error), self._now()))
 
     async def lost(self, moved: SessionError) -> None:
-        name = f" {self.session.name}" if self.session else ""
+        """Print that another process has taken the session."""
         await self.trouble(moved)
+        await self._ways_on()
+
+    async def went(self, text: str) -> None:
+        """Print where the session went, as another process wished."""
+        await self.notice(text)
+        await self._ways_on()
+
+    async def _ways_on(self) -> None:
+        name = f" {self.session.name}" if self.session else ""
         await self.notice(
             f"Type /follow to watch it there, /resume{name} to take it back, /quit to leave."
         )
@@ -129,8 +182,7 @@ class Display:
         await self._print(command_list(commands, self._now()))
 
     async def progress(self, progress: Progress) -> None:
-        lines = _wrapped(clean(progress.text()), self._now().columns)
-        await self._print([self._screen.paint(line, Style.DIM) for line in lines])
+        await self._dim(progress.text())
 
     async def approve(self, call: ToolCall, what: str, fingerprint: str) -> Answer:
         """Ask whether to allow a call, and show all of it on request."""
@@ -143,6 +195,14 @@ class Display:
 
     async def ask_whether(self, question: str) -> bool:
         return await self._console.ask(f"{question} [y]es, [n]o", YES_OR_NO)
+
+    async def ask_how_to_leave(self, platform: str) -> Leaving:
+        """Ask what to do while the agent is in the middle of a step."""
+        question = (
+            f"The agent is still busy with this step. [w]ait for it, stop it and [m]ove to"
+            f" {platform} now, [s]tay here"
+        )
+        return await self._console.ask(question, LEAVING)
 
     def status(self, width: int) -> str:
         session = self.session
@@ -159,7 +219,8 @@ class Display:
     def _where(self, session: Session) -> str:
         address = session.address
         if address is None or address.platform is Platform.LOCAL:
-            return "in another terminal" if self.moved else "here"
+            here = f"here, moving to {self.leaving_for}" if self.leaving_for else "here"
+            return "in another terminal" if self.moved else here
         return f"on {address}"
 
     def _spoken(self, text: str) -> list[str]:
@@ -180,6 +241,10 @@ class Display:
         width, height = shutil.get_terminal_size()
         return replace(self._screen, width=width, height=height)
 
+    async def _dim(self, text: str) -> None:
+        lines = _wrapped(clean(pasteable(text)), self._now().columns)
+        await self._print([self._screen.paint(line, Style.DIM) for line in lines])
+
     async def _print(self, lines: Sequence[str], kind: _Kind = _Kind.NOTHING) -> None:
         """Print `lines`, with a blank line between text and tool activity."""
         if not lines:
@@ -191,5 +256,5 @@ class Display:
 
 
 def _wrapped(line: str, columns: int) -> list[str]:
-    """Wrap a sentence between words. Text aligned with blanks stays as it is."""
-    return [line] if "  " in line else cells.wrap(line, columns)
+    """Wrap a sentence between words, and a row of a table under its last column."""
+    return cells.wrap_aligned(line, columns)

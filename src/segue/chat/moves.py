@@ -9,11 +9,11 @@ from segue.chat import page_links
 from segue.chat.display import Display
 from segue.config import Settings
 from segue.core.address import Platform
-from segue.core.errors import NoGateway
+from segue.core.errors import NoGateway, PlatformNotSupported
 from segue.gateway import background
 from segue.platforms import registry
-from segue.platforms.spec import TOKEN
 from segue.store import Store
+from segue.web import endpoints
 
 _POLL_SECONDS = 0.1
 _CONNECTED = 10.0
@@ -46,8 +46,10 @@ async def start_gateway(
     The user is asked first, except for the built-in page, which needs no setup.
     """
     platform = Platform(str(missing.fields["platform"]))
+    if platform not in settings.platforms and not registry.is_supported(platform):
+        raise PlatformNotSupported(platform=platform, supported=registry.supported())
     if platform is Platform.WEB and page_links.is_built_in(settings):
-        reach = page_links.reach(lan=settings.web.lan)
+        reach = page_links.reach(lan=settings.web.lan and endpoints.is_in_network())
         await display.notice(
             f"No gateway is running. Starting one. It serves the web page, {reach}."
         )
@@ -79,5 +81,4 @@ def _way(platform: Platform, *, known: bool) -> str:
         return "config set web.enabled true"
     if known:  # but disabled
         return f"config set platforms.{platform}.enabled true"
-    spec = registry.SPECS[platform]
-    return f"setup {platform}" if spec.make else f"config set {spec.setting(TOKEN)}"
+    return f"setup {platform}"

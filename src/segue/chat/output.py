@@ -2,7 +2,7 @@
 
 All output of commands goes through here. A terminal interprets what it receives, so `say`, `notice`
 and `print_lines` remove everything it would interpret or hide, and every secret that a server sent
-back.
+back. They also write the shell commands in our texts so that they can be pasted.
 """
 
 from __future__ import annotations
@@ -20,12 +20,16 @@ import click
 from segue.chat.render import cells
 from segue.chat.render.clean import clean
 from segue.chat.render.screen import NARROWEST, READABLE
+from segue.chat.shell_commands import pasteable
 from segue.core.redaction import redacted
 from segue.core.text import is_hidden
 
 _GAP = 2
 _HALF = "\0"
 """Stands for the second column of a wide character."""
+_JOINT = "\x1f"
+"""Stands for a blank at which a line must not break."""
+_CODE = re.compile(r"`[^`]*`")
 _PERHAPS_UNSEEN = re.compile(r"[^\x20-\x7e]")
 
 
@@ -42,7 +46,7 @@ def is_interactive() -> bool:
 
 
 def say(text: str = "") -> None:
-    click.echo(harmless(text))  # noqa: TID251
+    click.echo(harmless(pasteable(text)))  # noqa: TID251
 
 
 def print_lines(lines: Sequence[str]) -> None:
@@ -51,7 +55,7 @@ def print_lines(lines: Sequence[str]) -> None:
 
 def notice(text: str) -> None:
     """Print a message about the output, to stderr."""
-    click.echo(harmless(text), err=True)  # noqa: TID251
+    click.echo(harmless(pasteable(text)), err=True)  # noqa: TID251
 
 
 def draw(lines: Sequence[str]) -> None:
@@ -102,19 +106,28 @@ def _escaped(match: re.Match[str]) -> str:
 def folded(text: str, width: int | None, indent: str = "", first: str | None = None) -> str:
     """Wrap `text` to `width` columns, or return one line if `width` is None.
 
-    `first` replaces `indent` on the first line.
+    Code in backticks and links stay on one line, so that they can be pasted. `first` replaces
+    `indent` on the first line.
     """
-    initial = indent if first is None else first
+    initial, text = indent if first is None else first, pasteable(text)
     if width is None:
         return initial + text
+    room = max(min(width, READABLE), len(indent) + NARROWEST)
+    long = room - max(len(initial), len(indent))
+    joined = _CODE.sub(_joined, text if text.isascii() else _padded(text))
     lines = textwrap.fill(
-        text if text.isascii() else _padded(text),
-        max(min(width, READABLE), len(indent) + NARROWEST),
+        joined,
+        room,
         initial_indent=initial,
         subsequent_indent=indent,
+        break_long_words=any("https://" not in it for it in joined.split() if len(it) > long),
         break_on_hyphens=False,
     )
-    return lines.replace(_HALF, "")
+    return lines.replace(_HALF, "").replace(_JOINT, " ")
+
+
+def _joined(code: re.Match[str]) -> str:
+    return code[0].replace(" ", _JOINT)
 
 
 def _padded(text: str) -> str:

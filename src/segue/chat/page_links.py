@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from urllib.parse import urlsplit
 
 from segue.chat.output import folded, screen
 from segue.chat.render import qr
@@ -16,16 +15,15 @@ from segue.store import Store
 from segue.store.gateways import GatewayRecord
 from segue.store.pairings import CODE_SECONDS
 from segue.store.processes import whose
-from segue.web import links
+from segue.web import endpoints, links
 
-_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 LAN = (
     "Everyone in the local network can reach the web page. Only browsers paired with your link get"
     " in, but conversations cross the network unencrypted."
 )
 _HERE_ONLY = (
-    "The link works on this machine only. To use a phone in the same network, type `segue gateway"
-    " stop`, then `segue gateway start --lan`."
+    "The link works on this machine only. To open the page on a phone in the same network, type"
+    " `segue pair --lan`."
 )
 
 
@@ -40,11 +38,6 @@ def url(gateways: Iterable[GatewayRecord]) -> str | None:
     return next(filter(None, map(links.url, gateways)), None)
 
 
-def in_lan(url: str) -> bool:
-    """Return whether other machines can reach this URL."""
-    return urlsplit(url).hostname not in _LOOPBACK
-
-
 def reach(*, lan: bool) -> str:
     return "for the whole local network" if lan else "for this machine only"
 
@@ -53,7 +46,7 @@ async def addresses(store: Store, gateways: Iterable[GatewayRecord]) -> tuple[st
     """Return the local network addresses at which one of the gateways serves the page."""
     for gateway in gateways:
         if links.url(gateway) and (place := await store.pages.place(whose(gateway.process)[0])):
-            return tuple(address for address in place.addresses if address not in _LOOPBACK)
+            return tuple(filter(endpoints.is_private, place.addresses))
     return ()
 
 
@@ -71,12 +64,17 @@ async def link_to(store: Store, done: Completed) -> str | None:
 
 
 def shown(link: str) -> list[str]:
-    """Return the lines that show the link, with a QR code if the screen can draw one.
+    """Return the lines that show the link, with a QR code if a phone can open it.
 
     The link has its own line, however long, so that a terminal recognises it as a whole.
     """
     how = f"Open this link within {CODE_SECONDS / 60:.0f} minutes. It works once:"
-    return [*qr.on_screen(link), how, one_line(link), *([] if in_lan(link) else [here_only()])]
+    return [
+        *qr.on_screen(link),
+        how,
+        one_line(link),
+        *([here_only()] if links.is_local(link) else []),
+    ]
 
 
 def here_only() -> str:

@@ -22,7 +22,10 @@ T = TypeVar("T")
 class PlainConsole:
     """A Console without drawing."""
 
-    def __init__(self) -> None:
+    def __init__(self, takes: Callable[[str], bool]) -> None:
+        """`takes` as for Console. It is used only for a keyboard: the lines of a script keep their
+        order."""
+        self._takes = takes
         self.still_coming: Stream | None = None
         self.busy = False
         self.shown = asyncio.Event()
@@ -87,6 +90,8 @@ class PlainConsole:
     def _hear(self, line: str) -> None:
         """Process a line with its line end. An empty string is the end of the input."""
         self._ended = self._ended or not line
+        if self._keyboard is not None and self._takes(line):
+            return
         asked = self._question
         if asked is None:
             if line.strip():

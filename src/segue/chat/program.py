@@ -61,12 +61,11 @@ class _Program:
         self._settings = settings
         self._warned = False
         self._doing: asyncio.Task[Any] | None = None
-        self._leaving: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         variables = config.terminal_variables()
         shown = screen(sys.stdout, variables, shutil.get_terminal_size().columns)
         self._draws = is_interactive() and variables.get("TERM", "dumb") not in {"", "dumb"}
-        self._console = self._drawing(shown) if self._draws else PlainConsole()
+        self._console = self._drawing(shown) if self._draws else PlainConsole(self._takes)
         self._display = Display(self._console, shown, echo=self._draws)
         self._conversation: Conversation | None = None
 
@@ -83,6 +82,8 @@ class _Program:
                     await self._display.said(text)
                     if await self._under_way(conversation.do(text)) is False:
                         break
+                    await conversation.refresh()  # Ctrl-C has nothing to stop here
+                    console.redraw()
                 farewell, link = await conversation.farewell(), conversation.link
         finally:
             console.close()
@@ -112,12 +113,15 @@ class _Program:
             conversation = Conversation(store, self._settings, turns, self._display, here())
             async with conversation.open():
                 self._conversation = conversation
-                self._soon(conversation.look_up_model())
+                model = self._soon(conversation.look_up_model())
                 threading.Thread(target=stream.warm, daemon=True).start()
                 conversation.title = options.title
                 if session is not None:
                     resumed = conversation.resume(session, here=options.here, now=options.now)
                     await self._under_way(resumed)
+                elif is_interactive():
+                    await model
+                    await self._display.greeting(here())
                 yield conversation
 
     async def _under_way(self, work: Coroutine[Any, Any, T]) -> T | None:
@@ -133,6 +137,7 @@ class _Program:
             return None
         finally:
             self._doing = None
+            self._warned = False
             self._console.busy = False
             self._console.redraw()
 
@@ -153,7 +158,7 @@ class _Program:
             status=self._status,
             on_interrupt=self._on_interrupt,
             on_leave=self._on_leave,
-            refuses=self._refuses,
+            takes=self._takes,
             screen=shown,
         )
 
@@ -167,32 +172,37 @@ class _Program:
         return [session.name for session in sessions]
 
     def _on_interrupt(self) -> None:
-        """Handle Ctrl-C: stop the current work, never the program. A second one asks to leave."""
-        if self._leaving is not None and not self._leaving.done():
-            self._leaving.cancel()  # Ctrl-C does not answer the question
+        """Handle Ctrl-C: stop the current work, then clear the line. A second one leaves."""
+        if self._conversation and (stays := self._conversation.stay()):
+            self._soon(stays)
         elif self._stop():
             self._warned = True
         elif not self._is_busy() and self._console.clear():
             return
-        elif not self._draws:
+        elif self._warned or not self._draws:
             self._on_leave()
-        elif self._warned:
-            self._leaving = self._soon(self._ask_to_leave())
         else:
-            leave = "Press Ctrl-C again to leave, or Ctrl-D to leave at once."
-            self._soon(self._display.notice(leave))
             self._warned = True
+            self._soon(self._display.notice("Press Ctrl-C again to leave."))
 
     def _on_leave(self) -> None:
         """Handle Ctrl-D: leave, even in the middle of a turn."""
+        if self._conversation:
+            self._conversation.closing = True
         self._stop()
         self._console.close()
 
-    def _refuses(self, text: str) -> bool:
-        """Refuse a handoff during a turn: it moves the session as it is now, so it cannot wait."""
-        if not self._is_busy() or text.split(maxsplit=1)[0].lower() != _HANDOFF:
+    def _takes(self, text: str) -> bool:
+        """Handle a /handoff during a turn, when the user wants to leave now and not afterwards, and
+        refuse one during another handoff. Anything else waits."""
+        if self._conversation is None or text.lower().split(maxsplit=1)[:1] != [_HANDOFF]:
             return False
-        self._soon(self._display.trouble(TurnRunning()))
+        if departure := self._conversation.departure:
+            self._soon(self._conversation.hand_off_meanwhile(departure, text))
+        elif self._conversation.interrupt:
+            self._soon(self._display.trouble(TurnRunning()))
+        else:
+            return False
         return True
 
     def _is_busy(self) -> bool:
@@ -207,11 +217,6 @@ class _Program:
             return stops
         # Cancelling leaves nothing half done: operations that the store has started are completed.
         return doing is not None and not doing.cancelling() and doing.cancel()
-
-    async def _ask_to_leave(self) -> None:
-        self._warned = False
-        if await self._display.ask_whether("Leave?"):
-            self._on_leave()
 
     def _hear_signals(self) -> None:
         """Leave on SIGHUP and SIGTERM as with Ctrl-D."""

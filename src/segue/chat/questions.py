@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -11,6 +12,23 @@ from segue.core.approval import Answer
 
 T = TypeVar("T")
 
+
+class Leaving(enum.Enum):
+    """What to do when the agent does not come to a safe point."""
+
+    WAIT = enum.auto()
+    NOW = enum.auto()
+    STAY = enum.auto()
+
+
+LEAVING = {
+    "w": Leaving.WAIT,
+    "wait": Leaving.WAIT,
+    "m": Leaving.NOW,
+    "move": Leaving.NOW,
+    "s": Leaving.STAY,
+    "stay": Leaving.STAY,
+}
 YES_OR_NO = {"y": True, "yes": True, "n": False, "no": False}
 APPROVAL: Mapping[str, Answer | None] = {
     "y": Answer.ONCE,

@@ -18,7 +18,7 @@ import segue.store
 from segue import config as settings
 from segue.chat import output
 from segue.chat.output import Column, folded, notice, print_json, print_lines, say, screen
-from segue.cli import completion
+from segue.cli import completion, running
 from segue.cli.options import JSON
 from segue.config import Setting
 from segue.core.errors import BadSettings, NoEditor
@@ -108,6 +108,8 @@ def set_(*, name: str, value: tuple[str, ...]) -> None:
     say(f"Set {name} in {one_line(str(path))}.")
     if variable := settings.overruled(name):
         notice(f"The environment variable {variable} is set and overrides it.")
+    elif effect := running.effect([name]):
+        say(folded(effect, screen()))
 
 
 def _ask_for(name: str) -> str:
@@ -163,8 +165,20 @@ def _take_over(before: bytes, after: bytes) -> None:
     if settings.text() != before:
         changed = f"{one_line(str(settings.path()))} has changed since you opened it."
         click.confirm(f"{changed} Replace it with yours?", abort=True, err=True)
+    old = _explained()
     path = settings.replace(after)
     say(f"Changed {one_line(str(path))}.")
+    changed = {setting.name for setting in _explained() - old} if old else set[str]()
+    if effect := running.effect(changed):
+        say(folded(effect, screen()))
+
+
+def _explained() -> set[Setting]:
+    """The settings now; empty if their file is not valid."""
+    try:
+        return set(settings.explain())
+    except BadSettings:
+        return set()
 
 
 def _ask_to_edit_again(error: BadSettings) -> None:

@@ -1,10 +1,11 @@
-"""The first model: a server found on this machine, or the embedded model, which is downloaded."""
+"""The first model: a server on this machine, the embedded model, or a key that the user pastes."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,34 +13,108 @@ import click
 
 from segue import config
 from segue.agent.models import routes
-from segue.agent.models.catalog import SERVERS, ModelServer
-from segue.agent.models.choice import Candidate, answering, embedded
+from segue.agent.models.catalog import PROVIDERS, SERVERS, ModelServer, Provider
+from segue.agent.models.choice import Candidate, answering, choose, embedded
 from segue.agent.models.local import runtime
 from segue.agent.models.local.weights import QWEN, Weights, present
-from segue.chat.output import is_interactive, say
+from segue.chat.output import is_interactive, notice, print_lines, say
 from segue.config import Settings
+from segue.core.errors import BadKey, ModelError, PullFailed
+from segue.core.secret import Secret
 from segue.core.text import one_line
 
 if TYPE_CHECKING:
     from segue.agent.models.local.pull import PullProgress
 
+_WITH_DEFAULT = [provider for provider in PROVIDERS.values() if provider.default]
+_TITLES = ", ".join(provider.title for provider in _WITH_DEFAULT)
+_WAYS = (
+    "",
+    "Segue needs a model to answer you. Type one of these words:",
+    f"  key    to paste a key ({_TITLES})",
+    "  local  to download the small model, which runs on this machine and needs no key",
+    "  leave  to leave; nothing is changed",
+)
 _STEP = 10
 """Per cent between two lines of progress if the output is not a terminal."""
 _WIDTH = 78
 
 
-def make_ready(settings: Settings) -> Settings:
+def make_ready(settings: Settings) -> Settings | None:
     """Return the settings to chat with, after offering a model if there is none.
 
-    A user who declines can still chat. The turn then says what is missing.
+    Return None if the user leaves instead.
     """
     if settings.model or settings.keys or embedded(settings).name or not is_interactive():
         return settings  # no need to contact a server
     for found in asyncio.run(answering(settings)):
         if _accepted(found, settings):
             return config.load()
-    _offer_embedded(settings)
-    return settings
+    say("No model is available yet: no key is set, and no server is chosen.")
+    say("A small model can run on this machine. It is slow and simple, but needs no key.\n")
+    return settings if _pulled(settings, ask=True) else _ask_again(settings)
+
+
+def _ask_again(settings: Settings) -> Settings | None:
+    """Offer the choice in words until there is a model, or return None if the user leaves."""
+    while True:
+        print_lines(_WAYS)
+        word = click.prompt("Which one?", type=click.Choice(["key", "local", "leave"]))
+        if word == "leave":
+            return None
+        if word == "key" and _has_usable_key(settings):
+            return config.load()
+        if word == "local" and _pulled(settings, ask=False):
+            return settings
+
+
+def _pulled(settings: Settings, *, ask: bool) -> bool:
+    """Return whether the embedded model is there now."""
+    try:
+        pull(settings.models_folder, ask=ask)
+    except click.Abort:
+        return False
+    except PullFailed as error:
+        notice(str(error))
+        return False
+    return True
+
+
+def _has_usable_key(settings: Settings) -> bool:
+    """Ask for a key, check it and save it. Return False if its provider refuses it."""
+    key = click.prompt("Key (not shown)", hide_input=True).strip()
+    provider = _provider_of(key)
+    try:
+        doubt = asyncio.run(_checked(settings, provider, key))
+    except BadKey:
+        notice(f"{provider.title} rejected this key.")
+        return False
+    except ModelError as error:
+        notice(str(error))
+        return False
+    path = config.change(f"keys.{provider.name}", [key])
+    say(f"Saved the key for {provider.title} in {one_line(str(path))}.")
+    if doubt:
+        notice(f"It could not be checked: {one_line(doubt)}")
+    return True
+
+
+def _provider_of(key: str) -> Provider:
+    """Return the provider by the beginning of the key, or ask."""
+    fitting = [p for p in _WITH_DEFAULT if p.key_start and key.startswith(p.key_start)]
+    if fitting:
+        return max(fitting, key=lambda provider: len(provider.key_start))
+    names = click.Choice([provider.name for provider in _WITH_DEFAULT])
+    return PROVIDERS[click.prompt("Whose key is it?", type=names)]
+
+
+async def _checked(settings: Settings, provider: Provider, key: str) -> str:
+    """Return why the key could not be checked, or an empty string. Raise ModelError if refused."""
+    from segue.agent.models.offers import check  # noqa: PLC0415 - needs httpx2
+
+    keys = {provider.name: Secret(key, "the key that you pasted")}
+    settings = replace(settings, keys=keys)
+    return await check(await choose(settings), settings)
 
 
 def _accepted(found: Candidate, settings: Settings) -> bool:
@@ -73,15 +148,6 @@ def confirm_server(
     if accounts:
         config.change("server_accounts", [*settings.server_accounts, *accounts], environ)
     return True
-
-
-def _offer_embedded(settings: Settings) -> None:
-    say("No model is available yet: no key is set, and no server is chosen.")
-    say("A small model can run on this machine. It is slow and simple, but needs no key.\n")
-    try:
-        pull(settings.models_folder, ask=True)
-    except click.Abort:
-        say("Type `segue model` to see the other options.\n")
 
 
 def pull(folder: Path, *, ask: bool, weights: Weights = QWEN) -> None:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import click
@@ -60,7 +61,7 @@ def run(*, log: Path | None, lan: bool) -> None:
         settings = _settings(lan=lan)
         if settings.web.lan and page_links.is_built_in(settings):
             logger.warning(page_links.LAN)
-        asyncio.run(serve(settings))
+        asyncio.run(serve(settings, load=partial(_settings, lan=lan)))
     except UserError as error:
         if log is not None:  # otherwise it is about to be shown in the same place
             logger.error("%s", error)  # noqa: TRY400 - the user can fix it: no traceback

@@ -177,6 +177,8 @@ def _converse(
     from segue.cli import embedded_model  # noqa: PLC0415
 
     settings = embedded_model.make_ready(config.load())
+    if settings is None:
+        return
     asyncio.run(chat(settings, ChatOptions(resume=resume, title=title, here=here, now=now)))
 
 

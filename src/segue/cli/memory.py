@@ -8,7 +8,7 @@ from typing import TypeVar
 import click
 
 from segue.chat.output import folded, print_result, screen
-from segue.cli.options import JSON
+from segue.cli.options import JSON, pass_json_on
 from segue.cli.store_access import with_store
 from segue.core.note import Note
 from segue.core.session import ME
@@ -21,7 +21,7 @@ T = TypeVar("T")
 _EMPTY = (
     "There are no notes about you yet. The agent reads all notes in every session. To add one:\n"
     "\n"
-    "  segue memory add I prefer short answers."
+    "  `segue memory add I prefer short answers.`"
 )
 
 
@@ -36,8 +36,8 @@ def memory(ctx: click.Context, *, as_json: bool) -> None:
     if ctx.invoked_subcommand is None:
         notes = _with_notes(lambda notes: notes.list(ME))
         print_result(notes, _listed(notes), as_json=as_json)
-    elif as_json:  # --json before the subcommand means the same as after it
-        ctx.default_map = {ctx.invoked_subcommand: {"as_json": True}}
+    elif as_json:
+        pass_json_on(ctx)
 
 
 _text = click.argument("text", nargs=-1, required=True)

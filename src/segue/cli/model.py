@@ -17,8 +17,8 @@ from segue import config
 from segue.agent.models.base import End, Model, Prompt, Text
 from segue.agent.models.catalog import SERVERS, ModelServer
 from segue.agent.models.choice import Survey, choose, connect, survey, ways
-from segue.chat.output import print_lines, print_result
-from segue.cli import completion, embedded_model
+from segue.chat.output import folded, print_lines, print_result, screen
+from segue.cli import completion, embedded_model, running
 from segue.cli.embedded_model import confirm_server
 from segue.cli.options import JSON
 from segue.config import Settings
@@ -101,6 +101,8 @@ def use(around: Around, *, name: str) -> None:
         chosen, doubt = asyncio.run(checked())
     path = config.set_model(chosen, environ)
     lines = [f"The model is now {chosen} (saved in {path})."]
+    if effect := running.effect(["model"]):
+        lines.append(folded(effect, screen()))
     if doubt:
         lines.append(f"It could not be checked: {one_line(doubt)}")
     if settings.model_from == "SEGUE_MODEL" and settings.model != chosen:

@@ -13,13 +13,25 @@ from segue.chat.output import picked, print_json
 from segue.chat.render.clean import Cleaner, clean
 from segue.config import Settings
 from segue.core.address import Platform
-from segue.core.events import NO_ANSWER, Event, MessageAdded, TextDelta, TurnDone, TurnFailed
+from segue.core.events import (
+    NO_ANSWER,
+    ApprovalNeeded,
+    Event,
+    MessageAdded,
+    TextDelta,
+    TurnDone,
+    TurnFailed,
+)
 from segue.core.session import ME, Session
 from segue.core.text import is_empty
 from segue.store import Store
 from segue.turns import Turns
 from segue.turns.agents import Agents
 
+_NOT_ASKED = (
+    "{tool} did not run: it needs your approval, and `segue -p` cannot ask. Type `segue -c` to"
+    " continue in the terminal, or change approvals.policy with `segue config set`."
+)
 _CAMEL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
@@ -61,6 +73,8 @@ class _TextOutput:
         match event:
             case TextDelta(text):
                 self._write(self._cleaner.feed(text))
+            case ApprovalNeeded(call):
+                sys.stderr.write(f"{_NOT_ASKED.format(tool=clean(call.name))}\n")
             case TurnDone() if not self._spoke:
                 sys.stderr.write(f"{NO_ANSWER}\n")
             case MessageAdded() if not self._ended:

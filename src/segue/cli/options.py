@@ -10,6 +10,11 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 YES = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
+def pass_json_on(ctx: click.Context) -> None:
+    """Make --json before the subcommand mean the same as after it."""
+    ctx.default_map = {str(ctx.invoked_subcommand): {"as_json": True}}
+
+
 def confirm(question: str, to: str, *, yes: bool) -> None:
     """Ask, and abort unless the user agrees. `to` says what --yes is for without a terminal."""
     if not yes:

@@ -15,11 +15,11 @@ from typing import Any
 
 import click
 
-from segue.chat import output, page_links
+from segue.chat import output, page_links, phones
 from segue.chat.output import Column, draw, is_interactive, notice, picked, print_json, say, screen
 from segue.chat.render import qr
 from segue.cli.formatting import ago
-from segue.cli.options import JSON, YES, confirm
+from segue.cli.options import JSON, YES, confirm, pass_json_on
 from segue.cli.store_access import with_store
 from segue.core.address import Platform
 from segue.core.errors import NotPaired
@@ -42,10 +42,11 @@ _NO_GATEWAY = (
 
 
 @click.group(invoke_without_command=True)
+@click.option("--lan", is_flag=True, help="Let phones in the local network open the web page.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until the code is used.")
 @JSON
 @click.pass_context
-def pair(ctx: click.Context, *, no_wait: bool, as_json: bool) -> None:
+def pair(ctx: click.Context, *, lan: bool, no_wait: bool, as_json: bool) -> None:
     """Pair a browser or a chat account with you.
 
     Shows a link to open in the browser, or a code to send to your bot. Either works once. On a
@@ -53,9 +54,11 @@ def pair(ctx: click.Context, *, no_wait: bool, as_json: bool) -> None:
     accounts.
     """
     if ctx.invoked_subcommand is not None:
-        if as_json:  # --json before the subcommand means the same as after it
-            ctx.default_map = {ctx.invoked_subcommand: {"as_json": True}}
+        if as_json:
+            pass_json_on(ctx)
         return
+    if lan:
+        with_store(phones.let_in)
     waits = is_interactive() and not no_wait
     if as_json:
         with_store(_show_as_json)
@@ -92,7 +95,7 @@ async def _show(store: Store, *, waits: bool, seconds: float = CODE_SECONDS) -> 
     how = "sent" if offer.code else "opened"
     notice(f"\nWaiting until it is {how}… Ctrl-C stops waiting; the {offer.name} stays valid.")
     try:
-        if await _wait_until_used(store, before, deadline):
+        if await _wait_until_used(store, before, offer.links.get(Platform.WEB), deadline):
             return True
     except asyncio.CancelledError:
         until = datetime.now().astimezone() + timedelta(seconds=deadline - time.monotonic())
@@ -146,7 +149,7 @@ def _print_platform(health: PlatformHealth, link: str | None) -> None:
     say(f"\n{health.platform}: open {one_line(link)}")
     if drawing := qr.on_screen(link):
         draw(drawing)
-    if health.platform is Platform.WEB and not page_links.in_lan(link):
+    if health.platform is Platform.WEB and links.is_local(link):
         say(page_links.here_only())
 
 
@@ -154,8 +157,12 @@ def _is_page_down(health: PlatformHealth) -> bool:
     return health.platform is Platform.WEB and health.state is LinkState.DOWN
 
 
-async def _wait_until_used(store: Store, before: set[tuple[str, str]], deadline: float) -> bool:
+async def _wait_until_used(
+    store: Store, before: set[tuple[str, str]], link: str | None, deadline: float
+) -> bool:
     while time.monotonic() < deadline:
+        # First, because a link is used in the transaction that pairs a browser.
+        is_used = link is not None and await links.is_used(store, link)
         for identity in await store.owners.identities(ME):
             sender = identity.sender
             if (sender.platform, sender.user_id) not in before:
@@ -165,6 +172,9 @@ async def _wait_until_used(store: Store, before: set[tuple[str, str]], deadline:
                 if all(home.platform is not sender.platform for home in homes):
                     say("Send /sethome in the chat that should receive handoffs.")
                 return True
+        if is_used:
+            say("Opened in a browser that is already paired with you.")
+            return True
         await asyncio.sleep(_POLL_SECONDS)
     return False
 

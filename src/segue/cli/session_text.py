@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from segue.chat.output import Column, fields, folded, picked, table
 from segue.cli.formatting import ago
-from segue.core.handoff import Handoff, State
+from segue.core.handoff import STEPS, Handoff, State
 from segue.core.session import Session
 from segue.core.text import count, one_line
 from segue.core.transcript import Role, Transcript
-from segue.handoff import STEPS
 
 if TYPE_CHECKING:
     from segue.store.search import Hit

@@ -15,7 +15,7 @@ import click
 
 from segue.chat.output import notice, print_json, print_lines, print_result, screen, visible_json
 from segue.cli import completion, session_text
-from segue.cli.options import JSON, YES, confirm
+from segue.cli.options import JSON, YES, confirm, pass_json_on
 from segue.cli.session_text import SessionDetails
 from segue.cli.store_access import with_store
 from segue.commands.session import new_file
@@ -38,14 +38,18 @@ _limit = click.IntRange(min=1)
 
 
 @click.group(invoke_without_command=True)
+@JSON
 @click.pass_context
-def sessions(ctx: click.Context) -> None:
+def sessions(ctx: click.Context, *, as_json: bool) -> None:
     """List, show, search, rename, export, import or delete your sessions.
 
-    NAME is a title, an id, the start of an id, or `latest`. Without a command, list the sessions.
+    NAME is a whole title, an id, the start of an id, or `latest`. Without a command, list the
+    sessions.
     """
     if ctx.invoked_subcommand is None:
-        ctx.invoke(list_)
+        ctx.invoke(list_, as_json=as_json)
+    elif as_json:
+        pass_json_on(ctx)
 
 
 @sessions.command("list")
@@ -85,7 +89,7 @@ def show(*, name: str, as_json: bool) -> None:
 
 
 async def _details(store: Store, name: str) -> SessionDetails:
-    session = await store.sessions.find(ME, name)
+    session = await store.sessions.find(ME, name, exact=True)
     lease = await store.leases.get(session.id)
     return SessionDetails(
         session=session,
@@ -118,7 +122,7 @@ def rename(*, name: str, title: tuple[str, ...], as_json: bool) -> None:
     """Change the title of a session."""
 
     async def renamed(store: Store) -> tuple[Session, Session]:
-        before = await store.sessions.find(ME, name)
+        before = await store.sessions.find(ME, name, exact=True)
         return before, await store.sessions.rename(before.id, " ".join(title))
 
     before, after = with_store(renamed)
@@ -150,7 +154,7 @@ async def _export(
 
     An existing file is replaced only with `force`, and never by an incomplete session.
     """
-    session = await store.sessions.find(ME, name)
+    session = await store.sessions.find(ME, name, exact=True)
     messages = -1  # the first line is a header
     with _file(target, force=force) if target else _standard_output() as write:
         async for line in store.transcripts.export(ME, session.id):
@@ -232,7 +236,7 @@ def delete(*, name: str, yes: bool, as_json: bool) -> None:
 
 async def _free(store: Store, name: str) -> Session:
     """Return the session, or raise SessionHeld before asking for confirmation."""
-    session = await store.sessions.find(ME, name)
+    session = await store.sessions.find(ME, name, exact=True)
     if lease := await store.leases.get(session.id):
         raise SessionHeld(holder=lease.holder)
     return session

@@ -8,12 +8,14 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import click
 
 import segue.store
 from segue import config
+from segue.agent.models.local import pip
 from segue.chat.output import draw, folded, is_interactive, notice, print_lines, say, screen
 from segue.chat.render import qr
 from segue.config import Settings, validation
@@ -23,7 +25,10 @@ from segue.core.errors import (
     ConnectFailed,
     DeliveryFailed,
     IdentityTaken,
+    LibraryMissing,
     NoTerminal,
+    PlatformNotSupported,
+    PullFailed,
     SetupFailed,
 )
 from segue.core.session import ME
@@ -33,9 +38,11 @@ from segue.platforms import markup, registry
 from segue.platforms.base import Adapter, Finding
 from segue.platforms.spec import Field, FieldKind, PlatformSettings, PlatformSpec
 from segue.store import Store, Topic
-from segue.store.gateways import GatewayRecord, LinkState
+from segue.store.gateways import GatewayRecord, LinkState, PlatformHealth
 from segue.store.pairings import CODE_SECONDS
 
+LOCKS = Path(segue.__file__).parents[2] / "requirements"
+"""The lock files of a clone, one per extra."""
 _STDIN = "-"
 _LOOK = 0.25
 _CONNECTS = 20.0
@@ -79,7 +86,9 @@ class PlatformGroup(click.Group):
         if cmd_name in built_in:
             return _command(registry.SPECS[cmd_name])
         if not ctx.resilient_parsing:
-            ctx.fail(f"{cmd_name!r} is not supported yet. Name one of these: {', '.join(built_in)}")
+            if cmd_name == Platform.WEB:
+                ctx.fail("The web page needs no setup. Type /handoff web in a conversation.")
+            ctx.fail(str(PlatformNotSupported(platform=cmd_name, supported=registry.supported())))
         return None
 
 
@@ -99,7 +108,7 @@ def _command(spec: PlatformSpec) -> click.Command:
     @click.command(spec.platform, help=f"Set up {spec.title}.")
     @click.option("--owner", metavar="USER", help="Your user id there, to pair without a code.")
     @click.option("--home", metavar="CHAT", help="Id of the chat that receives handoffs.")
-    @click.option("--yes", is_flag=True, help="Restart a running gateway without asking.")
+    @click.option("--yes", is_flag=True, help="Install packages without asking.")
     @click.option("--no-wait", is_flag=True, help="Do not wait until the pairing code is used.")
     @click.pass_context
     def command(ctx: click.Context, *, no_wait: bool, **given: Any) -> None:
@@ -141,31 +150,67 @@ def _read(value: str) -> str:
 
 async def _set_up(options: SetupOptions) -> bool:
     """Run all steps and print each. Return False if something is left for the user to do."""
+    await install_packages(options)
     tried = await _tried(options)
     if tried is None:
         notice("Nothing was changed.")
         return False
     values, adapter = tried
-    is_new = _keep(options, values)
-    settings = _in_force(options, values)
-    async with await segue.store.open(settings.store) as store:
+    async with await segue.store.open(config.load().store) as store:
         await store.owners.ensure(ME)
-        gateway = await _gateway(store, settings, options, restart=is_new)
+        before = await _connection(store, options.platform)
+        is_new = _keep(options, values)
+        settings = _in_force(options, values)
+        gateway = await _gateway(store, settings, options, before if is_new else None)
         if gateway is None or not _is_connected(gateway, options.platform):
             return False
         try:
             await adapter.connect()
             home = await _home(store, adapter, gateway, options)
-            return home is not None and await _prove(adapter, home)
+            return home is not None and await _prove(store, adapter, home)
         finally:
             await adapter.close()
+
+
+# The packages
+
+
+async def install_packages(options: SetupOptions) -> None:
+    """Install the platform's packages if they are missing and the user agrees.
+
+    Raise LibraryMissing if the user does not, or SetupFailed.
+    """
+    spec, locked = options.spec, LOCKS / f"{options.spec.extra}.txt"
+    try:
+        registry.load(spec, spec.make)
+    except LibraryMissing:
+        ask = f"{spec.title} needs packages that are not installed. Install them now?"
+        if not locked.is_file() or not (options.yes or (options.asks and _agrees(ask))):
+            raise
+    else:
+        return
+    say(f"Installing the packages of requirements/{locked.name}, checked by their hashes…")
+    try:
+        await pip.install(locked, lambda _: None)
+    except PullFailed as error:
+        reason = str(error.fields["reason"])
+        raise SetupFailed(platform=options.platform, reason=reason) from error
+    registry.load(spec, spec.make)
+    say("Installed.")
+
+
+def _agrees(question: str) -> bool:
+    return click.confirm(question, default=True, err=True)
 
 
 # The values
 
 
 async def _tried(options: SetupOptions) -> tuple[Mapping[str, str], Adapter] | None:
-    """Return valid values of the fields and an adapter that uses them, or None."""
+    """Return valid values of the fields and an adapter that uses them, or None.
+
+    A user is asked for wrong values again, until they are right or the user presses Ctrl-C.
+    """
     known = config.load().platforms.get(options.platform)
     known = known or PlatformSettings(platform=options.platform)
     fields = options.spec.fields
@@ -173,10 +218,11 @@ async def _tried(options: SetupOptions) -> tuple[Mapping[str, str], Adapter] | N
     missing = [field for field in fields if field.required and not values[field.name]]
     values |= _ask(options, missing, values)
     adapter = await _examined(options, known, values)
-    stored = [field for field in fields if field.required and not options.values[field.name]]
-    if adapter is None and stored and not missing and options.asks:
-        values |= _ask(options, stored, values)
-        adapter = await _examined(options, known, values)
+    doubtful = [field for field in fields if field.required and not options.values[field.name]]
+    while adapter is None and doubtful and options.asks:
+        say("Try again, or press Ctrl-C to leave. Nothing has been changed.")
+        values |= _ask(options, doubtful, values, guided=bool(missing))
+        adapter, missing = await _examined(options, known, values), doubtful
     return None if adapter is None else (values, adapter)
 
 
@@ -190,14 +236,18 @@ async def _examined(
 
 
 def _ask(
-    options: SetupOptions, fields: Sequence[Field], known: Mapping[str, str]
+    options: SetupOptions,
+    fields: Sequence[Field],
+    known: Mapping[str, str],
+    *,
+    guided: bool = False,
 ) -> dict[str, str]:
-    """Ask for the values of `fields`, or raise NoTerminal."""
+    """Ask for the values of `fields`, or raise NoTerminal. `guided`: the guide is on the screen."""
     if fields and not options.asks:
         labels = ", ".join(field.label for field in fields)
         flags = ", ".join(map(_flag, fields))
         raise NoTerminal(platform=options.platform, labels=labels, options=flags)
-    steps = options.spec.guide.splitlines() if fields else []
+    steps = options.spec.guide.splitlines() if fields and not guided else []
     print_lines([folded(step, screen(), "   ", "") for step in steps])
     return {field.name: _answer(field, known[field.name]) for field in fields}
 
@@ -237,25 +287,29 @@ def _in_force(options: SetupOptions, values: Mapping[str, str]) -> Settings:
 
 
 async def _gateway(
-    store: Store, settings: Settings, options: SetupOptions, *, restart: bool
+    store: Store, settings: Settings, options: SetupOptions, before: PlatformHealth | None
 ) -> GatewayRecord | None:
-    """Return a gateway that serves the platform, or None if the user has to start it."""
-    running = background.here(await store.gateways.alive())
-    if running and not restart and all(options.platform in g.platforms for g in running):
-        return await background.settled(store, running[0], _CONNECTS)
-    if running:
-        if not options.yes and not _may_restart(options):
-            notice("Type `segue gateway stop`, `segue gateway start`, then this command again.")
-            return None
-        await background.stop(store)
-    started = await background.start(store, settings.gateway_log)
-    say("Restarted the gateway." if running else "Started a gateway in the background.")
-    return await background.settled(store, started, _CONNECTS)
+    """Return a gateway that serves the platform, or None if the user has to restart it. A
+    running gateway loads new settings itself, which replaces the connection `before`."""
+    if not background.here(await store.gateways.alive()):
+        started = await background.start(store, settings.gateway_log)
+        say("Started a gateway in the background.")
+        return await background.settled(store, started, _CONNECTS)
+    deadline = time.monotonic() + _CONNECTS
+    while time.monotonic() < deadline:
+        for gateway in background.here(await store.gateways.alive()):
+            health = gateway.links.get(options.platform)
+            if health is not None and (before is None or health.since > before.since):
+                return await background.settled(store, gateway, _CONNECTS)
+        await asyncio.sleep(_LOOK)
+    notice(f"The running gateway does not serve {options.platform}.")
+    notice("Type `segue gateway stop`, `segue gateway start`, then this command again.")
+    return None
 
 
-def _may_restart(options: SetupOptions) -> bool:
-    ask = f"A gateway is running. Restart it to serve {options.platform}?"
-    return options.asks and click.confirm(ask, default=True, err=True)
+async def _connection(store: Store, platform: Platform) -> PlatformHealth | None:
+    gateways = background.here(await store.gateways.alive())
+    return next((g.links[platform] for g in gateways if platform in g.links), None)
 
 
 def _is_connected(gateway: GatewayRecord, platform: Platform) -> bool:
@@ -333,7 +387,7 @@ async def _paired(store: Store, platform: Platform, deadline: float) -> HomeChan
 # The first message
 
 
-async def _prove(adapter: Adapter, home: HomeChannel) -> bool:
+async def _prove(store: Store, adapter: Adapter, home: HomeChannel) -> bool:
     """Send a message in a new thread of the home channel."""
     told = set(await adapter.examine(None))
     _tell([new for new in await adapter.examine(home.address) if new not in told])
@@ -342,6 +396,10 @@ async def _prove(adapter: Adapter, home: HomeChannel) -> bool:
     (part,) = markup.parts(hello, adapter.capabilities)
     try:
         thread = await adapter.create_handoff_thread(home.address, _TITLE, key=key)
+        if thread is not None:
+            known = await store.owners.identities(ME)
+            users = [it.sender.user_id for it in known if it.sender.platform is adapter.platform]
+            await adapter.invite(thread, users)
         await adapter.send(thread or home.address, part, key=f"{key}/0")
     except (DeliveryFailed, ConnectFailed) as error:
         reason = str(error.fields.get("reason", error))

@@ -11,7 +11,7 @@ from segue.commands import agent, chat, conversation, session
 from segue.commands.base import CHAT, PREFIX, TERMINAL, Category, Command, TerminalContext
 from segue.commands.base import CommandContext as CommandContext
 from segue.commands.base import Where as Where
-from segue.core.errors import CommandElsewhere, UnknownCommand
+from segue.core.errors import UnknownCommand
 from segue.core.text import one_line
 
 
@@ -27,9 +27,6 @@ def find(text: str, where: Where) -> tuple[Command, str]:
     name, *rest = text.strip().removeprefix(PREFIX).split(maxsplit=1) or [""]
     if command := _BY_NAME.get((where, name.lower())):
         return command, rest[0].strip() if rest else ""
-    others = (_BY_NAME.get((other, name.lower())) for other in Where)
-    if hint := next((other.elsewhere for other in others if other), ""):
-        raise CommandElsewhere(name=name.lower(), hint=hint)
     known = [known.name for known in available(where)]
     near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     hint = f" Did you mean {PREFIX}{near[0]}?" if near else ""
@@ -75,9 +72,15 @@ COMMANDS = (
         _SESSION,
         "move this session to another platform, and leave",
         session.handoff,
-        "[PLATFORM]",
+        "[PLATFORM [--new-thread] [--lan]]",
         where=TERMINAL,
-        elsewhere="works only in the terminal. To continue a session in a chat, type /resume there",
+    ),
+    _chat_now(
+        "handoff",
+        _SESSION,
+        "move this session to another platform",
+        session.handoff,
+        "[PLATFORM [--new-thread]]",
     ),
     Command(
         "resume", _SESSION, "continue a session here", session.resume, "[NAME]", where=TERMINAL

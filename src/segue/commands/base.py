@@ -83,12 +83,13 @@ class CommandContext(Protocol):
     async def resume(self, session: Session) -> None:
         """Move that session here."""
 
+    async def hand_off(self, platform: str, *, new_thread: bool = False, lan: bool = False) -> None:
+        """Hand off the session to another platform, on request to a new thread there. With `lan`,
+        phones in the local network may open the page."""
+
 
 class TerminalContext(CommandContext, Protocol):
     """The context of terminal-only commands."""
-
-    async def hand_off(self, platform: str) -> None:
-        """Hand off the session to another platform."""
 
     async def follow(self) -> None:
         """Show the messages of a session that is now elsewhere."""
@@ -140,8 +141,6 @@ class Command:
     _: KW_ONLY
     aliases: tuple[str, ...] = ()
     where: frozenset[Where] = EVERYWHERE
-    elsewhere: str = ""
-    """Hint for users who type the command where it is not available."""
     at_once: bool = False
     """In a chat, run without waiting for the current turn."""
 
@@ -155,6 +154,11 @@ def there(context: CommandContext) -> Session:
     if context.session is None:
         raise NothingSaid
     return context.session
+
+
+def unquoted(name: str) -> str:
+    """Return a name without the quotes that it has in a shell command."""
+    return name[1:-1] if len(name) > 1 and name[0] == name[-1] and name[0] in "'\"" else name
 
 
 def number(text: str, usage: str, default: int | None = None) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from segue.commands.base import PREFIX, ChatContext, number
+from segue.commands.base import PREFIX, ChatContext, number, unquoted
 from segue.core.approval import Answer
 from segue.core.errors import AmbiguousSession, BadCommand, SessionNotFound
 
@@ -24,7 +24,8 @@ async def resume(context: ChatContext, arguments: str) -> None:
         await context.resume(offered[int(arguments) - 1])
     else:
         try:
-            await context.resume(await context.store.sessions.find(context.owner, arguments))
+            name = unquoted(arguments)
+            await context.resume(await context.store.sessions.find(context.owner, name))
         except (SessionNotFound, AmbiguousSession) as error:
             await context.notice(str(error))
             await context.offer(offered)

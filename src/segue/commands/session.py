@@ -9,17 +9,21 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from segue.commands.base import PREFIX, CommandContext, TerminalContext, number, there
-from segue.core.address import HomeChannel
+from segue.commands.base import PREFIX, CommandContext, TerminalContext, number, there, unquoted
+from segue.core.address import HomeChannel, Platform
 from segue.core.errors import BadCommand, NoHomeChannel
 from segue.core.handoff import TARGETS
 from segue.core.session import Session
 from segue.core.text import count, one_line
+from segue.platforms import registry
 
 if TYPE_CHECKING:
     from segue.store.gateways import PlatformHealth
 
+NEW_THREAD = "--new-thread"
+"""The argument of /handoff that opens a new thread for a session that has one there."""
 _NAME_WIDTH = 48
+_LAN = "--lan"
 
 
 async def title(context: CommandContext, arguments: str) -> None:
@@ -39,7 +43,8 @@ async def sessions(context: CommandContext, arguments: str) -> None:
 
 
 async def resume(context: CommandContext, arguments: str) -> None:
-    await context.resume(await context.store.sessions.find(context.owner, arguments or "latest"))
+    name = unquoted(arguments) or "latest"
+    await context.resume(await context.store.sessions.find(context.owner, name))
 
 
 async def status(context: CommandContext, _: str) -> None:
@@ -82,10 +87,14 @@ def _write(folder: Path, name: str, lines: list[bytes]) -> Path:
     return path
 
 
-async def handoff(context: TerminalContext, arguments: str) -> None:
-    if arguments:
-        await context.begun()
-        await context.hand_off(arguments)
+async def handoff(context: CommandContext, arguments: str) -> None:
+    words = arguments.split()
+    platform = " ".join(word for word in words if word not in {NEW_THREAD, _LAN})
+    if _LAN in words and platform != Platform.WEB:
+        usage = f"{PREFIX}handoff {Platform.WEB} {_LAN}"
+        raise BadCommand(usage=usage, reason=f"{_LAN} is for the web page")
+    if platform:
+        await context.hand_off(platform, new_thread=NEW_THREAD in words, lan=_LAN in words)
     else:
         await context.notice(await _where_to(context))
 
@@ -95,13 +104,16 @@ async def _where_to(context: CommandContext) -> str:
     if not (gateways := await context.store.gateways.alive()):
         return (
             "No gateway is running, so the session cannot move. Type `segue gateway start` in"
-            f" another terminal, or {PREFIX}handoff and a platform: {', '.join(TARGETS)}."
+            f" another terminal, or {PREFIX}handoff and a platform: {registry.supported()}."
         )
     served = {health.platform: health for g in gateways for health in g.links.values()}
     homes = {home.platform: home for home in await context.store.owners.homes(context.owner)}
     lines = [_destination(served[p], homes.get(p)) for p in TARGETS if p in served]
-    others = ", ".join(platform for platform in TARGETS if platform not in served)
-    lines += [f"The gateway does not serve {others}."] if others else []
+    others = [platform for platform in TARGETS if platform not in served]
+    if idle := ", ".join(filter(registry.is_supported, others)):
+        lines.append(f"The gateway does not serve {idle}.")
+    if later := [platform for platform in others if not registry.is_supported(platform)]:
+        lines.append(f"Not supported yet: {', '.join(later)}.")
     return "\n".join(lines)
 
 

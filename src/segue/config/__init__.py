@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from segue.config import environment, file, loader, names, origins, places
+from segue.config import environment, file, loader, names, origins, places, program
 from segue.config.environment import decides
 from segue.config.environment import hide_secrets as hide_secrets
 from segue.config.environment import secret_names as secret_names
@@ -25,6 +25,12 @@ from segue.config.values import Endpoint as Endpoint
 from segue.config.values import Settings as Settings
 from segue.config.values import WebSettings as WebSettings
 from segue.core.errors import BadSettings, SettingRefused
+
+RELOADED = frozenset(
+    {"model", "keys", "endpoints", "server_accounts", "approvals", "private_network"}
+    | {"platforms", "reset"}
+)
+"""The settings, or their tables, that a running gateway uses as soon as they change."""
 
 
 def load(environ: Mapping[str, str] | None = None) -> Settings:
@@ -66,6 +72,12 @@ def change(name: str, given: Sequence[str], environ: Mapping[str, str] | None = 
     return whole
 
 
+def is_default(name: str, environ: Mapping[str, str] | None = None) -> bool:
+    """Return whether neither the file nor the environment sets `name`."""
+    origin = {setting.name: setting.origin for setting in explain(environ)}
+    return origin[name] == origins.DEFAULT
+
+
 def set_model(name: str, environ: Mapping[str, str] | None = None) -> Path:
     """Set the model in the settings file, and leave the rest of the file unchanged."""
     return change("model", [name], environ)
@@ -104,7 +116,17 @@ def tool_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]
     return {name: value for name, value in everything.items() if name not in hidden}
 
 
+def command_name(environ: Mapping[str, str] | None = None) -> str:
+    """Return what the user types in a shell to run this program."""
+    return program.command_name(os.environ if environ is None else environ)
+
+
+def is_reloaded(name: str) -> bool:
+    """Return whether a running gateway uses a new value of the setting `name` without a restart."""
+    return name.partition(".")[0] in RELOADED
+
+
 def terminal_variables() -> dict[str, str]:
     """Return the environment variables that describe the terminal."""
-    names = ("NO_COLOR", "TERM")
+    names = ("NO_COLOR", "TERM", "XTERM_VERSION")
     return {name: os.environ[name] for name in names if name in os.environ}

@@ -74,7 +74,7 @@ class Settings:
     """Idle time after which the embedded model is unloaded from memory."""
     gateway_log: Path
     """The log file of a gateway that runs in the background."""
-    zone: tzinfo
+    zone: tzinfo = field(metadata={"setting": "reset"})
     """The user's time zone, for hours of the day."""
     model: str | None = None
     """The name of the model that the user chose."""
@@ -94,7 +94,7 @@ class Settings:
     )
     """All platforms with at least one setting, even if not enabled."""
     web: WebSettings = WebSettings()
-    resets: ResetPolicies = field(default_factory=ResetPolicies)
+    resets: ResetPolicies = field(default_factory=ResetPolicies, metadata={"setting": "reset"})
     private_network: bool = False
     """Whether pages on private addresses may be fetched."""
     warnings: tuple[str, ...] = ()

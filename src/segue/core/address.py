@@ -6,6 +6,7 @@ drift apart: every Address has exactly one key, and every key names exactly one 
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import quote, unquote
@@ -60,6 +61,7 @@ class Address:
         return ":".join((_PREFIX, self.platform, self.chat_type, *map(_escape, ids)))
 
     @classmethod
+    @functools.lru_cache(1024)
     def parse(cls, key: str) -> Address:
         """Return the Address with this key, or raise ValueError if `key` could not have made it."""
         agent, main, *parts = key.split(":")
@@ -87,6 +89,7 @@ class Address:
         return f"{self.platform} {self.chat_type} {self.chat_id}{thread}"
 
 
+@functools.lru_cache(1024)  # one message asks for the key of its address dozens of times
 def _escape(part: str) -> str:
     # Platforms choose the ids: Matrix room ids contain `:`, and even lone surrogates must survive.
     return quote(part, safe=_PLAIN, errors="surrogatepass")

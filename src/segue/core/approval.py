@@ -23,6 +23,8 @@ class Answer(StrEnum):
     SESSION = "session"
     """Allow this exact call for the rest of the session."""
     NEVER = "never"
+    MISSING = "missing"
+    """There was no user to ask, or no answer in time. Nothing runs. Never stored."""
 
 
 Approve = Callable[[ToolCall, str, str], Awaitable[Answer]]

@@ -3,23 +3,24 @@
     SegueError
     ├── UserError                 the user can fix it; the message says what to do next
     │   ├── SessionError          SessionNotFound, AmbiguousSession, SessionHeld, SessionMoved,
-    │   │                         SessionBusy, SessionChanged, MessageTaken, NothingSaid,
-    │   │                         NothingToUndo, NothingToRestore, NothingToCompress
+    │   │                         SessionElsewhere, SessionBusy, SessionChanged, MessageTaken,
+    │   │                         NothingSaid, NothingToUndo, NothingToRestore,
+    │   │                         NothingToCompress
     │   ├── TitleError            TitleEmpty, TitleTaken
-    │   ├── HandoffError          UnknownPlatform, PlatformNotSetUp, PlatformNotEnabled,
+    │   ├── HandoffError          UnknownPlatform, PlatformNotSetUp, PlatformNotSupported,
     │   │                         PageNotServed, NoHomeChannel, NoGateway, HandoffInFlight,
-    │   │                         TurnRunning, UnknownChat
+    │   │                         HeldElsewhere, TurnRunning, UnknownChat
     │   ├── PlatformError         BadAdapter, LibraryMissing, ValuesMissing, NoTerminal,
     │   │                         SetupFailed, ConnectFailed, DeliveryFailed, MustWait
     │   ├── AccessError           PairingRefused, NotPaired, ApprovalOver,
     │   │                         ApprovalUnnamed, ApprovalNotShown
     │   ├── GatewayError          GatewayRunning, GatewayNotRunning, GatewayFailed,
     │   │                         GatewayElsewhere, GatewayStuck, PlatformLost, NoGatewayLog,
-    │   │                         NoPage
+    │   │                         NoPage, NoNetwork
     │   ├── ModelError            NoModel, ModelUnusable, ForeignServer, BadKey, UnknownModel,
     │   │                         NoCredit, ContextTooLong, ModelRefused, ModelBusy, ModelOffline,
     │   │                         ModelStalled, ModelCutOff, LocalMissing, LocalFailed
-    │   ├── CommandError          UnknownCommand, BadCommand, CommandElsewhere
+    │   ├── CommandError          UnknownCommand, BadCommand
     │   ├── NoteError             NoteNotFound, NoteEmpty, NoteTooLong, TooManyNotes
     │   ├── SettingsError         BadSettings, SettingsUnwritable, HistoryUnwritable,
     │   │                         UnknownSetting, SettingRefused, NoEditor
@@ -75,6 +76,10 @@ class SessionHeld(SessionError):
 class SessionMoved(SessionError):
     """This session is no longer here: it is {where} now. Type `segue resume {session}` to bring it
     back."""
+
+
+class SessionElsewhere(SessionError):
+    """{name} {place}. Type /resume {name} to bring it here, or /new to start a new conversation."""
 
 
 class SessionBusy(SessionError):
@@ -140,9 +145,8 @@ class PlatformNotSetUp(HandoffError):
     """The running gateway does not serve {platform}. Type `segue setup {platform}`."""
 
 
-class PlatformNotEnabled(HandoffError):
-    """The running gateway does not serve {platform}. Type `segue config set
-    {setting}` and the bot's token, then `segue gateway stop` and `segue gateway start`."""
+class PlatformNotSupported(HandoffError):
+    """{platform} is not supported yet. Use one of these: {supported}."""
 
 
 class PageNotServed(HandoffError):
@@ -165,8 +169,13 @@ class HandoffInFlight(HandoffError):
     Ctrl-C in the terminal that started it."""
 
 
+class HeldElsewhere(HandoffError):
+    """This session is open in {holder}. Close it there first, add --wait to move it when the agent
+    has finished its step there, or add --now to stop the agent and move it."""
+
+
 class TurnRunning(HandoffError):
-    """The agent is still working. Wait for the answer or press Ctrl-C, then type /handoff again."""
+    """Something is still running here. Wait for it or press Ctrl-C, then type /handoff again."""
 
 
 class UnknownChat(HandoffError):
@@ -187,8 +196,8 @@ class BadAdapter(PlatformError):
 
 
 class LibraryMissing(PlatformError):
-    """{platform} needs a package that is not installed. Type `make extra NAME={extra}` in the
-    project folder."""
+    """{platform} needs packages that are not installed. Type `segue setup {platform}`, which
+    installs them, or `make extra NAME={extra}` in the project folder."""
 
 
 class ValuesMissing(PlatformError):
@@ -314,6 +323,11 @@ class NoPage(GatewayError):
     web.enabled true`, then try again."""
 
 
+class NoNetwork(GatewayError):
+    """This machine is in no local network, so a phone cannot reach the web page. Type the command
+    without --lan, or connect the machine to a network."""
+
+
 # Models
 
 
@@ -409,10 +423,6 @@ class UnknownCommand(CommandError):
 
 class BadCommand(CommandError):
     """That does not work: {reason}. Type {usage}."""
-
-
-class CommandElsewhere(CommandError):
-    """/{name} {hint}. Type /help to see the commands that work here."""
 
 
 # Notes

@@ -72,6 +72,12 @@ class TurnInterrupted:
     """The turn was stopped. Everything added before that stays."""
 
 
+@dataclass(frozen=True, slots=True)
+class TurnPaused:
+    """The turn stopped at a safe point, and can be continued here or elsewhere. Tool calls at the
+    end of the transcript that have no result yet have not started."""
+
+
 Event = (
     TextDelta
     | ToolStarted
@@ -83,6 +89,7 @@ Event = (
     | TurnDone
     | TurnFailed
     | TurnInterrupted
+    | TurnPaused
 )
 
 NO_ANSWER = "The agent gave no answer. Ask again, or rephrase your message."

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 from unicodedata import east_asian_width
 
+import msgspec
+
 from segue.core.text import count, is_empty, visible
+from segue.core.transcript import ToolCall
 
 ROWS, COLUMNS = 24, 60
 """The space that a question takes in a chat."""
@@ -23,6 +27,8 @@ _TAB = 4
 _BLANK_LINES = 3
 """This many blank lines in a row, or more, are counted instead of shown."""
 _SPACES = re.compile(" {32,}")
+_TELLING = ("command", "url", "path", "pattern", "words", "to")
+"""The arguments that identify a call. A call without them is shown with all its arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +117,21 @@ def _cells(line: str) -> int:
     if line.isascii():
         return len(line)
     return sum(2 if east_asian_width(c) in "WF" else 1 for c in line)
+
+
+def telling(call: ToolCall) -> list[str]:
+    """The arguments that identify the call, for a line about it. Unlike an excerpt, it may leave
+    out anything."""
+    try:
+        given: object = msgspec.json.decode(call.arguments or "{}")
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        given = None
+    if not isinstance(given, dict):
+        return [call.arguments]
+    arguments = cast("Mapping[str, object]", given)
+    found = [_written(arguments[name]) for name in _TELLING if name in arguments]
+    return found or ["  ".join(f"{name}: {_written(value)}" for name, value in arguments.items())]
+
+
+def _written(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -65,6 +65,14 @@ class Failure(StrEnum):
     """Anything else; `Handoff.error` says what."""
 
 
+STEPS: Mapping[Step, str] = {
+    Step.CLAIMED: "taken up",
+    Step.OPENING: "opening a thread",
+    Step.REPLYING: "agent replying",
+    Step.DELIVERING: "delivering",
+}
+"""The steps as users read them."""
+
 REASONS: Mapping[Failure, str] = {
     Failure.CANCELLED: "Cancelled. The session stayed where it was.",
     Failure.EXPIRED: (
@@ -116,6 +124,8 @@ class Handoff:
     """Text from the user to post there first."""
     new_thread: bool = False
     """Whether to open a new thread although the session has one there."""
+    mid_turn: bool = False
+    """Whether a paused turn moves with the session, and has not been continued yet."""
     attempt: int = 0
     fence: int = 0
     """Counts the claims. Only the newest claim may finish the handoff."""
@@ -135,11 +145,18 @@ class Handoff:
     """The message for the user, if it failed."""
     confirmed: bool = True
     """False if the platform was asked to confirm the first message there and did not."""
+    replaced: bool = False
+    """Whether the platform refused the session's own thread, so that a new one was opened."""
 
     @property
     def recap_key(self) -> str:
-        """The key of the first message sent there."""
+        """The key of the first message in a new thread."""
         return f"handoff:{self.id}:recap"
+
+    @property
+    def return_key(self) -> str:
+        """The key of the first message in a thread that the session was in before."""
+        return f"handoff:{self.id}:return"
 
     @property
     def reply_key(self) -> str:
@@ -153,8 +170,8 @@ class Handoff:
             return ""
         return (
             f"{self.platform} did not confirm that the first message arrived. Look there for a"
-            " message that ends its first line with “continues here”. If there is none, send any"
-            " message there, and it is sent again."
+            " message whose first line says that the session continues or is back there. If there"
+            " is none, send any message there, and it is sent again."
         )
 
     @property

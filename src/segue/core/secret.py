@@ -23,6 +23,12 @@ class Secret:
     def reveal(self) -> str:
         return self._value
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
     def __repr__(self) -> str:
         return f"<the key in {self.setting}>"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import unicodedata
 
@@ -24,6 +25,7 @@ _PRESENTATIONS = "\ufe0e\ufe0f"
 _BYTES_PER_TOKEN = 4
 
 
+@functools.lru_cache(1024)  # asked for every character of many texts
 def is_hidden(c: str) -> bool:
     """Return whether a screen interprets `c` or draws nothing for it. Spaces are not hidden."""
     return (

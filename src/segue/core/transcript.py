@@ -54,6 +54,15 @@ _OUTCOMES: Mapping[Outcome, str] = {
     ),
 }
 
+"""What the model reads."""
+
+_SHOWN: Mapping[Outcome, str] = {
+    Outcome.INTERRUPTED: "Interrupted. Its effect is unknown.",
+    Outcome.NOT_BEGUN: "Not run: the turn was interrupted.",
+    Outcome.DENIED: "Not allowed.",
+}
+"""What the user reads."""
+
 
 class ToolCall(Struct, frozen=True, gc=False):
     """A tool call by the agent. The arguments stay as the model wrote them."""
@@ -219,9 +228,11 @@ class Transcript:
         groups = _groups(self.messages)
         return _unanswered(groups[-1]) if groups else ()
 
-    def unfinished(self, at: datetime) -> tuple[Message, ...]:
-        """Return the results to append when a crash interrupted the last turn during tool calls."""
-        return tuple(no_result(call, Outcome.INTERRUPTED, at) for call in self.unanswered)
+    def unfinished(
+        self, at: datetime, outcome: Outcome = Outcome.INTERRUPTED
+    ) -> tuple[Message, ...]:
+        """Return the results to append when the last turn ended during tool calls."""
+        return tuple(no_result(call, outcome, at) for call in self.unanswered)
 
     def repaired(self, at: datetime) -> Transcript:
         """Return the same conversation in a form that every provider accepts.
@@ -233,10 +244,16 @@ class Transcript:
         return Transcript(tuple(m for group in _groups(self.messages) for m in _whole(group, at)))
 
     def exchanges(self, last: int) -> tuple[Exchange, ...]:
+        """Return the last few turns in short, oldest first."""
+        return tuple(map(_exchange, self.turns(last)))
+
+    def turns(self, last: int) -> tuple[tuple[Message, ...], ...]:
         """Return the last few turns, oldest first, without synthetic prompts and summaries."""
-        newest_first = map(_exchange, _newest_turns(self.messages))
-        said = (e for e in newest_first if e.asked or e.answered or e.tools)
-        return tuple(reversed(tuple(islice(said, max(last, 0)))))
+        said = (
+            tuple(m for m in turn if m.kind is Kind.SAID) for turn in _newest_turns(self.messages)
+        )
+        shown = (turn for turn in said if any(_is_shown(m) for m in turn))
+        return tuple(reversed(tuple(islice(shown, max(last, 0)))))
 
     def recap(self, last: int = 3, length: int = 280) -> str:
         """Return the last few exchanges in a few readable lines, or an empty string."""
@@ -244,13 +261,18 @@ class Transcript:
 
 
 def words(message: Message) -> str:
-    """Return the message's text, or the text that stands for its outcome or its pictures."""
+    """Return the message's text for the model, or what stands for its outcome or its pictures."""
     if message.outcome is not None:
         return _OUTCOMES[message.outcome]
     count = len(message.images)
     if not count or message.content.strip():
         return message.content
     return "[a picture]" if count == 1 else f"[{count} pictures]"
+
+
+def display_text(message: Message) -> str:
+    """Return the message's text for the user, or what stands for its outcome or its pictures."""
+    return words(message) if message.outcome is None else _SHOWN[message.outcome]
 
 
 def _is_bulky(message: Message) -> bool:
@@ -306,12 +328,16 @@ def _newest_turns(messages: tuple[Message, ...]) -> Iterator[tuple[Message, ...]
             end = start
 
 
+def _is_shown(message: Message) -> bool:
+    spoken = message.role in (Role.USER, Role.ASSISTANT) and words(message).strip()
+    return bool(spoken or message.tool_calls)
+
+
 def _exchange(turn: tuple[Message, ...]) -> Exchange:
-    said = [m for m in turn if m.kind is Kind.SAID]
-    answers = [m.content for m in said if m.role is Role.ASSISTANT and m.content.strip()]
-    calls = Counter(call.name for m in said for call in m.tool_calls)
+    answers = [m.content for m in turn if m.role is Role.ASSISTANT and m.content.strip()]
+    calls = Counter(call.name for m in turn for call in m.tool_calls)
     return Exchange(
-        asked=next((words(m) for m in said if m.role is Role.USER), ""),
+        asked=next((words(m) for m in turn if m.role is Role.USER), ""),
         answered=answers[-1] if answers else "",
         tools=tuple(calls.most_common()),
     )

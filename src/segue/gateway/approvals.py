@@ -62,7 +62,7 @@ class Questions:
             over = replace(asking, key=f"{asking.key}:over", body=_TIMED_OUT, buttons=())
             await store.outbox.enqueue(over)
         self.over(answer)
-        return answer or Answer.NEVER
+        return answer or Answer.MISSING
 
     def over(self, answer: Answer | None = None) -> None:
         """Close the open question: show the outcome and remove its buttons."""
@@ -123,7 +123,7 @@ def _fenced(text: str) -> str:
 def pressed(data: str) -> tuple[int, Answer] | None:
     """Parse the callback data of an approval button. Return None for any other button."""
     match data.split(":"):
-        case [prefix, number, answer] if prefix == _PREFIX and answer in set(Answer):
+        case [prefix, number, answer] if prefix == _PREFIX and answer in _LABELS:
             return (int(number), Answer(answer)) if number.isdecimal() else None
         case _:
             return None

@@ -8,22 +8,24 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from segue import handoff
 from segue.commands.base import PREFIX, Command, Where
 from segue.core.address import Address, HomeChannel
 from segue.core.approval import Answer
-from segue.core.errors import AddressTaken, BadCommand
+from segue.core.errors import AddressTaken, BadCommand, NothingSaid
 from segue.core.session import EndReason, Origin, Session
 from segue.core.text import count, one_line
 from segue.core.transcript import Message
-from segue.gateway import approvals, messages, texts
+from segue.gateway import approvals, doors, messages, texts
 from segue.gateway.messages import PendingMessage
 from segue.gateway.turns import ChatTurns
+from segue.handoff import greeting
 from segue.store import bindings, sessions
 from segue.store.base import Tx
+from segue.store.bindings import RESUME, bring_back
 from segue.turns import HeldLease, hold
 
 _LABEL_LENGTH = 40
-_RESUME = "r"
 _HOME = "h"
 
 
@@ -35,6 +37,7 @@ class ChatCommands:
     def __init__(
         self, chat_turns: ChatTurns, pending: PendingMessage, session: Session | None
     ) -> None:
+        """`session` is the one of the chat, which may be elsewhere."""
         self.store = chat_turns.store
         self.turns = chat_turns.turns
         self.owner = pending.owner
@@ -50,10 +53,16 @@ class ChatCommands:
 
     @classmethod
     async def of(cls, chat_turns: ChatTurns, pending: PendingMessage) -> ChatCommands:
-        binding = await chat_turns.store.bindings.get(pending.address)
-        session = await chat_turns.store.sessions.get(binding.session_id) if binding else None
+        store, address = chat_turns.store, pending.address
+        known = await store.bindings.get(address) or await store.doors.get(address)
+        session = await store.sessions.get(known.session_id) if known else None
         is_mine = session is not None and session.owner == pending.owner
         return cls(chat_turns, pending, session if is_mine else None)
+
+    def _here(self) -> Session | None:
+        """The session, if it is in this chat."""
+        is_here = self.session is not None and self.session.address == self.address
+        return self.session if is_here else None
 
     # All commands
 
@@ -83,33 +92,46 @@ class ChatCommands:
         again = await messages.record(
             self.store, "", self.owner, self._pending.inbound, f"again:{self._pending.inbox_id}"
         )
-        if again is not None:
-            await self._chat_turns.take_turn(again, session, message)
+        if again is not None and not await self._chat_turns.take_turn(again, session, message):
+            await self._chat_turns.conclude(again)
 
     async def fresh(self, title: str | None) -> None:
         former = self.session
         await self.store.write(_begin_another, self.address, self.owner, title, str(Path.home()))
-        name = one_line(former.name) if former else ""
-        back = f" The one before stays as it is: {PREFIX}resume {name}" if former else ""
-        await self.notice(f"A new session.{back}")
+        if former is None:
+            await self.notice("A new session.")
+            return
+        back = f"The one before stays as it is: {PREFIX}resume {one_line(former.name)}"
+        await self.notice(f"A new session. {back}", (bring_back(former),))
 
     async def resume(self, session: Session) -> None:
-        if self.session is not None and session.id == self.session.id:
+        former = self._here()
+        if former is not None and session.id == former.id:
             await self.notice("It is here already.")
             return
-        former = self.session
-        await self._chat_turns.stop_session(session.id)
+        door = await self.store.doors.get(self.address)
+        is_back = door is not None and door.session_id == session.id
+        seen = door.seq if door and is_back else None
+        was_working = await self._chat_turns.stop_session(session.id)
         async with hold(
             self.store, session.id, self.place.holder, take_over=True, address=self.address
         ):
-            last = await self.store.transcripts.last(session.id, 40)
-        lines = [f"**{one_line(session.name)}** continues here."]
+            last = await self.store.transcripts.last(session.id, 40, after=seen or 0)
+        shows_history = self._chat_turns.shows_history(self.address)
+        arrived = f"**{one_line(session.name)}** {'is back' if is_back else 'continues'} here."
+        lines = [] if shows_history else [arrived]
+        if was_working:
+            lines.append(texts.STOPPED_ELSEWHERE)
+        buttons = ()
         if former is not None:
-            lines.append(f"{one_line(former.name)} is set aside: {PREFIX}resume brings it back.")
+            name = one_line(former.name)
+            lines.append(f"{name} is set aside: {PREFIX}resume {name} brings it back.")
+            buttons = (bring_back(former),)
         if hint := self._chat_turns.how_to_address(self.address):
             lines.append(hint)
-        recap = "\n".join(f"> {line}  " for line in last.recap().splitlines())
-        await self.notice("\n".join(lines) + (f"\n\n{recap}" if recap else ""))
+        recap = "" if shows_history else last.recap()
+        if text := "\n".join(lines) + greeting.quoted(recap):
+            await self.notice(text, buttons)
 
     # Chat-only commands
 
@@ -120,12 +142,33 @@ class ChatCommands:
         lines = [f"{n}. {one_line(s.name)} ({_where(s)})" for n, s in enumerate(offered, 1)]
         hint = f"Type {PREFIX}resume and a number or a name to bring one here."
         buttons = tuple(
-            (f"{n}. {one_line(s.name, _LABEL_LENGTH)}", f"{_RESUME}:{s.id}")
+            (f"{n}. {one_line(s.name, _LABEL_LENGTH)}", f"{RESUME}:{s.id}")
             for n, s in enumerate(offered, 1)
         )
         await self.notice("\n".join([*lines, "", hint]), buttons)
 
+    async def hand_off(self, platform: str, *, new_thread: bool = False, lan: bool = False) -> None:
+        if lan:
+            reason = "--lan works only in the terminal"
+            raise BadCommand(usage=f"{PREFIX}handoff {platform}", reason=reason)
+        if self.session is None:
+            raise NothingSaid
+        session = await self.begun()
+        home = await handoff.destination(self.store, session.id, platform)
+        here = (self.address.platform, self.address.chat_id)
+        if (home.platform, home.chat_id) == here and not new_thread:
+            await self.notice("It is here already.")
+            return
+        # Not here: other commands, such as /stop, would wait.
+        self._chat_turns.in_background(
+            self._chat_turns.hand_off(self._pending, session.id, platform, new_thread=new_thread)
+        )
+
     async def stop(self) -> None:
+        session = self._here()
+        if session is not None and await self.store.wishes.take_back(session.id):
+            await self.notice(handoff.STAYS)
+            return
         if not self._chat_turns.stop(self.address):
             await self.notice(texts.NOTHING_TO_STOP)
 
@@ -166,8 +209,10 @@ class ChatCommands:
     async def press(self) -> None:
         """Run the action of a button."""
         match self._pending.inbound.typed.split(":", 1):
-            case [kind, session_id] if kind == _RESUME:
+            case [kind, session_id] if kind == RESUME:
                 await self.resume(await self.store.sessions.find(self.owner, session_id))
+            case _ if self._pending.inbound.typed == doors.NEW and self._here() is None:
+                await self.fresh(None)
             case [kind, _] if kind == _HOME:
                 await self.set_home(confirmed=True)
             case [kind, number] if kind == approvals.SHOW and number.isdecimal():

@@ -91,6 +91,7 @@ class PlatformConnection:
             self.platform, LinkState.CONNECTED, account=account, link=link
         )
         await self._offer()
+        adapter.remember(await self._store.inbox.newest(self.platform, account))
         async with contextlib.aclosing(adapter.receive()) as coming:
             async for inbound in coming:
                 self._backoff.reset()

@@ -11,16 +11,16 @@ from functools import partial
 import msgspec
 
 from segue import commands
-from segue.commands.base import Where
+from segue.commands.base import Command, Where
 from segue.core.address import Address, Platform
-from segue.core.errors import PlatformLost, StoreError, UserError
+from segue.core.errors import PlatformLost, SessionElsewhere, StoreError, UserError
 from segue.gateway import approvals, messages, texts
 from segue.gateway.access import Gate
 from segue.gateway.chat_commands import ChatCommands
 from segue.gateway.containment import contain
 from segue.gateway.messages import PendingMessage
 from segue.gateway.pace import Backoff
-from segue.gateway.queues import Queues
+from segue.gateway.queues import MAX_WAITING, Queues
 from segue.gateway.turns import ChatTurns
 from segue.handoff import arrivals
 from segue.platforms.base import Inbound, InboundKind
@@ -33,6 +33,9 @@ _QUESTION_POLL_SECONDS = 0.1
 MAX_STARTS = 20
 """A message that was started more often is set aside: it may be what kills the gateways. A harmless
 message never gets close to this number."""
+
+_CHOICES = frozenset({"new", "resume"})
+"""The commands that choose the session of a chat."""
 
 logger = logging.getLogger(__name__)
 
@@ -62,13 +65,17 @@ class Dispatcher:
                 raise AssertionError("it is not recorded")
             case InboundKind.MESSAGE | InboundKind.COMMAND:
                 queues = self._at_once if _is_at_once(inbound) else self._queues
-        if not queues.put(pending.address, pending):
+        # A full queue must not keep out the choice that its messages wait for.
+        most = None if _is_choice(pending) else MAX_WAITING
+        if not queues.put(pending.address, pending, most=most):
             await self._chat_turns.conclude(pending, texts.BUSY)
 
     async def _edit(self, pending: PendingMessage) -> None:
         """Apply an edit to a message that is still waiting to be answered."""
         changed = pending.inbound
-        waiting = self._queues.find(pending.address, lambda other: _is_same(other.inbound, changed))
+        address, lines = pending.address, (self._chat_turns.doors, self._queues)
+        is_same = partial(_is_same, changed)
+        waiting = next(filter(None, (line.find(address, is_same) for line in lines)), None)
         if waiting is None:
             await self._chat_turns.conclude(pending, texts.ANSWERED_ALREADY)
             return
@@ -82,7 +89,8 @@ class Dispatcher:
         )
         # The store comes first: a gateway that is killed here must not answer the old text.
         await self._store.inbox.rewrite(waiting.inbox_id, messages.encode(inbound))
-        replaced = self._queues.replace(pending.address, waiting, replace(waiting, inbound=inbound))
+        edited = replace(waiting, inbound=inbound)
+        replaced = any(line.replace(address, waiting, edited) for line in lines)
         await self._chat_turns.conclude(pending, "" if replaced else texts.ANSWERED_ALREADY)
 
     def move(self, old: Address, new: Address) -> None:
@@ -93,6 +101,15 @@ class Dispatcher:
 
         for queues in (self._queues, self._at_once):
             queues.move(old, new, moved)
+
+    async def continue_turn(self, session_id: str) -> None:
+        """Queue the turn that the session has brought to its address, if it has."""
+        session = await self._store.sessions.get(session_id)
+        if session is None or session.address is None:
+            return
+        if incoming := await self._store.inbox.brought(session.address):
+            pending = messages.brought(incoming, session.owner)
+            self._queues.put(session.address, pending, most=None)
 
     # Starting and stopping
 
@@ -117,6 +134,9 @@ class Dispatcher:
         """Decode the entry and add it to `known`, unless its sender is no longer paired."""
         if incoming.error is not None:
             raise ValueError(incoming.error)
+        if not incoming.body:
+            known.append(messages.brought(incoming, await self._owner(incoming)))
+            return
         inbound = messages.decode(incoming.body)
         owner = await self._gate.owner(inbound.sender)
         if owner is None:
@@ -125,6 +145,11 @@ class Dispatcher:
         inbound = msgspec.structs.replace(inbound, address=incoming.address)  # may have moved
         pending = PendingMessage(inbox_id=incoming.no, owner=owner.id, inbound=inbound)
         known.append(replace(pending, session_id=incoming.session_id))
+
+    async def _owner(self, brought: Incoming) -> str:
+        """The owner of the session that brought a turn, or "" if it was deleted."""
+        session = await self._store.sessions.get(brought.session_id or "")
+        return session.owner if session else ""
 
     async def _give_up(self, incoming: Incoming, reason: str) -> None:
         """Set aside a message that no gateway can handle. Only owners' messages are recorded."""
@@ -184,7 +209,9 @@ class Dispatcher:
 
     async def _run(self, pending: PendingMessage) -> None:
         try:
-            if pending.session_id is not None:
+            if pending.is_brought:
+                await self._continue(await self._store.inbox.brought(pending.address))
+            elif pending.session_id is not None:
                 await self._chat_turns.resume(pending, pending.session_id)
             elif pending.inbound.kind is InboundKind.EDIT:
                 await self._edit(pending)
@@ -193,12 +220,41 @@ class Dispatcher:
             elif commands.is_command(pending.inbound.typed):
                 await self._run_once(pending, self._command)
             else:
-                await arrivals.wait_for_arrivals(self._store, pending.address)
-                await self._chat_turns.answer(pending)
+                await self._answer(pending)
         except StoreError:
             raise
         except UserError as error:
             await self._chat_turns.conclude(pending, str(error))
+
+    async def _continue(self, brought: Incoming | None) -> None:
+        """Continue the turn that a session has brought to an address, if there is one. It comes
+        before messages that were written there earlier."""
+        if brought and brought.session_id:
+            pending = messages.brought(brought, await self._owner(brought))
+            await self._chat_turns.resume(pending, brought.session_id)
+
+    async def _answer(self, pending: PendingMessage) -> None:
+        """Answer the message, once its session is here or the owner has chosen another one."""
+        address, waiting = pending.address, pending
+        while True:
+            await self._continue(await arrivals.wait_for_arrivals(self._store, address))
+            try:
+                await self._chat_turns.answer(waiting)
+                return
+            except SessionElsewhere as elsewhere:
+                choose = partial(self._choose, address)
+                edited = await self._chat_turns.doors.wait(waiting, elsewhere, choose)
+            if edited is None:
+                await self._chat_turns.conclude(pending, texts.STOPPED)
+                return
+            waiting = edited
+
+    async def _choose(self, address: Address) -> bool:
+        """Run the choice that is queued behind the message that waits for it."""
+        if (choice := self._queues.take(address, _is_choice)) is None:
+            return False
+        await self._handle(choice)
+        return True
 
     async def _set_aside(self, pending: PendingMessage, reason: str) -> None:
         await self._store.write(_set_aside, pending.inbox_id, reason, pending.address, texts.FAULT)
@@ -228,16 +284,33 @@ def _set_aside(tx: Tx, no: int, reason: str, address: Address | None, notice: st
         outbox.enqueue(tx, messages.notice(no, address, notice))
 
 
-def _is_same(first: Inbound, changed: Inbound) -> bool:
+def _is_same(changed: Inbound, waiting: PendingMessage) -> bool:
     """Whether both are the same message from the same sender."""
+    first = waiting.inbound
     return (first.message_id, first.sender.user_id) == (changed.message_id, changed.sender.user_id)
+
+
+def _is_choice(pending: PendingMessage) -> bool:
+    """Whether it may choose the session of its chat. After a restart, buttons are queued too."""
+    inbound = pending.inbound
+    if inbound.kind is InboundKind.BUTTON:
+        return True
+    command = _command(inbound)
+    return command is not None and command.name in _CHOICES
 
 
 def _is_at_once(inbound: Inbound) -> bool:
     if not commands.is_command(inbound.typed):
         return False
+    command = _command(inbound)
+    return command is None or command.at_once  # an unknown one is answered with the error
+
+
+def _command(inbound: Inbound) -> Command | None:
+    if not commands.is_command(inbound.typed):
+        return None
     try:
         command, _ = commands.find(inbound.typed, Where.CHAT)
     except UserError:
-        return True  # running it replies with the error
-    return command.at_once
+        return None
+    return command

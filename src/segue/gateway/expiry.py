@@ -41,7 +41,7 @@ class Expiry:
     ) -> None:
         self._store = store
         self._turns = turns
-        self._settings = settings
+        self.settings = settings
         self._places = places
         self._serving = serving
         self._set_aside: set[str] = set()
@@ -49,7 +49,7 @@ class Expiry:
 
     async def run(self) -> None:
         """End stale sessions until cancelled."""
-        resets = self._settings.resets
+        resets = self.settings.resets
         policies = (resets.default, *resets.overrides.values())
         if all(policy.mode is ResetMode.NONE for policy in policies):
             await asyncio.Event().wait()
@@ -63,7 +63,7 @@ class Expiry:
     async def look(self) -> None:
         """End the sessions that are stale now."""
         stale = await self._store.bindings.stale(
-            self._settings.resets, self._settings.zone, self._serving(), limit=_AT_ONCE
+            self.settings.resets, self.settings.zone, self._serving(), limit=_AT_ONCE
         )
         for session in stale:
             if session.id not in self._set_aside:
@@ -80,8 +80,8 @@ class Expiry:
     async def _end(self, session: Session) -> None:
         if (address := session.address) is None:
             return
-        reason = self._settings.resets.for_address(address).expired(
-            active=session.active, now=datetime.now(UTC), zone=self._settings.zone
+        reason = self.settings.resets.for_address(address).expired(
+            active=session.active, now=datetime.now(UTC), zone=self.settings.zone
         )
         if reason is None:
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 
 from segue.core.address import Address, Platform
@@ -30,14 +30,17 @@ class Handoffs:
         adapters: Mapping[Platform, Adapter],
         platforms: PlatformsNow,
         how_to_address: Callable[[Address], str],
+        continue_turn: Callable[[str], Awaitable[None]],
     ) -> None:
-        """`platforms` returns the platforms for which handoffs can be claimed now."""
+        """`platforms` returns the platforms for which handoffs can be claimed now. `continue_turn`
+        continues the turn that the session with this id has brought along, if it has."""
         self._store = store
         self._turns = turns
         self._places = places
         self._adapters = adapters
         self._platforms = platforms
         self._how_to_address = how_to_address
+        self._continue_turn = continue_turn
         self._running: dict[asyncio.Task[None], Handoff] = {}
 
     async def run(self) -> None:
@@ -78,6 +81,8 @@ class Handoffs:
             how_to_address=self._how_to_address,
         )
         await deliver(context, claim)
+        if claim.mid_turn:
+            await self._continue_turn(claim.session_id)
 
     async def _fail(self, claim: Handoff, reason: str) -> None:
         await self._store.fail_handoff(claim, texts.not_handed_off(reason))

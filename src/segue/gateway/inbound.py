@@ -13,6 +13,7 @@ from segue.gateway import messages, texts
 from segue.gateway.access import Gate
 from segue.gateway.containment import contain
 from segue.gateway.dispatch import Dispatcher
+from segue.handoff import arrivals
 from segue.platforms.base import Adapter, Inbound, InboundKind
 from segue.store import Store, inbox, outbox
 from segue.store.base import Tx
@@ -54,9 +55,9 @@ class Receiver:
         if await self._gate.pair(adapter.account, inbound) or owner is None:
             return
         before = await self._before_edit(adapter.account, inbound)
-        if not (before or await self._is_for_agent(inbound)):
+        if not (before or await self._is_for_agent(owner.id, inbound)):
             return
-        if inbound.kind is InboundKind.BUTTON:
+        if inbound.press_id:
             adapter.acknowledge(inbound)
         inbound = msgspec.structs.replace(inbound, text=whole(inbound.text))
         if inbound.kind is InboundKind.EDIT:
@@ -78,13 +79,20 @@ class Receiver:
         except msgspec.DecodeError:  # written by an older version
             return None
 
-    async def _is_for_agent(self, inbound: Inbound) -> bool:
-        """Whether the agent answers it: a message to the agent, in a thread with a session, or in a
-        group where the agent answers all."""
+    async def _is_for_agent(self, owner: str, inbound: Inbound) -> bool:
+        """Whether the agent answers it: a message to the agent, in the thread of a session that is
+        or arrives there, or in a group where the agent answers all."""
         address = inbound.address
         if inbound.addressed or self._answers_all(address.platform):
             return True
-        return address.thread_id is not None and await self._store.bindings.get(address) is not None
+        if address.thread_id is None:
+            return False
+        door = await self._store.doors.get(address)
+        if door is not None and door.owner == owner:
+            return True
+        if await self._store.bindings.get(address) is not None:
+            return True
+        return await arrivals.is_opened(self._store, address, owner)
 
 
 def _refuse(tx: Tx, account: str, inbound: Inbound, reason: str) -> None:

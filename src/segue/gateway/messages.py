@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from segue.core.address import Address
-from segue.platforms.base import Inbound
+from segue.core.address import Address, Sender
+from segue.platforms.base import Inbound, InboundKind
 from segue.store import Store
+from segue.store.inbox import Incoming
 from segue.store.outbox import Draft
 
 _decoder = msgspec.json.Decoder(Inbound)
@@ -20,7 +21,10 @@ class PendingMessage:
     owner: str
     inbound: Inbound
     session_id: str | None = None
-    """The session that was answering it when an earlier gateway was interrupted."""
+    """The session that was answering it when an earlier gateway was interrupted, or that brought
+    it here."""
+    is_brought: bool = False
+    """Whether it is a turn that the session brought here, and not a message."""
 
     @property
     def address(self) -> Address:
@@ -38,6 +42,24 @@ async def record(
     if inbox_id is None:
         return None
     return PendingMessage(inbox_id=inbox_id, owner=owner, inbound=inbound)
+
+
+def brought(incoming: Incoming, owner: str) -> PendingMessage:
+    """The turn that a session brought to its address. No user wrote it."""
+    sender = Sender(platform=incoming.platform, user_id="")
+    inbound = Inbound(
+        kind=InboundKind.MESSAGE,
+        update_id=incoming.update_id,
+        address=incoming.address,
+        sender=sender,
+    )
+    return PendingMessage(
+        inbox_id=incoming.no,
+        owner=owner,
+        inbound=inbound,
+        session_id=incoming.session_id,
+        is_brought=True,
+    )
 
 
 def notice(inbox_id: int, address: Address, text: str, about: str = "end") -> Draft:

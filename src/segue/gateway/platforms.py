@@ -22,7 +22,7 @@ def load(settings: Settings, store: Store) -> tuple[list[Adapter], WebhookServer
     """Create the adapters, and the HTTP server if it is needed. Each module is imported only now.
     An Absent adapter replaces a platform that fails to load."""
     enabled = {name: given for name, given in settings.platforms.items() if given.enabled}
-    found = [_made(platform, given) for platform, given in enabled.items()]
+    found = [made(platform, given) for platform, given in enabled.items()]
     has_page = settings.web.enabled and Platform.WEB not in enabled
     if not has_page and not any(isinstance(adapter, Webhook) for adapter in found):
         return found, None
@@ -33,7 +33,8 @@ def load(settings: Settings, store: Store) -> tuple[list[Adapter], WebhookServer
     return found, server
 
 
-def _made(platform: Platform, given: PlatformSettings) -> Adapter:
+def made(platform: Platform, given: PlatformSettings) -> Adapter:
+    """The adapter of a platform, or an Absent one if it fails to load."""
     try:
         return registry.make(platform, given)
     except UserError as error:

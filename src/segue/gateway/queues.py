@@ -49,6 +49,12 @@ class Queues(Generic[T]):
         """The first waiting item that matches, or None."""
         return next(filter(wanted, self._waiting(address)), None)
 
+    def take(self, address: Address, wanted: Callable[[T], bool]) -> T | None:
+        """Remove the first waiting item that matches, and return it, or None."""
+        if (found := self.find(address, wanted)) is not None:
+            self._waiting(address).remove(found)
+        return found
+
     def replace(self, address: Address, item: T, other: T) -> bool:
         """Replace a waiting item. Return False if it is no longer waiting."""
         waiting = self._waiting(address)

@@ -12,7 +12,8 @@ import resource
 import signal
 import socket
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import segue.store
@@ -32,8 +33,10 @@ from segue.gateway.inbound import Receiver
 from segue.gateway.janitor import Janitor
 from segue.gateway.outbound import Outbound
 from segue.gateway.places import Places
+from segue.gateway.reload import SettingsWatch
 from segue.gateway.turns import ChatTurns
 from segue.platforms.base import Adapter
+from segue.platforms.spec import Groups, PlatformSettings
 from segue.platforms.webhook import WebhookServer
 from segue.store import Store, retries
 from segue.turns import Turns
@@ -53,21 +56,31 @@ LOG_SECONDS = 60.0
 logger = logging.getLogger(__name__)
 
 
-async def serve(settings: Settings, *, models: Models | None = None) -> None:
+async def serve(
+    settings: Settings,
+    *,
+    models: Models | None = None,
+    load: Callable[[], Settings] | None = None,
+) -> None:
     """Run the gateway until SIGTERM or SIGINT. Raise GatewayRunning if there is already one.
-    `models` replace those from the settings."""
+    `models` replace those from the settings. `load` returns the settings after their file has
+    changed; without it, changes have no effect."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(Exhaustion())
     for ending in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(ending, stop.set)
-    async with (
-        await segue.store.open(settings.store) as store,
-        Turns(store, Agents(store, settings, models)) as turns,
-    ):
-        await store.owners.ensure(ME)
-        gateway = Gateway(store, turns, settings, *platforms.load(settings, store))
-        await gateway.run(stop)
+    async with await segue.store.open(settings.store) as store:
+        agents = Agents(store, settings, models)
+        async with Turns(store, agents) as turns:
+            await store.owners.ensure(ME)
+            gateway = Gateway(store, turns, settings, *platforms.load(settings, store))
+
+            def apply(changed: Settings) -> None:
+                agents.reload(changed)
+                gateway.reload(changed)
+
+            await gateway.run(stop, SettingsWatch(settings, load, apply).run if load else None)
 
 
 class Gateway:
@@ -82,15 +95,18 @@ class Gateway:
         """`webhooks` is needed by adapters that receive webhooks."""
         self._store = store
         self._webhooks = webhooks
-        self._adapters: Mapping[Platform, Adapter] = {a.platform: a for a in adapters}
+        self._adapters = {a.platform: a for a in adapters}
+        self._configured = _enabled(settings)
+        """The settings that the adapters were made from."""
+        self._settings = settings
         self._name = f"a gateway on {socket.gethostname()} (process {os.getpid()})"
         self._is_shared = not settings.store.startswith("sqlite")
         """Whether gateways on other machines can use the same store."""
         self._serving: frozenset[Platform] = frozenset()
         self._connections: dict[Platform, asyncio.Task[None]] = {}
         self._links: dict[Platform, PlatformConnection] = {}
-        self._lost = asyncio.Event()
-        """Set when another gateway turns out to serve one of our platforms."""
+        self._due = asyncio.Event()
+        """Set when another gateway turns out to serve one of our platforms, or settings change."""
         places = Places(self._name, self.connected)
         self._outbound = Outbound(store, self._adapters, self.connected)
         self._expiry = Expiry(store, turns, settings, places, self.serving)
@@ -101,7 +117,15 @@ class Gateway:
         self._dispatcher = Dispatcher(store, gate, self._chat_turns)
         self.receiver = Receiver(store, gate, self._dispatcher, self._chat_turns.answers_all)
         how_to_address = self._chat_turns.how_to_address
-        self._handoffs = Handoffs(store, turns, places, self._adapters, self.tried, how_to_address)
+        self._handoffs = Handoffs(
+            store,
+            turns,
+            places,
+            self._adapters,
+            self.tried,
+            how_to_address,
+            self._dispatcher.continue_turn,
+        )
         self._janitor = Janitor(store)
 
     def serving(self) -> Collection[Platform]:
@@ -116,8 +140,15 @@ class Gateway:
         """The served platforms that can be written to now."""
         return [platform for platform, link in self._links.items() if link.connected]
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set, then shut down in order."""
+    def reload(self, settings: Settings) -> None:
+        """Use new settings from now on. Platforms whose settings changed are connected again."""
+        self._settings = self._expiry.settings = self._chat_turns.settings = settings
+        self._due.set()
+
+    async def run(
+        self, stop: asyncio.Event, watch: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """Serve until `stop` is set, then shut down in order. `watch` looks for new settings."""
         await self._announce()
         while not self._serving and not self._may_stand_by():
             await self._give_way()
@@ -131,6 +162,7 @@ class Gateway:
                 "handoffs": self._handoffs.run,
                 "expiry": self._expiry.run,
                 "janitor": self._janitor.run,
+                **({"settings": watch} if watch else {}),
             }.items()
         }
         stopping = asyncio.create_task(stop.wait())
@@ -180,17 +212,35 @@ class Gateway:
         """Send heartbeats, and take over platforms that have become free."""
         while True:
             # Without a heartbeat we lose our platforms, so announce first when the store is back.
+            await retries.keep("presence", self._reconfigure)
             await retries.keep("presence", self._announce)
             wanted = len(self._serving) < len(self._adapters)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(STANDBY_SECONDS if wanted else HEARTBEAT_SECONDS):
-                    await self._lost.wait()
-            self._lost.clear()
+                    await self._due.wait()
+            self._due.clear()
+
+    async def _reconfigure(self) -> None:
+        """Replace the adapters whose settings have changed, and close those no longer enabled."""
+        before, after = self._configured, _enabled(self._settings)
+        for platform in sorted(before.keys() | after.keys()):
+            if before.get(platform) == after.get(platform):
+                continue
+            if platform in self._connections:
+                await self._give_up(platform)
+            await self._store.gateways.leave(platform)
+            self._adapters.pop(platform, None)
+            if platform in after:
+                self._adapters[platform] = platforms.made(platform, after[platform])
+            logger.info("platform reconfigured platform=%s", platform)
+        self._configured = after
 
     async def _announce(self) -> None:
         me = await self._store.gateways.announce(self._name, self._adapters)
         self._serving = me.platforms
         lost = sorted(self._connections.keys() - me.platforms)
+        for platform in lost:
+            logger.warning("platform lost to another gateway platform=%s", platform)
         await asyncio.gather(*(self._give_up(platform) for platform in lost))
         if new := me.platforms - self._connections.keys():
             await self._outbound.writer.take_over(new)
@@ -198,14 +248,13 @@ class Gateway:
         for platform in sorted(new):
             adapter = self._adapters[platform]
             link = PlatformConnection(
-                self._store, adapter, self.receiver, self._lost.set, webhooks=self._webhooks
+                self._store, adapter, self.receiver, self._due.set, webhooks=self._webhooks
             )
             self._links[platform] = link
             self._connections[platform] = asyncio.create_task(link.run(), name=f"{platform}")
 
     async def _give_up(self, platform: Platform) -> None:
-        """Leave `platform` and its work to the gateway that now serves it."""
-        logger.warning("platform lost to another gateway platform=%s", platform)
+        """Disconnect `platform`, and leave its work to the gateway that serves it from now on."""
         del self._links[platform]
         await cancel(self._connections.pop(platform))
         try:
@@ -228,6 +277,15 @@ class Gateway:
             served = frozenset[Platform]().union(*(g.platforms for g in others))
             name = ", ".join(g.name for g in others)
             raise GatewayRunning(name=name, platforms=_listed(served & self._adapters.keys()))
+
+
+def _enabled(settings: Settings) -> Mapping[Platform, PlatformSettings]:
+    """The platforms that have an adapter of their own, with what it is made from."""
+    return {
+        platform: replace(given, groups=Groups.ADDRESSED)  # it concerns the gateway alone
+        for platform, given in settings.platforms.items()
+        if given.enabled and platform is not Platform.WEB
+    }
 
 
 def _listed(platforms: Collection[Platform]) -> str:

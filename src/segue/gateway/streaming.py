@@ -46,6 +46,8 @@ class Bubble:
         self.begun = begun
         """How the bubble was first sent, while it is unknown whether it arrived."""
         self.shown = ""
+        self.words = ""
+        """The words of an unfinished answer that the user sees, in the bubble or in a preview."""
 
     def __bool__(self) -> bool:
         """Whether there is a bubble, or may be one."""
@@ -68,26 +70,36 @@ class Bubble:
 
     def clear(self) -> None:
         """Forget the bubble."""
-        self.receipt, self.begun, self.shown = None, None, ""
+        self.receipt, self.begun, self.shown, self.words = None, None, "", ""
 
 
 class LiveAnswer:
     """Shows one turn in one chat while it runs."""
 
     def __init__(
-        self, store: Store, adapter: Adapter, address: Address, session_id: str, bubble: Bubble
+        self,
+        store: Store,
+        adapter: Adapter,
+        address: Address,
+        session_id: str,
+        inbox_id: int,
+        bubble: Bubble,
     ) -> None:
+        """`inbox_id` is the entry that the turn answers."""
         self._store = store
         self._adapter = adapter
         self._address = address
         self._session_id = session_id
+        self._inbox_id = inbox_id
         self._bubble = bubble
+        bubble.words = ""
         self._text = ""
         self._activity = ""
         self._tools: Counter[str] = Counter()
         self._dirty = asyncio.Event()
         self._drawing = asyncio.Lock()
-        self._preview = f"preview:{secrets.token_hex(8)}"
+        self._preview: str | None = None
+        """The key of the preview of the current answer."""
 
     def handle(self, event: events.Event) -> None:
         match event:
@@ -101,7 +113,8 @@ class LiveAnswer:
             case events.ApprovalNeeded():
                 self._activity = "Waiting for your answer…"
             case events.MessageAdded(message) if message.role is Role.ASSISTANT:
-                self._text = ""  # this text is already queued for delivery
+                self._text = self._bubble.words = ""  # this text is already queued for delivery
+                self._preview = None
             case _:
                 return
         self._dirty.set()
@@ -151,23 +164,32 @@ class LiveAnswer:
             await asyncio.sleep(self._adapter.capabilities.edit_seconds)
 
     async def _update(self, limiter: RateLimiter) -> None:
-        bubble = self._bubble
-        if await self._store.outbox.waiting(self._address):
-            self._dirty.set()  # the waiting message will replace this bubble
+        bubble, box = self._bubble, self._store.outbox
+        # The caller holds the chat's lock: what is sent after this replaces the bubble.
+        last = await box.progress_after(self._address, self._session_id, self._inbox_id)
+        if last is None:
+            self._dirty.set()
             return
-        text = self._activity if is_empty(self._text) else self._text.rstrip() + _MORE
+        words = "" if is_empty(self._text) else self._text.rstrip()
+        text = words + _MORE if words else self._activity
         parts = markup.parts(text, self._adapter.capabilities)
         if parts and not bubble and self._adapter.previews(self._address):
+            self._preview = self._preview or f"{self._session_id}/{last}"
             await self._adapter.preview(self._address, parts[-1], key=self._preview)
+            bubble.words = self._unqueued(words)
             return
         if not parts or text == bubble.shown or (len(parts) > 1 and bubble.receipt):
             return
         await limiter.wait(self._address)
         if not bubble:
             await self._begin(text, parts[0])
-        elif receipt := await bubble.found(self._store.outbox, self._adapter, self._address):
+        elif receipt := await bubble.found(box, self._adapter, self._address):
             await self._adapter.edit(self._address, receipt, parts[0])
-        bubble.shown = text
+        bubble.shown, bubble.words = text, self._unqueued(words)
+
+    def _unqueued(self, words: str) -> str:
+        """`words`, unless they were queued for delivery while they were being drawn."""
+        return words if self._text.startswith(words) else ""
 
     async def _begin(self, text: str, part: Part) -> None:
         """Send the bubble. The store records it first, so that it is found again after a crash."""

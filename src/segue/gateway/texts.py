@@ -34,10 +34,13 @@ BUSY = (
     "I am still busy with your earlier messages, so I did not accept this one. Send it again later."
 )
 STOPPED = "Stopped."
+STOPPED_ELSEWHERE = "The agent was working on it, and was stopped."
 NOTHING_TO_STOP = "There is nothing to stop."
 ANSWERED_ALREADY = (
     "The message you edited was already answered. Send it as a new message, or type /undo first."
 )
+INTERRUPTED = " …\n\nInterrupted here."
+"""Follows the words of an answer whose session was taken to another place."""
 HALF = (
     "I was interrupted while I was writing here. If there is half a message above, ignore it: the"
     " whole answer follows."
@@ -80,6 +83,14 @@ def not_handed_off(reason: str) -> str:
     return (
         f"An internal error occurred ({reason}). The session stayed where it was. Type `segue"
         " gateway logs` to see the details, then /handoff again."
+    )
+
+
+def moving(platform: str) -> str:
+    """Notice that the session leaves the chat in the middle of a turn."""
+    return (
+        f"Moving to {platform} as soon as the agent has finished this step. Type /stop to stay"
+        " here."
     )
 
 

@@ -5,27 +5,38 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from segue import config
 from segue.config import Settings
 from segue.core import events
 from segue.core.address import Address, Platform
-from segue.core.errors import PlatformLost, SessionError, SessionHeld, SessionMoved
+from segue.core.errors import PlatformLost, SessionError, SessionHeld, SessionMoved, UserError
 from segue.core.images import with_images
 from segue.core.session import Session
 from segue.core.transcript import Message, Outcome, spoken
 from segue.gateway import content, messages, texts
 from segue.gateway.approvals import Questions
 from segue.gateway.containment import cancel
+from segue.gateway.doors import DoorQuestions
 from segue.gateway.expiry import Expiry
 from segue.gateway.messages import PendingMessage
 from segue.gateway.outbound import Outbound
 from segue.gateway.places import Places
 from segue.gateway.streaming import LiveAnswer
+from segue.handoff import (
+    Completed,
+    Failed,
+    Held,
+    IfHeld,
+    arrivals,
+    grant,
+    hand_off_session,
+)
 from segue.platforms.base import Adapter
 from segue.platforms.spec import Groups
 from segue.store import Store, approvals, inbox, outbox, retries
@@ -65,37 +76,42 @@ class ChatTurns:
         self.store = store
         self.turns = turns
         self.places = places
-        self._settings = settings
+        self.settings = settings
         self._outbound = outbound
         self._adapters = adapters
         self._expiry = expiry
+        self.doors = DoorQuestions(store, outbound.settle)
         self._running: dict[Address, RunningTurn] = {}
         self._behind: set[asyncio.Task[None]] = set()
 
     # Messages
 
     async def answer(self, pending: PendingMessage) -> None:
-        """Run the turn for a user's message."""
-        session = await self.session(pending)
-        said = await self._message(pending, session)
-        await self.take_turn(pending, session, said)
+        """Run the turn for a user's message. Raise SessionElsewhere, before anything happens, if
+        the chat's session is elsewhere and in use."""
+        while True:
+            session = await self.session(pending)
+            said = await self._message(pending, session)
+            if await self.take_turn(pending, session, said):
+                return
 
     async def resume(self, pending: PendingMessage, session_id: str) -> None:
         """Resume an interrupted turn, if its session is still at this address."""
+        await arrivals.wait_for_departure(self.store, session_id)
         session = await self.store.sessions.get(session_id)
-        if session is None or session.address != pending.address:
+        is_here = session is not None and session.address == pending.address
+        if session is None or not is_here or not await self.take_turn(pending, session, None):
             await self.conclude(pending)
-        else:
-            await self.take_turn(pending, session, None)
 
     async def session(self, pending: PendingMessage) -> Session:
-        """The chat's session. Start a new one if there is none, or if the last one has ended."""
+        """The chat's session. Start a new one if there is none, or if the last one has ended. Raise
+        SessionElsewhere if it is in use elsewhere."""
         address = pending.address
         bound = await self.store.bindings.get_or_create(
             address,
             pending.owner,
-            policy=self._settings.resets.for_address(address),
-            zone=self._settings.zone,
+            policy=self.settings.resets.for_address(address),
+            zone=self.settings.zone,
             cwd=str(Path.home()),
         )
         if bound.created and not await self.store.owners.introduced(pending.owner):
@@ -109,17 +125,20 @@ class ChatTurns:
         return bound.session
 
     def _note(self, former: Session, address: Address) -> None:
-        """Let the agent save notes about the former session in the background."""
-        noting = asyncio.create_task(self._expiry.note(former, address))
-        self._behind.add(noting)
-        noting.add_done_callback(self._behind.discard)
+        """Let the agent save notes about the former session."""
+        self.in_background(self._expiry.note(former, address))
+
+    def in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._behind.add(task)
+        task.add_done_callback(self._behind.discard)
 
     async def close(self) -> None:
         """Cancel background tasks."""
         await cancel(*self._behind)
 
     async def _message(self, pending: PendingMessage, session: Session) -> Message:
-        folder = config.attachments(self._settings, session.id)
+        folder = config.attachments(self.settings, session.id)
         adapter = self._adapters[pending.address.platform]
         text, pictures = await content.read(adapter, pending.inbound, folder)
         return with_images(spoken(text, datetime.now(UTC)), pictures)
@@ -128,13 +147,16 @@ class ChatTurns:
 
     async def take_turn(
         self, pending: PendingMessage, session: Session, said: Message | None
-    ) -> None:
-        """Answer `said`, or continue from the last message. Finishes the inbox entry."""
+    ) -> bool:
+        """Answer `said`, or continue from the last message. Finishes the inbox entry. Return False,
+        and do nothing, if the session has left the chat meanwhile."""
         address = pending.address
         running = self._running[address] = RunningTurn(session.id)
         try:
             async with self.hold(session.id, running.interrupt) as held:
                 ended = await self._turn(pending, said, held, running)
+        except SessionMoved:
+            return False
         except SessionError as error:
             ended = str(error)
         finally:
@@ -142,24 +164,63 @@ class ChatTurns:
             running.over.set()
             self._outbound.writer.release(address)
         if ended is not None:
-            await self.conclude(pending, ended, void=session.id)
+            # After a move, the open questions are those of the new place.
+            await self.conclude(pending, ended, void=session.id if ended else None)
+        return True
 
     async def _turn(
         self, pending: PendingMessage, said: Message | None, held: HeldLease, running: RunningTurn
     ) -> str | None:
-        """Run the turn. Return the notice with which to finish the inbox entry ("" for none), or
-        None if the turn has already finished it."""
+        """Run the turn, or let it move if another process wishes so. Return the notice with which
+        to finish the inbox entry ("" for none), or None if the turn has already finished it."""
+        questions = Questions(self.store, held, pending.address, self._outbound.settle)
+        ended = await self._run(pending, said, held, running, questions)
+        while isinstance(ended, events.TurnPaused):
+            if await self._move(held, running.interrupt):
+                ended = ""  # the place it left gets a notice anyway
+            else:
+                ended = await self._run(pending, None, held, running, questions, paused=True)
+        questions.over()
+        return ended
+
+    async def _move(self, held: HeldLease, interrupt: asyncio.Event) -> bool:
+        """Hand the session off with its paused turn. Return False if the turn goes on here."""
+        if (wish := held.wish) is None:
+            return False
+        steps = grant(self.store, held, wish, mid_turn=True, interrupt=interrupt)
+        try:
+            return any([isinstance(step, Completed) async for step in steps])
+        except SessionMoved:
+            return True
+
+    async def _run(
+        self,
+        pending: PendingMessage,
+        said: Message | None,
+        held: HeldLease,
+        running: RunningTurn,
+        questions: Questions,
+        *,
+        paused: bool = False,
+    ) -> str | events.TurnPaused | None:
+        """Run the turn until it ends, as for `_turn`, or pauses."""
         address, session_id = pending.address, running.session_id
         adapter = self._adapters[address.platform]
-        questions = Questions(self.store, held, address, self._outbound.settle)
         place = self.places.place(address, inbound=pending.inbound, approve=questions.approve)
         writer = self._outbound.writer
-        live = LiveAnswer(self.store, adapter, address, session_id, writer.bubble(address))
-        ids, interrupt = [pending.inbox_id], running.interrupt
+        bubble = writer.bubble(address)
+        live = LiveAnswer(self.store, adapter, address, session_id, pending.inbox_id, bubble)
         turn = self.turns.take_turn(
-            session_id, said, place, held=held, interrupt=interrupt, inbox_ids=ids
+            session_id,
+            said,
+            place,
+            held=held,
+            interrupt=running.interrupt,
+            pause=held.wished,
+            paused=paused,
+            inbox_ids=[pending.inbox_id],
         )
-        ended: str | None = None
+        ended: str | events.TurnPaused | None = None
         spoke = False
         cut_off: list[str] = []
         async with (
@@ -181,14 +242,36 @@ class ChatTurns:
                         ended = str(error)
                     case events.TurnInterrupted():
                         ended = texts.STOPPED
+                    case events.TurnPaused():
+                        ended = event
                     case events.TurnDone() if not spoke:
                         ended = events.NO_ANSWER
                     case _:
                         if cut_off:
                             await self.notice(pending, texts.cut_off(cut_off), "unknown")
                             cut_off.clear()
-        questions.over()
         return ended
+
+    async def hand_off(
+        self, pending: PendingMessage, session_id: str, platform: str, *, new_thread: bool
+    ) -> None:
+        """Hand the session of a chat off, as soon as its turn reaches a safe point."""
+        steps = hand_off_session(
+            self.store,
+            session_id,
+            self.places.name,
+            platform,
+            new_thread=new_thread,
+            if_held=IfHeld.WAIT,
+        )
+        try:
+            async for step in steps:
+                if isinstance(step, Held):
+                    await self.notice(pending, texts.moving(platform), "moving")
+                elif isinstance(step, Failed):
+                    await self.notice(pending, step.text(), "not moved")
+        except UserError as error:
+            await self.notice(pending, str(error), "not moved")
 
     @contextlib.asynccontextmanager
     async def hold(self, session_id: str, interrupt: asyncio.Event) -> AsyncGenerator[HeldLease]:
@@ -210,28 +293,34 @@ class ChatTurns:
     # Stopping
 
     def stop(self, address: Address) -> bool:
-        """Interrupt the chat's turn. Return False if there is none."""
+        """Interrupt the chat's turn, or give up the message that waits for its session. Return
+        False if there is neither."""
         if (running := self._running.get(address)) is None:
-            return False
+            return self.doors.stop(address)
         running.interrupt.set()
         return True
 
     def waiting_for_answer(self) -> list[Address]:
-        """The addresses whose turns wait for the user's answer."""
-        return [address for address, running in self._running.items() if running.asks]
+        """The addresses whose turns or messages wait for the user's answer."""
+        asking = [address for address, running in self._running.items() if running.asks]
+        return [*asking, *self.doors.addresses()]
 
-    async def stop_session(self, session_id: str) -> None:
-        """Interrupt a turn of that session and wait until it has ended."""
+    async def stop_session(self, session_id: str) -> bool:
+        """Interrupt a turn of that session and wait until it has ended. Return whether a turn of it
+        was running here or in another gateway."""
+        lease = await self.store.leases.get(session_id)
+        gateways = await self.store.gateways.alive() if lease else ()
         for running in list(self._running.values()):
             if running.session_id == session_id:
                 running.interrupt.set()
                 await running.over.wait()
+        return lease is not None and lease.process in {gateway.process for gateway in gateways}
 
     # Notices
 
     def answers_all(self, platform: Platform) -> bool:
         """Whether the agent also answers messages in groups that are not addressed to it."""
-        settings = self._settings.platforms.get(platform)
+        settings = self.settings.platforms.get(platform)
         return settings is not None and settings.groups is Groups.ALL
 
     def how_to_address(self, address: Address) -> str:
@@ -239,6 +328,10 @@ class ChatTurns:
         if self.answers_all(address.platform):
             return ""
         return self._adapters[address.platform].how_to_address(address)
+
+    def shows_history(self, address: Address) -> bool:
+        """Whether the platform shows the session itself, so that a recap would repeat it."""
+        return self._adapters[address.platform].capabilities.history
 
     async def notice(self, pending: PendingMessage, text: str, about: str) -> None:
         """Send the user a notice in the chat. Repeated calls send it once."""

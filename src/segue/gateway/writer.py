@@ -7,9 +7,10 @@ import asyncio
 import contextlib
 import logging
 import mimetypes
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from segue.core.address import Address, Platform
@@ -21,11 +22,14 @@ from segue.gateway.pace import RateLimiter
 from segue.gateway.streaming import Bubble
 from segue.platforms import markup
 from segue.platforms.base import Adapter, Button, Capabilities, Part, Receipt, Upload
+from segue.platforms.markup import files
 from segue.store import Store, retries
+from segue.store.bindings import MOVED
 from segue.store.outbox import Draft, Outgoing
 
 _LONG_BODY = 10_000
 _NOTHING = Part(text="", plain="")
+T = TypeVar("T")
 _ANY_TYPE = "application/octet-stream"
 
 logger = logging.getLogger(__name__)
@@ -49,8 +53,9 @@ class ChatWriter:
         return self._bubbles.setdefault(address, Bubble())
 
     def release(self, address: Address) -> None:
-        """End streaming in the chat. A bubble that was not replaced stays for the next message."""
-        if address in self._bubbles and not self._bubbles[address]:
+        """End streaming in the chat. What was not replaced stays for the next message."""
+        bubble = self._bubbles.get(address)
+        if bubble is not None and not (bubble or bubble.words):
             del self._bubbles[address]
 
     def rate_limiter(self, platform: Platform) -> RateLimiter:
@@ -81,16 +86,14 @@ class ChatWriter:
             file = upload(Path(outgoing.file), await box.data(outgoing), able)
         if isinstance(file, str):
             body = f"{body}\n\n`{file}`".strip()
-        parts = await _parts(body, able)
-        if not parts:  # an invisible message does not count as sent
-            parts = [_NOTHING] if isinstance(file, Upload) else await _parts(NO_ANSWER, able)
-        for number, part in list(enumerate(parts))[len(outgoing.receipts) :]:
+        parts = await _messages(body, file, able, whole=bool(buttons))
+        for number, (attached, part) in list(enumerate(parts))[len(outgoing.receipts) :]:
             is_last = number == len(parts) - 1
             await self.rate_limiter(adapter.platform).wait(outgoing.address)
             with _faults(adapter):
-                if isinstance(file, Upload) and number == 0:
+                if attached is not None:
                     key = f"{outgoing.key}/{number}"
-                    receipt = await adapter.send_file(outgoing.address, file, part, key=key)
+                    receipt = await adapter.send_file(outgoing.address, attached, part, key=key)
                 else:
                     pressed = buttons if is_last else []
                     receipt = await self._send(adapter, outgoing, number, part, pressed)
@@ -108,6 +111,8 @@ class ChatWriter:
         self, adapter: Adapter, outgoing: Outgoing, number: int, part: Part, buttons: list[Button]
     ) -> Receipt:
         address = outgoing.address
+        if outgoing.key.startswith(MOVED):
+            await self._keep_words(adapter, outgoing)
         bubble = self._bubbles.get(address)
         if number == 0 and bubble:
             box = self._store.outbox
@@ -122,6 +127,22 @@ class ChatWriter:
             await retries.keep(f"end of a bubble at {address}", lambda: box.bubble(address, None))
             bubble.clear()
         return await adapter.send(address, part, key=f"{outgoing.key}/{number}", buttons=buttons)
+
+    async def _keep_words(self, adapter: Adapter, outgoing: Outgoing) -> None:
+        """Let the words of an unfinished answer stay, marked as interrupted, because the session
+        left with its turn."""
+        address = outgoing.address
+        bubble = self._bubbles.get(address)
+        if bubble is None or not bubble.words:
+            return
+        parts = await _parts(f"{bubble.words}{texts.INTERRUPTED}", adapter.capabilities)
+        if bubble.receipt:
+            await _edit(adapter, address, bubble.receipt, parts.pop(0), [])
+        for number, part in enumerate(parts):
+            await adapter.send(address, part, key=f"interrupted:{outgoing.key}/{number}")
+        box = self._store.outbox
+        await retries.keep(f"end of a bubble at {address}", lambda: box.bubble(address, None))
+        self._bubbles.pop(address).clear()  # the turn may not know yet that it is over
 
     async def _warn_of_half(self, outgoing: Outgoing) -> None:
         """Queue one notice after the answer: an interrupted bubble may still be visible there."""
@@ -183,11 +204,28 @@ def _faults(adapter: Adapter) -> Generator[None]:
         ) from error
 
 
+async def _messages(
+    body: str, file: Upload | str | None, able: Capabilities, *, whole: bool
+) -> list[tuple[Upload | None, Part]]:
+    """The messages of a body, each with its file, if it has one. With `whole`, long code in it is
+    not sent as a file. A message that shows nothing does not count as sent."""
+    if isinstance(file, Upload):
+        first, *rest = await _parts(body, able) or [_NOTHING]
+        return [(file, first), *((None, part) for part in rest)]
+    pieces = await (_parts(body, able) if whole else _rendered(files.pieces, body, able))
+    found = pieces or await _parts(NO_ANSWER, able)
+    return [(it, _NOTHING) if isinstance(it, Upload) else (None, it) for it in found]
+
+
 async def _parts(body: str, able: Capabilities) -> list[Part]:
-    """Split and render `body`, in a thread if it is long, so that other chats are not held up."""
+    return await _rendered(markup.parts, body, able)
+
+
+async def _rendered(render: Callable[[str, Capabilities], T], body: str, able: Capabilities) -> T:
+    """Render `body`, in a thread if it is long, so that other chats are not held up."""
     if len(body) < _LONG_BODY:
-        return markup.parts(body, able)
-    return await asyncio.to_thread(markup.parts, body, able)
+        return render(body, able)
+    return await asyncio.to_thread(render, body, able)
 
 
 async def _edit(

@@ -1,5 +1,5 @@
-"""The receiving side of a handoff: open a thread, let the agent say there what it was working on,
-and then move the session in one transaction.
+"""The receiving side of a handoff: return to the session's thread or open one, let the agent say
+there what it was working on, and then move the session in one transaction.
 
 Nothing moves before that transaction: on any error the session stays where it was. Each step is
 recorded, so that another gateway can resume if this one dies: it reuses the thread that was opened
@@ -34,6 +34,7 @@ from segue.handoff import greeting
 from segue.handoff.greeting import Reply
 from segue.platforms.base import Adapter
 from segue.store import Store, Topic, retries
+from segue.store.doors import Door
 from segue.store.handoffs import LEASE_SECONDS
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.turns import Place, Turns
@@ -77,6 +78,10 @@ class _Arrival:
     thread: Address
     reply: Reply
     confirmed: bool
+
+
+class _ThreadRefused(Exception):
+    """The platform does not take messages in the session's thread any more."""
 
 
 class _ClaimLost(Exception):
@@ -142,19 +147,48 @@ async def _prepare(context: DeliveryContext, claim: Handoff) -> _Arrival:
         raise SessionNotFound(name=claim.session_id)
     if claim.home is None:
         raise NoHomeChannel(platform=claim.platform)
-    thread = claim.thread or await _open_thread(context, claim, claim.home, session)
+    thread = claim.thread or await _find_thread(context.store, claim, claim.home)
+    if thread is None:
+        thread = await _open_thread(context, claim, claim.home, session)
     reply = greeting.decode_reply(claim) or await _get_reply(context, claim, session, thread)
-    recap = functools.partial(_send_recap, context, claim, session, thread)
-    return _Arrival(thread, reply, confirmed=await retries.keep("handoff recap", recap))
+    send_recap = functools.partial(_send_recap, context, claim, session)
+    try:
+        confirmed = await retries.keep("handoff recap", functools.partial(send_recap, thread))
+    except _ThreadRefused:  # the outbox has it, so another gateway does the same
+        logger.info("handoff thread refused session=%s thread=%s", claim.session_id, thread)
+        thread = await _open_thread(context, claim, claim.home, session, then=Step.DELIVERING)
+        confirmed = await retries.keep("handoff recap", functools.partial(send_recap, thread))
+    return _Arrival(thread, reply, confirmed)
 
 
-# Opening a thread
+# The thread
+
+
+async def _find_thread(store: Store, claim: Handoff, home: Address) -> Address | None:
+    """The thread that the session had in the chat, or None if a new one is to be opened."""
+    door = None if claim.new_thread else await store.doors.newest(claim.session_id, home)
+    if door is None:
+        return None
+    await _record_step(store, claim, Step.REPLYING, thread=door.address)
+    return door.address
+
+
+async def _door(store: Store, claim: Handoff, thread: Address) -> Door | None:
+    """The session's door at `thread`, or None if the thread was opened for this handoff."""
+    door = await store.doors.get(thread)
+    return door if door is not None and door.session_id == claim.session_id else None
 
 
 async def _open_thread(
-    context: DeliveryContext, claim: Handoff, home: Address, session: Session
+    context: DeliveryContext,
+    claim: Handoff,
+    home: Address,
+    session: Session,
+    *,
+    then: Step = Step.REPLYING,
 ) -> Address:
-    """Open a new thread, or use the home channel itself where no thread can be opened."""
+    """Open a new thread, or use the home channel itself where no thread can be opened. `then` is
+    the next step."""
     able = context.adapter.capabilities
     if claim.step is Step.OPENING and able.threads and not able.keys:
         raise DeliveryFailed(platform=claim.platform, reason=_MAYBE_OPENED)
@@ -162,10 +196,13 @@ async def _open_thread(
     title = one_line(session.name, _TITLE_LENGTH)
     opening = asyncio.create_task(_create_thread(context, claim, home, title))
     try:
-        thread = await _wait_for_thread(context.store, claim, opening) or home
+        thread = await _wait_for_thread(context.store, claim, opening)
     finally:
         opening.cancel()
-    await _record_step(context.store, claim, Step.REPLYING, thread=thread)
+    if thread is not None:
+        await _add_owner(context, session.owner, thread)
+    thread = thread or home
+    await _record_step(context.store, claim, then, thread=thread)
     return thread
 
 
@@ -203,6 +240,16 @@ async def _create_thread(
     return None
 
 
+async def _add_owner(context: DeliveryContext, owner: str, thread: Address) -> None:
+    """Make the owner a member of the thread. Without that they can still find it."""
+    known = await context.store.owners.identities(owner)
+    users = [it.sender.user_id for it in known if it.sender.platform is thread.platform]
+    try:
+        await context.adapter.invite(thread, users)
+    except (DeliveryFailed, ConnectFailed) as error:
+        logger.info("owner not added thread=%s: %s", thread, error)
+
+
 async def _report_wait(store: Store, claim: Handoff, step: Step, seconds: float) -> None:
     """Show that the platform asks for a pause. Raise MustWait if it is longer than MAX_WAIT."""
     if seconds > MAX_WAIT:
@@ -219,9 +266,16 @@ async def _get_reply(
     context: DeliveryContext, claim: Handoff, session: Session, thread: Address
 ) -> Reply:
     """Return the agent's reply in the thread, or the reason why there is none: an unreachable model
-    must not keep the user from their session."""
+    must not keep the user from their session. A turn that moves with the session is the reply."""
+    if claim.mid_turn:
+        reply = Reply()
+        await _record_step(
+            context.store, claim, Step.DELIVERING, reply=greeting.encode_reply(reply)
+        )
+        return reply
     place = context.place(thread)
-    prompt = greeting.prompt(claim, thread)
+    is_back = await _door(context.store, claim, thread) is not None
+    prompt = greeting.prompt(claim, thread, is_back=is_back)
     try:
         async with asyncio.timeout(REPLY_TIMEOUT):
             turn = await context.turns.take_synthetic_turn(session.id, place, prompt)
@@ -245,24 +299,47 @@ async def _send_recap(
     context: DeliveryContext, claim: Handoff, session: Session, thread: Address
 ) -> bool:
     """Send the recap to the thread and wait for its delivery. Return False if the platform did not
-    confirm it, so that it may or may not have arrived."""
-    last = None
-    if not context.adapter.capabilities.history:
-        last = await context.store.transcripts.last(session.id, greeting.RECAP_MESSAGES)
-    hint = context.how_to_address(thread)
-    body = greeting.recap(session, last, direct=thread == claim.home, hint=hint)
-    key = claim.recap_key
-    draft = Draft(key=key, address=thread, body=body, session_id=session.id)
+    confirm it, so that it may or may not have arrived. Raise _ThreadRefused if the session's own
+    thread cannot be used any more."""
+    draft = await _recap(context, claim, session, thread)
     await context.store.outbox.enqueue(draft)
     try:
         async with asyncio.timeout(ARRIVAL_TIMEOUT):
-            arrived = await _wait_until_sent(context.store, claim, thread, key)
+            arrived = await _wait_until_sent(context.store, claim, thread, draft.key)
     except TimeoutError:
         reason = "nothing that was sent there arrived"
         raise ConnectFailed(platform=claim.platform, reason=reason) from None
     if arrived.state is OutgoingState.FAILED:
+        if draft.key == claim.return_key:
+            raise _ThreadRefused
         raise DeliveryFailed(platform=claim.platform, reason=arrived.error or "no reason was given")
     return arrived.state is OutgoingState.SENT
+
+
+async def _recap(
+    context: DeliveryContext, claim: Handoff, session: Session, thread: Address
+) -> Draft:
+    """The first message in the thread."""
+    store, hint = context.store, context.how_to_address(thread)
+    shows_history, count = context.adapter.capabilities.history, greeting.RECAP_MESSAGES
+    if (door := await _door(store, claim, thread)) is not None:
+        is_there = shows_history or session.address == thread
+        seen = session.messages if is_there else door.seq or 0
+        new = await store.transcripts.last(session.id, count, after=seen)
+        # Without the session: a refusal is no news there, because a new thread is opened.
+        body = greeting.returned(session, new, hint, mid_turn=claim.mid_turn)
+        return Draft(key=claim.return_key, address=thread, body=body)
+    last = None if shows_history else await store.transcripts.last(session.id, count)
+    refused = await store.outbox.get(claim.return_key)
+    body = greeting.recap(
+        session,
+        last,
+        direct=thread == claim.home,
+        hint=hint,
+        mid_turn=claim.mid_turn,
+        refused=refused and refused.error,
+    )
+    return Draft(key=claim.recap_key, address=thread, body=body, session_id=session.id)
 
 
 async def _wait_until_sent(store: Store, claim: Handoff, thread: Address, key: str) -> Outgoing:
@@ -285,7 +362,7 @@ async def _wait_until_sent(store: Store, claim: Handoff, thread: Address, key: s
 
 async def _commit(store: Store, claim: Handoff, arrival: _Arrival) -> None:
     address, reply = arrival.thread, arrival.reply
-    body = greeting.reply_text(reply, confirmed=arrival.confirmed)
+    body = greeting.reply_text(reply, confirmed=arrival.confirmed, mid_turn=claim.mid_turn)
     draft = Draft(key=claim.reply_key, address=address, body=body, session_id=claim.session_id)
     complete = functools.partial(
         store.complete_handoff,
@@ -293,7 +370,7 @@ async def _commit(store: Store, claim: Handoff, arrival: _Arrival) -> None:
         address=address,
         messages=reply.messages,
         usage=reply.usage,
-        drafts=[draft],
+        drafts=[draft] if body else [],
     )
     if await retries.keep("handoff completion", complete) is None:
         raise _ClaimLost

@@ -1,25 +1,52 @@
 """The progress of a handoff, as the side that requested it sees it.
 
 It is Waiting, then Working from step to step, or Stranded if its gateway died and another may
-resume it. It ends as Completed or Failed.
+resume it. It ends as Completed or Failed. If another process holds the session, it is Held first,
+and Kept if the wish to move it is taken back before the handoff has begun.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from segue.core.address import Platform
-from segue.core.handoff import MAX_ATTEMPTS, Failure, Handoff, State, Step
+from segue.core.handoff import MAX_ATTEMPTS, REASONS, STEPS, Failure, Handoff, State, Step
 from segue.core.text import one_line
 
-STEPS: Mapping[Step, str] = {
-    Step.CLAIMED: "taken up",
-    Step.OPENING: "opening a thread",
-    Step.REPLYING: "agent replying",
-    Step.DELIVERING: "delivering",
-}
-"""The steps as users read them."""
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Another process holds the session, and lets it go when its turn reaches a safe point."""
+
+    platform: Platform
+    holder: str | None
+    """None if a gateway has yet to resume the turn that it was running."""
+    stops: bool = False
+    """Whether its turn is stopped."""
+
+    def text(self) -> str:
+        if self.stops:
+            return f"stopping the agent{f' in {self.holder}' if self.holder else ''}…"
+        if self.holder is None:
+            return "waiting for a gateway to resume the agent's work… Ctrl-C to stop waiting."
+        return f"waiting for the agent to finish its step in {self.holder}… Ctrl-C to stop waiting."
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The wish was taken back, and the session stays where it is."""
+
+    platform: Platform
+    elsewhere: bool
+    """Whether it was taken back where the session is, not by the process that waits."""
+
+    def text(self) -> str:
+        if self.elsewhere:
+            return (
+                "The session was not handed off: it was kept where it is, or taken somewhere else"
+                " meanwhile. Type `segue status` to see where it is."
+            )
+        return REASONS[Failure.CANCELLED]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +111,7 @@ class Failed:
         return f"The handoff failed. {reason}"
 
 
-Progress = Waiting | Working | Stranded | Completed | Failed
+Progress = Held | Waiting | Working | Stranded | Completed | Failed | Kept
 
 
 def progress(now: Handoff, *, at_work: bool) -> Progress:

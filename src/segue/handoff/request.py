@@ -1,4 +1,6 @@
 """The sending side of a handoff: ask, follow and cancel, which `hand_off` does, and the farewell.
+`hand_off_session` does the same for a session that another process may hold, which lets it go with
+`grant`.
 
 Nothing here moves the session: a gateway does, in one transaction, and the store records it. This
 side makes the request, watches it, and may cancel it, which the store allows only while nothing has
@@ -11,21 +13,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import difflib
+import enum
 import functools
 import logging
+import math
 import secrets
 import shlex
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Generator
+from dataclasses import replace
 from typing import Any
 
+from segue import config
 from segue.core.address import Address, Platform
 from segue.core.errors import (
     NoGateway,
     NoHomeChannel,
     PageNotServed,
-    PlatformNotEnabled,
     PlatformNotSetUp,
+    PlatformNotSupported,
     SessionError,
+    SessionHeld,
     SessionNotFound,
     StoreError,
     StoreUncertain,
@@ -36,11 +43,11 @@ from segue.core.handoff import TARGETS, Handoff
 from segue.core.lease import Lease
 from segue.core.session import Session
 from segue.core.text import one_line
-from segue.handoff.progress import Completed, Failed, Progress, progress
+from segue.handoff.progress import Completed, Failed, Held, Kept, Progress, progress
 from segue.platforms import registry
-from segue.platforms.spec import TOKEN
-from segue.store import Store, Topic
-from segue.turns import HeldLease
+from segue.store import Store, Topic, Waiter
+from segue.store.wishes import Wish
+from segue.turns import HeldLease, hold
 
 CLAIM_TIMEOUT = 5.0
 """Seconds for a gateway to claim a request. After that it is void, even if a gateway starts
@@ -49,6 +56,10 @@ POLL_SECONDS = 1.0
 """Seconds between polls when there is no wake-up: a gateway that dies does not send one."""
 MAX_FAILED_POLLS = 5
 """How many polls in a row must fail before the store counts as broken."""
+FORCE_SECONDS = 5.0
+"""Seconds for the holder of a session to stop its turn, before the session is taken from it."""
+STAYS = "The session stays here, and the agent goes on."
+"""The notice where a wish to move the session was taken back."""
 _MAX_CHATS = 10_000
 """How many of the owner's chats to search."""
 
@@ -66,32 +77,23 @@ async def ask(
     *,
     chat_id: str | None = None,
     message: str | None = None,
+    mid_turn: bool = False,
+    new_thread: bool = False,
     patience: float = CLAIM_TIMEOUT,
 ) -> Handoff:
-    """Request that the session moves to `platform`, or raise the first problem at once.
-
-    Problems are checked in the order in which the user can fix them: UnknownPlatform, NoGateway,
-    PlatformNotSetUp (or PlatformNotEnabled, PageNotServed), NoHomeChannel or UnknownChat, and then
-    those of `Store.request_handoff`.
-    """
-    target = _target(platform)
-    session, gateways = await asyncio.gather(store.sessions.get(session_id), store.gateways.alive())
-    if session is None:
-        raise SessionNotFound(name=session_id)
-    if not gateways:
-        raise NoGateway(platform=target)
-    if not any(target in gateway.platforms for gateway in gateways):
-        spec = registry.SPECS[target]
-        refused = PlatformNotSetUp if spec.make else PlatformNotEnabled
-        refused = PageNotServed if target is Platform.WEB else refused
-        raise refused(platform=target, setting=spec.setting(TOKEN))
+    """Request that the session moves to `platform`, or raise the first problem at once: those of
+    `destination`, and then those of `Store.request_handoff`. `mid_turn`: its turn is paused, and
+    continues there."""
+    home = await destination(store, session_id, platform, chat_id=chat_id)
     request = functools.partial(
         store.request_handoff,
         session_id,
-        target,
+        home.platform,
         lease=lease,
-        home=await _home(store, session.owner, target, chat_id),
+        home=home,
         message=message,
+        mid_turn=mid_turn,
+        new_thread=new_thread,
         key=secrets.token_hex(16),
         claim_seconds=patience,
     )
@@ -101,6 +103,25 @@ async def ask(
         return await request()  # with the same key, this returns the first request if it exists
 
 
+async def destination(
+    store: Store, session_id: str, platform: str, *, chat_id: str | None = None
+) -> Address:
+    """The chat that the session would move to, or the first problem, in the order in which the user
+    can fix them: UnknownPlatform, NoGateway, PlatformNotSetUp (or PlatformNotSupported,
+    PageNotServed), NoHomeChannel or UnknownChat."""
+    target = _target(platform)
+    session, gateways = await asyncio.gather(store.sessions.get(session_id), store.gateways.alive())
+    if session is None:
+        raise SessionNotFound(name=session_id)
+    if not gateways:
+        raise NoGateway(platform=target)
+    if not any(target in gateway.platforms for gateway in gateways):
+        refused = PlatformNotSetUp if registry.is_supported(target) else PlatformNotSupported
+        refused = PageNotServed if target is Platform.WEB else refused
+        raise refused(platform=target, supported=registry.supported())
+    return await _home(store, session.owner, target, chat_id)
+
+
 def _target(name: str) -> Platform:
     """The platform that the user means by `name`. Raise UnknownPlatform, with a suggestion, if
     there is none."""
@@ -108,7 +129,8 @@ def _target(name: str) -> Platform:
     if wanted in TARGETS:
         return Platform(wanted)
     near = difflib.get_close_matches(wanted, TARGETS, n=1)
-    others = "one of " + ", ".join(target for target in TARGETS if target not in near)
+    known = [t for t in TARGETS if registry.is_supported(t) and t not in near]
+    others = f"one of {', '.join(known)}" if len(known) > 1 else known[0]
     suggestion = f"{near[0]}, or else {others}" if near else others
     raise UnknownPlatform(platform=one_line(name, 40), suggestion=suggestion)
 
@@ -159,7 +181,8 @@ async def _poll(store: Store, handoff: Handoff) -> AsyncGenerator[Progress]:
     async with store.listen(Topic.HANDOFFS) as wake:
         before: Handoff | None = None
         while True:
-            now = await _current(store, handoff)
+            # Where the turn goes on, it soon no longer counts as paused.
+            now = replace(await _current(store, handoff), mid_turn=handoff.mid_turn)
             # A gateway that has just changed it is alive; otherwise it may be gone.
             yield progress(now, at_work=now != before or await _is_alive(store, now.claimed_by))
             if not now.in_flight:
@@ -193,11 +216,13 @@ async def hand_off(
     *,
     chat_id: str | None = None,
     message: str | None = None,
+    mid_turn: bool = False,
+    new_thread: bool = False,
     interrupt: asyncio.Event | None = None,
     patience: float = CLAIM_TIMEOUT,
 ) -> AsyncGenerator[Progress]:
     """Hand the held session off to `platform`, and yield the progress. Raise the same errors as
-    `ask`.
+    `ask`. `mid_turn`: its turn is paused, and continues there.
 
     Set `interrupt` to cancel. The last Progress is the actual outcome: Completed, if the cancel
     came too late. A caller that is cancelled, or closes this generator early, leaves nothing in
@@ -211,12 +236,61 @@ async def hand_off(
         platform,
         chat_id=chat_id,
         message=message,
+        mid_turn=mid_turn,
+        new_thread=new_thread,
         patience=patience,
     )
+    async with contextlib.aclosing(_see_through(store, held, request, interrupt)) as steps:
+        async for step in steps:
+            yield step
+
+
+async def grant(
+    store: Store,
+    held: HeldLease,
+    wish: Wish,
+    *,
+    mid_turn: bool = False,
+    interrupt: asyncio.Event | None = None,
+) -> AsyncGenerator[Progress]:
+    """Hand the held session off as another process wishes, like `hand_off`. The only Progress is
+    Kept if the wish was taken back."""
+    ask = functools.partial(
+        store.grant_handoff, wish, held.lease, mid_turn=mid_turn, claim_seconds=CLAIM_TIMEOUT
+    )
+
+    async def request() -> Handoff | None:
+        try:
+            return await ask()
+        except StoreUncertain:
+            return await ask()
+        finally:
+            if held.wish == wish:
+                held.see(None)
+
+    async with contextlib.aclosing(_see_through(store, held, request(), interrupt)) as steps:
+        granted = False
+        async for step in steps:
+            granted = True
+            yield step
+    if not granted:
+        yield Kept(wish.home.platform, elsewhere=True)
+
+
+async def _see_through(
+    store: Store,
+    held: HeldLease | None,
+    request: Coroutine[Any, Any, Handoff | None],
+    interrupt: asyncio.Event | None,
+) -> AsyncGenerator[Progress]:
+    """Follow the handoff that is requested, if it is, and cancel it if the user interrupts it, the
+    session is lost, or the caller stops."""
     asking = asyncio.create_task(request)
     over = False
     try:
-        handoff = await asyncio.shield(asking)
+        if (handoff := await asyncio.shield(asking)) is None:
+            over = True
+            return
         async with (
             _cancel_on_interrupt(store, handoff, held, interrupt),
             contextlib.aclosing(follow(store, handoff)) as steps,
@@ -231,19 +305,20 @@ async def hand_off(
 
 @contextlib.asynccontextmanager
 async def _cancel_on_interrupt(
-    store: Store, handoff: Handoff, held: HeldLease, interrupt: asyncio.Event | None
+    store: Store, handoff: Handoff, held: HeldLease | None, interrupt: asyncio.Event | None
 ) -> AsyncGenerator[None]:
     """While this context is open, cancel the handoff if the user interrupts it or another process
     takes the session over."""
 
     async def watch() -> None:
         stop = interrupt or asyncio.Event()
-        with held.stopping(stop):
+        with held.stopping(stop) if held else contextlib.nullcontext():
             await stop.wait()
+        moved = held.moved if held else None
         while True:
             try:
                 # If it was this handoff that took the session, this changes nothing.
-                await store.cancel_handoff(handoff.id, str(held.moved) if held.moved else None)
+                await store.cancel_handoff(handoff.id, str(moved) if moved else None)
                 return
             except StoreError as error:
                 logger.warning("handoff not cancelled session=%s: %s", handoff.session_id, error)
@@ -257,12 +332,11 @@ async def _cancel_on_interrupt(
         await asyncio.wait({watching})
 
 
-async def _cancel_request(store: Store, asking: asyncio.Task[Handoff]) -> None:
+async def _cancel_request(store: Store, asking: asyncio.Task[Handoff | None]) -> None:
     """Cancel the handoff, if the request succeeded."""
     await asyncio.wait({asking})
-    if asking.exception():
+    if asking.exception() or (handoff := asking.result()) is None:
         return
-    handoff = asking.result()
     try:
         await store.cancel_handoff(handoff.id)
     except StoreError as error:
@@ -283,23 +357,166 @@ async def _finish(work: Coroutine[Any, Any, None]) -> None:
         raise cancelled
 
 
+# Ask, follow and cancel, for a session that another process may hold
+
+
+class IfHeld(enum.Enum):
+    """What to do if another process holds the session."""
+
+    REFUSE = enum.auto()
+    WAIT = enum.auto()
+    """Wish that it moves, and wait until its turn reaches a safe point or is over."""
+    STOP = enum.auto()
+    """Wish that its turn is stopped and it moves. Take it if its holder does not let it go."""
+
+
+async def hand_off_session(
+    store: Store,
+    session_id: str,
+    holder: str,
+    platform: str,
+    *,
+    chat_id: str | None = None,
+    message: str | None = None,
+    new_thread: bool = False,
+    if_held: IfHeld = IfHeld.REFUSE,
+    interrupt: asyncio.Event | None = None,
+) -> AsyncGenerator[Progress]:
+    """Hand the session off to `platform`, and yield the progress. It is held as `holder` meanwhile.
+    Raise the same errors as `ask` and `Wishes.make`, and SessionHeld if it may not wait.
+
+    Set `interrupt` to cancel. A wish lasts until the handoff begins, and no longer than this
+    generator.
+    """
+    home = await destination(store, session_id, platform, chat_id=chat_id)
+    stop = interrupt or asyncio.Event()
+    async with contextlib.AsyncExitStack() as stack:
+        if if_held is IfHeld.REFUSE:
+            held = await stack.enter_async_context(hold(store, session_id, holder))
+            steps = hand_off(
+                store,
+                held,
+                platform,
+                chat_id=chat_id,
+                message=message,
+                new_thread=new_thread,
+                interrupt=stop,
+            )
+        else:
+            now = if_held is IfHeld.STOP
+            wish = await store.wishes.make(
+                session_id, home, message=message, new_thread=new_thread, now=now
+            )
+            await stack.enter_async_context(_taken_back(store, wish))
+            steps = _wait_and_hand_off(store, wish, holder, stop)
+        async for step in await stack.enter_async_context(contextlib.aclosing(steps)):
+            yield step
+
+
+async def _wait_and_hand_off(
+    store: Store, wish: Wish, holder: str, stop: asyncio.Event
+) -> AsyncGenerator[Progress]:
+    """Wait until the session's holder grants the wish, and follow the handoff. If no process
+    holds the session, hand it off from here."""
+    session_id, platform = wish.session_id, wish.home.platform
+    clock = asyncio.get_running_loop().time
+    force_at = clock() + FORCE_SECONDS if wish.now else math.inf
+    shown: Held | None = None
+    async with contextlib.AsyncExitStack() as stack:
+        topics = (Topic.HANDOFFS, Topic.SESSIONS, Topic.LEASES)
+        wake = await stack.enter_async_context(store.listen(*topics))
+        stack.enter_context(_waking(wake, stop))
+        while True:
+            if stop.is_set():
+                await store.wishes.take_back(session_id, wish.key)
+            state = await store.look_at_wish(wish)
+            if state.handoff is not None:
+                steps = _see_through(store, None, _same(state.handoff), stop)
+                break
+            if not state.is_open:
+                yield Kept(platform, elsewhere=not stop.is_set())
+                return
+            is_overdue = clock() >= force_at
+            if state.is_free or is_overdue:
+                taking = hold(store, session_id, holder, take_over=is_overdue)
+                with contextlib.suppress(SessionHeld):  # if it was taken meanwhile
+                    held = await stack.enter_async_context(taking)
+                    steps = grant(store, held, wish, interrupt=stop)
+                    break
+            elif (held_by := Held(platform, state.holder, wish.now)) != shown:
+                shown = held_by
+                yield shown
+            await wake.wait(min(POLL_SECONDS, max(0.0, force_at - clock())))
+        async for step in await stack.enter_async_context(contextlib.aclosing(steps)):
+            yield step
+
+
+async def _same(handoff: Handoff) -> Handoff:
+    return handoff
+
+
+@contextlib.asynccontextmanager
+async def _taken_back(store: Store, wish: Wish) -> AsyncGenerator[None]:
+    """Take the wish back when this context ends, unless it was granted."""
+
+    async def take_back() -> None:
+        try:
+            await store.wishes.take_back(wish.session_id, wish.key)
+        except StoreError as error:  # it ends with this process
+            logger.warning("wish not taken back session=%s: %s", wish.session_id, error)
+
+    try:
+        yield
+    finally:
+        await _finish(take_back())
+
+
+@contextlib.contextmanager
+def _waking(wake: Waiter, stop: asyncio.Event) -> Generator[None]:
+    """While this context is open, wake the waiter when `stop` is set."""
+
+    async def watch() -> None:
+        await stop.wait()
+        wake.wake()
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield
+    finally:
+        watching.cancel()
+
+
 # The farewell: where the session is, and how to come back to it
 
 
 async def handed_over(store: Store, done: Completed) -> str:
-    """The text for the terminal that handed the session off."""
-    handoff = done.handoff
-    if (session := await store.sessions.get(handoff.session_id)) is None:
-        raise SessionNotFound(name=handoff.session_id)
+    """The text for the terminal that handed the session off: where it is, and how to come back."""
+    session = await _session(store, done)
+    return f"{await arrived(store, done)}\nTo come back: {await way_back(store, session)}"
+
+
+async def arrived(store: Store, done: Completed) -> str:
+    """The text that says where the session is now."""
+    handoff, session = done.handoff, await _session(store, done)
     homes = await store.owners.homes(session.owner)
     names = [one_line(home.name) for home in homes if home.address == handoff.home]
     where = f"{handoff.thread} ({names[0]})" if any(names) else f"{handoff.thread}"
     lines = [f"{session.name} continues at {where}."]
     if handoff.thread == handoff.home:
         lines.append("No thread could be opened there, so it continues in the chat itself.")
+    elif handoff.replaced:
+        lines.append("The thread that it had there could not be used, so a new one was opened.")
+    if handoff.mid_turn:
+        lines.append("The agent goes on with its work there.")
     if handoff.warning:
         lines.append(handoff.warning)
-    return "\n".join([*lines, f"To come back: {await way_back(store, session)}"])
+    return "\n".join(lines)
+
+
+async def _session(store: Store, done: Completed) -> Session:
+    if (session := await store.sessions.get(done.handoff.session_id)) is None:
+        raise SessionNotFound(name=done.handoff.session_id)
+    return session
 
 
 async def way_back(store: Store, session: Session) -> str:
@@ -308,5 +525,5 @@ async def way_back(store: Store, session: Session) -> str:
     with contextlib.suppress(SessionError):
         meant = await store.sessions.find(session.owner, session.name)
         if meant.id == session.id and not session.name.startswith("-"):
-            return f"segue resume {shlex.quote(session.name)}"
-    return f"segue resume {session.id}"
+            return f"{config.command_name()} resume {shlex.quote(session.name)}"
+    return f"{config.command_name()} resume {session.id}"

@@ -4,7 +4,8 @@ remote servers do in the same way."""
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Sequence
+import re
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
@@ -33,6 +34,7 @@ logger = logging.getLogger(__name__)
 _NO_EDITS = "messages there cannot be edited"
 _NO_FILES = "it takes no files"
 _NO_PREVIEWS = "it has no previews"
+_NO_TYPING = "it has no typing indicator"
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -66,7 +68,7 @@ class BaseAdapter:
         raise self._unable(_NO_FILES)
 
     async def typing(self, at: Address) -> None:
-        raise self._unable("it has no typing indicator")
+        raise self._unable(_NO_TYPING)
 
     def previews(self, at: Address) -> bool:
         return False
@@ -82,6 +84,12 @@ class BaseAdapter:
 
     def how_to_address(self, at: Address) -> str:
         return ""
+
+    async def invite(self, thread: Address, users: Sequence[str]) -> None:
+        """Do nothing."""
+
+    def remember(self, recorded: Mapping[Address, str]) -> None:
+        """Do nothing."""
 
     async def offer(self, menu: Sequence[MenuEntry]) -> None:
         """Do nothing."""
@@ -117,6 +125,10 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
     not."""
     title_length: int = 128
     """Length limit of a thread's title."""
+    command: re.Pattern[str] = re.compile(r"[a-z0-9_]{1,32}")
+    """What a command in the menu can be called."""
+    help_length: int = 100
+    """Length limit of a command's help."""
 
     def __init__(self, failures: Failures) -> None:
         self.failures = failures
@@ -164,6 +176,16 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
 
     async def _preview(self, at: Address, text: str, *, markup: bool, key: str) -> None:
         raise self._unable(_NO_PREVIEWS)
+
+    async def _typing(self, at: Address) -> None:
+        raise self._unable(_NO_TYPING)
+
+    async def _set_menu(self, menu: Sequence[MenuEntry]) -> None:
+        """Set the command menu if it differs. The platform accepts all of its entries."""
+
+    async def _find(self, chat_id: str) -> HomeChannel | None:
+        """The chat with that id or name, or None if the bot is not in it."""
+        return None
 
     def _checks(self, client: C, home: Address | None) -> AsyncGenerator[Finding]:
         """Check the setup of the account and the home channel."""
@@ -224,6 +246,20 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
         with self.failures.delivering():
             sending.check(part, self.capabilities)
             await self._in_markup(part, partial(self._preview, at, key=key))
+
+    async def typing(self, at: Address) -> None:
+        with self.failures.delivering():
+            await self._typing(at)
+
+    async def offer(self, menu: Sequence[MenuEntry]) -> None:
+        with self.failures.delivering():
+            await self._set_menu(
+                sending.menu(menu, name=self.command, help_length=self.help_length)
+            )
+
+    async def find_chat(self, chat_id: str) -> HomeChannel | None:
+        with self.failures.connecting():
+            return await self._find(chat_id.strip())
 
     async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
         """Never retried: if the response is lost, the thread may already exist."""

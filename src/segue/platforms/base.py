@@ -7,7 +7,7 @@ that `create_handoff_thread` opened has exactly the Address that it returned.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NewType, Protocol
@@ -75,7 +75,8 @@ class Inbound(Struct, frozen=True, kw_only=True):
     message_id: str = ""
     """The message that was written or edited, or whose button was pressed."""
     press_id: str = ""
-    """For a pressed button: used by `Adapter.acknowledge`."""
+    """For a pressed button, or a command that must be acknowledged: used by
+    `Adapter.acknowledge`."""
     attachments: tuple[Attachment, ...] = ()
     chat_name: str = ""
     topic: str = ""
@@ -182,6 +183,8 @@ class Capabilities:
     typing: bool = False
     files: bool = False
     """Files can be sent."""
+    code_files: bool = False
+    """A code block that is too long for one message is sent as a file."""
     history: bool = False
     """Opening a thread shows the earlier messages of its session."""
     keys: bool = False
@@ -260,8 +263,9 @@ class Adapter(Protocol):
         ...
 
     def acknowledge(self, press: Inbound) -> None:
-        """Stop a pressed button's loading indicator, where the platform has one. Returns at once
-        and never raises: nothing depends on it. The gateway calls this only for owners."""
+        """Stop the loading indicator of a pressed button or of a command, where the platform has
+        one. Returns at once and never raises: nothing depends on it. The gateway calls this only
+        for owners, for updates with a `press_id`."""
         ...
 
     async def send_file(self, to: Address, file: Upload, part: Part, *, key: str) -> Receipt:
@@ -279,7 +283,8 @@ class Adapter(Protocol):
 
     async def preview(self, at: Address, part: Part, *, key: str) -> None:
         """Show the text written so far, replacing the preview with the same key. The preview
-        disappears when a message is sent there, and after `preview_seconds`."""
+        disappears when a message is sent there, and after `preview_seconds`. The key ends with
+        the number of the session's last message before the text."""
         ...
 
     async def typing(self, at: Address) -> None:
@@ -294,6 +299,16 @@ class Adapter(Protocol):
         """Open a new thread in the chat `home`, visible to its members and open for their replies.
         Return None if the chat has no threads, or the bot may not open them. On platforms with
         keys, the same key opens only one thread."""
+        ...
+
+    async def invite(self, thread: Address, users: Sequence[str]) -> None:
+        """Add users to a thread, by their ids, where the platform shows it only to its members."""
+        ...
+
+    def remember(self, recorded: Mapping[Address, str]) -> None:
+        """Take the id of the last update that was recorded in each chat, or "" if there is none,
+        before `receive` begins. An adapter whose platform does not keep updates for a bot that is
+        away asks for what was written since."""
         ...
 
     async def offer(self, menu: Sequence[MenuEntry]) -> None:

@@ -165,6 +165,16 @@ class Failures:
         )
 
 
+@contextlib.contextmanager
+def tolerating_absence() -> Generator[None]:
+    """Suppress the refusal of a call about what does not exist, or is not for the bot."""
+    try:
+        yield
+    except Refused as refused:
+        if refused.status not in (400, 403, 404):
+            raise
+
+
 def nonsense(_: Exception) -> Lost:
     """What a library's exception for an unexpected answer means."""
     return Lost(NONSENSE, arrived=True)
@@ -174,6 +184,14 @@ def parsed(raw: bytes | memoryview | str, kind: type[T]) -> T | None:
     """The JSON document as `kind`, or None if it is malformed."""
     try:
         return msgspec.json.decode(raw, type=kind)
+    except UNREADABLE:
+        return None
+
+
+def converted(value: object, kind: type[T]) -> T | None:
+    """A value that was parsed from JSON as `kind`, or None if it is malformed."""
+    try:
+        return msgspec.convert(value, kind)
     except UNREADABLE:
         return None
 

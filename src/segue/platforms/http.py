@@ -12,7 +12,7 @@ import logging
 import re
 import ssl
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import httpx2
 import msgspec
@@ -35,6 +35,14 @@ _REFUSAL_BYTES = 64 * 1024
 _LOGGERS = ("httpx2", "httpcore2.connection", "httpcore2.http11", "httpcore2.proxy")
 _CLOSED = "it was closed"
 _HALF = "there is half a character in it"
+
+
+class Response(NamedTuple):
+    """A successful response. The names of its headers are lower-case."""
+
+    body: bytes
+    headers: Mapping[str, str]
+
 
 RefusalReader = Callable[[int, bytes], Refused]
 """Makes the error for a response with that status and body."""
@@ -62,7 +70,7 @@ class HttpClient:
         self.silence = silence
         self._headers = dict(headers or {})
         self._refusal = refusal
-        self._calls: set[asyncio.Task[bytes]] = set()
+        self._calls: set[asyncio.Task[Response]] = set()
         self._closed = False
         # Every call checks each idle connection, so keep only a few open.
         limits = httpx2.Limits(max_connections=256, max_keepalive_connections=4)
@@ -82,18 +90,23 @@ class HttpClient:
         await asyncio.gather(*calls, return_exceptions=True)
         await self._close()
 
-    async def request(
+    async def request(self, method: str, url: str, **more: Any) -> bytes:
+        """Return the body of the response. `more` is that of `exchange`."""
+        return (await self.exchange(method, url, **more)).body
+
+    async def exchange(
         self,
         method: str,
         url: str,
         *,
         seconds: float | None = None,
         limit: int | None = None,
+        headers: Mapping[str, str] | None = None,
         **body: Any,
-    ) -> bytes:
-        """Return the body of the response. `body` is one of httpx2's `content`, `data`, `files`,
-        `json` and `params`. The platform may take `seconds` for its response. Raise Refused if it
-        has more than `limit` bytes."""
+    ) -> Response:
+        """Return the response. `body` is one of httpx2's `content`, `data`, `files`, `json` and
+        `params`. The platform may take `seconds` for its response. Raise Refused if it has more
+        than `limit` bytes."""
         if self._closed:
             raise Lost(_CLOSED, arrived=False)
         timeout = httpx2.Timeout(self.silence, read=seconds or self.silence)
@@ -101,7 +114,7 @@ class HttpClient:
             request = httpx2.Request(
                 method,
                 url,
-                headers=self._headers,
+                headers={**self._headers, **(headers or {})},
                 extensions={"timeout": timeout.as_dict()},
                 **body,
             )
@@ -119,7 +132,7 @@ class HttpClient:
                 raise
             raise Lost(_CLOSED, arrived=True) from None
 
-    async def _exchange(self, request: httpx2.Request, limit: int | None) -> bytes:
+    async def _exchange(self, request: httpx2.Request, limit: int | None) -> Response:
         found = bytearray()
         try:
             response = await self._send(request)
@@ -137,10 +150,14 @@ class HttpClient:
         except httpx2.HTTPError as error:
             raise _lost(error) from error
         if not good:
-            raise self._refusal(response.status_code, bytes(found))
+            refused = self._refusal(response.status_code, bytes(found))
+            after = response.headers.get("retry-after", "")
+            if refused.after is None and after.isdecimal():
+                refused.after = float(after)
+            raise refused
         if limit is not None and len(found) > limit:
             raise Refused(413, f"the file is larger than {limit:,} bytes")
-        return bytes(found)
+        return Response(bytes(found), response.headers)
 
 
 def bearer(token: str) -> dict[str, str]:

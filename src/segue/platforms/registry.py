@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from segue.core.address import Platform
-from segue.core.errors import BadAdapter, LibraryMissing, ValuesMissing
+from segue.core.errors import BadAdapter, LibraryMissing, PlatformNotSupported, ValuesMissing
 from segue.core.handoff import TARGETS
+from segue.platforms.discord.spec import DISCORD
+from segue.platforms.slack.spec import SLACK
 from segue.platforms.spec import Field, PlatformSettings, PlatformSpec
 from segue.platforms.telegram.spec import TELEGRAM
 
 if TYPE_CHECKING:
     from segue.platforms.base import Adapter
 
-BUILT_IN = (TELEGRAM,)
+BUILT_IN = (TELEGRAM, DISCORD, SLACK)
 
 SPECS: Mapping[str, PlatformSpec] = {
     **{platform: PlatformSpec(platform=platform, title=platform) for platform in TARGETS},
@@ -30,16 +32,26 @@ def fields() -> dict[str, tuple[PlatformSpec, Field]]:
     return {spec.setting(field): (spec, field) for spec in SPECS.values() for field in spec.fields}
 
 
+def is_supported(platform: str) -> bool:
+    """Return whether this version has an adapter for `platform`."""
+    return platform == Platform.WEB or bool(SPECS[platform].make)
+
+
+def supported() -> str:
+    """Return the platforms that this version has an adapter for, for the user."""
+    return ", ".join(filter(is_supported, SPECS))
+
+
 def make(platform: Platform, settings: PlatformSettings) -> Adapter:
     """Create the adapter of `platform`, not yet connected.
 
-    Raise ValuesMissing, LibraryMissing or BadAdapter if that is impossible. An adapter's function
-    is called with the PlatformSettings, and may reject them with a UserError.
+    Raise PlatformNotSupported, ValuesMissing, LibraryMissing or BadAdapter if that is impossible.
+    An adapter's function is called with the PlatformSettings, and may reject them with a UserError.
     """
     spec = SPECS[platform]
     name = settings.adapter or spec.make
     if not name:
-        raise BadAdapter(platform=platform, reason="this version has none of its own for it")
+        raise PlatformNotSupported(platform=platform, supported=supported())
     missing = [field for field in spec.fields if field.required and not settings.value(field.name)]
     if missing and not settings.adapter:
         raise ValuesMissing(
@@ -47,6 +59,15 @@ def make(platform: Platform, settings: PlatformSettings) -> Adapter:
             settings=", ".join(map(spec.setting, missing)),
             variables=", ".join(map(spec.variable, missing)),
         )
+    made = cast("Adapter", load(spec, name)(settings))
+    if made.platform is not platform:
+        raise BadAdapter(platform=platform, reason=f"{name} is one for {made.platform}")
+    return made
+
+
+def load(spec: PlatformSpec, name: str) -> Callable[[PlatformSettings], object]:
+    """Import the function `name`, which makes the adapter. Raise LibraryMissing or BadAdapter."""
+    platform = spec.platform
     module, _, function = name.partition(":")
     try:
         found = getattr(import_module(module), function)
@@ -59,7 +80,4 @@ def make(platform: Platform, settings: PlatformSettings) -> Adapter:
         raise BadAdapter(platform=platform, reason=f"there is no {name}") from error
     if not callable(found):
         raise BadAdapter(platform=platform, reason=f"{name} is no function")
-    made = cast("Adapter", found(settings))
-    if made.platform is not platform:
-        raise BadAdapter(platform=platform, reason=f"{name} is one for {made.platform}")
-    return made
+    return found

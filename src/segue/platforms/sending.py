@@ -5,6 +5,7 @@ The checks raise Refused, so that they fail like a call that the platform reject
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
@@ -50,11 +51,18 @@ def _check_length(part: Part, capabilities: Capabilities) -> None:
         raise Refused(413, f"the message has {length:,} characters, and at most {limit:,} fit")
 
 
-def rows(buttons: Sequence[Button]) -> list[list[Button]]:
-    """Arrange buttons side by side if they are short, else below each other."""
-    if sum(len(button.label) for button in buttons) <= _ROW:
-        return [list(buttons)] if buttons else []
-    return [[button] for button in buttons]
+def rows(buttons: Sequence[Button], most: int = 1_000) -> list[list[Button]]:
+    """Arrange buttons side by side if they are short, else below each other. At most `most` fit in
+    a row, and as many rows below each other."""
+    short = sum(len(button.label) for button in buttons) <= _ROW
+    wide = most if short or len(buttons) > most else 1
+    return [list(buttons[at : at + wide]) for at in range(0, len(buttons), wide)][:most]
+
+
+def short_key(*parts: str, length: int) -> str:
+    """An idempotency key for a platform that limits its length."""
+    whole = "\n".join(parts).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(whole).hexdigest()[:length]
 
 
 # Files
@@ -140,7 +148,7 @@ def title(text: str, limit: int, unit: Unit = Unit.CHARACTERS) -> str:
 
 
 def menu(
-    entries: Iterable[MenuEntry], *, name: re.Pattern[str], help_length: int, most: int
+    entries: Iterable[MenuEntry], *, name: re.Pattern[str], help_length: int, most: int = 100
 ) -> list[MenuEntry]:
     """The commands that the platform accepts. One bad entry would make it reject the whole menu."""
     named = ((entry.name.lower(), one_line(entry.help, help_length)) for entry in entries)

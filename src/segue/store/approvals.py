@@ -114,6 +114,7 @@ def ask(
         until=tx.after(seconds),
         state="waiting",
     )
+    tx.nudge(Topic.SESSIONS)
     newest = f"{_SELECT} WHERE a.session_no = :no ORDER BY a.id DESC LIMIT 1"
     return _approval(tx, tx.one(newest, no=no))
 

@@ -6,6 +6,7 @@ understand. An Engine runs it in a thread, in one transaction, off the event loo
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from enum import StrEnum
@@ -76,9 +77,7 @@ class Tx(ABC):
     ) -> Row | None:
         """Insert a row and return its `returning` columns. `conflict` says what to do if it exists;
         return None if that changed nothing."""
-        names, values = ", ".join(columns), ", ".join(f":{name}" for name in columns)
-        rest = f"{f'ON CONFLICT {conflict}' if conflict else ''} RETURNING {returning}"
-        return self.row(f"INSERT INTO {table} ({names}) VALUES ({values}) {rest}", **columns)
+        return self.row(_insertion(table, tuple(columns), conflict, returning), **columns)
 
     @abstractmethod
     def lock(self, name: str) -> None:
@@ -97,6 +96,13 @@ class Tx(ABC):
         self.nudges.add(topic)
 
 
+@functools.cache
+def _insertion(table: str, columns: tuple[str, ...], conflict: str, returning: str) -> str:
+    names, values = ", ".join(columns), ", ".join(f":{name}" for name in columns)
+    rest = f"{f'ON CONFLICT {conflict}' if conflict else ''} RETURNING {returning}"
+    return f"INSERT INTO {table} ({names}) VALUES ({values}) {rest}"
+
+
 class Topic(StrEnum):
     """The kinds of change that a listener can be woken for."""
 
@@ -109,9 +115,11 @@ class Topic(StrEnum):
     PAGES = "pages"
     """The user did something on the web page."""
     LEASES = "leases"
-    """A holder lost a lease that it had not released."""
+    """A holder lost a lease that it had not released, or another process wishes for its session."""
     OWNERS = "owners"
     """A platform user was unlinked from an owner."""
+    SESSIONS = "sessions"
+    """A session changed: its messages, its name, its place or its holder."""
     APPROVALS = "approvals"
     """An approval was answered or voided."""
 

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
 from segue.core.address import Address, ChatType, Platform
-from segue.core.errors import AddressTaken
+from segue.core.errors import AddressTaken, SessionElsewhere
 from segue.core.reset import ResetPolicies, ResetPolicy
 from segue.core.session import Binding, EndReason, Origin, Session
-from segue.store import approvals, doors, leases, outbox, pages, sessions
-from segue.store.base import Operations, Read, Row, Tx, Write
+from segue.core.text import one_line
+from segue.store import approvals, doors, leases, moves, outbox, pages, sessions, wishes
+from segue.store.base import Operations, Read, Row, Topic, Tx, Write
 from segue.store.values import micros, moment
+
+MOVED = "moved:"
+"""How the outbox key of the notice begins that a session has left a chat."""
+RESUME = "r"
+"""The data of a button that brings a session to its chat: this, a colon and the session's id."""
+
+_LABEL_LENGTH = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +94,11 @@ def get_or_create(
     cwd: str | None,
     model: str | None,
 ) -> BoundSession:
-    tx.lock(address.key)
-    there = get(tx, address)
+    if (elsewhere := enter(tx, address, owner)) is not None:
+        name = sessions.calling(tx, elsewhere.session)
+        place = _place(elsewhere, moment(tx.now))
+        raise SessionElsewhere(name=name, place=place, session=elsewhere.session.id)
+    there, former = get(tx, address), doors.last(tx, address)
     if there is not None:  # its lease must not change while we decide
         leases.locked(tx, there.session_id, "no")
     if (known := current(tx, address, owner, policy, zone)) is not None:
@@ -102,6 +113,8 @@ def get_or_create(
     fresh = sessions.create(tx, owner, address.platform, parent=replaced, cwd=cwd, model=model)
     rebind(tx, fresh.id, address, Origin.MESSAGE)
     session = sessions.found(tx, fresh.id)
+    if there is None and former is not None and former.owner == owner:
+        _tell_new(tx, address, session, sessions.found(tx, former.session_id))
     return BoundSession(session=session, created=True, replaced=replaced, reason=reason)
 
 
@@ -109,18 +122,24 @@ def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | N
     """Move the session to `address`. Return the session that was bound there, if any, which is
     now set aside.
 
-    Approvals that either session asked for elsewhere are voided, and the chat that the session
-    leaves is notified. Raise AddressTaken if the address belongs to another owner.
+    Approvals that either session asked for elsewhere are voided, a wish to move the session is
+    forgotten, and the chat that it leaves is notified. Raise AddressTaken if the address belongs to
+    another owner.
     """
     tx.lock(address.key)
     no, owner, ended, seq = leases.locked(tx, session_id, "no, owner, ended, last_seq")
-    there = get(tx, address)
+    there, door = get(tx, address), doors.get(tx, address)
     if there is not None and sessions.found(tx, there.session_id).owner != owner:
+        raise AddressTaken
+    if door is not None and door.owner != owner:
         raise AddressTaken
     left = tx.row("DELETE FROM bindings WHERE session_no = :no RETURNING address", no=no)
     if left is not None:
         doors.left(tx, no, left[0], seq)
     doors.arrived(tx, no, address)
+    moves.record(tx, no, seq, address)
+    wishes.forget(tx, no)
+    tx.nudge(Topic.SESSIONS)
     tx.insert(
         "bindings",
         conflict="(address) DO UPDATE SET session_no = excluded.session_no,"
@@ -131,6 +150,7 @@ def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | N
         version=there.version + 1 if there else 1,
         bound=tx.now,
     )
+    tx.nudge(Topic.INBOX)  # messages there may wait for a session
     if address.platform is Platform.WEB and address.thread_id is not None:
         pages.arrived(tx, address.thread_id, session_id)
     if ended is not None:  # otherwise the next message there would replace it
@@ -167,6 +187,19 @@ def enter(tx: Tx, address: Address, owner: str) -> Elsewhere | None:
     return Elsewhere(session=session, holder=lease and lease.holder, since=moment(bound))
 
 
+def _place(elsewhere: Elsewhere, now: datetime) -> str:
+    """Where the session is and since when, in words that follow its name."""
+    if elsewhere.holder is None:
+        return "is being handed off"
+    since = elsewhere.since.astimezone()
+    is_today = since.date() == now.astimezone().date()
+    when = f"since {since:%H:%M}" if is_today else f"since {since:%d %B, %H:%M}"
+    address = elsewhere.session.address
+    if address is None or address.platform is Platform.LOCAL:
+        return f"has been open in {elsewhere.holder.partition(' (')[0]} {when}"
+    return f"has been on {address} {when}, and the agent is working there"
+
+
 _STAYING = {
     "homes": "true",
     "approvals": "state = 'waiting'",
@@ -188,6 +221,7 @@ def chat_moved(tx: Tx, old: Address, new: Address) -> None:
     if get(tx, new) is None:
         sql = "UPDATE bindings SET address = :new, version = version + 1 WHERE address = :old"
         tx.change(sql, old=old.key, new=new.key)
+        doors.moved(tx, old, new)
     for table, which in _STAYING.items():
         sql = f"UPDATE {table} SET address = :new WHERE address = :old AND {which}"
         tx.change(sql, old=old.key, new=new.key)
@@ -201,8 +235,31 @@ def _tell_left(tx: Tx, left: Address, session: Session) -> None:
     body = (
         f"This conversation went to {session.address}. Type /resume {name} to bring it back here."
     )
-    key = f"moved:{session.id}:{secrets.token_hex(8)}"
-    outbox.enqueue(tx, outbox.Draft(key=key, address=left, body=body, session_id=session.id))
+    key = f"{MOVED}{session.id}:{secrets.token_hex(8)}"
+    # Where there are threads, a message there is enough.
+    buttons = (bring_back(session),) if left.thread_id is None else ()
+    draft = outbox.Draft(key=key, address=left, body=body, session_id=session.id)
+    outbox.enqueue(tx, replace(draft, buttons=buttons))
+
+
+def _tell_new(tx: Tx, address: Address, session: Session, former: Session) -> None:
+    """Notify the chat that a new session answers, and not the one that was there last."""
+    name = sessions.calling(tx, former)
+    where = f"is on {former.address}" if former.address else "is set aside"
+    if former.address is not None and former.address.platform is Platform.LOCAL:
+        where = "is in the terminal"
+    where = "has ended" if former.ended else where
+    body = (
+        f"A new session answers here from now on. {name} {where}: type /resume {name} to bring it"
+        " back here."
+    )
+    draft = outbox.Draft(key=f"new:{session.id}", address=address, body=body, session_id=session.id)
+    outbox.enqueue(tx, replace(draft, buttons=(bring_back(former),)))
+
+
+def bring_back(session: Session) -> tuple[str, str]:
+    """The button that brings the session back to the chat."""
+    return f"Bring back {one_line(session.name, _LABEL_LENGTH)}", f"{RESUME}:{session.id}"
 
 
 def stale(
@@ -286,6 +343,8 @@ class Bindings(Operations):
         A new session is created if none is bound, if the bound one has expired under `policy`, or
         if `expire` has ended it. A session never expires while it is held or being handed off, or
         if a handoff brought it here.
+
+        At a door, its session comes back if it is free. Otherwise raise SessionElsewhere.
         """
         known = await self._engine.read(current, address, owner, policy, zone)
         if known is not None:

@@ -21,6 +21,22 @@ class UnconfirmedBubble:
     body: str
 
 
+def progress_after(tx: Tx, address: Address, session_id: str, inbox_id: int) -> int | None:
+    """The number of the session's last message if its turn may show progress at `address`: it has
+    not answered its inbox entry yet, its session is still there, and no message waits to be sent,
+    which would replace the bubble. Otherwise None."""
+    row = tx.row(
+        "SELECT s.last_seq FROM inbox i JOIN bindings b ON b.address = :key"
+        " JOIN sessions s ON s.no = b.session_no"
+        " WHERE i.no = :no AND i.finished IS NULL AND s.id = :id AND NOT EXISTS (SELECT 1"
+        " FROM outbox o WHERE o.address = :key AND o.state IN ('queued', 'sending'))",
+        key=address.key,
+        no=inbox_id,
+        id=session_id,
+    )
+    return None if row is None else row[0]
+
+
 def begin(tx: Tx, address: Address, key: str, body: str, session_id: str | None = None) -> None:
     """Record a bubble before it is sent under `key`, so that it is known however the send ends."""
     forget(tx, address)

@@ -8,18 +8,27 @@ from dataclasses import dataclass
 from segue.core.address import Address, Platform
 from segue.store.base import Operations, Read, Row, Tx
 
-_SELECT = "SELECT d.address, s.id, d.seq FROM doors d JOIN sessions s ON s.no = d.session_no"
+_SELECT = (
+    "SELECT d.address, s.id, s.owner, d.seq FROM doors d JOIN sessions s ON s.no = d.session_no"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Door:
     address: Address
     session_id: str
+    owner: str
     seq: int | None
     """The session's last message when it left, or None while it is there."""
 
 
 def get(tx: Tx, address: Address) -> Door | None:
+    """The door at `address`. A chat itself is nobody's door."""
+    return None if address.thread_id is None else last(tx, address)
+
+
+def last(tx: Tx, address: Address) -> Door | None:
+    """The session that was at `address` last, which may be a chat itself."""
     row = tx.row(f"{_SELECT} WHERE d.address = :key", key=address.key)
     return _door(row) if row else None
 
@@ -33,13 +42,12 @@ def newest(tx: Tx, session_id: str, home: Address) -> Door | None:
 def of_session(tx: Tx, session_id: str, platform: Platform) -> tuple[Door, ...]:
     """The session's doors on a platform, newest first."""
     sql = f"{_SELECT} WHERE s.id = :id AND d.platform = :platform ORDER BY d.opened DESC, d.address"
-    return tuple(map(_door, tx.rows(sql, id=session_id, platform=platform.value)))
+    doors = map(_door, tx.rows(sql, id=session_id, platform=platform.value))
+    return tuple(door for door in doors if door.address.thread_id is not None)
 
 
 def arrived(tx: Tx, no: int, address: Address) -> None:
-    """Record that the session with this number is at `address`. A chat itself is not a door."""
-    if address.thread_id is None:
-        return
+    """Record that the session with this number is at `address`."""
     tx.insert(
         "doors",
         conflict="(address) DO UPDATE SET session_no = excluded.session_no, seq = NULL,"
@@ -58,9 +66,15 @@ def left(tx: Tx, no: int, address: str, seq: int) -> None:
     tx.change(sql, seq=seq, address=address, no=no)
 
 
+def moved(tx: Tx, old: Address, new: Address) -> None:
+    """Follow a chat to its new address, which has no session."""
+    tx.change("DELETE FROM doors WHERE address = :new", new=new.key)
+    tx.change("UPDATE doors SET address = :new WHERE address = :old", old=old.key, new=new.key)
+
+
 def _door(row: Row) -> Door:
-    address, session_id, seq = row
-    return Door(address=Address.parse(address), session_id=session_id, seq=seq)
+    address, session_id, owner, seq = row
+    return Door(address=Address.parse(address), session_id=session_id, owner=owner, seq=seq)
 
 
 class Doors(Operations):

@@ -111,6 +111,13 @@ def withdraw(tx: Tx) -> bool:
     return tx.change("DELETE FROM gateways WHERE process = :me", me=tx.process) == 1
 
 
+def leave(tx: Tx, platform: Platform) -> bool:
+    """Stop serving `platform`. Return False if this gateway does not serve it."""
+    sql = "DELETE FROM gateway_platforms WHERE platform = :platform AND process = :me"
+    tx.nudge(Topic.HANDOFFS)
+    return tx.change(sql, platform=platform.value, me=tx.process) == 1
+
+
 def report(
     tx: Tx,
     platform: Platform,
@@ -189,6 +196,7 @@ class Gateways(Operations):
     announce = WriteMark(announce)
     heartbeat = WriteMark(heartbeat)
     withdraw = WriteMark(withdraw)
+    leave = WriteMark(leave)
     report = WriteMark(report)
     alive = Read(alive)
     serving = Read(serving)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from segue.core.address import Address, Platform
@@ -29,9 +28,10 @@ from segue.core.handoff import (
 from segue.core.lease import Lease, Ticks
 from segue.core.session import Origin, Session, Usage
 from segue.core.transcript import Message
-from segue.store import bindings, leases, outbox, sessions, transcripts
+from segue.store import bindings, inbox, leases, outbox, sessions, transcripts, wishes
 from segue.store.base import Row, Topic, Tx
 from segue.store.values import address_or_none, listed, moment, moment_or_none, text, unreadable
+from segue.store.wishes import Wish
 
 CLAIM_SECONDS = 15.0
 """How long a handoff waits for a gateway: after the request, and after its gateway died."""
@@ -41,11 +41,14 @@ LEASE_SECONDS = 10.0
 
 _SELECT = """
     SELECT h.id, s.id, h.platform, h.state, h.requested, h.claim_by, h.key, h.home, h.message,
-           h.new_thread, h.attempt, h.fence, h.process, h.lease_until, h.claimed, h.finished,
-           h.step, h.thread, h.reply, h.failure, h.error, h.detail, NOT EXISTS (
-               -- Handoff.recap_key
+           h.new_thread, h.mid_turn, h.attempt, h.fence, h.process, h.lease_until, h.claimed,
+           h.finished, h.step, h.thread, h.reply, h.failure, h.error, h.detail, NOT EXISTS (
+               -- Handoff.recap_key, Handoff.return_key
+               SELECT 1 FROM outbox o WHERE o.state = 'uncertain' AND o.key IN (
+                   'handoff:' || h.id || ':' || 'recap', 'handoff:' || h.id || ':' || 'return')
+           ), EXISTS (
                SELECT 1 FROM outbox o
-               WHERE o.key = 'handoff:' || h.id || ':' || 'recap' AND o.state = 'uncertain'
+               WHERE o.key = 'handoff:' || h.id || ':' || 'return' AND o.state = 'failed'
            )
     FROM handoffs h JOIN sessions s ON s.no = h.session_no
 """
@@ -69,18 +72,20 @@ def request(
     home: Address | None = None,
     message: str | None = None,
     new_thread: bool = False,
+    mid_turn: bool = False,
     key: str | None = None,
     claim_seconds: float = CLAIM_SECONDS,
 ) -> Handoff:
-    """Request that the session moves. `lease` is the caller's lease, if it has one.
+    """Request that the session moves. `lease` is the caller's lease, if it has one. `mid_turn`: the
+    caller has paused a turn, which continues where the session arrives.
 
     Raise SessionNotFound, SessionMoved, SessionHeld (another process has it open) or
     HandoffInFlight. Calling it again with the same `key` returns the first request.
     """
     key = key or secrets.token_hex(16)
     no, epoch, process, seq = leases.locked(tx, session_id, "no, epoch, process, last_seq")
-    if known := tx.row(f"{_SELECT} WHERE h.key = :key", key=key):
-        return _handoff(known)
+    if known := _keyed(tx, key):
+        return known
     leases.permit(tx, session_id, lease, epoch=epoch, process=process)
     latest = state(tx, session_id)
     if latest is not None and _is_void(tx, latest):
@@ -95,6 +100,7 @@ def request(
         home=home.key if home else None,
         message=None if message is None else text(message),
         new_thread=int(new_thread),
+        mid_turn=int(mid_turn),
         epoch=epoch,
         seq=seq,
         state=State.PENDING.value,
@@ -103,6 +109,65 @@ def request(
     )
     tx.nudge(Topic.HANDOFFS)
     return _handoff(tx.one(f"{_SELECT} WHERE h.key = :key", key=key))
+
+
+def grant(
+    tx: Tx,
+    wish: Wish,
+    lease: Lease,
+    *,
+    mid_turn: bool = False,
+    claim_seconds: float = CLAIM_SECONDS,
+) -> Handoff | None:
+    """Request the handoff that another process wishes for, as the holder of the session. Return
+    None if the wish was taken back. Calling it again returns the first request, while it is in
+    flight."""
+    current = wishes.of(tx, wish.session_id)
+    if current is None or current.key != wish.key:
+        known = _keyed(tx, wish.key)
+        return known if known and known.in_flight else None
+    wishes.take_back(tx, wish.session_id, wish.key)
+    return request(
+        tx,
+        wish.session_id,
+        wish.home.platform,
+        lease=lease,
+        home=wish.home,
+        message=wish.message,
+        new_thread=wish.new_thread,
+        mid_turn=mid_turn,
+        key=wish.key,
+        claim_seconds=claim_seconds,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WishState:
+    """What became of a wish."""
+
+    handoff: Handoff | None
+    """The handoff, if the wish was granted."""
+    is_open: bool
+    """Whether it is neither granted nor taken back."""
+    holder: str | None
+    """The holder of the session."""
+    is_free: bool
+    """Whether the session has no holder and no turn that a gateway has yet to resume."""
+
+
+def look(tx: Tx, wish: Wish) -> WishState:
+    current, lease = wishes.of(tx, wish.session_id), leases.get(tx, wish.session_id)
+    return WishState(
+        handoff=_keyed(tx, wish.key),
+        is_open=current is not None and current.key == wish.key,
+        holder=lease and lease.holder,
+        is_free=lease is None and not inbox.is_answering(tx, wish.session_id),
+    )
+
+
+def _keyed(tx: Tx, key: str) -> Handoff | None:
+    row = tx.row(f"{_SELECT} WHERE h.key = :key", key=key)
+    return _handoff(row) if row else None
 
 
 def state(tx: Tx, session_id: str) -> Handoff | None:
@@ -267,9 +332,12 @@ def complete(
     everything has.
 
     The session moves to `address`, its epoch rises, the messages of the confirming turn are
-    appended and the drafts are queued. Return None if the claim is no longer the newest or the
-    handoff was cancelled. Raise SessionChanged if the session continued elsewhere meanwhile. In
-    both cases nothing changes.
+    appended and the drafts are queued. A paused turn gets an inbox entry there, which the session
+    has taken, so that a gateway continues it like a turn that a crash interrupted. The entry that
+    it had where it was is finished.
+
+    Return None if the claim is no longer the newest or the handoff was cancelled. Raise
+    SessionChanged if the session continued elsewhere meanwhile. In both cases nothing changes.
     """
     tx.lock(address.key)
     finished = _advance(
@@ -298,9 +366,22 @@ def complete(
         _tell_displaced(tx, claimed.id, address, sessions.found(tx, displaced))
     for draft in drafts:
         outbox.enqueue(tx, draft)
+    if claimed.mid_turn:
+        inbox.leave(tx, claimed.session_id)
+        inbox.bring(tx, claimed.key, address, claimed.session_id)
     tx.nudge(Topic.HANDOFFS)
     done = _handoff(tx.one(f"{_SELECT} WHERE h.id = :id", id=claimed.id))
     return Completion(handoff=done, displaced=displaced)
+
+
+def end_pause(tx: Tx, lease: Lease) -> bool:
+    """Return whether the session's last turn was paused for a handoff and nothing has happened in
+    it since. From now on it no longer counts as paused: a tool call of it may start."""
+    sql = (
+        "UPDATE handoffs SET mid_turn = 0 WHERE mid_turn = 1"
+        " AND (session_no, seq) = (SELECT no, last_seq FROM sessions WHERE id = :id)"
+    )
+    return tx.change(sql, id=lease.session_id) > 0
 
 
 def _tell_displaced(tx: Tx, handoff_id: int, address: Address, displaced: Session) -> None:
@@ -308,7 +389,11 @@ def _tell_displaced(tx: Tx, handoff_id: int, address: Address, displaced: Sessio
     name = sessions.calling(tx, displaced)
     body = f"{name}, which was here before, is set aside. Type /resume {name} to go on with it."
     key = f"handoff:{handoff_id}:displaced"
-    outbox.enqueue(tx, outbox.Draft(key=key, address=address, body=body, session_id=displaced.id))
+    buttons = (bindings.bring_back(displaced),)
+    draft = outbox.Draft(
+        key=key, address=address, body=body, session_id=displaced.id, buttons=buttons
+    )
+    outbox.enqueue(tx, draft)
 
 
 def fail(tx: Tx, claimed: Handoff, reason: str) -> bool:
@@ -354,10 +439,11 @@ def _tell_thread(tx: Tx, handoff_id: int, opened: Address | None = None) -> None
     if failed is None or failed.state is not State.FAILED or thread is None:
         return
     where = sessions.found(tx, failed.session_id).address
+    also = ":new" if opened and failed.thread else ""  # the session's own thread has a notice too
     outbox.enqueue(
         tx,
         outbox.Draft(
-            key=f"handoff:{handoff_id}:stayed",
+            key=f"handoff:{handoff_id}:stayed{also}",
             address=thread,
             body=stayed(where, failed.error or ""),
             session_id=failed.session_id,
@@ -404,23 +490,21 @@ def _handoff(row: Row) -> Handoff:
     """Return the handoff in `row`. If the row is invalid, return a failed handoff without the
     invalid values: one bad row must not keep the others from being read."""
     handoff_id, session_id, platform, state, requested, claim_by, key, *rest = row
-    home, message, new_thread, attempt, fence, process, lease_until, *rest = rest
-    claimed, finished, step, thread, reply, failure, error, detail, confirmed = rest
-    read = partial(
-        Handoff,
-        id=handoff_id,
-        session_id=session_id,
-        requested=moment(requested),
-        claim_by=Ticks(claim_by),
-        key=key,
-    )
+    home, message, new_thread, mid_turn, attempt, fence, process, lease_until, *rest = rest
+    claimed, finished, step, thread, reply, failure, error, detail, confirmed, replaced = rest
     try:
-        return read(
+        return Handoff(
+            id=handoff_id,
+            session_id=session_id,
+            requested=moment(requested),
+            claim_by=Ticks(claim_by),
+            key=key,
             platform=Platform(platform),
             state=State(state),
             home=address_or_none(home),
             message=message,
             new_thread=bool(new_thread),
+            mid_turn=bool(mid_turn),
             attempt=attempt,
             fence=fence,
             claimed_by=process,
@@ -434,9 +518,15 @@ def _handoff(row: Row) -> Handoff:
             failure=None if failure is None else Failure(failure),
             error=error,
             confirmed=bool(confirmed),
+            replaced=bool(replaced),
         )
     except ValueError as problem:
-        return read(
+        return Handoff(
+            id=handoff_id,
+            session_id=session_id,
+            requested=moment(requested),
+            claim_by=Ticks(claim_by),
+            key=key,
             platform=Platform(platform) if platform in set(Platform) else Platform.LOCAL,
             state=State.FAILED,
             failure=Failure.ERROR,

@@ -13,7 +13,7 @@ from datetime import datetime
 from segue.core.address import Address, Platform
 from segue.core.errors import MessageTaken
 from segue.core.handoff import short_reason
-from segue.store import gateways, outbox
+from segue.store import gateways, outbox, pages
 from segue.store.base import Operations, Read, Row, Topic, Tx, Write
 from segue.store.values import listed, micros, moment, readable_address, text, unreadable
 
@@ -82,6 +82,20 @@ def said(tx: Tx, account: str, address: Address, message_id: str) -> str | None:
     return None if row is None else row[0]
 
 
+def newest(tx: Tx, platform: Platform, account: str) -> dict[Address, str]:
+    """The id of the newest update of `account` in each chat of the platform. "" for the door of a
+    session where there was none."""
+    doors = tx.rows("SELECT address FROM doors WHERE platform = :it", it=platform.value)
+    found = tx.rows(
+        "SELECT address, update_id FROM inbox WHERE no IN (SELECT MAX(no) FROM inbox"
+        " WHERE platform = :it AND account = :account GROUP BY address)",
+        it=platform.value,
+        account=text(account),
+    )
+    keys = {key: "" for (key,) in doors} | dict(found)
+    return {readable_address(key): update for key, update in keys.items()}
+
+
 def waiting(
     tx: Tx, platforms: Collection[Platform] | None = None, *, limit: int = 1000
 ) -> tuple[Incoming, ...]:
@@ -137,16 +151,48 @@ def _incoming(row: Row) -> Incoming:
     )
 
 
+def bring(tx: Tx, key: str, address: Address, session_id: str) -> None:
+    """Enter the turn that the session brings to `address`. It has no body, since no user wrote it,
+    and the session has taken it. Raise PlatformLost if another gateway serves the platform: that
+    gateway would not look for it."""
+    gateways.require(tx, address.platform)
+    tx.insert(
+        "inbox",
+        platform=address.platform.value,
+        account="",
+        update_id=f"handoff:{key}",
+        address=address.key,
+        body="",
+        session_id=session_id,
+        received=tx.now,
+    )
+    tx.nudge(Topic.INBOX)
+
+
+def brought(tx: Tx, address: Address) -> Incoming | None:
+    """The turn that a session has brought to `address`, if it is not finished."""
+    # Not ordered by SQL: SQLite would then look through all messages that wait on the platform.
+    rows = tx.rows(
+        f"SELECT {_COLUMNS} FROM inbox WHERE finished IS NULL AND platform = :platform"
+        " AND address = :address AND account = '' AND body = ''",
+        platform=address.platform.value,
+        address=address.key,
+    )
+    return _incoming(min(rows)) if rows else None
+
+
 def take(tx: Tx, numbers: Sequence[int], session_id: str) -> None:
     """Assign these entries to the session. Raise MessageTaken if one is already taken."""
     sql = (
         "UPDATE inbox SET session_id = :session"
-        " WHERE no = :no AND session_id IS NULL AND finished IS NULL"
+        " WHERE no = :no AND session_id IS NULL AND finished IS NULL RETURNING platform, message_id"
     )
     _require(tx, numbers)
     for no in numbers:
-        if not tx.change(sql, session=session_id, no=no):
+        if (row := tx.row(sql, session=session_id, no=no)) is None:
             raise MessageTaken
+        if row[0] == Platform.WEB:
+            pages.taken(tx, row[1], session_id)
 
 
 def rewrite(tx: Tx, no: int, body: str) -> bool:
@@ -159,8 +205,14 @@ def rewrite(tx: Tx, no: int, body: str) -> bool:
 def finish(tx: Tx, numbers: Sequence[int]) -> int:
     """Finish these entries. A turn finishes its own together with appending the answer."""
     _require(tx, numbers)
-    sql = "UPDATE inbox SET finished = :now WHERE no = :no AND finished IS NULL"
-    return sum(tx.change(sql, now=tx.now, no=no) for no in numbers)
+    sql = (
+        "UPDATE inbox SET finished = :now WHERE no = :no AND finished IS NULL"
+        " RETURNING platform, message_id"
+    )
+    finished = [row for no in numbers if (row := tx.row(sql, now=tx.now, no=no))]
+    for row in finished:
+        _settle(tx, row)
+    return len(finished)
 
 
 def set_aside(tx: Tx, no: int, reason: str) -> bool:
@@ -168,9 +220,18 @@ def set_aside(tx: Tx, no: int, reason: str) -> bool:
     # Commands are already finished: they are marked before they run, so that they never run twice.
     sql = (
         "UPDATE inbox SET finished = coalesce(finished, :now), error = :error"
-        " WHERE no = :no AND error IS NULL"
+        " WHERE no = :no AND error IS NULL RETURNING platform, message_id"
     )
-    return tx.change(sql, now=tx.now, error=short_reason(text(reason)), no=no) == 1
+    if (row := tx.row(sql, now=tx.now, error=short_reason(text(reason)), no=no)) is None:
+        return False
+    _settle(tx, row)
+    return True
+
+
+def _settle(tx: Tx, row: Row) -> None:
+    platform, message_id = row
+    if platform == Platform.WEB:
+        pages.finished(tx, message_id)
 
 
 def refuse(tx: Tx, account: str, update_id: str, address: Address, reason: str) -> int | None:
@@ -198,10 +259,20 @@ def _require(tx: Tx, numbers: Sequence[int]) -> None:
             gateways.require(tx, Platform(row[0]))
 
 
-def forget_session(tx: Tx, session_id: str) -> None:
-    """Finish the entries that a deleted session had taken: they cannot be answered."""
-    sql = "UPDATE inbox SET finished = :now WHERE session_id = :id AND finished IS NULL"
-    tx.change(sql, now=tx.now, id=session_id)
+def is_answering(tx: Tx, session_id: str) -> bool:
+    """Whether the session has taken an entry that is not finished."""
+    sql = "SELECT 1 FROM inbox WHERE session_id = :id AND finished IS NULL"
+    return tx.row(sql, id=session_id) is not None
+
+
+def leave(tx: Tx, session_id: str) -> None:
+    """Finish the entries that the session has taken: it was deleted, or its turn has moved."""
+    sql = (
+        "UPDATE inbox SET finished = :now WHERE session_id = :id AND finished IS NULL"
+        " RETURNING platform, message_id"
+    )
+    for row in tx.rows(sql, now=tx.now, id=session_id):
+        _settle(tx, row)
 
 
 def prune(tx: Tx, before: datetime) -> int:
@@ -212,7 +283,9 @@ def prune(tx: Tx, before: datetime) -> int:
 class Inbox(Operations):
     record = Write(record)
     said = Read(said)
+    newest = Read(newest)
     waiting = Read(waiting)
+    brought = Read(brought)
     take_over = Write(take_over)
     hand_back = Write(hand_back)
     rewrite = Write(rewrite)

@@ -1,4 +1,5 @@
-"""Renews the leases of one process, and notices when another process takes one over.
+"""Renews the leases of one process, and notices when another process takes one over, or wishes that
+its session moves.
 
 One listener and one renewing transaction are enough for any number of held sessions.
 """
@@ -13,9 +14,10 @@ from collections.abc import Generator, Sequence
 
 from segue.core.errors import SessionError, StoreClosed, StoreError
 from segue.core.lease import Lease
-from segue.store import leases
+from segue.store import leases, wishes
 from segue.store.base import Engine, Topic, Tx
 from segue.store.wake import Waiter
+from segue.store.wishes import Wish
 
 _PAUSE = 1.0
 """Seconds to wait before listening again after a store error."""
@@ -26,18 +28,27 @@ logger = logging.getLogger(__name__)
 class HeldLease:
     """A session that this process holds. `lost` is set as soon as its lease is known to be lost."""
 
-    def __init__(self, lease: Lease, seconds: float) -> None:
+    def __init__(self, lease: Lease, seconds: float, wish: Wish | None = None) -> None:
         self.lease = lease
         self.seconds = seconds
         """How long the lease lasts without renewal."""
         self.lost = asyncio.Event()
         self.moved: SessionError | None = None
         """The error that says where the session is now, once it is lost."""
+        self.wish = wish
+        """The wish of another process to move the session, or None."""
+        self.wished = asyncio.Event()
+        """Set while there is a wish."""
+        self.wish_changed = asyncio.Event()
+        """Set when there is a wish, or none any more. Its reader clears it."""
+        if wish is not None:
+            self._tell()
         self._stops: list[asyncio.Event] = []
 
     @contextlib.contextmanager
     def stopping(self, stop: asyncio.Event) -> Generator[None]:
-        """While this context is open, set `stop` as soon as the session is lost."""
+        """While this context is open, set `stop` as soon as the session is lost, or another process
+        wishes that it moves now."""
         self._stops.append(stop)
         if self.lost.is_set():
             stop.set()
@@ -45,6 +56,23 @@ class HeldLease:
             yield
         finally:
             self._stops.remove(stop)
+
+    def see(self, wish: Wish | None) -> None:
+        """Note the wish for the session. If it does not wait for a safe point, stop at once."""
+        if wish == self.wish:
+            return
+        self.wish = wish
+        self._tell()
+        if wish is not None and wish.now:
+            for stop in self._stops:
+                stop.set()
+
+    def _tell(self) -> None:
+        self.wish_changed.set()
+        if self.wish is None:
+            self.wished.clear()
+        else:
+            self.wished.set()
 
     def lose(self, moved: SessionError) -> None:
         self.moved = moved
@@ -63,8 +91,9 @@ class LeaseKeeper:
         self._keeping: asyncio.Task[None] | None = None
         self._wake: Waiter | None = None
 
-    def keep(self, lease: Lease, seconds: float) -> HeldLease:
-        held = HeldLease(lease, seconds)
+    def keep(self, lease: Lease, seconds: float, wish: Wish | None = None) -> HeldLease:
+        """`wish` is the wish that there was when the lease was acquired."""
+        held = HeldLease(lease, seconds, wish)
         self._put_off(held)
         if self._keeping is None:
             self._keeping = asyncio.create_task(self._keep())
@@ -119,30 +148,40 @@ class LeaseKeeper:
             asked = [held.lease for held in rest]
             self._settle(rest, await self._engine.read(_look, asked))
 
-    def _settle(self, asked: Sequence[HeldLease], found: Sequence[Lease | SessionError]) -> None:
+    def _settle(self, asked: Sequence[HeldLease], found: Sequence[_Found]) -> None:
         for held, now in zip(asked, found, strict=True):
             if held not in self._due:  # released meanwhile
                 continue
-            if isinstance(now, Lease):
-                held.lease = now
-            else:
+            if isinstance(now, SessionError):
                 self.let_go(held)
                 held.lose(now)
+            else:
+                held.lease, wish = now
+                held.see(wish)
 
 
-def _renew(tx: Tx, asked: Sequence[tuple[Lease, float]]) -> list[Lease | SessionError]:
-    renewed: list[Lease | SessionError] = []
+_Found = tuple[Lease, Wish | None] | SessionError
+"""The lease as it is now and the wish for its session, or where the session is if it was lost."""
+
+
+def _renew(tx: Tx, asked: Sequence[tuple[Lease, float]]) -> list[_Found]:
+    renewed: list[_Found] = []
+    wished = wishes.by_session(tx)
     for lease, seconds in asked:
         try:
-            renewed.append(leases.renew(tx, lease, seconds=seconds))
+            now = leases.renew(tx, lease, seconds=seconds)
         except SessionError as error:  # nothing was changed
             renewed.append(error)
+        else:
+            renewed.append((now, wished.get(lease.session_id)))
     return renewed
 
 
-def _look(tx: Tx, asked: Sequence[Lease]) -> list[Lease | SessionError]:
-    sql = f"SELECT 1 FROM sessions WHERE {leases.OURS}"
+def _look(tx: Tx, asked: Sequence[Lease]) -> list[_Found]:
+    sql, wished = f"SELECT 1 FROM sessions WHERE {leases.OURS}", wishes.by_session(tx)
     return [
-        lease if tx.row(sql, **leases.named(lease)) else leases.moved(tx, lease.session_id)
+        (lease, wished.get(lease.session_id))
+        if tx.row(sql, **leases.named(lease))
+        else leases.moved(tx, lease.session_id)
         for lease in asked
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import StrEnum
 
 from segue.core.address import Address, Platform
 from segue.core.errors import SessionError, SessionHeld, SessionMoved, SessionNotFound
@@ -12,6 +13,15 @@ from segue.store.values import text
 
 LEASE_SECONDS = 20.0
 """How long a lease lasts without renewal."""
+
+
+class Pause(StrEnum):
+    """Why the holder does not work on the session's last message, although it has no answer."""
+
+    ASKING = "asking"
+    """It waits for an approval."""
+    STOPPED = "stopped"
+    """The turn was interrupted, or failed."""
 
 
 OURS = "id = :id AND epoch = :epoch AND process = :process"
@@ -43,6 +53,7 @@ def acquire(
     if not take_over:
         permit(tx, session_id, None, epoch=epoch, process=process)
     taken_from(tx, process)
+    tx.nudge(Topic.SESSIONS)
     lease = Lease(
         session_id=session_id,
         holder=text(holder),
@@ -52,7 +63,7 @@ def acquire(
     )
     tx.change(
         "UPDATE sessions SET epoch = :epoch, holder = :holder, process = :process,"
-        " lease_until = :until, ended = NULL, end_reason = NULL WHERE id = :id",
+        " lease_until = :until, ended = NULL, end_reason = NULL, pause = NULL WHERE id = :id",
         epoch=lease.epoch,
         holder=lease.holder,
         process=lease.process,
@@ -74,8 +85,17 @@ def renew(tx: Tx, lease: Lease, *, seconds: float = LEASE_SECONDS) -> Lease:
 
 def release(tx: Tx, lease: Lease) -> bool:
     """Release the lease. Return False if it was already lost."""
+    tx.nudge(Topic.SESSIONS)
     sql = f"UPDATE sessions SET holder = NULL, process = NULL, lease_until = NULL WHERE {OURS}"
     return tx.change(sql, **named(lease)) == 1
+
+
+def pause(tx: Tx, lease: Lease, why: Pause | None) -> bool:
+    """Record why the holder pauses, until the next message, or that it goes on. Return False if the
+    lease was lost."""
+    tx.nudge(Topic.SESSIONS)
+    sql = f"UPDATE sessions SET pause = :why WHERE {OURS}"
+    return tx.change(sql, why=why and why.value, **named(lease)) == 1
 
 
 def run_out(tx: Tx, process: str) -> None:
@@ -153,4 +173,5 @@ class Leases(Operations):
     acquire = WriteMark(acquire)
     renew = WriteMark(renew)
     release = WriteMark(release)
+    pause = WriteMark(pause)
     get = Read(get)

@@ -318,12 +318,13 @@ def report(tx: Tx, no: int) -> bool:
 def offer_again(tx: Tx, address: Address) -> None:
     """Queue again, with an introduction, the handoff messages that may not have arrived there. Each
     is offered once."""
-    # Handoff.recap_key and Handoff.reply_key
+    # The keys of a Handoff: recap_key, return_key and reply_key.
     sql = (
         "SELECT no, key, session_id, body FROM outbox WHERE address = :key AND state = 'uncertain'"
-        " AND offered = 0 AND (key LIKE :recap OR key LIKE :reply) ORDER BY no"
+        " AND offered = 0 AND (key LIKE :recap OR key LIKE :return OR key LIKE :reply) ORDER BY no"
     )
-    rows = tx.rows(sql, key=address.key, recap="handoff:%:recap", reply="handoff:%:reply")
+    kinds = {kind: f"handoff:%:{kind}" for kind in ("recap", "return", "reply")}
+    rows = tx.rows(sql, key=address.key, **kinds)
     for no, key, session_id, body in rows:
         tx.change("UPDATE outbox SET offered = 1 WHERE no = :no", no=no)
         offer = f"{OFFER}\n\n{body}"
@@ -415,6 +416,7 @@ class Outbox(Operations):
     due = Read(due)
     get = Read(get)
     prune = Write(prune)
+    progress_after = Read(bubbles.progress_after)
     begin_bubble = Write(bubbles.begin)
     bubble = Write(bubbles.put)
     begun_bubbles = Read(bubbles.begun)

@@ -1,11 +1,13 @@
 """The built-in web page, for which we are the server: browsers, conversations and messages.
 
-Every change in a conversation gets its next revision number, `rev`. A browser that was away asks
-for everything after the last rev it saw: it misses nothing and sees nothing twice.
+A conversation here is a place, such as a topic elsewhere. What people see is the session that is
+there (`page_sessions`): its transcript, and between its messages those that are only here, such as
+notices and questions.
 """
 
 from __future__ import annotations
 
+import re
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
@@ -56,6 +58,12 @@ class PageMessage:
     text: str
     buttons: Buttons
     at: datetime
+    session: str | None
+    """The id of the session that it belongs to."""
+    after: int | None
+    """The message of the session that it follows. None while it waits to be answered."""
+    seq: int | None
+    """The message of the session that shows the same, or 0 if a move does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,14 +145,25 @@ def credential(tx: Tx, key: str, origin: str) -> Credential | None:
 def admit(tx: Tx, key: str, sender: Sender, secret: str, origin: str) -> None:
     """Pair a browser through the link with this id: the browser becomes a platform user linked
     to the owner. Raise PairingRefused if the link was used or has expired."""
+    if (owner := use_link(tx, key)) is None:
+        raise PairingRefused
+    owners.link(tx, sender, owner)
+    tx.insert("browsers", id=sender.user_id, secret=secret, origin=text(origin), made=tx.now)
+
+
+def use_link(tx: Tx, key: str) -> str | None:
+    """Use up the link with this id, and return its owner. None if it was used or has expired."""
     sql = (
         "DELETE FROM page_links WHERE id = :id AND process = :me AND until > :ticks RETURNING owner"
     )
     used = tx.row(sql, id=text(key), me=tx.process, ticks=tx.ticks)
-    if used is None:
-        raise PairingRefused
-    owners.link(tx, sender, used[0])
-    tx.insert("browsers", id=sender.user_id, secret=secret, origin=text(origin), made=tx.now)
+    return used[0] if used else None
+
+
+def is_link_used(tx: Tx, token: str) -> bool:
+    """Whether the link with this token no longer exists."""
+    key, _ = proof.of_link(token)
+    return tx.row("SELECT 1 FROM page_links WHERE id = :id", id=key) is None
 
 
 def forget(tx: Tx, port: int) -> int:
@@ -182,8 +201,9 @@ def settle(tx: Tx, machine: str, place: PageLocation) -> None:
 _PAGE = "SELECT id, owner, title, rev, active, session FROM pages"
 
 
-def begin(tx: Tx, owner: str, title: str, *, key: str) -> Page:
-    """Start a conversation, or return the one started with the same key."""
+def begin(tx: Tx, owner: str, title: str, *, key: str, session: str | None = None) -> Page:
+    """Start a conversation, for that session if given, or return the one started with the same
+    key."""
     owners.found(tx, owner)
     tx.insert(
         "pages",
@@ -193,6 +213,7 @@ def begin(tx: Tx, owner: str, title: str, *, key: str) -> Page:
         title=text(title),
         key=text(key),
         active=tx.now,
+        session=session,
     )
     return _page(tx.one(f"{_PAGE} WHERE key = :key", key=text(key)))
 
@@ -202,28 +223,80 @@ def get(tx: Tx, page: str) -> Page | None:
     return _page(row) if row else None
 
 
-def list_pages(tx: Tx, owner: str, *, limit: int = 100) -> tuple[Page, ...]:
-    """The owner's conversations, most recently active first."""
-    sql = f"{_PAGE} WHERE owner = :owner ORDER BY active DESC, id LIMIT :limit"
-    return tuple(map(_page, tx.rows(sql, owner=owner, limit=limit)))
+def home_key(owner: str) -> str:
+    """The key of the conversation for messages to the page itself."""
+    return f"home:{owner}"
+
+
+def home(tx: Tx, owner: str) -> Page | None:
+    """The conversation for messages to the page itself, if it has any and no session."""
+    sql = f"{_PAGE} WHERE key = :key AND session IS NULL AND rev > 0"
+    row = tx.row(sql, key=home_key(owner))
+    return _page(row) if row else None
 
 
 def arrived(tx: Tx, page: str, session_id: str) -> None:
-    """Record that the session is now bound to the page."""
+    """Record that the session is now bound to the page. Messages that were there before any session
+    belong to it."""
     sql = "UPDATE pages SET session = :session WHERE id = :page"
     tx.change(sql, session=session_id, page=page)
+    sql = "UPDATE page_messages SET session = :session WHERE page = :page AND session IS NULL"
+    tx.change(sql, session=session_id, page=page)
+
+
+def forget_session(tx: Tx, session_id: str) -> None:
+    """Delete the conversations and messages of a session that is deleted."""
+    tx.change("DELETE FROM page_messages WHERE session = :id", id=session_id)
+    tx.change("DELETE FROM pages WHERE session = :id", id=session_id)
 
 
 # Messages
 
-_MESSAGE = "SELECT no, page, key, rev, author, text, buttons, at FROM page_messages"
+_MESSAGE = (
+    "SELECT no, page, key, rev, author, text, buttons, at, session, after_seq, seq"
+    " FROM page_messages"
+)
+MOST = 200
+"""How many messages of a conversation are shown."""
 
 
-def changes(tx: Tx, page: str, after: int, *, limit: int = 200) -> tuple[PageMessage, ...]:
-    """The newest messages that were added or changed after rev `after`, in order."""
-    sql = f"{_MESSAGE} WHERE page = :page AND rev > :after ORDER BY no DESC LIMIT :limit"
-    rows = tx.rows(sql, page=text(page), after=after, limit=limit)
+def messages(tx: Tx, page: str) -> tuple[PageMessage, ...]:
+    """The newest messages of a conversation, in order."""
+    sql = f"{_MESSAGE} WHERE page = :page ORDER BY no DESC LIMIT :limit"
+    return tuple(map(_message, reversed(tx.rows(sql, page=text(page), limit=MOST))))
+
+
+def between(
+    tx: Tx, session_id: str, session_no: int, low: int, high: int
+) -> tuple[PageMessage, ...]:
+    """The newest messages that belong after the session's messages `low` to `high` (excluded), or
+    are waiting, in order. Left out are those that follow a message that was undone."""
+    rows = tx.rows(
+        f"{_MESSAGE} WHERE session = :session AND seq IS NULL"
+        " AND (after_seq IS NULL OR after_seq >= :low AND after_seq < :high)"
+        " AND NOT EXISTS (SELECT 1 FROM messages m"
+        " WHERE m.id = :base + page_messages.after_seq AND m.undone > 0)"
+        " ORDER BY no DESC LIMIT :limit",
+        session=session_id,
+        base=session_no << 32,
+        low=low,
+        high=high,
+        limit=MOST,
+    )
     return tuple(map(_message, reversed(rows)))
+
+
+def in_transcript(tx: Tx, session_id: str, low: int, high: int) -> dict[int, int]:
+    """The numbers of the messages that the session's messages `low` to `high` (excluded) show, by
+    seq."""
+    rows = tx.rows(
+        "SELECT seq, no FROM page_messages WHERE session = :session"
+        " AND after_seq >= :low AND after_seq < :high AND seq = after_seq",
+        session=session_id,
+        low=low,
+        high=high,
+    )
+    return {int(seq): int(no) for seq, no in rows}
 
 
 def message(tx: Tx, no: int) -> PageMessage | None:
@@ -237,6 +310,8 @@ def show(
     """Show a message, or return the one shown with the same key."""
     if said := tx.row(f"{_MESSAGE} WHERE key = :key", key=text(key)):
         return _message(said)
+    session, last, seq = _belongs(tx, page, key, text(body))
+    waits = author is Author.PERSON or _is_about_waiting(tx, key)
     tx.insert(
         "page_messages",
         page=page,
@@ -246,6 +321,9 @@ def show(
         text=text(body),
         buttons=buttons_json(buttons),
         at=tx.now,
+        session=session,
+        after_seq=None if waits else last if seq is None else seq,
+        seq=seq,
     )
     return _message(tx.one(f"{_MESSAGE} WHERE key = :key", key=text(key)))
 
@@ -264,6 +342,78 @@ def edit(tx: Tx, no: int, body: str, buttons: Buttons = ()) -> PageMessage | Non
     return message(tx, no)
 
 
+def _belongs(tx: Tx, page: str, key: str, body: str) -> tuple[str | None, int, int | None]:
+    """The session that a new message belongs to, its last message that is not undone, and the
+    message or move that shows the same (see PageMessage.seq)."""
+    session: str | None
+    (session,) = tx.one("SELECT session FROM pages WHERE id = :id", id=page)
+    # The gateway adds the number of the part to the key of the outbox.
+    queued, _, _ = key.rpartition("/")
+    row = tx.row("SELECT session_id FROM outbox WHERE key = :key", key=text(queued))
+    if row is not None and row[0] is not None:
+        session = str(row[0])
+    sql = "SELECT no, last_seq FROM sessions WHERE id = :id"
+    if session is None or (place := tx.row(sql, id=session)) is None:
+        return None, 0, None
+    no, last = place
+    newest = tx.rows(
+        "SELECT id, role, content FROM messages WHERE id > :low AND id <= :high AND undone = 0"
+        " ORDER BY id DESC LIMIT 8",
+        low=no << 32,
+        high=(no << 32) + last,
+    )
+    after = newest[0][0] & 0xFFFFFFFF if newest else 0
+    if queued.startswith("moved:") or re.fullmatch(r"handoff:\d+:(recap|return|stayed)", queued):
+        return session, after, 0
+    if answer := re.fullmatch(re.escape(session) + r"/(\d+)", queued):
+        return session, after, int(answer[1])
+    if re.fullmatch(r"handoff:\d+:reply", queued):
+        for message_id, role, content in newest:
+            if role == "assistant" and content.strip() == body:
+                return session, after, message_id & 0xFFFFFFFF
+    return session, after, None
+
+
+def _is_about_waiting(tx: Tx, key: str) -> bool:
+    """Whether the message is a notice about a message from the user that waits to be answered. It
+    then stands after that message."""
+    about = re.match(r"notice:(\d+):", key)
+    sql = (
+        "SELECT 1 FROM inbox WHERE no = :no AND platform = 'web' AND session_id IS NULL"
+        " AND finished IS NULL"
+    )
+    return about is not None and tx.row(sql, no=int(about[1])) is not None
+
+
+def taken(tx: Tx, message_id: str, session_id: str) -> None:
+    """Record that the session's last message is this message from the user."""
+    sql = (
+        "UPDATE page_messages SET session = s.id, seq = s.last_seq FROM sessions s"
+        " WHERE page_messages.no = :no AND author = 'person' AND s.id = :id"
+    )
+    tx.change(sql, id=session_id, no=_number(message_id))
+    finished(tx, message_id)
+
+
+def finished(tx: Tx, message_id: str) -> None:
+    """Give a message from the user that no longer waits, such as a command, its place, and so the
+    notices about it."""
+    sql = "SELECT page, session FROM page_messages WHERE no = :no AND author = 'person'"
+    if row := tx.row(sql, no=_number(message_id)):
+        tx.change(
+            "UPDATE page_messages SET after_seq = coalesce((SELECT last_seq FROM sessions"
+            " WHERE id = :session), 0) WHERE page = :page AND after_seq IS NULL"
+            " AND (no = :no OR no > :no AND author = 'agent')",
+            page=row[0],
+            session=row[1],
+            no=_number(message_id),
+        )
+
+
+def _number(message_id: str) -> int:
+    return int(message_id) if message_id.isdecimal() else 0
+
+
 def _next_rev(tx: Tx, page: str) -> int:
     sql = "UPDATE pages SET rev = rev + 1, active = :now WHERE id = :id RETURNING rev"
     return tx.one(sql, id=page, now=tx.now)[0]
@@ -280,6 +430,12 @@ def say(tx: Tx, page: str, key: str, browser: str, body: str) -> PageMessage:
     return said
 
 
+def is_said(tx: Tx, page: str, key: str) -> bool:
+    """Whether a message from the user is recorded with this key."""
+    sql = "SELECT 1 FROM page_messages WHERE key = :key"
+    return tx.row(sql, key=text(own_key(page, key))) is not None
+
+
 def press(tx: Tx, page: str, key: str, browser: str, no: int, data: str) -> bool:
     """Record a button press and remove the message's buttons. Return False if it has no such
     button, True if the press was already recorded with the same key."""
@@ -293,6 +449,11 @@ def press(tx: Tx, page: str, key: str, browser: str, no: int, data: str) -> bool
     _record(tx, page, own_key(page, key), browser, PageAction.PRESS, data, no)
     edit(tx, no, there.text, ())
     return True
+
+
+def bring(tx: Tx, page: str, key: str, browser: str, session_id: str) -> None:
+    """Record that the user wants the session here, like a press of the button that resumes it."""
+    _record(tx, page, own_key(page, key), browser, PageAction.PRESS, f"r:{session_id}", 0)
 
 
 def own_key(page: str, key: str) -> str:
@@ -342,7 +503,7 @@ def _page(row: Row) -> Page:
 
 
 def _message(row: Row) -> PageMessage:
-    no, page, key, rev, author, body, buttons, at = row
+    no, page, key, rev, author, body, buttons, at, session, after, seq = row
     return PageMessage(
         no=no,
         page=page,
@@ -352,6 +513,9 @@ def _message(row: Row) -> PageMessage:
         text=body,
         buttons=parse_buttons(buttons),
         at=moment(at),
+        session=session,
+        after=after,
+        seq=seq,
     )
 
 
@@ -359,17 +523,21 @@ class Pages(Operations):
     link = Write(link)
     credential = Read(credential)
     admit = Write(admit)
+    use_link = Write(use_link)
+    is_link_used = Read(is_link_used)
     forget = Write(forget)
     place = Read(place)
     settle = Write(settle)
     begin = Write(begin)
     get = Read(get)
-    list = Read(list_pages)
-    changes = Read(changes)
+    home = Read(home)
+    messages = Read(messages)
     message = Read(message)
     show = Write(show)
     edit = Write(edit)
     say = Write(say)
+    is_said = Read(is_said)
     press = Write(press)
+    bring = Write(bring)
     unheard = Read(unheard)
     heard = Write(heard)

@@ -27,8 +27,8 @@ from segue.core.session import (
     new_session_id,
     split_title,
 )
-from segue.store import approvals, inbox, leases, owners, search
-from segue.store.base import Operations, Read, Row, Tx, Write
+from segue.store import approvals, inbox, leases, owners, pages, search
+from segue.store.base import Operations, Read, Row, Topic, Tx, Write
 from segue.store.values import address_or_none, micros, moment, moment_or_none, text
 
 _PREFIX_MINIMUM = 4
@@ -84,22 +84,28 @@ def found(tx: Tx, session_id: str) -> Session:
     return session
 
 
-def find(tx: Tx, owner: str, name: str) -> Session:
+def find(tx: Tx, owner: str, name: str, *, exact: bool = False) -> Session:
     """Return the owner's session that `name` refers to: a title (the newest of its lineage), an
-    id or its prefix, or `latest`. Raise SessionNotFound or AmbiguousSession."""
-    if name == _LATEST:
-        newest = list_sessions(tx, owner, limit=1)
-        if not newest:
-            raise SessionNotFound(name=name)
-        return newest[0]
-    for condition, values in _meanings(name):
+    id or its prefix, or `latest`. With `exact`, a title means only the session with that title, and
+    it may be `latest`. Raise SessionNotFound or AmbiguousSession."""
+    if name == _LATEST and not exact:
+        return _latest(tx, owner)
+    for condition, values in _meanings(name, exact=exact):
         rows = tx.rows(f"{_SELECT} WHERE s.owner = :owner AND {condition}", owner=owner, **values)
         if len(rows) == 1:
             return _session(rows[0])
         if rows:
             some = ", ".join(_session(row).name for row in rows[:_CANDIDATES])
             raise AmbiguousSession(name=name, candidates=some)
+    if name == _LATEST:
+        return _latest(tx, owner)
     raise SessionNotFound(name=name)
+
+
+def _latest(tx: Tx, owner: str) -> Session:
+    if not (newest := list_sessions(tx, owner, limit=1)):
+        raise SessionNotFound(name=_LATEST)
+    return newest[0]
 
 
 def calling(tx: Tx, session: Session) -> str:
@@ -111,16 +117,17 @@ def calling(tx: Tx, session: Session) -> str:
     return session.id
 
 
-def _meanings(name: str) -> Iterable[tuple[str, dict[str, Any]]]:
+def _meanings(name: str, *, exact: bool) -> Iterable[tuple[str, dict[str, Any]]]:
     """Conditions for what `name` can mean, most likely first."""
     yield "s.id = :id", {"id": text(name)}
     base, number = split_title(text(name).strip())
-    if base != text(name).strip():
+    if exact or base != text(name).strip():
         yield "s.lineage = :base AND s.lineage_no = :no", {"base": lineage_key(base), "no": number}
-    yield (
-        "s.lineage = :base ORDER BY s.lineage_no DESC LIMIT 1",
-        {"base": lineage_key(text(name).strip())},
-    )
+    if not exact:
+        yield (
+            "s.lineage = :base ORDER BY s.lineage_no DESC LIMIT 1",
+            {"base": lineage_key(text(name).strip())},
+        )
     if len(name) >= _PREFIX_MINIMUM and name.replace("_", "").isalnum() and name.isascii():
         # Not a range comparison: its result depends on the database's collation.
         yield (
@@ -196,6 +203,7 @@ def _name(tx: Tx, session: Session, title: str, *, chosen: bool, numbered: bool)
         number=number,
         id=session.id,
     )
+    tx.nudge(Topic.SESSIONS)
     return found(tx, session.id)
 
 
@@ -245,7 +253,9 @@ def delete(tx: Tx, session_id: str, *, lease: Lease | None = None) -> None:
     handoff is in flight."""
     no = in_hand(tx, session_id, lease)
     search.forget(tx, no)
-    inbox.forget_session(tx, session_id)
+    inbox.leave(tx, session_id)
+    pages.forget_session(tx, session_id)
+    tx.nudge(Topic.SESSIONS)
     low, high = no << 32, (no + 1) << 32
     tx.change("DELETE FROM messages WHERE id >= :low AND id < :high", low=low, high=high)
     tx.change("DELETE FROM sessions WHERE no = :no", no=no)

@@ -19,11 +19,13 @@ from segue.store.leases import Leases
 from segue.store.notes import Notes
 from segue.store.outbox import Outbox
 from segue.store.owners import Owners
+from segue.store.page_sessions import PageSessions
 from segue.store.pages import Pages
 from segue.store.pairings import Pairings
 from segue.store.sessions import Sessions
 from segue.store.transcripts import Transcripts
 from segue.store.wake import Waiter
+from segue.store.wishes import Wishes
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,6 +41,8 @@ class Store(Operations):
     health = Read(health.look)
     # For the terminal
     request_handoff = WriteMark(handoffs.request)
+    grant_handoff = WriteMark(handoffs.grant)
+    look_at_wish = Read(handoffs.look)
     list_handoffs = Read(handoffs.history)
     recent_handoffs = Read(handoffs.recent)
     in_flight = Read(handoffs.in_flight)
@@ -62,6 +66,7 @@ class Store(Operations):
         self.transcripts = Transcripts(engine)
         self.bindings = Bindings(engine)
         self.doors = Doors(engine)
+        self.wishes = Wishes(engine)
         self.leases = Leases(engine)
         self.keeper = LeaseKeeper(engine)
         self.inbox = Inbox(engine)
@@ -69,6 +74,7 @@ class Store(Operations):
         self.approvals = Approvals(engine)
         self.pairings = Pairings(engine)
         self.pages = Pages(engine)
+        self.page_sessions = PageSessions(engine)
         self.gateways = Gateways(engine)
 
     @property

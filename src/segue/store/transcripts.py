@@ -20,7 +20,7 @@ from segue.core.lease import SECOND, Lease
 from segue.core.session import Session, Usage
 from segue.core.transcript import Kind, Message, Role, Transcript
 from segue.store import leases, sessions
-from segue.store.base import Operations, Read, Row, Tx, Write
+from segue.store.base import Operations, Read, Row, Topic, Tx, Write
 from segue.store.values import MESSAGE_COLUMNS, message, message_columns, micros
 
 _PAGE = 256
@@ -45,7 +45,7 @@ def append(tx: Tx, lease: Lease, messages: Sequence[Message], *, usage: Usage | 
     the lease was lost."""
     spent = usage or Usage()
     row = tx.row(
-        "UPDATE sessions SET last_seq = last_seq + :count,"
+        "UPDATE sessions SET last_seq = last_seq + :count, pause = NULL,"
         " input_tokens = input_tokens + :input, output_tokens = output_tokens + :output,"
         " cached_tokens = cached_tokens + :cached,"
         " summary_seq = CASE WHEN :summary > 0 THEN last_seq + :summary ELSE summary_seq END"
@@ -64,6 +64,7 @@ def append(tx: Tx, lease: Lease, messages: Sequence[Message], *, usage: Usage | 
     if abs(tx.now - active) >= SECOND:
         tx.change("UPDATE sessions SET active = :now WHERE no = :no", now=tx.now, no=no)
     insert(tx, no, last - len(messages), messages)
+    tx.nudge(Topic.SESSIONS)
     return last
 
 
@@ -96,10 +97,10 @@ def load(tx: Tx, session_id: str) -> Transcript:
     return Transcript(tuple(map(message, rows)))
 
 
-def last(tx: Tx, session_id: str, count: int) -> Transcript:
-    """The last `count` messages."""
+def last(tx: Tx, session_id: str, count: int, *, after: int = 0) -> Transcript:
+    """The last `count` messages, without those up to the seq `after`."""
     no, _, end = _place(tx, session_id)
-    return Transcript(tuple(reversed(_back(tx, no, 0, end, max(count, 0)))))
+    return Transcript(tuple(reversed(_back(tx, no, after + 1, end, max(count, 0)))))
 
 
 def tail(tx: Tx, session_id: str, budget: int) -> Transcript:
@@ -205,10 +206,12 @@ def _back(tx: Tx, no: int, low: int, before: int, count: int, condition: str = "
 def _changed(tx: Tx, no: int, rows: list[Row]) -> Transcript:
     """Find the last summary again, after these messages were hidden or restored. Return them."""
     sql = (
-        "UPDATE sessions SET summary_seq = coalesce((SELECT max(id) & :mask FROM messages"
+        "UPDATE sessions SET edits = edits + 1,"
+        " summary_seq = coalesce((SELECT max(id) & :mask FROM messages"
         " WHERE id > :low AND id <= :high AND kind = 'summary' AND undone = 0), 0) WHERE no = :no"
     )
     tx.change(sql, mask=_SEQ, low=no << 32, high=no << 32 | _SEQ, no=no)
+    tx.nudge(Topic.SESSIONS)
     return Transcript(tuple(sorted(map(message, rows), key=lambda m: m.seq)))
 
 

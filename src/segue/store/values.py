@@ -24,7 +24,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _ROLES = {role.value: role for role in Role}
 _KINDS = {kind.value: kind for kind in Kind}
-_OUTCOMES = {None: None} | {outcome.value: outcome for outcome in Outcome}
+_OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 _tool_calls = msgspec.json.Decoder(tuple[ToolCall, ...])
 _extras = msgspec.json.Decoder(dict[str, Any])
 _images = msgspec.json.Decoder(tuple[Image, ...])
@@ -108,7 +108,7 @@ def message_columns(message: Message, message_id: int) -> dict[str, Any]:
     if message.images:
         images = msgspec.json.encode(message.images).decode()
     content = text(message.content)
-    size = len(content.encode()) + sum(len(part or "") for part in (calls, extras, images))
+    size = len(content.encode()) + sum(map(len, filter(None, (calls, extras, images))))
     if size > MESSAGE_LIMIT:
         raise MessageTooLong(size=size, limit=MESSAGE_LIMIT)
     return {
@@ -143,8 +143,7 @@ def _plain(value: Any) -> Any:
 
 def message(row: tuple[Any, ...]) -> Message:
     """Return the Message in a row of MESSAGE_COLUMNS."""
-    role, content, at, calls, call_id, name, tokens, kind, *rest = row
-    extras, images, keeps, outcome, message_id = rest
+    role, content, at, calls, call_id, name, tokens, kind, extras, images, keeps, outcome, no = row
     return Message(
         _ROLES[role],
         content,
@@ -157,6 +156,6 @@ def message(row: tuple[Any, ...]) -> Message:
         _extras.decode(extras) if extras else None,
         _images.decode(images) if images else (),
         keeps,
-        _OUTCOMES[outcome],
-        message_id & 0xFFFFFFFF,
+        _OUTCOMES[outcome] if outcome else None,
+        no & 0xFFFFFFFF,
     )

@@ -32,27 +32,27 @@ class Talk:
 
 
 class Crowd:
-    def __init__(self, hands: Driver, user: str, chats: Sequence[str]) -> None:
+    def __init__(self, driver: Driver, user: str, chats: Sequence[str]) -> None:
         self.chats = chats
-        self._hands = hands
+        self._driver = driver
         self._user = user
         self._said = 0
 
     @classmethod
-    async def of(cls, hands: Driver, user: str, count: int) -> Crowd:
-        return cls(hands, user, [await hands.chat(Shape.DM, [user]) for _ in range(count)])
+    async def of(cls, driver: Driver, user: str, count: int) -> Crowd:
+        return cls(driver, user, [await driver.chat(Shape.DM, [user]) for _ in range(count)])
 
     async def at_once(self, each: int = 1, *, chats: int | None = None, within: float) -> float:
         """Send `each` messages in every chat, or in the first `chats`, and release them together.
 
         Return the seconds from the release until the last message is answered.
         """
-        await self._hands.hold()
+        await self._driver.hold()
         for _ in range(each):
             for chat in self.chats[:chats]:
                 await self._say(chat)
         began = time.monotonic()
-        await self._hands.release()
+        await self._driver.release()
         await self._answered(within)
         return time.monotonic() - began
 
@@ -72,14 +72,14 @@ class Crowd:
     async def talks(self, *, since: float = 0.0) -> list[Talk]:
         """The talk of each chat since then."""
         by_chat: dict[str, list[Message]] = {chat: [] for chat in self.chats}
-        for message in (await self._hands.look()).messages:
+        for message in (await self._driver.look()).messages:
             if message.at >= since:
                 by_chat[message.chat].append(message)
         return [self._talk(messages) for messages in by_chat.values()]
 
     async def _say(self, chat: str) -> None:
         self._said += 1
-        await self._hands.say(self._user, chat, f"word{self._said}")
+        await self._driver.say(self._user, chat, f"word{self._said}")
 
     async def _answered(self, within: float) -> None:
         """Wait until every message sent so far is answered."""
@@ -90,9 +90,9 @@ class Crowd:
                 await asyncio.sleep(_LOOK)
 
     async def _all_is(self) -> bool:
-        if (await self._hands.look(_NOWHERE)).calls.get("send", 0) < self._said:
+        if (await self._driver.look(_NOWHERE)).calls.get("send", 0) < self._said:
             return False
-        shown = (await self._hands.look()).messages
+        shown = (await self._driver.look()).messages
         said = {message.text for message in shown if message.author == self._user}
         return said <= {_repeated(message) for message in shown if message.author != self._user}
 

@@ -72,9 +72,9 @@ def environment(folder: Path, peer: Peer, platform: Platform) -> dict[str, str]:
 
 
 @contextlib.asynccontextmanager
-async def gateway(environment: Mapping[str, str], hands: Driver) -> AsyncGenerator[Process]:
+async def gateway(environment: Mapping[str, str], driver: Driver) -> AsyncGenerator[Process]:
     """Run a gateway; yield once it is connected. SIGTERM stops it. Its output goes to its log."""
-    polls = await _polls(hands)
+    polls = await _polls(driver)
     log = Path(environment["SEGUE_GATEWAY_LOG"])
     began = time.monotonic()
     process = await asyncio.create_subprocess_exec(
@@ -84,7 +84,7 @@ async def gateway(environment: Mapping[str, str], hands: Driver) -> AsyncGenerat
     )
     try:
         # A gateway polls as soon as it is connected.
-        await hands.until(
+        await driver.until(
             lambda shown: shown.calls.get("updates", 0) > polls, chat=_NOWHERE, within=WITHIN
         )
         yield Process(process.pid, time.monotonic() - began)
@@ -93,5 +93,5 @@ async def gateway(environment: Mapping[str, str], hands: Driver) -> AsyncGenerat
         await process.wait()
 
 
-async def _polls(hands: Driver) -> int:
-    return (await hands.look(_NOWHERE)).calls.get("updates", 0)
+async def _polls(driver: Driver) -> int:
+    return (await driver.look(_NOWHERE)).calls.get("updates", 0)

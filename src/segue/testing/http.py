@@ -14,6 +14,8 @@ from typing import cast
 
 import h11
 
+Tunnel = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -31,6 +33,8 @@ class Response:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: bytes | AsyncGenerator[bytes] = b""
     """A generator is streamed chunk by chunk, and closed when the client disconnects."""
+    tunnel: Tunnel | None = None
+    """Takes over the connection instead of an answer, as for a WebSocket."""
 
 
 class HangUp(Exception):
@@ -83,7 +87,11 @@ class _Connection:
     async def serve(self) -> None:
         try:
             while request := await self._receive():
-                await self._answer(await self._handler(request))
+                response = await self._handler(request)
+                if response.tunnel is not None:
+                    await response.tunnel(self._reader, self._writer)
+                    break
+                await self._answer(response)
                 if self._wire.our_state is h11.MUST_CLOSE:
                     break
                 self._wire.start_next_cycle()

@@ -24,11 +24,17 @@ class Agents:
         """`models` replaces those from the settings."""
         self._store = store
         self._settings = settings
-        self._models = models or Pool(settings)
+        self._pool = Pool(settings)
+        self._models = models or self._pool
         config.hide_secrets()
         self._environment = config.tool_environment()
         self._private = credentials.private(Path.home(), config.private_places(settings))
         self._projects = Projects()
+
+    def reload(self, settings: Settings) -> None:
+        """Use new settings for the turns that start from now on."""
+        self._settings = settings
+        self._pool.reload(settings)
 
     async def open(self, assignment: Assignment) -> Agent:
         session, context, only = assignment.session, assignment.context, assignment.only

@@ -18,7 +18,7 @@ from segue.core.transcript import ToolCall, Transcript
 
 async def deny_all(call: ToolCall, what: str, fingerprint: str) -> Answer:
     """Deny every call: there is no user to ask."""
-    return Answer.NEVER
+    return Answer.MISSING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +49,18 @@ class Brain(Protocol):
         ...
 
     def turn(
-        self, transcript: Transcript, interrupt: asyncio.Event, not_begun: Sequence[ToolCall] = ()
+        self,
+        transcript: Transcript,
+        interrupt: asyncio.Event,
+        not_begun: Sequence[ToolCall] = (),
+        pause: asyncio.Event | None = None,
     ) -> AsyncGenerator[Event]:
-        """Answer the last message of `transcript`. Set `interrupt` to stop immediately.
+        """Answer the last message of `transcript`. Set `interrupt` to stop immediately, `pause` to
+        stop at the next safe point: no tool runs, and no answer is half written.
 
-        The last event is TurnDone, TurnFailed or TurnInterrupted. `not_begun` are the tool calls at
-        the end of the transcript that are known not to have started. The turn runs them first.
+        The last event is TurnDone, TurnFailed, TurnInterrupted or TurnPaused. `not_begun` are the
+        tool calls at the end of the transcript that are known not to have started. The turn runs
+        them first.
         """
         ...
 

@@ -8,10 +8,11 @@ from collections.abc import AsyncGenerator
 from segue.core.address import Address
 from segue.core.lease import Lease
 from segue.core.session import Origin
-from segue.store import Store, bindings, leases
+from segue.store import Store, bindings, leases, wishes
 from segue.store.base import Tx
 from segue.store.lease_keeper import HeldLease as HeldLease
 from segue.store.leases import LEASE_SECONDS
+from segue.store.wishes import Wish
 
 
 @contextlib.asynccontextmanager
@@ -27,8 +28,8 @@ async def hold(
     """Hold the session while this context is open, so that no other process can append to it. Raise
     SessionHeld if another has it, unless `take_over` is set. With `address`, bind it there."""
     take = store.write if address is not None else store.mark
-    lease = await take(_take, session_id, holder, take_over, address, seconds)
-    held = store.keeper.keep(lease, seconds)
+    lease, wish = await take(_take, session_id, holder, take_over, address, seconds)
+    held = store.keeper.keep(lease, seconds, wish)
     try:
         yield held
     finally:
@@ -39,8 +40,8 @@ async def hold(
 
 def _take(
     tx: Tx, session_id: str, holder: str, take_over: bool, address: Address | None, seconds: float
-) -> Lease:
+) -> tuple[Lease, Wish | None]:
     lease = leases.acquire(tx, session_id, holder, seconds=seconds, take_over=take_over)
     if address is not None:
         bindings.rebind(tx, session_id, address, Origin.RESUME)
-    return lease
+    return lease, wishes.of(tx, session_id)

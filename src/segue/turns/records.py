@@ -12,8 +12,18 @@ from segue.core.lease import Lease
 from segue.core.note import Note
 from segue.core.session import Session, Usage
 from segue.core.text import is_empty
-from segue.core.transcript import Message, Role, ToolCall
-from segue.store import approvals, inbox, notes, outbox, owners, sessions, transcripts
+from segue.core.transcript import Message, Outcome, Role, ToolCall
+from segue.store import (
+    approvals,
+    handoffs,
+    inbox,
+    leases,
+    notes,
+    outbox,
+    owners,
+    sessions,
+    transcripts,
+)
 from segue.store.base import Tx
 from segue.store.outbox import Draft
 
@@ -37,7 +47,7 @@ class TurnStart:
     repairs: tuple[Message, ...] = ()
     """Results for tool calls that a crash interrupted: their effect is unknown."""
     not_begun: tuple[ToolCall, ...] = ()
-    """Tool calls that were waiting for an approval, and still are."""
+    """Tool calls that have not started: they wait for an approval, or the turn was paused."""
 
 
 def read(tx: Tx, session_id: str) -> SessionData:
@@ -51,21 +61,35 @@ def read(tx: Tx, session_id: str) -> SessionData:
 
 
 def begin(
-    tx: Tx, lease: Lease, said: Message | None, inbox_ids: Sequence[int], now: datetime
+    tx: Tx,
+    lease: Lease,
+    said: Message | None,
+    inbox_ids: Sequence[int],
+    now: datetime,
+    *,
+    at: Address | None = None,
+    paused: bool = False,
 ) -> TurnStart:
     """Complete the last turn, if a crash interrupted it, and append what the user said after it.
+    `paused`: the caller knows that the last turn was paused, even if no handoff says so.
 
     From now on the inbox entries wait for an answer from this session. Raise SessionMoved if the
-    lease was lost, or MessageTaken if another session has already taken one of the entries.
+    lease was lost or the session is no longer `at` this address, or MessageTaken if another session
+    has already taken one of the entries.
     """
     data = read(tx, lease.session_id)
+    if at is not None and data.session.address != at:
+        raise leases.moved(tx, lease.session_id)
     newest = transcripts.tail(tx, lease.session_id, 0)
+    paused = handoffs.end_pause(tx, lease) or paused
     if said is None and newest.unanswered:
+        if paused:
+            return TurnStart(data, not_begun=newest.unanswered)
         # Tools run in order: while one waits for approval, those after it wait too.
         asked = approvals.waiting(tx, lease.session_id)
         if asked is not None and asked.call_id == newest.unanswered[0].id:
             return TurnStart(data, not_begun=newest.unanswered)
-    repairs = newest.unfinished(now)
+    repairs = newest.unfinished(now, Outcome.NOT_BEGUN if paused else Outcome.INTERRUPTED)
     if said is not None:
         transcripts.append(tx, lease, [*repairs, said])
         inbox.take(tx, inbox_ids, lease.session_id)

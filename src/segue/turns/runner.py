@@ -71,6 +71,7 @@ class _Turn:
     held: HeldLease
     place: Place
     stop: asyncio.Event
+    pause: asyncio.Event | None
     inbox_ids: Sequence[int]
     start: TurnStart
 
@@ -112,13 +113,17 @@ class Turns:
         *,
         held: HeldLease | None = None,
         interrupt: asyncio.Event | None = None,
+        pause: asyncio.Event | None = None,
+        paused: bool = False,
         inbox_ids: Sequence[int] = (),
     ) -> AsyncGenerator[events.Event]:
-        """Answer `said`, or continue from the end of the transcript, until `interrupt` is set.
+        """Answer `said`, or continue from the end of the transcript, until `interrupt` is set, or
+        `pause` and a safe point is reached. `paused`: the turn to continue ended with TurnPaused.
 
         `said` is stored before the first event, and each Message before its event. The last event
-        is TurnDone, TurnFailed or TurnInterrupted. An error is raised only if nothing was stored,
-        such as SessionHeld if another process holds the session.
+        is TurnDone, TurnFailed, TurnInterrupted or TurnPaused. An error is raised only if nothing
+        was stored, such as SessionHeld if another process holds the session, or SessionMoved if the
+        session is not in the chat to deliver to.
 
         `held` is for a caller that holds the session for longer than one turn. `inbox_ids` are the
         inbox entries that `said` comes from. The agent's last message finishes them. If the turn
@@ -127,12 +132,20 @@ class Turns:
         now = self._now()
         said = spoken(said, now) if isinstance(said, str) else said
         async with self._in_hand(session_id, place, held) as held:
-            start = await self._store.write(records.begin, held.lease, said, inbox_ids, now)
+            start = await self._store.write(
+                records.begin,
+                held.lease,
+                said,
+                inbox_ids,
+                now,
+                at=place.deliver_to,
+                paused=paused,
+            )
             for message in start.repairs:
                 yield events.MessageAdded(message)
             stop = interrupt or asyncio.Event()
             with held.stopping(stop):
-                turn = _Turn(held, place, stop, inbox_ids, start)
+                turn = _Turn(held, place, stop, pause, inbox_ids, start)
                 try:
                     async with contextlib.aclosing(self._go_on(turn)) as stream:
                         async for event in stream:
@@ -223,7 +236,8 @@ class Turns:
         held, place, session = turn.held, turn.place, turn.start.data.session
         brain = await self._brains.open(self._assignment(turn.start.data, place, held))
         window = await self._window(session.id, brain)
-        if compaction.is_due(window, brain.room):
+        # A summary would separate open calls from their results.
+        if not turn.start.not_begun and compaction.is_due(window, brain.room):
             yield events.Compressing()
             if compressed := await self._compressed(held, brain, window):
                 yield events.MessageAdded(compressed.messages[0])
@@ -231,7 +245,7 @@ class Turns:
         added: list[Message] = []
         spent = Usage()
         async with contextlib.aclosing(
-            brain.turn(window, turn.stop, turn.start.not_begun)
+            brain.turn(window, turn.stop, turn.start.not_begun, turn.pause)
         ) as stream:
             async for event in stream:
                 match event:
@@ -241,7 +255,7 @@ class Turns:
                         await self._record(turn, message, spent)
                         spent = Usage()
                         added.append(message)
-                    case events.TurnDone():
+                    case events.TurnDone() | events.TurnPaused():
                         if self._titles is not None:
                             transcript = Transcript((*window, *added))
                             await self._titles.give(session, brain, transcript)

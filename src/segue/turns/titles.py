@@ -14,7 +14,7 @@ from segue.turns.brain import Brain
 
 CLOSE_SECONDS = 2.0
 """How long to wait on exit for titles that are still being generated."""
-_LENGTH = 60
+_LENGTH = 40
 
 logger = logging.getLogger(__name__)
 
@@ -58,9 +58,9 @@ class Titles:
 
 
 def from_words(transcript: Transcript) -> str:
-    """A title from the user's first text message, or an empty string if there is none."""
+    """A short title from the user's first text message, or an empty string if there is none."""
     said = (m.content for m in transcript if m.role is Role.USER and m.kind is Kind.SAID)
     line = one_line(next(said, ""))
     if len(line) <= _LENGTH:
         return line
-    return line[:_LENGTH].rpartition(" ")[0] or line[:_LENGTH]
+    return line[: _LENGTH + 1].rpartition(" ")[0].rstrip(" ,;:") or line[:_LENGTH]

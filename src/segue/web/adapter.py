@@ -15,7 +15,7 @@ from segue.platforms.adapter import BaseAdapter
 from segue.platforms.base import Button, Capabilities, Dialect, Inbound, InboundKind, Part, Receipt
 from segue.platforms.errors import Failures
 from segue.store import Store, Topic
-from segue.store.pages import Page, PageAction, PageUpdate
+from segue.store.pages import Page, PageAction, PageUpdate, home_key
 from segue.store.wake import Waiter
 from segue.web.page import WebPage
 from segue.web.server import SharedServer
@@ -32,7 +32,6 @@ class WebAdapter(BaseAdapter):
         threads=True,
         edits=True,
         buttons=True,
-        typing=True,
         keys=True,
         length=1_000_000,
         dialect=Dialect.SOURCE,
@@ -110,6 +109,7 @@ class WebAdapter(BaseAdapter):
         self._check(part, buttons)
         page = await self._page(to)
         shown = await self._store.pages.show(page, key, part.text, _pairs(buttons))
+        served.preview(page, "")
         served.changed(page, shown.no)
         return Receipt(str(shown.no))
 
@@ -123,15 +123,16 @@ class WebAdapter(BaseAdapter):
             raise self._failures.undelivered("the message no longer exists")
         served.changed(edited.page, edited.no)
 
-    async def typing(self, at: Address) -> None:
-        served = self._connected()
-        if at.thread_id is not None:
-            served.working(at.thread_id, self.capabilities.typing_seconds)
+    def previews(self, at: Address) -> bool:
+        return at.thread_id is not None
+
+    async def preview(self, at: Address, part: Part, *, key: str) -> None:
+        after = int(key.rpartition("/")[2])
+        self._connected().preview(at.thread_id or "", part.text, after)
 
     async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
-        served = self._connected()
+        self._connected()
         page = await self._begin(home.chat_id, one_line(title, _TITLE), f"handoff:{key}")
-        served.listed(home.chat_id)
         return address_of(home.chat_id, page.id)
 
     def pairing_link(self, code: str) -> str | None:
@@ -140,7 +141,7 @@ class WebAdapter(BaseAdapter):
     async def _page(self, to: Address) -> str:
         """The conversation at that address. Messages to the page itself get a separate one."""
         if to.thread_id is None:
-            page = await self._begin(to.chat_id, "Home", f"home:{to.chat_id}")
+            page = await self._begin(to.chat_id, "Home", home_key(to.chat_id))
         else:
             page = await self._store.pages.get(to.thread_id)
         if page is None or page.owner != to.chat_id:

@@ -1,5 +1,6 @@
 """Authenticate an open page. The server proves itself to the page first, then the page to the
-server. The page may try several keys: that of a link, and that of the browser."""
+server. The page may try several keys: that of the browser, and that of a link. A browser that is
+paired uses up a link without being paired again."""
 
 from __future__ import annotations
 
@@ -45,8 +46,10 @@ async def admit(
             exchange = ProofExchange(
                 origin=origin, browser_nonce=greeting.nonce, server_nonce=secrets.token_hex(32)
             )
-            await _prove_each_other(connection, exchange, credential)
+            proven = await _prove_each_other(connection, exchange, credential)
             if not credential.is_link:
+                if proven.link is not None:
+                    await _use_up(store, exchange, proven.link, credential.owner)
                 return Visitor(greeting.key, credential.owner)
             if visitor := await _paired(store, greeting.key, exchange, credential, browser_name):
                 return visitor
@@ -74,14 +77,32 @@ async def _paired(
     return Visitor(browser, link.owner)
 
 
+async def _use_up(
+    store: Store, exchange: ProofExchange, link: frames.LinkProof, owner: str
+) -> None:
+    """Use up a link of the browser's owner. One of another owner stays valid: a browser never
+    changes its owner."""
+    credential = await store.pages.credential(link.key, exchange.origin)
+    if credential is None or not credential.is_link or credential.owner != owner:
+        return
+    _check_proof(link.proof, exchange, credential)
+    await store.pages.use_link(link.key)
+
+
 async def _prove_each_other(
     connection: ServerConnection, exchange: ProofExchange, credential: Credential
-) -> None:
+) -> frames.Prove:
     ours = exchange.server_proof(credential.secret)
     await _send(connection, frames.Proof(nonce=exchange.server_nonce, proof=ours))
     answer = await _received(connection)
-    right = exchange.browser_proof(credential.secret)
-    if not isinstance(answer, frames.Prove) or not hmac.compare_digest(answer.proof, right):
+    if not isinstance(answer, frames.Prove):
+        raise NotProven
+    _check_proof(answer.proof, exchange, credential)
+    return answer
+
+
+def _check_proof(proof: str, exchange: ProofExchange, credential: Credential) -> None:
+    if not hmac.compare_digest(proof, exchange.browser_proof(credential.secret)):
         raise NotProven
 
 

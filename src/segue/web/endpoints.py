@@ -84,9 +84,14 @@ def _taken(addresses: Sequence[str], port: int) -> list[socket.socket]:
 
 def private_addresses() -> tuple[str, ...]:
     """The machine's private addresses, with the default one last."""
-    default = _default_address()
+    default = default_address()
     found = {address for address in _interface_addresses() if is_private(address)}
     return tuple(sorted(found, key=lambda address: (address == default, IPv4Address(address))))
+
+
+def is_in_network() -> bool:
+    """Whether other machines in a local network, such as phones, can reach this one."""
+    return is_private(default_address())
 
 
 def is_private(address: str) -> bool:
@@ -97,7 +102,7 @@ def is_private(address: str) -> bool:
 
 def _interface_addresses() -> Iterable[str]:
     """The default address, and the IPv4 address of each network interface."""
-    yield _default_address()
+    yield default_address()
     get_address = _GET_ADDRESS.get(sys.platform)
     if get_address is None:
         return
@@ -111,7 +116,7 @@ def _interface_addresses() -> Iterable[str]:
             yield socket.inet_ntoa(answer[20:24])
 
 
-def _default_address() -> str:
+def default_address() -> str:
     """The machine's default address in the local network. Sends nothing to find it."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:

@@ -28,8 +28,15 @@ class Greet(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag
     nonce: _Hash
 
 
+class LinkProof(Struct, frozen=True, forbid_unknown_fields=True):
+    key: _Id
+    proof: _Hash
+
+
 class Prove(Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="prove"):
     proof: _Hash
+    link: LinkProof | None = None
+    """The link that a paired browser was opened with. It is used up, and pairs no other browser."""
 
 
 # From the page
@@ -40,8 +47,12 @@ class _Ask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_fi
 
 
 class Open(_Ask, frozen=True, tag="open"):
+    """Show a session and follow it. `chat` is its id, or that of a conversation on the page."""
+
     chat: _Id
-    after: _Number = 0
+    seq: _Number = 0
+    """The last message that the page has, with `edits` of the same answer."""
+    edits: _Number = 0
 
 
 class Earlier(_Ask, frozen=True, tag="earlier"):
@@ -66,11 +77,43 @@ class New(_Ask, frozen=True, tag="new"):
     key: _Key
 
 
+class Bring(_Ask, frozen=True, tag="bring"):
+    """Move the session here."""
+
+    chat: _Id
+    key: _Key
+
+
+class Rename(_Ask, frozen=True, tag="rename"):
+    chat: _Id
+    key: _Key
+    title: Annotated[str, Meta(min_length=1, max_length=1000)]
+
+
+class Delete(_Ask, frozen=True, tag="delete"):
+    chat: _Id
+    key: _Key
+
+
+class Export(_Ask, frozen=True, tag="export"):
+    chat: _Id
+    key: _Key
+
+
+class Search(_Ask, frozen=True, tag="search"):
+    words: Annotated[str, Meta(max_length=200)]
+
+
+class More(_Ask, frozen=True, tag="more"):
+    """List more sessions."""
+
+
 class Health(_Ask, frozen=True, tag="health"):
     pass
 
 
-Ask = Open | Earlier | Say | Press | New | Health
+InChat = Open | Earlier | Say | Press | Bring | Rename | Delete | Export
+Ask = InChat | New | Search | More | Health
 
 # To the page
 
@@ -91,9 +134,14 @@ class Unknown(_Tell, frozen=True, tag="unknown"):
 
 
 class Chat(Struct, frozen=True, kw_only=True):
+    """A session in the list."""
+
     id: str
     title: str
     where: str
+    """Completes the sentence "This conversation is …"."""
+    state: str
+    last: str
     active: datetime
 
 
@@ -103,12 +151,16 @@ class Button(Struct, frozen=True):
 
 
 class Message(Struct, frozen=True, kw_only=True):
+    """A message that is not in the transcript."""
+
     no: int
     rev: int
     author: str
     html: str
     buttons: tuple[Button, ...]
     at: datetime
+    after: int | None = None
+    """The line that it follows. None while it waits to be answered."""
     key: str | None = None
 
 
@@ -125,30 +177,55 @@ class Line(Struct, frozen=True, kw_only=True):
     html: str
     at: datetime
     tools: tuple[Tool, ...] = ()
+    shows: int | None = None
+    """The number of the message that was shown in its place."""
+
+
+class MoveLine(Struct, frozen=True, kw_only=True):
+    """An arrival or a departure."""
+
+    no: int
+    after: int
+    text: str
+    at: datetime
 
 
 class Hello(_Tell, frozen=True, tag="hello"):
     version: str
     host: str
     chats: tuple[Chat, ...]
+    more: bool
 
 
 class Chats(_Tell, frozen=True, tag="chats"):
     chats: tuple[Chat, ...]
+    more: bool
 
 
 class Shown(_Tell, frozen=True, tag="shown"):
+    """A session, or what is new in it."""
+
     chat: str
-    history: tuple[Line, ...]
+    was: str
+    """The id under which the page knew it."""
+    fresh: bool
+    """Whether it replaces what the page has."""
+    entry: Chat | None
+    """None for a conversation in which nothing was said yet."""
+    lines: tuple[Line, ...]
     more: bool
     messages: tuple[Message, ...]
-    rev: int
+    moves: tuple[MoveLine, ...]
+    seq: int
+    edits: int
 
 
 class History(_Tell, frozen=True, tag="earlier"):
     chat: str
-    history: tuple[Line, ...]
+    lines: tuple[Line, ...]
     more: bool
+    messages: tuple[Message, ...]
+    moves: tuple[MoveLine, ...]
 
 
 class Changed(_Tell, frozen=True, tag="message"):
@@ -156,19 +233,51 @@ class Changed(_Tell, frozen=True, tag="message"):
     message: Message
 
 
-class Working(_Tell, frozen=True, tag="working"):
+class Writing(_Tell, frozen=True, tag="writing"):
+    """The answer that is being written, as far as it goes. Empty when it is over."""
+
     chat: str
-    seconds: float
+    html: str
+    after: int
+    """The last message before it. It may be sent later than the message that it becomes."""
+
+
+class Gone(_Tell, frozen=True, tag="gone"):
+    """The session was deleted."""
+
+    chat: str
 
 
 class Taken(_Tell, frozen=True, tag="taken"):
     key: str
     chat: str
+    no: int | None = None
+    """The number of the message that was sent."""
 
 
 class Refused(_Tell, frozen=True, tag="refused"):
     reason: str
     key: str | None = None
+
+
+class SearchHit(Struct, frozen=True, kw_only=True):
+    chat: str
+    title: str
+    text: str
+    at: datetime
+
+
+class Found(_Tell, frozen=True, tag="found"):
+    words: str
+    hits: tuple[SearchHit, ...]
+
+
+class Exported(_Tell, frozen=True, tag="exported"):
+    """A part of the file with this name. The last one ends with `Taken`."""
+
+    key: str
+    name: str
+    text: str
 
 
 class PlatformState(Struct, frozen=True):
@@ -205,6 +314,6 @@ class Healthy(_Tell, frozen=True, tag="health"):
     troubles: tuple[Trouble, ...]
 
 
-Answer = Hello | Shown | History | Taken | Refused | Healthy
-Change = Chats | Changed | Working
+Answer = Hello | Shown | History | Taken | Refused | Healthy | Found | Exported
+Change = Chats | Changed | Writing | Gone
 Tell = Proof | Unknown | Answer | Change

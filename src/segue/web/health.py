@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from segue.core.address import Platform
+from segue.core.handoff import STEPS
 from segue.core.session import Session
-from segue.handoff import STEPS
 from segue.store import Store
 from segue.web import frames
 

@@ -1,72 +1,130 @@
-"""The part of a session from before it came to the page, readable from the start."""
+"""Sessions as the page shows them: entries of the list, lines of the transcript, and the messages
+and moves between them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
-from datetime import datetime
+import re
+from collections.abc import Iterator
 
-from segue.core.address import Address
-from segue.core.session import Origin
+from segue.core.address import Address, Platform
+from segue.core.excerpt import telling
 from segue.core.text import one_line
-from segue.core.transcript import Kind, Message, Role, Transcript, words
-from segue.store import Store
-from segue.web import render
-from segue.web.frames import Line, Tool
+from segue.core.transcript import Message, Role, display_text, words
+from segue.platforms.registry import SPECS
+from segue.store.moves import Move
+from segue.store.page_sessions import Entry, TranscriptPart
+from segue.store.pages import Author, Page, PageMessage
+from segue.web import frames, render
 
-_PAGE = 40
-"""Messages per page of history."""
+HERE = "here"
+_UNTITLED = "New conversation"
+_TITLE_LENGTH = 60
+_LAST_LENGTH = 120
+_MARKUP = re.compile(r"\*\*|`+|^\s*[#>|]+\s*", re.MULTILINE)
 _TOOL_LENGTH = 200
 _OUTPUT_LENGTH = 4000
 
 
-async def lines(
-    store: Store, address: Address, before: int | None
-) -> tuple[tuple[Line, ...], bool]:
-    """The last lines from before the session came here, or before the message `before`, and whether
-    there are more."""
-    binding = await store.bindings.get(address)
-    if binding is None or binding.origin is Origin.MESSAGE:
-        return (), False
-    transcript = await store.transcripts.load(binding.session_id)
-    earlier = list(_before_arrival(transcript, binding.bound))
-    if before is not None:
-        earlier = [message for message in earlier if message.seq < before]
-    # In a thread, because long texts take time to render.
-    last = await asyncio.to_thread(lambda: tuple(_lines(earlier[-_PAGE:])))
-    return last, len(earlier) > _PAGE
+def chat(entry: Entry) -> frames.Chat:
+    return frames.Chat(
+        id=entry.id,
+        title=entry.title or summary(entry.last_words, _TITLE_LENGTH) or _UNTITLED,
+        where=_where(entry),
+        state=entry.activity.value,
+        last=summary(entry.last_words, _LAST_LENGTH),
+        active=entry.active,
+    )
 
 
-def _before_arrival(transcript: Transcript, bound: datetime) -> Iterator[Message]:
-    """The messages from before the session was bound here. The handoff's own turn is left out: its
-    answer is shown as a message of this conversation."""
-    arrived = [m for m in transcript if m.at <= bound]
-    prompts = [i for i, m in enumerate(arrived) if m.kind is Kind.SYNTHETIC and m.role is Role.USER]
-    end = len(arrived)
-    if prompts and all(m.role is not Role.USER for m in arrived[prompts[-1] + 1 :]):
-        end = prompts[-1]
-    return (m for m in arrived[:end] if m.kind is Kind.SAID)
+def summary(text: str, length: int) -> str:
+    """The text in one line, without most of its markup."""
+    return one_line(_MARKUP.sub("", text), length)
 
 
-def _lines(messages: Iterable[Message]) -> Iterator[Line]:
-    for message in messages:
-        yield Line(
-            seq=message.seq,
-            role=message.role.value,
-            html=_html(message),
-            at=message.at,
-            tools=tuple(
-                Tool(call.name, one_line(call.arguments, _TOOL_LENGTH))
-                for call in message.tool_calls
-            ),
+def place(page: Page) -> frames.Chat:
+    """A conversation on the page that has no session, in the list."""
+    return frames.Chat(
+        id=page.id, title=page.title, where=HERE, state="idle", last="", active=page.active
+    )
+
+
+def _where(entry: Entry) -> str:
+    match entry.address:
+        case None:
+            return "set aside"
+        case Address(platform=Platform.WEB):
+            return HERE
+        case Address(platform=Platform.LOCAL):
+            return "in the terminal" if entry.held else "in a closed terminal"
+        case Address(platform=elsewhere):
+            return f"on {SPECS[elsewhere].title}"
+
+
+async def parts(
+    part: TranscriptPart,
+) -> tuple[tuple[frames.Line, ...], tuple[frames.Message, ...], tuple[frames.MoveLine, ...]]:
+    """The lines, messages and moves of a part. Rendered in a thread, because long texts take
+    time."""
+    return await asyncio.to_thread(
+        lambda: (
+            tuple(_line(m, part.shows.get(m.seq)) for m in part.lines),
+            tuple(map(shown, part.messages)),
+            tuple(_moves(part.moves)),
         )
+    )
+
+
+def _line(message: Message, shows: int | None) -> frames.Line:
+    return frames.Line(
+        seq=message.seq,
+        role=message.role.value,
+        html=_html(message),
+        at=message.at,
+        tools=tuple(
+            frames.Tool(call.name, one_line("  ".join(telling(call)), _TOOL_LENGTH))
+            for call in message.tool_calls
+        ),
+        shows=shows,
+    )
 
 
 def _html(message: Message) -> str:
     match message.role:
         case Role.ASSISTANT:
-            return render.html(message.content)
+            return render.html(message.content) if message.content.strip() else ""
         case Role.TOOL:
-            return render.plain(words(message)[:_OUTPUT_LENGTH])
+            return render.plain(display_text(message)[:_OUTPUT_LENGTH])
         case _:
             return render.plain(words(message))
+
+
+def _moves(moves: tuple[Move, ...]) -> Iterator[frames.MoveLine]:
+    for move in moves:
+        began_there = move.left is None and move.seq == 0
+        if began_there or (
+            move.left and move.left.platform is move.address.platform is Platform.WEB
+        ):
+            continue
+        match move.address.platform:
+            case Platform.WEB:
+                text = "Moved here"
+            case Platform.LOCAL:
+                text = "Moved to the terminal"
+            case elsewhere:
+                text = f"Moved to {SPECS[elsewhere].title}"
+        yield frames.MoveLine(no=move.no, after=move.seq, text=text, at=move.at)
+
+
+def shown(message: PageMessage) -> frames.Message:
+    own = message.author is Author.PERSON
+    return frames.Message(
+        no=message.no,
+        rev=message.rev,
+        author=message.author.value,
+        html=render.plain(message.text) if own else render.html(message.text),
+        buttons=tuple(frames.Button(label, data) for label, data in message.buttons),
+        at=message.at,
+        after=message.after,
+        key=message.key.rpartition("/")[2] if own else None,
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import parse_qs, urlsplit
+
 from segue.core.address import Address, Platform
 from segue.store import Store
 from segue.store.gateways import GatewayRecord, LinkState
@@ -9,6 +11,12 @@ from segue.store.pairings import CODE_SECONDS
 
 _FORM = "/#t={code}"
 """The end of a pairing link. Browsers never send the part after the # to a server."""
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+def is_local(url: str) -> bool:
+    """Whether only this machine can open the URL."""
+    return urlsplit(url).hostname in _LOOPBACK
 
 
 def url(gateway: GatewayRecord | None) -> str | None:
@@ -19,6 +27,12 @@ def url(gateway: GatewayRecord | None) -> str | None:
     if not health.link.endswith(_FORM):
         return None
     return health.link.removesuffix(_FORM)
+
+
+async def is_used(store: Store, link: str) -> bool:
+    """Whether a browser has used the link."""
+    token = parse_qs(urlsplit(link).fragment)["t"][0]
+    return await store.pages.is_link_used(token)
 
 
 async def opening(

@@ -16,7 +16,7 @@ from segue.web import admission, files, guard
 from segue.web.frames import FRAME_LIMIT
 from segue.web.guard import Names
 from segue.web.http import Strangers
-from segue.web.session import Talk
+from segue.web.session import Preview, Talk
 
 LIVE = "/live"
 PROVING = 10.0
@@ -30,6 +30,7 @@ class WebPage:
         self._store = store
         self._files = files.load()
         self.talks: set[Talk] = set()
+        self._previews: dict[str, Preview] = {}
 
     # Called by the adapter
 
@@ -37,13 +38,20 @@ class WebPage:
         for talk in self.talks:
             talk.changed(page, no)
 
-    def working(self, page: str, seconds: float) -> None:
+    def preview(self, page: str, text: str, after: int = 0) -> None:
+        """Show the answer that is being written there, after that message of the session. An empty
+        text ends it."""
+        preview = Preview(page, text, after)
+        if preview == self._previews.get(page, Preview(page)):
+            return
+        self._previews[page] = preview
+        if not text:
+            del self._previews[page]
         for talk in self.talks:
-            talk.working(page, seconds)
+            talk.preview(preview)
 
-    def listed(self, owner: str) -> None:
-        for talk in self.talks:
-            talk.listed(owner)
+    def previewed(self, page: str) -> Preview | None:
+        return self._previews.get(page)
 
     # Called by the server
 
@@ -77,7 +85,7 @@ class WebPage:
         # Lift the limits for strangers.
         strangers.remove(connection.transport)
         connection.protocol.max_message_size = FRAME_LIMIT
-        talk = Talk(self._store, connection, visitor, self.changed, self.listed)
+        talk = Talk(self._store, connection, visitor, self.changed, self.previewed)
         self.talks.add(talk)
         try:
             await talk.run()

@@ -42,6 +42,7 @@ logger = logging.getLogger(__name__)
 @cache
 def _parser() -> MarkdownIt:
     parser = markdown.parser().enable("reference")
+    parser.options["breaks"] = True  # people and the program write lines, as in any chat
     parser.validateLink = _is_web
     for name, render in _RULES.items():
         parser.add_render_rule(name, _rule(render))

@@ -32,11 +32,6 @@ from segue.web.hooks import Hooks
 from segue.web.http import BodyReceiver, HttpConnection, HttpSite, Strangers
 from segue.web.page import WebPage
 
-_NO_NETWORK = (
-    "this machine has no address in a private network, so no phone could open the page. Type"
-    " `segue gateway start` without --lan, and `segue config set web.lan false`"
-)
-
 logger = logging.getLogger(__name__)
 
 
@@ -190,10 +185,9 @@ class SharedServer:
         return server
 
     def _addresses(self) -> tuple[str, ...]:
-        if not self._settings.lan:
-            return (endpoints.LOOPBACK,)
-        if not (private := endpoints.private_addresses()):
-            raise OSError(_NO_NETWORK)
+        private = endpoints.private_addresses() if self._settings.lan else ()
+        if self._settings.lan and not private:
+            logger.warning("page served to this machine only: it is in no local network")
         return (endpoints.LOOPBACK, *private)
 
     async def _forget(self, port: int) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import msgspec
 from websockets.asyncio.server import ServerConnection
@@ -14,9 +15,9 @@ from websockets.frames import CloseCode
 import segue
 from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import UserError
-from segue.core.session import Session
 from segue.store import Store, Topic
-from segue.store.pages import Author, Page, PageMessage, own_key
+from segue.store.page_sessions import LINES, Entry
+from segue.store.pages import Page, own_key
 from segue.web import frames, health, history, render
 from segue.web.guard import Visitor, is_revoked
 
@@ -24,15 +25,65 @@ _MOST_WAITING = 1000
 """Frames queued for a page that does not read. Beyond this it is disconnected, and reconnects."""
 PATIENCE = 30.0
 """Seconds that a page may take to read a frame."""
-
-_SESSIONS = 500
-"""How many recent sessions to search for those of the conversation list."""
-_HERE = "here"
+LISTED = 50
+"""How many sessions are listed at first, and how many more each time."""
+_HITS = 30
+_EXPORT_PART = 256 * 1024
+_NOT_THERE = "That conversation does not exist."
 
 _ask = msgspec.json.Decoder(frames.Ask)
 _encoder = msgspec.json.Encoder()
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _View:
+    """What the page shows, as far as it was sent."""
+
+    id: str
+    """The session, or a conversation on the page that has none yet."""
+    chat: frames.Chat | None = None
+    seq: int = 0
+    edits: int = 0
+    at: str | None = None
+    """The conversation on the page that the session is at."""
+    page: str | None = None
+    """The conversation on the page in which the user wrote. If another session comes there, such
+    as after /new, the view follows."""
+
+
+class _Listing(msgspec.Struct, frozen=True):
+    """The list, looked up just before it is sent."""
+
+
+class _Opening(msgspec.Struct, frozen=True):
+    """The session to show from now on. Only the writer changes what the page shows: what is new is
+    then always new to what was sent before."""
+
+    ask: frames.Open
+
+
+class _Update(msgspec.Struct, frozen=True):
+    """What is new in the session that the page shows."""
+
+
+class _Changed(msgspec.Struct, frozen=True):
+    """A message that was added or changed."""
+
+    no: int
+
+
+class Preview(msgspec.Struct, frozen=True):
+    """The answer that is being written in a conversation on the page."""
+
+    page: str
+    text: str = ""
+    after: int = 0
+    """The session's last message when the answer was begun."""
+
+
+_Later = _Listing | _Opening | _Update | _Changed | Preview
 
 
 class Talk:
@@ -42,16 +93,18 @@ class Talk:
         connection: ServerConnection,
         visitor: Visitor,
         changes: Callable[[str, int], None],
-        listed: Callable[[str], None],
+        previews: Callable[[str], Preview | None],
     ) -> None:
-        """`changes` sends a new or edited message to every page that follows its conversation.
-        `listed` sends the conversation list to every page of its owner."""
+        """`changes` sends a new or edited message to every page that shows it. `previews` returns
+        the answer that is being written in a conversation."""
         self._store = store
         self._connection = connection
         self._visitor = visitor
         self._changes = changes
-        self._listed = listed
-        self._followed: set[str] = set()
+        self._previews = previews
+        self._view: _View | None = None
+        self._listed: frames.Chats | None = None
+        self._limit = LISTED
         self._health = False
         self._out: asyncio.Queue[frames.Tell | _Later] = asyncio.Queue(_MOST_WAITING)
 
@@ -59,8 +112,11 @@ class Talk:
         """Serve the page until it is closed."""
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(self._watch())
-            host, chats = socket.gethostname(), await self._chats()
-            await self._send(frames.Hello(version=segue.__version__, host=host, chats=chats))
+            self._listed = listed = await self._list()
+            host, version = socket.gethostname(), segue.__version__
+            await self._send(
+                frames.Hello(version=version, host=host, chats=listed.chats, more=listed.more)
+            )
             beside = [watching, group.create_task(self._write())]
             async for frame in self._connection:
                 await self._answer(frame)
@@ -72,16 +128,12 @@ class Talk:
     # Changes
 
     def changed(self, page: str, no: int) -> None:
-        if page in self._followed:
-            self._soon(_Later(page, no))
+        if self._view is not None:
+            self._soon(_Changed(no))
 
-    def working(self, page: str, seconds: float) -> None:
-        if page in self._followed:
-            self._soon(frames.Working(chat=page, seconds=seconds))
-
-    def listed(self, owner: str) -> None:
-        if owner == self._visitor.owner:
-            self._soon(_Later())
+    def preview(self, preview: Preview) -> None:
+        if self._view is not None:
+            self._soon(preview)
 
     def _soon(self, what: frames.Tell | _Later) -> None:
         try:
@@ -107,24 +159,51 @@ class Talk:
             letting_go.cancel()
 
     async def _look_up(self, later: _Later) -> frames.Tell | None:
-        if later.page is None:
-            return frames.Chats(chats=await self._chats())
-        message = await self._store.pages.message(later.no)
+        match later:
+            case _Listing():
+                listed = await self._list()
+                changed, self._listed = listed != self._listed, listed
+                return listed if changed else None
+            case _Opening(ask=ask):
+                return await self._open(ask)
+            case _Update():
+                return await self._update()
+            case _Changed(no=no):
+                return await self._message(no)
+            case Preview():
+                return await self._writing(later)
+
+    async def _message(self, no: int) -> frames.Tell | None:
+        message = await self._store.pages.message(no)
+        view = self._view
+        if message is None or message.seq is not None or view is None:
+            return None
+        if view.id not in (message.session, message.page):
+            return None
         # In a thread, because a long text takes time to render.
-        return message and frames.Changed(
-            chat=later.page, message=await asyncio.to_thread(shown, message)
-        )
+        shown = await asyncio.to_thread(history.shown, message)
+        return frames.Changed(chat=view.id, message=shown)
+
+    async def _writing(self, preview: Preview) -> frames.Tell | None:
+        view = self._view
+        if view is None or view.at != preview.page:
+            return None
+        html = await asyncio.to_thread(render.html, preview.text) if preview.text else ""
+        return frames.Writing(chat=view.id, html=html, after=preview.after)
 
     async def _watch(self) -> None:
-        """Push changes made elsewhere: moved sessions, progress of handoffs, revoked browsers."""
-        topics = (Topic.HANDOFFS, Topic.LEASES, Topic.OWNERS)
+        """Push changes made elsewhere: new messages, moved sessions, progress of handoffs, revoked
+        browsers."""
+        topics = (Topic.SESSIONS, Topic.APPROVALS, Topic.HANDOFFS, Topic.LEASES, Topic.OWNERS)
         async with self._store.listen(*topics) as wake:
             while True:
                 await wake.wait()
                 await self._check()
-                self._soon(_Later())
+                self._soon(_Update())
+                self._soon(_Listing())
                 if self._health:
                     self._soon(await health.look(self._store, self._visitor.owner))
+                await self._out.join()  # wake-ups while the page reads count as one
 
     async def _check(self) -> None:
         """Close the connection and raise ConnectionClosed if the browser was revoked."""
@@ -152,112 +231,231 @@ class Talk:
             await self._out.put(frames.Refused(reason=str(error), key=key))
 
     async def _do(self, ask: frames.Ask) -> None:
+        owner = self._visitor.owner
         match ask:
             case frames.New(key=key):
-                owner = self._visitor.owner
                 own = own_key(owner, key)
                 page = await self._store.pages.begin(owner, "New conversation", key=own)
-                self._listed(owner)
                 await self._out.put(frames.Taken(key=key, chat=page.id))
             case frames.Health():
                 self._health = True
-                await self._out.put(await health.look(self._store, self._visitor.owner))
-            case frames.Open() | frames.Earlier() | frames.Say() | frames.Press():
-                page = await self._store.pages.get(ask.chat)
-                if page is None or page.owner != self._visitor.owner:
-                    key = getattr(ask, "key", None)
-                    reason = "That conversation does not exist."
-                    await self._out.put(frames.Refused(reason=reason, key=key))
-                else:
-                    await self._in(page, ask)
+                await self._out.put(await health.look(self._store, owner))
+            case frames.More():
+                self._limit += LISTED
+                self._soon(_Listing())
+            case frames.Search(words=words):
+                await self._out.put(await self._search(words))
+            case _:
+                await self._in_chat(ask)
 
-    async def _in(
-        self, page: Page, ask: frames.Open | frames.Earlier | frames.Say | frames.Press
-    ) -> None:
-        pages, browser = self._store.pages, self._visitor.browser
-        match ask:
-            case frames.Open(after=after):
-                self._followed.add(page.id)
-                await self._out.put(await self._shown(page, after))
-            case frames.Earlier(before=before):
-                at = address_of(page.owner, page.id)
-                lines, more = await history.lines(self._store, at, before)
-                await self._out.put(frames.History(chat=page.id, history=lines, more=more))
-            case frames.Say(key=key, text=text):
-                said = await pages.say(page.id, key, browser, text)
-                await self._out.put(frames.Taken(key=key, chat=page.id))
-                self._changes(page.id, said.no)
-                self._listed(page.owner)
-            case frames.Press(key=key, message=number, data=data):
-                if await pages.press(page.id, key, browser, number, data):
-                    await self._out.put(frames.Taken(key=key, chat=page.id))
-                    self._changes(page.id, number)
-                else:
-                    await self._out.put(
-                        frames.Refused(reason="That button no longer works.", key=key)
-                    )
+    async def _in_chat(self, ask: frames.InChat) -> None:
+        """Answer a request about a session, or a conversation without one, of the owner."""
+        entry = await self._store.page_sessions.find(self._visitor.owner, ask.chat)
+        page = None if entry else await self._store.pages.get(ask.chat)
+        if entry is not None:
+            await self._in_session(entry, ask)
+        elif page is not None and page.owner == self._visitor.owner:
+            await self._in_page(page, ask)
+        else:
+            key = getattr(ask, "key", None)
+            await self._out.put(frames.Refused(reason=_NOT_THERE, key=key))
 
-    async def _chats(self) -> tuple[frames.Chat, ...]:
+    async def _in_session(self, entry: Entry, ask: frames.InChat) -> None:
         owner = self._visitor.owner
-        known = {s.id: s for s in await self._store.sessions.list(owner, limit=_SESSIONS)}
-        return tuple(
-            _chat(page, known.get(page.session or ""))
-            for page in await self._store.pages.list(owner)
+        match ask:
+            case frames.Open():
+                await self._out.put(_Opening(ask))
+            case frames.Earlier(before=before):
+                part = await self._store.page_sessions.part(owner, entry.id, before=before)
+                if part is not None:
+                    lines, messages, moves = await history.parts(part)
+                    earlier = frames.History(
+                        chat=entry.id, lines=lines, more=part.more, messages=messages, moves=moves
+                    )
+                    await self._out.put(earlier)
+            case frames.Say(key=key, text=text):
+                page = await self._page(entry)
+                if not await self._store.pages.is_said(page, key):
+                    await self._store.page_sessions.enter(owner, entry.id, address_of(owner, page))
+                await self._say(page, entry.id, key, text)
+            case frames.Press():
+                await self._press(entry.id, ask)
+            case frames.Bring() | frames.Rename() | frames.Delete() | frames.Export():
+                await self._manage(entry, ask)
+
+    async def _manage(
+        self, entry: Entry, ask: frames.Bring | frames.Rename | frames.Delete | frames.Export
+    ) -> None:
+        match ask:
+            case frames.Bring(key=key):
+                page, browser = await self._page(entry), self._visitor.browser
+                await self._store.pages.bring(page, key, browser, entry.id)
+            case frames.Rename(title=title):
+                await self._store.sessions.rename(entry.id, title)
+            case frames.Delete():
+                await self._store.sessions.delete(entry.id)
+            case frames.Export(key=key):
+                await self._export(entry, key)
+        await self._out.put(frames.Taken(key=ask.key, chat=entry.id))
+
+    async def _in_page(self, page: Page, ask: frames.InChat) -> None:
+        match ask:
+            case frames.Open():
+                await self._out.put(_Opening(ask))
+            case frames.Say(key=key, text=text):
+                await self._say(page.id, page.id, key, text)
+            case frames.Press():
+                await self._press(page.id, ask)
+            case _:
+                key = getattr(ask, "key", None)
+                reason = "Nothing was said in this conversation yet."
+                await self._out.put(frames.Refused(reason=reason, key=key))
+
+    async def _say(self, page: str, chat: str, key: str, text: str) -> None:
+        said = await self._store.pages.say(page, key, self._visitor.browser, text)
+        if self._view is not None and self._view.id == chat:
+            self._view.page = page
+        await self._out.put(frames.Taken(key=key, chat=chat, no=said.no))
+        self._changes(page, said.no)
+
+    async def _press(self, chat: str, ask: frames.Press) -> None:
+        pages = self._store.pages
+        message = await pages.message(ask.message)
+        here = message is not None and chat in (message.session, message.page)
+        if (
+            here
+            and message is not None
+            and await pages.press(
+                message.page, ask.key, self._visitor.browser, ask.message, ask.data
+            )
+        ):
+            await self._out.put(frames.Taken(key=ask.key, chat=chat))
+            self._changes(message.page, ask.message)
+        else:
+            await self._out.put(frames.Refused(reason="That button no longer works.", key=ask.key))
+
+    # Sessions
+
+    async def _list(self) -> frames.Chats:
+        owner, limit = self._visitor.owner, self._limit
+        found = await self._store.page_sessions.list(owner, limit=limit + 1)
+        chats = tuple(map(history.chat, found[:limit]))
+        if home := await self._store.pages.home(owner):
+            chats = (*chats, history.place(home))
+        return frames.Chats(chats=chats, more=len(found) > limit)
+
+    async def _search(self, words: str) -> frames.Found:
+        """Sessions with the words in their title, then messages with them."""
+        owner = self._visitor.owner
+        titled = await self._store.page_sessions.list(owner, limit=_HITS, words=words.strip())
+        chats = map(history.chat, titled if words.strip() else ())
+        hits = [frames.SearchHit(chat=c.id, title=c.title, text=c.last, at=c.active) for c in chats]
+        for hit in await self._store.sessions.search(owner, words, limit=_HITS):
+            text = history.summary(hit.snippet, len(hit.snippet))
+            title = hit.title or text
+            hits.append(frames.SearchHit(chat=hit.session_id, title=title, text=text, at=hit.at))
+        return frames.Found(words=words, hits=tuple(hits))
+
+    async def _page(self, entry: Entry) -> str:
+        """The conversation on the page for this session. Open one if it never had any."""
+        owner = self._visitor.owner
+        if page := await self._store.page_sessions.page_of(owner, entry.id):
+            return page
+        title, key = history.chat(entry).title, f"session:{entry.id}:{entry.seq}"
+        return (await self._store.pages.begin(owner, title, key=key, session=entry.id)).id
+
+    async def _open(self, ask: frames.Open) -> frames.Shown | None:
+        owner = self._visitor.owner
+        entry = await self._store.page_sessions.find(owner, ask.chat)
+        if entry is None:
+            page = await self._store.pages.get(ask.chat)
+            return await self._empty(page) if page and page.owner == owner else None
+        self._view = _View(entry.id)
+        is_known = ask.edits == entry.edits and entry.seq - LINES < ask.seq <= entry.seq
+        shown = await self._shown(entry, ask.chat, ask.seq if is_known and ask.seq else None)
+        at = _page_at(entry.address)
+        if at is not None and (preview := self._previews(at)):
+            self._soon(preview)
+        return shown
+
+    async def _shown(self, entry: Entry, was: str, after: int | None) -> frames.Shown | None:
+        """What is new in the session after that message, or without one all of it."""
+        owner = self._visitor.owner
+        part = await self._store.page_sessions.part(owner, entry.id, after=after or 0)
+        if part is None:
+            return None
+        lines, messages, moves = await history.parts(part)
+        page = self._view.page if self._view else None
+        chat, at = history.chat(entry), _page_at(entry.address)
+        self._view = _View(entry.id, chat, entry.seq, entry.edits, at, page)
+        return frames.Shown(
+            chat=entry.id,
+            was=was,
+            fresh=after is None or part.more,
+            entry=chat,
+            lines=lines,
+            more=part.more,
+            messages=messages,
+            moves=moves,
+            seq=entry.seq,
+            edits=entry.edits,
         )
 
-    async def _shown(self, page: Page, after: int) -> frames.Shown:
-        at = address_of(page.owner, page.id)
-        lines, more = ((), False) if after else await history.lines(self._store, at, None)
-        changes = await self._store.pages.changes(page.id, after)
-        rev = max((message.rev for message in changes), default=max(after, page.rev))
+    async def _empty(self, page: Page) -> frames.Shown:
+        """A conversation on the page that has no session."""
+        self._view = _View(page.id, at=page.id)
+        messages = await self._store.pages.messages(page.id)
+        shown = await asyncio.to_thread(lambda: tuple(map(history.shown, messages)))
         return frames.Shown(
             chat=page.id,
-            history=lines,
-            more=more,
-            messages=await asyncio.to_thread(lambda: tuple(map(shown, changes))),
-            rev=rev,
+            was=page.id,
+            fresh=True,
+            entry=None,
+            lines=(),
+            more=False,
+            messages=shown,
+            moves=(),
+            seq=0,
+            edits=0,
         )
+
+    async def _update(self) -> frames.Tell | None:
+        """What is new in the session that the page shows, or None."""
+        view = self._view
+        if view is None:
+            return None
+        sessions, owner = self._store.page_sessions, self._visitor.owner
+        if view.page is not None:
+            there = await sessions.find(owner, view.page)
+            if there is not None and there.id != view.id:  # /new, /resume, or the first message
+                return await self._shown(there, view.id, None)
+        entry = await sessions.find(owner, view.id)
+        if entry is None:
+            gone = view.chat is not None
+            self._view = None if gone else view
+            return frames.Gone(chat=view.id) if gone else None
+        if entry.id != view.id or entry.edits != view.edits:
+            return await self._shown(entry, view.id, None)
+        if history.chat(entry) == view.chat and entry.seq == view.seq:
+            return None
+        return await self._shown(entry, view.id, view.seq)
+
+    async def _export(self, entry: Entry, key: str) -> None:
+        """Send the session as JSON lines, like `segue sessions export`."""
+        name, part = f"{entry.id}.jsonl", bytearray()
+        async for line in self._store.transcripts.export(self._visitor.owner, entry.id):
+            part += line
+            if len(part) >= _EXPORT_PART:
+                await self._out.put(frames.Exported(key=key, name=name, text=part.decode()))
+                part.clear()
+        if part:
+            await self._out.put(frames.Exported(key=key, name=name, text=part.decode()))
+
+
+def _page_at(address: Address | None) -> str | None:
+    return address.thread_id if address and address.platform is Platform.WEB else None
 
 
 def address_of(owner: str, page: str | None = None) -> Address:
     """The address of a conversation of the owner, or without `page` that of the page itself."""
     return Address(platform=Platform.WEB, chat_type=ChatType.DM, chat_id=owner, thread_id=page)
-
-
-class _Later(msgspec.Struct, frozen=True):
-    """The conversation list or a message, looked up just before it is sent."""
-
-    page: str | None = None
-    no: int = 0
-
-
-def _chat(page: Page, session: Session | None) -> frames.Chat:
-    title = session.title if session and session.title else page.title
-    where = _where(page, session.address) if session else _HERE
-    return frames.Chat(id=page.id, title=title, where=where, active=page.active)
-
-
-def _where(page: Page, address: Address | None) -> str:
-    """Completes the sentence "This conversation goes on …"."""
-    if address in (None, address_of(page.owner, page.id)):
-        return _HERE
-    match address.platform:
-        case Platform.LOCAL:
-            return "in the terminal"
-        case Platform.WEB:
-            return "in another conversation on this page"
-        case elsewhere:
-            return f"on {elsewhere}"
-
-
-def shown(message: PageMessage) -> frames.Message:
-    own = message.author is Author.PERSON
-    return frames.Message(
-        no=message.no,
-        rev=message.rev,
-        author=message.author.value,
-        html=render.plain(message.text) if own else render.html(message.text),
-        buttons=tuple(frames.Button(label, data) for label, data in message.buttons),
-        at=message.at,
-        key=message.key.rpartition("/")[2] if own else None,
-    )

@@ -107,11 +107,14 @@ async def take(
     with_: Agent,
     *before: Message,
     interrupt: asyncio.Event | None = None,
+    pause: asyncio.Event | None = None,
     on: Callable[[Event], object] = lambda _: None,
 ) -> list[Event]:
-    """Take a turn and return its events. Check that no task is left behind."""
+    """Take a turn and return its events. Check that no task is left behind. Calls at the end of
+    `before` have not started."""
     events: list[Event] = []
-    turn = with_.turn(Transcript(before or (HI,)), interrupt or asyncio.Event())
+    transcript = Transcript(before or (HI,))
+    turn = with_.turn(transcript, interrupt or asyncio.Event(), transcript.unanswered, pause)
     async with aclosing(turn):
         async for event in turn:
             events.append(event)

@@ -73,7 +73,7 @@ async def _said(with_: Agent, message: Message) -> str:
     return deltas([event async for event in turn])
 
 
-async def test_a_torn_transcript_is_mended_before_the_model_sees_it():
+async def test_a_torn_transcript_is_repaired_before_the_model_sees_it():
     torn = (HI, Message(Role.ASSISTANT, "", AT, tool_calls=(call(1, "read"),)), HI)
     model = ScriptedModel(["Where were we?"])
     await take(agent(model), *torn)

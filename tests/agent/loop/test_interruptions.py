@@ -192,7 +192,7 @@ async def test_a_yes_that_comes_with_the_interruption_runs_nothing():
     assert events[-1] == TurnInterrupted()
 
 
-async def test_an_interruption_on_seeing_the_question_asks_nobody():
+async def test_an_interruption_before_the_question_asks_nothing():
     interrupt, person = asyncio.Event(), Approver()
 
     def on(event: Event) -> None:

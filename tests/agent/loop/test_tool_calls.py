@@ -122,7 +122,7 @@ async def test_every_call_gets_one_result_even_when_the_model_numbers_them_alike
     await assert_whole(events, tools=with_.tools)
 
 
-async def test_an_unknown_tool_tells_the_model_which_there_are():
+async def test_an_unknown_tool_returns_the_names_of_the_tools():
     model = ScriptedModel([call(1, "fly"), "I cannot."])
     events = await take(agent(model, tool("read"), tool("write")))
     told = "There is no tool 'fly'. There are: read, write."
@@ -142,7 +142,7 @@ async def test_an_unknown_tool_tells_the_model_which_there_are():
         ("[]", "Expected `object`, got `array`"),
     ],
 )
-async def test_arguments_that_do_not_fit_tell_the_model_why(arguments: str, said: str):
+async def test_arguments_that_do_not_fit_return_the_reason(arguments: str, said: str):
     with_ = agent([ToolCall("c1", "read", arguments), "Oh."], tool("read"))
     events = await take(with_)
     ((_, told),) = results(events)
@@ -152,7 +152,7 @@ async def test_arguments_that_do_not_fit_tell_the_model_why(arguments: str, said
     await assert_whole(events, tools=with_.tools)
 
 
-async def test_a_tool_that_fails_tells_the_model_why():
+async def test_a_tool_that_fails_returns_the_reason():
     async def fail() -> str:
         raise ToolFailed("There is no file a. There are b and c.")
 
@@ -190,7 +190,7 @@ async def test_a_tool_that_cannot_say_what_it_would_do_is_not_run(
     assert "embedded null byte" in caplog.text
 
 
-async def test_what_nobody_could_send_on_is_kept_out_of_the_transcript():
+async def test_text_that_cannot_be_encoded_is_kept_out_of_the_transcript():
     """As in the name of a file that is no Unicode."""
     with_ = agent([call(1, "list"), "Odd."], tool("list", "caf\udce9.txt"))
     events = await take(with_)
@@ -209,7 +209,7 @@ async def test_a_turn_takes_no_more_than_its_steps_and_says_so():
     await assert_whole(events, tools=with_.tools)
 
 
-async def test_a_turn_is_bounded_without_anybody_asking():
+async def test_a_turn_is_bounded_by_default():
     model = ScriptedModel(call(i, "read") for i in range(1000))
     await take(agent(model, tool("read")))
     assert len(model.prompts) == loop.MAX_STEPS
@@ -253,7 +253,7 @@ async def test_a_yes_for_the_session_is_for_the_same_call_and_for_no_other():
     ]
 
 
-async def test_what_was_allowed_for_the_session_is_given_to_the_next_turn_by_whoever_keeps_it():
+async def test_a_grant_for_the_session_reaches_the_next_turn_through_the_caller():
     person = Approver(Answer.SESSION, Answer.NEVER)
     write = tool("write", risk=Risk.WRITE)
     calls = [call(number, "write", "a") for number in (1, 2, 3)]
@@ -268,7 +268,16 @@ async def test_what_was_allowed_for_the_session_is_given_to_the_next_turn_by_who
     assert len(person.asked) == 2
 
 
-async def test_tools_that_read_ask_nobody():
+async def test_a_call_that_no_user_answered_does_not_run_and_is_not_called_denied():
+    person = Approver(Answer.MISSING)
+    write = tool("write", risk=Risk.WRITE)
+    with_ = agent([call(1, "write", "a"), "Done."], write, rules=Rules(), approve=person)
+    events = await take(with_)
+    assert results(events) == [("c1", loop.UNANSWERED)]
+    assert not [e for e in events if isinstance(e, ToolStarted)]
+
+
+async def test_tools_that_read_do_not_ask():
     person = Approver()
     await take(agent([call(1, "read"), "Done."], tool("read"), rules=Rules(), approve=person))
     assert person.asked == []

@@ -107,7 +107,7 @@ async def test_a_server_that_stays_busy_is_reported_as_busy(failure: Failure):
         ),
     ],
 )
-async def test_each_failure_is_told_apart(failure: Failure, error: type[ModelError]):
+async def test_each_failure_has_its_own_error(failure: Failure, error: type[ModelError]):
     fake = FakeAnthropic([failure])
     async with talking(fake) as model:
         with pytest.raises(error):
@@ -147,7 +147,7 @@ async def test_events_that_are_not_known_are_passed_over():
         ("something_new", Stop.DONE),
     ],
 )
-async def test_each_reason_to_stop_is_told_apart(reason: str, stop: Stop):
+async def test_each_reason_to_stop_is_distinguished(reason: str, stop: Stop):
     answer = Answer(content=[text("So far")], stop=reason)
     assert joined(await exchange(answer))[2].stop is stop
 
@@ -266,14 +266,14 @@ async def test_ids_of_other_providers_are_mapped_the_same_way_every_time():
     assert [b["id"] for b in first[1]["content"]] == [b["tool_use_id"] for b in first[2]["content"]]
 
 
-async def test_ids_that_were_given_twice_are_told_apart():
+async def test_duplicate_ids_are_made_unique():
     call = ToolCall("call_0", "run", "{}")
     other = ToolCall("call_0_1", "run", "{}")
     turn = (assistant("", call, call), result(call, "first"), result(call, "second"))
     await accepted(user("hi"), *turn, assistant("", other), result(other), *turn)
 
 
-async def test_names_that_are_not_allowed_are_mended():
+async def test_names_that_are_not_allowed_are_replaced():
     call = ToolCall("toolu_1", "functions.run:0", "{}")
     await accepted(user("hi"), assistant("", call), result(call))
 

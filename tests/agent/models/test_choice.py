@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,6 +21,7 @@ from segue import config
 from segue.agent.models import choice as choices
 from segue.agent.models import offers, routes
 from segue.agent.models.anthropic import AnthropicModel
+from segue.agent.models.base import Model, Prompt
 from segue.agent.models.catalog import PROVIDERS, SERVERS, ApiFormat, ModelServer
 from segue.agent.models.choice import Choice, choose, connect, survey
 from segue.agent.models.gemini import GeminiModel
@@ -40,10 +42,11 @@ from segue.core.errors import (
     UnknownModel,
 )
 from segue.core.secret import Secret
+from segue.core.transcript import spoken
 from segue.testing.http import HangUp, Request, Response, serving
 from segue.testing.models.anthropic import FakeAnthropic
 from segue.testing.models.gemini import FakeGemini
-from segue.testing.models.openai import FakeOpenAI
+from segue.testing.models.openai import FakeOpenAI, Say
 
 NOBODY: tuple[ModelServer, ...] = ()
 
@@ -148,13 +151,13 @@ async def test_a_key_goes_before_a_server_which_is_not_even_asked(environ: dict[
         assert (await choose(settings, servers=[server(url)])).name == "openai/gpt-5.5"
 
 
-async def test_a_server_that_nobody_chose_is_not_used_but_named(settings: Settings):
+async def test_a_server_that_the_user_did_not_choose_is_named_but_not_used(settings: Settings):
     async with answering(body_of("llama3:latest", "phi4:latest")) as ollama:
         with pytest.raises(NoModel, match="type `segue model use ollama/llama3:latest`, or set"):
             await choose(settings, servers=[ollama])
 
 
-async def test_the_embedded_model_goes_before_a_server_that_nobody_chose(
+async def test_the_embedded_model_goes_before_a_server_that_the_user_did_not_choose(
     settings: Settings, embedded: None
 ):
     async with answering(body_of("phi4")) as ollama:
@@ -185,8 +188,9 @@ async def test_a_server_of_another_account_is_used_only_if_that_account_is_trust
     async with answering(body_of("phi4")) as ollama:
         listened_by(54321, ollama.port, tmp_path, monkeypatch)
         settings = config.load({**environ, "SEGUE_MODEL": "ollama/phi4"})
-        with pytest.raises(ForeignServer, match=r"runs as 54321, .* server_accounts 54321`"):
+        with pytest.raises(ForeignServer) as caught:
             await choose(settings, servers=[ollama])
+        assert caught.value.fields["account"] == caught.value.fields["accounts"] == "54321"
         (seen,) = (await survey(config.load(environ), servers=[ollama])).considered[-1:]
         assert "as 54321, not as you" in seen.why
         trusting = with_file(environ, "model = 'ollama'\nserver_accounts = ['54321']")
@@ -205,6 +209,26 @@ async def test_the_account_is_looked_at_again_with_every_turn(
     with pytest.raises(ForeignServer):
         await pool.get("mine")
     await pool.close()
+
+
+async def test_a_key_that_changed_is_used_and_a_model_in_use_keeps_the_former(
+    environ: dict[str, str],
+):
+    async def ask(model: Model) -> None:
+        prompt = Prompt(system="", messages=(spoken("Hello", datetime.now(UTC)),), max_tokens=9)
+        async for _ in model.stream(prompt):
+            pass
+
+    async with FakeOpenAI(lambda _: Say(text="Hello."), key="right").serving() as url:
+        environ["OPENAI_BASE_URL"] = url
+        chosen = "model = 'openai/gpt-test'\n[keys]\nopenai = "
+        pool = Pool(with_file(environ, f"{chosen}'wrong'"))
+        former = await pool.get(None)
+        pool.reload(with_file(environ, f"{chosen}'right'"))
+        await ask(await pool.get(None))
+        with pytest.raises(BadKey):
+            await ask(former)
+        await pool.close()
 
 
 async def test_the_embedded_model_is_the_last(settings: Settings, embedded: None):
@@ -266,13 +290,15 @@ async def test_a_server_that_is_named_and_not_there_is_an_error(environ: dict[st
     async with answering(b"") as gone:
         pass
     settings = config.load({**environ, "ANTHROPIC_API_KEY": "k"})
-    with pytest.raises(ModelOffline, match=f"Ollama cannot be reached at {gone.base_url}"):
+    with pytest.raises(ModelOffline) as caught:
         await choose(settings, "ollama/llama3", servers=[gone])
+    assert caught.value.fields["url"] == gone.base_url
 
 
 async def test_the_embedded_model_that_is_named_and_not_there_is_an_error(settings: Settings):
-    with pytest.raises(LocalMissing, match=r"its weights.*segue model pull"):
+    with pytest.raises(LocalMissing) as caught:
         await choose(settings, "local", servers=NOBODY)
+    assert "its weights" in str(caught.value.fields["missing"])
 
 
 async def test_the_embedded_model_needs_both_parts(
@@ -280,8 +306,9 @@ async def test_the_embedded_model_needs_both_parts(
 ):
     assert (await choose(settings, "local")).name == "local"
     shutil.rmtree(environ["SEGUE_MODELS"])
-    with pytest.raises(LocalMissing, match=r"not installed yet: its weights \(491 MB\)\."):
+    with pytest.raises(LocalMissing) as caught:
         await choose(settings, "local")
+    assert caught.value.fields["missing"] == "its weights (491 MB)"
 
 
 @pytest.mark.parametrize("name", ["ollama/llama3", "ollama/llama3:latest", "ollama"])
@@ -293,8 +320,9 @@ async def test_a_servers_model_can_be_named_shortly(settings: Settings, name: st
 
 async def test_a_model_that_the_server_does_not_have_is_refused(settings: Settings):
     async with answering(body_of("llama3:latest")) as ollama:
-        with pytest.raises(UnknownModel, match="Ollama has no model 'llama'"):
+        with pytest.raises(UnknownModel) as caught:
             await choose(settings, "ollama/llama", servers=[ollama])
+        assert caught.value.fields == {"provider": "Ollama", "model": "llama"}
 
 
 # Servers on this machine
@@ -396,7 +424,7 @@ async def test_a_server_on_this_machine_is_not_asked_through_a_proxy(
 # Survey
 
 
-async def test_a_survey_tells_everything_in_its_order(environ: dict[str, str], embedded: None):
+async def test_a_survey_lists_everything_in_order(environ: dict[str, str], embedded: None):
     settings = config.load({**environ, "GEMINI_API_KEY": "k"})
     async with answering(body_of("phi4")) as ollama:
         found = await survey(settings, servers=[ollama])
@@ -410,7 +438,7 @@ async def test_a_survey_tells_everything_in_its_order(environ: dict[str, str], e
     assert told["Anthropic"] == "ANTHROPIC_API_KEY is not set."
 
 
-async def test_a_survey_tells_why_the_named_model_cannot_be_used(environ: dict[str, str]):
+async def test_a_survey_says_why_the_named_model_cannot_be_used(environ: dict[str, str]):
     settings = config.load({**environ, "OPENAI_API_KEY": "k", "SEGUE_MODEL": "nonsense/x"})
     found = await survey(settings, servers=NOBODY)
     assert found.choice is None
@@ -567,7 +595,7 @@ async def test_every_page_of_the_models_is_read(name: str):
 
 @WIRES
 @pytest.mark.parametrize("key", ["wrong", None, "schlüssel"])
-async def test_a_wrong_key_is_told_as_one(name: str, key: str | None):
+async def test_a_wrong_key_is_reported_as_a_wrong_key(name: str, key: str | None):
     async with fake(name, ["m"]) as (url, _):
         with pytest.raises(BadKey):
             await offers.models(route(name, url, key), 10)
@@ -667,8 +695,9 @@ async def test_a_model_is_looked_up_without_paying(
         if known:
             assert await offers.check(choice, settings) == ""
         else:
-            with pytest.raises(UnknownModel, match=f"OpenAI has no model '{model}'"):
+            with pytest.raises(UnknownModel) as caught:
                 await offers.check(choice, settings)
+            assert caught.value.fields == {"provider": "OpenAI", "model": model}
     assert fake.requests == [], "no conversation was begun"
 
 
@@ -678,7 +707,8 @@ async def test_a_model_that_cannot_be_looked_up_is_doubted_and_a_bad_key_refused
     async with FakeOpenAI([], key="k").serving() as url:
         settings = config.load({**environ, "OPENAI_API_KEY": "x", "OPENAI_BASE_URL": url})
         choice = Choice(name="openai/gpt-test", why="")
-        with pytest.raises(BadKey, match="OPENAI_API_KEY"):
+        with pytest.raises(BadKey) as caught:
             await offers.check(choice, settings)
+        assert caught.value.fields["setting"] == "OPENAI_API_KEY"
     assert "cannot be reached" in await offers.check(choice, settings)
     assert await offers.check(Choice(name="scripted", why=""), settings) == ""

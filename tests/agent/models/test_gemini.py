@@ -134,7 +134,7 @@ QUOTA = "You exceeded your current quota, please check your plan and billing det
         ),
     ],
 )
-async def test_each_failure_is_told_apart(failure: Failure, error: type[ModelError]):
+async def test_each_failure_has_its_own_error(failure: Failure, error: type[ModelError]):
     fake = FakeGemini([failure])
     async with talking(fake) as model:
         with pytest.raises(error):
@@ -205,7 +205,7 @@ async def test_a_blocked_prompt_says_why():
         ("PROHIBITED_CONTENT", Stop.REFUSED),
     ],
 )
-async def test_each_reason_to_stop_is_told_apart(reason: str, stop: Stop):
+async def test_each_reason_to_stop_is_distinguished(reason: str, stop: Stop):
     answer = Answer(chunks=[[text("So far")]], finish=reason)
     assert joined(await exchange(answer))[2].stop is stop
 
@@ -300,7 +300,7 @@ async def test_arguments_that_are_no_object_are_sent_as_one(written: str):
 
 
 @pytest.mark.parametrize("name", ["9lives", "a b:c", "", "x" * 100])
-async def test_names_that_are_not_allowed_are_mended(name: str):
+async def test_names_that_are_not_allowed_are_replaced(name: str):
     made = ToolCall("call_1", name, "{}")
     await accepted(user("hi"), assistant("", made), result(made))
 

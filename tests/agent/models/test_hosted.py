@@ -187,7 +187,7 @@ async def test_no_server_is_offline(provider: Provider):
 
 @EACH
 @pytest.mark.parametrize(("status", "error"), [(404, ModelError), (413, ContextTooLong)])
-async def test_a_page_that_is_not_the_api_tells_only_its_status(
+async def test_a_page_that_is_not_the_api_is_reported_with_its_status_only(
     provider: Provider, status: int, error: type[ModelError]
 ):
     async def elsewhere(_: Request) -> Response:

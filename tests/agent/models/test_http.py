@@ -96,7 +96,7 @@ async def test_a_busy_server_is_asked_again(status: int):
 
 
 @pytest.mark.parametrize("status", [201, 204, 301, 400, 401, 403, 404, 422, 501])
-async def test_what_asking_again_cannot_mend_is_said_at_once(status: int):
+async def test_an_error_that_a_retry_cannot_fix_is_raised_at_once(status: int):
     server = Server(Response(status, {}, b"because" if status != 204 else b""))
     with pytest.raises(ModelError, match=f"HTTP {status}"):
         await hear(server)
@@ -105,8 +105,9 @@ async def test_what_asking_again_cannot_mend_is_said_at_once(status: int):
 
 async def test_after_the_last_try_a_busy_server_is_called_busy():
     server = Server(Response(503, {}, b"full"))
-    with pytest.raises(ModelBusy, match="Acme is too busy: HTTP 503 full"):
+    with pytest.raises(ModelBusy) as caught:
         await hear(server)
+    assert caught.value.fields == {"provider": "Acme", "reason": "HTTP 503 full"}
     assert len(server.requests) == HASTE.tries
 
 
@@ -116,8 +117,9 @@ async def test_the_provider_explains_its_own_errors():
         return BadKey(provider="Acme", setting="ACME_KEY")
 
     server = Server(Response(503, {}, '{"why": "ü"}'.encode()))
-    with pytest.raises(BadKey, match="ACME_KEY"):
+    with pytest.raises(BadKey) as caught:
         await hear(server, explain=explain)
+    assert caught.value.fields["setting"] == "ACME_KEY"
     assert len(server.requests) == 1, "what is explained is not asked again"
 
 
@@ -126,8 +128,9 @@ async def test_an_explanation_that_it_is_busy_is_kept_for_the_last_try():
         return ModelBusy(provider="Acme", reason="lunch")
 
     server = Server(Response(500))
-    with pytest.raises(ModelBusy, match="lunch"):
+    with pytest.raises(ModelBusy) as caught:
         await hear(server, explain=explain)
+    assert caught.value.fields["reason"] == "lunch"
     assert len(server.requests) == HASTE.tries
 
 
@@ -158,8 +161,9 @@ async def test_an_answer_that_is_no_stream_can_be_explained_too():
     def explain(refusal: Refusal) -> ModelError | None:
         return ModelError(provider="Acme", reason=refusal.body)
 
-    with pytest.raises(ModelError, match="answered with an error: mend me"):
+    with pytest.raises(ModelError) as caught:
         await hear(Server(Response(200, {}, b"mend me")), explain=explain)
+    assert caught.value.fields["reason"] == "mend me"
 
 
 async def test_a_server_that_hangs_up_at_once_is_asked_again():
@@ -170,8 +174,9 @@ async def test_a_server_that_hangs_up_at_once_is_asked_again():
 
 async def test_a_server_that_always_hangs_up_is_offline():
     server = Server(HangUp())
-    with pytest.raises(ModelOffline, match="Acme cannot be reached at http://127"):
+    with pytest.raises(ModelOffline) as caught:
         await hear(server)
+    assert caught.value.fields["provider"] == "Acme"
     assert len(server.requests) == HASTE.tries
 
 
@@ -212,12 +217,13 @@ async def test_a_server_that_only_keeps_the_line_alive_is_waited_for():
     assert await hear(Server(Response(200, SSE, alive())), patience=patience) == ["1"]
 
 
-async def test_nobody_at_the_address_is_offline():
+async def test_a_refused_connection_is_offline():
     async with serving(Server(HELLO).handle) as url:
         pass
     async with client(url) as acme:
-        with pytest.raises(ModelOffline, match="Check the network and the address"):
+        with pytest.raises(ModelOffline) as caught:
             await anext(acme.events("/ask", b"{}"))
+        assert str(caught.value.fields["url"]).startswith(url)
 
 
 @pytest.mark.parametrize("url", ["nonsense", "ftp://127.0.0.1", "http://[", "http://127.0.0.1:x"])

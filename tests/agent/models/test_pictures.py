@@ -231,13 +231,13 @@ async def test_every_kind_is_taken(wire: Wire, picture: Image):
     assert await wire.sent(user("", picture)) == [("user", [picture])]
 
 
-async def test_what_only_one_provider_does_not_take_is_told_to_that_one(wire: Wire):
+async def test_a_picture_that_one_provider_refuses_is_described_to_that_one(wire: Wire):
     gif = image(GIF)
     told = sentence(gif) if wire.name == "gemini" else gif
     assert await wire.sent(user("What?", gif, CAT)) == [("user", [told, CAT, "What?"])]
 
 
-async def test_a_model_that_cannot_see_is_told_that_there_was_a_picture(wire: Wire):
+async def test_a_model_that_cannot_see_reads_that_there_was_a_picture(wire: Wire):
     messages = (user("Which?", CAT, image(png(size=34_000))), said("I do not know."), user("Why?"))
     told = f"{sentence(CAT)}\n\n[A picture (image/png, 34 kB) that you cannot see now.]\n\nWhich?"
     assert joined(await wire.sent(*messages, images=False)) == [
@@ -247,7 +247,7 @@ async def test_a_model_that_cannot_see_is_told_that_there_was_a_picture(wire: Wi
     ]
 
 
-def test_a_sentence_tells_the_size_as_people_do():
+def test_a_sentence_gives_the_size_in_common_units():
     assert "(image/png, 1 kB)" in sentence(Image("image/png", b"1"))
     assert "(image/png, 3.9 MB)" in sentence(Image("image/png", bytes(LIMIT)))
 

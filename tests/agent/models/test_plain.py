@@ -53,7 +53,7 @@ def test_tools_are_described_in_few_words():
         ("LIST everything", True),
     ],
 )
-def test_tools_are_told_only_when_they_are_wanted(said: str, wanted: bool):
+def test_tools_are_described_only_for_a_message_that_may_need_them(said: str, wanted: bool):
     asked = spoken(said, AT)
     answered = Message(Role.ASSISTANT, "Let me read the file.", AT)
     assert plain.are_wanted([asked, answered]) is wanted
@@ -185,17 +185,17 @@ def test_a_long_call_is_read_in_linear_time():
     assert growth(read_call, 100) < 1.2
 
 
-def test_a_call_is_retold_in_the_way_the_model_would_write_it():
+def test_a_call_is_repeated_as_the_model_would_write_it():
     call = ToolCall("c1", "weather", '{"city":"Zürich"}')
     assert plain.call_text(call) == '{"name": "weather", "arguments": {"city": "Zürich"}}'
     assert plain.read_call(plain.call_text(call), NAMES, "c1") is not None
 
 
-def test_broken_arguments_are_retold_as_they_are():
+def test_broken_arguments_are_repeated_as_they_are():
     assert plain.call_text(ToolCall("c1", "weather", "{oops")) == (
         '{"name": "weather", "arguments": "{oops"}'
     )
 
 
-def test_a_result_is_retold_in_words():
+def test_a_result_is_repeated_in_words():
     assert plain.result_text("weather", "rain") == "Result of weather:\nrain"

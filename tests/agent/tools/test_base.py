@@ -104,7 +104,7 @@ def test_text_with_a_broken_name_in_it_can_be_sent() -> None:
     assert clean("bad\udcff.txt") == "bad\ufffd.txt"
 
 
-def test_the_person_is_told_exactly_what_will_be_done(tmp_path: Path) -> None:
+def test_the_user_is_shown_exactly_what_will_be_done(tmp_path: Path) -> None:
     place = Workplace(cwd=tmp_path)
     assert told(SHELL, place, command="ls\x1b[8m; rm x") == (
         f"run in {tmp_path}:\nls\\x1b[8m; rm x"

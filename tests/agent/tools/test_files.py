@@ -307,7 +307,7 @@ async def test_files_are_listed_by_pattern(place: Workplace, cwd: Path) -> None:
 DEEP = ["deep/d.py", "deep/e.md"]
 
 
-async def test_what_nobody_wrote_is_not_gone_into(place: Workplace, cwd: Path) -> None:
+async def test_folders_of_generated_files_are_skipped(place: Workplace, cwd: Path) -> None:
     tree(cwd, "a.py", ".git/b.py", "node_modules/c.py", "src/__pycache__/d.py", ".github/e.py")
     assert await list_(place, pattern="**/*.py") == ["a.py", ".github/e.py"]
     assert await list_(place, path=".git") == ["b.py"]

@@ -46,7 +46,7 @@ def test_what_leaves_the_machine_is_asked_about():
 
 
 @pytest.mark.parametrize(("to", "delivery", "place"), PLACES, ids=[place[0] for place in PLACES])
-async def test_a_text_is_sent_as_it_is_to_where_the_person_was_told(
+async def test_a_text_is_sent_unchanged_to_the_place_that_was_shown(
     to: str, delivery: Delivery, place: str
 ):
     post = Post()
@@ -77,7 +77,7 @@ async def test_nothing_and_too_much_are_not_sent(text: str):
     assert post.sent == []
 
 
-async def test_why_it_could_not_be_sent_is_told_to_the_model():
+async def test_the_reason_why_it_was_not_sent_goes_to_the_model():
     with pytest.raises(ToolFailed, match="No home channel on slack yet"):
         await use(send_message(Post().send), PLACE, to="slack", text="hello")
 
@@ -85,7 +85,7 @@ async def test_why_it_could_not_be_sent_is_told_to_the_model():
 # Files
 
 
-async def test_a_file_is_sent_to_where_the_person_was_told(tmp_path: Path):
+async def test_a_file_is_sent_to_the_place_that_was_shown(tmp_path: Path):
     post, place = Post(), Workplace(cwd=tmp_path)
     (tmp_path / "boat.png").write_bytes(b"png")
     tool = send_file(post.send)
@@ -98,7 +98,7 @@ async def test_a_file_is_sent_to_where_the_person_was_told(tmp_path: Path):
     assert post.sent == [(Delivery(), "Ours.", SentFile(path, b"png"))]
 
 
-async def test_the_person_is_told_which_file_a_link_really_leads_to(tmp_path: Path):
+async def test_the_user_is_shown_which_file_a_link_leads_to(tmp_path: Path):
     (tmp_path / "secret.txt").write_text("42")
     (tmp_path / "harmless.txt").symlink_to("secret.txt")
     asked = told(send_file(Post().send), Workplace(cwd=tmp_path), path="harmless.txt")

@@ -36,7 +36,7 @@ def test_remembering_changes_later_sessions_so_that_a_person_is_asked():
     assert remember(Notebook().keep).risk is Risk.WRITE
 
 
-async def test_a_fact_is_kept_and_told_with_its_number():
+async def test_a_fact_is_kept_and_returned_with_its_number():
     notebook = Notebook()
     assert await use(remember(notebook.keep), PLACE, text="likes\n tea") == (
         "Kept as note 1: likes tea"

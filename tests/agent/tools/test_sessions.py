@@ -41,11 +41,11 @@ class Archive:
         return self.entries
 
 
-def test_searching_is_reading_so_that_nobody_is_asked():
+def test_searching_is_reading_so_it_does_not_ask():
     assert search_sessions(Archive().find).risk is Risk.READ
 
 
-async def test_a_message_is_told_with_its_session_time_and_role():
+async def test_a_message_is_returned_with_its_session_time_and_role():
     at = NOON.astimezone(timezone(timedelta(hours=5, minutes=45)))
     archive = Archive(Entry(title="my garden", at=at), Entry(role="assistant", snippet="indeed"))
     found = await use(search_sessions(archive.find), PLACE, words="roses")
@@ -72,7 +72,7 @@ async def test_one_message_is_one_line_whatever_it_holds():
     assert len(found) < 500
 
 
-async def test_no_more_is_told_than_was_asked_for():
+async def test_no_more_is_returned_than_was_asked_for():
     archive = Archive(*(Entry(snippet="x" * 999) for _ in range(2 * MAX_HITS)))
     found = await use(search_sessions(archive.find), PLACE, words="roses", limit=2)
     assert len(found.splitlines()) == 2
@@ -92,7 +92,7 @@ async def test_a_search_that_makes_no_sense_is_not_made(arguments: dict[str, obj
     assert archive.asked == []
 
 
-async def test_what_the_store_finds_can_be_told(tmp_path: Path):
+async def test_hits_of_the_store_can_be_returned(tmp_path: Path):
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
 
         async def find(words: str, limit: int) -> Sequence[FoundMessage]:

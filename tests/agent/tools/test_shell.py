@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import select
+import socket
 import sys
 import textwrap
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from segue.agent.tools import launcher
 from segue.agent.tools import shell as module
 from segue.agent.tools.base import OUTPUT_LIMIT, ToolFailed, Workplace
 from segue.agent.tools.shell import shell
@@ -358,6 +360,17 @@ async def test_an_interrupt_while_it_starts_leaves_nothing_running(
     with pytest.raises(asyncio.CancelledError):
         await running
     assert all(gone(pid) for pid in left)
+
+
+def test_a_command_that_is_stopped_before_it_has_started_gets_the_signal(place: Workplace) -> None:
+    ours, theirs = socket.socketpair()
+    request = b"\0".join(map(os.fsencode, (place.cwd, "exec sleep 60")))
+    with ours, theirs, Path(os.devnull).open("wb") as output:
+        ours.sendall(b"%d\n%b" % (len(request), request) + b"t")
+        launcher._hand_over(theirs.fileno(), output.fileno())
+        theirs.close()
+        ours.settimeout(10)
+        assert ours.recv(100) == b"-15\n"
 
 
 def living_once_ready(folder: Path) -> list[int]:

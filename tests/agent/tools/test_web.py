@@ -169,7 +169,7 @@ async def test_the_address_that_was_judged_is_the_one_that_is_reached(
     assert asked.requests[0].headers["host"] == f"page.example:{port}"
 
 
-async def test_the_next_address_is_tried_when_nobody_listens_at_the_first(
+async def test_the_next_address_is_tried_if_the_first_refuses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     resolving(monkeypatch, {"page.example": ["127.0.0.3", "127.0.0.1"]})
@@ -340,7 +340,7 @@ async def test_a_server_that_says_nothing_stops_at_the_time_limit(
             await use(FETCH, NEAR, url=url)
 
 
-async def test_a_page_that_takes_for_ever_to_read_holds_nobody_up(
+async def test_a_page_that_takes_for_ever_to_read_delays_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(fetch, "TIMEOUT", 1.0)

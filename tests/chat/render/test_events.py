@@ -62,7 +62,7 @@ def test_a_call_is_one_line_that_says_what_it_is_about():
         ('{"command": "\\ud800"}', '  {"command": "\\ud800"}'),
     ],
 )
-def test_the_arguments_that_tell_most_are_shown(arguments: str, told: str):
+def test_the_arguments_that_identify_a_call_are_shown(arguments: str, told: str):
     line = started(ToolCall("1", "tool", arguments), SCREEN)
     assert plain([line]) == [f"⏺ tool{told}"]
 
@@ -140,7 +140,7 @@ def test_what_hides_in_an_approval_is_written_out():
     assert shown(ApprovalNeeded(SHELL, what))[1] == r"│ rm \u202egpj.exe\x1b[8m\r\u200b\u3164"
 
 
-def test_without_unicode_an_approval_still_tells_every_character():
+def test_without_unicode_an_approval_still_shows_every_character():
     assert plain(approval(SHELL, "rm ä漢", Screen(width=40, unicode=False))) == [
         "+- shell needs your approval " + "-" * 11,
         r"| rm \xe4\u6f22",

@@ -22,6 +22,12 @@ def test_marks_become_styles():
     assert render("# One", SCREEN) == ["\x1b[1;4mOne\x1b[0m"]
 
 
+def test_marks_become_styles_without_colours_too():
+    assert render("**b** *i* `c` ~~s~~", Screen(coloured=False)) == [
+        "\x1b[1mb\x1b[0m \x1b[3mi\x1b[0m c \x1b[9ms\x1b[0m"
+    ]
+
+
 def test_addresses_are_written_out_and_no_link_is_made():
     lines = render(
         "[here](https://a.example/x) ![picture](p.png) <https://b.example/> <me@c.example>", SCREEN

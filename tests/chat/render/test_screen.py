@@ -27,17 +27,28 @@ def test_a_terminal_has_colours():
     assert screen(terminal(), {"TERM": "xterm"}, 80) == Screen(width=80)
 
 
-@pytest.mark.parametrize(
-    "environ", [{"TERM": "xterm", "NO_COLOR": "1"}, {"TERM": "dumb"}, {"TERM": ""}, {}]
-)
-def test_a_terminal_is_plain_for_who_asked_for_it_or_if_it_can_do_no_other(
-    environ: dict[str, str],
-):
+@pytest.mark.parametrize("environ", [{"TERM": "dumb"}, {"TERM": ""}, {}])
+def test_a_terminal_that_supports_nothing_else_is_plain(environ: dict[str, str]):
     assert not screen(terminal(), environ, 80).styled
 
 
-def test_an_empty_no_color_asks_for_nothing():
-    assert screen(terminal(), {"TERM": "xterm", "NO_COLOR": ""}, 80).styled
+@pytest.mark.parametrize(("value", "coloured"), [("1", False), ("", True)])
+def test_no_color_removes_colours_and_nothing_else(value: str, coloured: bool):
+    made = screen(terminal(), {"TERM": "xterm", "NO_COLOR": value}, 80)
+    assert made == Screen(width=80, coloured=coloured)
+
+
+@pytest.mark.parametrize(
+    ("environ", "rewraps"),
+    [
+        ({"TERM": "xterm-256color"}, True),
+        ({"TERM": "tmux-256color"}, True),
+        ({"TERM": "xterm-256color", "XTERM_VERSION": "XTerm(390)"}, False),
+        ({"TERM": "linux"}, False),
+    ],
+)
+def test_most_terminals_rewrap_their_lines(environ: dict[str, str], rewraps: bool):
+    assert screen(terminal(), environ, 80).rewraps is rewraps
 
 
 def test_a_pipe_is_plain():
@@ -57,6 +68,12 @@ def test_paint_ends_what_it_begins_and_plain_screens_have_none():
     assert Screen().paint("x", Style.RED) == "\x1b[31mx\x1b[0m"
     assert Screen().paint("", Style.RED) == ""
     assert Screen(styled=False).paint("x", Style.RED) == "x"
+
+
+def test_paint_without_colours_keeps_bold_and_dim():
+    without = Screen(coloured=False)
+    painted = [without.paint("x", style) for style in (Style.BOLD, Style.WARNING, Style.RED)]
+    assert painted == ["\x1b[1mx\x1b[0m", "\x1b[1mx\x1b[0m", "x"]
 
 
 def test_a_screen_of_no_width_is_taken_for_a_narrow_one():
@@ -89,6 +106,27 @@ def test_wrapping_keeps_all_but_blanks(text: str, columns: int):
     lines = cells.wrap(text, columns)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
     assert all(cells.width(each) <= columns for each in lines)
+
+
+@given(line, st.integers(2, 30))
+def test_wrapping_a_row_of_a_table_keeps_all_but_blanks(text: str, columns: int):
+    lines = cells.wrap_aligned(text, columns)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    assert all(cells.width(each) <= columns for each in lines)
+
+
+def test_a_row_of_a_table_continues_under_its_last_column():
+    row = "read_file    runs at once   Read a part of a file"
+    assert cells.wrap_aligned(row, 49) == [row]
+    assert cells.wrap_aligned(row, 48) == [
+        "read_file    runs at once   Read a part of a",
+        " " * 28 + "file",
+    ]
+    assert cells.wrap_aligned(row, 40) == [
+        "read_file    runs at once Read a part of",
+        " " * 13 + "a file",
+    ]
+    assert cells.wrap_aligned("one two", 5) == ["one", "two"]
 
 
 def test_words_stay_whole_where_they_can():

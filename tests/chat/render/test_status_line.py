@@ -52,7 +52,7 @@ def test_what_is_not_known_is_left_out():
         (999_500, "1.0M"), (12_345_678, "12M"),
     ],
 )  # fmt: skip
-def test_tokens_are_told_in_few_digits(spent: int, told: str):
+def test_tokens_are_shown_in_few_digits(spent: int, told: str):
     assert f" {told} tokens " in line(100, spent=spent)
 
 

@@ -6,6 +6,7 @@ it, how users act there, and what they see. `ALL` lists the rigs; the suites run
 
 from __future__ import annotations
 
+from segue.platforms import registry
 from tests.harness.rigs.base import Call as Call
 from tests.harness.rigs.base import File as File
 from tests.harness.rigs.base import Kind as Kind
@@ -13,11 +14,15 @@ from tests.harness.rigs.base import Message as Message
 from tests.harness.rigs.base import PlatformRig as PlatformRig
 from tests.harness.rigs.base import Thread as Thread
 from tests.harness.rigs.base import View as View
+from tests.harness.rigs.discord import DiscordRig as DiscordRig
 from tests.harness.rigs.generic import GenericRig as GenericRig
 from tests.harness.rigs.generic import KeylessRig as KeylessRig
 from tests.harness.rigs.generic import ShortRig as ShortRig
+from tests.harness.rigs.slack import SlackRig as SlackRig
 from tests.harness.rigs.telegram import TelegramRig as TelegramRig
 
-ALL: tuple[type[PlatformRig], ...] = (GenericRig, TelegramRig)
+_RIGS: tuple[type[PlatformRig], ...] = (GenericRig, TelegramRig, DiscordRig, SlackRig)
+ALL = tuple(rig for rig in _RIGS if not rig.built_in or registry.is_supported(rig.platform))
+"""Those whose platform this version has an adapter for."""
 KEYLESS: tuple[type[PlatformRig], ...] = (KeylessRig, TelegramRig)
 """Those on which a message may arrive without the gateway knowing it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Self
@@ -89,11 +89,11 @@ class View:
 class PlatformRig(ABC):
     """A fake of a platform, with its users.
 
-    `peer` and `hands` are those of the fake, for what only this platform has.
+    `peer` and `driver` are those of the fake, for what only this platform has.
     """
 
     peer: Any
-    hands: Any
+    driver: Any
 
     name: ClassVar[str]
     fake: ClassVar[Fake[Any, Any]]
@@ -103,16 +103,18 @@ class PlatformRig(ABC):
     """Whether the gateway finds the adapter by the platform's name."""
     keys: ClassVar[bool]
     """Whether the platform takes idempotency keys."""
+    has_menu: ClassVar[bool] = True
+    """Whether the bot can set the command menu."""
     calls: ClassVar[Mapping[Call, str]]
     """The platform's methods."""
     kinds: ClassVar[tuple[Kind, ...]]
     """All kinds of chats in which the bot can talk."""
     dm: ClassVar[Kind]
-    """A direct message, with threads."""
+    """A direct message, with threads where the platform has them there."""
     forum: ClassVar[Kind]
     """A group with threads."""
     group: ClassVar[Kind]
-    """A group without threads."""
+    """A group, without threads if the platform has such groups."""
     constants: ClassVar[Mapping[str, float | str]] = {}
     """Constants of the program that make this platform fast enough for tests."""
 
@@ -122,8 +124,8 @@ class PlatformRig(ABC):
         """A rig on that fake, or on a new one in this process."""
         async with contextlib.AsyncExitStack() as stack:
             fake: Any = peer or await stack.enter_async_context(cls.fake.serving())
-            hands = await stack.enter_async_context(fake.hands())
-            rig = cls(fake, hands)
+            driver = await stack.enter_async_context(fake.driver())
+            rig = cls(fake, driver)
             await rig.clear()
             yield rig
 
@@ -172,6 +174,10 @@ class PlatformRig(ABC):
     @abstractmethod
     async def press(self, user: str, chat: str, message: Message, label: str) -> None: ...
 
+    @abstractmethod
+    async def delete_thread(self, chat: str, thread: str) -> None:
+        """A user deletes a thread."""
+
     def address(self, kind: Kind, chat: str) -> Address:
         return Address(platform=self.platform, chat_type=kind.chat_type, chat_id=chat)
 
@@ -193,13 +199,13 @@ class PlatformRig(ABC):
         return chat
 
     async def look(self, chat: str | None = None) -> View:
-        return self._view(await self.hands.look(None if chat is None else self._chat(chat)))
+        return self._view(await self.driver.look(None if chat is None else self._chat(chat)))
 
     async def until(
         self, condition: Callable[[View], bool], chat: str | None = None, within: float = WITHIN
     ) -> View:
         """Wait until the condition holds, and return what is there then."""
-        shown = await self.hands.until(
+        shown = await self.driver.until(
             lambda shown: condition(self._view(shown)),
             chat=None if chat is None else self._chat(chat),
             within=within,
@@ -209,6 +215,13 @@ class PlatformRig(ABC):
     async def confirmed(self) -> None:
         """Wait until the gateway has confirmed every update."""
         await self.until(lambda view: view.unconfirmed == 0)
+
+    async def is_recorded(self, store: Store, chat: str, at: Collection[Address]) -> bool:
+        """Return whether the gateway has recorded what users wrote in that chat.
+
+        `at` has all addresses in it at which they did.
+        """
+        return (await self.look(chat)).unconfirmed == 0
 
     async def fail(
         self,
@@ -221,19 +234,19 @@ class PlatformRig(ABC):
     ) -> None:
         """Break the next calls of that kind."""
         where = None if chat is None else self._chat(chat)
-        await self.hands.fail(self.calls[call], trouble, chat=where, times=times, seconds=seconds)
+        await self.driver.fail(self.calls[call], trouble, chat=where, times=times, seconds=seconds)
 
     async def calm(self) -> None:
         """Remove all faults."""
-        await self.hands.calm()
+        await self.driver.calm()
 
     async def down(self) -> None:
         """Make the platform unreachable for the bot, until `up`."""
-        await self.hands.down()
+        await self.driver.down()
 
     async def up(self) -> None:
-        await self.hands.up()
+        await self.driver.up()
 
     async def clear(self) -> None:
         """Reset the platform to its initial state."""
-        await self.hands.clear()
+        await self.driver.clear()

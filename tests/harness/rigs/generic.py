@@ -16,18 +16,18 @@ from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig, Thre
 _HARMLESS = frozenset(
     {
         *("conflict", "not_changed", "no_threads", "no_permission"),
-        *("slow_down", "internal", "forbidden"),
+        *("slow_down", "internal", "forbidden", "thread_not_found"),
     }
 )
 """Refusals that an adapter must expect: its own second poll, an edit that was already made, a chat
-without threads, and the faults of a test."""
+without threads, a thread that a user deleted, and the faults of a test."""
 _MARKUP = re.compile(r"[*`]")
 
 
 @dataclass(frozen=True, slots=True)
 class GenericRig(PlatformRig):
     peer: Peer
-    hands: Driver
+    driver: Driver
 
     name: ClassVar[str] = "generic"
     fake: ClassVar[Fake[Any, Any]] = FAKE
@@ -55,13 +55,13 @@ class GenericRig(PlatformRig):
     )
 
     async def clear(self) -> None:
-        await self.hands.clear(self.rules)
+        await self.driver.clear(self.rules)
 
     async def user(self, name: str) -> str:
-        return await self.hands.user(name)
+        return await self.driver.user(name)
 
     async def chat(self, kind: Kind, members: Sequence[str]) -> str:
-        return await self.hands.chat(Shape(kind.name), members, name="Home")
+        return await self.driver.chat(Shape(kind.name), members, name="Home")
 
     async def say(
         self,
@@ -73,10 +73,13 @@ class GenericRig(PlatformRig):
         files: Sequence[File] = (),
     ) -> None:
         sent = [Upload(name=f.name, media_type=f.media_type, content=f.content) for f in files]
-        await self.hands.say(user, chat, text, thread=thread, files=sent)
+        await self.driver.say(user, chat, text, thread=thread, files=sent)
 
     async def press(self, user: str, chat: str, message: Message, label: str) -> None:
-        await self.hands.press(user, message.id, label)
+        await self.driver.press(user, message.id, label)
+
+    async def delete_thread(self, chat: str, thread: str) -> None:
+        await self.driver.delete_thread(thread)
 
     def _view(self, shown: Shown) -> View:
         threads = {thread.id for thread in shown.threads}

@@ -21,7 +21,7 @@ _DM, _DM_WITHOUT = "a direct message with topics", "a direct message without top
 @dataclass(frozen=True, slots=True)
 class TelegramRig(PlatformRig):
     peer: Peer
-    hands: Driver
+    driver: Driver
 
     name: ClassVar[str] = "telegram"
     fake: ClassVar[Fake[Any, Any]] = FAKE
@@ -45,17 +45,17 @@ class TelegramRig(PlatformRig):
         Kind(telegram.Kind.SUPERGROUP, ChatType.GROUP),
     )
     constants: ClassVar[Mapping[str, float | str]] = {
-        f"{_ADAPTER}.capabilities": "tests.harness.rigs.telegram_pace:QUICK"
+        f"{_ADAPTER}.capabilities": "tests.harness.rigs.pace:telegram"
     }
 
     async def user(self, name: str) -> str:
-        return str(await self.hands.user(name))
+        return str(await self.driver.user(name))
 
     async def chat(self, kind: Kind, members: Sequence[str]) -> str:
         if kind.chat_type is ChatType.DM:
-            return str(await self.hands.private(int(members[0]), topics=kind.threads))
+            return str(await self.driver.private(int(members[0]), topics=kind.threads))
         return str(
-            await self.hands.chat(
+            await self.driver.chat(
                 telegram.Kind(kind.name), [*map(int, members)], manage_topics=kind.threads
             )
         )
@@ -74,7 +74,7 @@ class TelegramRig(PlatformRig):
             for f in files
         ]
         topic = None if thread is None else int(thread)
-        await self.hands.say(int(user), int(chat), text, thread=topic, files=sent)
+        await self.driver.say(int(user), int(chat), text, thread=topic, files=sent)
 
     def addressed(self, text: str) -> str:
         if not text.startswith("/"):
@@ -83,7 +83,10 @@ class TelegramRig(PlatformRig):
         return f"{command}{BOT} {rest}"
 
     async def press(self, user: str, chat: str, message: Message, label: str) -> None:
-        await self.hands.press(int(user), int(chat), int(message.id), label)
+        await self.driver.press(int(user), int(chat), int(message.id), label)
+
+    async def delete_thread(self, chat: str, thread: str) -> None:
+        await self.driver.delete_topic(int(chat), int(thread), silently=True)
 
     def _chat(self, chat: str) -> int:
         return int(chat)

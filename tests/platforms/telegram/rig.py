@@ -47,7 +47,7 @@ class TelegramRig(FakeRig):
     another account of Anna.
     """
 
-    hands: Driver
+    driver: Driver
     methods: Mapping[Act, str] = {
         Act.SEND: "sendMessage",
         Act.EDIT: "editMessageText",
@@ -58,9 +58,9 @@ class TelegramRig(FakeRig):
     many = 105  # a batch has at most 100
     usual = Shape.FORUM
 
-    def __init__(self, peer: Peer, hands: Driver, anna: int) -> None:
+    def __init__(self, peer: Peer, driver: Driver, anna: int) -> None:
         self._peer = peer
-        self.hands = hands
+        self.driver = driver
         self._annas: dict[int, int] = {}
         """Anna's account in each chat."""
         self._said: dict[str, int] = {}
@@ -82,11 +82,11 @@ class TelegramRig(FakeRig):
 
     async def place(self, shape: str) -> Place:
         if shape in (Shape.DM, Shape.TOPICS):
-            self.anna = str(await self.hands.user(self.name))
-            chat = await self.hands.private(int(self.anna), topics=shape == Shape.TOPICS)
+            self.anna = str(await self.driver.user(self.name))
+            chat = await self.driver.private(int(self.anna), topics=shape == Shape.TOPICS)
         else:
             kind, manage = KINDS[Shape(shape)], shape == Shape.FORUM
-            chat = await self.hands.chat(kind, [int(self.anna)], manage_topics=manage)
+            chat = await self.driver.chat(kind, [int(self.anna)], manage_topics=manage)
         self._annas[chat] = int(self.anna)
         return Place(str(chat))
 
@@ -96,51 +96,51 @@ class TelegramRig(FakeRig):
         sent = [Upload(name=f.name, media_type=f.media_type, content=f.content) for f in files]
         chat, thread = _numbers(at)
         anna = self._annas[chat]
-        said = await self.hands.say(anna, chat, text, thread=thread, files=sent, **more)
+        said = await self.driver.say(anna, chat, text, thread=thread, files=sent, **more)
         self._said[str(said)] = chat
         return str(said)
 
     async def forward(self, at: Place, author: str, text: str) -> str:
-        return await self.say(at, text, forwarded_from=await self.hands.user(author))
+        return await self.say(at, text, forwarded_from=await self.driver.user(author))
 
     async def reply(self, at: Place, message: str, text: str) -> str:
         return await self.say(at, text, reply_to=int(message))
 
     async def edit(self, message: str, text: str) -> None:
-        await self.hands.edit(self._said[message], int(message), text)
+        await self.driver.edit(self._said[message], int(message), text)
 
     async def press(self, message: str, label: str) -> None:
-        shown = (await self.hands.look()).messages
+        shown = (await self.driver.look()).messages
         [found] = [it for it in shown if it.id == int(message) and label in it.labels]
-        await self.hands.press(self._annas[found.chat], found.chat, found.id, label)
+        await self.driver.press(self._annas[found.chat], found.chat, found.id, label)
 
     async def join(self, at: Place) -> None:
         chat, _ = _numbers(at)
-        await self.hands.join(self._annas[chat], chat)
+        await self.driver.join(self._annas[chat], chat)
 
     async def delete_thread(self, at: Place) -> None:
         chat, thread = _numbers(at)
         assert thread is not None
-        await self.hands.delete_topic(chat, thread)
+        await self.driver.delete_topic(chat, thread)
 
     async def other_bot_says(self, at: Place, text: str) -> None:
         chat, thread = _numbers(at)
-        bot = await self.hands.user("Other", username="other_bot", bot=True)
-        await self.hands.say(bot, chat, text, thread=thread)
+        bot = await self.driver.user("Other", username="other_bot", bot=True)
+        await self.driver.say(bot, chat, text, thread=thread)
 
     # Reading
 
     async def seen(self, text: str) -> Sequence[Seen]:
-        shown = await self.hands.look()
+        shown = await self.driver.look()
         return [_seen(it) for it in shown.messages if it.text in _displayed(text)]
 
     async def typing(self, at: Place) -> int:
         chat, thread = _numbers(at)
-        shown = await self.hands.look(chat)
+        shown = await self.driver.look(chat)
         return sum(seen.times for seen in shown.typing if seen.thread == thread)
 
     async def threads(self, at: Place) -> int:
-        return len((await self.hands.look(int(at.chat))).threads)
+        return len((await self.driver.look(int(at.chat))).threads)
 
     # The platform
 
@@ -151,13 +151,13 @@ class TelegramRig(FakeRig):
 @contextlib.asynccontextmanager
 async def plugged_in(peer: Peer) -> AsyncGenerator[TelegramRig]:
     """A rig on a fake in its initial state."""
-    async with peer.hands() as hands:
-        await hands.clear()
-        rig = TelegramRig(peer, hands, await hands.user("Anna"))
+    async with peer.driver() as driver:
+        await driver.clear()
+        rig = TelegramRig(peer, driver, await driver.user("Anna"))
         await rig.adapter.connect()
         yield rig
         await rig.adapter.close()
-        assert await hands.errors() == ()
+        assert await driver.errors() == ()
 
 
 def _numbers(at: Place) -> tuple[int, int | None]:

@@ -58,7 +58,7 @@ async def test_the_token_is_in_no_log_and_no_error(
             home = await home_of(rig, ear, await rig.place(Shape.DM))
             if trouble is not None:
                 for method in ("sendMessage", "getMe", "getUpdates"):
-                    await rig.hands.fail(method, trouble)
+                    await rig.driver.fail(method, trouble)
             for doing in (adapter.send(home, part("Hello."), key="1"), adapter.connect()):
                 try:
                     await doing
@@ -84,7 +84,7 @@ async def test_a_bot_is_known_by_its_id_and_links_to_itself(rig: TelegramRig):
 async def test_a_menu_has_what_telegram_takes(rig: TelegramRig):
     names = ("Status", "two-words", "x" * 33, "resume")
     await rig.adapter.offer([MenuEntry(name, "long " * 100) for name in names])
-    shown = (await rig.hands.look()).menu
+    shown = (await rig.driver.look()).menu
     assert [(it.command, len(it.description)) for it in shown] == [("status", 255), ("resume", 255)]
 
 
@@ -124,14 +124,14 @@ async def test_exactly_what_is_missing_is_named(
     missing: list[str],
 ):
     at = None if shape is None else await home_at(rig, shape)
-    await rig.hands.bot(settings)
+    await rig.driver.bot(settings)
     if at is not None and rights is not None:
         status, manage = rights
         chat = int(at.chat_id)
-        await rig.hands.rights(int(rig.anna), chat, status, manage_topics=manage)
+        await rig.driver.rights(int(rig.anna), chat, status, manage_topics=manage)
     findings = await rig.another().examine(at)
     assert "@segue_test_bot" in findings[0].text
-    assert await rig.hands.calls("getUpdates") == []
+    assert await rig.driver.calls("getUpdates") == []
     bad = [f"{it.text} {it.fix}" for it in findings if not it.ok]
     assert len(bad) == len(missing), bad
     assert all(map(re.search, missing, bad)), bad
@@ -151,11 +151,11 @@ async def test_a_chat_is_found_by_its_id(rig: TelegramRig, shape: Shape):
 
 async def test_a_chat_without_the_bot_is_not_found(rig: TelegramRig):
     at = await home_at(rig, Shape.FORUM)
-    await rig.hands.rights(int(rig.anna), int(at.chat_id), Status.LEFT)
-    channel = await rig.hands.chat(Kind.CHANNEL, [int(rig.anna)], admin=True)
+    await rig.driver.rights(int(rig.anna), int(at.chat_id), Status.LEFT)
+    channel = await rig.driver.chat(Kind.CHANNEL, [int(rig.anna)], admin=True)
     for chat in (at.chat_id, str(channel), "-1009999999999", "4711", "", "nowhere"):
         assert await rig.adapter.find_chat(chat) is None
-    await rig.hands.fail("getChat", Trouble.DROP_BEFORE)
+    await rig.driver.fail("getChat", Trouble.DROP_BEFORE)
     with pytest.raises(ConnectFailed):
         await rig.adapter.find_chat("4711")
 

@@ -21,7 +21,7 @@ LONG = "long " * 400
 
 async def sent(rig: TelegramRig) -> list[Message]:
     """What the bot has said."""
-    return [it for it in (await rig.hands.look()).messages if it.author != int(rig.anna)]
+    return [it for it in (await rig.driver.look()).messages if it.author != int(rig.anna)]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ async def test_a_picture_is_shown_as_one_and_other_files_are_documents(
     [message] = await sent(rig)
     assert message.file is not None
     assert (message.file.kind, message.file.name) == (kind, file.name)
-    assert await rig.hands.content(message.file.id) == file.data
+    assert await rig.driver.content(message.file.id) == file.data
     assert (message.text, message.entities[0].type) == ("Red.", "bold")
 
 
@@ -68,11 +68,11 @@ async def test_any_text_can_come_with_a_file_and_be_edited(
 
 async def test_a_file_is_refused_where_the_bot_is_blocked(rig: TelegramRig):
     at = await home_at(rig, Shape.DM)
-    await rig.hands.rights(int(rig.anna), int(at.chat_id), Status.KICKED)
+    await rig.driver.rights(int(rig.anna), int(at.chat_id), Status.KICKED)
     failed = await failure(rig.adapter.send_file(at, PICTURE, part("Red."), key="1"))
     assert (failed.retry, failed.arrived) == (False, False)
-    assert len(await rig.hands.calls("sendPhoto")) == 1
-    assert await rig.hands.calls("sendDocument") == []
+    assert len(await rig.driver.calls("sendPhoto")) == 1
+    assert await rig.driver.calls("sendDocument") == []
 
 
 async def test_a_file_that_turns_out_to_be_larger_is_not_taken_whole(

@@ -28,19 +28,19 @@ async def test_an_album_is_one_message(rig: TelegramRig):
     at = await rig.place(Shape.DM)
     anna, chat = int(rig.anna), int(at.chat)
     async with listening(rig.adapter) as ear:
-        await rig.hands.hold()
+        await rig.driver.hold()
         await rig.say(at, "before")
-        first = await rig.hands.say(anna, chat, "compare", files=uploads("a", "b", "c"))
+        first = await rig.driver.say(anna, chat, "compare", files=uploads("a", "b", "c"))
         await rig.say(at, "after")
-        await rig.hands.say(anna, chat, "", files=uploads("d", "e"))
-        await rig.hands.release()
+        await rig.driver.say(anna, chat, "", files=uploads("d", "e"))
+        await rig.driver.release()
         heard = [await ear.next() for _ in range(4)]
         await rig.say(at, "next")
         assert (await ear.next()).text == "next"
     told = [(it.text, files_in(it)) for it in heard]
     assert told == [("before", []), ("compare", ["a", "b", "c"]), ("after", []), ("", ["d", "e"])]
     assert heard[1].message_id == str(first)
-    assert (await rig.hands.look()).unconfirmed == 1
+    assert (await rig.driver.look()).unconfirmed == 1
 
 
 async def test_an_album_that_comes_with_two_polls_is_one_message(peer: Peer, rig: TelegramRig):
@@ -50,11 +50,11 @@ async def test_an_album_that_comes_with_two_polls_is_one_message(peer: Peer, rig
     await adapter.connect()
     async with listening(adapter) as ear:
         await home_of(rig, ear, at)
-        polls = (await rig.hands.look()).calls["getUpdates"]
+        polls = (await rig.driver.look()).calls["getUpdates"]
         async with waiting(ear) as next_:
-            await rig.hands.until(lambda shown: shown.calls["getUpdates"] > polls)
-            await rig.hands.say(anna, chat, "", files=uploads("a"), album="77")
-            await rig.hands.say(anna, chat, "compare", files=uploads("b"), album="77")
+            await rig.driver.until(lambda shown: shown.calls["getUpdates"] > polls)
+            await rig.driver.say(anna, chat, "", files=uploads("a"), album="77")
+            await rig.driver.say(anna, chat, "compare", files=uploads("b"), album="77")
             inbound = await next_
     await adapter.close()
     assert (inbound.text, files_in(inbound)) == ("compare", ["a", "b"])
@@ -74,15 +74,15 @@ async def test_an_update_that_cannot_be_read_is_skipped_and_logged(
     at = await rig.place(Shape.DM)
     async with listening(rig.adapter) as ear:
         await home_of(rig, ear, at)
-        await rig.hands.hold()
+        await rig.driver.hold()
         await rig.say(at, "before")
-        await rig.hands.deliver(frame)
+        await rig.driver.deliver(frame)
         await rig.say(at, "after")
-        await rig.hands.release()
+        await rig.driver.release()
         assert [(await ear.next()).text for _ in range(2)] == ["before", "after"]
         await rig.say(at, "last")
         assert (await ear.next()).text == "last"
-    assert (await rig.hands.look()).unconfirmed == 1
+    assert (await rig.driver.look()).unconfirmed == 1
     assert "updates skipped platform=telegram" in caplog.text
 
 
@@ -104,9 +104,9 @@ async def test_another_program_with_the_same_token_is_named(peer: Peer, rig: Tel
     other = TelegramAdapter(peer.token, peer.url)
     await other.connect()
     async with listening(rig.adapter) as ear, listening(other) as theirs:
-        polls = (await rig.hands.look()).calls.get("getUpdates", 0)
+        polls = (await rig.driver.look()).calls.get("getUpdates", 0)
         async with waiting(ear) as ours:
-            await rig.hands.until(lambda shown: shown.calls.get("getUpdates", 0) > polls)
+            await rig.driver.until(lambda shown: shown.calls.get("getUpdates", 0) > polls)
             async with waiting(theirs):
                 with pytest.raises(ConnectFailed, match="another program"):
                     await ours
@@ -115,7 +115,7 @@ async def test_another_program_with_the_same_token_is_named(peer: Peer, rig: Tel
 
 async def test_a_webhook_is_removed_and_what_waits_is_kept(rig: TelegramRig):
     at = await rig.place(Shape.DM)
-    await rig.hands.bot(Settings(webhook="https://example.com/hook"))
+    await rig.driver.bot(Settings(webhook="https://example.com/hook"))
     await rig.say(at, "Are you there?")
     async with listening(rig.adapter) as ear:
         with pytest.raises(ConnectFailed, match="webhook"):
@@ -123,5 +123,5 @@ async def test_a_webhook_is_removed_and_what_waits_is_kept(rig: TelegramRig):
     await rig.adapter.connect()
     async with listening(rig.adapter) as ear:
         assert (await ear.next()).text == "Are you there?"
-    [deleted] = await rig.hands.calls("deleteWebhook")
+    [deleted] = await rig.driver.calls("deleteWebhook")
     assert not deleted.parameters.get("drop_pending_updates")

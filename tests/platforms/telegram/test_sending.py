@@ -28,19 +28,19 @@ async def test_markup_is_shown_and_no_link_is_fetched(rig: TelegramRig):
     at = await home_at(rig, Shape.DM)
     [made] = parts("**Look** at [this](https://example.com) & `x < 1`", rig.adapter.capabilities)
     receipt = await rig.adapter.send(at, made, key="1")
-    message = await rig.hands.message("Look at this & x < 1")
+    message = await rig.driver.message("Look at this & x < 1")
     assert [entity.type for entity in message.entities] == ["bold", "text_link", "code"]
     assert not message.preview
     [made] = parts("See https://example.com", rig.adapter.capabilities)
     await rig.adapter.edit(at, receipt, made)
-    assert not (await rig.hands.message("See https://example.com")).preview
+    assert not (await rig.driver.message("See https://example.com")).preview
 
 
 # Topics
 
 
 async def is_closed(rig: TelegramRig) -> bool:
-    [found] = (await rig.hands.look()).threads
+    [found] = (await rig.driver.look()).threads
     return found.closed
 
 
@@ -48,18 +48,18 @@ async def test_a_topic_that_was_closed_is_opened_again(rig: TelegramRig):
     at = await topic(rig)
     async with listening(rig.adapter) as ear:
         await rig.adapter.send(at, part("One."), key="1")
-        assert await rig.hands.calls("reopenForumTopic") == []
-        await rig.hands.close_topic(int(rig.anna), *place(at))
+        assert await rig.driver.calls("reopenForumTopic") == []
+        await rig.driver.close_topic(int(rig.anna), *place(at))
         chat, thread = place(at)
-        await rig.hands.say(int(rig.anna), chat, "closed", thread=thread)
+        await rig.driver.say(int(rig.anna), chat, "closed", thread=thread)
         while (await ear.next()).text != "closed":
             pass
     for text in ("Still here.", "And here."):
         await rig.adapter.send(at, part(text), key=text)
-        message = await rig.hands.message(text)
+        message = await rig.driver.message(text)
         assert (message.chat, message.thread) == place(at)
     assert not await is_closed(rig)
-    assert len(await rig.hands.calls("reopenForumTopic")) == 1
+    assert len(await rig.driver.calls("reopenForumTopic")) == 1
 
 
 @pytest.mark.parametrize("trouble", [None, Trouble.BUSY, Trouble.BROKEN, Trouble.DROP_AFTER])
@@ -67,28 +67,28 @@ async def test_a_topic_that_was_closed_before_a_restart_is_opened_again_if_need_
     rig: TelegramRig, trouble: Trouble | None
 ):
     at = await topic(rig)
-    await rig.hands.close_topic(int(rig.anna), *place(at))
+    await rig.driver.close_topic(int(rig.anna), *place(at))
     restarted = rig.another()
     await restarted.connect()
     if trouble is not None:
-        await rig.hands.fail("reopenForumTopic", trouble)
+        await rig.driver.fail("reopenForumTopic", trouble)
     for text in ("Still here.", "And here."):
         await restarted.send(at, part(text), key=text)
     await restarted.close()
     assert not await is_closed(rig)
-    assert len(await rig.hands.calls("reopenForumTopic")) == (2 if trouble else 1)
-    assert len(await rig.hands.calls("sendMessage")) == 2
+    assert len(await rig.driver.calls("reopenForumTopic")) == (2 if trouble else 1)
+    assert len(await rig.driver.calls("sendMessage")) == 2
 
 
 @pytest.mark.parametrize("shape", [Shape.FORUM, Shape.TOPICS])
 async def test_what_lands_outside_of_a_deleted_topic_is_taken_back(rig: TelegramRig, shape: Shape):
     at = await topic(rig, shape)
-    await rig.hands.delete_topic(*place(at), silently=True)
+    await rig.driver.delete_topic(*place(at), silently=True)
     failed = await failure(rig.adapter.send(at, part("For you only."), key="1"))
     assert (failed.retry, failed.arrived) == (False, False)
     assert "deleted" in failed.reason
     assert not await rig.seen("For you only.")
-    [deleted] = await rig.hands.calls("deleteMessage")
+    [deleted] = await rig.driver.calls("deleteMessage")
     assert deleted.status == 200
 
 
@@ -118,18 +118,18 @@ async def test_where_the_bot_cannot_write_the_way_on_is_named(
     at, anna = await home_at(rig, shape), int(rig.anna)
     chat = int(at.chat_id)
     if status is not None:
-        await rig.hands.rights(anna, chat, status)
+        await rig.driver.rights(anna, chat, status)
     else:
-        thread = await rig.hands.open_topic(anna, chat, "Hers")
+        thread = await rig.driver.open_topic(anna, chat, "Hers")
         at = dataclasses.replace(at, thread_id=str(thread))
         if shape is Shape.FORUM:
-            await rig.hands.delete_topic(chat, thread)
+            await rig.driver.delete_topic(chat, thread)
         else:
-            await rig.hands.close_topic(anna, chat, thread)
+            await rig.driver.close_topic(anna, chat, thread)
     failed = await failure(rig.adapter.send(at, part("Hello?"), key="1"))
     assert (failed.retry, failed.arrived) == (False, False)
     assert advice in failed.reason
-    assert len(await rig.hands.calls("sendMessage")) == 1
+    assert len(await rig.driver.calls("sendMessage")) == 1
 
 
 @pytest.mark.parametrize("can", [True, False], ids=["with topics", "without"])
@@ -137,9 +137,9 @@ async def test_a_handoff_to_a_group_that_became_a_supergroup_has_its_new_address
     rig: TelegramRig, can: bool
 ):
     at = await home_at(rig, Shape.GROUP)
-    new = await rig.hands.migrate(int(at.chat_id), topics=can)
+    new = await rig.driver.migrate(int(at.chat_id), topics=can)
     if can:
-        await rig.hands.rights(int(rig.anna), new, Status.ADMINISTRATOR, manage_topics=True)
+        await rig.driver.rights(int(rig.anna), new, Status.ADMINISTRATOR, manage_topics=True)
     opened = await rig.adapter.create_handoff_thread(at, "Work", key="1")
     assert opened is not None
     assert (opened.chat_id, opened.thread_id is not None) == (str(new), can)
@@ -151,12 +151,12 @@ async def test_no_message_of_a_supergroup_is_taken_for_one_of_the_group_that_it_
     """They are counted anew there."""
     at = await home_at(rig, Shape.GROUP)
     receipt = await rig.adapter.send(at, part("Hello."), key="1")
-    await rig.hands.migrate(int(at.chat_id))
+    await rig.driver.migrate(int(at.chat_id))
     await rig.adapter.send(at, part("Here."), key="2")
     assert await rig.seen("Here.")
     failed = await failure(rig.adapter.edit(at, receipt, part("Changed.")))
     assert (failed.retry, failed.arrived) == (False, False)
-    assert "Changed." not in [message.text for message in (await rig.hands.look()).messages]
+    assert "Changed." not in [message.text for message in (await rig.driver.look()).messages]
 
 
 async def test_an_address_that_is_none_of_telegrams_is_refused(rig: TelegramRig):
@@ -169,7 +169,7 @@ async def test_an_address_that_is_none_of_telegrams_is_refused(rig: TelegramRig)
 
 async def test_a_token_that_was_revoked_is_no_fault_of_the_message(rig: TelegramRig):
     at = await home_at(rig, Shape.DM)
-    await rig.hands.bot(Settings(revoked=True))
+    await rig.driver.bot(Settings(revoked=True))
     with pytest.raises(ConnectFailed, match="token"):
         await rig.adapter.send(at, part("Hello?"), key="1")
 
@@ -183,18 +183,18 @@ async def test_a_draft_is_shown_in_a_direct_message_until_the_message_comes(rig:
     assert not rig.adapter.previews(await home_at(rig, Shape.FORUM))
     for text in ("I", "I am"):
         await rig.adapter.preview(at, part(text), key="1")
-    [draft] = (await rig.hands.look()).drafts
+    [draft] = (await rig.driver.look()).drafts
     assert ((draft.chat, draft.thread), draft.text, draft.times) == (place(at), "I am", 2)
     await rig.adapter.preview(at, Part("<b>broken", "broken"), key="2")
-    [draft] = (await rig.hands.look()).drafts
+    [draft] = (await rig.driver.look()).drafts
     assert (draft.text, draft.times) == ("broken", 1)
     await rig.adapter.send(at, part("I am here."), key="1")
-    assert (await rig.hands.look()).drafts == ()
+    assert (await rig.driver.look()).drafts == ()
 
 
 async def test_a_server_without_drafts_is_asked_once(rig: TelegramRig):
     at = await home_at(rig, Shape.DM)
-    await rig.hands.bot(Settings(missing=("sendMessageDraft",)))
+    await rig.driver.bot(Settings(missing=("sendMessageDraft",)))
     failed = await failure(rig.adapter.preview(at, part("I"), key="1"))
     assert (failed.retry, failed.arrived) == (False, False)
     assert not rig.adapter.previews(at)

@@ -177,9 +177,7 @@ async def test_a_wrong_wall_clock_takes_no_claim_away(
     assert (await state(store, session.id)).state is State.RUNNING
 
 
-async def test_the_steps_are_seen_by_whoever_asks(
-    store: Store, session: Session, open_store: OpenStore
-):
+async def test_the_steps_can_be_read(store: Store, session: Session, open_store: OpenStore):
     terminal = await open_store()
     claim = await claimed(store, session.id)
     for step in Step:
@@ -219,7 +217,7 @@ async def test_the_last_attempt_may_succeed(
 # Expiring
 
 
-async def test_a_request_that_nobody_took_up_fails_by_itself_and_says_why(
+async def test_a_request_that_was_not_claimed_fails_by_itself_and_says_why(
     store: Store, session: Session, clock: FakeClock
 ):
     await store.request_handoff(session.id, TELEGRAM)

@@ -203,7 +203,7 @@ async def opened(store: Store, session_id: str) -> Handoff:
     return claim
 
 
-async def test_a_thread_is_told_that_the_session_stayed_when_the_handoff_fails(
+async def test_a_thread_is_notified_that_the_session_stayed_when_the_handoff_fails(
     store: Store, session: Session
 ):
     claim = await opened(store, session.id)
@@ -216,7 +216,7 @@ async def test_a_thread_is_told_that_the_session_stayed_when_the_handoff_fails(
     )
 
 
-async def test_a_thread_is_told_that_the_session_stayed_when_it_is_cancelled_or_expires(
+async def test_a_thread_is_notified_that_the_session_stayed_when_it_is_cancelled_or_expires(
     store: Store, session: Session, clock: FakeClock
 ):
     claim = await opened(store, session.id)
@@ -232,7 +232,7 @@ async def test_a_thread_is_told_that_the_session_stayed_when_it_is_cancelled_or_
     assert "The gateway stopped during the handoff" in told.body
 
 
-async def test_a_thread_that_was_still_being_opened_is_told_that_the_session_stayed(
+async def test_a_thread_that_was_still_being_opened_is_notified_that_the_session_stayed(
     store: Store, session: Session
 ):
     claim = await claimed(store, session.id)
@@ -245,7 +245,7 @@ async def test_a_thread_that_was_still_being_opened_is_told_that_the_session_sta
     assert told.body.endswith("the handoff failed. Cancelled.")
 
 
-async def test_a_thread_is_told_nothing_by_a_gateway_whose_handoff_another_goes_on_with(
+async def test_a_gateway_whose_handoff_another_continues_does_not_notify_the_thread(
     store: Store, session: Session, clock: FakeClock
 ):
     claim = await claimed(store, session.id)
@@ -255,7 +255,7 @@ async def test_a_thread_is_told_nothing_by_a_gateway_whose_handoff_another_goes_
     assert await stayed(store, claim) is None
 
 
-async def test_a_thread_is_told_that_the_session_stayed_when_it_is_asked_for_anew(
+async def test_a_thread_is_notified_that_the_session_stayed_when_it_is_requested_again(
     store: Store, session: Session, clock: FakeClock
 ):
     claim = await opened(store, session.id)
@@ -264,7 +264,9 @@ async def test_a_thread_is_told_that_the_session_stayed_when_it_is_asked_for_ane
     assert await stayed(store, claim)
 
 
-async def test_a_thread_is_told_in_which_chat_the_session_stayed(store: Store, session: Session):
+async def test_a_thread_is_notified_in_which_chat_the_session_stayed(
+    store: Store, session: Session
+):
     await store.bindings.rebind(session.id, CHANNEL, Origin.MESSAGE)
     claim = await opened(store, session.id)
     await store.fail_handoff(claim, "")
@@ -273,7 +275,7 @@ async def test_a_thread_is_told_in_which_chat_the_session_stayed(store: Store, s
     assert f"stayed where it was, on {CHANNEL}: " in told.body
 
 
-async def test_nobody_is_told_that_a_session_stayed_where_no_thread_was_opened(
+async def test_without_a_thread_there_is_no_notice_that_the_session_stayed(
     store: Store, session: Session, clock: FakeClock
 ):
     failed = await claimed(store, session.id)
@@ -287,7 +289,7 @@ async def test_nobody_is_told_that_a_session_stayed_where_no_thread_was_opened(
         assert await stayed(store, handoff) is None
 
 
-async def test_nobody_is_told_that_a_session_stayed_when_it_came(
+async def test_there_is_no_notice_that_a_session_stayed_when_it_came(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
     stale = await opened(store, session.id)

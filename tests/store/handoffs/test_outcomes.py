@@ -87,7 +87,7 @@ async def test_completing_moves_the_session_and_keeps_what_was_said_in_one_go(
     assert await store.leases.get(session.id) is None
 
 
-async def test_after_completing_the_old_terminal_is_told_where_the_session_is_now(
+async def test_after_completing_the_old_terminal_learns_where_the_session_is(
     store: Store, session: Session, open_store: OpenStore
 ):
     lease = await hold(store, session.id, said("hello"))
@@ -153,7 +153,7 @@ async def test_the_session_that_was_live_there_is_set_aside_not_ended(
     assert texts(await store.transcripts.load(there.id)) == ["keep me"]
 
 
-async def test_completing_where_it_already_is_displaces_nobody(store: Store, session: Session):
+async def test_completing_where_it_already_is_displaces_no_session(store: Store, session: Session):
     await store.bindings.rebind(session.id, DM, Origin.MESSAGE)
     done = await store.complete_handoff(await claimed(store, session.id), address=DM)
     assert done is not None
@@ -258,7 +258,7 @@ async def test_completing_fails_and_changes_nothing_when_the_terminal_went_on(
     assert await gateway.fail_handoff(claim, "it went on")
 
 
-async def test_completing_fails_and_changes_nothing_when_somebody_took_the_session_over(
+async def test_completing_fails_and_changes_nothing_after_a_takeover(
     store: Store, session: Session, open_store: OpenStore
 ):
     gateway = await open_store()

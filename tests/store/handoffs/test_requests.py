@@ -35,7 +35,7 @@ from tests.store.samples import (
 )
 
 
-async def test_a_request_is_pending_until_somebody_claims_it(store: Store, session: Session):
+async def test_a_request_is_pending_until_it_is_claimed(store: Store, session: Session):
     asked = await store.request_handoff(session.id, TELEGRAM)
     assert asked.state is State.PENDING
     assert await store.list_pending_handoffs() == (asked,)

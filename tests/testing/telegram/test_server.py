@@ -36,7 +36,7 @@ FINE = (200, "ok")
 @dataclass
 class Stage:
     peer: Peer
-    hands: Driver
+    driver: Driver
     http: httpx2.AsyncClient
     anna: int
     forum: int
@@ -70,13 +70,13 @@ class Stage:
 
 @contextlib.asynccontextmanager
 async def stage(settings: Settings = Settings()) -> AsyncGenerator[Stage]:  # noqa: B008
-    async with serving(settings) as peer, peer.hands() as hands:
+    async with serving(settings) as peer, peer.driver() as driver:
         url = f"{peer.base_url}{peer.token}/"
         http = httpx2.AsyncClient(base_url=url, verify=tls(), trust_env=False, timeout=30)
         async with http:
-            anna = await hands.user("Anna")
-            forum = await hands.chat(Kind.FORUM, [anna], manage_topics=True)
-            yield Stage(peer, hands, http, anna, forum)
+            anna = await driver.user("Anna")
+            forum = await driver.chat(Kind.FORUM, [anna], manage_topics=True)
+            yield Stage(peer, driver, http, anna, forum)
 
 
 async def test_a_call_that_no_bot_should_make_is_refused_and_recorded() -> None:
@@ -96,11 +96,11 @@ async def test_a_call_that_no_bot_should_make_is_refused_and_recorded() -> None:
         for number, (method, parameters) in enumerate(calls, 1):
             status, description = await at.call(method, **parameters)
             assert (status, description[:13]) == (400, "Bad Request: ")
-            assert len(await at.hands.errors()) == number
+            assert len(await at.driver.errors()) == number
         assert await at.call("sing") == (404, "Not Found")
         twice = await at.http.post("getChat", content=b"chat_id=1&chat_id=2")
         assert twice.status_code == 400
-        assert len(await at.hands.errors()) == len(calls) + 2
+        assert len(await at.driver.errors()) == len(calls) + 2
         assert await at.call("getme") == FINE
         for token, status in ((TOKEN[:-1] + "2", 401), ("nonsense", 404)):
             answer = await at.http.post(f"{at.peer.base_url}{token}/getMe")
@@ -124,7 +124,7 @@ async def test_texts_buttons_edits_and_files_have_limits() -> None:
         ):
             keyboard = {"inline_keyboard": [[{"text": "Yes", **data}]]}
             assert (await at.send(at.forum, reply_markup=keyboard))[0] == status
-        same = (await at.hands.message("same")).id
+        same = (await at.driver.message("same")).id
         edit = await at.call("editMessageText", chat_id=at.forum, message_id=same, text="same")
         assert edit[1].startswith("Bad Request: message is not modified")
         assert await at.upload("sendDocument", b"x", caption="x" * 1024) == FINE
@@ -138,24 +138,24 @@ async def test_texts_buttons_edits_and_files_have_limits() -> None:
         ):
             assert (await at.upload(method, content, caption=caption))[0] == status
         large = Upload(name="a", media_type="a/b", content=bytes(20 * MEGABYTE + 1))
-        await at.hands.say(at.anna, at.forum, "", files=[large])
+        await at.driver.say(at.anna, at.forum, "", files=[large])
         file = (await at.messages())[-1]["document"]["file_id"]
         assert await at.call("getFile", file_id=file) == (400, "Bad Request: file is too big")
 
 
 async def test_a_chat_that_the_bot_cannot_write_in_says_why() -> None:
     async with stage() as at:
-        dm = await at.hands.private(await at.hands.user("Bob"))
-        group = await at.hands.chat(Kind.GROUP, [at.anna])
+        dm = await at.driver.private(await at.driver.user("Bob"))
+        group = await at.driver.chat(Kind.GROUP, [at.anna])
         for chat, refusal in (
             (1, (400, "Bad Request: chat not found")),
             (at.anna, (403, "Forbidden: bot can't initiate conversation with a user")),
             (
-                await at.hands.user("Other", bot=True),
+                await at.driver.user("Other", bot=True),
                 (403, "Forbidden: bots can't send messages to bots"),
             ),
             (
-                await at.hands.chat(Kind.CHANNEL, [at.anna]),
+                await at.driver.chat(Kind.CHANNEL, [at.anna]),
                 (400, "Bad Request: need administrator rights in the channel chat"),
             ),
         ):
@@ -165,9 +165,9 @@ async def test_a_chat_that_the_bot_cannot_write_in_says_why() -> None:
             (group, Status.KICKED, "bot was kicked from the group chat"),
             (at.forum, Status.LEFT, "bot is not a member of the supergroup chat"),
         ):
-            await at.hands.rights(at.anna, chat, status)
+            await at.driver.rights(at.anna, chat, status)
             assert await at.send(chat) == (403, f"Forbidden: {reason}")
-        after = await at.hands.migrate(group)
+        after = await at.driver.migrate(group)
         answer = await at.http.post("sendMessage", json={"chat_id": group, "text": "x"})
         assert answer.json()["parameters"] == {"migrate_to_chat_id": after}
 
@@ -176,36 +176,36 @@ async def test_topics_need_a_forum_and_rights_and_can_be_closed_and_deleted() ->
     async with stage(Settings(topics=False)) as at:
         create = "createForumTopic"
         for chat in (
-            await at.hands.private(at.anna),
-            await at.hands.chat(Kind.GROUP, [at.anna], admin=True),
-            await at.hands.chat(Kind.SUPERGROUP, [at.anna], manage_topics=True),
+            await at.driver.private(at.anna),
+            await at.driver.chat(Kind.GROUP, [at.anna], admin=True),
+            await at.driver.chat(Kind.SUPERGROUP, [at.anna], manage_topics=True),
         ):
             refused = await at.call(create, chat_id=chat, name="x")
             assert refused == (400, "Bad Request: the chat is not a forum")
             assert await at.send(chat, message_thread_id=7) == NO_THREAD
-        thread = await at.hands.open_topic(at.anna, at.forum, "hers")
-        await at.hands.close_topic(at.anna, at.forum, thread)
+        thread = await at.driver.open_topic(at.anna, at.forum, "hers")
+        await at.driver.close_topic(at.anna, at.forum, thread)
         assert await at.send(at.forum, message_thread_id=thread) == FINE, "it manages topics"
-        await at.hands.rights(at.anna, at.forum, Status.MEMBER)
+        await at.driver.rights(at.anna, at.forum, Status.MEMBER)
         closed = await at.send(at.forum, message_thread_id=thread)
         assert closed == (400, "Bad Request: TOPIC_CLOSED")
         refused = await at.call(create, chat_id=at.forum, name="x")
         assert refused == (400, "Bad Request: not enough rights to create a topic")
         with pytest.raises(OrderRefused, match="TOPIC_CLOSED"):
-            await at.hands.say(await at.hands.user("Ben"), at.forum, "x", thread=thread)
-        await at.hands.delete_topic(at.forum, thread)
+            await at.driver.say(await at.driver.user("Ben"), at.forum, "x", thread=thread)
+        await at.driver.delete_topic(at.forum, thread)
         assert await at.send(at.forum, message_thread_id=thread) == NO_THREAD
-        thread = await at.hands.open_topic(at.anna, at.forum, "hers")
-        await at.hands.delete_topic(at.forum, thread, silently=True)
+        thread = await at.driver.open_topic(at.anna, at.forum, "hers")
+        await at.driver.delete_topic(at.forum, thread, silently=True)
         assert await at.send(at.forum, message_thread_id=thread) == FINE
-        assert (await at.hands.look()).messages[-1].thread is None
+        assert (await at.driver.look()).messages[-1].thread is None
 
 
 async def test_a_reply_in_a_supergroup_has_a_thread_that_is_no_topic() -> None:
     async with stage() as at:
-        first = await at.hands.say(at.anna, at.forum, "first")
-        second = await at.hands.say(at.anna, at.forum, "second", reply_to=first)
-        await at.hands.say(at.anna, at.forum, "third", reply_to=second)
+        first = await at.driver.say(at.anna, at.forum, "first")
+        second = await at.driver.say(at.anna, at.forum, "second", reply_to=first)
+        await at.driver.say(at.anna, at.forum, "third", reply_to=second)
         for message in (await at.messages())[1:]:
             assert message["message_thread_id"] == first
             assert "is_topic_message" not in message
@@ -215,18 +215,18 @@ async def test_a_reply_in_a_supergroup_has_a_thread_that_is_no_topic() -> None:
 async def test_updates_come_until_they_are_confirmed_and_only_one_bot_polls() -> None:
     async with stage() as at:
         for text in ("one", "two", "three"):
-            await at.hands.say(at.anna, at.forum, text)
+            await at.driver.say(at.anna, at.forum, text)
         first = (await at.result("getUpdates"))[0]["update_id"]
         assert await at.texts(limit=2) == ["one", "two"]
         assert await at.texts(offset=first + 1) == ["two", "three"]
         assert await at.texts(offset=-1) == ["three"]
         await at.texts(offset=first + 3, allowed_updates=["callback_query"])
-        await at.hands.say(at.anna, at.forum, "not asked for")
+        await at.driver.say(at.anna, at.forum, "not asked for")
         polling = asyncio.ensure_future(at.call("getUpdates", timeout=10))
-        await at.hands.until(lambda shown: shown.calls["getUpdates"] == 6)
+        await at.driver.until(lambda shown: shown.calls["getUpdates"] == 6)
         assert await at.texts() == []
         assert (await polling)[0] == 409
-        await at.hands.bot(Settings(webhook="https://example.org"))
+        await at.driver.bot(Settings(webhook="https://example.org"))
         assert (await at.call("getUpdates"))[0] == 409
         assert await at.call("deleteWebhook") == FINE
         assert await at.texts() == []
@@ -234,14 +234,14 @@ async def test_updates_come_until_they_are_confirmed_and_only_one_bot_polls() ->
 
 async def test_in_privacy_mode_a_bot_receives_what_is_addressed_to_it() -> None:
     async with stage(Settings(reads_all=False)) as at:
-        group = await at.hands.chat(Kind.GROUP, [at.anna])
+        group = await at.driver.chat(Kind.GROUP, [at.anna])
         await at.send(group, "hi")
-        hers = await at.hands.say(at.anna, group, "to everyone")
-        await at.hands.say(at.anna, group, "to herself", reply_to=hers)
+        hers = await at.driver.say(at.anna, group, "to everyone")
+        await at.driver.say(at.anna, group, "to herself", reply_to=hers)
         for text in ("/help@other_bot", "so, @other_bot?", "/help", "so, @Segue_Test_Bot?"):
-            await at.hands.say(at.anna, group, text)
-        await at.hands.say(at.anna, group, "to it", reply_to=hers - 1)
-        await at.hands.say(at.anna, at.forum, "to an administrator")
+            await at.driver.say(at.anna, group, text)
+        await at.driver.say(at.anna, group, "to it", reply_to=hers - 1)
+        await at.driver.say(at.anna, at.forum, "to an administrator")
         expected = ["/help", "so, @Segue_Test_Bot?", "to it", "to an administrator"]
         assert await at.texts() == expected
 
@@ -253,18 +253,18 @@ async def test_too_many_messages_in_one_chat_are_refused() -> None:
         answer = await at.http.post("sendMessage", json={"chat_id": at.forum, "text": "x"})
         assert answer.status_code == 429
         assert 1 <= answer.json()["parameters"]["retry_after"] <= 30
-        assert await at.send(await at.hands.private(at.anna)) == FINE
+        assert await at.send(await at.driver.private(at.anna)) == FINE
 
 
 async def test_a_separate_process_records_every_call_in_its_journal(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     with running(journal=journal) as peer:
-        async with peer.hands() as hands, httpx2.AsyncClient(trust_env=False) as http:
-            group = await hands.chat(Kind.GROUP, [await hands.user("Anna")])
+        async with peer.driver() as driver, httpx2.AsyncClient(trust_env=False) as http:
+            group = await driver.chat(Kind.GROUP, [await driver.user("Anna")])
             url = f"{peer.base_url}{peer.token}/sendMessage"
             await http.post(url, json={"chat_id": group, "text": "hello"})
-            await hands.clear()
-            assert not (await hands.look()).messages
+            await driver.clear()
+            assert not (await driver.look()).messages
     [noted] = [json.loads(line) for line in journal.read_text().splitlines()]
     assert (noted["method"], noted["status"]) == ("sendMessage", 200)
     assert noted["parameters"]["text"] == "hello"

@@ -16,6 +16,7 @@ from segue.store.processes import whose
 from segue.testing.models.openai import Answer, Say
 from tests.harness.gateways import alive, none_left, segue_says
 from tests.harness.terminal import Model, Person
+from tests.program import PATH
 from tests.web.bare_server import reserved_port
 from tests.web.chromium.watched_page import link
 from tests.web.gateways import environment
@@ -61,7 +62,7 @@ async def at_home(folder: Path) -> AsyncGenerator[Home]:
     (folder / "project").mkdir()
     model = Remembering()
     with reserved_port() as port:
-        told = {"HOME": str(folder), "PATH": "/usr/bin:/bin", **environment(folder, port)}
+        told = {"HOME": str(folder), "PATH": PATH, **environment(folder, port)}
         person = Person(told, folder / "project")
         async with model.serving() as url, none_left(person):
             told.update(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import re
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, WebSocketRoute, expect
 
 from tests.gateway.test_approvals import runs
 from tests.turns.conftest import call
@@ -25,6 +28,14 @@ CLICK_AT_ONCE = """() => {
             window.clicked += 1;
         }
     }).observe(document.getElementById("messages"), { childList: true, subtree: true });
+}"""
+GROW = """() => {
+    const more = document.createElement("p");
+    more.style.paddingTop = "500px";
+    more.append(Object.assign(document.createElement("b"), { textContent: "The end" }));
+    document.getElementById("column").append(more);
+    // An earlier scroll event, which arrives only now.
+    document.getElementById("scroller").dispatchEvent(new Event("scroll"));
 }"""
 WHOLE = "Three things: ⋯ a boat, ⋯ a map, and a lamp."
 
@@ -47,13 +58,13 @@ async def test_an_answer_is_seen_in_parts_while_it_is_said(
         page = await begun(eyes, site, size=size, dark=dark)
         await say(page, "What do I need?")
         await shows(page, "What do I need?", "Three things: ⋯ …")
-        await expect(page.get_by_text("Working")).to_be_visible()
+        await expect(page.locator("#working")).to_be_visible()
         model.go_on()
         await shows(page, "What do I need?", "Three things: ⋯ a boat, ⋯ …")
         model.go_on()
         await shows(page, "What do I need?", WHOLE)
         await expect(page.locator("#messages strong")).to_have_text("a lamp")
-        await expect(page.get_by_text("Working")).to_be_hidden()
+        await expect(page.locator("#working")).to_be_hidden()
 
 
 async def test_a_reload_in_the_middle_of_an_answer_loses_and_doubles_nothing(
@@ -79,6 +90,46 @@ async def test_a_reload_in_the_middle_of_an_answer_loses_and_doubles_nothing(
         await page.reload()
         await shows(page, "What do I need?", WHOLE, "Thanks", "You are welcome.")
     assert len(model.prompts) == 2
+
+
+class LatePreviews:
+    """A connection on which the preview of an answer arrives after the answer."""
+
+    def __init__(self) -> None:
+        self.held: list[str] = []
+        self.has_any = asyncio.Event()
+
+    async def prepare(self, page: Page) -> None:
+        await page.route_web_socket(re.compile("/live$"), self._route)
+
+    def _route(self, socket: WebSocketRoute) -> None:
+        socket.connect_to_server().on_message(lambda frame: self._pass(socket, str(frame)))
+
+    def _pass(self, socket: WebSocketRoute, text: str) -> None:
+        frame = json.loads(text)
+        if frame["is"] == "writing":
+            if frame["html"]:
+                self.held.append(text)
+                self.has_any.set()
+            return
+        socket.send(text)
+        if any(line["role"] == "assistant" for line in frame.get("lines", ())):
+            for late in self.held:
+                socket.send(late)
+
+
+async def test_a_preview_that_comes_after_its_answer_does_not_show_the_answer_twice(
+    site: Site, eyes: Eyes
+):
+    model, late = HaltingModel(["A boat ⋯ and a map.", "You are welcome."]), LatePreviews()
+    async with site.gateway(model=model):
+        page = await begun(eyes, site, first=late.prepare)
+        await say(page, "What do I need?")
+        await late.has_any.wait()
+        model.go_on()
+        await shows(page, "What do I need?", "A boat ⋯ and a map.")
+        await say(page, "Thanks")
+        await shows(page, "What do I need?", "A boat ⋯ and a map.", "Thanks", "You are welcome.")
 
 
 @SIZES
@@ -126,6 +177,25 @@ async def test_a_click_as_the_question_comes_up_does_not_answer_it(
     assert not made.exists()
 
 
+async def test_a_question_stands_alone_while_it_waits(site: Site, eyes: Eyes, tmp_path: Path):
+    activity = asyncio.Event()
+
+    def hear(frame: str | bytes) -> None:
+        if "Waiting for your answer" in str(frame):
+            activity.set()
+
+    async def watch(page: Page) -> None:
+        page.on("websocket", lambda socket: socket.on("framereceived", hear))
+
+    async with site.gateway(model=runs(tmp_path / "made")):
+        page = await begun(eyes, site, first=watch)
+        await say(page, "make it")
+        await expect(page.get_by_role("button", name="Deny")).to_be_enabled()
+        await activity.wait()
+        await expect(page.locator("#chats a")).to_contain_text("waiting for approval")
+        await expect(told(page, "Waiting for your answer")).to_have_count(0)
+
+
 async def test_a_long_call_can_be_seen_whole_before_it_is_answered(
     site: Site, eyes: Eyes, tmp_path: Path
 ):
@@ -143,6 +213,26 @@ async def test_a_long_call_can_be_seen_whole_before_it_is_answered(
         await question.get_by_role("button", name="Deny").click()
         await expect(told(page, "Over.")).to_be_visible()
     assert not made.exists()
+
+
+async def test_the_end_stays_in_sight_until_the_user_scrolls_up(site: Site, eyes: Eyes):
+    long = "\n\n".join(f"Line {n}" for n in range(60))
+    async with site.gateway(model=[long, "Over."]):
+        page = await begun(eyes, site)
+        await say(page, "Tell me")
+        await expect(told(page, "Line 59")).to_be_in_viewport()
+        await page.evaluate(GROW)
+        end = page.get_by_text("The end")
+        await expect(end).to_be_in_viewport()
+        await page.locator("#scroller").hover()
+        await page.mouse.wheel(0, -1500)
+        await expect(end).not_to_be_in_viewport()
+        other = await eyes.open(await link(site.store))
+        await live(other)
+        await say(other, "And now?")
+        await expect(told(page, "Over.")).to_be_attached()
+        await expect(page.get_by_role("button", name="New messages")).to_be_visible()
+        await expect(end).not_to_be_in_viewport()
 
 
 async def test_two_browsers_of_one_person_see_the_same(site: Site, eyes: Eyes):

@@ -38,30 +38,34 @@ async def test_a_session_goes_to_the_page_and_comes_back(tmp_path: Path, eyes: E
         page = await eyes.open(found[0])
         await live(page)
         await expect(page.get_by_role("heading", level=1)).to_have_text("Boats")
-        await expect(page.locator("#history > article > .prose")).to_have_text(
-            [
-                "the boat is red",
-                "You told me: the boat is red.",
-                "it has two masts",
-                "You told me: the boat is red, it has two masts.",
-            ]
+        said = (
+            "the boat is red",
+            "You told me: the boat is red.",
+            "it has two masts",
+            "You told me: the boat is red, it has two masts.",
+            "I am here.",
         )
-        await expect(page.locator("#moved")).to_contain_text("Moved here")
-        arrived = (re.compile("^Boats continues here"), "I am here.")
-        await shows(page, *arrived)
+        await shows(page, *said)
+        await expect(page.locator(".moved")).to_contain_text("Moved here")
 
         await say(page, "and it is fast")
         knows = "You told me: the boat is red, it has two masts, and it is fast."
-        await shows(page, *arrived, "and it is fast", knows)
+        await shows(page, *said, "and it is fast", knows)
 
         async with home.person.opens("resume", "boats", columns=160, lines=60) as back:
             await back.shows(knows)
             await exchange(back, "home again", "it has two masts, and it is fast, home again.")
-            left = re.compile("^This conversation went to the terminal")
-            await shows(page, *arrived, "and it is fast", knows, left)
-            await expect(page.locator("#elsewhere")).to_contain_text("continues in the terminal")
+            again = (re.compile("^You told me: .*, home again"),)
+            await shows(page, *said, "and it is fast", knows, "home again", *again)
+            await expect(page.locator(".moved")).to_have_text(
+                [re.compile("^Moved here"), re.compile("^Moved to the terminal")]
+            )
+            await expect(page.locator("#where")).to_contain_text(
+                "This conversation is in the terminal."
+            )
             listed = page.get_by_role("navigation", name="Conversations").get_by_role("link")
-            await expect(listed).to_contain_text("in the terminal")
+            await expect(listed).to_have_count(1)
+            await expect(listed).to_contain_text("In the terminal")
 
 
 async def test_an_answer_survives_the_death_of_the_gateway(tmp_path: Path, eyes: Eyes):

@@ -50,7 +50,6 @@ async def test_everything_can_be_done_with_keys(site: Site, eyes: Eyes, tmp_path
         await expect(page.get_by_role("heading", level=1)).to_have_text("Boats")
         await expect(told(page, "I am here.")).to_be_visible()
 
-        await press(page, "/")
         await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
         await page.keyboard.type("One line,")
         await press(page, "Shift+Enter")
@@ -68,7 +67,8 @@ async def test_everything_can_be_done_with_keys(site: Site, eyes: Eyes, tmp_path
         await expect(told(page, "result:")).to_be_visible()
         assert made.exists()
 
-        await press(page, "n")
+        await go_to(page, page.get_by_role("button", name="New conversation"), "Shift+Tab")
+        await press(page, "Enter")
         await expect(page.get_by_text("What can I do for you?")).to_be_visible()
         await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
         await press(page, "Escape")

@@ -29,7 +29,7 @@ async def test_the_link_lets_a_browser_in_and_leaves_no_trace_of_its_token(site:
         await live(page)
 
 
-async def test_a_second_browser_with_the_same_link_is_told_what_to_do(site: Site, eyes: Eyes):
+async def test_a_second_browser_with_the_same_link_learns_what_to_do(site: Site, eyes: Eyes):
     async with site.gateway():
         url = await link(site.store)
         await live(await eyes.open(url))
@@ -39,6 +39,33 @@ async def test_a_second_browser_with_the_same_link_is_told_what_to_do(site: Site
         assert late.url == f"{site.url}/"
         again = await eyes.open(site.url, tolerates=REFUSED)
         await expect(again.get_by_role("heading")).to_have_text("This browser is not paired yet")
+
+
+async def test_a_browser_that_opens_three_links_is_one_browser(site: Site, eyes: Eyes):
+    async with site.gateway():
+        page = await eyes.open(await link(site.store), tolerates=REFUSED)
+        await live(page)
+        [paired] = await site.store.owners.identities("me")
+        for tab in (page, await page.context.new_page()):
+            url = await link(site.store)
+            await tab.goto(url)
+            await live(tab)
+            late = await eyes.open(url, tolerates=REFUSED)  # it is used up
+            await expect(late.get_by_role("heading")).to_have_text("This link no longer works")
+        assert await site.store.owners.identities("me") == (paired,)
+
+
+async def test_a_browser_that_is_revoked_is_paired_again_by_a_link(site: Site, eyes: Eyes):
+    async with site.gateway():
+        page = await eyes.open(await link(site.store), tolerates=REFUSED)
+        await live(page)
+        [paired] = await site.store.owners.identities("me")
+        await site.store.owners.unlink(paired.sender.platform, paired.sender.user_id)
+        await expect(page.get_by_role("heading")).to_have_text("This browser is not paired yet")
+        await page.goto(await link(site.store))
+        await live(page)
+        [again] = await site.store.owners.identities("me")
+        assert again.sender.user_id != paired.sender.user_id
 
 
 async def test_a_browser_that_is_paired_can_open_any_link(site: Site, eyes: Eyes):

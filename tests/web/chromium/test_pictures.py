@@ -2,37 +2,47 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.async_api import Page, WebSocketRoute, expect
 
-from segue.core.address import Address, ChatType, Platform
-from segue.core.transcript import ToolCall
-from segue.turns import hold
+from segue.core.session import ME, Origin
+from segue.core.transcript import Message, Role, ToolCall
+from segue.store import Store
+from segue.web.session import address_of
 from tests.turns.conftest import call
 from tests.web.chromium.watched_page import Eyes, link, live, say, told
 from tests.web.conftest import Site
+from tests.web.test_sessions import TOPIC, in_terminal, session_with
 
 pytestmark = pytest.mark.real
 
-MOST = 150_000
+MOST = 200_000
 """Bytes of a picture."""
 NOW = "2026-05-21T18:42:00Z"
 BEFORE = "2026-05-21T18:07:00Z"
 TITLE = "Tidy the photo archive"
-OTHERS = {
-    "Sourdough timings": "2026-05-21T16:20:00Z",
-    "A letter to the landlord": "2026-05-20T19:05:00Z",
-    "By bike to Ghent": "2026-05-18T08:30:00Z",
+LAST_WORDS = {
+    "Sourdough timings": "Feed the starter at nine tonight, and bake on Saturday.",
+    "A letter to the landlord": "The second draft is shorter, and names the date.",
+    "By bike to Ghent": "Along the Scheldt: 62 km, and two ferries.",
 }
+ACTIVE = dict(
+    zip(
+        LAST_WORDS,
+        ("2026-05-21T18:40:00Z", "2026-05-21T16:20:00Z", "2026-05-18T08:30:00Z"),
+        strict=True,
+    )
+)
 HISTORY = (
-    ("Which of my photo folders takes the most space?", "**2019-Norway**, with 41 GB."),
     (
-        "There must be doubles in it. Find them.",
+        "There must be doubles among my Norway photos. Find them.",
         "I compared all 6,214 files: **1,137** are exact copies of another, 9.8 GB in all.",
     ),
 )
@@ -60,10 +70,12 @@ def pictured(frame: dict[str, Any]) -> dict[str, Any]:
     """The same, on an evening in May, on a computer that is called desk."""
     if "host" in frame:
         frame["host"] = "desk"
-    for chat in frame.get("chats", ()):
-        chat["active"] = OTHERS.get(chat["title"], NOW)
-    for line in frame.get("history", ()):
-        line["at"] = BEFORE
+    for chat in (*frame.get("chats", ()), *filter(None, [frame.get("entry")])):
+        chat["active"] = ACTIVE.get(chat["title"], NOW)
+    for line in frame.get("lines", ()):
+        line["at"] = BEFORE if line["seq"] <= 2 * len(HISTORY) else NOW
+    for move in frame.get("moves", ()):
+        move["at"] = NOW
     for message in (*frame.get("messages", ()), *filter(None, [frame.get("message")])):
         message["at"] = NOW
     return frame
@@ -79,21 +91,29 @@ async def prepare(page: Page) -> None:
     await page.route_web_socket(re.compile("/live$"), rewrite)
 
 
-async def other_conversations(site: Site) -> None:
-    """The first of them has gone back to the terminal."""
-    sessions: list[str] = []
-    for title in reversed(OTHERS):
-        async with site.terminal(("Hello", "Hello"), title=title) as desk:
-            sessions.append((await desk.hand_off("web")).session_id)
-    back = sessions[-1]
-    at = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id=back)
-    async with hold(site.store, back, "a terminal", address=at, take_over=True):
-        pass
+@contextlib.asynccontextmanager
+async def other_conversations(store: Store) -> AsyncGenerator[None]:
+    """One is in a terminal, where the agent works, one on Telegram, and one here."""
+    baking, letter, bike = [
+        await session_with(store, "How?", last, title=title)
+        for title, last in reversed(LAST_WORDS.items())
+    ][::-1]
+    page = await store.pages.begin(ME, "Ghent", key="1")
+    await store.bindings.rebind(bike.id, address_of(ME, page.id), Origin.HANDOFF)
+    await store.bindings.rebind(letter.id, TOPIC, Origin.HANDOFF)
+    async with in_terminal(store, baking) as held:
+        asked = Message(Role.ASSISTANT, "", baking.started, tool_calls=(ASKS,))
+        await store.transcripts.append(held.lease, [asked])
+        yield
 
 
 @pytest.mark.parametrize(
-    ("name", "size", "dark", "scale"),
-    [("page-desktop", (1280, 860), False, 1), ("page-phone", (390, 844), True, 2)],
+    ("name", "size", "dark"),
+    [
+        ("page-desktop", (1280, 1000), False),
+        ("page-phone", (390, 780), False),
+        ("page-dark", (390, 780), True),
+    ],
 )
 async def test_a_picture_of_the_page(
     site: Site,
@@ -103,26 +123,26 @@ async def test_a_picture_of_the_page(
     name: str,
     size: tuple[int, int],
     dark: bool,
-    scale: int,
 ):
-    script = [*["Hello."] * len(OTHERS), GREETING, ANSWER, ASKS]
-    async with site.gateway(model=script):
-        await other_conversations(site)
+    async with site.gateway(model=[GREETING, ANSWER, ASKS]), other_conversations(site.store):
         async with site.terminal(*HISTORY, title=TITLE, cwd="/home/anna/Pictures") as desk:
             done = await desk.hand_off("web")
         page = await eyes.open(
             await link(site.store, done.thread),
             size=size,
             dark=dark,
-            device_scale_factor=scale,
+            device_scale_factor=1 if size[0] > size[1] else 2,
             first=prepare,
         )
         await live(page)
         await say(page, "Where are they, and how would you set them aside?")
         await expect(told(page, "so that nothing is lost")).to_be_visible()
         await say(page, "Good. Look once more, and list them")
-        await expect(page.get_by_role("button", name="Deny")).to_be_visible()
+        await expect(page.get_by_role("button", name="Deny")).to_be_enabled()
+        await expect(page.locator("#chats a").first).to_contain_text("waiting for approval")
         await page.get_by_role("textbox", name="Message").blur()
+        if dark:
+            await page.get_by_role("button", name="Conversations").click()
         picture = await page.screenshot(animations="disabled")
     assert len(picture) < MOST
     asked = bool(request.config.getoption("--pictures"))

@@ -130,7 +130,7 @@ async def say(page: Page, text: str) -> None:
 
 
 async def shows(page: Page, *texts: str | re.Pattern[str]) -> None:
-    """Wait until the page shows exactly these messages since the session arrived, in this order.
+    """Wait until the page shows exactly these messages, in this order.
 
     No message may be waiting to be sent.
     """

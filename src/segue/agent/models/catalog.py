@@ -46,6 +46,8 @@ class Provider:
     """The context in tokens of models that are not in `contexts`."""
     contexts: Mapping[str, int] = field(default_factory=dict[str, int])
     """Context in tokens by model name prefix. The longest matching prefix wins."""
+    key_start: str = ""
+    """How its keys begin, if they can be told by that."""
     vendor: str = ""
     """The vendor to add to names without one, for a provider whose names are `vendor/model`."""
 
@@ -77,6 +79,7 @@ PROVIDERS: Mapping[str, Provider] = {
             base_url="https://api.anthropic.com",
             wire=ApiFormat.ANTHROPIC,
             default="claude-sonnet-5",
+            key_start="sk-ant-",
             usual=200_000,
             contexts={"claude-sonnet-5": 1_000_000},
         ),
@@ -85,6 +88,7 @@ PROVIDERS: Mapping[str, Provider] = {
             title="OpenAI",
             base_url="https://api.openai.com/v1",
             default="gpt-5.5",
+            key_start="sk-",
             usual=128_000,
             contexts={
                 "gpt-5": 400_000,
@@ -103,6 +107,7 @@ PROVIDERS: Mapping[str, Provider] = {
             base_url="https://generativelanguage.googleapis.com/v1beta",
             wire=ApiFormat.GEMINI,
             default="gemini-flash-latest",
+            key_start="AIza",
             usual=32_768,
             contexts={"gemini-": 1_000_000, "gemma-3": 128_000},
         ),
@@ -111,6 +116,7 @@ PROVIDERS: Mapping[str, Provider] = {
             title="OpenRouter",
             base_url="https://openrouter.ai/api/v1",
             default="auto",
+            key_start="sk-or-",
             usual=64_000,
             contexts={
                 "openrouter/auto": 128_000,

@@ -91,9 +91,13 @@ class HostedModel(ABC):
     def _optional(self, prompt: Prompt) -> frozenset[str]:
         """The content that the provider may reject, as the keywords in its error message: IMAGE for
         pictures, and those in SENT_BACK."""
-        extras = {key for message in prompt.messages for key in message.extras or ()}
-        words = {word for key, word in self.SENT_BACK.items() if key in extras}
-        if self.images and any(message.images for message in prompt.messages):
+        messages = prompt.messages
+        words = {
+            word
+            for key, word in self.SENT_BACK.items()
+            if any(message.extras and key in message.extras for message in messages)
+        }
+        if self.images and any(message.images for message in messages):
             words.add(IMAGE)
         return frozenset(words)
 

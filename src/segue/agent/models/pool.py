@@ -30,6 +30,8 @@ class Pool:
         self._settings = settings
         self._names: dict[str | None, str] = {}
         self._models: dict[str, Model] = {}
+        self._retired: list[Model] = []
+        """Models of earlier settings, which running turns may still use."""
 
     async def get(self, wanted: str | None) -> Model:
         if wanted not in self._names:
@@ -41,7 +43,13 @@ class Pool:
             self._models[name] = connect(name, self._settings)
         return self._models[name]
 
+    def reload(self, settings: Settings) -> None:
+        """Choose by new settings from now on. Turns that are running keep their models."""
+        self._settings = settings
+        self._retired += self._models.values()
+        self._names, self._models = {}, {}
+
     async def close(self) -> None:
-        models, self._models = self._models, {}
-        for model in models.values():
+        models, self._models, self._retired = [*self._retired, *self._models.values()], {}, []
+        for model in models:
             await model.close()

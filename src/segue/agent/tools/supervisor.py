@@ -83,8 +83,11 @@ class _Supervisor:
         self._supervise(woken)
 
     def _start(self) -> None:
-        with self._channel.makefile("rb") as request:
-            cwd, command, *environment = request.read(int(request.readline())).split(b"\0")
+        # No buffer: it would swallow the byte after the request, which stops the command.
+        with self._channel.makefile("rb", buffering=0) as channel:
+            length = int(channel.readline())
+        request = self._channel.recv(length, socket.MSG_WAITALL)
+        cwd, command, *environment = request.split(b"\0")
         os.chdir(cwd)
         nothing = os.open(os.devnull, os.O_RDONLY)
         self._shell = os.posix_spawn(

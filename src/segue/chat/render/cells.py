@@ -5,7 +5,14 @@ All text here must be clean already.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+
+_GAP = re.compile("  +")
+"""Separates the columns of a table."""
+_LEAST_COLUMN = 20
+"""Columns of the screen. With less room, text continues under an earlier column."""
+_WORD = re.compile(r"(?:`[^`]*`|[^\s`])+|\S+")
 
 
 def width(text: str) -> int:
@@ -41,9 +48,9 @@ def fold_lines(lines: Iterable[str], columns: int) -> list[str]:
 
 
 def wrap(text: str, columns: int) -> list[str]:
-    """Wrap one line between words where possible."""
+    """Wrap one line between words where possible. Code in backticks counts as one word."""
     lines = [""]
-    for word in fold_lines(text.split(), columns):
+    for word in fold_lines(_WORD.findall(text), columns):
         if not lines[-1]:
             lines[-1] = word
         elif width(lines[-1]) + 1 + width(word) <= columns:
@@ -51,6 +58,18 @@ def wrap(text: str, columns: int) -> list[str]:
         else:
             lines.append(word)
     return lines
+
+
+def wrap_aligned(text: str, columns: int) -> list[str]:
+    """Wrap one line that may be a row of a table. What does not fit continues under its column."""
+    if width(text) <= columns:
+        return [text]
+    starts = [gap.end() for gap in _GAP.finditer(text)]
+    fitting = [at for at in starts if width(text[:at]) <= columns - _LEAST_COLUMN]
+    start = fitting[-1] if fitting else 0
+    head, indent = text[:start], " " * width(text[:start])
+    first, *more = wrap(text[start:], columns - len(indent))
+    return [head + first, *(indent + line for line in more)]
 
 
 def _chop(text: str, columns: int) -> list[str]:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import cast
-
-import msgspec
-
 from segue.chat.render import cells
 from segue.chat.render.clean import clean
 from segue.chat.render.screen import Screen, Style
+from segue.chat.shell_commands import pasteable
 from segue.core import excerpt as excerpts
 from segue.core.events import (
     ApprovalNeeded,
@@ -22,6 +18,7 @@ from segue.core.events import (
     TurnDone,
     TurnFailed,
     TurnInterrupted,
+    TurnPaused,
     UsageAdded,
 )
 from segue.core.excerpt import Excerpt
@@ -33,8 +30,6 @@ SHOWN = 4
 _AROUND = 8
 """Screen rows for the frame of an approval, its question and the status line."""
 _LEAST_ROWS = 8
-_TELLING = ("command", "url", "path", "pattern", "words", "to")
-"""The arguments that identify a call. A call without them is shown with all its arguments."""
 
 
 class Activity:
@@ -59,7 +54,7 @@ class Activity:
             case ApprovalNeeded(call, what):
                 self._shown = ""
                 return approval(call, what, screen)
-            case TextDelta() | MessageAdded() | UsageAdded() | TurnDone():
+            case TextDelta() | MessageAdded() | UsageAdded() | TurnDone() | TurnPaused():
                 return []
             case Compressing():
                 said = "The conversation is too long for the model, so it is summarised first."
@@ -122,25 +117,11 @@ def whole_call(call: ToolCall, what: str, screen: Screen) -> list[str]:
 
 def failure(sentence: str, screen: Screen) -> list[str]:
     """Return the lines of an error message."""
-    return _said(screen.glyphs.failed, sentence, screen, Style.RED)
+    return _said(screen.glyphs.failed, pasteable(sentence), screen, Style.RED)
 
 
 def _about(call: ToolCall) -> str:
-    try:
-        given: object = msgspec.json.decode(call.arguments or "{}")
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        given = None
-    if not isinstance(given, dict):
-        return _one_line(call.arguments)
-    arguments = cast("Mapping[str, object]", given)
-    telling = [_one_line(_written(arguments[name])) for name in _TELLING if name in arguments]
-    return "  ".join(telling) or _one_line(
-        "  ".join(f"{name}: {_written(value)}" for name, value in arguments.items())
-    )
-
-
-def _written(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return "  ".join(map(_one_line, excerpts.telling(call)))
 
 
 def _one_line(text: str) -> str:

@@ -56,9 +56,9 @@ def render(source: str, screen: Screen, *, number: int | None = None) -> list[st
         return cells.fold_lines(source.split("\n"), screen.columns)
     tokens = _parser().parse(source)
     if is_cut(tokens):
-        return _ansi(_wrap(Text(source), screen.readable))
+        return _ansi(_wrap(Text(source), screen.readable), screen)
     root = SyntaxTreeNode(tokens)
-    return _ansi(_Page(screen, number).blocks(root.children, screen.columns))
+    return _ansi(_Page(screen, number).blocks(root.children, screen.columns), screen)
 
 
 def parse_blocks(source: str) -> list[Token]:
@@ -69,7 +69,7 @@ def parse_blocks(source: str) -> list[Token]:
 
 
 def render_code(lines: Sequence[Text], screen: Screen) -> list[str]:
-    return _ansi(_code(lines, screen.columns))
+    return _ansi(_code(lines, screen.columns), screen)
 
 
 @cache
@@ -239,8 +239,11 @@ def _text(line: Iterable[Segment]) -> Text:
     return Text.assemble(*((segment.text, segment.style or "") for segment in line))
 
 
-def _ansi(lines: Iterable[Text]) -> list[str]:
-    return ["".join(map(_painted, _stripped(line).render(_console()))) for line in lines]
+def _ansi(lines: Iterable[Text], screen: Screen) -> list[str]:
+    return [
+        "".join(_painted(part, screen) for part in _stripped(line).render(_console()))
+        for line in lines
+    ]
 
 
 def _stripped(line: Text) -> Text:
@@ -249,7 +252,8 @@ def _stripped(line: Text) -> Text:
     return line
 
 
-def _painted(segment: Segment) -> str:
-    if segment.style is None:
+def _painted(segment: Segment, screen: Screen) -> str:
+    if (style := segment.style) is None:
         return segment.text
-    return segment.style.render(segment.text, color_system=ColorSystem.STANDARD)
+    style = style if screen.coloured else style.without_color
+    return style.render(segment.text, color_system=ColorSystem.STANDARD)

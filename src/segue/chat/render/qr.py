@@ -7,20 +7,24 @@ from itertools import zip_longest
 
 from segue import config
 from segue.chat.output import screen
+from segue.web import links
 
 _BORDER = 2
 _HALVES = {(0, 0): " ", (1, 0): "▀", (0, 1): "▄", (1, 1): "█"}
 _BLACK_ON_WHITE = "\x1b[30;107m{}\x1b[0m"
 
 
-def on_screen(text: str) -> list[str]:
-    """Return the QR code of `text` for a phone's camera; empty if the screen cannot show it."""
+def on_screen(link: str) -> list[str]:
+    """Return the QR code of `link` for a phone's camera.
+
+    Empty if the screen cannot show it, or if the link works on this machine only.
+    """
     columns = screen()
-    if columns is None or "utf" not in sys.stdout.encoding.lower():
+    if links.is_local(link) or columns is None or "utf" not in sys.stdout.encoding.lower():
         return []
     variables = config.terminal_variables()
     colours = "NO_COLOR" not in variables and variables.get("TERM", "dumb") != "dumb"
-    lines = drawn(text, colours=colours)
+    lines = drawn(link, colours=colours)
     return lines if width(lines) <= columns else []
 
 

@@ -25,6 +25,9 @@ class Style(enum.StrEnum):
     WARNING = "1;33"
 
 
+_WITHOUT_COLOUR = {Style.BOLD, Style.DIM}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glyphs:
     """The symbols that Segue draws itself."""
@@ -50,6 +53,9 @@ _ASCII = Glyphs(
     corner_bottom="+", rule="-", bullet="-", dot="|", more="...",
 )  # fmt: skip
 
+_CUTS = ("linux", "rxvt", "st-")
+"""How TERM begins for terminals that cut off lines when they become narrower."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screen:
@@ -58,9 +64,13 @@ class Screen:
     width: int = 80
     height: int = 24
     styled: bool = True
-    """Whether styles such as colours are shown. Without them, Markdown stays as written."""
+    """Whether styles such as bold are shown. Without them, Markdown stays as written."""
+    coloured: bool = True
+    """Whether styles may have colours."""
     unicode: bool = True
     """Whether it can show characters beyond ASCII."""
+    rewraps: bool = True
+    """Whether lines that are too long for a new width continue in the next row."""
 
     @property
     def columns(self) -> int:
@@ -76,18 +86,31 @@ class Screen:
         return _UNICODE if self.unicode else _ASCII
 
     def paint(self, text: str, style: Style) -> str:
-        return f"\x1b[{style}m{text}\x1b[0m" if self.styled and text else text
+        codes = style.split(";")
+        if not self.coloured:
+            codes = [code for code in codes if code in _WITHOUT_COLOUR]
+        painted = self.styled and text and codes
+        return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if painted else text
 
 
 def screen(output: TextIO, environ: Mapping[str, str], width: int) -> Screen:
     """Return the capabilities of `output`.
 
-    Output is plain for pipes, for terminals that support nothing else, and if NO_COLOR is set.
+    Output is plain for pipes and for terminals that support nothing else. It has no colours if
+    NO_COLOR is set.
     """
-    plain = bool(environ.get("NO_COLOR")) or environ.get("TERM", "dumb") in ("", "dumb")
     return Screen(
-        width=width, styled=output.isatty() and not plain, unicode=_is_utf(output.encoding)
+        width=width,
+        styled=output.isatty() and environ.get("TERM", "dumb") not in ("", "dumb"),
+        coloured=not environ.get("NO_COLOR"),
+        unicode=_is_utf(output.encoding),
+        rewraps=_rewraps(environ),
     )
+
+
+def _rewraps(environ: Mapping[str, str]) -> bool:
+    """Return whether the terminal rewraps its lines when it is resized, as most do."""
+    return "XTERM_VERSION" not in environ and not environ.get("TERM", "").startswith(_CUTS)
 
 
 def _is_utf(encoding: str | None) -> bool:

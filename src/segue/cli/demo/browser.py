@@ -34,9 +34,12 @@ class Browser:
 
     def __init__(self, wire: ClientConnection, conversation: str) -> None:
         self.conversation = conversation
-        self.history: tuple[frames.Line, ...] = ()
+        self.lines: dict[int, frames.Line] = {}
+        """The messages of the transcript, by seq."""
         self.messages: dict[int, frames.Message] = {}
-        """The messages shown in the conversation, by number."""
+        """The messages between them, by number."""
+        self.arrived = 0
+        """The last message from before the session came here."""
         self._wire = wire
         self._taken: set[str] = set()
         self._refused: str | None = None
@@ -49,19 +52,30 @@ class Browser:
         await self.until(lambda: self._opened)
 
     async def say(self, text: str) -> int:
-        """Send `text`, and return the number of the message once the server has it."""
-        key = str(uuid.uuid4())
+        """Send `text`, and return the seq of the message before it once the server has it."""
+        key, last = str(uuid.uuid4()), max(self.lines, default=0)
         await _send(self._wire, frames.Say(chat=self.conversation, key=key, text=text))
-        await self.until(lambda: key in self._taken and key in self._keys())
-        return self._keys()[key]
+        await self.until(lambda: key in self._taken)
+        return last
 
-    def _keys(self) -> dict[str, int]:
-        """Return the numbers of messages sent from this browser, by key."""
-        return {message.key: no for no, message in self.messages.items() if message.key}
+    @property
+    def history(self) -> list[frames.Line]:
+        """The messages from before the session came here."""
+        return [line for seq, line in sorted(self.lines.items()) if seq <= self.arrived]
 
-    def answers(self, after: int) -> list[frames.Message]:
-        """Return the agent's messages after that number."""
-        return [m for no, m in sorted(self.messages.items()) if no > after and m.author == "agent"]
+    def answers(self, after: int) -> list[frames.Line | frames.Message]:
+        """Return the agent's messages after that seq."""
+        lines = [line for seq, line in sorted(self.lines.items()) if seq > after]
+        notices = [m for m in self.messages.values() if m.author == "agent" and m.after is not None]
+        return [
+            *(line for line in lines if line.role == "assistant"),
+            *(notice for notice in notices if (notice.after or 0) > after),
+        ]
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the page shows a question with buttons."""
+        return any(message.buttons for message in self.messages.values())
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until `condition` holds, or raise DemoFailed if the server refuses a request."""
@@ -85,11 +99,12 @@ class Browser:
 
     def _hear(self, told: frames.Tell) -> None:
         match told:
-            case frames.Shown(history=history, messages=messages):
+            case frames.Shown(lines=lines, messages=messages, moves=moves):
                 self._opened = True
-                self.history = history
+                self.lines.update({line.seq: line for line in lines})
                 self.messages.update({message.no: message for message in messages})
-            case frames.Changed(chat=self.conversation, message=message):
+                self.arrived = max([self.arrived, *(move.after for move in moves)])
+            case frames.Changed(message=message):
                 self.messages[message.no] = message
             case frames.Taken(key=key):
                 self._taken.add(key)

@@ -168,7 +168,7 @@ class Play:
     async def _is_over(self, store: Store, session: Session, browser: Browser, asked: int) -> bool:
         """Return whether the page shows an answer, the turn is over and the outbox is empty."""
         shown = browser.answers(asked)
-        if any(message.buttons for message in shown):
+        if browser.is_asked:
             raise DemoFailed(reason="the model asked to use a tool, which the demo cannot approve")
         there = await store.sessions.get(session.id)
         if there is None or there.address is None or not shown:

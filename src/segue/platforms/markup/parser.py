@@ -52,6 +52,15 @@ def as_written(text: str) -> tuple[Block, ...]:
     return (Paragraph(tuple(_plain_lines(clean(text).strip("\n")))),)
 
 
+def code_blocks(source: str) -> Iterator[tuple[int, int, Code]]:
+    """The fenced code of a clean text, but not that in lists and quotes. Each with its first line
+    and the line after it."""
+    for group in _children(_parser().parse(source)):
+        if group[0].type == "fence" and group[0].map and (code := _code(group[0])):
+            begin, end = group[0].map
+            yield begin, end, code
+
+
 @cache
 def _parser() -> MarkdownIt:
     return markdown.parser()

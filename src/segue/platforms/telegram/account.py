@@ -9,7 +9,7 @@ from telegram import Bot, ChatMember, ChatMemberAdministrator
 from segue.core.address import Address, ChatType, HomeChannel
 from segue.platforms.base import Finding
 from segue.platforms.diagnostics import check
-from segue.platforms.errors import Refused
+from segue.platforms.errors import Refused, tolerating_absence
 from segue.platforms.telegram.client import where
 from segue.platforms.telegram.parser import address
 from segue.platforms.telegram.wire import Chat
@@ -71,15 +71,12 @@ async def checks(bot: Bot, home: Address | None) -> AsyncGenerator[Finding]:
 
 async def find(bot: Bot, name: str) -> HomeChannel | None:
     """The chat with that id or @name, if the bot is in it and can write there."""
-    try:
+    with tolerating_absence():
         found = await bot.get_chat(name)
         if found.type != "private":  # public groups can be looked up by any bot
             member = await bot.get_chat_member(found.id, bot.id)
             if member.status in (ChatMember.LEFT, ChatMember.BANNED):
                 return None
-    except Refused as refused:
-        if refused.status not in (400, 403):
-            raise
-        return None
-    at = address(Chat(id=found.id, type=found.type))
-    return at and HomeChannel(address=at, name=found.title or found.first_name or "")
+        at = address(Chat(id=found.id, type=found.type))
+        return at and HomeChannel(address=at, name=found.title or found.first_name or "")
+    return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import re
 import time
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -49,7 +48,6 @@ _PHOTOS = frozenset({"image/jpeg", "image/png", "image/webp"})
 _UPLOAD_SECONDS = 60.0  # Telegram inspects a file before it answers
 _UNDER_A_FILE = "caption:"
 """Prefix of a file's receipt. A caption is edited with a different call than a message."""
-_COMMAND = re.compile(r"[a-z0-9_]{1,32}")
 
 
 class TelegramAdapter(RemoteAdapter[Client]):
@@ -59,6 +57,7 @@ class TelegramAdapter(RemoteAdapter[Client]):
     capabilities = CAPABILITIES
     caption = 1024
     no_account = account.NO_TOKEN
+    help_length = 256
 
     def __init__(
         self, token: str, url: str = "", *, silence: float = 20.0, album_seconds: float = 1.0
@@ -170,9 +169,8 @@ class TelegramAdapter(RemoteAdapter[Client]):
                 self._undrafted.add("" if refused.status == 404 else at.chat_id)
             raise
 
-    async def typing(self, at: Address) -> None:
-        with FAILURES.delivering():
-            await self.client.bot.send_chat_action(**where(at), action="typing")
+    async def _typing(self, at: Address) -> None:
+        await self.client.bot.send_chat_action(**where(at), action="typing")
 
     # Topics
 
@@ -211,18 +209,14 @@ class TelegramAdapter(RemoteAdapter[Client]):
     def pairing_link(self, code: str) -> str | None:
         return f"https://t.me/{self._me.username}?start={code}" if self._me.username else None
 
-    async def offer(self, menu: Sequence[MenuEntry]) -> None:
-        """Set the command menu, if it differs from the current one."""
+    async def _set_menu(self, menu: Sequence[MenuEntry]) -> None:
         bot = self.client.bot
-        wanted = sending.menu(menu, name=_COMMAND, help_length=256, most=100)
-        with FAILURES.delivering():
-            shown = [MenuEntry(it.command, it.description) for it in await bot.get_my_commands()]
-            if shown != wanted:
-                await bot.set_my_commands([(entry.name, entry.help) for entry in wanted])
+        shown = [MenuEntry(it.command, it.description) for it in await bot.get_my_commands()]
+        if shown != menu:
+            await bot.set_my_commands([(entry.name, entry.help) for entry in menu])
 
-    async def find_chat(self, chat_id: str) -> HomeChannel | None:
-        with FAILURES.connecting():
-            return await account.find(self.client.bot, chat_id.strip())
+    async def _find(self, chat_id: str) -> HomeChannel | None:
+        return await account.find(self.client.bot, chat_id)
 
     def _checks(self, client: Client, home: Address | None) -> AsyncGenerator[base.Finding]:
         return account.checks(client.bot, home)

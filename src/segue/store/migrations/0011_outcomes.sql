@@ -1,7 +1,9 @@
 -- Why a tool call has no result, which was known by the text of the message alone.
 
+-- Without IS NULL, SQLite would build a table of the three words for every row that is inserted.
+
 ALTER TABLE messages ADD COLUMN outcome TEXT
-    CHECK (outcome IN ('interrupted', 'not begun', 'denied'));
+    CHECK (outcome IS NULL OR outcome IN ('interrupted', 'not begun', 'denied'));
 
 UPDATE messages SET outcome = CASE
     WHEN content LIKE '[interrupted: this tool call did not finish,%' THEN 'interrupted'

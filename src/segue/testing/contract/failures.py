@@ -120,7 +120,11 @@ class FailureContract(Contract):
         await rig.adapter.connect()
         async with listening(rig.adapter) as ear:
             if Feature.BACKLOG not in rig.lacks:
-                assert (await ear.next()).text == "Are you there?"
+                # The confirmation of the first message may have been lost with the connection.
+                heard = [await ear.next()]
+                if heard[0].text == "This is home.":
+                    heard.append(await ear.next())
+                assert heard[-1].text == "Are you there?"
             await rig.adapter.send(home, part("Yes."), key="1")
             assert await rig.seen("Yes.")
 

@@ -10,25 +10,25 @@ from segue.testing.peers import Trouble
 
 
 class FakeRig(RemoteRig):
-    hands: Any
+    driver: Any
     """The fake's own kind of `segue.testing.peers.Driver`."""
     methods: Mapping[Act, str] = {act: act.value for act in Act}
     """The platform's method for each operation."""
 
     async def fail(self, act: Act, trouble: Trouble, *, seconds: float) -> None:
-        await self.hands.fail(self.methods[act], trouble, seconds=seconds)
+        await self.driver.fail(self.methods[act], trouble, seconds=seconds)
 
     async def calm(self) -> None:
-        await self.hands.calm()
+        await self.driver.calm()
 
     async def down(self) -> None:
-        await self.hands.down()
+        await self.driver.down()
 
     async def up(self) -> None:
-        await self.hands.up()
+        await self.driver.up()
 
     async def repeat(self) -> None:
-        await self.hands.repeat()
+        await self.driver.repeat()
 
     async def inject(self, updates: Iterable[str]) -> None:
-        await self.hands.inject(updates)
+        await self.driver.inject(updates)

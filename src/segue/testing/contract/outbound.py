@@ -182,7 +182,7 @@ class OutboundContract(Contract):
         async with listening(rig.adapter) as ear:
             home = await home_of(rig, ear, await rig.place(shape))
         found = await rig.adapter.find_chat(home.chat_id)
-        assert found is None or found.address == home
+        assert found is None or found.address == dataclasses.replace(home, thread_id=None)
         assert await rig.adapter.find_chat(f"{home.chat_id}9") is None
 
     async def test_one_key_sends_one_message(self, rig: Rig) -> None:

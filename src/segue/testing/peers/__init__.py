@@ -15,6 +15,13 @@ A fake of another platform is a package with these modules:
     process.py   a `Peer`, and the `Fake` that starts it: `running`, `serving`
     __main__.py  calls `main` with that `Fake`
 
+A platform with a REST interface names its calls with `rest`, which also has the server for them.
+`rpc` reads calls by the name of a method. `templates` has a platform's objects as data, `shapes`
+what the bot sends. `sockets` pushes updates until the bot acknowledges them; `sessions` numbers
+them and keeps them for a bot that comes back, and `gateway` has sessions with opcodes. `snowflakes`
+are ids with a time. `uploads` takes files before their message.
+`segue.testing.websocket` makes a connection of the bot a WebSocket.
+
 Updates wait in `State.updates`, which can hold, repeat and confirm them. The bot polls for them, or
 the fake takes them from there and pushes them, through a socket or a webhook.
 """
@@ -42,6 +49,7 @@ from segue.testing.peers.snapshot import Chat as Chat
 from segue.testing.peers.snapshot import Draft as Draft
 from segue.testing.peers.snapshot import File as File
 from segue.testing.peers.snapshot import FileKind as FileKind
+from segue.testing.peers.snapshot import Interaction as Interaction
 from segue.testing.peers.snapshot import Message as Message
 from segue.testing.peers.snapshot import Settings as Settings
 from segue.testing.peers.snapshot import Shown as Shown

@@ -43,11 +43,11 @@ class Action(Generic[P, T]):
         self._signature = inspect.signature(do)
 
     def __get__(
-        self, hands: Driver[Any, Any, Any, Any, Any], owner: object = None
+        self, driver: Driver[Any, Any, Any, Any, Any], owner: object = None
     ) -> Callable[P, CoroutineType[Any, Any, T]]:
         def call(*args: P.args, **kwargs: P.kwargs) -> CoroutineType[Any, Any, T]:
             _, *given = self._signature.bind(None, *args, **kwargs).arguments.items()
-            return hands.do(self._do.__name__, signature.result(self._do), **dict(given))
+            return driver.do(self._do.__name__, signature.result(self._do), **dict(given))
 
         return call
 

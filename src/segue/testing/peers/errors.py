@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
 from segue.testing.http import Response
+from segue.testing.peers.templates import Json
 
 
 class Refuse(Exception):
@@ -17,10 +23,36 @@ class Refuse(Exception):
         self.mistake = mistake
 
 
+def page(reason: str, status: int, **headers: str) -> Refuse:
+    """An answer for people, which is not JSON."""
+    body = f"<html>\r\n<head><title>{status} {reason}</title></head>\r\n</html>\r\n"
+    return Refuse(reason, Response(status, {"Content-Type": "text/html", **headers}, body.encode()))
+
+
 def bad_gateway() -> Refuse:
     """The answer of the proxy in front of a platform's servers."""
-    body = b"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n</html>\r\n"
-    return Refuse("Bad Gateway", Response(502, {"Content-Type": "text/html"}, body))
+    return page("Bad Gateway", 502)
+
+
+class Codes:
+    """Errors with numbers. A JSON file has the status and the text of each."""
+
+    def __init__(self, path: Path) -> None:
+        self._all = msgspec.json.decode(path.read_bytes(), type=dict[int, tuple[int, str]])
+
+    def __call__(
+        self, code: int, *, mistake: bool = False, headers: Json | None = None, **more: Any
+    ) -> Refuse:
+        """The error with that code. One without a code of its own has that of its status."""
+        status, text = self._all[code]
+        body = {"message": text, "code": code if code > status else 0, **more}
+        response = Response(status, headers or {}, msgspec.json.encode(body))
+        return Refuse(f"{code}: {text} {more.get('errors', '')}", response, mistake=mistake)
+
+    def check(self, fine: object, code: int) -> None:
+        """Refuse the call with that error, unless all is fine."""
+        if not fine:
+            raise self(code)
 
 
 class Malformed(Exception):

@@ -53,3 +53,40 @@ class Meter:
     def _early(self, pace: Pace, now: float) -> float:
         ahead = max(self._free.get(pace.what, now) - now, 0.0)
         return max(ahead - pace.seconds * (pace.burst - 1 + _LEEWAY), 0.0)
+
+
+class Windows:
+    """Allows `limit` calls of a bucket in each window of time, which begins with the first call.
+
+    A bucket counts separately for each chat.
+    """
+
+    def __init__(self, limit: int = 5, clock: Callable[[], float] = time.monotonic) -> None:
+        self.limit = limit
+        self._clock = clock
+        self._used: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def _left(self, bucket: str, chat: str) -> tuple[int, float]:
+        """The calls that are left in the window, and the seconds until it ends."""
+        end, used = self._used.get((bucket, chat), (0.0, 0))
+        seconds = end - self._clock()
+        return (self.limit - used, seconds) if seconds > 0 else (self.limit, 0.0)
+
+    def headers(self, bucket: str, chat: str) -> dict[str, str]:
+        """What is left, as headers."""
+        left, seconds = self._left(bucket, chat)
+        return {
+            "X-RateLimit-Limit": str(self.limit),
+            "X-RateLimit-Remaining": str(left),
+            "X-RateLimit-Reset": f"{time.time() + seconds:.3f}",
+            "X-RateLimit-Reset-After": f"{seconds:.3f}",
+            "X-RateLimit-Bucket": bucket,
+        }
+
+    def wait(self, bucket: str, chat: str, window: float) -> float:
+        """Count the call and return 0 if the window allows it, else the seconds to wait."""
+        left, seconds = self._left(bucket, chat)
+        if not left:
+            return seconds
+        self._used[bucket, chat] = (self._clock() + (seconds or window), self.limit - left + 1)
+        return 0.0

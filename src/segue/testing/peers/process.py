@@ -20,7 +20,7 @@ _STOP_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """A running fake. Each fake's subclass adds the hands for a test."""
+    """A running fake. Each fake's subclass adds the driver for a test."""
 
     url: str
     """The URL for the bot."""

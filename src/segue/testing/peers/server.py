@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import socket
 from abc import ABC, abstractmethod
@@ -13,7 +14,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
-from segue.testing import http
+from segue.testing import http, websocket
 from segue.testing.http import Handler, Request, Response
 from segue.testing.peers import forms, signature
 from segue.testing.peers.control import Control, Order
@@ -21,6 +22,7 @@ from segue.testing.peers.errors import Garble, Malformed, Refuse
 from segue.testing.peers.pulse import Pulse
 from segue.testing.peers.snapshot import Called
 from segue.testing.peers.state import State
+from segue.testing.websocket import Close, WebSocket
 
 
 class Listener:
@@ -111,6 +113,10 @@ class Server(ABC, Generic[Settings, AnyState]):
         """Return the JSON object in which a result is sent."""
         return result
 
+    async def connect(self, wire: WebSocket, target: str) -> None:
+        """Serve a WebSocket that the bot opened at that path, until it is closed."""
+        raise Close(1008, f"there is no WebSocket at {target}")
+
     # What they share
 
     def arguments(
@@ -134,6 +140,9 @@ class Server(ABC, Generic[Settings, AnyState]):
         await self.test.close()
 
     async def _answer_bot(self, request: Request) -> Response:
+        if request.headers.get("upgrade", "").lower() == "websocket":
+            serve = functools.partial(self.connect, target=request.target)
+            return websocket.upgrade(request, serve)
         state, record, status = self.state, Record(), 0
         try:
             response = await self._respond(state, request, record)
@@ -220,4 +229,5 @@ class Server(ABC, Generic[Settings, AnyState]):
 
     async def up(self) -> None:
         """Listen for the bot, at the same address as before."""
+        self.state.url = self.bot.url
         await self.bot.open(self._answer_bot)

@@ -53,6 +53,10 @@ class Chat(Struct, Generic[Id], frozen=True, kw_only=True):
     status: Status = Status.MEMBER
     """The bot's status. KICKED in a direct message means that the user blocked it."""
 
+    @property
+    def joined(self) -> bool:
+        return self.status not in (Status.LEFT, Status.KICKED)
+
 
 class Thread(Struct, Generic[Id], frozen=True, kw_only=True):
     id: Id
@@ -103,7 +107,7 @@ class Message(Struct, Generic[Id], frozen=True, kw_only=True):
     text: str = ""
     """The displayed text, or a file's caption."""
     buttons: tuple[Button, ...] = ()
-    file: File | None = None
+    files: tuple[File, ...] = ()
     reply_to: Id | None = None
     preview: bool = True
     """Whether the platform shows link previews."""
@@ -118,8 +122,33 @@ class Message(Struct, Generic[Id], frozen=True, kw_only=True):
     """When it got this text, on the monotonic clock that all processes of the machine share."""
 
     @property
+    def file(self) -> File | None:
+        return self.files[0] if self.files else None
+
+    @property
     def labels(self) -> tuple[str, ...]:
         return tuple(button.label for button in self.buttons)
+
+
+class Interaction(Struct, Generic[Id], frozen=True):
+    """A button that a user pressed, or a command, which the bot must acknowledge in time."""
+
+    id: Id
+    kind: int
+    user: Id
+    place: Id
+    """The chat or thread."""
+    message: Id | None
+    """The message with the button."""
+    data: Mapping[str, Any]
+    token: str
+    """What the bot acknowledges it with."""
+    at: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        """How long ago it was."""
+        return time.monotonic() - self.at
 
 
 class Typing(Struct, Generic[Id], frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from segue.testing.peers.errors import Refuse
 from segue.testing.peers.faults import Faults, Trouble
-from segue.testing.peers.limits import Meter, Pace
+from segue.testing.peers.limits import Meter, Pace, Windows
 from segue.testing.peers.pulse import Pulse
 from segue.testing.peers.snapshot import (
     AnyMessage,
@@ -48,6 +48,9 @@ class State(Generic[Settings, Id, AnyChat, AnyThread, AnyMessage]):
         self.updates = updates
         self.faults = Faults(pulse, refusal)
         self.meter = Meter()
+        self.windows = Windows()
+        self.url = ""
+        """The URL for the bot."""
         self._counters: dict[str, int] = {}
         self.users: dict[Id, User[Id]] = {}
         self.chats: dict[Id, AnyChat] = {}
@@ -87,6 +90,10 @@ class State(Generic[Settings, Id, AnyChat, AnyThread, AnyMessage]):
     def keep(self, message: AnyMessage) -> AnyMessage:
         self.messages[message.chat, message.id] = message
         return message
+
+    def replies(self, chat: Id, thread: Id | None) -> list[AnyMessage]:
+        """The messages in a thread, or in the chat itself."""
+        return [it for it in self.messages.values() if (it.chat, it.thread) == (chat, thread)]
 
     def press(self, message: AnyMessage, label: str, name: str) -> Button | None:
         """Press the button with that label under that name, which the bot can acknowledge."""
@@ -138,8 +145,8 @@ class State(Generic[Settings, Id, AnyChat, AnyThread, AnyMessage]):
         """Return a `Shown`, only of `chat` if it is given. Each fake implements it."""
         raise NotImplementedError
 
-    def shown(self, chat: Id | None) -> Mapping[str, Any]:
-        """The fields of a `Shown` that all platforms have, only of `chat` if it is given."""
+    def shown(self, chat: Id | None, **more: Any) -> Mapping[str, Any]:
+        """The fields of a `Shown`, with these of the platform, only of `chat` if it is given."""
         typing = [
             Typing(chat=where, thread=thread, times=times)
             for (where, thread), times in self.typing.items()
@@ -159,4 +166,5 @@ class State(Generic[Settings, Id, AnyChat, AnyThread, AnyMessage]):
             "errors": tuple(self.errors),
             "hanging": self.faults.hanging,
             "unconfirmed": len(self.updates.waiting),
+            **more,
         }

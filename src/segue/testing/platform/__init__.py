@@ -4,13 +4,13 @@ It behaves as chat platforms do, and refuses malformed, unknown and over-limit r
 separate process, its state survives a killed gateway:
 
     with running() as peer:                       # or: async with serving() as peer, in-process
-        async with peer.hands() as hands:
-            anna = await hands.user("Anna")
-            chat = await hands.chat(Shape.FORUM, [anna], name="Team")
+        async with peer.driver() as driver:
+            anna = await driver.user("Anna")
+            chat = await driver.chat(Shape.FORUM, [anna], name="Team")
             adapter = PeerAdapter(Platform.TELEGRAM, peer.url, peer.token)
             ...
-            await hands.say(anna, chat, "hello")
-            shown = await hands.until(lambda shown: "hi Anna" in shown.texts, chat=chat)
+            await driver.say(anna, chat, "hello")
+            shown = await driver.until(lambda shown: "hi Anna" in shown.texts, chat=chat)
 
 # The protocol
 

@@ -114,10 +114,10 @@ class Methods:
         if len(call.data) > self._state.settings.upload_bytes:
             raise Refuse(413, "too_large", "The file is too large.")
         upload = Upload(name=call.name, media_type=call.media_type, content=call.data)
-        return self._post(call, file=self._state.add_file(self._state.name("file"), upload))
+        return self._post(call, files=(self._state.add_file(self._state.name("file"), upload),))
 
     def _post(
-        self, call: Send | SendFile, *, buttons: Buttons = (), file: File | None = None
+        self, call: Send | SendFile, *, buttons: Buttons = (), files: tuple[File, ...] = ()
     ) -> Sent:
         rules = self._state.settings
         wait = self._state.wait(call.chat, rules.per_second, rules.chat_seconds, rules.chat_burst)
@@ -132,7 +132,7 @@ class Methods:
             format=call.format,
             buttons=_shown(buttons),
             key=call.key,
-            file=file,
+            files=files,
         )
         self._state.say(message)
         return Sent(id=message.id, thread=message.thread)

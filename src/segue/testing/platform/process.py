@@ -13,8 +13,8 @@ TOKEN = "the-token-of-the-bot"  # noqa: S105 - it opens nothing but this
 class Peer(peers.Peer):
     """A running platform."""
 
-    def hands(self) -> Driver:
-        """Return new hands, for use in an `async with`."""
+    def driver(self) -> Driver:
+        """Return a new driver, for use in an `async with`."""
         return Driver(self.obey or self.control)
 
 

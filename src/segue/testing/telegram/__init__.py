@@ -4,13 +4,13 @@ It answers with Telegram's codes and texts, and refuses malformed, unknown and o
 In a separate process, its state survives a killed gateway:
 
     with running() as peer:                       # or: async with serving() as peer, in-process
-        async with peer.hands() as hands:
-            anna = await hands.user("Anna")
-            chat = await hands.chat(Kind.FORUM, [anna], manage_topics=True)
+        async with peer.driver() as driver:
+            anna = await driver.user("Anna")
+            chat = await driver.chat(Kind.FORUM, [anna], manage_topics=True)
             bot = telegram.Bot(peer.token, base_url=peer.base_url)
             thread = (await bot.create_forum_topic(chat, "Moving in")).message_thread_id
-            await hands.say(anna, chat, "hello", thread=thread)
-            shown = await hands.until(lambda shown: "hi Anna" in shown.texts, chat=chat)
+            await driver.say(anna, chat, "hello", thread=thread)
+            shown = await driver.until(lambda shown: "hi Anna" in shown.texts, chat=chat)
             assert not shown.errors
 
 Its modules name the pages of core.telegram.org/bots/api, or the sources and issues of

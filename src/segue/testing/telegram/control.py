@@ -122,10 +122,10 @@ class Control(peers.Control[State]):
         base = Message(chat=chat, id=0, author=author, reply_to=reply_to, more=more)
         base = replace(base, thread=place[0], topic=place[1])
         ids: list[int] = []
-        for file in [state.store(upload) for upload in files] or [None]:
+        for sent in [(state.store(upload),) for upload in files] or [()]:
             said = "" if ids else text
             ids.append(state.message_id(at))
-            message = replace(base, id=ids[-1], text=said, entities=found(said), file=file)
+            message = replace(base, id=ids[-1], text=said, entities=found(said), files=sent)
             self._tell(state.keep(message))
         return ids[0]
 

@@ -166,7 +166,7 @@ class Methods:
             raise bad("file must be non-empty")
         if len(document.content) > LARGEST_FILE:
             raise Refuse(413, "Request Entity Too Large")
-        return self._post(chat, message_thread_id, file=self._state.store(document), **more)
+        return self._post(chat, message_thread_id, files=(self._state.store(document),), **more)
 
     def send_photo(
         self,

@@ -17,8 +17,8 @@ class Peer(peers.Peer):
     def base_url(self) -> str:
         return f"{self.url}/bot"
 
-    def hands(self) -> Driver:
-        """Return new hands, for use in an `async with`."""
+    def driver(self) -> Driver:
+        """Return a new driver, for use in an `async with`."""
         return Driver(self.obey or self.control)
 
 

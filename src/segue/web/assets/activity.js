@@ -3,32 +3,43 @@
 import { el, icon } from "./dom.js";
 import { prose } from "./prose.js";
 
-/** Group the lines of a transcript. Messages become `{line}`, and each run of tools becomes
- * `{done}`, an element that shows them. */
-export function activities(history) {
+/** Group what a session shows, in its order. Lines with text, messages and moves stay as they are.
+ * Each run of tools becomes `{kind: "tools"}`. */
+export function activities(ordered) {
   const parts = [];
   let run = null;
-  const running = () => {
-    if (!run) parts.push((run = { tools: [] }));
+  let open = []; // tools without a result yet
+  const running = (seq) => {
+    if (!run) parts.push((run = { kind: "tools", seq, tools: [] }));
     return run.tools;
   };
-  for (const line of history) {
-    if (line.role === "tool") {
-      const tool = (run?.tools ?? []).find((tool) => tool.html === undefined);
-      if (tool) tool.html = line.html;
-      else running().push({ name: "", what: "", html: line.html });
-      continue;
-    }
-    if (line.html) {
+  for (const part of ordered) {
+    const { kind, item } = part;
+    if (kind !== "line") {
       run = null;
-      parts.push({ line });
+      parts.push(part);
+    } else if (item.role === "tool") {
+      const tool = open.shift();
+      if (tool) tool.html = item.html;
+      else running(item.seq).push({ name: "", what: "", html: item.html });
+    } else {
+      open = [];
+      if (item.html) {
+        run = null;
+        parts.push(part);
+      }
+      for (const { name, what } of item.tools) {
+        const tool = { name, what };
+        running(item.seq).push(tool);
+        open.push(tool);
+      }
     }
-    for (const { name, what } of line.tools ?? []) running().push({ name, what });
   }
-  return parts.map((part) => (part.tools ? { done: activity(part.tools) } : part));
+  return parts;
 }
 
-function activity(tools) {
+/** An element that shows a run of tools. */
+export function activity(tools) {
   const body =
     tools.length === 1 ? [result(tools[0])] : tools.map((tool) => el("details", {}, summary(tool), result(tool)));
   const head = tools.length === 1 ? summary(tools[0]) : summary({ name: named(tools), what: "" });
@@ -55,6 +66,6 @@ function summary({ name, what }) {
 function result({ html, what }) {
   const shown = el("div", { class: "prose result" });
   if (what) shown.append(el("p", { class: "tool-call" }, what));
-  shown.append(html ? prose(html) : el("p", { class: "faint" }, "No result was recorded."));
+  shown.append(html ? prose(html) : el("p", { class: "faint" }, "No result yet."));
   return shown;
 }

@@ -1,13 +1,15 @@
 // The page: incoming frames, user actions and routing between views.
 
-import { drawBlank, drawState, isAway, speak, toast } from "./around.js";
-import { Chat, isAnswer } from "./chat.js";
+import { Actions } from "./actions.js";
+import { speakOnce } from "./announcements.js";
+import { drawBlank, drawPlace, drawState, isAway, toast } from "./around.js";
+import { Chat } from "./chat.js";
 import { Composer } from "./composer.js";
 import { ConversationView } from "./conversation.js";
 import { byId } from "./dom.js";
 import { drawHealth, healthIsComing } from "./health.js";
-import { choice, forgetChoice, keepChoice, newKey, Outbox } from "./kept.js";
-import { ListView } from "./list.js";
+import { choice, draft, forgetChoice, keepChoice, keepDraft, newKey, Outbox } from "./kept.js";
+import { hashOf, ListView } from "./list.js";
 import { Live, tokenFromLink } from "./live.js";
 import { copyCode, words } from "./prose.js";
 import { showDoor, showPage } from "./screens.js";
@@ -15,19 +17,24 @@ import { showDoor, showPage } from "./screens.js";
 const SPOKEN_LENGTH = 800;
 const SHOW = "w:"; // prefix of the data of a "Show all" button
 
-const chats = new Map(); // id → Chat, for each opened conversation
+const chats = new Map(); // id → Chat, for each opened session
 let listed = []; // the server's list, most recently active first
 let host = "";
 let awaitsNew = null; // key of a conversation that is being created
+let arrives = true; // the page or a link was just opened
 
 const outbox = new Outbox();
-const list = new ListView();
+const list = new ListView({
+  searches: (words) => live.send({ do: "search", words }),
+  more: () => live.send({ do: "more" }),
+});
 const view = new ConversationView({ earlier: askEarlier });
 const composer = new Composer(say);
+const actions = new Actions({ sends: request, title: () => view.chat?.entry?.title ?? "" });
 const live = new Live({
   hears: (frame) => Object.hasOwn(HEARD, frame.is) && HEARD[frame.is](frame),
-  tells: (state, until) => {
-    drawState(state, until);
+  tells: (state, until, failures) => {
+    drawState(state, until, failures);
     if (isAway(state)) showPage();
   },
   refuses: showDoor,
@@ -45,53 +52,75 @@ const HEARD = {
     outbox.all().forEach(transmit);
     if (awaitsNew) begin();
     route();
+    if (arrives) composer.focus();
+    arrives = false;
   },
 
   chats(frame) {
-    listed = [...frame.chats].sort((a, b) => (a.active < b.active ? 1 : -1));
-    for (const { title } of drawList()) speak(`New conversation: ${title}`);
-    if (view.chat?.trouble && entry(view.chat.id)) openChat(view.chat.id);
+    listed = frame.chats;
+    byId("more-chats").hidden = !frame.more;
+    for (const { id, title } of drawList()) {
+      if (awaitsNew === null) speakOnce(id, `New conversation: ${title}`); // not the user's own
+    }
+    if (!view.chat && !location.hash && listed.length) route();
+    if (view.chat?.trouble && listed.some((chat) => chat.id === view.chat.id)) openChat(view.chat.id);
     drawAround();
   },
 
   shown(frame) {
-    live.settled(`open ${frame.chat}`);
-    const chat = chatOf(frame.chat);
+    live.settled(`open ${frame.was}`);
+    const former = chatOf(frame.was);
+    const begins = former.shown && !former.entry; // nothing was said before
+    const chat = frame.chat === frame.was ? former : follow(frame);
     const first = !chat.shown;
-    const changed = chat.show(frame);
+    const fresh = chat.show(frame);
     if (chat !== view.chat) return;
     if (first) view.open(chat);
-    else changed.forEach(show);
+    else view.draw();
+    if (begins || !(first || frame.fresh)) fresh.forEach(announce);
+    drawList();
     drawAround();
   },
 
   earlier(frame) {
     chatOf(frame.chat).prepend(frame);
-    if (view.chat?.id === frame.chat) view.drawHistory();
+    if (view.chat?.id === frame.chat) view.draw({ above: true });
   },
 
   message(frame) {
     const chat = chatOf(frame.chat);
     if (!chat.put(frame.message) || chat !== view.chat) return;
-    show(frame.message);
+    view.draw();
+    announce(frame.message);
     drawAround();
   },
 
-  working(frame) {
-    chatOf(frame.chat).working = Date.now() + frame.seconds * 1000;
-    drawAround();
-    setTimeout(drawAround, frame.seconds * 1000 + 50);
+  writing(frame) {
+    const chat = chatOf(frame.chat);
+    chat.write(frame);
+    if (chat === view.chat) view.draw();
   },
+
+  gone(frame) {
+    chats.delete(frame.chat);
+    if (view.chat?.id !== frame.chat) return;
+    view.open(new Chat(frame.chat));
+    view.chat.trouble = "This conversation was deleted.";
+    drawAround();
+  },
+
+  found: (frame) => list.found(frame),
+  exported: (frame) => actions.exported(frame),
 
   taken(frame) {
     live.settled(frame.key);
     outbox.settle(frame.key);
-    const said = chatOf(frame.chat).own.get(frame.key);
-    if (said) said.taken = true;
-    if (view.chat?.id === frame.chat) view.drawOwn();
+    actions.done(frame.key);
+    chats.get(frame.chat)?.taken(frame);
+    if (view.chat?.id === frame.chat) view.draw();
     if (frame.key === awaitsNew) {
       awaitsNew = null;
-      location.hash = hashOf(frame.chat);
+      history.pushState(null, "", `/${hashOf(frame.chat)}`);
       route();
       composer.focus();
     }
@@ -117,25 +146,45 @@ function chatOf(id) {
   return chats.get(id);
 }
 
-const entry = (id) => listed.find((chat) => chat.id === id);
-
-function show(message) {
-  view.put(message);
-  const answered = message.buttons.length === 0 && choice(view.chat.id, message);
-  if (!isAnswer(message) || answered) return;
-  const asks = message.buttons.map((button) => button.label).join(", ");
-  speak(words(message.html).slice(0, SPOKEN_LENGTH) + (asks && ` Your answer: ${asks}`));
+/** The session that the server shows instead of the one that was asked for: that of an old link or
+ * a new conversation, or the one that came in its place after /new or /resume. */
+function follow({ was, chat: id }) {
+  const former = chatOf(was);
+  const chat = chatOf(id);
+  if (!former.entry) {
+    for (const [key, said] of former.own) chat.own.set(key, said);
+    keepDraft(id, draft(was) || draft(id));
+    keepDraft(was, "");
+    chats.delete(was);
+  } else former.live = false; // the server follows one session for each page
+  if (view.chat === former) {
+    history.replaceState(null, "", `/${hashOf(id)}`);
+    view.open(chat);
+  }
+  return chat;
 }
 
-function redraw(id, no) {
-  const message = chatOf(id).messages.get(no);
-  if (message && view.chat?.id === id) view.put(message);
+/** Announce a message of the agent to screen readers; once, also if the transcript repeats it. */
+function announce({ role, author, html, buttons = [], no, seq, shows }) {
+  if ((role ?? author) !== "assistant" && author !== "agent") return;
+  if (!html || (no && buttons.length === 0 && choice(view.chat.id, { no, html }))) return;
+  const asks = buttons.map((button) => button.label).join(", ");
+  const subject = no ?? shows ?? `${view.chat.id} line ${seq}`;
+  speakOnce(subject, words(html).slice(0, SPOKEN_LENGTH), asks && ` Your answer: ${asks}`);
 }
 
 // Outgoing frames
 
 function transmit(frame) {
   live.send(frame, frame.key);
+}
+
+/** Send a request about the open session. Returns its key, or null without a connection. */
+function request(frame) {
+  const key = newKey();
+  if (view.chat && live.send({ ...frame, chat: view.chat.id, key }, key)) return key;
+  toast("Segue cannot be reached at the moment. Try again when it is back.");
+  return null;
 }
 
 /** Send the frame, and keep it until the server acknowledges it. */
@@ -148,7 +197,7 @@ function say(text) {
   const frame = { do: "say", chat: view.chat.id, key: newKey(), text };
   view.chat.recall(frame);
   post(frame);
-  view.drawOwn();
+  view.draw();
   view.toBottom();
   drawAround();
 }
@@ -163,11 +212,10 @@ function press(button) {
     say(`/show ${answer.slice(SHOW.length)}`); // not an answer: the question stays open
     return;
   }
-  const group = button.parentElement;
   keepChoice(id, message, { data: answer, label });
   post({ do: "press", chat: id, key: newKey(), message: no, data: answer });
-  redraw(id, no);
-  group.focus({ preventScroll: true }); // the disabled button cannot keep the focus
+  view.draw();
+  composer.focus(); // the disabled button cannot keep it
 }
 
 /** Undo a message or a button press that the server refused. */
@@ -177,11 +225,19 @@ function takeBack(key) {
   if (frame?.do === "say") {
     chatOf(frame.chat).own.delete(key);
     composer.takeBack(frame.chat, frame.text);
-    view.drawOwn();
+    view.draw();
   } else if (frame?.do === "press") {
     forgetChoice(frame.chat, frame.message);
-    redraw(frame.chat, frame.message);
+    view.draw();
   }
+}
+
+function bring() {
+  const button = byId("bring");
+  button.disabled = true; // until it can no longer be a second click
+  setTimeout(() => (button.disabled = false), 2000);
+  post({ do: "bring", chat: view.chat.id, key: newKey() });
+  composer.focus();
 }
 
 function begin() {
@@ -193,16 +249,15 @@ function begin() {
 function askEarlier() {
   const { chat } = view;
   if (!chat?.more || chat.asksEarlier) return;
-  chat.asksEarlier = live.send({ do: "earlier", chat: chat.id, before: chat.history[0].seq });
+  chat.asksEarlier = live.send({ do: "earlier", chat: chat.id, before: chat.first });
 }
 
 // Routing
 
-const hashOf = (id) => `#/c/${encodeURIComponent(id)}`;
-
 function route() {
   const token = tokenFromLink();
   if (token !== null) {
+    arrives = true;
     live.open(token);
     return;
   }
@@ -211,9 +266,9 @@ function route() {
   byId("conversation").hidden = health;
   byId("health").hidden = !health;
   byId("to-health").setAttribute("aria-current", health ? "page" : "false");
+  if (list.isOpen) list.toggle(false);
   if (health) showHealth();
   else openChat(wanted());
-  if (list.isOpen) list.toggle(false);
 }
 
 /** The conversation named in the URL, or the most recently active one. */
@@ -233,15 +288,20 @@ function showHealth() {
 
 function openChat(id) {
   const chat = id === null ? null : chatOf(id);
-  if (chat !== view.chat) {
+  const isOther = chat !== view.chat;
+  if (isOther) {
     for (const frame of outbox.all()) {
       if (frame.do === "say" && frame.chat === id) chat.recall(frame);
     }
+    if (view.chat) view.chat.live = false; // the server follows one session for each page
     view.open(chat);
   }
-  if (chat && !chat.live) live.send({ do: "open", chat: id, after: chat.rev }, `open ${id}`);
+  if (chat && !chat.live) {
+    live.send({ do: "open", chat: id, seq: chat.seq, edits: chat.edits }, `open ${id}`);
+  }
   drawList();
   drawAround();
+  if (isOther) composer.offer();
 }
 
 /** Draw the list. Returns the new conversations. */
@@ -256,22 +316,24 @@ function drawList() {
 function titled() {
   if (location.hash === "#/health") return "Health";
   if (!view.chat || view.chat.trouble) return "Segue";
-  return entry(view.chat.id)?.title || "New conversation";
+  return view.chat.entry?.title || "New conversation";
 }
 
 function drawAround() {
   const { chat } = view;
-  byId("working").hidden = !chat || chat.working < Date.now();
-  const where = entry(chat?.id)?.where ?? "here";
-  byId("elsewhere").hidden = where === "here";
-  byId("elsewhere").textContent = `This conversation continues ${where}. A message here starts a new session.`;
+  drawPlace(chat?.entry);
+  actions.show(Boolean(chat?.entry));
   composer.open(chat && !chat.trouble ? chat.id : null);
   drawBlank(chat, host);
 }
 
 // Clicks and keys
 
-byId("stop").addEventListener("click", () => say("/stop"));
+byId("stop").addEventListener("click", () => {
+  say("/stop");
+  composer.focus(); // the button goes away
+});
+byId("bring").addEventListener("click", bring);
 byId("new").addEventListener("click", begin);
 byId("retry").addEventListener("click", () => live.again());
 byId("skip").addEventListener("click", (event) => {
@@ -293,14 +355,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") {
     if (list.isOpen) list.toggle(false);
     else if (composer.hasFocus) byId("scroller").focus();
-  } else if (event.target.matches("input, textarea")) return;
-  else if (event.key === "/" && view.chat) {
-    event.preventDefault();
-    composer.focus();
-  } else if (event.key === "n") {
-    event.preventDefault();
-    begin();
-  }
+  } else if (!event.target.matches("input, textarea")) composer.take(event);
 });
 
 // The window

@@ -1,9 +1,11 @@
 // Everything around the messages: the connection state, toasts, and the hint in an empty
 // conversation.
 
+import { speak } from "./announcements.js";
 import { byId, el, typed } from "./dom.js";
 
 const TOAST = 6000; // milliseconds
+const LOST = 4; // attempts to connect, after which the page may have moved: some 15 seconds
 
 let countdown = 0;
 let wasAway = false;
@@ -12,12 +14,16 @@ let toasting = 0;
 /** Whether the gateway is unreachable in that state. */
 export const isAway = (state) => state === "offline" || state === "impostor";
 
-/** Show the state: "connecting", "live", or one that is away until the next attempt at `until`. */
-export function drawState(state, until) {
+/** Show the state: "connecting", "live", or one that is away until the next attempt at `until`,
+ * after that many failures. */
+export function drawState(state, until, failures) {
   clearInterval(countdown);
   byId("state").dataset.state = state;
   byId("retry").hidden = !isAway(state);
-  if (state !== "connecting") byId("impostor").hidden = state !== "impostor";
+  if (state !== "connecting") {
+    byId("impostor").hidden = state !== "impostor";
+    byId("lost").hidden = state !== "offline" || failures < LOST;
+  }
   const text = byId("state-text");
   if (isAway(state)) {
     const count = () => {
@@ -33,11 +39,15 @@ export function drawState(state, until) {
   }
 }
 
-/** Announce the text to screen readers. */
-export function speak(text) {
-  const spoken = byId("spoken");
-  spoken.append(el("p", {}, text));
-  while (spoken.childElementCount > 5) spoken.firstElementChild.remove();
+/** Show where the session is and whether the agent works there. */
+export function drawPlace(entry) {
+  const where = entry?.where ?? "here";
+  byId("working").hidden = entry?.state !== "working";
+  byId("stop").hidden = where !== "here";
+  byId("elsewhere").hidden = where === "here";
+  const free = entry?.state === "idle" && where !== "in the terminal";
+  const more = free ? " A message brings it here." : entry?.state === "asking" ? " It waits for your approval there." : "";
+  byId("where").textContent = `This conversation is ${where}.${more}`;
 }
 
 /** Show the text for a while. An empty text hides the toast. */

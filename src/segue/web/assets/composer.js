@@ -1,7 +1,10 @@
-// The message input. Unsent text is kept per conversation.
+// The message input. Unsent text is kept per conversation. On a touch screen, Enter makes a new line
+// and the button sends.
 
 import { byId } from "./dom.js";
 import { draft, keepDraft } from "./kept.js";
+
+const touch = matchMedia("(pointer: coarse)");
 
 export class Composer {
   #area = byId("composer");
@@ -11,10 +14,12 @@ export class Composer {
   /** `says` is called with each submitted text. */
   constructor(says) {
     this.says = says;
+    this.#labelEnter();
+    touch.addEventListener("change", () => this.#labelEnter());
     this.#area.addEventListener("input", () => this.#changed());
     this.#area.addEventListener("keydown", (event) => {
       // While an input method is composing, Enter ends the composition.
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing || touch.matches) return;
       event.preventDefault();
       this.#submit();
     });
@@ -32,6 +37,16 @@ export class Composer {
     this.#area.focus();
   }
 
+  /** Focus, unless that would raise a phone's keyboard over what the user wants to read. */
+  offer() {
+    if (!touch.matches) this.focus();
+  }
+
+  /** Take a key that was pressed where no text can be written, so that nobody types in vain. */
+  take({ key }) {
+    if (key.length === 1 && key !== " ") this.focus();
+  }
+
   /** Switch to that conversation; null disables the input. */
   open(chat) {
     if (chat !== this.#chat) {
@@ -46,6 +61,11 @@ export class Composer {
     if (draft(chat)) return;
     keepDraft(chat, text);
     if (chat === this.#chat) this.#fill(text);
+  }
+
+  /** Label the Enter key of a keyboard on the screen. */
+  #labelEnter() {
+    this.#area.enterKeyHint = touch.matches ? "enter" : "send";
   }
 
   #submit() {

@@ -1,9 +1,9 @@
-// The open conversation: its history, its messages and the scroll position.
+// The open session: its messages in the transcript's order, and the scroll position.
 
 import { byId, el, icon, morph } from "./dom.js";
 import { choice } from "./kept.js";
 import { prose } from "./prose.js";
-import { activities } from "./activity.js";
+import { activities, activity } from "./activity.js";
 import { apart, clock, dayAndClock } from "./times.js";
 
 const NEAR = 60; // pixels from the bottom that still count as the bottom
@@ -11,14 +11,14 @@ const SETTLE = 500; // milliseconds before the buttons of a new question can be 
 
 export class ConversationView {
   #scroller = byId("scroller");
-  #history = byId("history");
   #messages = byId("messages");
   #pending = byId("pending");
   #earlier = byId("earlier");
   #pill = byId("pill");
   #stuck = true; // scrolled to the bottom, and follows new messages
+  #top = 0; // the scroll position that was seen last
   #chat = null;
-  #articles = new Map(); // by message number
+  #drawn = new Map(); // what is shown, by a key for each part: its node, and what it shows
   #asked = new Map(); // when each question appeared, by message number
 
   constructor({ earlier }) {
@@ -37,60 +37,77 @@ export class ConversationView {
     return this.#chat;
   }
 
-  /** Show that conversation from its end; null for none. */
+  /** Show that session from its end; null for none. */
   open(chat) {
     this.#chat = chat;
-    this.#articles.clear();
+    this.#drawn.clear();
     this.#asked.clear();
     this.#messages.replaceChildren();
-    this.#pending.replaceChildren();
-    this.#history.replaceChildren();
-    this.drawHistory();
-    for (const message of chat?.inOrder() ?? []) this.put(message);
-    this.drawOwn();
+    this.draw();
     this.toBottom();
   }
 
-  drawHistory() {
-    const { history, more } = this.#chat ?? { history: [], more: false };
-    const fromBottom = this.#scroller.scrollHeight - this.#scroller.scrollTop;
-    this.#earlier.hidden = !more;
-    this.#history.replaceChildren(...lines(history));
-    const moved = byId("moved");
-    moved.hidden = history.length === 0;
-    const first = this.#chat?.inOrder()[0];
-    moved.firstElementChild.textContent = first ? `Moved here · ${dayAndClock(first.at)}` : "Moved here";
-    // Keep the visible text in place when lines are added above it.
-    this.#scroller.scrollTop = this.#scroller.scrollHeight - fromBottom;
+  /** Draw what is new or changed. With `above`, keep the visible text in place. */
+  draw({ above = false } = {}) {
+    const { scrollHeight, scrollTop } = this.#scroller;
+    this.#earlier.hidden = !this.#chat?.more;
+    const before = this.#messages.lastElementChild;
+    const drawn = new Map();
+    let former = null;
+    for (const part of activities(this.#chat?.inOrder() ?? [])) {
+      const [key, shows, make] = this.#described(part, former);
+      const known = this.#drawn.get(key);
+      if (known && known.shows !== shows) morph(known.node, make());
+      drawn.set(key, { node: known?.node ?? make(), shows });
+      if (part.kind !== "tools") former = part.item.at;
+    }
+    // A question that waits for an answer speaks for itself.
+    if (this.#chat?.writing && this.#chat.entry?.state !== "asking") {
+      drawn.set("writing", { node: writing(this.#chat.writing), shows: "" });
+    }
+    this.#drawn = drawn;
+    this.#place([...drawn.values()].map(({ node }) => node));
+    this.#drawOwn();
+    if (above) this.#scroller.scrollTop = this.#scroller.scrollHeight - (scrollHeight - scrollTop);
+    else if (!this.#stuck && before && this.#messages.lastElementChild !== before) this.#pill.hidden = false;
   }
 
-  /** Show a new or changed message. */
-  put(message) {
-    const own = message.key && this.#pending.querySelector(`[data-key="${CSS.escape(message.key)}"]`);
-    const known = this.#articles.get(message.no) ?? own;
-    const before = this.#before(message.no);
-    // The first message is below the divider, which already shows its time.
-    const former = before?.dataset.at ?? (this.#chat.history.length ? message.at : null);
-    const fresh = article(this.#chat, message, former, this.#cameUpNow(message));
-    if (known) morph(known, fresh);
-    const shown = known || fresh;
-    if (shown.parentNode !== this.#messages) {
-      if (before) before.after(shown);
-      else this.#messages.prepend(shown);
+  /** The key of a part, a text that changes with what it shows, and a function that makes it. */
+  #described(part, former) {
+    const chat = this.#chat;
+    if (part.kind === "tools") {
+      const shows = part.tools.map(({ name, html }) => `${name} ${html?.length}`).join();
+      return [`tools ${part.seq}`, shows, () => activity(part.tools)];
     }
-    this.#articles.set(message.no, shown);
-    if (!known && !this.#stuck) this.#pill.hidden = false;
+    const { item } = part;
+    const late = apart(former, item.at);
+    if (part.kind === "line") return [`line ${item.seq}`, `${late}`, () => spoken(item, late)];
+    if (part.kind === "move") return [`move ${item.no}`, "", () => moved(item)];
+    const chosen = choice(chat.id, item);
+    const cameUpNow = this.#cameUpNow(item);
+    const shows = `${late} ${item.rev} ${chosen?.data} ${cameUpNow}`;
+    return [`message ${item.no}`, shows, () => article(item, chosen, cameUpNow, late)];
+  }
+
+  /** Make the nodes the children, in this order. Nodes that stay in place are not touched. */
+  #place(nodes) {
+    const wanted = new Set(nodes);
+    for (const node of [...this.#messages.children]) if (!wanted.has(node)) node.remove();
+    let next = this.#messages.firstElementChild;
+    for (const node of nodes) {
+      if (node === next) next = next.nextElementSibling;
+      else this.#messages.insertBefore(node, next);
+    }
   }
 
   /** Draw the user's messages that the server has not returned yet. */
-  drawOwn() {
+  #drawOwn() {
     const own = [...(this.#chat?.own.values() ?? [])].map((said) =>
       el(
         "article",
         {
           class: said.taken ? "said person" : "said person waiting",
           "data-key": said.key,
-          "data-at": said.at,
           "aria-label": said.taken ? "You" : "You, not sent yet",
         },
         el("div", { class: "prose plain" }, said.text),
@@ -111,59 +128,71 @@ export class ConversationView {
     if (buttons.length === 0) return false;
     const now = performance.now();
     if (!this.#asked.has(no)) {
-      const chat = this.#chat;
       this.#asked.set(no, now);
-      setTimeout(() => chat === this.#chat && this.put(chat.messages.get(no)), SETTLE);
+      setTimeout(() => this.draw(), SETTLE);
     }
     return now - this.#asked.get(no) < SETTLE;
   }
 
-  #before(no) {
-    let found = null;
-    for (const [other, node] of this.#articles) {
-      if (other < no && (!found || other > Number(found.dataset.no))) found = node;
-    }
-    return found;
-  }
-
   #bottom() {
     this.#scroller.scrollTop = this.#scroller.scrollHeight;
+    this.#top = this.#scroller.scrollTop;
   }
 
   #scrolled() {
     const { scrollHeight, scrollTop, clientHeight } = this.#scroller;
-    this.#stuck = scrollHeight - scrollTop - clientHeight < NEAR;
+    const up = scrollTop < this.#top;
+    this.#top = scrollTop;
+    // Far from the bottom without having scrolled up: the messages have grown meanwhile.
+    if (scrollHeight - scrollTop - clientHeight < NEAR) this.#stuck = true;
+    else if (up) this.#stuck = false;
     if (this.#stuck) this.#pill.hidden = true;
   }
 }
 
-function when(at, former) {
-  return apart(former, at) && el("p", { class: "when" }, el("time", { datetime: at }, dayAndClock(at)));
-}
+const when = (at, late) => late && el("p", { class: "when" }, el("time", { datetime: at }, dayAndClock(at)));
 
 const spokenBy = (who, at) => `${who}, ${clock(at)}`;
 
-function article(chat, message, former, cameUpNow) {
+/** A message of the transcript. */
+function spoken({ role, html, at }, late) {
+  const person = role === "user";
+  return el(
+    "article",
+    { class: `said ${person ? "person" : "agent"}`, "aria-label": spokenBy(person ? "You" : "Segue", at) },
+    when(at, late),
+    el("div", { class: "prose" }, prose(html)),
+  );
+}
+
+/** A message that is not in the transcript, such as a question. */
+function article(message, chosen, cameUpNow, late) {
   const person = message.author === "person";
-  const chosen = choice(chat.id, message);
   const asks = message.buttons.length > 0 || chosen !== null;
-  const made = el(
+  return el(
     "article",
     {
-      class: `said ${message.author}${asks ? " asks" : ""}`,
+      class: `said ${message.author}${asks ? " asks" : person ? "" : " notice"}`,
       "data-no": message.no,
-      "data-at": message.at,
       "aria-label": spokenBy(person ? "You" : "Segue", message.at),
     },
-    when(message.at, former),
+    when(message.at, late),
     el("div", { class: "prose" }, prose(message.html)),
     asks && answers(message, chosen, cameUpNow),
   );
+}
+
+/** An arrival or a departure. */
+const moved = ({ text, at }) => el("p", { class: "moved" }, el("span", {}, `${text} · ${dayAndClock(at)}`));
+
+/** The answer that is being written. */
+function writing(html) {
+  const made = el("article", { class: "said agent" }, el("div", { class: "prose" }, prose(html)));
   if (isActivity(made)) made.classList.add("doing");
   return made;
 }
 
-/** Whether the message shows the agent's current activity: tool names, then "…". */
+/** Whether it shows the agent's current activity: tool names, then "…". */
 function isActivity(made) {
   const written = made.querySelector(".prose");
   const only = written.children.length === 1 && written.firstElementChild;
@@ -174,7 +203,7 @@ function answers(message, chosen, cameUpNow) {
   if (message.buttons.length === 0) {
     return el("p", { class: "chosen" }, icon("check"), `You chose “${chosen.label}”`);
   }
-  const group = el("div", { class: "answers", role: "group", "aria-label": "Your answer", tabindex: -1 });
+  const group = el("div", { class: "answers", role: "group", "aria-label": "Your answer" });
   message.buttons.forEach(({ label, data }, i) => {
     const mine = chosen?.data === data;
     const kind = /^(deny|no|cancel)\b/i.test(label) ? "deny" : i === 0 ? "first" : "quiet";
@@ -194,28 +223,4 @@ function answers(message, chosen, cameUpNow) {
     );
   });
   return group;
-}
-
-/** The history: who wrote what, and the tool calls in between, in few lines. */
-function lines(history) {
-  const made = [];
-  let former = null;
-  for (const part of activities(history)) {
-    if (part.done) {
-      made.push(part.done);
-      continue;
-    }
-    const { line } = part;
-    const person = line.role === "user";
-    made.push(
-      el(
-        "article",
-        { class: `said ${person ? "person" : "agent"}`, "aria-label": spokenBy(person ? "You" : "Segue", line.at) },
-        when(line.at, former),
-        el("div", { class: "prose" }, prose(line.html)),
-      ),
-    );
-    former = line.at;
-  }
-  return made;
 }

@@ -1,20 +1,34 @@
-// The conversation list, which slides in as a panel on small screens.
+// The list of sessions, which slides in as a panel on small screens, and the search in it.
 
 import { byId, el, morph } from "./dom.js";
 import { ago } from "./times.js";
 
 const wide = matchMedia("(min-width: 52rem)");
+const TYPING = 200; // milliseconds without a key before the search starts
+const STATES = { working: "working", asking: "waiting for approval" };
+
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
+
+export const hashOf = (id) => `#/c/${encodeURIComponent(id)}`;
 
 export class ListView {
   #list = byId("chats");
   #side = byId("side");
   #menu = byId("menu");
-  #seen = new Map(); // conversation → its last activity that the user has seen
+  #search = byId("search");
+  #seen = new Map(); // session → its last activity that the user has seen
   #chats = null;
+  #hits = null; // what the search found; null without one
+  #typing = 0;
 
-  constructor() {
+  /** `searches` is called with the words to search for, `more` when more sessions are wanted. */
+  constructor({ searches, more }) {
+    this.searches = searches;
     this.#list.addEventListener("keydown", (event) => this.#move(event));
     this.#menu.addEventListener("click", () => this.toggle(true));
+    this.#search.addEventListener("input", () => this.#typed());
+    this.#search.addEventListener("keydown", (event) => event.key === "Escape" && this.endSearch());
+    byId("more-chats").addEventListener("click", more);
     byId("scrim").addEventListener("click", () => this.toggle(false));
     wide.addEventListener("change", () => this.toggle(false));
     setInterval(() => this.#chats && this.draw(this.#chats, this.current), 30_000);
@@ -29,6 +43,10 @@ export class ListView {
     return document.body.classList.contains("side-open");
   }
 
+  get words() {
+    return this.#search.value.trim();
+  }
+
   /** Open or close the panel. On a wide screen it is always visible. */
   toggle(open) {
     const was = this.isOpen;
@@ -40,7 +58,7 @@ export class ListView {
     else if (was && this.slides) this.#menu.focus();
   }
 
-  /** Draw the list. Returns the conversations that are new to the user. */
+  /** Draw the list. Returns the sessions that are new to the user. */
   draw(chats, current) {
     const first = this.#chats === null;
     this.#chats = chats;
@@ -50,7 +68,7 @@ export class ListView {
       if (first || id === current) this.#seen.set(id, active);
     }
     const focused = document.activeElement?.dataset?.chat;
-    morph(this.#list, el("ul", { id: "chats" }, ...chats.map((chat) => this.#item(chat))));
+    morph(this.#list, el("ul", { id: "chats" }, ...this.#items()));
     if (focused) this.#link(focused)?.focus();
     const unread = chats.filter((chat) => this.#isUnread(chat)).length;
     byId("menu-unread").hidden = unread === 0;
@@ -58,23 +76,66 @@ export class ListView {
     return fresh;
   }
 
-  #isUnread({ id, active }) {
-    return id !== this.current && (this.#seen.get(id) ?? "") < active;
+  /** Show what the search found, unless the words have changed since. */
+  found({ words, hits }) {
+    if (words !== this.words) return;
+    this.#hits = hits;
+    this.draw(this.#chats, this.current);
+  }
+
+  endSearch() {
+    this.#search.value = "";
+    this.#typed();
+  }
+
+  #typed() {
+    clearTimeout(this.#typing);
+    if (this.words) this.#typing = setTimeout(() => this.searches(this.words), TYPING);
+    else if (this.#hits) {
+      this.#hits = null;
+      this.draw(this.#chats, this.current);
+    }
+  }
+
+  #isUnread({ id, active, where }) {
+    return where === "here" && id !== this.current && (this.#seen.get(id) ?? "") < active;
+  }
+
+  #items() {
+    if (this.#hits === null) return this.#chats.map((chat) => this.#item(chat));
+    if (this.#hits.length === 0) return [el("li", { class: "no-hits" }, "Nothing found.")];
+    return this.#hits.map(({ chat, title, text, at }) =>
+      this.#linked(chat, title, at, el("span", { class: "chat-last hit" }, text)),
+    );
   }
 
   #item(chat) {
-    const { id, title, where, active } = chat;
-    const unread = this.#isUnread(chat);
+    const { id, title, where, state, last, active } = chat;
+    return this.#linked(
+      id,
+      title,
+      active,
+      el("span", { class: "chat-last" }, last),
+      el(
+        "span",
+        { class: "chat-where", "data-state": state },
+        state === "idle" ? null : el("span", { class: "lamp busy" }),
+        capital(state === "idle" ? where : `${where}, ${STATES[state]}`),
+      ),
+      this.#isUnread(chat) && el("span", { class: "unread" }, el("span", { class: "unseen" }, "new messages")),
+    );
+  }
+
+  #linked(id, title, at, ...rest) {
     return el(
       "li",
       {},
       el(
         "a",
-        { href: `#/c/${encodeURIComponent(id)}`, "data-chat": id, "aria-current": id === this.current ? "page" : null },
-        el("span", { class: "chat-title" }, title || "New conversation"),
-        el("time", { class: "chat-time", datetime: active }, ago(active)),
-        el("span", { class: "chat-where" }, where === "here" ? "here" : where),
-        unread && el("span", { class: "unread" }, el("span", { class: "unseen" }, "new messages")),
+        { href: hashOf(id), "data-chat": id, "aria-current": id === this.current ? "page" : null },
+        el("span", { class: "chat-title" }, title),
+        el("time", { class: "chat-time", datetime: at }, ago(at)),
+        ...rest,
       ),
     );
   }

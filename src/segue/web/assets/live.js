@@ -31,8 +31,8 @@ export class Live {
   #owed = new Map(); // expected answer → time of the request
 
   /** `hears` receives each frame. `tells` receives each change of state: "connecting",
-   * "live", or, with the time of the next attempt, "offline" and "impostor". `refuses` is
-   * called when this browser is not admitted, with whether a link was tried. */
+   * "live", or, with the time of the next attempt and the number of failures in a row,
+   * "offline" and "impostor". `refuses` is called when this browser is not admitted, with whether a link was tried. */
   constructor({ hears, tells, refuses }) {
     this.hears = hears;
     this.tells = tells;
@@ -88,7 +88,7 @@ export class Live {
 
   #tell(state, until = null) {
     this.state = state;
-    this.tells(state, until);
+    this.tells(state, until, this.#failures);
   }
 
   async #attempt() {
@@ -119,11 +119,11 @@ export class Live {
     };
   }
 
-  /** The keys in the order in which they are tried. A used link does no harm in a browser
-   * that is already paired. */
+  /** The keys in the order in which they are tried. A browser that is already paired needs no
+   * link, and is not paired again. */
   async #keys() {
     const link = this.#token === null ? null : await linkKey(this.#token);
-    return [this.#fresh, link, await kept()].filter((key) => key !== null);
+    return [this.#fresh, await kept(), link].filter((key) => key !== null);
   }
 
   #greet() {

@@ -55,11 +55,14 @@ export class Proof {
   }
 
   /** The frame that proves this browser to the gateway; null if the gateway's own proof is
-   * wrong. */
+   * wrong. A link that was not needed is proven, too, so that nobody else can use it. */
   async answer({ nonce, proof }) {
     if (this.#tried === null || !HASH.test(nonce)) return null;
     if (proof !== (await this.#mac("segue server", nonce))) return null;
-    return { do: "prove", proof: await this.#mac("segue browser", nonce) };
+    const frame = { do: "prove", proof: await this.#mac("segue browser", nonce) };
+    const link = this.#keys.find((key) => key.isLink);
+    if (link) frame.link = { key: link.id, proof: await this.#mac("segue browser", nonce, link) };
+    return frame;
   }
 
   /** This browser's id and key after the gateway has paired it through a link. */
@@ -69,7 +72,7 @@ export class Proof {
     return { id: id.slice(0, BROWSER_ID), key: await hidden(fromHex(secret)) };
   }
 
-  #mac(purpose, nonce) {
-    return mac(this.#tried.key, purpose, location.origin, this.#nonce, nonce);
+  #mac(purpose, nonce, { key } = this.#tried) {
+    return mac(key, purpose, location.origin, this.#nonce, nonce);
   }
 }

@@ -73,15 +73,17 @@ async def test_programs_share_the_server(shared: Path):
 async def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(runtime, "PACKAGE", "segue_no_such_package")
     async with local(tmp_path) as model:
-        with pytest.raises(LocalMissing, match="segue_no_such_package and its weights"):
+        with pytest.raises(LocalMissing) as caught:
             await ask(model, "hello")
+        assert "segue_no_such_package and its weights" in str(caught.value.fields["missing"])
 
 
 async def test_only_what_is_missing_is_named(here: Path):
     (here / TINY.file).unlink()
     async with local(here) as model:
-        with pytest.raises(LocalMissing, match=r"not installed yet: its weights \(0 MB\)"):
+        with pytest.raises(LocalMissing) as caught:
             await ask(model, "hello")
+        assert caught.value.fields["missing"] == "its weights (0 MB)"
 
 
 async def test_a_server_that_was_killed_between_turns_is_started_again(here: Path):
@@ -99,12 +101,13 @@ async def test_a_server_that_dies_before_it_answers_is_started_again_once(here: 
         assert (await ask(model, "hello")).endswith(": hello")
 
 
-async def test_a_server_that_dies_in_the_middle_is_told_and_the_next_turn_works(here: Path):
+async def test_a_server_that_dies_during_an_answer_is_reported_and_the_next_turn_works(here: Path):
     async with local(here) as model:
         pieces = model.stream(prompt("die in the middle"))
         assert await anext(pieces) == Text("I was ab")
-        with pytest.raises(ModelCutOff, match="The connection to the embedded model was lost"):
+        with pytest.raises(ModelCutOff) as caught:
             await anext(pieces)
+        assert caught.value.fields["provider"] == "the embedded model"
         assert (await ask(model, "hello")).endswith(": hello")
 
 

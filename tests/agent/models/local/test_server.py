@@ -82,14 +82,14 @@ async def test_processes_that_come_at_once_share_one_server(here: Path):
     assert int(pids.pop()) == (await reach(here)).pid
 
 
-async def test_it_belongs_to_no_terminal_and_is_nobodys_child(shared: Path):
+async def test_it_belongs_to_no_terminal_and_has_no_parent(shared: Path):
     reached = await reach(shared)
     session, parent = shown(reached, "sess="), shown(reached, "ppid=")
     assert session != shown(ServerAddress("", "", os.getpid()), "sess=")
     assert int(parent) != os.getpid()
 
 
-async def test_it_is_told_nothing_of_our_environment(shared: Path):
+async def test_it_does_not_inherit_our_secrets(shared: Path):
     reached = await reach(shared)
     environment = shown(reached, "command=")
     assert "GOMP_SPINCOUNT=" in environment, "the environment is to be seen at all"
@@ -126,7 +126,7 @@ async def test_one_that_is_asked_to_end_does_so_and_leaves_no_state(here: Path):
     assert not server(here).run.state.exists()
 
 
-async def test_one_that_nobody_uses_ends(here: Path):
+async def test_an_idle_server_stops(here: Path):
     await reach(here, idle=IDLE)
     await until(lambda: not running(here))
     assert not server(here).run.state.exists()
@@ -151,7 +151,7 @@ async def test_one_that_is_in_use_does_not_end(here: Path, monkeypatch: pytest.M
     assert use.over()
 
 
-async def test_each_use_begins_the_wait_anew(here: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_each_use_restarts_the_idle_time(here: Path, monkeypatch: pytest.MonkeyPatch):
     clock, run, use = watched(here, monkeypatch)
     clock.seconds += 9
     assert not use.over()

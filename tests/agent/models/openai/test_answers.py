@@ -229,9 +229,7 @@ async def test_calls_are_put_together_from(
 
 @pytest.mark.parametrize("index", [0, None])
 @pytest.mark.parametrize("call_id", [None, ""])
-async def test_calls_without_ids_are_told_apart_and_get_one_each(
-    index: int | None, call_id: str | None
-):
+async def test_calls_without_ids_get_one_each(index: int | None, call_id: str | None):
     pieces = await hear_stream(
         delta(tool_calls=[fragment(index, call_id, name="read", arguments=A.arguments)]),
         delta(tool_calls=[fragment(index, call_id, name="read", arguments=B.arguments)]),
@@ -285,7 +283,7 @@ async def test_an_answer_of_many_pieces_comes_whole():
 # Small models
 
 
-async def test_a_small_model_is_told_of_tools_in_words_and_its_json_becomes_a_call():
+async def test_a_small_model_reads_about_tools_in_words_and_its_json_becomes_a_call():
     script = [Say(text='```json\n{"name": "read", "arguments": {"path": "a"}}\n```')]
     async with talking(script, small=True) as (fake, model):
         pieces = await hear(model, ask(user("Read the file a.")))
@@ -297,7 +295,7 @@ async def test_a_small_model_is_told_of_tools_in_words_and_its_json_becomes_a_ca
     assert pieces[1].stop is Stop.CALLS
 
 
-async def test_a_small_model_is_not_told_of_tools_that_nobody_wants():
+async def test_a_small_model_does_not_read_about_tools_that_a_message_does_not_need():
     text = '{"name": "read", "arguments": {"path": "a"}}'
     async with talking([Say(text=text)], small=True) as (fake, model):
         pieces = await hear(model, ask(user("My name is Anna.")))
@@ -314,7 +312,7 @@ def test_a_small_model_sees_calls_and_results_as_text():
     ]
 
 
-def test_a_small_model_that_has_its_result_is_asked_for_words_and_not_told_of_tools():
+def test_a_small_model_that_has_its_result_is_asked_for_words_without_tools():
     said = sent(user("go"), assistant("", A), result(A, "empty"), small=True)
     assert said[0]["content"] == "Be brief."
     assert said[-1]["content"] == (

@@ -140,8 +140,9 @@ async def test_a_refusal_becomes_an_error_that_a_person_can_act_on(
 
 async def test_a_bad_key_names_the_setting_and_not_the_key():
     async with talking([], key="sk-secret") as (_, model):
-        with pytest.raises(BadKey, match="Check OPENAI_API_KEY") as caught:
+        with pytest.raises(BadKey) as caught:
             await hear(model)
+        assert caught.value.fields["setting"] == "OPENAI_API_KEY"
     assert "secret" not in str(caught.value)
 
 
@@ -157,7 +158,7 @@ async def test_a_local_server_needs_no_key():
         assert (await hear(model))[0] == Text("ok")
 
 
-async def test_a_key_with_a_line_break_at_its_end_is_mended():
+async def test_a_line_break_at_the_end_of_a_key_is_removed():
     async with talking([Say(text="ok")], key="sk-test\n") as (_, model):
         assert (await hear(model))[0] == Text("ok")
 
@@ -172,13 +173,15 @@ async def test_a_key_that_no_header_can_hold_is_a_bad_key(key: str):
 
 async def test_an_unknown_model_is_named():
     async with talking([], model="gpt-none") as (_, model):
-        with pytest.raises(UnknownModel, match="gpt-none"):
+        with pytest.raises(UnknownModel) as caught:
             await hear(model)
+        assert caught.value.fields["model"] == "gpt-none"
 
 
 async def test_the_provider_is_named_for_the_person():
-    with pytest.raises(ModelOffline, match="ollama cannot be reached at http://127"):
+    with pytest.raises(ModelOffline) as caught:
         await hear(a_model("http://127.0.0.1:9/v1", name="ollama/qwen", patience=ONCE))
+    assert caught.value.fields["provider"] == "ollama"
 
 
 async def test_a_mistyped_address_says_so():
@@ -193,8 +196,9 @@ async def test_what_openrouters_provider_said_is_passed_on():
     body = {"error": {"message": "Provider returned error", "code": 400,
                       "metadata": {"raw": "tool names are odd."}}}  # fmt: skip
     async with talking([said(400, json.dumps(body))]) as (_, model):
-        with pytest.raises(ModelRefused, match=r"request: tool names are odd\. Rephrase"):
+        with pytest.raises(ModelRefused) as caught:
             await hear(model)
+        assert caught.value.fields["reason"] == "tool names are odd"
 
 
 @pytest.mark.parametrize(

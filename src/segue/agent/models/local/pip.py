@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -15,6 +16,21 @@ from segue.core.errors import PullFailed
 _GRACE = 5.0
 """Seconds between SIGTERM and SIGKILL."""
 _ALWAYS = ("--disable-pip-version-check", "--no-input", "--no-color", "--no-cache-dir")
+
+
+async def install(locked: Path, report: Callable[[str], None]) -> None:
+    """Install the packages of a lock file, checked by their hashes. Raise PullFailed on failure.
+    `report` receives each line of pip's output."""
+    await pip(
+        "install",
+        "--require-hashes",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--progress-bar=off",
+        f"--requirement={locked}",
+        report=report,
+    )
+    importlib.invalidate_caches()
 
 
 async def pip(

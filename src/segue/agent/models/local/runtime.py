@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import importlib.util
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from segue.agent.models.local import weights
-from segue.agent.models.local.pip import pip
+from segue.agent.models.local import pip, weights
 from segue.agent.models.local.weights import QWEN, Weights
 from segue.core.errors import PullFailed
 
@@ -35,16 +33,7 @@ async def install(report: Callable[[str], None]) -> None:
     """Install the package unless it is present, and check that it loads. `report` receives pip's
     output. Raise PullFailed on failure."""
     if not present():
-        await pip(
-            "install",
-            "--require-hashes",
-            "--no-deps",
-            "--only-binary=:all:",
-            "--progress-bar=off",
-            f"--requirement={REQUIREMENTS}",
-            report=report,
-        )
-        importlib.invalidate_caches()
+        await pip.install(REQUIREMENTS, report)
     if reason := await _fault():
         raise PullFailed(reason=reason)
 

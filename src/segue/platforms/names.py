@@ -1,0 +1,36 @@
+"""Names of users and chats, for a platform whose updates have only their ids."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from segue.platforms.errors import Failures
+
+T = TypeVar("T")
+
+SECONDS = 1.0
+"""How long an update waits for a name. It must be recorded soon."""
+_MOST = 10_000
+
+
+class KnownNames:
+    """What the platform said about users and chats. It is asked once about each."""
+
+    def __init__(self, failures: Failures) -> None:
+        self._failures = failures
+        self._known: dict[str, Any] = {}
+
+    async def get(self, name: str, ask: Callable[[], Awaitable[T]], unknown: T) -> T:
+        """What `ask` returns about the user or chat with the id `name`, or `unknown` if the
+        platform does not say."""
+        if name not in self._known:
+            try:
+                async with asyncio.timeout(SECONDS):
+                    self._known[name] = await ask()
+            except (TimeoutError, *self._failures.all):
+                return unknown
+            if len(self._known) > _MOST:
+                del self._known[next(iter(self._known))]
+        return self._known[name]

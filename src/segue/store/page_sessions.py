@@ -1,0 +1,197 @@
+"""Sessions as the page lists and shows them: each with its place, its state and its last words, and
+its transcript with the moves and messages between.
+
+Every operation names the owner, and finds nothing of another owner.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from segue.core.address import Address, Platform
+from segue.core.errors import SessionNotFound
+from segue.core.session import Origin
+from segue.core.transcript import Message
+from segue.store import bindings, doors, leases, moves, pages, sessions
+from segue.store.base import Operations, Read, Row, Tx, Write
+from segue.store.moves import Move
+from segue.store.pages import PageMessage
+from segue.store.values import MESSAGE_COLUMNS, address_or_none, message, moment, text
+
+LINES = 60
+"""How many messages of a transcript are shown at once."""
+_WORDS = 200
+"""Characters of the last words."""
+
+
+class SessionActivity(StrEnum):
+    WORKING = "working"
+    ASKING = "asking"
+    """It waits for an approval."""
+    IDLE = "idle"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A session in the list."""
+
+    no: int
+    id: str
+    title: str | None
+    address: Address | None
+    last_place: Platform
+    """Where it began, for a session that is at no place."""
+    held: bool
+    """Whether a process holds it."""
+    activity: SessionActivity
+    last_words: str
+    active: datetime
+    seq: int
+    """Its last message."""
+    edits: int
+    """How often messages were undone or restored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranscriptPart:
+    """A part of a transcript, with what stands between its messages."""
+
+    lines: tuple[Message, ...]
+    shows: dict[int, int]
+    """The numbers of the page's messages that these lines show, by seq."""
+    more: bool
+    """Whether there are earlier messages."""
+    messages: tuple[PageMessage, ...]
+    moves: tuple[Move, ...]
+
+
+_OF_SESSION = "m.id > (s.no << 32) AND m.id <= (s.no << 32) + s.last_seq AND m.undone = 0"
+_SELECT = f"""
+    SELECT s.no, s.id, s.title, b.address, s.source, s.holder, s.process, s.lease_until, s.active,
+        s.last_seq, s.edits, s.pause,
+        (SELECT substr(m.content, 1, {_WORDS}) FROM messages m WHERE {_OF_SESSION}
+         AND m.kind = 'said' AND m.role IN ('user', 'assistant') AND m.content <> ''
+         ORDER BY m.id DESC LIMIT 1),
+        (SELECT m.role <> 'assistant' OR m.tool_calls IS NOT NULL FROM messages m
+         WHERE {_OF_SESSION} AND m.kind = 'said' ORDER BY m.id DESC LIMIT 1),
+        EXISTS (SELECT 1 FROM approvals a WHERE a.address = b.address AND a.session_no = s.no
+         AND a.state = 'waiting' AND a.until > :ticks)
+    FROM sessions s LEFT JOIN bindings b ON b.session_no = s.no WHERE s.owner = :owner
+"""
+
+
+def list_entries(tx: Tx, owner: str, *, limit: int, words: str = "") -> tuple[Entry, ...]:
+    """The owner's sessions in which something was said, most recently active first. With `words`,
+    only those with these words in their title."""
+    values: dict[str, Any] = {"owner": owner, "ticks": tx.ticks, "limit": limit}
+    condition = "s.last_seq > 0"
+    if words:
+        condition += " AND lower(s.title) LIKE :words ESCAPE '!'"
+        escaped = text(words).lower().replace("!", "!!").replace("%", "!%").replace("_", "!_")
+        values["words"] = f"%{escaped}%"
+    sql = f"{_SELECT} AND {condition} ORDER BY s.active DESC, s.no DESC LIMIT :limit"
+    return tuple(_entry(tx, row) for row in tx.rows(sql, **values))
+
+
+def find(tx: Tx, owner: str, name: str) -> Entry | None:
+    """The owner's session with this id, or that is or was last at the page's conversation with this
+    id."""
+    sql = "SELECT session FROM pages WHERE id = :id AND owner = :owner"
+    page = tx.row(sql, id=text(name), owner=owner)
+    session_id = page[0] if page else text(name)
+    row = tx.row(f"{_SELECT} AND s.id = :id", id=session_id, owner=owner, ticks=tx.ticks)
+    return _entry(tx, row) if row else None
+
+
+def _entry(tx: Tx, row: Row) -> Entry:
+    no, session_id, title, address, source, holder, process, until, active, seq, *rest = row
+    edits, pause, last_words, awaits, asks = rest
+    held = holder is not None and tx.ticks < until and not tx.dead(process)
+    activity = SessionActivity.IDLE
+    if asks or (held and pause == leases.Pause.ASKING):
+        activity = SessionActivity.ASKING
+    elif held and awaits and pause is None:
+        activity = SessionActivity.WORKING
+    return Entry(
+        no=no,
+        id=session_id,
+        title=title,
+        address=address_or_none(address),
+        last_place=Platform(source),
+        held=held,
+        activity=activity,
+        last_words=last_words or "",
+        active=moment(active),
+        seq=seq,
+        edits=edits,
+    )
+
+
+def part(
+    tx: Tx, owner: str, session_id: str, *, after: int = 0, before: int | None = None
+) -> TranscriptPart | None:
+    """The last messages of the owner's session before the message `before`. With `after`, only
+    those after it. None if there is no such session."""
+    sql = "SELECT no FROM sessions WHERE id = :id AND owner = :owner"
+    if (row := tx.row(sql, id=session_id, owner=owner)) is None:
+        return None
+    (no,) = row
+    end = 1 << 32 if before is None else before
+    rows = tx.rows(
+        f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE id > :low AND id < :high AND undone = 0"
+        " AND kind = 'said' ORDER BY id DESC LIMIT :limit",
+        low=(no << 32) + after,
+        high=(no << 32) + end,
+        limit=LINES + 1,
+    )
+    lines = tuple(message(row) for row in reversed(rows[:LINES]))
+    more = len(rows) > LINES
+    low = lines[0].seq if more else after
+    return TranscriptPart(
+        lines=lines,
+        shows=pages.in_transcript(tx, session_id, low, end),
+        more=more,
+        messages=pages.between(tx, session_id, no, low, end),
+        moves=tuple(m for m in moves.list_moves(tx, no) if low <= m.seq < end),
+    )
+
+
+def page_of(tx: Tx, owner: str, session_id: str) -> str | None:
+    """The page's conversation that the session is at, or else its newest one. None if it never was
+    on the page."""
+    entry = find(tx, owner, session_id)
+    if entry is None:
+        raise SessionNotFound(name=session_id)
+    address = entry.address
+    if address is not None and address.platform is Platform.WEB:
+        return address.thread_id
+    known = doors.of_session(tx, entry.id, Platform.WEB)
+    return known[0].address.thread_id if known else None
+
+
+def enter(tx: Tx, owner: str, session_id: str, address: Address) -> None:
+    """Make `address` a door of the session, and bring the session there if it is free: no process
+    holds it and no handoff is moving it."""
+    tx.lock(address.key)
+    (no,) = leases.locked(tx, session_id, "no")
+    session = sessions.found(tx, session_id)
+    if session.owner != owner:
+        raise SessionNotFound(name=session_id)
+    if session.address == address:
+        return
+    if leases.get(tx, session_id) is None and not sessions.is_moving(tx, no):
+        bindings.rebind(tx, session_id, address, Origin.RESUME)
+    elif doors.get(tx, address) is None:
+        doors.arrived(tx, no, address)
+        doors.left(tx, no, address.key, session.messages)
+
+
+class PageSessions(Operations):
+    list = Read(list_entries)
+    find = Read(find)
+    part = Read(part)
+    page_of = Read(page_of)
+    enter = Write(enter)

@@ -1,0 +1,121 @@
+"""A handoff in the middle of a turn: the turn arrives with the session, and counts as paused until
+it is continued."""
+
+from __future__ import annotations
+
+import pytest
+
+from segue.core.address import Platform
+from segue.core.errors import PlatformLost
+from segue.core.handoff import Handoff
+from segue.core.lease import Lease
+from segue.core.session import Session
+from segue.core.transcript import Message, Outcome
+from segue.store import Store
+from segue.turns import records
+from segue.turns.records import TurnStart
+from tests.store.conftest import OpenStore
+from tests.store.samples import AT, TOPIC, called, hold, result, said, texts
+
+TELEGRAM = Platform.TELEGRAM
+CALLED = called("first", "second")
+SECOND = CALLED.tool_calls[1]
+PAUSED = (said("do it"), CALLED, result(CALLED.tool_calls[0]))
+
+
+async def requested(store: Store, session: Session) -> tuple[Lease, Handoff]:
+    """A terminal that has paused its turn after the first call, and asked for a handoff."""
+    lease = await hold(store, session.id, *PAUSED)
+    return lease, await store.request_handoff(session.id, TELEGRAM, lease=lease, mid_turn=True)
+
+
+async def moved(store: Store, session: Session) -> None:
+    await requested(store, session)
+    claim = await store.claim_next_handoff([TELEGRAM])
+    assert claim is not None
+    assert claim.mid_turn
+    assert await store.complete_handoff(claim, address=TOPIC)
+
+
+async def begin(store: Store, lease: Lease, message: Message | None = None) -> TurnStart:
+    return await store.write(records.begin, lease, message, [], AT)
+
+
+async def test_the_turn_is_in_the_inbox_there_and_the_session_has_taken_it(
+    store: Store, session: Session
+):
+    await moved(store, session)
+    brought = await store.inbox.brought(TOPIC)
+    assert brought is not None
+    assert (brought.session_id, brought.address, brought.body) == (session.id, TOPIC, "")
+    assert await store.inbox.take_over([TELEGRAM]) != ()
+    await store.inbox.finish([brought.no])
+    assert await store.inbox.brought(TOPIC) is None
+
+
+async def test_a_handoff_between_two_turns_brings_none(store: Store, session: Session):
+    lease = await hold(store, session.id, *PAUSED)
+    await store.request_handoff(session.id, TELEGRAM, lease=lease)
+    claim = await store.claim_next_handoff([TELEGRAM])
+    assert claim is not None
+    assert await store.complete_handoff(claim, address=TOPIC)
+    assert await store.inbox.waiting() == ()
+
+
+async def test_after_the_move_the_open_calls_have_not_started(store: Store, session: Session):
+    await moved(store, session)
+    there = await store.leases.acquire(session.id, "a gateway")
+    assert (await begin(store, there)).not_begun == (SECOND,)
+
+
+async def test_after_a_turn_has_begun_there_an_open_call_may_have_run(
+    store: Store, session: Session
+):
+    await moved(store, session)
+    there = await store.leases.acquire(session.id, "a gateway")
+    await begin(store, there)  # and the gateway is killed while the second call runs
+    start = await begin(store, there)
+    assert start.not_begun == ()
+    assert [m.outcome for m in start.repairs] == [Outcome.INTERRUPTED]
+
+
+async def test_after_a_handoff_that_failed_the_open_calls_have_not_started(
+    store: Store, session: Session
+):
+    lease, handoff = await requested(store, session)
+    assert await store.cancel_handoff(handoff.id)
+    assert (await begin(store, lease)).not_begun == (SECOND,)
+    assert await store.inbox.waiting() == ()
+
+
+async def test_new_words_end_the_paused_turn_and_its_open_calls_had_no_effect(
+    store: Store, session: Session, open_store: OpenStore
+):
+    await requested(store, session)  # and the terminal is killed
+    other = await (await open_store()).leases.acquire(session.id, "another", take_over=True)
+    start = await begin(store, other, said("never mind"))
+    assert [m.outcome for m in start.repairs] == [Outcome.NOT_BEGUN]
+    assert texts(await store.transcripts.load(session.id))[-1] == "never mind"
+
+
+async def test_a_pause_is_over_once_the_session_has_gone_on(store: Store, session: Session):
+    lease, handoff = await requested(store, session)
+    assert await store.cancel_handoff(handoff.id)
+    await store.transcripts.append(lease, [result(SECOND), called("third")])
+    start = await begin(store, lease)
+    assert [m.outcome for m in start.repairs] == [Outcome.INTERRUPTED]
+
+
+async def test_a_gateway_that_lost_the_platform_cannot_complete_it(
+    store: Store, session: Session, open_store: OpenStore
+):
+    """The gateway that serves it would not look for the turn."""
+    await requested(store, session)
+    claim = await store.claim_next_handoff([TELEGRAM])
+    assert claim is not None
+    await (await open_store()).gateways.announce("another", [TELEGRAM])
+    with pytest.raises(PlatformLost):
+        await store.complete_handoff(claim, address=TOPIC)
+    there = await store.sessions.get(session.id)
+    assert there is not None
+    assert there.address is None

@@ -1,0 +1,240 @@
+"""Sessions as the page lists and shows them, on both databases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import segue.store
+from segue.core.address import Address, ChatType, Platform
+from segue.core.session import Origin, Session
+from segue.core.transcript import Message, Role, ToolCall, spoken
+from segue.store import Store, Tx, page_sessions, pages, schema
+from segue.store.leases import Pause
+from segue.store.outbox import Draft
+from segue.store.page_sessions import LINES, SessionActivity
+from segue.store.pages import Page
+from segue.testing.clock import FakeClock
+from tests.store.samples import on_sqlite
+from tests.store.test_upgrade import Earlier, knows
+
+TERMINAL = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id="t")
+
+
+def at(page: Page) -> Address:
+    return Address(
+        platform=Platform.WEB, chat_type=ChatType.DM, chat_id=page.owner, thread_id=page.id
+    )
+
+
+async def say(store: Store, session: Session, *messages: Message) -> None:
+    lease = await store.leases.acquire(session.id, "me", take_over=True)
+    await store.transcripts.append(lease, messages)
+    await store.leases.release(lease)
+
+
+def answer(text: str, session: Session) -> Message:
+    return Message(Role.ASSISTANT, text, session.started)
+
+
+async def bound(store: Store, session: Session) -> Page:
+    """A conversation on the page, where the session is."""
+    page = await store.pages.begin("me", "Sums", key="1")
+    await store.bindings.rebind(session.id, at(page), Origin.RESUME)
+    return page
+
+
+async def test_an_entry_says_what_the_session_is_doing(store: Store, session: Session):
+    assert await store.page_sessions.list("me", limit=9) == ()
+    lease = await store.leases.acquire(session.id, "me")
+    call = Message(Role.ASSISTANT, "", session.started, tool_calls=(ToolCall("1", "ls", "{}"),))
+    for message, activity, words in (
+        (spoken("hello", session.started), SessionActivity.WORKING, "hello"),
+        (call, SessionActivity.WORKING, "hello"),
+        (
+            Message(Role.TOOL, "x", session.started, tool_call_id="1"),
+            SessionActivity.WORKING,
+            "hello",
+        ),
+        (answer("Done.", session), SessionActivity.IDLE, "Done."),
+    ):
+        await store.transcripts.append(lease, [message])
+        [entry] = await store.page_sessions.list("me", limit=9)
+        assert (entry.activity, entry.last_words, entry.held) == (activity, words, True)
+    await store.transcripts.append(lease, [spoken("more", session.started)])
+    await store.leases.release(lease)
+    [entry] = await store.page_sessions.list("me", limit=9)
+    assert (entry.activity, entry.held) == (SessionActivity.IDLE, False)
+
+
+async def test_an_entry_says_that_its_holder_asks_or_has_stopped(store: Store, session: Session):
+    async def activity() -> SessionActivity:
+        [entry] = await store.page_sessions.list("me", limit=9)
+        return entry.activity
+
+    lease = await store.leases.acquire(session.id, "me")
+    await store.transcripts.append(lease, [spoken("hello", session.started)])
+    assert await store.leases.pause(lease, Pause.ASKING)
+    assert await activity() is SessionActivity.ASKING
+    await store.leases.pause(lease, None)
+    assert await activity() is SessionActivity.WORKING
+    await store.leases.pause(lease, Pause.STOPPED)
+    assert await activity() is SessionActivity.IDLE
+    await store.transcripts.append(lease, [spoken("go on", session.started)])
+    assert await activity() is SessionActivity.WORKING
+    await store.leases.pause(lease, Pause.ASKING)
+    newer = await store.leases.acquire(session.id, "another", take_over=True)
+    assert not await store.leases.pause(lease, Pause.ASKING)
+    assert await activity() is SessionActivity.WORKING
+    await store.leases.pause(newer, Pause.ASKING)
+    await store.leases.release(newer)
+    assert await activity() is SessionActivity.IDLE
+
+
+@pytest.mark.parametrize("words", ["a%b", "a_b", "A!B"])
+async def test_a_title_is_found_by_its_exact_words(store: Store, session: Session, words: str):
+    await say(store, session, spoken("hello", session.started))
+    await store.sessions.rename(session.id, "a%b a_b a!b")
+    other = await store.sessions.create("me", Platform.LOCAL, title="axb")
+    await say(store, other, spoken("hello", session.started))
+    found = await store.page_sessions.list("me", limit=9, words=words)
+    assert [entry.id for entry in found] == [session.id]
+
+
+@on_sqlite
+async def test_the_list_reads_only_what_it_shows(store: Store):
+    """In the order of an index, so that its cost does not grow with the number of sessions."""
+
+    def plan(tx: Tx) -> str:
+        sql = f"{page_sessions._SELECT} ORDER BY s.active DESC, s.no DESC LIMIT :limit"
+        rows = tx.rows(f"EXPLAIN QUERY PLAN {sql}", owner="me", ticks=tx.ticks, limit=50)
+        return "\n".join(row[3] for row in rows)
+
+    steps = await store.read(plan)
+    assert "USING INDEX sessions_by_activity (owner=?)" in steps
+    assert "SCAN" not in steps
+    assert "TEMP B-TREE" not in steps
+
+
+async def test_a_message_that_the_transcript_shows_is_not_shown_twice(
+    store: Store, session: Session
+):
+    page = await bound(store, session)
+    said = await store.pages.say(page.id, "k", "b1", "hello")
+    waiting = await store.page_sessions.part("me", session.id)
+    assert waiting is not None
+    assert [(m.no, m.after) for m in waiting.messages] == [(said.no, None)]
+
+    def begin(tx: Tx) -> None:
+        pages.taken(tx, str(said.no), session.id)
+
+    await say(store, session, spoken("hello", session.started))
+    await store.write(begin)
+    draft = Draft(key=f"{session.id}/2", address=at(page), body="Hi.", session_id=session.id)
+    await store.outbox.enqueue(draft)
+    await say(store, session, answer("Hi.", session))
+    answered = await store.pages.show(page.id, f"{draft.key}/0", "Hi.")
+    part = await store.page_sessions.part("me", session.id)
+    assert part is not None
+    assert (part.messages, part.shows) == ((), {1: said.no, 2: answered.no})
+
+
+async def test_what_was_undone_takes_its_questions_with_it(store: Store, session: Session):
+    page = await bound(store, session)
+    await say(store, session, spoken("one", session.started), answer("1", session))
+    kept = await store.pages.show(page.id, "1", "kept")
+    await say(store, session, spoken("two", session.started), answer("2", session))
+    await store.pages.show(page.id, "2", "May I?")
+    lease = await store.leases.acquire(session.id, "me")
+    await store.transcripts.undo(lease)
+    part = await store.page_sessions.part("me", session.id)
+    assert part is not None
+    assert ([m.content for m in part.lines], [m.no for m in part.messages]) == (
+        ["one", "1"],
+        [kept.no],
+    )
+    entry = await store.page_sessions.find("me", page.id)
+    assert entry is not None
+    assert (entry.id, entry.edits) == (session.id, 1)
+    await store.transcripts.restore(lease)
+    part = await store.page_sessions.part("me", session.id)
+    assert part is not None
+    assert (len(part.lines), len(part.messages)) == (4, 2)
+
+
+async def test_each_move_is_recorded_once_after_its_message(store: Store, session: Session):
+    page = await bound(store, session)
+    await say(store, session, spoken("one", session.started), answer("1", session))
+    for address in (TERMINAL, TERMINAL, at(page), at(page)):
+        await store.bindings.rebind(session.id, address, Origin.RESUME)
+    part = await store.page_sessions.part("me", session.id)
+    assert part is not None
+    assert [(move.address, move.seq) for move in part.moves] == [
+        (at(page), 0),
+        (TERMINAL, 2),
+        (at(page), 2),
+    ]
+
+
+async def test_a_long_session_is_read_in_parts_without_gaps(store: Store, session: Session):
+    count = 2 * LINES + 10
+    await say(store, session, *(spoken(f"{n}", session.started) for n in range(1, count + 1)))
+    seen: list[int] = []
+    before = None
+    while True:
+        part = await store.page_sessions.part("me", session.id, before=before)
+        assert part is not None
+        seen = [*(line.seq for line in part.lines), *seen]
+        if not part.more:
+            break
+        before = seen[0]
+    assert seen == list(range(1, count + 1))
+
+
+async def test_another_owner_finds_nothing(store: Store, session: Session):
+    await store.owners.ensure("you")
+    page = await bound(store, session)
+    await say(store, session, spoken("secret", session.started))
+    for name in (session.id, page.id):
+        assert await store.page_sessions.find("you", name) is None
+    assert await store.page_sessions.part("you", session.id) is None
+    assert await store.page_sessions.list("you", limit=9) == ()
+
+
+# Earlier versions
+
+
+@pytest.fixture
+def before_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Earlier:
+    return knows(12, tmp_path, monkeypatch)
+
+
+async def test_of_an_older_store_open_questions_stay_and_the_transcript_shows_the_rest(
+    url: str, clock: FakeClock, before_moves: Earlier
+):
+    async with await segue.store.open(url, clock=clock) as old:
+        await old.owners.ensure("me", "Me")
+
+        def fill(tx: Tx) -> None:
+            tx.insert("sessions", id="s", owner="me", source="local", started=1, active=1)
+            tx.insert("pages", id="p", owner="me", title="Sums", key="1", active=1, session="s")
+            for key, buttons in (("1", None), ("2", '[["Allow","a:1:once"]]')):
+                tx.insert(
+                    "page_messages",
+                    page="p",
+                    key=key,
+                    rev=1,
+                    author="agent",
+                    text=key,
+                    buttons=buttons,
+                    at=1,
+                )
+
+        await old.write(fill)
+    before_moves.over()
+    assert before_moves.version < schema.LATEST
+    async with await segue.store.open(url, clock=clock) as new:
+        part = await new.page_sessions.part("me", "s")
+        assert part is not None
+        assert [message.text for message in part.messages] == ["2"]
