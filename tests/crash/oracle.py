@@ -13,7 +13,6 @@ from segue.core.address import Address, Platform
 from segue.core.handoff import Failure, Handoff, State
 from segue.core.transcript import Kind, Message, Outcome, Role
 from segue.gateway.texts import INTERRUPTED
-from segue.handoff.greeting import decode_reply
 from segue.store.outbox import Outgoing, OutgoingState
 from tests.crash.model import HANDOFF, WORD
 from tests.harness.rigs import Message as Shown
@@ -133,7 +132,7 @@ def _order(seen: Evidence) -> Iterator[str]:
     if words != [*seen.words]:
         yield f"the person said {seen.words}, and the transcript has {words}"
     prompts = sum(m.role is Role.USER and m.kind is Kind.SYNTHETIC for m in seen.transcript)
-    completed = sum(h.state is State.COMPLETED and not _is_mid_turn(h) for h in seen.handoffs)
+    completed = sum(h.state is State.COMPLETED and not h.mid_turn for h in seen.handoffs)
     if prompts != completed:
         yield f"there are {prompts} prompts of handoffs, and {completed} were completed"
 
@@ -161,15 +160,9 @@ def _turns(seen: Evidence) -> Iterator[str]:
             yield f"the tool calls {dict(calls)} have the results {dict(results)}"
 
 
-def _is_mid_turn(handoff: Handoff) -> bool:
-    """Whether a turn moved, or was to move, with the session: then the agent gave no reply."""
-    reply = decode_reply(handoff)
-    return reply is not None and not reply.messages
-
-
 def _has_moved(turn: list[Message], seen: Evidence) -> bool:
     """Whether the turn began in a terminal and went on in the chat."""
-    moved = any(h.state is State.COMPLETED and _is_mid_turn(h) for h in seen.handoffs)
+    moved = any(h.state is State.COMPLETED and h.mid_turn for h in seen.handoffs)
     return moved and not seen.moving.isdisjoint(WORD.findall(turn[0].content))
 
 
@@ -212,7 +205,7 @@ def _queued(seen: Evidence) -> Iterator[str]:
     optional = Counter(f"handoff:{h.id}:{_first(seen, h)}" for h in seen.handoffs)
     optional["elsewhere"] = len(seen.in_chat)  # asked once about a message
     if not seen.keys:  # it says that the recap may be missing
-        optional.update(f"handoff:{h.id}:reply" for h in seen.handoffs if _is_mid_turn(h))
+        optional.update(f"handoff:{h.id}:reply" for h in seen.handoffs if h.mid_turn)
     if not seen.keys:
         optional["half"] = keys["half"]
         for row in seen.outgoing:
@@ -230,7 +223,7 @@ def _expected(seen: Evidence) -> Iterator[str]:
     for handoff in seen.handoffs:
         if handoff.state is State.COMPLETED:
             yield f"handoff:{handoff.id}:{_first(seen, handoff)}"
-            if not _is_mid_turn(handoff):
+            if not handoff.mid_turn:
                 yield f"handoff:{handoff.id}:reply"
         elif handoff.thread is not None:
             yield f"handoff:{handoff.id}:stayed"

@@ -55,8 +55,9 @@ def texts(shown: dict[str, Any]) -> list[str]:
 
 
 async def opened(browser: Browser, chat: str) -> dict[str, Any]:
+    """Open the conversation, and return all that is shown of it."""
     await browser.ask("open", chat=chat)
-    return await browser.until("shown", was=chat)
+    return await browser.until("shown", was=chat, fresh=True)
 
 
 async def place(browser: Browser, where: str) -> dict[str, Any]:

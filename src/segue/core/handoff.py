@@ -125,7 +125,7 @@ class Handoff:
     new_thread: bool = False
     """Whether to open a new thread although the session has one there."""
     mid_turn: bool = False
-    """Whether a paused turn moves with the session, and has not been continued yet."""
+    """Whether a paused turn moves with the session."""
     attempt: int = 0
     fence: int = 0
     """Counts the claims. Only the newest claim may finish the handoff."""

@@ -20,7 +20,6 @@ import math
 import secrets
 import shlex
 from collections.abc import AsyncGenerator, Coroutine, Generator
-from dataclasses import replace
 from typing import Any
 
 from segue import config
@@ -181,8 +180,7 @@ async def _poll(store: Store, handoff: Handoff) -> AsyncGenerator[Progress]:
     async with store.listen(Topic.HANDOFFS) as wake:
         before: Handoff | None = None
         while True:
-            # Where the turn goes on, it soon no longer counts as paused.
-            now = replace(await _current(store, handoff), mid_turn=handoff.mid_turn)
+            now = await _current(store, handoff)
             # A gateway that has just changed it is alive; otherwise it may be gone.
             yield progress(now, at_work=now != before or await _is_alive(store, now.claimed_by))
             if not now.in_flight:

@@ -377,8 +377,8 @@ def complete(
 def end_pause(tx: Tx, lease: Lease) -> bool:
     """Return whether the session's last turn was paused for a handoff and nothing has happened in
     it since. From now on it no longer counts as paused: a tool call of it may start."""
-    sql = (
-        "UPDATE handoffs SET mid_turn = 0 WHERE mid_turn = 1"
+    sql = (  # 1: the turn is paused, 2: it goes on
+        "UPDATE handoffs SET mid_turn = 2 WHERE mid_turn = 1"
         " AND (session_no, seq) = (SELECT no, last_seq FROM sessions WHERE id = :id)"
     )
     return tx.change(sql, id=lease.session_id) > 0

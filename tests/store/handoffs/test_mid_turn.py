@@ -77,6 +77,8 @@ async def test_after_a_turn_has_begun_there_an_open_call_may_have_run(
     start = await begin(store, there)
     assert start.not_begun == ()
     assert [m.outcome for m in start.repairs] == [Outcome.INTERRUPTED]
+    [handoff] = await store.list_handoffs(session.id)
+    assert handoff.mid_turn  # a process that looks only now can still say so
 
 
 async def test_after_a_handoff_that_failed_the_open_calls_have_not_started(
