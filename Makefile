@@ -87,7 +87,7 @@ check: .venv/.dev ## Lint, formatting, types and the direction of imports
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports --no-cache --no-logo
 
-fix: .venv/.dev ## Mend what Ruff can mend, and format
+fix: .venv/.dev ## Fix what Ruff can fix, and format
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
@@ -102,7 +102,7 @@ WHOLE := .venv/whole.txt
 # What `segue model pull` installs, shipped with the program.
 RUNTIME := src/segue/agent/models/local/requirements.txt
 
-lock: .venv/.dev ## Lock the dependencies anew; UPGRADE=--upgrade takes the newest versions
+lock: .venv/.dev ## Update the lock files; UPGRADE=--upgrade takes the newest versions
 	cat requirements/*.txt > $(WHOLE)
 	$(COMPILE) $(UPGRADE) pyproject.toml --all-extras --group dev -o $(WHOLE)
 	cp $(WHOLE) requirements/core.txt

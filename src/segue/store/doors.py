@@ -23,7 +23,7 @@ class Door:
 
 
 def get(tx: Tx, address: Address) -> Door | None:
-    """The door at `address`. A chat itself is nobody's door."""
+    """The door at `address`. A chat itself is not a door."""
     return None if address.thread_id is None else last(tx, address)
 
 
