@@ -208,7 +208,7 @@ class Household:
         """
         self.set_constants({"segue.gateway.janitor.POLL_SECONDS": 0.2})
 
-    def set_constants(self, values: Mapping[str, float]) -> None:
+    def set_constants(self, values: Mapping[str, float | str]) -> None:
         """Override constants in gateways and terminals that start from now on."""
         self.person.environment.update(constants({**IMPATIENT, **self.rig.constants, **values}))
 
