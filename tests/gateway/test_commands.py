@@ -41,7 +41,7 @@ class Waiting(ScriptedModel):
             yield piece
 
 
-async def test_new_begins_another_session_and_resume_brings_the_first_back(house: House):
+async def test_new_starts_another_session_and_resume_brings_the_first_back(house: House):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, "one")
@@ -67,7 +67,7 @@ async def test_tools_in_a_new_chat_shows_the_permissions_of_that_chat(house: Hou
         assert "asks first" not in (await told(house, chat, "runs at once")).text
 
 
-async def test_resume_lists_titled_sessions_of_all_places_to_choose_from(house: House):
+async def test_resume_offers_the_titled_sessions_of_all_platforms(house: House):
     chat = await house.chat()
     async with house.terminal(("What is 6 times 7?", "42."), title="Sums"):
         pass
@@ -83,7 +83,7 @@ async def test_resume_lists_titled_sessions_of_all_places_to_choose_from(house: 
         await told(house, chat, "It is here already.")
 
 
-async def test_resume_with_a_name_that_means_none_lists_the_ones_there_are(house: House):
+async def test_resume_with_an_unknown_title_lists_the_existing_sessions(house: House):
     chat = await house.chat()
     async with house.terminal(("What is 6 times 7?", "42."), title="Sums"):
         pass
@@ -137,7 +137,7 @@ async def test_resume_never_finds_the_session_of_another_owner(house: House):
     assert not any("continues here" in text for text in shown.texts)
 
 
-async def test_stop_interrupts_at_once_and_what_waits_is_answered_then(house: House):
+async def test_stop_interrupts_the_turn_and_queued_messages_are_answered_next(house: House):
     chat = await house.chat()
     model = Waiting()
     async with house.gateway(model=model):
@@ -150,7 +150,7 @@ async def test_stop_interrupts_at_once_and_what_waits_is_answered_then(house: Ho
         await house.driver.message("(2) next", chat=chat)
 
 
-async def test_a_command_that_only_shows_something_does_not_wait_for_a_turn(house: House):
+async def test_a_read_only_command_does_not_wait_for_the_turn(house: House):
     chat = await house.chat()
     model = Waiting()
     async with house.gateway(model=model):
@@ -163,7 +163,7 @@ async def test_a_command_that_only_shows_something_does_not_wait_for_a_turn(hous
         model.go.set()
 
 
-async def test_undo_and_retry(house: House):
+async def test_undo_removes_the_last_turn_and_retry_repeats_it(house: House):
     chat = await house.chat()
     async with house.gateway():
         for words in ("one", "two"):
@@ -178,7 +178,7 @@ async def test_undo_and_retry(house: House):
         )
 
 
-async def test_sethome_asks_where_others_can_read_along(house: House):
+async def test_sethome_asks_for_confirmation_where_others_can_read(house: House):
     chat = await house.chat(Shape.GROUP, house.eve, name="Team")
     async with house.gateway():
         await house.driver.say(house.anna, chat, "/sethome")
@@ -190,7 +190,7 @@ async def test_sethome_asks_where_others_can_read_along(house: House):
     assert (home.address.chat_id, home.name) == (chat, "Team")
 
 
-async def test_whoami(house: House):
+async def test_whoami_shows_the_owner(house: House):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, "/whoami")
@@ -199,7 +199,7 @@ async def test_whoami(house: House):
 
 
 @pytest.mark.parametrize("typed", ["/nonsense", "/undo 3", "/approve", "/resume 99", "/model nope"])
-async def test_what_does_not_work_says_why(house: House, typed: str):
+async def test_a_command_that_cannot_run_explains_why(house: House, typed: str):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, typed)
@@ -222,7 +222,7 @@ async def test_start_greets_and_explains_pairing(house: House):
     assert house.model.prompts == []
 
 
-async def test_a_stranger_who_starts_is_not_answered(house: House):
+async def test_start_from_an_unknown_sender_is_not_answered(house: House):
     chat = await house.driver.chat(Shape.DM, [house.eve])
     async with house.gateway():
         await house.driver.say(house.eve, chat, "/start")

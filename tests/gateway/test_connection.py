@@ -46,7 +46,7 @@ class Dropping(Quiet):
 @pytest.mark.parametrize(
     ("works", "attempts"), [(True, [0, *[1] * DROPS]), (False, list(range(DROPS + 1)))]
 )
-async def test_a_poll_that_works_resets_the_pause(house: House, works: bool, attempts: list[int]):
+async def test_a_successful_poll_resets_the_backoff(house: House, works: bool, attempts: list[int]):
     backoff = Backoff(least=0.0001, most=0.0001)
     adapter = Dropping(backoff, works=works)
     async with Turns(

@@ -63,7 +63,7 @@ def unrenderable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unrenderable")
-async def test_an_answer_that_cannot_be_rendered_fails_and_all_others_arrive(house: House):
+async def test_an_answer_that_cannot_be_rendered_fails_without_affecting_others(house: House):
     await house.driver.rules(Rules(keys=False))
     chat, other = await house.chat(), await house.chat()
     async with house.gateway():
@@ -82,7 +82,7 @@ async def test_an_answer_that_cannot_be_rendered_fails_and_all_others_arrive(hou
     assert len(await house.store.outbox.troubled()) == 1
 
 
-async def test_what_an_adapter_dies_of_is_uncertain_and_all_others_arrive(house: House):
+async def test_a_message_that_crashes_the_adapter_is_uncertain_and_others_arrive(house: House):
     await house.driver.rules(Rules(keys=False))
     chat = await house.chat()
     async with house.gateway(speaks=Picky):
@@ -94,7 +94,7 @@ async def test_what_an_adapter_dies_of_is_uncertain_and_all_others_arrive(house:
 
 
 @pytest.mark.usefixtures("unrenderable")
-async def test_a_notice_that_cannot_be_rendered_causes_no_other(
+async def test_a_notice_that_cannot_be_rendered_does_not_cause_another_notice(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(texts, "UNSENT", POISON)
@@ -108,7 +108,7 @@ async def test_a_notice_that_cannot_be_rendered_causes_no_other(
 
 
 @pytest.mark.parametrize("column", ["buttons", "receipts", "address"])
-async def test_a_row_of_the_outbox_that_cannot_be_read_stops_no_other(house: House, column: str):
+async def test_an_unreadable_outbox_row_does_not_block_others(house: House, column: str):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, "hello")
@@ -136,7 +136,7 @@ def corrupt(tx: Tx, sql: str) -> None:
 
 
 @pytest.mark.parametrize("column", ["body", "address"])
-async def test_an_update_that_can_no_longer_be_read_stops_no_other(house: House, column: str):
+async def test_an_unreadable_inbox_entry_does_not_block_others(house: House, column: str):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, "hello")
@@ -154,7 +154,9 @@ async def test_an_update_that_can_no_longer_be_read_stops_no_other(house: House,
     assert len(told) == (column == "body")
 
 
-async def test_a_message_that_cannot_be_answered_is_set_aside_and_stops_no_other(house: House):
+async def test_a_message_that_cannot_be_answered_is_set_aside_and_does_not_block_others(
+    house: House,
+):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, "hello")
@@ -172,7 +174,7 @@ async def test_a_message_that_cannot_be_answered_is_set_aside_and_stops_no_other
     assert len(await house.store.inbox.troubled()) == 1
 
 
-async def test_a_message_that_no_gateway_gets_done_with_is_given_up(house: House):
+async def test_a_message_that_no_gateway_finishes_is_dropped_after_the_last_attempt(house: House):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, "hello")
@@ -200,7 +202,7 @@ class ThreadsFail(PeerAdapter):
         raise ZeroDivisionError("our fault")
 
 
-async def test_a_handoff_that_fails_in_an_unforeseen_way_says_so_and_stops_no_other(house: House):
+async def test_an_unexpected_error_fails_the_handoff_and_does_not_block_others(house: House):
     chat = await house.chat()
     await house.home(chat)
     async with house.gateway(speaks=ThreadsFail), house.terminal(("a", "b")) as desk:
@@ -213,7 +215,7 @@ async def test_a_handoff_that_fails_in_an_unforeseen_way_says_so_and_stops_no_ot
 
 
 @pytest.mark.parametrize("column", ["home", "step"])
-async def test_a_handoff_that_cannot_be_read_fails_and_stops_no_other(house: House, column: str):
+async def test_an_unreadable_handoff_fails_and_does_not_block_others(house: House, column: str):
     chat = await house.chat()
     home = await house.home(chat)
     session = await house.store.sessions.create(ME, Platform.LOCAL)
@@ -230,7 +232,7 @@ async def test_a_handoff_that_cannot_be_read_fails_and_stops_no_other(house: Hou
 
 
 @pytest.mark.usefixtures("unrenderable")
-async def test_a_handoff_whose_reply_cannot_be_rendered_leaves_a_gateway_that_answers(house: House):
+async def test_the_gateway_still_answers_after_a_handoff_reply_cannot_be_rendered(house: House):
     chat = await house.chat()
     await house.home(chat)
     script = [POISON, "I am here."]
@@ -247,7 +249,7 @@ async def test_a_handoff_whose_reply_cannot_be_rendered_leaves_a_gateway_that_an
 # What nobody asked for
 
 
-async def test_a_report_that_fails_keeps_no_other_from_its_session(
+async def test_a_failed_report_does_not_block_other_reports(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
     chat = await house.chat()
@@ -277,7 +279,7 @@ async def test_a_report_that_fails_keeps_no_other_from_its_session(
     assert "'good'" in (await house.said(session.id))[-1][1]
 
 
-async def test_a_note_that_fails_does_not_keep_a_session_from_ending(house: House):
+async def test_a_session_ends_even_if_taking_notes_fails(house: House):
     def fail(prompt: Prompt) -> str:
         raise ZeroDivisionError("our fault")
 
@@ -324,9 +326,7 @@ async def test_a_session_that_cannot_be_ended_is_logged_once_and_does_not_block_
 # Tasks of our own
 
 
-async def test_an_adapter_that_fails_is_connected_again(
-    house: House, monkeypatch: pytest.MonkeyPatch
-):
+async def test_a_failed_adapter_is_reconnected(house: House, monkeypatch: pytest.MonkeyPatch):
     failures = 2
 
     class Recovering(PeerAdapter):
@@ -350,7 +350,7 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_pauses")
-async def test_a_task_that_dies_is_restarted_until_that_does_not_help():
+async def test_a_crashed_task_is_restarted_until_it_crashes_too_often():
     lives = 0
 
     async def work() -> None:
@@ -364,7 +364,7 @@ async def test_a_task_that_dies_is_restarted_until_that_does_not_help():
 
 
 @pytest.mark.usefixtures("no_pauses")
-async def test_deaths_that_are_far_apart_do_not_add_up(monkeypatch: pytest.MonkeyPatch):
+async def test_crashes_that_are_far_apart_are_not_added_up(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(containment, "CRASH_WINDOW", 0.0)
     lives, lived = 0, asyncio.Event()
 
@@ -383,7 +383,7 @@ async def test_deaths_that_are_far_apart_do_not_add_up(monkeypatch: pytest.Monke
 
 
 @pytest.mark.usefixtures("no_pauses")
-async def test_a_task_waits_for_the_store_however_long_that_takes():
+async def test_a_task_is_restarted_without_limit_while_the_store_is_busy():
     lives = 0
 
     async def work() -> None:
@@ -398,7 +398,7 @@ async def test_a_task_waits_for_the_store_however_long_that_takes():
     assert lives > 3 * containment.MAX_CRASHES
 
 
-async def test_trouble_with_the_store_sets_nothing_aside():
+async def test_a_store_error_does_not_set_an_item_aside():
     async def work() -> None:
         raise StoreBusy(path="here")
 
@@ -410,7 +410,7 @@ async def test_trouble_with_the_store_sets_nothing_aside():
 
 
 @pytest.mark.usefixtures("no_pauses")
-async def test_a_gateway_whose_task_stays_dead_ends_loudly(
+async def test_a_gateway_stops_with_the_error_of_a_task_that_keeps_crashing(
     house: House, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
     async def look(self: Janitor) -> None:

@@ -45,7 +45,7 @@ async def there_is_a_note(house: House) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_what_matters_is_noted_before_a_stale_session_ends(house: House):
+async def test_the_agent_takes_notes_before_a_stale_session_ends(house: House):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, "my cat is called Tiger")
@@ -71,7 +71,7 @@ async def test_what_matters_is_noted_before_a_stale_session_ends(house: House):
     assert "Tiger" in house.model.prompts[-1].system
 
 
-async def test_a_message_that_comes_before_the_watcher_loses_nothing_either(house: House):
+async def test_the_agent_takes_notes_when_a_message_ends_a_stale_session(house: House):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, "my cat is called Tiger")
@@ -94,7 +94,7 @@ async def test_a_message_that_comes_before_the_watcher_loses_nothing_either(hous
     assert {note.text for note in notes} == {"The cat is called Tiger."}
 
 
-async def test_a_model_that_is_away_does_not_keep_a_session_from_ending(house: House):
+async def test_a_session_ends_even_if_the_model_is_unavailable(house: House):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, "hello")
@@ -108,7 +108,7 @@ async def test_a_model_that_is_away_does_not_keep_a_session_from_ending(house: H
     assert ended.ended is not None
 
 
-async def test_a_session_that_was_handed_off_is_not_reset_under_the_persons_feet(house: House):
+async def test_a_session_that_was_handed_off_is_not_reset(house: House):
     from segue.testing.platform import Shape
     from tests.gateway.test_handoffs import SAID, home_in
 

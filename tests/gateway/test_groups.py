@@ -13,7 +13,7 @@ from tests.gateway.conftest import House
 from tests.gateway.test_commands import told
 
 
-async def test_what_people_say_to_each_other_is_neither_answered_nor_kept(house: House):
+async def test_messages_not_addressed_to_the_bot_are_neither_answered_nor_stored(house: House):
     await house.driver.rules(Rules(mentions=True))
     chat = await house.chat(Shape.GROUP, house.eve)
     async with house.gateway():
@@ -24,7 +24,7 @@ async def test_what_people_say_to_each_other_is_neither_answered_nor_kept(house:
     assert len((await house.driver.look(chat)).texts) == 3
 
 
-async def test_in_a_thread_of_ours_everything_is_meant_for_the_agent(house: House):
+async def test_every_message_in_the_thread_of_a_session_is_addressed_to_the_agent(house: House):
     await house.driver.rules(Rules(mentions=True))
     chat = await house.chat(Shape.FORUM, house.eve)
     await house.home(chat, "group")
@@ -38,7 +38,7 @@ async def test_in_a_thread_of_ours_everything_is_meant_for_the_agent(house: Hous
         )
 
 
-async def test_in_a_thread_that_a_session_is_on_its_way_to_everything_is_for_the_agent(
+async def test_every_message_in_the_thread_of_a_running_handoff_is_addressed_to_the_agent(
     house: House,
 ):
     await house.driver.rules(Rules(mentions=True))
@@ -80,7 +80,7 @@ async def test_a_session_that_arrives_where_the_agent_must_be_addressed_says_so(
     assert sum(HINT in text for text in shown.texts) == 3
 
 
-async def test_where_the_agent_hears_everything_nothing_is_said_of_it(house: House):
+async def test_no_hint_is_given_where_the_bot_reads_every_message(house: House):
     chat = await house.chat(Shape.NO_THREADS, house.eve)
     async with house.gateway():
         await house.driver.join(house.anna, chat)

@@ -147,7 +147,7 @@ async def test_a_handoff_typed_during_a_turn_moves_the_turn_at_the_safe_point(
 
 
 @pytest.mark.usefixtures("auto")
-async def test_stop_takes_it_back_and_the_turn_goes_on(house: House, tmp_path: Path):
+async def test_stop_cancels_the_handoff_and_the_turn_continues(house: House, tmp_path: Path):
     scripted(house, two_calls(tmp_path), answer)
     async with trip(house, tmp_path) as t:
         await t.says("do it")
@@ -163,9 +163,7 @@ async def test_stop_takes_it_back_and_the_turn_goes_on(house: House, tmp_path: P
 
 
 @pytest.mark.usefixtures("auto")
-async def test_after_a_handoff_that_failed_the_turn_goes_on_in_the_chat(
-    house: House, tmp_path: Path
-):
+async def test_after_a_failed_handoff_the_turn_continues_in_the_chat(house: House, tmp_path: Path):
     scripted(house, two_calls(tmp_path), answer)
     async with trip(house, tmp_path) as t:
         await house.home("!gone:1", "group", MATRIX)
@@ -211,9 +209,7 @@ async def test_an_open_question_stays_open_if_the_handoff_fails(house: House, tm
     assert (tmp_path / "made").read_text() == "1\n"
 
 
-async def test_an_answer_is_written_to_its_end_and_then_the_session_moves(
-    house: House, tmp_path: Path
-):
+async def test_the_session_moves_after_the_answer_is_complete(house: House, tmp_path: Path):
     house.model = model = Waiting()
     async with trip(house, tmp_path) as t:
         await t.says("hello")
@@ -249,7 +245,7 @@ async def test_a_session_without_a_turn_moves_at_once(house: House, tmp_path: Pa
         ("/handoff", "matrix is connected. Handoffs arrive at"),
     ],
 )
-async def test_what_prevents_it_is_said_at_once(
+async def test_a_handoff_that_is_impossible_is_refused_at_once(
     house: House, tmp_path: Path, typed: str, says: str
 ):
     async with trip(house, tmp_path) as t:
@@ -286,7 +282,7 @@ async def test_another_process_waits_for_the_safe_point_and_follows_the_turn(
 
 
 @pytest.mark.usefixtures("auto")
-async def test_now_stops_the_turn_and_keeps_what_it_did(house: House, tmp_path: Path):
+async def test_now_stops_the_turn_and_keeps_its_results(house: House, tmp_path: Path):
     scripted(house, two_calls(tmp_path), "I am here.")
     async with trip(house, tmp_path) as t:
         await t.says("do it")
@@ -318,9 +314,7 @@ async def test_now_keeps_a_half_written_answer(house: House, tmp_path: Path):
 
 
 @pytest.mark.usefixtures("auto")
-async def test_a_message_that_waits_behind_the_turn_comes_after_the_move(
-    house: House, tmp_path: Path
-):
+async def test_a_queued_message_is_answered_after_the_move(house: House, tmp_path: Path):
     scripted(house, two_calls(tmp_path), either, either)
     async with trip(house, tmp_path) as t:
         await t.says("do it")
@@ -337,7 +331,7 @@ async def test_a_message_that_waits_behind_the_turn_comes_after_the_move(
 
 
 @pytest.mark.usefixtures("auto")
-async def test_the_next_gateway_waits_for_the_handoff_of_a_turn_that_a_dead_one_let_go(
+async def test_the_next_gateway_waits_for_the_handoff_of_a_turn_that_a_dead_one_paused(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """It must not resume the turn in the chat: that would fail the handoff."""

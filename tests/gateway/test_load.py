@@ -58,7 +58,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Work:
     return work
 
 
-async def test_chats_that_write_at_once_are_each_answered_in_order_for_the_same_price(
+async def test_concurrent_chats_are_answered_in_order_at_constant_cost_per_message(
     house: House, work: Work
 ):
     async with house.gateway(model=ScriptedModel()) as gateway:
@@ -90,7 +90,7 @@ async def test_chats_that_write_at_once_are_each_answered_in_order_for_the_same_
 
 @pytest.mark.fuzz
 @pytest.mark.timeout(600)
-async def test_a_gateway_that_is_talked_to_for_long_loses_nothing_and_stays_small(
+async def test_a_long_running_gateway_loses_no_message_and_does_not_grow(
     peer: Peer, tmp_path: Path, seed: int
 ):
     chance = random.Random(seed)

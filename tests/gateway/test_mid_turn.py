@@ -139,7 +139,7 @@ async def test_messages_that_wait_in_the_thread_are_answered_after_the_turn(
 
 
 @pytest.mark.usefixtures("auto")
-async def test_the_next_gateway_carries_on_what_a_dead_one_brought(
+async def test_the_next_gateway_continues_a_turn_that_a_dead_one_received(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     made = tmp_path / "made"
@@ -180,7 +180,7 @@ async def test_the_turn_ends_if_the_session_is_taken_away_first(
     assert not made.exists()
 
 
-async def test_without_a_thread_it_goes_on_in_the_chat_itself(house: House):
+async def test_without_a_thread_the_turn_continues_in_the_chat_itself(house: House):
     async with house.gateway(model=["Done."]), paused(house) as desk:
         chat, handoff = await moved(house, desk, Shape.NO_THREADS)
         assert handoff.thread == handoff.home

@@ -49,7 +49,7 @@ async def stumbling(
     assert engine.writes == engine.kept == []
 
 
-async def test_what_was_sent_is_known_as_sent_as_soon_as_the_store_is_back(house: House):
+async def test_a_sent_message_is_recorded_as_sent_when_the_store_is_back(house: House):
     await house.driver.rules(Rules(keys=False))
     chat = await house.chat()
     async with stumbling(house, outbox.finish, uncertain=1):
@@ -97,7 +97,7 @@ async def test_a_message_that_another_gateway_took_over_is_not_sent_to_its_end(h
     assert len(said) == 1
 
 
-async def test_an_answer_is_kept_and_the_model_is_not_asked_again(house: House):
+async def test_an_answer_is_stored_after_the_outage_and_the_model_is_not_asked_again(house: House):
     house.model = ScriptedModel(["the only answer"])
     chat = await house.chat()
     async with stumbling(house, records.add):
@@ -107,7 +107,9 @@ async def test_an_answer_is_kept_and_the_model_is_not_asked_again(house: House):
     assert (await house.driver.look(chat)).texts == ["hello", "the only answer"]
 
 
-async def test_the_end_of_a_turn_is_kept_and_the_turn_is_not_taken_again(house: House):
+async def test_the_end_of_a_turn_is_stored_after_the_outage_and_the_turn_is_not_repeated(
+    house: House,
+):
     house.model = ScriptedModel(["", "not asked for"])
     chat = await house.chat()
     async with stumbling(house, _conclude):
@@ -118,7 +120,9 @@ async def test_the_end_of_a_turn_is_kept_and_the_turn_is_not_taken_again(house: 
 
 
 @pytest.mark.parametrize("work", [handoffs.record_step, handoffs.complete, outbox.enqueue])
-async def test_the_steps_of_a_handoff_are_kept_and_not_taken_again(house: House, work: Any):
+async def test_the_steps_of_a_handoff_are_recorded_after_the_outage_and_not_repeated(
+    house: House, work: Any
+):
     await house.driver.rules(Rules(keys=False))
     chat = await house.chat(Shape.FORUM)
     await house.home(chat, "group")
@@ -129,7 +133,7 @@ async def test_the_steps_of_a_handoff_are_kept_and_not_taken_again(house: House,
     assert len((await house.driver.look(chat)).threads) == 1
 
 
-async def test_a_handoff_is_looked_after_when_the_store_is_back(
+async def test_the_heartbeat_of_a_handoff_resumes_when_the_store_is_back(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(delivery, "LEASE_SECONDS", 0.04)

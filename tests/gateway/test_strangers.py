@@ -200,7 +200,7 @@ async def _traces(encounter: Encounter) -> dict[str, object]:
 
 @pytest.mark.parametrize("meanwhile", STATES)
 @pytest.mark.parametrize("where", PLACES)
-async def test_a_stranger_causes_nothing(house: House, where: str, meanwhile: str):
+async def test_an_unknown_sender_has_no_effect(house: House, where: str, meanwhile: str):
     await house.driver.rules(_QUIET)
     encounter = await PLACES[where](house)
     async with STATES[meanwhile](encounter):

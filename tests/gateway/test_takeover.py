@@ -88,7 +88,7 @@ async def until_given_up(house: House) -> None:
     await until(is_given_up)
 
 
-async def test_a_gateway_that_loses_one_platform_keeps_the_rest_and_takes_it_again_when_free(
+async def test_a_gateway_that_loses_one_platform_keeps_the_rest_and_serves_it_again_when_free(
     house: House,
 ):
     chat = await house.chat()
@@ -105,7 +105,7 @@ async def test_a_gateway_that_loses_one_platform_keeps_the_rest_and_takes_it_aga
         await house.driver.message("(1) hello", chat=chat)
 
 
-async def test_a_turn_on_a_platform_that_was_lost_is_left_to_the_other_gateway(house: House):
+async def test_a_turn_on_a_lost_platform_is_left_to_the_other_gateway(house: House):
     chat = await house.chat()
     house.model = model = Waiting()
     async with on_two(house), rival(house) as other:
@@ -122,7 +122,7 @@ async def test_a_turn_on_a_platform_that_was_lost_is_left_to_the_other_gateway(h
     assert (await house.driver.look(chat)).texts == ["hello", "(1) hello"]
 
 
-async def test_a_turn_on_a_platform_that_was_kept_is_finished(house: House):
+async def test_a_turn_on_a_platform_that_is_still_served_is_finished(house: House):
     house.model = model = Waiting()
     async with on_two(house) as (driver, anna), rival(house) as other:
         there = await driver.chat(Shape.DM, [anna])
@@ -134,7 +134,7 @@ async def test_a_turn_on_a_platform_that_was_kept_is_finished(house: House):
         await driver.message("(1) hello", chat=there)
 
 
-async def test_a_handoff_to_a_platform_that_was_lost_can_be_claimed_at_once(house: House):
+async def test_a_handoff_to_a_lost_platform_can_be_claimed_at_once(house: House):
     chat = await house.chat(Shape.FORUM)
     await house.home(chat, "group")
     house.model = model = Waiting()
@@ -161,7 +161,7 @@ async def test_a_handoff_to_a_platform_that_was_lost_can_be_claimed_at_once(hous
         assert (await handing_off).error == "enough"
 
 
-async def test_what_comes_in_on_a_platform_that_was_lost_is_left_to_the_other_gateway(
+async def test_updates_of_a_lost_platform_are_left_to_the_other_gateway(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
     """Even before the gateway has noticed: it must not confirm what it may not record."""
