@@ -80,7 +80,7 @@ def keep_appending(player: Player, session: str, size: int) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [10, 3000, 40_000])
-def test_a_full_disk_loses_nothing_and_goes_on_when_there_is_space(
+def test_a_store_on_a_full_disk_loses_nothing_and_works_again_when_there_is_space(
     disk: tuple[Troupe, Path], size: int
 ):
     troupe, folder = disk
@@ -106,7 +106,7 @@ def test_a_full_disk_loses_nothing_and_goes_on_when_there_is_space(
     assert troupe.opened(url).ask("load", session=session) == kept
 
 
-def test_of_many_appends_to_a_full_disk_those_are_kept_that_were_said_to_be(
+def test_on_a_full_disk_exactly_the_acknowledged_appends_are_kept(
     disk: tuple[Troupe, Path],
 ):
     troupe, folder = disk
@@ -158,7 +158,7 @@ def test_a_handoff_on_a_full_disk_moves_nothing_and_can_be_completed_later(
 
 
 @pytest.mark.parametrize("left", [0, 4096, 40_000, 120_000])
-def test_a_store_that_cannot_be_made_for_lack_of_space_is_made_later(
+def test_a_store_that_cannot_be_created_for_lack_of_space_is_created_later(
     disk: tuple[Troupe, Path], left: int
 ):
     troupe, folder = disk
@@ -178,7 +178,7 @@ def test_a_store_that_cannot_be_made_for_lack_of_space_is_made_later(
     assert troupe.opened(url).ask("load", session=session) == ["hello"]
 
 
-def test_a_read_only_disk_is_reported_and_left_as_it_is(disk: tuple[Troupe, Path]):
+def test_a_read_only_disk_is_reported(disk: tuple[Troupe, Path]):
     troupe, folder = disk
     player, url = troupe.player(), f"sqlite://{folder}/segue.db"
     player.ask("mount", folder=str(folder), size="4m")
@@ -203,7 +203,7 @@ def test_a_read_only_disk_is_reported_and_left_as_it_is(disk: tuple[Troupe, Path
     assert other.ask("load", session=session) == ["hello"]
 
 
-async def test_a_process_without_descriptors_gets_an_error_and_continues_later(tmp_path: Path):
+async def test_a_process_out_of_file_descriptors_gets_an_error_and_recovers(tmp_path: Path):
     url = f"sqlite://{tmp_path}/segue.db"
     async with await segue.store.open(url) as store, await segue.store.open(url) as other:
         lease = await begin(other, ["one"])
@@ -390,7 +390,7 @@ async def reopened(place: Path, session: str) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-async def test_whatever_fails_in_a_handoff_all_of_it_has_moved_or_nothing(folder: Path, kind: str):
+async def test_a_handoff_moves_completely_or_not_at_all_after_any_fault(folder: Path, kind: str):
     call, code, torn = FAULTS[kind]
     for at in range(1, 200):
         place = folder / str(at)
@@ -434,7 +434,7 @@ async def state(url: str, session_id: str) -> tuple[Any, ...]:
         return handoff.state, session.address, await texts(store, session_id)
 
 
-async def test_a_nudge_that_cannot_be_sent_does_not_make_a_failure_of_a_success(tmp_path: Path):
+async def test_a_nudge_that_cannot_be_sent_does_not_fail_the_write(tmp_path: Path):
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
         lease = await begin(store, ["one"])
         loop = tmp_path / "segue.db-run" / "unreachable.sock"
@@ -443,7 +443,7 @@ async def test_a_nudge_that_cannot_be_sent_does_not_make_a_failure_of_a_success(
         assert await store.list_pending_handoffs() == (asked,)
 
 
-async def test_a_database_that_is_locked_is_busy_and_then_works_again(
+async def test_a_locked_database_is_reported_as_busy_and_works_again_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(files, "LOCK_TIMEOUT", 0.1)
@@ -612,7 +612,7 @@ async def test_an_idle_connection_that_was_cut_is_replaced(clean_server: OwnServ
 
 
 @pytest.mark.real
-async def test_a_connection_cut_before_the_commit_has_done_nothing_and_is_done_again(
+async def test_a_transaction_cut_before_the_commit_has_no_effect_and_is_retried(
     clean_server: OwnServer,
 ):
     async with begun(clean_server) as (store, lease):
@@ -739,7 +739,7 @@ def write_something(sockets: Path) -> None:
 
 
 @pytest.mark.real
-async def test_a_wrong_password_is_reported_without_it(clean_server: OwnServer):
+async def test_a_wrong_password_is_reported_without_showing_it(clean_server: OwnServer):
     hba = clean_server.folder / "data" / "pg_hba.conf"
     kept = hba.read_text()
     hba.write_text("local all guarded scram-sha-256\n" + kept)
@@ -757,7 +757,7 @@ async def test_a_wrong_password_is_reported_without_it(clean_server: OwnServer):
 
 
 @pytest.mark.real
-async def test_work_that_fails_leaves_nothing_in_the_transaction(clean_server: OwnServer):
+async def test_a_failed_write_is_rolled_back(clean_server: OwnServer):
     def half(tx: Tx, lease: Lease) -> None:
         transcripts.append(tx, lease, [said("half")])
         raise StoreFull(path="nowhere")

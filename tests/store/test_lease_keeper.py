@@ -39,9 +39,7 @@ async def many(store: Store, count: int, seconds: float) -> list[HeldLease]:
     return [store.keeper.keep(await hold(store, s.id), seconds) for s in sessions]
 
 
-async def test_what_is_kept_is_renewed_again_and_again(
-    store: Store, session: Session, clock: FakeClock
-):
+async def test_a_kept_lease_is_renewed_repeatedly(store: Store, session: Session, clock: FakeClock):
     held = store.keeper.keep(await hold(store, session.id), SHORT)
     for _ in range(3):
         clock.advance(LEASE_SECONDS)
@@ -50,7 +48,7 @@ async def test_what_is_kept_is_renewed_again_and_again(
     store.keeper.let_go(held)
 
 
-async def test_what_was_let_go_of_is_not_renewed(store: Store, session: Session):
+async def test_a_lease_that_was_let_go_is_not_renewed(store: Store, session: Session):
     other, held = (
         await many(store, 1, SHORT),
         store.keeper.keep(await hold(store, session.id), SHORT),
@@ -80,7 +78,7 @@ async def test_losing_one_of_many_leases_is_noticed_at_once_and_the_others_stay(
             await store.transcripts.append(h.lease, [said("still here")])
 
 
-async def test_a_loss_is_noticed_with_the_next_renewal_too(
+async def test_the_next_renewal_notices_a_lost_lease(
     store: Store, session: Session, clock: FakeClock
 ):
     """Whoever's lease lapsed and was taken may have been told while nobody listened."""
@@ -92,7 +90,7 @@ async def test_a_loss_is_noticed_with_the_next_renewal_too(
 
 
 @on_sqlite
-async def test_who_looks_after_many_writes_nothing(
+async def test_wake_ups_do_not_make_the_keeper_renew_early(
     store: Store, open_store: OpenStore, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ):
     """What others write wakes everybody, again and again; that must not make us write, too."""
@@ -110,7 +108,7 @@ async def test_who_looks_after_many_writes_nothing(
     assert [await store.leases.get(h.lease.session_id) for h in held] == [h.lease for h in held]
 
 
-async def test_one_with_less_time_is_renewed_before_the_others(
+async def test_a_lease_that_expires_sooner_is_renewed_first(
     store: Store, session: Session, clock: FakeClock
 ):
     await many(store, 3, LEASE_SECONDS)
@@ -119,7 +117,7 @@ async def test_one_with_less_time_is_renewed_before_the_others(
     await renewed(store.keeper.keep(await hold(store, session.id), SHORT))
 
 
-async def test_a_store_that_is_closed_ends_it_without_a_word(
+async def test_closing_the_store_stops_the_keeper_silently(
     open_store: OpenStore, session: Session, caplog: pytest.LogCaptureFixture
 ):
     store = await open_store()

@@ -566,7 +566,7 @@ def play(make: Callable[[], World], *, examples: int, steps: int, known: bool = 
     )
 
 
-def test_the_machine_finds_the_split_brain_of_a_naive_implementation():
+def test_the_state_machine_finds_the_split_brain_of_a_naive_implementation():
     with pytest.raises(AssertionError):
         play(lambda: SketchWorld(NAIVE), examples=200, steps=50, known=True)
 
@@ -578,23 +578,23 @@ SLOW = {Flaw.TOLD_ANYWAY, Flaw.LEFT_WONDERING}
 @pytest.mark.parametrize(
     "flaw", [pytest.param(f, marks=pytest.mark.kill) if f in SLOW else f for f in Flaw]
 )
-def test_the_machine_finds_each_single_flaw(flaw: Flaw):
+def test_the_state_machine_finds_each_single_flaw(flaw: Flaw):
     with pytest.raises(AssertionError):
         play(lambda: SketchWorld(frozenset({flaw})), examples=1000, steps=50, known=True)
 
 
-def test_the_machine_finds_nothing_in_a_sketch_without_flaws():
+def test_the_state_machine_accepts_a_sketch_without_flaws():
     play(SketchWorld, examples=40, steps=50, known=True)
 
 
 @pytest.mark.timeout(300)
-def test_conversations_on_sqlite_are_never_lost_nor_in_two_hands_nor_stuck(seed: int):
+def test_conversations_on_sqlite_are_never_lost_nor_held_twice_nor_stuck(seed: int):
     play(SqliteWorld, examples=200 if seed else 12, steps=50)
 
 
 @pytest.mark.real
 @pytest.mark.timeout(300)
-def test_conversations_on_postgresql_are_never_lost_nor_in_two_hands_nor_stuck(
+def test_conversations_on_postgresql_are_never_lost_nor_held_twice_nor_stuck(
     postgres_server: postgres.Server, seed: int
 ):
     play(lambda: PostgresWorld(postgres_server), examples=50 if seed else 8, steps=40)

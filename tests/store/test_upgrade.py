@@ -207,7 +207,7 @@ async def fill(store: Store) -> Session:
     return session
 
 
-async def test_an_earlier_store_is_brought_up_to_date_with_everything_in_it(
+async def test_an_older_store_is_upgraded_with_all_its_data(
     url: str, clock: FakeClock, earlier: Earlier
 ):
     async with await segue.store.open(url, clock=clock) as old:
@@ -253,7 +253,7 @@ async def everything_is_there(store: Store, session: Session, gateway: str) -> N
     assert alive.links[Platform.TELEGRAM].state is LinkState.CONNECTING
 
 
-async def test_failures_that_were_known_by_their_messages_have_their_kind(
+async def test_an_upgrade_turns_failure_messages_into_failure_kinds(
     url: str, clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     messages = {**OLD_REASONS, Failure.ERROR: "Telegram does not answer."}
@@ -269,7 +269,7 @@ async def test_failures_that_were_known_by_their_messages_have_their_kind(
         assert {handoff.failure: handoff.error for handoff in found} == messages
 
 
-async def test_results_that_were_known_by_their_text_have_their_outcome(
+async def test_an_upgrade_turns_result_texts_into_outcomes(
     url: str, clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     before = knows(10, tmp_path, monkeypatch)
@@ -294,7 +294,7 @@ def fail_handoff(tx: Tx, session_id: str, message: str) -> None:
     )
 
 
-async def test_an_earlier_store_can_do_what_is_new_once_it_is_up_to_date(
+async def test_an_upgraded_store_supports_new_features(
     url: str, clock: FakeClock, earlier: Earlier
 ):
     async with await segue.store.open(url, clock=clock) as old:

@@ -152,7 +152,7 @@ async def test_a_woken_listener_sees_the_change(store: Store, open_store: OpenSt
             await asking
 
 
-async def test_a_wake_up_that_came_while_busy_is_remembered(store: Store, open_store: OpenStore):
+async def test_a_wake_up_that_arrives_while_busy_is_remembered(store: Store, open_store: OpenStore):
     terminal = await open_store()
     async with store.listen(Topic.HANDOFFS) as wake, store.listen(Topic.HANDOFFS) as other:
         await settled(other)
@@ -163,7 +163,7 @@ async def test_a_wake_up_that_came_while_busy_is_remembered(store: Store, open_s
         assert await wake.wait(SOON)
 
 
-async def test_many_wake_ups_that_came_while_busy_are_one(store: Store):
+async def test_several_wake_ups_that_arrive_while_busy_count_as_one(store: Store):
     async with store.listen(Topic.HANDOFFS) as wake:
         for _ in range(TRIES):
             await settled(wake)
@@ -210,9 +210,7 @@ async def test_every_topic_wakes_its_own_waiter(
             assert await wake.wait(SOON)
 
 
-async def test_a_waiter_is_not_woken_for_what_it_does_not_wait_for(
-    store: Store, open_store: OpenStore
-):
+async def test_a_waiter_is_not_woken_by_other_topics(store: Store, open_store: OpenStore):
     terminal = await open_store()
     async with store.listen(Topic.HANDOFFS) as handoffs, store.listen(Topic.OUTBOX) as outbox:
         for _ in range(TRIES):
@@ -226,7 +224,7 @@ async def test_a_waiter_is_not_woken_for_what_it_does_not_wait_for(
             pytest.fail("every handoff woke the outbox")
 
 
-async def test_a_waiter_is_not_woken_by_what_failed(store: Store, open_store: OpenStore):
+async def test_a_waiter_is_not_woken_by_a_failed_write(store: Store, open_store: OpenStore):
     terminal = await open_store()
 
     def fail(tx: Tx) -> None:
@@ -247,7 +245,7 @@ async def test_a_waiter_is_not_woken_by_what_failed(store: Store, open_store: Op
             pytest.fail("what failed was heard of every time")
 
 
-async def test_a_waiter_of_the_same_opening_is_woken_too(store: Store):
+async def test_a_waiter_in_the_writing_process_is_woken(store: Store):
     async with store.listen(Topic.OUTBOX) as wake:
         await settled(wake)
         await store.outbox.enqueue(draft("1"))
@@ -297,7 +295,7 @@ async def test_a_listener_is_woken_by_its_change(
 
 
 @pytest.mark.usefixtures("never_looking")
-async def test_every_step_of_a_handoff_wakes_those_who_follow_it(
+async def test_every_step_of_a_handoff_wakes_its_followers(
     store: Store, open_store: OpenStore, session: Session
 ):
     other = await open_store()
@@ -361,7 +359,7 @@ async def test_taking_and_releasing_a_session_wakes_no_listener(
         assert not await wake.wait(0)
 
 
-async def test_a_waiter_without_a_wake_up_gives_up_in_time(store: Store):
+async def test_a_waiter_without_a_wake_up_times_out(store: Store):
     async with store.listen(Topic.OUTBOX) as wake:
         await settled(wake)
         for _ in range(TRIES):
@@ -371,7 +369,7 @@ async def test_a_waiter_without_a_wake_up_gives_up_in_time(store: Store):
             pytest.fail("never told that there was nothing")
 
 
-async def test_many_listeners_in_many_openings_are_all_woken(store: Store, open_store: OpenStore):
+async def test_all_listeners_in_all_processes_are_woken(store: Store, open_store: OpenStore):
     openings = [store, *[await open_store() for _ in range(3)]]
 
     async def listen(opening: Store, ready: asyncio.Semaphore) -> bool:
@@ -406,7 +404,7 @@ async def test_listeners_come_and_go_without_disturbing_each_other(
         assert await wake.wait(SOON)
 
 
-async def test_a_listener_hears_of_what_came_between_looking_and_listening(
+async def test_a_listener_is_woken_for_a_change_made_before_it_listened(
     store: Store, open_store: OpenStore
 ):
     terminal = await open_store()
@@ -415,7 +413,7 @@ async def test_a_listener_hears_of_what_came_between_looking_and_listening(
         assert await wake.wait(SOON)
 
 
-async def test_a_store_that_closed_while_it_listened_disturbs_no_other(
+async def test_a_store_that_is_closed_while_listening_does_not_affect_others(
     store: Store, open_store: OpenStore
 ):
     ended = await open_store()
@@ -450,7 +448,7 @@ async def test_a_store_with_a_path_too_long_for_a_socket_wakes_its_waiters(
 
 
 @on_sqlite
-async def test_a_lost_nudge_is_made_up_for_on_sqlite(
+async def test_polling_makes_up_for_a_lost_nudge_on_sqlite(
     store: Store, open_store: OpenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(sqlite, "POLL_SECONDS", 0.05)
@@ -467,7 +465,7 @@ async def test_a_lost_nudge_is_made_up_for_on_sqlite(
 
 
 @on_postgres
-async def test_a_lost_nudge_is_made_up_for_on_postgres(
+async def test_polling_makes_up_for_a_lost_nudge_on_postgres(
     store: Store, open_store: OpenStore, url: str
 ):
     terminal = await open_store()
@@ -490,7 +488,7 @@ async def test_a_lost_nudge_is_made_up_for_on_postgres(
 
 
 @on_sqlite
-async def test_a_store_that_cannot_be_watched_says_so_to_every_waiter(
+async def test_a_store_that_cannot_be_watched_raises_an_error_in_every_waiter(
     store: Store, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ):
     terminal = await open_store()

@@ -78,7 +78,7 @@ async def test_failure_3_a_terminal_that_gives_up_late_and_the_gateway_never_bot
     assert texts(await store.transcripts.load(session.id)) == ["hello", "I stayed"]
 
 
-async def test_failure_4_a_gateway_killed_after_the_claim_does_not_leave_it_running_for_ever(
+async def test_failure_4_a_gateway_killed_after_the_claim_does_not_leave_it_running_forever(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
     await claimed(await open_store(), session.id)
@@ -147,7 +147,7 @@ async def test_failure_13_the_working_directory_is_carried_over(store: Store, se
 # What the next attempt and people find
 
 
-async def test_what_the_agent_answered_is_there_for_the_next_attempt(
+async def test_the_reply_of_the_agent_is_kept_for_the_next_attempt(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
     claim = await claimed(store, session.id)
@@ -163,7 +163,7 @@ async def test_what_the_agent_answered_is_there_for_the_next_attempt(
     assert (await state(store, session.id)).reply == reply
 
 
-async def test_an_orphan_is_over_within_25_seconds(
+async def test_an_orphaned_handoff_expires_within_25_seconds(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
     await claimed(store, session.id)
@@ -264,7 +264,7 @@ async def test_a_thread_is_notified_that_the_session_stayed_when_it_is_requested
     assert await stayed(store, claim)
 
 
-async def test_a_thread_is_notified_in_which_chat_the_session_stayed(
+async def test_the_notice_in_the_thread_names_the_chat_in_which_the_session_stayed(
     store: Store, session: Session
 ):
     await store.bindings.rebind(session.id, CHANNEL, Origin.MESSAGE)
@@ -289,7 +289,7 @@ async def test_without_a_thread_there_is_no_notice_that_the_session_stayed(
         assert await stayed(store, handoff) is None
 
 
-async def test_there_is_no_notice_that_a_session_stayed_when_it_came(
+async def test_a_completed_handoff_posts_no_notice_that_the_session_stayed(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
     stale = await opened(store, session.id)

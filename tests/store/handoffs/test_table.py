@@ -24,7 +24,7 @@ from tests.store.samples import (
 # Looking back
 
 
-async def test_the_history_is_the_newest_first(store: Store, session: Session):
+async def test_the_history_is_listed_newest_first(store: Store, session: Session):
     made: list[int] = []
     for _ in range(4):
         asked = await store.request_handoff(session.id, TELEGRAM)
