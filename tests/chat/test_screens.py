@@ -36,7 +36,7 @@ def assert_clean(shown: Terminal) -> None:
     assert not control
 
 
-async def test_words_of_the_model_cannot_steer_the_terminal(person: Person):
+async def test_text_of_the_model_cannot_control_the_terminal(person: Person):
     async with (
         person.talks_to(f"Look: {PAYLOAD}\n\n```\n{PAYLOAD}\n```\n\nover"),
         person.opens() as shown,
@@ -50,7 +50,7 @@ async def test_words_of_the_model_cannot_steer_the_terminal(person: Person):
         assert_clean(shown)
 
 
-async def test_output_of_a_tool_and_its_call_cannot_steer_the_terminal(person: Person):
+async def test_a_tool_call_and_its_output_cannot_control_the_terminal(person: Person):
     (person.cwd / "data").write_text(PAYLOAD)
     (person.cwd / f"name{OSC}").touch()
     commands = shell("cat data; ls"), shell(f"printf '%s' '{PAYLOAD}'".replace("\x00", ""), 2)
@@ -69,7 +69,7 @@ async def test_output_of_a_tool_and_its_call_cannot_steer_the_terminal(person: P
         assert b"\x1b[2J" not in shown.raw
 
 
-async def test_a_title_and_a_note_cannot_steer_the_terminal(person: Person):
+async def test_a_title_and_a_note_cannot_control_the_terminal(person: Person):
     async with person.opens() as shown:
         await shown.ready()
         shown.say("hello")
@@ -97,7 +97,7 @@ async def test_a_title_and_a_note_cannot_steer_the_terminal(person: Person):
         assert b"\x1b[2J" not in raw
 
 
-async def test_the_name_of_a_file_cannot_steer_the_terminal(person: Person):
+async def test_a_file_name_cannot_control_the_terminal(person: Person):
     (person.cwd / f"odd{OSC}").touch()
     (person.cwd / "odder").touch()
     async with person.opens() as shown:
@@ -109,7 +109,7 @@ async def test_the_name_of_a_file_cannot_steer_the_terminal(person: Person):
         assert b"\x07" not in shown.raw
 
 
-async def test_what_another_program_says_of_a_failure_cannot_steer_the_terminal(person: Person):
+async def test_an_error_from_another_program_cannot_control_the_terminal(person: Person):
     async with person.talks_to(refusal(400, f"no {PAYLOAD}")), person.opens() as shown:
         await shown.ready()
         shown.say("hello")
@@ -130,7 +130,7 @@ async def test_a_long_paste_arrives_whole(person: Person):
     assert (await person.said())[0] == ("user", f"{pasted} and mine")
 
 
-async def test_a_short_paste_can_be_edited_and_its_lines_are_not_sent_by_themselves(person: Person):
+async def test_a_short_paste_can_be_edited_before_it_is_sent(person: Person):
     async with person.opens() as shown:
         await shown.ready()
         shown.paste("one\ntwo")
@@ -140,7 +140,7 @@ async def test_a_short_paste_can_be_edited_and_its_lines_are_not_sent_by_themsel
     assert (await person.said())[0] == ("user", "one\ntwx")
 
 
-async def test_bytes_that_are_no_text_can_be_typed(person: Person):
+async def test_invalid_bytes_can_be_typed(person: Person):
     async with person.opens() as shown:
         await shown.ready()
         shown.send(b"odd \xff\xfe byte\r")
@@ -153,7 +153,7 @@ async def test_bytes_that_are_no_text_can_be_typed(person: Person):
 # Sizes
 
 
-async def test_an_answer_fits_a_terminal_that_becomes_narrow_while_it_comes(person: Person):
+async def test_an_answer_fits_a_terminal_that_becomes_narrow_while_it_streams(person: Person):
     text = " ".join(f"word{n}" for n in range(120)) + "\n\nThe end."
     async with person.talks_to(text) as model:
         model.pausing(3000)
@@ -195,7 +195,7 @@ async def test_no_ghost_of_an_answer_is_left_when_the_terminal_becomes_narrow(pe
             assert shown.text.count("/quit") == 1, "finished output stays"
 
 
-async def test_twenty_columns_are_enough(person: Person):
+async def test_a_terminal_of_twenty_columns_is_usable(person: Person):
     async with (
         person.talks_to("Some words\n\n- and a list of them", shell("touch done"), "Good."),
         person.opens(columns=20) as shown,
@@ -245,7 +245,7 @@ async def test_no_color_means_no_colour(person: Person):
     assert not {code for code in found if code[:1] in {b"3", b"4", b"9"} and len(code) > 1}
 
 
-async def test_colours_are_there_without_it(person: Person):
+async def test_without_no_color_there_are_colours(person: Person):
     async with person.opens() as shown:
         await shown.ready()
         assert b"\x1b[36m" in shown.raw or b"\x1b[0;36m" in shown.raw
@@ -335,7 +335,7 @@ async def test_commands_sessions_platforms_and_paths_are_completed(person: Perso
         await shown.see("❯ look at ./a-file-of-mine")
 
 
-async def test_a_word_that_is_no_command_suggests_the_nearest(person: Person):
+async def test_an_unknown_command_suggests_the_nearest(person: Person):
     async with person.opens() as shown:
         await shown.ready()
         shown.say("/hepl")
@@ -345,7 +345,7 @@ async def test_a_word_that_is_no_command_suggests_the_nearest(person: Person):
 
 
 @pytest.mark.parametrize("words", ["/home/me is full", "/"])
-async def test_a_path_is_no_command(person: Person, words: str):
+async def test_a_path_is_not_a_command(person: Person, words: str):
     async with person.opens() as shown:
         await shown.ready()
         shown.say(words)

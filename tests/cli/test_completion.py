@@ -112,9 +112,7 @@ def test_commands_and_options_complete(shell: dict[str, str]):
 
 
 @pytest.mark.real
-def test_titles_complete_so_that_the_shell_reads_them_as_one_word(
-    shell: dict[str, str], ids: list[str]
-):
+def test_completed_titles_are_quoted_as_one_word(shell: dict[str, str], ids: list[str]):
     assert offered_by_bash(shell, "segue sessions show my") == [r"my\ project"]
     odd = offered_by_bash(shell, "segue sessions show what")
     assert [as_bash_reads(reply, shell) for reply in odd] == [ODD]
@@ -133,7 +131,9 @@ def test_titles_complete_within_quotes(shell: dict[str, str], ids: list[str]):
 
 
 @pytest.mark.real
-def test_a_title_goes_on_after_a_colon_at_which_bash_splits(shell: dict[str, str], ids: list[str]):
+def test_a_title_completes_after_a_colon_at_which_bash_splits(
+    shell: dict[str, str], ids: list[str]
+):
     line = r"segue sessions show My\ other:"
     assert offered_by_bash(
         shell, line, [*line[:-1].rsplit(" ", 2)[0].split(" "), r"My\ other", ":"]
@@ -143,15 +143,13 @@ def test_a_title_goes_on_after_a_colon_at_which_bash_splits(shell: dict[str, str
     ) == [r"\ thing"]
 
 
-def test_the_case_of_letters_is_the_persons_unless_nothing_fits(
-    shell: dict[str, str], ids: list[str]
-):
+def test_case_is_ignored_only_if_no_title_matches_it(shell: dict[str, str], ids: list[str]):
     assert offered(shell, "segue sessions show My") == ["My other: thing"]
     assert offered(shell, "segue sessions show what") == [ODD]
     assert offered(shell, "segue sessions delete", "MY P") == ["my project"]
 
 
-def test_ids_complete_where_there_is_no_title_and_on_request(shell: dict[str, str], ids: list[str]):
+def test_ids_complete_for_untitled_sessions_and_once_typed(shell: dict[str, str], ids: list[str]):
     everything = offered(shell, "segue sessions show ")
     assert ids[3] in everything
     assert "latest" in everything
@@ -175,7 +173,7 @@ def test_models_complete_without_a_request(shell: dict[str, str]):
     assert offered(shell, "segue model list ol") == ["ollama"]
 
 
-def test_what_is_broken_completes_nothing_and_says_nothing(shell: dict[str, str]):
+def test_completion_is_silent_with_a_broken_store_or_settings_file(shell: dict[str, str]):
     Path(shell["SEGUE_CONFIG"]).write_text("broken")
     assert offered(shell, "segue sessions show ") == []
     assert offered(shell, "segue config set idle") == ["idle_minutes"]
@@ -222,7 +220,7 @@ def type_into_bash(environment: dict[str, str], typed: str) -> str:
     return printed.decode()
 
 
-def test_there_is_a_script_for_each_shell():
+def test_every_shell_has_a_completion_script():
     assert "complete -o nosort -F _segue_completion segue" in script("bash")
     assert "compdef _segue_completion segue" in script("zsh")
     assert "complete --no-files --command segue" in script("fish")
@@ -231,7 +229,7 @@ def test_there_is_a_script_for_each_shell():
 
 
 @pytest.mark.real
-def test_every_shell_that_is_here_can_read_its_script(tmp_path: Path):
+def test_every_installed_shell_can_read_its_script(tmp_path: Path):
     for name in ("bash", "zsh", "fish"):
         if program := shutil.which(name):
             path = tmp_path / name

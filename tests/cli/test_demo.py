@@ -90,7 +90,7 @@ async def test_each_step_is_printed_with_its_time_in_80_columns(person: Person, 
     nothing_left(person, folder)
 
 
-async def test_json_is_one_object_with_everything(person: Person, folder: Path):
+async def test_the_json_output_is_one_object(person: Person, folder: Path):
     code, told = await demo_json(person, "--scripted")
     assert code == 0, told
     assert (told["state"], told["error"], told["model"]) == ("completed", None, "scripted")
@@ -138,7 +138,7 @@ async def test_without_a_model_and_a_terminal_it_does_not_ask(person: Person, fo
     nothing_left(person, folder)
 
 
-async def test_a_person_is_asked_before_a_model_is_fetched(person: Person, folder: Path):
+async def test_the_user_is_asked_before_a_model_is_downloaded(person: Person, folder: Path):
     del person.environment["SEGUE_MODEL"]
     person.environment["SEGUE_MODELS"] = str(folder.parent / "no-models")
     async with person.opens("demo") as shown:
@@ -162,7 +162,7 @@ async def test_ctrl_c_in_the_middle_cleans_up(person: Person, folder: Path):
     nothing_left(person, folder)
 
 
-async def test_one_that_is_killed_leaves_nothing_either(person: Person, folder: Path):
+async def test_a_killed_demo_leaves_nothing_behind(person: Person, folder: Path):
     async with person.talks_to("A fine boat.") as model:
         model.pausing()
         nothing = os.open(os.devnull, os.O_WRONLY)

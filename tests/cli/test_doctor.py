@@ -76,7 +76,7 @@ def write(environ: Mapping[str, str], text: str, mode: int = 0o600) -> Path:
     return path
 
 
-def test_where_all_is_well_it_says_so_of_each(environ: dict[str, str], tmp_path: Path):
+def test_every_check_of_a_healthy_installation_is_ok(environ: dict[str, str], tmp_path: Path):
     path = write(environ, "# mine\n")
     found = findings(environ)
     assert {verdict for verdict, _ in found.values()} == {"ok"}
@@ -94,7 +94,7 @@ def test_where_all_is_well_it_says_so_of_each(environ: dict[str, str], tmp_path:
     assert found["gateway"][1].startswith("Not running.")
 
 
-def test_for_a_person_there_is_a_line_for_each(environ: dict[str, str]):
+def test_the_text_output_has_a_line_per_check(environ: dict[str, str]):
     write(environ, "# mine\n")
     result = run(environ)
     assert result.exit_code == 0
@@ -102,7 +102,7 @@ def test_for_a_person_there_is_a_line_for_each(environ: dict[str, str]):
     assert len(result.stdout.splitlines()) == len(findings(environ))
 
 
-def test_unusable_settings_are_a_problem_and_the_rest_is_checked(environ: dict[str, str]):
+def test_invalid_settings_are_a_problem_and_the_rest_is_checked(environ: dict[str, str]):
     write(environ, "modle = 'x'\n")
     found = findings(environ)
     verdict, told = found["settings"]
@@ -112,7 +112,7 @@ def test_unusable_settings_are_a_problem_and_the_rest_is_checked(environ: dict[s
     assert found.keys() == {"program", "packages", "settings", "terminal"}
 
 
-def test_who_may_read_the_keys_is_a_warning(environ: dict[str, str]):
+def test_keys_that_others_can_read_are_a_warning(environ: dict[str, str]):
     path = write(environ, f"[keys]\nopenai = '{KEY}'\n", 0o644)
     verdict, told = findings(environ)["settings"]
     assert verdict == "warning"
@@ -159,7 +159,7 @@ def test_a_damaged_store_is_a_problem(environ: dict[str, str], tmp_path: Path):
     assert "restore a backup" in told
 
 
-def test_an_unexpected_error_is_reported_and_stops_nothing(
+def test_an_unexpected_error_in_a_check_is_reported_and_the_others_run(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ):
     def broken(_: object) -> Any:
@@ -174,9 +174,7 @@ def test_an_unexpected_error_is_reported_and_stops_nothing(
     assert found["model"][0] == "ok"
 
 
-def test_a_package_that_is_missing_is_a_problem(
-    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
-):
+def test_a_missing_package_is_a_problem(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(diagnostics, "_packages", lambda: ["click", "no-such-package"])
     verdict, told = findings(environ)["packages"]
     assert verdict == "problem"
@@ -186,7 +184,7 @@ def test_a_package_that_is_missing_is_a_problem(
 @pytest.mark.parametrize(
     ("limit", "verdict"), [("_LITTLE_SPACE", "warning"), ("_NO_SPACE", "problem")]
 )
-def test_a_disk_that_is_nearly_full_is_reported(
+def test_a_nearly_full_disk_is_reported(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, limit: str, verdict: str
 ):
     monkeypatch.setattr(diagnostics, limit, 10**18)
@@ -196,7 +194,7 @@ def test_a_disk_that_is_nearly_full_is_reported(
 # The model
 
 
-def test_a_model_that_answers_is_fine(environ: dict[str, str]):
+def test_a_model_that_answers_is_ok(environ: dict[str, str]):
     with openai([], models=["gpt-a"]) as more:
         found = findings(environ, **more, SEGUE_MODEL="openai/gpt-a")["model"]
         assert found == ("ok", "openai/gpt-a. Set by SEGUE_MODEL. It is reachable.")
@@ -217,7 +215,7 @@ def test_a_model_that_does_not_answer_is_a_problem(environ: dict[str, str]):
     assert "OpenAI cannot be reached" in told
 
 
-def test_a_service_that_does_not_list_its_models_is_only_doubted(environ: dict[str, str]):
+def test_a_service_that_does_not_list_its_models_is_a_warning(environ: dict[str, str]):
     with openai([]) as more:
         elsewhere = {**more, "OPENAI_BASE_URL": more["OPENAI_BASE_URL"] + "/other"}
         verdict, told = findings(environ, **elsewhere, SEGUE_MODEL="openai/gpt-a")["model"]
@@ -246,7 +244,7 @@ def test_a_running_gateway_is_reported(environ: dict[str, str]):
 # The terminal
 
 
-def test_on_a_screen_the_terminal_is_described(environ: dict[str, str]):
+def test_the_capabilities_of_the_terminal_are_reported(environ: dict[str, str]):
     code, shown = on_screen(environ, "doctor", columns=200)
     assert code == 0
     assert "200 columns, 256 colours, UTF-8." in shown
@@ -266,7 +264,7 @@ def test_on_a_screen_the_terminal_is_described(environ: dict[str, str]):
         ({}, 30, "Make the window"),
     ],
 )
-def test_a_screen_that_can_show_little_is_warned_of(
+def test_a_terminal_with_few_capabilities_is_a_warning(
     environ: dict[str, str], more: dict[str, str], columns: int, told: str
 ):
     code, shown = on_screen({**environ, "NO_COLOR": "1", **more}, "doctor", columns=columns)

@@ -70,7 +70,7 @@ async def announced(person: Person, *platforms: Platform) -> AsyncGenerator[Stor
 # Starting and stopping
 
 
-async def test_a_gateway_is_started_outlives_its_terminal_and_is_stopped(person: Person):
+async def test_a_gateway_outlives_the_terminal_that_started_it_until_it_is_stopped(person: Person):
     log = serving(person)
     person.environment.update(REAL_START)
     async with none_left(person):
@@ -93,7 +93,7 @@ async def test_a_gateway_is_started_outlives_its_terminal_and_is_stopped(person:
         assert segue_says(person, "gateway", "status").returncode == 3
 
 
-async def test_a_second_one_is_refused_by_name(person: Person):
+async def test_a_second_gateway_is_refused_naming_the_first(person: Person):
     serving(person)
     async with none_left(person):
         first = segue_says(person, "gateway", "start", "--json")
@@ -108,7 +108,7 @@ async def test_a_second_one_is_refused_by_name(person: Person):
         assert [gateway["pid"] for gateway in stopped["stopped"]] == [told["pid"]]
 
 
-async def test_one_that_cannot_start_says_why_at_once(person: Person):
+async def test_a_gateway_that_cannot_start_reports_the_reason_at_once(person: Person):
     log = serving(person, quiet_adapter.BROKEN)
     async with none_left(person):
         began = time.monotonic()
@@ -122,7 +122,9 @@ async def test_one_that_cannot_start_says_why_at_once(person: Person):
         assert await alive(person) == ()
 
 
-async def test_a_platform_that_cannot_be_had_says_why_and_does_not_stop_the_others(person: Person):
+async def test_a_platform_that_cannot_be_loaded_is_reported_and_does_not_stop_the_others(
+    person: Person,
+):
     serving(person, quiet_adapter.REFUSES)
     async with none_left(person):
         started = segue_says(person, "gateway", "start")
@@ -133,7 +135,7 @@ async def test_a_platform_that_cannot_be_had_says_why_and_does_not_stop_the_othe
             assert "Then stop the gateway, and start it again" in told
 
 
-async def test_one_without_a_place_for_its_log_is_not_started(person: Person):
+async def test_a_gateway_with_an_unwritable_log_does_not_start(person: Person):
     serving(person)
     person.environment["SEGUE_GATEWAY_LOG"] = "/dev/null/gateway.log"
     started = segue_says(person, "gateway", "start")
@@ -141,7 +143,7 @@ async def test_one_without_a_place_for_its_log_is_not_started(person: Person):
     assert "did not start: /dev/null/gateway.log cannot be written (" in started.stderr
 
 
-async def test_one_that_was_killed_is_neither_running_nor_signalled(person: Person):
+async def test_a_killed_gateway_is_neither_reported_as_running_nor_signalled(person: Person):
     serving(person)
     async with none_left(person):
         assert segue_says(person, "gateway", "start").returncode == 0
@@ -156,7 +158,7 @@ async def test_one_that_was_killed_is_neither_running_nor_signalled(person: Pers
         assert again.returncode == 0, again.stderr
 
 
-async def test_a_gateway_of_another_machine_is_not_stopped_from_here(
+async def test_a_gateway_on_another_machine_cannot_be_stopped(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ):
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as here:
@@ -193,7 +195,7 @@ async def test_a_gateway_that_does_not_stop_is_reported_with_its_process(person:
             process.kill()
 
 
-async def test_one_that_is_not_ready_in_time_is_ended_again(
+async def test_a_gateway_that_is_not_ready_in_time_is_stopped(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ):
     log = serving(person)
@@ -212,7 +214,7 @@ async def test_one_that_is_not_ready_in_time_is_ended_again(
         assert await store.gateways.alive() == ()
 
 
-async def test_one_whose_start_is_called_off_is_ended(
+async def test_a_gateway_whose_start_is_cancelled_is_stopped(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ):
     """Also in the moment in which it is started."""
@@ -297,7 +299,7 @@ async def test_the_status_lists_platforms_handoffs_and_failed_deliveries(person:
         assert [lost["error"] for lost in as_json["not_delivered"]] == ["It may have arrived."]
 
 
-async def test_on_a_narrow_screen_no_line_of_the_status_is_too_long(person: Person):
+async def test_the_status_fits_a_narrow_terminal(person: Person):
     serving(person)
     async with (
         announced(person, Platform.TELEGRAM),
@@ -307,7 +309,7 @@ async def test_on_a_narrow_screen_no_line_of_the_status_is_too_long(person: Pers
         await shown.shows("send /sethome in the chat that should receive handoffs")
 
 
-async def test_a_gateway_that_serves_nothing_says_so(person: Person):
+async def test_a_gateway_without_platforms_is_reported_as_such(person: Person):
     async with announced(person):
         assert "It serves no platform" in segue_says(person, "gateway", "status").stdout
 

@@ -36,14 +36,14 @@ def test_a_command_is_listed_with_its_own_help(name: str):
 
 
 @pytest.mark.parametrize("width", [30, 60, 80])
-def test_the_list_looks_like_that_of_click(width: int):
+def test_the_command_list_is_formatted_like_clicks(width: int):
     ours, theirs = click.HelpFormatter(width=width), click.HelpFormatter(width=width)
     main.format_commands(click.Context(main), ours)
     click.Group.format_commands(main, click.Context(main), theirs)
     assert ours.getvalue() == theirs.getvalue()
 
 
-def test_names_complete_as_with_click():
+def test_command_names_complete_like_clicks():
     for incomplete in ("", "s", "-"):
         ctx = click.Context(main)
         ours = [(item.value, item.help) for item in main.shell_complete(ctx, incomplete)]
@@ -57,7 +57,7 @@ def test_commands_are_listed_without_loading_them():
     assert told.endswith("\n[]\n")
 
 
-def test_names_complete_without_loading_the_commands():
+def test_command_names_complete_without_loading_the_commands():
     asked = {"_SEGUE_COMPLETE": "bash_complete", "COMP_WORDS": "segue s", "COMP_CWORD": "1"}
     told = loaded(f"os.environ.update({asked})", "main(prog_name='segue')")
     assert told == "plain,sessions\nplain,setup\nplain,status\n[]\n"

@@ -68,7 +68,7 @@ async def test_without_a_terminal_it_does_not_ask_and_prints_few_lines_of_progre
     assert capsys.readouterr().out.startswith("The embedded model is already installed.")
 
 
-async def test_it_goes_on_where_it_stopped(runtime: None, tmp_path: Path):
+async def test_an_interrupted_download_is_resumed(runtime: None, tmp_path: Path):
     half = len(DATA) // 2
 
     async def handle(request: Request) -> Response:
@@ -132,7 +132,7 @@ def test_progress_on_a_terminal_is_one_line(capsys: pytest.CaptureFixture[str]):
     assert last == "100 %  1000 of 1000 MB  from there"
 
 
-def test_a_shorter_line_leaves_nothing_of_a_longer_one(capsys: pytest.CaptureFixture[str]):
+def test_a_shorter_progress_line_overwrites_a_longer_one(capsys: pytest.CaptureFixture[str]):
     meter = embedded_model.ProgressMeter(watched=True)
     meter.said("a long line")
     meter.said("short")

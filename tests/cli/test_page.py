@@ -81,7 +81,7 @@ def told_in(person: Person) -> str:
 # A handoff to the page
 
 
-async def test_with_nothing_set_up_a_session_goes_to_the_page_and_comes_back(person: Person):
+async def test_without_any_setup_a_session_goes_to_the_page_and_comes_back(person: Person):
     async with none_left(person):
         async with person.opens(lines=50) as shown:
             await begun(shown, "the boat is red", "it is called Nautilus")
@@ -132,7 +132,7 @@ async def test_a_page_that_is_switched_off_is_reported(person: Person):
         await shown.ready()
 
 
-async def test_a_script_is_given_the_link(person: Person):
+async def test_the_json_output_has_the_link(person: Person):
     async with none_left(person):
         assert (await says(person, "-p", "hello")).returncode == 0
         refused = await says(person, "handoff", "latest", "web")
@@ -178,7 +178,7 @@ async def test_a_browser_is_paired_by_a_link_and_no_code_is_shown(person: Person
         assert LINK.fullmatch(told["links"]["web"])
 
 
-async def test_a_link_opened_in_a_paired_browser_ends_the_waiting(person: Person):
+async def test_a_link_opened_in_a_paired_browser_ends_the_wait(person: Person):
     async with none_left(person):
         assert (await says(person, "gateway", "start")).returncode == 0
         link = json.loads((await says(person, "pair", "--json")).stdout)["links"]["web"]
@@ -196,7 +196,7 @@ async def test_a_link_opened_in_a_paired_browser_ends_the_waiting(person: Person
         assert len(json.loads((await says(person, "pair", "list", "--json")).stdout)) == 1
 
 
-async def test_the_page_stays_home_when_its_last_browser_is_revoked(person: Person):
+async def test_the_page_stays_the_home_channel_when_its_last_browser_is_revoked(person: Person):
     async with none_left(person):
         assert (await says(person, "gateway", "start")).returncode == 0
         link = json.loads((await says(person, "pair", "--json")).stdout)["links"]["web"]
@@ -212,7 +212,7 @@ async def test_the_page_stays_home_when_its_last_browser_is_revoked(person: Pers
 # The port
 
 
-async def test_a_page_whose_port_is_held_says_so_and_comes_back_to_it(person: Person):
+async def test_a_page_whose_port_is_in_use_reports_it_and_returns_to_it_later(person: Person):
     """It is bound without listening, so that the system does not say by whom."""
     async with none_left(person):
         with socket.socket() as other:
@@ -250,7 +250,9 @@ def listening(gateway: GatewayRecord) -> set[str]:
 
 
 @pytest.mark.parametrize("by", ["option", "setting"])
-async def test_the_local_network_is_served_on_purpose_and_with_a_warning(person: Person, by: str):
+async def test_the_local_network_is_served_only_on_request_and_with_a_warning(
+    person: Person, by: str
+):
     if by == "setting":
         _configure(person, "[web]\nlan = true\n")
     person.environment.update(networks.LAN)
@@ -294,7 +296,7 @@ async def test_a_handoff_asks_once_whether_phones_may_open_the_page(person: Pers
         assert (await says(person, "config", "get", "web.lan")).stdout == "true\n"
 
 
-async def test_a_no_is_remembered_and_the_option_takes_it_back(person: Person):
+async def test_a_refusal_is_remembered_and_the_option_reverts_it(person: Person):
     """A gateway that runs is restarted for it."""
     person.environment.update(networks.LAN)
     async with none_left(person):
@@ -319,7 +321,7 @@ async def test_a_no_is_remembered_and_the_option_takes_it_back(person: Person):
             assert urlsplit(link_on(shown)).hostname == networks.ADDRESS
 
 
-async def test_the_option_of_the_commands_lets_phones_in(person: Person):
+async def test_the_lan_option_lets_phones_open_the_page(person: Person):
     person.environment.update(networks.LAN)
     async with none_left(person):
         assert (await says(person, "-p", "hello")).returncode == 0
@@ -336,7 +338,7 @@ async def test_the_option_of_the_commands_lets_phones_in(person: Person):
             assert drawn_on(shown)
 
 
-async def test_a_machine_in_no_network_says_so_and_asks_nothing(person: Person):
+async def test_without_a_local_network_the_question_is_not_asked(person: Person):
     _configure(person, "[web]\nlan = true\n")
     async with none_left(person):
         refused = await says(person, "pair", "--lan")
@@ -349,7 +351,7 @@ async def test_a_machine_in_no_network_says_so_and_asks_nothing(person: Person):
             assert not drawn_on(shown)
 
 
-async def test_only_the_page_has_a_local_network(person: Person):
+async def test_the_lan_option_is_refused_for_other_platforms(person: Person):
     refused = await says(person, "handoff", "latest", "telegram", "--lan")
     assert refused.returncode == 2
     assert "--lan is for the web page" in refused.stderr
@@ -360,7 +362,7 @@ async def test_only_the_page_has_a_local_network(person: Person):
         await shown.ready()
 
 
-async def test_by_itself_the_page_is_for_this_machine_only(person: Person):
+async def test_by_default_the_page_is_for_this_machine_only(person: Person):
     async with none_left(person):
         told = await says(person, "gateway", "start")
         assert ", for this machine only. Type `segue pair` to open it." in told.stdout
@@ -370,7 +372,7 @@ async def test_by_itself_the_page_is_for_this_machine_only(person: Person):
         assert listening(gateway) == {"0100007F"}
 
 
-async def test_there_is_no_local_network_without_a_page(person: Person):
+async def test_the_lan_option_is_refused_while_the_page_is_disabled(person: Person):
     _configure(person, "[web]\nenabled = false\n")
     for command in ("start", "run"):
         refused = await says(person, "gateway", command, "--lan")

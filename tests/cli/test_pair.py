@@ -70,7 +70,7 @@ async def test_a_code_is_shown_with_its_link_and_then_with_the_account_that_used
 _INVERTED = str.maketrans("█▀▄ ", " ▄▀█")
 
 
-async def test_ctrl_c_ends_the_waiting_and_the_code_stays_valid(person: Person):
+async def test_ctrl_c_ends_the_wait_and_the_code_stays_valid(person: Person):
     async with opened(person) as store:
         async with person.opens("pair") as shown:
             await shown.see("Waiting until it is sent")
@@ -94,7 +94,7 @@ async def test_it_does_not_wait_without_a_terminal_or_with_no_wait(person: Perso
         assert await store.pairings.open_codes() == 2
 
 
-async def test_a_program_is_given_the_code_its_end_and_the_links(person: Person):
+async def test_the_json_output_has_the_code_its_expiry_and_the_links(person: Person):
     async with opened(person, Platform.TELEGRAM, Platform.MATRIX) as store:
         await store.gateways.report(Platform.TELEGRAM, LinkState.CONNECTED, link=LINK)
         told = json.loads(segue_says(person, "pair", "--json").stdout)
@@ -104,7 +104,7 @@ async def test_a_program_is_given_the_code_its_end_and_the_links(person: Person)
 
 
 @pytest.mark.parametrize("colours", [True, False])
-def test_the_drawing_is_the_code_two_rows_a_line(colours: bool):
+def test_the_qr_code_is_drawn_with_two_rows_per_line(colours: bool):
     text = "https://t.me/segue_bot?start=ABCD-EFGH"
     lines = qr.drawn(text, colours=colours)
     plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
@@ -117,7 +117,7 @@ def test_the_drawing_is_the_code_two_rows_a_line(colours: bool):
     assert not any(map(any, rows[len(code) :]))
 
 
-async def test_on_a_screen_that_is_too_narrow_there_is_no_drawing(person: Person):
+async def test_a_terminal_that_is_too_narrow_shows_no_qr_code(person: Person):
     async with opened(person, Platform.TELEGRAM) as store:
         await store.gateways.report(Platform.TELEGRAM, LinkState.CONNECTED, link=LINK)
         async with person.opens("pair", "--no-wait", columns=30) as shown:
@@ -128,7 +128,7 @@ async def test_on_a_screen_that_is_too_narrow_there_is_no_drawing(person: Person
 # Who is you
 
 
-async def test_who_is_paired_is_listed_and_revoked(person: Person):
+async def test_paired_accounts_are_listed_and_revoked(person: Person):
     async with opened(person) as store:
         await store.owners.link(ANNA, ME)
         await store.owners.link(Sender(platform=Platform.MATRIX, user_id="@a:b"), ME)
@@ -164,7 +164,7 @@ async def test_the_home_channel_stays_while_an_account_of_its_platform_is_paired
         assert len(await store.owners.homes(ME)) == 1
 
 
-async def test_a_terminal_is_asked_before_an_account_is_revoked(person: Person):
+async def test_revoking_an_account_asks_for_confirmation(person: Person):
     async with opened(person) as store:
         await store.owners.link(ANNA, ME)
         for answer, gone in (("n", False), ("y", True)):

@@ -68,7 +68,7 @@ async def pair(shown: Terminal, driver: Driver) -> int:
     return chat
 
 
-async def test_a_person_is_led_from_nothing_to_a_message_in_a_fresh_topic(person: Person):
+async def test_setup_leads_a_new_user_to_a_message_in_a_new_topic(person: Person):
     async with telegram(person) as (peer, driver):
         async with person.opens("setup", "telegram", "--url", peer.url, lines=60) as shown:
             await shown.shows("@BotFather and send /newbot")
@@ -90,7 +90,7 @@ async def test_a_person_is_led_from_nothing_to_a_message_in_a_fresh_topic(person
         assert "telegram" in segue_says(person, "gateway", "status").stdout
 
 
-async def test_a_script_answers_everything_by_flags(person: Person):
+async def test_flags_answer_every_question(person: Person):
     async with telegram(person) as (peer, driver):
         anna = await driver.user("Anna")
         chat = await driver.chat(Kind.FORUM, [anna], title="Home", admin=True, manage_topics=True)
@@ -151,14 +151,14 @@ async def test_a_wrong_token_is_asked_for_again_until_it_is_right(person: Person
         assert peer.token in kept(person)
 
 
-async def test_without_a_person_the_missing_flag_is_named(person: Person):
+async def test_without_a_terminal_the_missing_flag_is_named(person: Person):
     async with telegram(person):
         told = await asyncio.to_thread(segue_says, person, "setup", "telegram")
         assert told.returncode == 1
         assert "Add --token" in told.stderr
 
 
-async def test_a_variable_that_would_win_over_the_token_is_named(person: Person):
+async def test_a_variable_that_overrides_the_token_is_named(person: Person):
     async with telegram(person) as (peer, _):
         person.environment["SEGUE_TELEGRAM_TOKEN"] = WRONG
         words = ["--url", peer.url, "--token", TOKEN]
@@ -168,7 +168,7 @@ async def test_a_variable_that_would_win_over_the_token_is_named(person: Person)
         assert WRONG not in told.stdout + told.stderr
 
 
-async def test_what_is_missing_is_named_with_the_place_to_switch_it_on(person: Person):
+async def test_a_missing_right_is_named_with_the_place_to_enable_it(person: Person):
     async with telegram(person, topics=False) as (peer, driver):
         words = ["setup", "telegram", "--url", peer.url, "--token", TOKEN, "--yes"]
         with piped(person, *words) as command:
@@ -185,7 +185,7 @@ async def test_what_is_missing_is_named_with_the_place_to_switch_it_on(person: P
         assert (await arrived(driver, chat)).threads == ()
 
 
-async def test_a_chat_that_the_bot_is_not_in_is_no_home(person: Person):
+async def test_a_chat_without_the_bot_cannot_be_the_home_channel(person: Person):
     async with telegram(person) as (peer, _):
         words = ["--url", peer.url, "--token", TOKEN, "--owner", "7", "--home", "-100777"]
         told = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
@@ -208,7 +208,7 @@ async def test_a_first_message_that_does_not_arrive_is_reported(person: Person, 
 # Later
 
 
-async def test_run_again_it_only_proves_that_all_is_well_and_the_doctor_looks_too(person: Person):
+async def test_a_second_run_only_checks_the_platform_and_so_does_doctor(person: Person):
     async with telegram(person, topics=False) as (peer, driver):
         anna = await driver.user("Anna")
         await driver.private(anna)

@@ -61,7 +61,7 @@ async def test_each_missing_value_is_asked_for_and_secrets_stay_hidden(user: Per
         )
 
 
-async def test_values_that_are_not_secret_are_shown_and_a_url_is_asked_for_until_it_is_one(
+async def test_values_that_are_not_secret_are_echoed_and_an_invalid_url_is_asked_for_again(
     user: Person,
 ):
     async with none_left(user), user.opens("setup", "matrix", "--no-wait", lines=60) as shown:
@@ -119,13 +119,13 @@ def test_without_a_terminal_every_missing_flag_is_named(user: Person):
     assert settings(user) == ""
 
 
-def test_a_flag_with_a_url_that_is_none_is_refused(user: Person):
+def test_a_flag_with_an_invalid_url_is_refused(user: Person):
     told = segue_says(user, "setup", "matrix", "--url", "matrix.example.com")
     assert told.returncode == 2
     assert "Invalid value for '--url': URL: expected http://… or https://…" in told.stderr
 
 
-def test_a_variable_that_would_win_is_named(user: Person):
+def test_a_variable_that_overrides_a_value_is_named(user: Person):
     user.environment["SEGUE_SLACK_APP_TOKEN"] = "xapp-other"
     told = segue_says(user, "setup", "slack", "--bot-token", "a", "--app-token", "b")
     assert told.returncode == 1

@@ -61,14 +61,14 @@ async def test_packages_with_other_hashes_are_not_installed(locks: Path):
     assert not is_there()
 
 
-async def test_without_a_terminal_nothing_is_installed_unasked(locks: Path):
+async def test_without_a_terminal_nothing_is_installed_automatically(locks: Path):
     lock(locks, right=True)
     with pytest.raises(LibraryMissing, match="`segue setup slack`"):
         await install_packages(SetupOptions(spec=SPEC, values={}))
     assert not is_there()
 
 
-async def test_a_user_is_asked_and_may_decline(person: Person):
+async def test_a_user_is_asked_and_can_decline(person: Person):
     person.environment.update(constants(REGISTERED))
     async with person.opens("setup", "slack") as shown:
         await shown.shows("Slack needs packages that are not installed. Install them now? [Y/n]:")

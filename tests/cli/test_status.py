@@ -39,7 +39,7 @@ async def at_work(store: Store) -> None:
     assert await store.outbox.uncertain(outgoing, "It may have arrived.")
 
 
-async def test_all_of_it_is_on_one_screen(person: Person):
+async def test_the_status_fits_on_one_screen(person: Person):
     serving(person)
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
         await at_work(store)
@@ -66,7 +66,7 @@ async def test_all_of_it_is_on_one_screen(person: Person):
             assert b"\x1b[2J" not in shown.raw
 
 
-async def test_json_has_everything(person: Person):
+async def test_the_json_output_has_the_same_content(person: Person):
     serving(person)
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
         await at_work(store)
@@ -82,7 +82,7 @@ async def test_json_has_everything(person: Person):
     assert [lost["error"] for lost in told["not_delivered"]] == ["It may have arrived."]
 
 
-async def test_with_nothing_there_it_says_what_to_do(person: Person):
+async def test_the_status_of_a_new_installation_says_what_to_do(person: Person):
     del person.environment["SEGUE_MODEL"]
     person.environment["SEGUE_MODELS"] = str(person.cwd / "no-models")
     told = segue_says(person, "status")
@@ -96,7 +96,7 @@ async def test_with_nothing_there_it_says_what_to_do(person: Person):
     assert "No model is available yet" in as_json["problem"]
 
 
-async def test_what_was_set_aside_is_listed_with_its_reason(person: Person):
+async def test_failed_messages_and_handoffs_are_listed_with_their_reason(person: Person):
     serving(person)
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
         await store.owners.ensure(ME)

@@ -41,7 +41,7 @@ async def killed(
     return shown.read_text().split()
 
 
-async def test_killed_before_the_first_word_the_message_is_kept_and_can_be_answered(
+async def test_a_message_survives_a_kill_before_the_first_word_and_can_be_answered(
     desk: Desk, session: Session, tmp_path: Path
 ):
     assert await killed(desk, session, tmp_path, "words", 1) == []
@@ -50,7 +50,7 @@ async def test_killed_before_the_first_word_the_message_is_kept_and_can_be_answe
     assert events[-1] == TurnDone()
 
 
-async def test_killed_in_the_middle_of_a_tool_call_the_next_start_mends_the_transcript(
+async def test_the_next_start_repairs_a_transcript_cut_off_in_a_tool_call(
     desk: Desk, session: Session, tmp_path: Path
 ):
     try:

@@ -69,7 +69,7 @@ async def started(local: Settings) -> AsyncGenerator[tuple[Store, Turns]]:
         yield store, turns
 
 
-async def test_the_conversation_goes_on_after_everything_was_stopped(local: Settings, cwd: Path):
+async def test_the_conversation_continues_after_everything_was_stopped(local: Settings, cwd: Path):
     async def say(turns: Turns, words: str) -> None:
         events = [event async for event in turns.take_turn(session.id, words)]
         assert events[-1] == TurnDone(), events
@@ -92,7 +92,7 @@ async def test_the_conversation_goes_on_after_everything_was_stopped(local: Sett
     assert found.usage.input > found.usage.output > 0
 
 
-async def test_it_uses_a_tool_of_the_session(local: Settings, cwd: Path):
+async def test_the_model_uses_a_tool_of_the_session(local: Settings, cwd: Path):
     (cwd / "train.txt").write_text("The train leaves at 17:45.\n")
     async with started(local) as (store, turns):
         session = await store.sessions.create(ME, Platform.LOCAL, cwd=str(cwd))

@@ -36,11 +36,11 @@ def line(width: int, title: str = TITLE, where: str = "terminal", spent: int = 1
         (20, "Fix the flaky tests…"),
     ],
 )
-def test_what_matters_least_goes_first(width: int, told: str):
+def test_the_least_important_fields_are_dropped_first(width: int, told: str):
     assert line(width) == told
 
 
-def test_what_is_not_known_is_left_out():
+def test_unknown_fields_are_left_out():
     assert line(80, where="", spent=0) == "Fix the flaky tests of the store · anthropic/claude-x"
     assert line(20, title="") == "claude-x · terminal"
 
@@ -57,7 +57,7 @@ def test_tokens_are_shown_in_few_digits(spent: int, told: str):
 
 
 @given(text, text, st.integers(0, 120))
-def test_it_never_wraps(title: str, where: str, width: int):
+def test_the_status_line_never_wraps(title: str, where: str, width: int):
     told = line(width, title, where)
     assert cells.width(told) <= max(width, 20)
     assert not FORBIDDEN.search(told)
