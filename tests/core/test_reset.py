@@ -72,7 +72,7 @@ def moments(first: int = 1990, last: int = 2037) -> st.SearchStrategy[datetime]:
 # Idle
 
 
-def test_a_session_ends_when_it_was_idle_for_exactly_so_long():
+def test_a_session_ends_exactly_at_the_end_of_its_idle_time():
     policy = ResetPolicy(mode=ResetMode.IDLE, idle=timedelta(minutes=90))
     active = utc("2026-03-01 23:00")
     for now, reason in (("00:29:59", None), ("00:30", EndReason.IDLE), ("23:00", EndReason.IDLE)):
@@ -91,7 +91,7 @@ def test_idle_time_is_real_time_even_when_the_wall_clock_jumps():
 # Daily
 
 
-def test_a_daily_reset_comes_at_the_hour_exactly():
+def test_a_daily_reset_happens_exactly_at_its_hour():
     active = utc("2026-03-01 23:59")
     for now, reason in (
         ("2026-03-02 03:59:59.999999", None),
@@ -101,20 +101,20 @@ def test_a_daily_reset_comes_at_the_hour_exactly():
         assert daily(4).expired(active=active, now=utc(now), zone=UTC) is reason
 
 
-def test_a_session_that_spoke_at_the_hour_exactly_lasts_until_the_next_day():
+def test_a_session_active_exactly_at_the_hour_lasts_until_the_next_day():
     assert ends(daily(4), "2026-03-02 04:00", UTC) == "2026-03-03 04:00"
 
 
-def test_midnight_alone_ends_nothing():
+def test_midnight_does_not_end_a_session():
     now = utc("2026-03-02 00:01")
     assert daily(4).expired(active=utc("2026-03-01 23:59"), now=now, zone=UTC) is None
 
 
-def test_a_reset_at_midnight_comes_at_midnight():
+def test_a_reset_at_hour_0_happens_at_midnight():
     assert ends(daily(0), "2026-12-31 23:59", UTC) == "2027-01-01 00:00"
 
 
-def test_the_hour_is_that_of_the_person_not_of_the_machine():
+def test_the_hour_is_in_the_configured_time_zone():
     kathmandu = ZoneInfo("Asia/Kathmandu")  # 5:45 ahead
     assert ends(daily(4), "2026-03-01 22:14", kathmandu) == "2026-03-01 22:15"
     assert ends(daily(4), "2026-03-01 22:15", kathmandu) == "2026-03-02 22:15"
@@ -156,7 +156,9 @@ def test_the_hour_is_that_of_the_person_not_of_the_machine():
         ("Pacific/Apia", 4, "2011-12-30 14:00", "2011-12-31 14:00"),
     ],
 )
-def test_days_on_which_the_clock_is_changed(name: str, hour: int, active: str, end: str):
+def test_a_daily_reset_happens_on_days_with_a_clock_change(
+    name: str, hour: int, active: str, end: str
+):
     assert ends(daily(hour), active, ZoneInfo(name)) == end
 
 
@@ -181,7 +183,7 @@ def seen_resets(start: datetime, end: datetime, hour: int, there: tzinfo) -> Ite
 
 
 @pytest.mark.parametrize("name", ZONES)
-def test_around_a_change_of_the_clock_every_day_has_one_reset_as_a_watcher_sees_it(name: str):
+def test_every_day_around_a_clock_change_has_one_reset(name: str):
     there = ZoneInfo(name)
     for change in changes(there, 2026):
         start, end = change - timedelta(days=2), change + timedelta(days=3)
@@ -240,7 +242,7 @@ zones: st.SearchStrategy[tzinfo] = st.sampled_from(ZONES).map(ZoneInfo) | st.int
 
 
 @given(policies, moments(), spans, zones)
-def test_a_session_has_ended_exactly_when_its_end_has_come(
+def test_a_session_has_expired_exactly_from_its_end_on(
     policy: ResetPolicy, active: datetime, span: timedelta, there: tzinfo
 ):
     end = expires(policy, active=active, zone=there)
@@ -249,14 +251,14 @@ def test_a_session_has_ended_exactly_when_its_end_has_come(
 
 
 @given(policies, moments(), spans, zones)
-def test_a_clock_that_jumped_back_ends_nothing(
+def test_a_clock_that_jumps_back_does_not_end_a_session(
     policy: ResetPolicy, active: datetime, span: timedelta, there: tzinfo
 ):
     assert policy.expired(active=active, now=active - span, zone=there) is None
 
 
 @given(policies, moments(), spans, zones)
-def test_why_a_session_ended_does_not_depend_on_when_it_is_read(
+def test_the_end_reason_does_not_depend_on_when_it_is_read(
     policy: ResetPolicy, active: datetime, span: timedelta, there: tzinfo
 ):
     if (end := expires(policy, active=active, zone=there)) is None:
@@ -274,7 +276,7 @@ def test_the_next_reset_is_at_most_two_days_away(active: datetime, there: tzinfo
 
 
 @given(moments(), zones, spans)
-def test_without_a_policy_nothing_ever_ends(active: datetime, there: tzinfo, span: timedelta):
+def test_without_a_policy_no_session_ends(active: datetime, there: tzinfo, span: timedelta):
     assert expires(ResetPolicy(), active=active, zone=there) is None
     assert ResetPolicy().expired(active=active, now=active + span, zone=there) is None
 
@@ -287,7 +289,9 @@ def test_without_a_policy_nothing_ever_ends(active: datetime, there: tzinfo, spa
         ("2026-03-01 01:00", "2026-03-01 04:00", EndReason.DAILY),  # both at the same instant
     ],
 )
-def test_of_both_the_first_to_come_ends_the_session(active: str, end: str, reason: EndReason):
+def test_with_both_policies_the_earlier_reset_ends_the_session(
+    active: str, end: str, reason: EndReason
+):
     policy = ResetPolicy(mode=ResetMode.BOTH, idle=3 * HOUR, hour=4)
     assert ends(policy, active, UTC) == end
     assert policy.expired(active=utc(active), now=utc("2026-04-01"), zone=UTC) is reason
@@ -297,13 +301,13 @@ def test_of_both_the_first_to_come_ends_the_session(active: str, end: str, reaso
 @pytest.mark.parametrize(
     "idle", [timedelta(0), timedelta(seconds=-1), timedelta.max, timedelta(days=36_501)]
 )
-def test_an_idle_time_that_makes_no_sense_is_refused(mode: ResetMode, idle: timedelta):
+def test_an_invalid_idle_time_is_refused(mode: ResetMode, idle: timedelta):
     with pytest.raises(ValueError, match="idle time"):
         ResetPolicy(mode=mode, idle=idle)
 
 
 @pytest.mark.parametrize("hour", [-1, 24])
-def test_an_hour_that_no_clock_shows_is_refused(hour: int):
+def test_an_invalid_hour_is_refused(hour: int):
     with pytest.raises(ValueError, match="hour"):
         daily(hour)
 
@@ -311,7 +315,7 @@ def test_an_hour_that_no_clock_shows_is_refused(hour: int):
 # Which policy
 
 
-def test_the_most_specific_policy_holds():
+def test_the_most_specific_policy_applies():
     exact, platform, chat_type, default = (daily(hour) for hour in range(4))
     policies = ResetPolicies(
         default=default,
@@ -337,7 +341,7 @@ def test_by_default_no_chat_is_ever_reset():
     assert ResetPolicies().for_address(there).mode is ResetMode.NONE
 
 
-def test_an_override_for_every_chat_is_refused_rather_than_ignored():
+def test_an_override_for_every_chat_is_refused():
     with pytest.raises(ValueError, match="default"):
         ResetPolicies(overrides={(None, None): daily(4)})
 

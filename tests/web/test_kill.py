@@ -88,7 +88,7 @@ HANDOFFS = [1, *(pytest.param(6, id=f"6, {n}") for n in range(3))]
 
 @pytest.mark.kill
 @pytest.mark.parametrize("count", HANDOFFS)
-async def test_handoffs_to_the_page_survive_any_death_of_the_gateway(
+async def test_handoffs_to_the_page_survive_a_kill_of_the_gateway_at_any_step(
     site: Site, tmp_path: Path, port: int, seed: int, count: int, request: pytest.FixtureRequest
 ):
     environment = {**gateways.environment(tmp_path, port), "SEGUE_MODEL": "scripted"}

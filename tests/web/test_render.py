@@ -18,7 +18,7 @@ def test_single_line_breaks_are_kept():
     assert render.html("one\n*two*\n\nthree") == "<p>one<br />\n<em>two</em></p>\n<p>three</p>\n"
 
 
-def test_what_cannot_be_rendered_is_shown_as_it_was_written(
+def test_text_that_cannot_be_rendered_is_shown_unchanged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     def broken(text: str) -> str:

@@ -52,7 +52,7 @@ _ANSWERS = st.builds(
     answers=st.lists(st.sampled_from([*Answer, None]), max_size=6),
     at=st.none() | st.integers(0, 30),
 )
-def test_whatever_happens_the_transcript_is_whole(
+def test_the_transcript_is_valid_after_any_sequence_of_events(
     script: list[Say], answers: list[Answer | None], at: int | None
 ):
     with pytest.MonkeyPatch.context() as patch:

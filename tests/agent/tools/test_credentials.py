@@ -73,7 +73,7 @@ PUBLIC = [
 ]
 
 
-def test_what_is_private_is_asked_about_and_nothing_else(
+def test_only_private_files_need_approval(
     place: Workplace, home: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("HOME", str(home))
@@ -83,7 +83,7 @@ def test_what_is_private_is_asked_about_and_nothing_else(
     assert "passwords" not in told(READ, place, path="main.py")
 
 
-def test_a_link_makes_nothing_public(place: Workplace, home: Path):
+def test_a_symlink_to_a_private_file_is_private(place: Workplace, home: Path):
     (home / "project/harmless").symlink_to(home / ".ssh/config")
     (home / "project/folder").symlink_to(home / ".ssh")
     assert plan(READ, place, path="harmless").asks
@@ -93,7 +93,7 @@ def test_a_link_makes_nothing_public(place: Workplace, home: Path):
         assert plan(tool, place, path="folder", pattern="*").asks
 
 
-def test_a_folder_that_is_itself_a_link_is_private_where_it_really_is(home: Path):
+def test_a_private_folder_behind_a_symlink_is_private(home: Path):
     (home / ".ssh").rename(home / "dotfiles")
     (home / ".ssh").symlink_to("dotfiles")
     place = Workplace(cwd=home, private=credentials.private(home))
@@ -115,7 +115,7 @@ async def test_a_search_leaves_private_files_out_and_says_so(place: Workplace, h
     assert ".config/app/settings:1: secret" in everywhere
 
 
-async def test_what_a_person_allowed_is_searched(place: Workplace, home: Path):
+async def test_an_approved_private_file_is_searched(place: Workplace, home: Path):
     folder = str(home / ".ssh")
     assert plan(SEARCH, place, pattern="secret", path=folder).asks
     assert await use(SEARCH, place, pattern="secret", path=folder) == "config:1: secret"

@@ -41,12 +41,12 @@ PLACES = [
 ]
 
 
-def test_what_leaves_the_machine_is_asked_about():
+def test_sending_needs_approval():
     assert send_message(Post().send).risk is Risk.SEND
 
 
 @pytest.mark.parametrize(("to", "delivery", "place"), PLACES, ids=[place[0] for place in PLACES])
-async def test_a_text_is_sent_unchanged_to_the_place_that_was_shown(
+async def test_a_text_is_sent_unchanged_to_the_channel_that_was_shown(
     to: str, delivery: Delivery, place: str
 ):
     post = Post()
@@ -58,7 +58,7 @@ async def test_a_text_is_sent_unchanged_to_the_place_that_was_shown(
 
 
 @pytest.mark.parametrize("to", ["my wife", "fax", "telegram:", "local:7", "telegram:4\u202e2"])
-async def test_a_place_that_is_none_is_answered_with_those_that_are(to: str):
+async def test_an_unknown_channel_is_refused_with_the_existing_ones(to: str):
     post = Post()
     with pytest.raises(ToolFailed, match="Use origin, local, the name of a platform"):
         told(send_message(post.send), PLACE, to=to, text="hello")
@@ -68,7 +68,7 @@ async def test_a_place_that_is_none_is_answered_with_those_that_are(to: str):
 
 
 @pytest.mark.parametrize("text", ["", " \n", "\u200b", "x" * (TEXT_LIMIT + 1)], ids=len)
-async def test_nothing_and_too_much_are_not_sent(text: str):
+async def test_empty_and_too_long_texts_are_refused(text: str):
     post = Post()
     with pytest.raises(ToolFailed, match=r"length|nothing to see"):
         told(send_message(post.send), PLACE, to="origin", text=text)
@@ -77,7 +77,7 @@ async def test_nothing_and_too_much_are_not_sent(text: str):
     assert post.sent == []
 
 
-async def test_the_reason_why_it_was_not_sent_goes_to_the_model():
+async def test_the_model_gets_the_reason_for_a_failed_send():
     with pytest.raises(ToolFailed, match="No home channel on slack yet"):
         await use(send_message(Post().send), PLACE, to="slack", text="hello")
 
@@ -85,7 +85,7 @@ async def test_the_reason_why_it_was_not_sent_goes_to_the_model():
 # Files
 
 
-async def test_a_file_is_sent_to_the_place_that_was_shown(tmp_path: Path):
+async def test_a_file_is_sent_to_the_channel_that_was_shown(tmp_path: Path):
     post, place = Post(), Workplace(cwd=tmp_path)
     (tmp_path / "boat.png").write_bytes(b"png")
     tool = send_file(post.send)
@@ -105,7 +105,7 @@ async def test_the_user_is_shown_which_file_a_link_leads_to(tmp_path: Path):
     assert asked.startswith(f"send {tmp_path / 'secret.txt'} to ")
 
 
-async def test_what_is_no_file_is_not_sent(tmp_path: Path):
+async def test_a_path_that_is_not_a_file_is_refused(tmp_path: Path):
     post, place = Post(), Workplace(cwd=tmp_path)
     for path in ("gone.txt", "."):
         with pytest.raises(ToolFailed, match="There is no file"):

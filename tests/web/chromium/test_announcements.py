@@ -80,7 +80,7 @@ async def at_once(page: Page) -> None:
     await page.route_web_socket(re.compile("/live$"), route)
 
 
-async def test_a_first_answer_that_comes_with_its_question_is_announced(site: Site, eyes: Eyes):
+async def test_a_first_answer_that_arrives_with_its_question_is_announced(site: Site, eyes: Eyes):
     async with site.gateway():
         page = await opened(site, eyes, at_once)
         await page.get_by_role("button", name="New conversation").first.click()
@@ -89,9 +89,7 @@ async def test_a_first_answer_that_comes_with_its_question_is_announced(site: Si
         assert await announced(page) == ["(1) hello"]
 
 
-async def test_what_was_announced_is_not_announced_again_after_a_lost_connection(
-    site: Site, eyes: Eyes
-):
+async def test_an_announcement_is_not_repeated_after_a_reconnection(site: Site, eyes: Eyes):
     async with site.gateway():
         page = await opened(site, eyes, first=lambda page: page.clock.install())
         await page.get_by_role("button", name="New conversation").first.click()

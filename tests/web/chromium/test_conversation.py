@@ -50,7 +50,7 @@ async def begun(eyes: Eyes, site: Site, **more: object) -> Page:
 
 
 @SIZES
-async def test_an_answer_is_seen_in_parts_while_it_is_said(
+async def test_an_answer_is_shown_while_it_streams(
     site: Site, eyes: Eyes, size: tuple[int, int], dark: bool
 ):
     model = HaltingModel([ANSWER])
@@ -67,9 +67,7 @@ async def test_an_answer_is_seen_in_parts_while_it_is_said(
         await expect(page.locator("#working")).to_be_hidden()
 
 
-async def test_a_reload_in_the_middle_of_an_answer_loses_and_doubles_nothing(
-    site: Site, eyes: Eyes
-):
+async def test_a_reload_during_an_answer_neither_loses_nor_duplicates_text(site: Site, eyes: Eyes):
     model = HaltingModel([ANSWER, "You are welcome."])
     async with site.gateway(model=model):
         page = await begun(eyes, site)
@@ -118,9 +116,7 @@ class LatePreviews:
                 socket.send(late)
 
 
-async def test_a_preview_that_comes_after_its_answer_does_not_show_the_answer_twice(
-    site: Site, eyes: Eyes
-):
+async def test_a_preview_that_arrives_after_its_answer_is_not_shown(site: Site, eyes: Eyes):
     model, late = HaltingModel(["A boat ⋯ and a map.", "You are welcome."]), LatePreviews()
     async with site.gateway(model=model):
         page = await begun(eyes, site, first=late.prepare)
@@ -162,7 +158,7 @@ async def test_a_question_is_answered_with_a_button(
     assert made.exists() == bool(lines)
 
 
-async def test_a_click_as_the_question_comes_up_does_not_answer_it(
+async def test_a_click_as_the_question_appears_does_not_answer_it(
     site: Site, eyes: Eyes, tmp_path: Path
 ):
     made = tmp_path / "made"
@@ -177,7 +173,7 @@ async def test_a_click_as_the_question_comes_up_does_not_answer_it(
     assert not made.exists()
 
 
-async def test_a_question_stands_alone_while_it_waits(site: Site, eyes: Eyes, tmp_path: Path):
+async def test_an_open_question_is_the_only_one_shown(site: Site, eyes: Eyes, tmp_path: Path):
     activity = asyncio.Event()
 
     def hear(frame: str | bytes) -> None:
@@ -196,7 +192,7 @@ async def test_a_question_stands_alone_while_it_waits(site: Site, eyes: Eyes, tm
         await expect(told(page, "Waiting for your answer")).to_have_count(0)
 
 
-async def test_a_long_call_can_be_seen_whole_before_it_is_answered(
+async def test_a_long_call_can_be_viewed_in_full_before_it_is_answered(
     site: Site, eyes: Eyes, tmp_path: Path
 ):
     made = tmp_path / "made"
@@ -215,7 +211,7 @@ async def test_a_long_call_can_be_seen_whole_before_it_is_answered(
     assert not made.exists()
 
 
-async def test_the_end_stays_in_sight_until_the_user_scrolls_up(site: Site, eyes: Eyes):
+async def test_the_page_scrolls_with_new_messages_until_the_user_scrolls_up(site: Site, eyes: Eyes):
     long = "\n\n".join(f"Line {n}" for n in range(60))
     async with site.gateway(model=[long, "Over."]):
         page = await begun(eyes, site)
@@ -235,7 +231,7 @@ async def test_the_end_stays_in_sight_until_the_user_scrolls_up(site: Site, eyes
         await expect(end).not_to_be_in_viewport()
 
 
-async def test_two_browsers_of_one_person_see_the_same(site: Site, eyes: Eyes):
+async def test_two_browsers_of_one_owner_show_the_same(site: Site, eyes: Eyes):
     async with site.gateway():
         page = await begun(eyes, site)
         other = await eyes.open(await link(site.store), size=PHONE, dark=True)
@@ -248,7 +244,7 @@ async def test_two_browsers_of_one_person_see_the_same(site: Site, eyes: Eyes):
         await shows(other, "one", "(1) one", "two", "(2) two")
 
 
-async def test_a_question_that_was_answered_in_one_browser_is_over_in_the_other(
+async def test_a_question_answered_in_one_browser_is_closed_in_the_other(
     site: Site, eyes: Eyes, tmp_path: Path
 ):
     async with site.gateway(model=runs(tmp_path / "made")):
@@ -262,7 +258,7 @@ async def test_a_question_that_was_answered_in_one_browser_is_over_in_the_other(
         await expect(page.get_by_role("button", name="Deny")).to_have_count(0)
 
 
-async def test_each_conversation_is_its_own(site: Site, eyes: Eyes):
+async def test_conversations_are_separate(site: Site, eyes: Eyes):
     async with site.gateway():
         page = await begun(eyes, site)
         await say(page, "one")

@@ -35,7 +35,7 @@ async def with_a_session(site: Site, eyes: Eyes, screen: dict[str, Any]) -> Page
 
 
 @SCREENS
-async def test_after_opening_a_link_one_can_write_at_once(
+async def test_the_composer_has_the_focus_after_opening_a_link(
     site: Site, eyes: Eyes, screen: dict[str, Any]
 ):
     async with site.gateway(model=["I am here.", "Done."]):
@@ -51,7 +51,7 @@ async def test_after_opening_a_link_one_can_write_at_once(
         await expect(composer(page)).to_be_focused()
 
 
-async def test_a_key_pressed_where_nothing_is_written_goes_to_the_message(site: Site, eyes: Eyes):
+async def test_a_key_pressed_outside_the_composer_goes_to_the_composer(site: Site, eyes: Eyes):
     """None starts a conversation or does anything else: its user thinks that they are writing."""
     async with site.gateway(model=["I am here."]):
         page = await with_a_session(site, eyes, {})
@@ -71,7 +71,7 @@ async def test_a_key_pressed_where_nothing_is_written_goes_to_the_message(site: 
 
 @SCREENS
 @pytest.mark.parametrize("answer", ["Allow", "Deny"])
-async def test_after_an_answer_one_can_write_at_once(
+async def test_the_composer_has_the_focus_after_a_question_is_answered(
     site: Site, eyes: Eyes, tmp_path: Path, screen: dict[str, Any], answer: str
 ):
     async with site.gateway(model=["I am here.", *runs(tmp_path / "made")]):
@@ -84,7 +84,9 @@ async def test_after_an_answer_one_can_write_at_once(
 
 
 @SCREENS
-async def test_after_stop_one_can_write_at_once(site: Site, eyes: Eyes, screen: dict[str, Any]):
+async def test_the_composer_has_the_focus_after_stop(
+    site: Site, eyes: Eyes, screen: dict[str, Any]
+):
     model = HaltingModel(["I am here.", "One ⋯ two."])
     async with site.gateway(model=model):
         page = await with_a_session(site, eyes, screen)
@@ -97,7 +99,9 @@ async def test_after_stop_one_can_write_at_once(site: Site, eyes: Eyes, screen: 
         await expect(composer(page)).to_be_focused()
 
 
-async def test_enter_makes_a_line_on_a_touch_screen_and_the_button_sends(site: Site, eyes: Eyes):
+async def test_on_a_touch_screen_enter_starts_a_new_line_and_the_button_sends(
+    site: Site, eyes: Eyes
+):
     async with site.gateway(model=["I am here.", "So it is:\nred\nblue"]):
         page = await with_a_session(site, eyes, ON_A_PHONE)
         await expect(composer(page)).to_have_attribute("enterkeyhint", "enter")

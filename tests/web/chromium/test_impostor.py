@@ -78,7 +78,7 @@ async def lies(_: Json) -> list[Json]:
     ]
 
 
-async def test_an_open_page_says_nothing_to_an_impostor_and_goes_on_with_the_gateway(
+async def test_an_open_page_sends_nothing_to_an_impostor_and_reconnects_to_the_gateway(
     site: Site, eyes: Eyes
 ):
     impostor = Impostor(lies)
@@ -107,9 +107,7 @@ async def test_an_open_page_says_nothing_to_an_impostor_and_goes_on_with_the_gat
         await expect(page.get_by_role("alert")).to_be_hidden()
 
 
-async def test_an_impostor_cannot_carry_messages_to_where_the_gateway_is_now(
-    site: Site, eyes: Eyes
-):
+async def test_an_impostor_cannot_relay_messages_to_the_gateway(site: Site, eyes: Eyes):
     async with site.gateway():
         page = await eyes.open(await link(site.store))
         await live(page)
@@ -160,7 +158,7 @@ async def test_a_page_from_another_machine_proves_itself_without_the_browsers_ow
         await live(page)
 
 
-async def test_our_own_hmac_is_right(site: Site, eyes: Eyes):
+async def test_our_own_hmac_is_correct(site: Site, eyes: Eyes):
     chance = random.Random(1)
     lengths = [(0, 0), (20, 8), (32, 55), (32, 56), (64, 64), (65, 119), (131, 152), (200, 1000)]
     cases = [(chance.randbytes(key), chance.randbytes(text)) for key, text in lengths]

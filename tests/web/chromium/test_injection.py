@@ -68,7 +68,7 @@ async def is_quiet(page: Page) -> None:
     await expect(page.get_by_role("textbox", name="Message")).to_be_visible()
 
 
-async def test_an_answer_runs_nothing(site: Site, eyes: Eyes):
+async def test_markup_in_an_answer_does_not_run(site: Site, eyes: Eyes):
     async with site.gateway(model=model(HOSTILE, "Still here.")):
         page = await eyes.open(await link(site.store), size=PHONE)
         await live(page)
@@ -83,7 +83,7 @@ async def test_an_answer_runs_nothing(site: Site, eyes: Eyes):
         await is_quiet(page)
 
 
-async def test_nor_does_a_history_that_was_handed_off(site: Site, eyes: Eyes):
+async def test_markup_in_a_handed_off_history_does_not_run(site: Site, eyes: Eyes):
     asks = call("shell", command=HOSTILE)
     async with site.gateway(model=model("I am here.", asks, HOSTILE)):
         async with site.terminal((HOSTILE, HOSTILE), title=TITLE, cwd=f"/{TITLE}") as desk:

@@ -34,7 +34,7 @@ async def go_to(page: Page, wanted: Locator, key: str = "Tab") -> None:
     raise AssertionError(f"{wanted} is out of reach")
 
 
-async def test_everything_can_be_done_with_keys(site: Site, eyes: Eyes, tmp_path: Path):
+async def test_everything_can_be_done_with_the_keyboard(site: Site, eyes: Eyes, tmp_path: Path):
     made = tmp_path / "made"
     async with site.gateway(model=["I am here.", "I am here, too.", "Hello.", *runs(made)]):
         for title in ("Boats", "Maps"):
@@ -77,7 +77,7 @@ async def test_everything_can_be_done_with_keys(site: Site, eyes: Eyes, tmp_path
         await expect(page.get_by_role("heading", level=1)).to_have_text("Health")
 
 
-async def test_the_list_of_a_phone_opens_and_closes_with_keys(site: Site, eyes: Eyes):
+async def test_the_list_on_a_phone_opens_and_closes_with_the_keyboard(site: Site, eyes: Eyes):
     async with site.gateway():
         page = await eyes.open(await link(site.store), size=PHONE)
         await live(page)

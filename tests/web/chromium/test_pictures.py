@@ -115,7 +115,7 @@ async def other_conversations(store: Store) -> AsyncGenerator[None]:
         ("page-dark", (390, 780), True),
     ],
 )
-async def test_a_picture_of_the_page(
+async def test_a_screenshot_of_the_page_is_taken(
     site: Site,
     eyes: Eyes,
     tmp_path: Path,

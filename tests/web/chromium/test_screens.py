@@ -108,7 +108,7 @@ SCREENS = (not_paired, empty, question, conversation, health, offline)
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-async def test_everybody_can_use_it(site: Site, eyes: Eyes, screen: Screen):
+async def test_every_screen_is_accessible(site: Site, eyes: Eyes, screen: Screen):
     async with screen(site, eyes) as page:
         for size in (DESKTOP, PHONE, ENLARGED):
             await page.set_viewport_size({"width": size[0], "height": size[1]})

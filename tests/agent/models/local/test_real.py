@@ -115,7 +115,7 @@ async def turn(model: LocalModel, cwd: Path, messages: list[Message], *tools: To
     return messages[-1].content
 
 
-def test_the_weights_can_be_fetched_and_are_the_right_ones(fetched: Path):
+def test_the_weights_can_be_downloaded_and_have_the_right_hash(fetched: Path):
     assert present(fetched)
     assert pull._sha256(fetched / QWEN.file) == QWEN.sha256
 
@@ -126,7 +126,7 @@ async def test_the_runtime_can_be_loaded():
     assert not said, "it is there already"
 
 
-async def test_the_stand_in_for_the_runtime_knows_no_name_that_the_real_one_does_not():
+async def test_the_fake_runtime_has_only_names_of_the_real_one():
     script = (
         "import importlib.util, sys, xllamacpp;"
         "spec = importlib.util.spec_from_file_location('stand_in', sys.argv[1]);"
@@ -141,7 +141,7 @@ async def test_the_stand_in_for_the_runtime_knows_no_name_that_the_real_one_does
     assert (await process.communicate())[0] == b"[]\n"
 
 
-async def test_what_was_said_is_remembered_though_the_server_was_killed(folder: Path):
+async def test_the_conversation_continues_after_the_server_is_killed(folder: Path):
     messages = [said("My name is Anna and I work as a baker.")]
     async with local(folder) as model:
         await turn(model, folder, messages)
@@ -163,7 +163,7 @@ async def test_what_was_said_is_remembered_though_the_server_was_killed(folder: 
         ("train.txt", "The train leaves at 17:45.", "17:45"),
     ],
 )
-async def test_it_reads_a_file_with_a_tool(
+async def test_the_model_reads_a_file_with_a_tool(
     folder: Path, tmp_path: Path, name: str, content: str, word: str
 ):
     (tmp_path / name).write_text(f"{content}\n")
@@ -175,7 +175,7 @@ async def test_it_reads_a_file_with_a_tool(
     assert word in answer
 
 
-async def test_only_those_who_know_the_key_are_answered(folder: Path):
+async def test_requests_without_the_key_are_refused(folder: Path):
     async with local(folder) as model:
         await ask(model, "Say hello.")
     url = reached(folder).url
@@ -235,7 +235,7 @@ async def drain(pieces: AsyncGenerator[Piece]) -> None:
         pass
 
 
-async def test_an_answer_that_is_given_up_does_not_keep_the_next_one_waiting(folder: Path):
+async def test_an_abandoned_answer_does_not_delay_the_next(folder: Path):
     async with local(folder) as model:
         async with contextlib.aclosing(model.stream(prompt(said(LONG)))) as pieces:
             await anext(pieces)
