@@ -37,7 +37,7 @@ def printed(url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     return capsys.readouterr().out
 
 
-async def test_a_turn_is_taken_in_under_20_lines(url: str, printed: str):
+async def test_a_turn_can_be_run_in_under_20_lines(url: str, printed: str):
     assert len(EXAMPLE.read_text().splitlines()) < 20
     assert printed.endswith("not a real model, and can only repeat what I hear: Hello there")
     async with await open_store(url) as store:

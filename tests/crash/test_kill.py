@@ -115,18 +115,20 @@ CHANCE = [
 """Killed at moments that nobody chose: also with the same seed never quite the same."""
 
 
-def test_there_are_as_many_rounds_as_promised():
+def test_there_are_enough_rounds():
     assert sum(len(chapter.rounds) for chapter in CHAPTERS) >= PROMISED
 
 
 @pytest.mark.parametrize("chapter", SELECTED, ids=lambda chapter: chapter.name)
-async def test_nothing_is_lost_stuck_or_doubled(chapter: Chapter, fakes: Fakes, nursery: Nursery):
+async def test_nothing_is_lost_stuck_or_duplicated(
+    chapter: Chapter, fakes: Fakes, nursery: Nursery
+):
     await chapter.play(fakes.of(chapter.rig), nursery)
 
 
 @pytest.mark.kill
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.name)
-async def test_nothing_is_lost_stuck_or_doubled_at_every_step(
+async def test_nothing_is_lost_stuck_or_duplicated_at_every_step(
     chapter: Chapter, fakes: Fakes, nursery: Nursery, seed: int
 ):
     await chapter.play(fakes.of(chapter.rig), nursery, seed=seed)
@@ -134,7 +136,7 @@ async def test_nothing_is_lost_stuck_or_doubled_at_every_step(
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("chapter", CHANCE, ids=lambda chapter: chapter.name)
-async def test_nothing_is_lost_stuck_or_doubled_at_any_moment(
+async def test_nothing_is_lost_stuck_or_duplicated_at_any_moment(
     chapter: Chapter, fakes: Fakes, nursery: Nursery, seed: int
 ):
     await chapter.play(fakes.of(chapter.rig), nursery, seed=seed)

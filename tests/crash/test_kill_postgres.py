@@ -57,7 +57,7 @@ def test_every_round_is_played():
 
 @pytest.mark.real
 @pytest.mark.parametrize("test", range(TESTS))
-async def test_nothing_is_lost_stuck_or_doubled_when_another_gateway_takes_over(
+async def test_nothing_is_lost_stuck_or_duplicated_when_another_gateway_takes_over(
     test: int, nursery: Nursery, postgres_server: postgres.Server
 ):
     async def play(chapter: Chapter) -> None:

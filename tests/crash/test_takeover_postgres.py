@@ -68,7 +68,7 @@ async def gathered(store: Store, count: int) -> None:
 
 
 @pytest.mark.real
-async def test_a_killed_gateway_is_replaced_before_its_silence_would_tell(
+async def test_a_killed_gateway_is_replaced_before_its_heartbeat_expires(
     fakes: Fakes, postgres_server: postgres.Server, tmp_path: Path
 ):
     peer = fakes.of(GenericRig)

@@ -52,7 +52,7 @@ def shows_halves(home: Household) -> None:
     home.set_constants({"segue.gateway.streaming.BUBBLE_DELAY": 0.2})
 
 
-async def test_half_a_message_becomes_the_answer(home: Household):
+async def test_a_partial_message_becomes_the_answer(home: Household):
     await home.at_home(home.rig.forum)
     async with home.gateway():
         thread = await home.arrives()
@@ -69,7 +69,7 @@ async def test_half_a_message_becomes_the_answer(home: Household):
 
 
 @pytest.mark.parametrize("home", rigs.KEYLESS, indirect=True)
-async def test_half_a_message_of_unknown_fate_is_reported(home: Household):
+async def test_a_partial_message_that_may_have_arrived_is_reported(home: Household):
     await home.at_home(home.rig.forum)
     async with home.gateway():
         thread = await home.arrives()

@@ -23,7 +23,7 @@ from tests.harness.household import LOOK
 # 1
 
 
-async def test_the_terminal_that_gave_a_session_away_leaves_it_alone(household: Household):
+async def test_the_terminal_that_handed_off_a_session_does_not_change_it(household: Household):
     """1. After "Handoff complete" the leaving terminal closes the session it gave away; the first
     reply from the phone starts an empty one."""
     async with household.gateway():
@@ -56,7 +56,7 @@ async def test_the_terminal_that_gave_a_session_away_leaves_it_alone(household: 
         (Platform.MATRIX, Shape.GROUP),
     ],
 )
-async def test_a_reply_has_the_very_address_of_the_thread_that_was_opened(
+async def test_a_reply_has_exactly_the_address_of_the_opened_thread(
     house: House, platform: Platform, shape: Shape
 ):
     """2. The key of the thread that was opened differs from the key parsed from a reply in it: on
@@ -118,7 +118,7 @@ async def test_the_terminal_does_not_give_up_while_the_gateway_is_at_work(househ
     assert HANDED_OFF in said[2][1]
 
 
-async def test_a_gateway_that_is_called_off_in_the_middle_of_its_work_writes_nothing_more(
+async def test_a_gateway_whose_handoff_is_cancelled_writes_nothing_more(
     household: Household,
 ):
     """3, from the other side: the terminal goes on, and what the gateway still had in hand is not
@@ -147,7 +147,7 @@ async def test_a_gateway_that_is_called_off_in_the_middle_of_its_work_writes_not
 # 4
 
 
-async def test_a_gateway_that_is_killed_is_replaced_and_the_handoff_goes_on(household: Household):
+async def test_a_killed_gateway_is_replaced_and_the_handoff_continues(household: Household):
     """4. Killed after the claim: `running` for ever; a retry is refused as "already in flight"."""
     household.model.hold(HANDED_OFF)
     async with household.desk("one") as desk:
@@ -169,7 +169,7 @@ async def test_a_gateway_that_is_killed_is_replaced_and_the_handoff_goes_on(hous
     assert len(greetings) == 1
 
 
-async def test_what_a_killed_gateway_left_is_over_in_30_seconds_and_can_be_asked_for_again(
+async def test_the_handoff_of_a_killed_gateway_is_released_within_30_seconds_and_can_be_retried(
     household: Household,
 ):
     """4. The same when no gateway comes back: it is told, with what to type, the session goes on in
@@ -207,7 +207,7 @@ async def nothing_was_executed(household: Household) -> None:
     assert all(handoff.attempt == 0 for handoff in await household.handoffs())
 
 
-async def test_without_a_gateway_it_is_said_and_nothing_is_left_to_execute(household: Household):
+async def test_without_a_gateway_the_handoff_is_refused_and_leaves_no_request(household: Household):
     """5. No gateway: a minute of silence; Ctrl-C leaves `pending`, and a gateway started later
     executes that ghost and pays for a model call."""
     async with household.desk("one") as desk:
@@ -218,7 +218,7 @@ async def test_without_a_gateway_it_is_said_and_nothing_is_left_to_execute(house
         assert await household.handoffs() == ()
 
 
-async def test_an_unclaimed_and_cancelled_handoff_never_comes_back(household: Household):
+async def test_an_unclaimed_or_cancelled_handoff_is_never_executed_later(household: Household):
     """5. The same with a gateway that lives and does nothing: what was called off stays so when
     it wakes."""
     interrupt = asyncio.Event()
@@ -237,7 +237,7 @@ async def test_an_unclaimed_and_cancelled_handoff_never_comes_back(household: Ho
         await nothing_was_executed(household)
 
 
-async def test_what_a_killed_terminal_asked_for_is_no_ghost_an_hour_later(household: Household):
+async def test_the_request_of_a_killed_terminal_is_not_executed_an_hour_later(household: Household):
     """5. The same when the terminal cannot call it off any more."""
     await household.left("one")
     async with household.gateway() as gateway:

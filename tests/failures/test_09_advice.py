@@ -27,7 +27,7 @@ from tests.harness.rigs import Call
 # Failures
 
 
-async def test_after_the_advice_a_request_that_was_not_claimed_succeeds(
+async def test_following_the_advice_after_an_unclaimed_request_succeeds(
     household: Household,
 ):
     """9. The way out of a handoff that expired."""
@@ -64,7 +64,7 @@ async def test_a_failed_delivery_is_reported_and_can_be_requested_again(
 # Coming back
 
 
-async def test_the_command_to_come_back_works(household: Household):
+async def test_the_advised_resume_command_works(household: Household):
     """9. What a terminal tells when it leaves."""
     await household.left("one", title="-now")
     async with household.gateway():
@@ -79,7 +79,7 @@ async def test_the_command_to_come_back_works(household: Household):
             await again.shows("(3) two")
 
 
-async def test_both_places_that_a_session_left_know_how_to_bring_it_back(household: Household):
+async def test_both_places_that_a_session_left_say_how_to_bring_it_back(household: Household):
     """9. What a chat is told when a session leaves it for a terminal, and the other way round. 10.
     What left the terminal is in its own list."""
     await household.left("one")

@@ -53,7 +53,7 @@ TEXTS = [text for text in every_text() if "`segue" in text or re.search(r"(?<!\S
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: text[:40])
-def test_every_command_in_an_advice_exists(text: str):
+def test_every_advised_command_exists(text: str):
     """9. Advice that cannot work ("/resume on the platform manually" → blocked)."""
     for command in re.findall(r"`segue([^`]*)`", text):
         context, found = click.Context(main), main
@@ -69,7 +69,7 @@ def test_every_command_in_an_advice_exists(text: str):
 # Refusals
 
 
-async def test_after_an_unknown_name_the_advice_works(household: Household):
+async def test_the_advice_after_an_unknown_platform_works(household: Household):
     """9. The ways out of UnknownPlatform, of SessionNotFound, of UnknownChat, which has two, and of
     SessionHeld."""
     other = await household.new_chat(GenericRig.forum)
@@ -92,7 +92,7 @@ async def test_after_an_unknown_name_the_advice_works(household: Household):
         await arrives(household)
 
 
-async def test_without_a_gateway_the_advice_starts_one(household: Household):
+async def test_the_advice_without_a_gateway_starts_one(household: Household):
     """9. The ways out of NoGateway and of a platform that no gateway would serve. (That one is
     offered, where one would, is in the tests of the terminal.)"""
     add_settings(household, "enabled = false\n")
@@ -109,7 +109,7 @@ async def test_without_a_gateway_the_advice_starts_one(household: Household):
         await arrived(household)
 
 
-async def test_a_platform_that_is_not_supported_can_have_an_adapter_from_outside(
+async def test_an_unsupported_platform_can_have_an_external_adapter(
     household: Household,
 ):
     """9. PlatformNotSupported: only a platform of one's own is another way out."""
@@ -146,7 +146,7 @@ async def test_without_a_home_channel_pairing_and_sethome_make_one(household: Ho
         await arrives(household)
 
 
-async def test_while_something_else_runs_both_ways_out_work(household: Household):
+async def test_both_ways_out_of_a_running_turn_work(household: Household):
     """9. The ways out of TurnRunning."""
     advice = "Wait for it or press Ctrl-C, then type /handoff again."
     household.model.hold(HANDED_OFF)
@@ -166,7 +166,7 @@ async def test_while_something_else_runs_both_ways_out_work(household: Household
         await arrived(household)
 
 
-async def test_what_is_in_flight_already_is_over_soon_and_can_be_asked_for_again(
+async def test_a_handoff_in_flight_expires_soon_and_can_be_requested_again(
     household: Household,
 ):
     """9. The way out of HandoffInFlight and of SessionChanged: the terminal that began it is dead,

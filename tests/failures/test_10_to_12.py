@@ -51,7 +51,7 @@ async def taken_up(house: House, session_id: str) -> Handoff:
 
 
 @pytest.mark.parametrize("slow", ["the model", "open_thread", "send"])
-async def test_a_handoff_that_hangs_holds_up_no_other(house: House, slow: str):
+async def test_a_handoff_that_hangs_does_not_delay_others(house: House, slow: str):
     """11. One slow handoff blocks the others."""
     model = Slow("handed off") if slow == "the model" else Slow("nothing")
     async with house.gateway(model=model):
@@ -84,7 +84,7 @@ async def test_a_handoff_that_hangs_holds_up_no_other(house: House, slow: str):
 
 
 @pytest.mark.parametrize("shape", [Shape.CHANNEL, Shape.GROUP])
-async def test_the_thread_is_one_that_the_person_sees_and_can_write_in(house: House, shape: Shape):
+async def test_the_user_can_see_the_thread_and_write_in_it(house: House, shape: Shape):
     """12. On Discord the thread is private, seen by the bot alone."""
     async with house.gateway():
         chat, _ = await home_in(house, shape)

@@ -19,7 +19,7 @@ def answers(texts: list[str], words: str) -> int:
 
 
 @pytest.mark.parametrize("trouble", [Trouble.BROKEN, Trouble.DROP_AFTER])
-async def test_a_reply_that_does_not_arrive_is_sent_again_until_it_does_and_is_seen_once(
+async def test_an_undelivered_reply_is_retried_until_it_arrives_once(
     household: Household, trouble: Trouble
 ):
     """17. A reply was generated but its delivery failed: logged, never retried, the person waits
@@ -45,7 +45,7 @@ async def test_a_reply_that_does_not_arrive_is_sent_again_until_it_does_and_is_s
     assert [answers(texts, f"({number})") for number in (2, 3, 4)] == [1, 1, 1]
 
 
-async def test_a_reply_that_a_killed_gateway_had_in_hand_is_delivered_by_the_next(
+async def test_a_reply_of_a_killed_gateway_is_delivered_by_the_next(
     household: Household,
 ):
     """17. The same when the gateway dies between the reply and its delivery."""

@@ -48,7 +48,7 @@ async def answered_in_order(household: Household, thread: str) -> None:
     assert (said[0], said[2:]) == ("one", list(WORDS))
 
 
-async def test_what_is_written_in_the_new_thread_meanwhile_is_answered_after_the_commit(
+async def test_a_message_in_the_new_thread_is_answered_after_the_commit(
     household: Household,
 ):
     household.model.hold(HANDED_OFF)
@@ -62,7 +62,7 @@ async def test_what_is_written_in_the_new_thread_meanwhile_is_answered_after_the
         await answered_in_order(household, thread)
 
 
-async def test_it_is_answered_once_when_the_gateway_is_killed_before_the_commit(
+async def test_a_message_in_the_new_thread_is_answered_once_if_the_gateway_is_killed_before_the_commit(
     household: Household,
 ):
     household.model.hold(HANDED_OFF)
@@ -78,7 +78,7 @@ async def test_it_is_answered_once_when_the_gateway_is_killed_before_the_commit(
             await answered_in_order(household, thread)
 
 
-async def test_it_is_answered_once_when_the_gateway_is_killed_after_the_commit(
+async def test_a_message_in_the_new_thread_is_answered_once_if_the_gateway_is_killed_after_the_commit(
     household: Household,
 ):
     """In the middle of answering the second."""
@@ -171,7 +171,7 @@ RESTING = ModelError(provider="openai", reason="This model is resting.")
 
 
 @pytest.mark.parametrize("error", [AWAY, RESTING])
-async def test_without_a_model_the_session_arrives_all_the_same_and_it_is_said_why(
+async def test_without_a_model_the_session_still_arrives_with_the_reason(
     house: House, error: ModelError
 ):
     """Whether nobody answers there, or it refuses."""

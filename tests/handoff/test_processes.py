@@ -74,7 +74,7 @@ async def test_failure_4_a_gateway_killed_at_any_step_is_replaced_by_the_next(ur
                     assert isinstance(await task, Completed)
 
 
-async def test_failure_4_after_the_gateway_was_killed_the_terminal_may_call_it_off_and_retry(
+async def test_failure_4_after_the_gateway_is_killed_the_terminal_can_cancel_and_retry(
     url: str,
 ):
     async with opened(url) as (store, session), hold(store, session.id, "a terminal") as held:
@@ -116,9 +116,7 @@ async def test_failure_5_a_real_ctrl_c_at_any_step_leaves_no_ghost(url: str, ste
             pass  # it let go of the session, too
 
 
-async def test_failure_5_the_request_of_a_killed_terminal_is_void_when_its_time_is_over(
-    url: str, tmp_path: Path
-):
+async def test_failure_5_the_request_of_a_killed_terminal_expires(url: str, tmp_path: Path):
     clock = SharedClock(tmp_path / "clock")
     async with opened(url, clock) as (store, session):
         await Gateway(store).announce()
@@ -131,7 +129,7 @@ async def test_failure_5_the_request_of_a_killed_terminal_is_void_when_its_time_
         await nothing_is_left(store, session)
 
 
-async def test_a_terminal_killed_while_a_gateway_is_at_work_does_not_keep_the_session_from_moving(
+async def test_the_session_moves_even_if_the_terminal_is_killed_during_the_handoff(
     url: str,
 ):
     async with opened(url) as (store, session):

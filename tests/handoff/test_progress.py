@@ -74,7 +74,7 @@ async def test_each_step_is_reported_once_as_it_happens(
     assert [step async for step in steps] == []
 
 
-async def test_each_step_wakes_who_follows(
+async def test_each_step_wakes_the_followers(
     store: Store, asked: Handoff, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(request, "POLL_SECONDS", 10 * BOUND)
@@ -98,7 +98,7 @@ async def test_each_step_wakes_who_follows(
         (Stranded(TELEGRAM), "the gateway stopped; waiting for another one to continue…"),
     ],
 )
-def test_every_step_has_words_for_people(progress: Progress, text: str):
+def test_every_step_has_a_text(progress: Progress, text: str):
     assert progress.text() == text
 
 
@@ -118,7 +118,9 @@ async def test_a_failed_handoff_is_reported_with_its_reason(
     assert last.text() == "The handoff failed. The chat is[31m gone."
 
 
-async def test_the_outcome_is_reported_even_if_it_was_requested_again(store: Store, asked: Handoff):
+async def test_the_outcome_is_reported_even_if_another_handoff_was_requested(
+    store: Store, asked: Handoff
+):
     assert await store.cancel_handoff(asked.id)
     await ask(store, asked.session_id, None, "telegram")
     (last,) = await all_told(store, asked)
@@ -126,9 +128,7 @@ async def test_the_outcome_is_reported_even_if_it_was_requested_again(store: Sto
     assert last.text() == REASONS[Failure.CANCELLED]
 
 
-async def test_a_session_that_was_deleted_meanwhile_is_not_followed_for_ever(
-    store: Store, asked: Handoff
-):
+async def test_following_ends_if_the_session_is_deleted(store: Store, asked: Handoff):
     await store.cancel_handoff(asked.id)
     await store.sessions.delete(asked.session_id)
     with pytest.raises(SessionNotFound):
@@ -150,7 +150,7 @@ async def test_a_request_that_is_not_claimed_within_seconds_fails_and_says_how_t
     assert await gateway.store.claim_handoff(asked.id) is None
 
 
-async def test_what_was_taken_up_at_the_last_moment_goes_on(
+async def test_a_request_claimed_at_the_last_moment_continues(
     store: Store, asked: Handoff, gateway: Gateway, clock: FakeClock
 ):
     steps = follow(store, asked)
@@ -163,7 +163,7 @@ async def test_what_was_taken_up_at_the_last_moment_goes_on(
     assert isinstance(await told(steps), Completed)
 
 
-async def test_failure_3_a_gateway_that_takes_its_time_is_waited_for(
+async def test_failure_3_the_terminal_waits_for_a_slow_gateway(
     store: Store, asked: Handoff, gateway: Gateway, clock: FakeClock
 ):
     steps = follow(store, asked)
@@ -183,7 +183,7 @@ async def test_failure_3_a_gateway_that_takes_its_time_is_waited_for(
 # The gateway dies
 
 
-async def test_failure_4_when_the_gateway_dies_the_next_one_goes_on(
+async def test_failure_4_if_the_gateway_dies_the_next_one_continues(
     store: Store, asked: Handoff, gateway: Gateway, open_store: OpenStore
 ):
     steps = follow(store, asked)
@@ -202,7 +202,7 @@ async def test_failure_4_when_the_gateway_dies_the_next_one_goes_on(
     assert isinstance(await told(steps), Completed)
 
 
-async def test_a_gateway_that_hangs_is_replaced_when_its_time_is_over(
+async def test_a_gateway_that_hangs_is_replaced_when_its_claim_expires(
     store: Store, asked: Handoff, gateway: Gateway, open_store: OpenStore, clock: FakeClock
 ):
     steps = follow(store, asked)
@@ -219,7 +219,7 @@ async def test_a_gateway_that_hangs_is_replaced_when_its_time_is_over(
     assert isinstance(await told(steps), Completed)
 
 
-async def test_failure_4_when_the_gateway_dies_and_none_follows_it_fails_and_can_be_asked_again(
+async def test_failure_4_if_no_gateway_replaces_a_dead_one_the_handoff_fails_and_can_be_retried(
     store: Store, asked: Handoff, gateway: Gateway, open_store: OpenStore, clock: FakeClock
 ):
     steps = follow(store, asked)
@@ -236,7 +236,7 @@ async def test_failure_4_when_the_gateway_dies_and_none_follows_it_fails_and_can
     assert (await ask(store, asked.session_id, None, "telegram")).state is State.PENDING
 
 
-async def test_gateways_that_die_one_after_another_are_not_waited_for_without_end(
+async def test_following_ends_after_repeated_deaths_of_gateways(
     store: Store, asked: Handoff, gateway: Gateway, open_store: OpenStore
 ):
     steps = follow(store, asked)
@@ -255,7 +255,7 @@ async def test_gateways_that_die_one_after_another_are_not_waited_for_without_en
 # The store stumbles
 
 
-async def test_a_look_that_fails_is_made_again(
+async def test_a_failed_poll_is_retried(
     store: Store, asked: Handoff, gateway: Gateway, caplog: pytest.LogCaptureFixture
 ):
     engine = Faulty(store._engine)
@@ -268,7 +268,7 @@ async def test_a_look_that_fails_is_made_again(
     assert len(caplog.records) == MAX_FAILED_POLLS - 1
 
 
-async def test_looks_that_fail_now_and_then_do_not_add_up(
+async def test_occasional_failed_polls_are_not_added_up(
     store: Store, asked: Handoff, gateway: Gateway
 ):
     engine = Faulty(store._engine)
@@ -282,7 +282,7 @@ async def test_looks_that_fail_now_and_then_do_not_add_up(
         assert engine.reads == []
 
 
-async def test_when_listening_fails_it_listens_again(
+async def test_listening_is_restarted_after_an_error(
     store: Store, asked: Handoff, gateway: Gateway
 ):
     begun = 0
@@ -304,9 +304,7 @@ async def test_when_listening_fails_it_listens_again(
     assert begun == 2
 
 
-async def test_a_store_that_stays_out_of_order_does_not_look_like_an_idle_one(
-    store: Store, asked: Handoff
-):
+async def test_a_store_that_stays_broken_is_an_error(store: Store, asked: Handoff):
     engine = Faulty(store._engine)
     engine.reads = [StoreBusy(path="the store")] * MAX_FAILED_POLLS
     with pytest.raises(StoreBusy):
@@ -314,7 +312,7 @@ async def test_a_store_that_stays_out_of_order_does_not_look_like_an_idle_one(
     assert engine.reads == []
 
 
-async def test_following_looks_no_more_than_now_and_then_while_nothing_happens(
+async def test_an_idle_handoff_is_polled_rarely(
     store: Store, asked: Handoff, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ):
     looks: list[Handoff] = []
@@ -339,7 +337,7 @@ async def test_following_looks_no_more_than_now_and_then_while_nothing_happens(
 # Cancelling
 
 
-async def test_what_is_cancelled_in_time_does_not_happen(
+async def test_a_handoff_cancelled_in_time_is_not_carried_out(
     store: Store, asked: Handoff, gateway: Gateway
 ):
     claim = await gateway.claim()

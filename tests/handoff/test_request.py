@@ -65,7 +65,7 @@ async def test_a_session_moves_and_every_step_is_reported(
     assert isinstance(last, Completed)
 
 
-async def test_failure_1_the_leaving_terminal_leaves_the_session_as_it_is(
+async def test_failure_1_the_leaving_terminal_does_not_change_the_session(
     terminal: Terminal, store: Store, gateway: Gateway, session: Session
 ):
     async with hold(store, session.id, "a terminal on desk", take_over=True) as terminal.held:
@@ -95,7 +95,7 @@ async def test_failure_8_a_session_with_no_message_yet_moves(
         assert isinstance(await task, Completed)
 
 
-async def test_failure_10_a_handed_off_session_stays_in_the_terminals_own_list(
+async def test_failure_10_a_handed_off_session_stays_in_the_list_of_the_terminal(
     terminal: Terminal, store: Store, gateway: Gateway, session: Session
 ):
     async with running(terminal) as task:
@@ -105,7 +105,7 @@ async def test_failure_10_a_handed_off_session_stays_in_the_terminals_own_list(
     assert (await store.sessions.find("me", "latest")).id == session.id
 
 
-async def test_a_refusal_is_raised_and_leaves_nothing(
+async def test_a_refused_request_leaves_nothing_behind(
     terminal: Terminal, store: Store, session: Session
 ):
     with pytest.raises(NoGateway):
@@ -114,7 +114,7 @@ async def test_a_refusal_is_raised_and_leaves_nothing(
     await store.transcripts.append(terminal.held.lease, [said("Then I stay.")])
 
 
-async def test_what_the_gateway_cannot_do_leaves_the_session_in_hand(
+async def test_a_failed_handoff_leaves_the_session_in_the_terminal(
     terminal: Terminal, store: Store, gateway: Gateway, session: Session
 ):
     async with running(terminal) as task:
@@ -193,7 +193,7 @@ async def test_a_terminal_that_breaks_out_of_the_loop_leaves_no_ghost(
     assert (await state(store, session.id)).failure is Failure.CANCELLED
 
 
-async def test_failure_5_ctrl_c_at_any_moment_of_asking_leaves_no_ghost(
+async def test_failure_5_ctrl_c_at_any_moment_of_the_request_leaves_no_ghost(
     terminal: Terminal, store: Store, gateway: Gateway, session: Session, seed: int
 ):
     chance = random.Random(seed)
@@ -219,7 +219,7 @@ async def test_an_interrupt_that_comes_too_late_shows_the_actual_outcome(
         assert isinstance(await task, Completed)
 
 
-async def test_an_interrupt_from_before_is_heard(
+async def test_an_interrupt_before_the_request_cancels_the_handoff(
     terminal: Terminal, store: Store, gateway: Gateway, session: Session
 ):
     terminal.interrupt.set()
@@ -227,7 +227,7 @@ async def test_an_interrupt_from_before_is_heard(
     await nothing_is_left(store, session)
 
 
-async def test_a_stranded_handoff_can_be_called_off(
+async def test_a_stranded_handoff_can_be_cancelled(
     terminal: Terminal, store: Store, gateway: Gateway, session: Session, clock: FakeClock
 ):
     async with running(terminal) as task:
@@ -239,7 +239,7 @@ async def test_a_stranded_handoff_can_be_called_off(
     await nothing_is_left(store, session)
 
 
-async def test_a_cancel_that_the_store_refuses_is_tried_again(
+async def test_a_cancellation_that_the_store_refuses_is_retried(
     terminal: Terminal,
     store: Store,
     gateway: Gateway,
@@ -312,7 +312,7 @@ async def test_of_an_interrupt_and_the_commit_one_wins_and_the_terminal_says_whi
         assert found.ended is None
 
 
-async def test_of_a_cancelled_terminal_and_the_commit_one_wins_whole(
+async def test_of_a_cancelled_terminal_and_the_commit_exactly_one_wins(
     store: Store, gateway: Gateway, leads: list[float]
 ):
     for lead in leads:
@@ -358,7 +358,7 @@ async def test_a_terminal_that_no_longer_has_the_session_cannot_hand_it_off(
     assert await other.list_handoffs(session.id) == ()
 
 
-async def test_two_terminals_hand_their_sessions_off_side_by_side(
+async def test_two_terminals_can_hand_off_at_the_same_time(
     terminal: Terminal, gateway: Gateway, open_store: OpenStore
 ):
     other = await open_store()
@@ -375,7 +375,7 @@ async def test_two_terminals_hand_their_sessions_off_side_by_side(
             assert await gateway.complete(mine) is False
 
 
-async def test_failure_4_a_dead_gateway_costs_the_terminal_nothing_but_time(
+async def test_failure_4_a_dead_gateway_only_delays_the_terminal(
     terminal: Terminal, gateway: Gateway, open_store: OpenStore
 ):
     async with running(terminal) as task:

@@ -94,7 +94,7 @@ async def test_a_wish_ends_with_the_process_that_waits(url: str, tmp_path: Path)
         assert await s.store.recent_handoffs() == ()
 
 
-async def test_after_the_wish_is_granted_nobody_has_to_wait(url: str, tmp_path: Path):
+async def test_a_granted_wish_needs_no_waiting_process(url: str, tmp_path: Path):
     async with scene(url, tmp_path, GRANTED) as s:
         await s.kill(s.waiter)
         assert (await s.moves()).mid_turn

@@ -37,7 +37,7 @@ def named(adapter: str, platform: Platform = Platform.SLACK) -> PlatformSettings
     return PlatformSettings(platform=platform, adapter=adapter)
 
 
-def test_an_adapter_of_ones_own_is_made_by_its_function(folder: Path):
+def test_an_external_adapter_is_made_by_its_function(folder: Path):
     settings = named("adapters_of_mine:slack")
     made = registry.make(Platform.SLACK, settings)
     assert made.platform is Platform.SLACK
@@ -73,9 +73,7 @@ def test_a_platform_without_an_adapter_says_so():
         registry.make(Platform.MATRIX, named("", Platform.MATRIX))
 
 
-def test_the_built_in_one_is_taken_when_none_is_named(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_built_in_adapter_is_the_default(folder: Path, monkeypatch: pytest.MonkeyPatch):
     spec = replace(registry.SPECS[Platform.SLACK], make="adapters_of_mine:slack", fields=())
     monkeypatch.setattr(registry, "SPECS", {Platform.SLACK: spec})
     assert registry.make(Platform.SLACK, named("")).platform is Platform.SLACK

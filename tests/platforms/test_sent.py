@@ -23,7 +23,7 @@ class History:
         return self.sent if at == HERE else {}
 
 
-async def test_what_an_earlier_process_sent_is_found():
+async def test_a_message_sent_by_an_earlier_process_is_found():
     sent, history = SentMessages(), History(old="1")
     assert await sent.find(history, HERE, "old") == "1"
     assert await sent.find(history, HERE, "new") is None
@@ -43,7 +43,7 @@ async def test_a_chat_is_searched_again_only_if_an_outcome_is_unknown():
     assert history.searched == [HERE, HERE]
 
 
-async def test_over_a_new_connection_every_chat_is_searched_again():
+async def test_after_a_reconnection_every_chat_is_searched_again():
     sent, history = SentMessages(), History()
     assert await sent.find(history, HERE, "1") is None
     sent.add(HERE, "1", "one")

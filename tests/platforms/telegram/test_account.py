@@ -26,9 +26,7 @@ HOME = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="1")
 
 
 @pytest.mark.parametrize("token", [UNKNOWN_TOKEN, "7:short", "two words", "a/../b?c#d", "ü", ""])
-async def test_a_token_that_is_not_right_is_named_and_not_shown(
-    peer: Peer, rig: TelegramRig, token: str
-):
+async def test_an_invalid_token_is_reported_and_not_shown(peer: Peer, rig: TelegramRig, token: str):
     adapter = TelegramAdapter(token, peer.url)
     reason = "token is not right" if token else "no token"
     with pytest.raises(ConnectFailed, match=f"{reason}.* `segue setup telegram`") as caught:
@@ -74,14 +72,14 @@ async def test_the_token_is_in_no_log_and_no_error(
     assert secret not in caplog.text
 
 
-async def test_a_bot_is_known_by_its_id_and_links_to_itself(rig: TelegramRig):
+async def test_an_account_has_the_id_and_the_link_of_the_bot(rig: TelegramRig):
     assert rig.adapter.account == TOKEN.partition(":")[0]
     assert rig.adapter.pairing_link("ABCD") == "https://t.me/segue_test_bot?start=ABCD"
     unconnected = rig.another()
     assert (unconnected.account, unconnected.pairing_link("ABCD")) == ("", None)
 
 
-async def test_a_menu_has_what_telegram_takes(rig: TelegramRig):
+async def test_a_menu_has_only_commands_that_telegram_accepts(rig: TelegramRig):
     names = ("Status", "two-words", "x" * 33, "resume")
     await rig.adapter.offer([MenuEntry(name, "long " * 100) for name in names])
     shown = (await rig.driver.look()).menu
@@ -116,7 +114,7 @@ MANAGER = (Status.ADMINISTRATOR, True)
         (Shape.FORUM, Settings(), (Status.KICKED, False), ["cannot be reached.* /sethome"]),
     ],
 )
-async def test_exactly_what_is_missing_is_named(
+async def test_exactly_the_missing_rights_are_named(
     rig: TelegramRig,
     shape: Shape | None,
     settings: Settings,

@@ -43,7 +43,7 @@ async def test_an_album_is_one_message(rig: TelegramRig):
     assert (await rig.driver.look()).unconfirmed == 1
 
 
-async def test_an_album_that_comes_with_two_polls_is_one_message(peer: Peer, rig: TelegramRig):
+async def test_an_album_that_arrives_in_two_polls_is_one_message(peer: Peer, rig: TelegramRig):
     at = await rig.place(Shape.DM)
     anna, chat = int(rig.anna), int(at.chat)
     adapter = TelegramAdapter(peer.token, peer.url, album_seconds=0.3)
@@ -113,7 +113,7 @@ async def test_another_program_with_the_same_token_is_named(peer: Peer, rig: Tel
     await other.close()
 
 
-async def test_a_webhook_is_removed_and_what_waits_is_kept(rig: TelegramRig):
+async def test_a_webhook_is_removed_and_pending_updates_are_kept(rig: TelegramRig):
     at = await rig.place(Shape.DM)
     await rig.driver.bot(Settings(webhook="https://example.com/hook"))
     await rig.say(at, "Are you there?")

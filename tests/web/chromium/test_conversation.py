@@ -173,7 +173,7 @@ async def test_a_click_as_the_question_appears_does_not_answer_it(
     assert not made.exists()
 
 
-async def test_an_open_question_is_the_only_one_shown(site: Site, eyes: Eyes, tmp_path: Path):
+async def test_no_activity_is_shown_beside_an_open_question(site: Site, eyes: Eyes, tmp_path: Path):
     activity = asyncio.Event()
 
     def hear(frame: str | bytes) -> None:
