@@ -218,7 +218,7 @@ async def test_without_a_gateway_the_handoff_is_refused_and_leaves_no_request(ho
         assert await household.handoffs() == ()
 
 
-async def test_an_unclaimed_or_cancelled_handoff_is_never_executed_later(household: Household):
+async def test_a_cancelled_handoff_is_never_executed_later(household: Household):
     """5. The same with a gateway that lives and does nothing: what was called off stays so when
     it wakes."""
     interrupt = asyncio.Event()

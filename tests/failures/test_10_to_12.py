@@ -26,7 +26,7 @@ async def test_a_session_that_was_handed_off_stays_in_the_lists_of_the_terminal(
     household: Household,
 ):
     """10. A handed-off session vanishes from the terminal's own list. (For /sessions in a chat, see
-    `test_both_places_that_a_session_left_know_how_to_bring_it_back`.)"""
+    `test_both_places_that_a_session_left_say_how_to_bring_it_back`.)"""
     session = await household.left("one")
     async with household.gateway():
         assert (await household.shell("handoff", "Sums", "telegram")).returncode == 0

@@ -62,7 +62,7 @@ async def test_a_message_in_the_new_thread_is_answered_after_the_commit(
         await answered_in_order(household, thread)
 
 
-async def test_a_message_in_the_new_thread_is_answered_once_if_the_gateway_is_killed_before_the_commit(
+async def test_a_message_is_answered_once_if_the_gateway_is_killed_before_the_commit(
     household: Household,
 ):
     household.model.hold(HANDED_OFF)
@@ -78,7 +78,7 @@ async def test_a_message_in_the_new_thread_is_answered_once_if_the_gateway_is_ki
             await answered_in_order(household, thread)
 
 
-async def test_a_message_in_the_new_thread_is_answered_once_if_the_gateway_is_killed_after_the_commit(
+async def test_a_message_is_answered_once_if_the_gateway_is_killed_after_the_commit(
     household: Household,
 ):
     """In the middle of answering the second."""

@@ -71,7 +71,7 @@ def test_a_topic_has_its_own_address_and_a_reply_thread_has_not(chat: Json):
     assert said(chat, message_thread_id=12).address == said(chat).address == at(kind, chat["id"])
 
 
-def test_a_message_has_its_sender_and_its_kind_of_chat():
+def test_a_message_has_its_sender_its_chat_and_its_readers():
     inbound = said(GROUP)
     assert (inbound.sender.user_id, inbound.sender.name) == ("1", "Anna Berg")
     assert (inbound.chat_name, inbound.readers) == ("Team", "the members of Team")
