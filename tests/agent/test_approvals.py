@@ -1,4 +1,4 @@
-"""What runs without asking, and what an approval is worth."""
+"""Which calls run without approval, and what an approval covers."""
 
 from __future__ import annotations
 

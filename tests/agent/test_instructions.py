@@ -1,4 +1,4 @@
-"""What the model is told before the conversation."""
+"""The system prompt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a project says to the agent."""
+"""The instructions of a project, in AGENTS.md."""
 
 from __future__ import annotations
 

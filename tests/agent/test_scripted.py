@@ -1,4 +1,4 @@
-"""The model that is none."""
+"""The scripted model."""
 
 from __future__ import annotations
 

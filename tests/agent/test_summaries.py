@@ -1,4 +1,4 @@
-"""A conversation in fewer words."""
+"""Summaries and titles of conversations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Approvals in a real pty: the call is shown, and nothing runs before a whole word allows it."""
+"""Approvals in a real pty: the call is shown, and runs only after a complete answer."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ async def test_any_other_line_is_not_an_answer(line: str):
 
 
 async def test_a_question_waits_while_the_user_is_typing(person: Person):
-    """And comes up once they pause: test_text_typed_before_the_question_is_kept."""
+    """It appears once they pause: test_text_typed_before_the_question_is_kept."""
     patient = constants({"segue.chat.console._PAUSE": 600})
     async with person.talks_to(shell("touch done")) as model:
         model.pausing(10)
@@ -232,7 +232,7 @@ async def test_a_line_typed_before_the_question_does_not_answer_it(
 
 
 async def test_a_partial_line_typed_before_the_question_does_not_answer_it(person: Person):
-    """On a terminal that keeps the line itself until Enter."""
+    """On a terminal that buffers the line until Enter."""
     async with person.talks_to(shell("touch done"), "As you like.") as model:
         model.pausing(10)
         async with person.opens(environment={"TERM": "dumb"}) as shown:

@@ -58,7 +58,7 @@ async def test_an_answer_is_shown_while_it_streams(person: Person):
             assert "last ones" not in shown.text
             model.go.set()
             await shown.see("the very last ones.")
-            await shown.see(" tokens · here")  # the turn is over, and in the store
+            await shown.see(" tokens · here")  # the turn is finished and stored
     assert await person.said() == [
         ("user", "hello"),
         ("assistant", "The first words and the very last ones."),
@@ -190,7 +190,7 @@ async def test_ctrl_d_leaves_from_a_question(person: Person):
         await shown.ready()
         shown.say("do it")
         await shown.see("Allow it?")
-        await shown.see("openai/gpt-test · here")  # the status is there all the time
+        await shown.see("openai/gpt-test · here")  # the status is always shown
         shown.press("c-d")
         assert await shown.end() == 0
     assert not (person.cwd / "done").exists()
@@ -225,7 +225,7 @@ async def test_leaving_without_a_message_leaves_no_session(person: Person):
     assert await person.sessions() == []
 
 
-# Waiting
+# Queued messages
 
 
 async def test_a_message_typed_while_the_agent_works_is_queued_and_answered(person: Person):

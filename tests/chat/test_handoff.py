@@ -1,4 +1,4 @@
-"""Handing a session off from a real pty, with a small gateway of the test's own."""
+"""Handing off a session from a real pty, with a minimal gateway."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.store.samples import DM, TOPIC
 
 @contextlib.asynccontextmanager
 async def a_gateway(person: Person) -> AsyncGenerator[Gateway]:
-    """Serves Telegram, where the person has a home channel."""
+    """Serves Telegram, where the user has a home channel."""
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
         await store.owners.ensure(ME)
         await store.owners.set_home(ME, HomeChannel(address=DM, name="Home"))

@@ -1,4 +1,4 @@
-"""Leaving in the middle of a turn, from a real pty, with a small gateway of the test's own."""
+"""Handing off in the middle of a turn, from a real pty, with a minimal gateway."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KINDS = pytest.mark.parametrize("environment", [{}, {"TERM": "dumb"}], ids=["dra
 
 
 def asks_nothing(person: Person) -> None:
-    """Let every command run without a question."""
+    """Allow every command without approval."""
     settings = Path(person.environment["HOME"]) / "config.toml"
     settings.write_text('[approvals]\npolicy = "auto"\n')
     settings.chmod(0o600)
@@ -39,7 +39,7 @@ def soon_impatient(person: Person) -> None:
 
 
 def two_calls() -> Say:
-    """The first call runs until `go` exists. Each leaves a line in `ran`."""
+    """Two calls. The first runs until `go` exists. Each leaves a line in `ran`."""
     first = shell("echo 1 >> ran; while ! test -e go; do sleep 0.02; done")
     second = shell("echo 2 >> ran", 2)
     return Say(calls=(*first.calls, *second.calls))
@@ -60,7 +60,7 @@ def go(person: Person) -> None:
 
 
 async def wished(shown: Terminal, person: Person, *, drawn: bool = True) -> None:
-    """The first call runs, and the user wants to leave."""
+    """Wait until the first call runs, then request a handoff."""
     if drawn:
         await shown.ready()
     shown.say("do it")
@@ -299,7 +299,7 @@ async def test_a_turn_repeated_with_retry_can_be_handed_off(person: Person):
         assert (await gateway.claim()).mid_turn
 
 
-# When the safe point does not come
+# When the safe point is not reached
 
 
 @pytest.mark.parametrize("answer", ["w", "s"])

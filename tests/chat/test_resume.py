@@ -1,4 +1,4 @@
-"""Bringing a session here while a turn runs where it is."""
+"""Resuming a session whose turn is running elsewhere."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.store.samples import DM, answered, said
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One that a gateway takes in a chat, as long as the test wants."""
+    """A turn that a gateway runs in a chat until the test ends it."""
 
     store: Store
     session: Session
@@ -34,7 +34,7 @@ class Turn:
 
 @contextlib.asynccontextmanager
 async def a_turn(person: Person, *, serving: bool = True) -> AsyncGenerator[Turn]:
-    """In the session Boats, on Telegram; by a gateway, unless it is not `serving`."""
+    """A turn in the session Boats, on Telegram, by a gateway unless it is not `serving`."""
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
         await store.owners.ensure(ME)
         if serving:

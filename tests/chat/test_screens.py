@@ -1,4 +1,4 @@
-"""Screens of every kind, and bytes that no screen may get, in a real pty."""
+"""Screens of every kind, and bytes that must not reach a screen, in a real pty."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ PAYLOAD = f"a{OSC}b\x1b[2J\x1b[31mc\x1bPq#0~\x1b\\d\x9b2Je\x1b]0;evil\x1b\\f\x08
 """Writes to the clipboard, clears the screen, draws, names the window, goes back."""
 
 _OURS = re.compile(
-    rb"\x1b(\[\?(1|7|12|25|2004|1000|1003|1006|1015)[hl]"  # what a prompt needs
-    rb"|\[[0-9;]*[ABCDGHJKmn]"  # moving, erasing, colours, where the cursor is
+    rb"\x1b(\[\?(1|7|12|25|2004|1000|1003|1006|1015)[hl]"  # needed for a prompt
+    rb"|\[[0-9;]*[ABCDGHJKmn]"  # moving, erasing, colours, cursor position
     rb"|\[[0-9] q"  # the shape of the cursor
-    rb"|[78])"  # keeping its place
+    rb"|[78])"  # saving and restoring the position
 )
 
 
 def assert_clean(shown: Terminal) -> None:
-    """Nothing but what our own drawing needs, and nothing of the payload."""
+    """Check that only our own escape sequences were written, and none of the payload."""
     raw = bytes(shown.raw)
     left = _OURS.sub(b"", raw)
     assert b"\x1b" not in left, left[left.index(b"\x1b") - 40 :][:80]
@@ -163,7 +163,7 @@ async def test_an_answer_fits_a_terminal_that_becomes_narrow_while_it_streams(pe
             await shown.see("word16 word17")
 
             def are_whole() -> bool:
-                """No word is broken in two, as it is where a line is too long."""
+                """Check that no word is broken, as in a line that is too long."""
                 lines = [line for line in shown.screen if "word" in line]
                 return len(lines) > 2 and all(re.fullmatch(r"word\d+( word\d+)*", x) for x in lines)
 
@@ -223,7 +223,7 @@ async def test_a_list_that_is_too_wide_breaks_between_words_and_stays_aligned(pe
     assert "Run a command in a shell, in the working directory" in " ".join(" ".join(rows).split())
 
 
-# Kinds
+# Kinds of terminals
 
 
 async def test_no_color_means_no_colour(person: Person):

@@ -1,4 +1,4 @@
-"""Coming back, taking over, and what a killed terminal leaves, in a real pty."""
+"""Resuming, taking over, and recovery after a killed terminal, in a real pty."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.store.samples import DM
 
 
 async def say(shown: Terminal, text: str) -> None:
-    """Say it to the stand-in, and wait for what it repeats."""
+    """Send a message, and wait for the scripted model to repeat it."""
     await shown.ready()
     shown.say(text)
     await shown.shows(f"what I hear: {text}")
@@ -28,12 +28,12 @@ async def say(shown: Terminal, text: str) -> None:
 
 
 async def begin(person: Person, text: str) -> None:
-    """A session that was left again."""
+    """A session with these messages that is no longer open."""
     said = await asyncio.to_thread(segue_says, person, "-p", text)
     assert said.returncode == 0, said.stderr
 
 
-# Coming back
+# Resuming
 
 
 async def test_a_resumed_session_has_a_recap_and_its_own_directory(person: Person):
@@ -247,7 +247,7 @@ async def test_the_status_line_says_where_a_session_was_taken(person: Person):
             await shown.see(f"hello · scripted · on {DM}")
 
 
-# Killed
+# After a kill
 
 
 async def test_a_message_survives_a_terminal_killed_during_the_answer(person: Person):

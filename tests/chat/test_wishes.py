@@ -1,5 +1,5 @@
 """`segue handoff --wait` and `--now` for a session that a terminal has open, as real processes,
-with a small gateway of the test's own."""
+with a minimal gateway."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WAITS = "waiting for the agent to finish its step in a terminal on "
 
 @contextlib.asynccontextmanager
 async def at_work(person: Person, *answers: str) -> AsyncGenerator[tuple[Gateway, Terminal]]:
-    """A terminal in which the first of two calls runs."""
+    """A terminal that runs the first of two calls."""
     asks_nothing(person)
     async with (
         a_gateway(person) as gateway,
@@ -43,7 +43,7 @@ async def at_work(person: Person, *answers: str) -> AsyncGenerator[tuple[Gateway
 
 @contextlib.asynccontextmanager
 async def waiting(person: Person, shown: Terminal) -> AsyncGenerator[Piped]:
-    """The command in another terminal, which waits for the session."""
+    """The command in another terminal, waiting for the session."""
     with piped(person, "handoff", "Boats", "telegram", "--wait") as command:
         assert WAITS in await command.line(command.stderr)
         await shown.shows(NOTICE)
@@ -65,7 +65,7 @@ async def test_the_command_waits_for_the_safe_point_and_the_turn_moves(person: P
             "To come back: segue resume Boats\n"
         )
         await shown.shows("The agent goes on with its work there.")
-        await shown.see(f"on {TOPIC}")  # the terminal stays, in case somebody is there
+        await shown.see(f"on {TOPIC}")  # the terminal stays open, in case its user is there
         await shown.ready()
         found = await transcript(gateway.store)
         assert [m.role.value for m in found] == ["user", "assistant", "tool"]
@@ -119,7 +119,7 @@ async def test_after_the_terminal_is_killed_the_command_moves_the_session(person
     async with at_work(person) as (gateway, shown), waiting(person, shown) as command:
         shown.kill()
         claim = await gateway.claim()
-        assert not claim.mid_turn  # what the call did is not known
+        assert not claim.mid_turn  # the outcome of the call is unknown
         assert await gateway.complete(claim)
         code, _, _ = await command.ends()
         assert code == 0

@@ -1,4 +1,4 @@
-"""Completion in a shell: what is offered, and that a real bash reads it as it is meant."""
+"""Completion in a shell: the offered words, and that a real bash reads them correctly."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TITLES = ("my project", "My other: thing", ODD)
 
 @pytest.fixture
 def shell(tmp_path: Path) -> dict[str, str]:
-    """The environment of somebody who has a few sessions, and `segue` in their path."""
+    """The environment of a user with a few sessions and `segue` on the path."""
     program = tmp_path / "bin" / "segue"
     program.parent.mkdir()
     program.write_text(
@@ -63,7 +63,8 @@ def script(name: str) -> str:
 
 
 def offered(shell: dict[str, str], line: str, incomplete: str = "") -> list[str]:
-    """What the program offers at the end of `line`, or for a word after it that has blanks."""
+    """The words that the program offers at the end of `line`, or for a word with spaces after
+    it."""
     words = [*line.split(" "), shlex.quote(incomplete)] if incomplete else line.split(" ")
     asked = {"COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)}
     environment = {**shell, **asked, "_SEGUE_COMPLETE": "bash_complete"}
@@ -73,12 +74,12 @@ def offered(shell: dict[str, str], line: str, incomplete: str = "") -> list[str]
 
 
 def offered_by_bash(shell: dict[str, str], line: str, words: list[str] | None = None) -> list[str]:
-    """What bash would offer at the end of `line`, which it has split into `words`."""
+    """The words that bash offers at the end of `line`, which it has split into `words`."""
     words = line.split(" ") if words is None else words
     given = f"COMP_LINE={shlex.quote(line)} COMP_POINT={len(line)} COMP_CWORD={len(words) - 1}"
     program = (
         f"{script('bash')}\n{given} COMP_WORDS=({' '.join(map(shlex.quote, words))})\n"
-        "compopt() { :; }\n"  # which is for bash alone to call
+        "compopt() { :; }\n"  # which only bash calls
         "_segue_completion segue\n"
         'for reply in "${COMPREPLY[@]}"; do printf "%s\\n" "$reply"; done\n'
     )
@@ -95,7 +96,7 @@ def offered_by_bash(shell: dict[str, str], line: str, words: list[str] | None = 
 
 
 def as_bash_reads(text: str, shell: dict[str, str]) -> str:
-    """The words that `text` is to bash, each in brackets if there are several."""
+    """The words that bash reads in `text`, each in brackets if there are several."""
     program = f'set -- {text}; if [ $# = 1 ]; then printf %s "$1"; else printf \'(%s)\' "$@"; fi'
     ran = subprocess.run(
         ["bash", "--norc", "-c", program], env=shell, capture_output=True, text=True, check=True
@@ -184,7 +185,7 @@ def test_completion_is_silent_with_a_broken_store_or_settings_file(shell: dict[s
 
 @pytest.mark.real
 def test_the_tab_key_completes_in_an_interactive_bash(shell: dict[str, str], ids: list[str]):
-    """What was completed is carried out: the shell has read it as one title."""
+    """The completed command runs: the shell has read one title."""
     typed = "segue ses\tsh\tmy\t --json | cut -c-60\nexit\n"
     printed = type_into_bash(shell, typed)
     assert r"segue sessions show my\ project " in printed
@@ -192,7 +193,7 @@ def test_the_tab_key_completes_in_an_interactive_bash(shell: dict[str, str], ids
 
 
 def type_into_bash(environment: dict[str, str], typed: str) -> str:
-    """All that is on the screen when `typed` was typed at its prompt."""
+    """The whole screen after `typed` was typed at the prompt."""
     ours, theirs = pty.openpty()
     rc = Path(environment["HOME"], "rc")
     rc.write_text(f"{script('bash')}\nPS1='ready> '\n")
@@ -214,7 +215,7 @@ def type_into_bash(environment: dict[str, str], typed: str) -> str:
                 if waiting and printed.endswith(b"ready> "):
                     os.write(ours, typed.encode())
                     waiting = False
-        except OSError:  # how a terminal says that nobody writes to it any more
+        except OSError:  # the last writer has closed the terminal
             pass
         process.wait(50)
     return printed.decode()

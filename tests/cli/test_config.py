@@ -1,4 +1,4 @@
-"""`segue config`, as a person types it."""
+"""`segue config`, as a user types it."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_a_key_is_prompted_for_without_echo(person: ConfigCommand):
 
 
 def editor(folder: Path, *programs: str) -> str:
-    """An editor that does the first of `programs` with the file the first time, and so on."""
+    """An editor that runs the first of `programs` on the file the first time, and so on."""
     script = folder / "editor.py"
     count = folder / "count"
     count.write_text("0")

@@ -1,4 +1,4 @@
-"""`segue demo`: it does the main job by itself, and leaves nothing behind however it ends."""
+"""`segue demo` shows a handoff, and leaves nothing behind however it ends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STEPS = ["gateway", "terminal", "handoff", "page", "reply", "back"]
 
 @pytest.fixture
 def folder(person: Person, tmp_path: Path) -> Path:
-    """Where the demo has its temporary folder."""
+    """The folder for the temporary folder of the demo."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     person.environment["TMPDIR"] = str(folder)
@@ -36,12 +36,12 @@ def folder(person: Person, tmp_path: Path) -> Path:
 
 
 def processes_of(folder: Path) -> list[str]:
-    """The command lines of all that were started for something in `folder`."""
+    """The command lines of all processes that use something in `folder`."""
     found: list[str] = []
     for entry in Path("/proc").iterdir():
         try:
             line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-        except OSError:  # no process, or none any more
+        except OSError:  # not a process, or no longer one
             continue
         if entry.name.isdigit() and f"{folder}/" in line:
             found.append(line)
@@ -67,7 +67,7 @@ async def demo_json(person: Person, *words: str) -> tuple[int, dict[str, Any]]:
 
 
 async def test_each_step_is_printed_with_its_time_in_80_columns(person: Person, folder: Path):
-    """Done with the model of the person; a reply that does not know is no success."""
+    """With the user's own model. A reply that does not remember is a failure."""
     async with person.talks_to("A fine boat.", "I am here.", "No idea.") as model:
         told = await asyncio.to_thread(segue_says, person, "demo")
     assert told.returncode == 1, told.stderr
@@ -181,7 +181,7 @@ async def test_a_killed_demo_leaves_nothing_behind(person: Person, folder: Path)
 
 
 async def _begun(process: Program, folder: Path) -> None:
-    """Wait until its gateway is there."""
+    """Wait until its gateway runs."""
     deadline = time.monotonic() + 20
     while not any("segue.db" in file for file in files_in(folder)) or not processes_of(folder):
         assert process.poll() is None

@@ -1,4 +1,4 @@
-"""The documents describe the options that the commands have."""
+"""The docs describe the options that the commands have."""
 
 from __future__ import annotations
 

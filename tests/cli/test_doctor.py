@@ -1,4 +1,4 @@
-"""`segue doctor`: what is found, and that nothing can keep it from telling."""
+"""`segue doctor`: its findings, and that it always reports them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    """A person who talks to the stand-in."""
+    """A user with the scripted model."""
     return {
         **constants(PATIENT),
         "SEGUE_CONFIG": str(tmp_path / "config.toml"),
@@ -61,7 +61,7 @@ def run(environ: Mapping[str, str], *words: str, **more: str) -> Result:
 
 
 def findings(environ: Mapping[str, str], **more: str) -> dict[str, tuple[str, str]]:
-    """Verdict and text, by what it is about."""
+    """Verdict and text of each check, by name."""
     result = run(environ, "--json", **more)
     told: list[dict[str, str]] = msgspec.json.decode(result.stdout)["findings"]
     worst = any(finding["verdict"] == "problem" for finding in told)
@@ -277,8 +277,8 @@ def test_a_terminal_with_few_capabilities_is_a_warning(
 
 
 def test_a_check_that_hangs_is_reported_within_seconds(environ: dict[str, str], tmp_path: Path):
-    """A program that was stopped in the middle of a write keeps the others from writing. A name
-    server that does not answer keeps a thread busy, although nobody waits for it any more."""
+    """A program that is stopped in the middle of a write blocks other writers. A name server that
+    does not answer keeps a thread busy even after the timeout."""
     assert run(environ).exit_code == 0
     impatient = constants({"segue.cli.doctor._SECONDS": 2.0, "segue.cli.diagnostics.model": STUCK})
     gate = os.open(tmp_path / "segue.db-run" / "gate", os.O_RDWR)

@@ -45,7 +45,7 @@ async def pid_of_the_only_one(person: Person) -> int:
 
 
 def ended(pid: int) -> None:
-    """Wait until that process, which is no child of ours, has ended."""
+    """Wait until that process, which is not our child, has ended."""
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -54,13 +54,13 @@ def ended(pid: int) -> None:
         assert select.select([process], [], [], 20)[0], "it lives on"
     finally:
         os.close(process)
-    while Path(f"/proc/{pid}").exists():  # until its parent has taken note
+    while Path(f"/proc/{pid}").exists():  # until its parent has reaped it
         time.sleep(0.001)
 
 
 @asynccontextmanager
 async def announced(person: Person, *platforms: Platform) -> AsyncGenerator[Store]:
-    """A gateway that is this very test."""
+    """Register this test process as a gateway."""
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
         await store.owners.ensure(ME)
         await store.gateways.announce("the gateway of the test", platforms, seconds=600)
@@ -80,7 +80,7 @@ async def test_a_gateway_outlives_the_terminal_that_started_it_until_it_is_stopp
             await shown.shows(str(log))
         pid = await pid_of_the_only_one(person)
         assert os.getsid(pid) not in {pid, os.getsid(0), shown.process.pid}
-        if os.geteuid() == 0:  # the kernel lets nobody else look into it: it knows secrets
+        if os.geteuid() == 0:  # the kernel hides it from other users, because it holds secrets
             process = Path(f"/proc/{pid}")
             assert str((process / "fd/0").readlink()) == "/dev/null"
             assert str((process / "cwd").readlink()) == person.environment["HOME"]
@@ -217,14 +217,14 @@ async def test_a_gateway_that_is_not_ready_in_time_is_stopped(
 async def test_a_gateway_whose_start_is_cancelled_is_stopped(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ):
-    """Also in the moment in which it is started."""
+    """Even at the moment at which it is started."""
     log = serving(person)
     loop = asyncio.get_running_loop()
     with subprocess.Popen(["/bin/sleep", "60"]) as gateway:  # noqa: ASYNC220
 
         def spawn(pipe: int, *_: object) -> None:
             loop.call_soon_threadsafe(starting.cancel)
-            time.sleep(0.1)  # until nobody waits for it any more
+            time.sleep(0.1)  # until the caller no longer waits for it
             os.write(pipe, f"{gateway.pid}\n".encode())
             os.close(pipe)
 
@@ -251,7 +251,7 @@ async def test_in_the_foreground_it_logs_to_standard_error_and_stops_on_a_signal
     assert await alive(person) == ()
 
 
-# How it is
+# Status
 
 
 async def test_the_status_lists_platforms_handoffs_and_failed_deliveries(person: Person):
@@ -314,7 +314,7 @@ async def test_a_gateway_without_platforms_is_reported_as_such(person: Person):
         assert "It serves no platform" in segue_says(person, "gateway", "status").stdout
 
 
-# What it tells
+# Log
 
 
 async def test_the_log_is_shown_from_its_end(person: Person):

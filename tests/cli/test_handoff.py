@@ -1,4 +1,4 @@
-"""`segue handoff`, without a prompt, with a small gateway of the test's own."""
+"""`segue handoff`, without a prompt, with a minimal gateway."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.store.samples import DM, TOPIC
 
 
 def segue_handoff(person: Person, *words: str) -> Piped:
-    """The command, under way."""
+    """The running command."""
     return piped(person, "handoff", *words)
 
 

@@ -1,4 +1,4 @@
-"""The list of commands: it is right, and needs none of them."""
+"""The list of commands is correct, and loads none of the commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOT_LOADED = sorted({"asyncio", "segue.store", *(f"segue.cli.{name}" for name in
 
 
 def loaded(setup: str, call: str) -> str:
-    """What the program prints, and then which of NOT_LOADED it has loaded."""
+    """The output of the program, and which of NOT_LOADED it has loaded."""
     script = (
         f"import os, sys\n{setup}\n"
         "from segue.cli.main import main\n"

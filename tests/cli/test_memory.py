@@ -1,4 +1,4 @@
-"""`segue memory`: what the agent keeps in mind, seen and changed from the command line."""
+"""`segue memory`: showing and changing notes from the command line."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_a_long_note_is_folded_on_a_terminal_and_unchanged_in_a_pipe(
 
 
 def on_a_screen(*arguments: str) -> str:
-    """What the program prints on a terminal, in the environment of this one."""
+    """The output of the program on a terminal, in this environment."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "segue", *arguments]
     with os.fdopen(ours, "rb", 0) as screen:
@@ -151,7 +151,7 @@ def on_a_screen(*arguments: str) -> str:
         try:
             while chunk := screen.read(4096):
                 printed += chunk
-        except OSError:  # how a terminal says that nobody writes to it any more
+        except OSError:  # the last writer has closed the terminal
             pass
     return printed.decode()
 

@@ -1,4 +1,4 @@
-"""`segue model`, as a person types it."""
+"""`segue model`, as a user types it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ KEY = "sk-very-secret"
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that answers is heard, however busy the machine is."""
+    """A long timeout, so that a server is found on a busy machine too."""
     for module in (choice, offers):
         monkeypatch.setattr(module, "PROBE_SECONDS", 30.0)
 
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    """A person who has set nothing."""
+    """The environment of a user who has configured nothing."""
     (tmp_path / "config.toml").write_text("# mine\n")
     (tmp_path / "config.toml").chmod(0o600)
     return {
@@ -66,7 +66,7 @@ def segue(environ: Mapping[str, str]) -> Segue:
 
 @contextlib.contextmanager
 def in_a_thread(handler: Handler) -> Generator[str]:
-    """The URL of a server with a loop of its own, since a command has its own loop too."""
+    """The URL of a server in a separate event loop, because a command runs its own loop."""
     loop = asyncio.new_event_loop()
     ready: list[str] = []
     up, done = threading.Event(), asyncio.Event()
@@ -100,7 +100,7 @@ def ollama(*names: str) -> Generator[ModelServer]:
 
 @contextlib.contextmanager
 def openai(script: list[Any], **more: Any) -> Generator[dict[str, str]]:
-    """A stand-in for OpenAI, and the environment that leads to it."""
+    """A fake OpenAI, and the environment that selects it."""
     fake = FakeOpenAI(script, key=KEY, **more)
     with in_a_thread(fake._handle) as url:
         yield {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": KEY}

@@ -1,4 +1,4 @@
-"""`segue model pull`: what a person sees of it."""
+"""`segue model pull`: its output."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def weights(url: str) -> Weights:
 
 @pytest.fixture
 def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What looks like the package that runs models."""
+    """Files that look like the package that runs models."""
     packages = tmp_path / "packages"
     packages.mkdir()
     (packages / "xllamacpp.py").write_text("")
@@ -43,7 +43,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def pulled(folder: Path, site: Weights) -> None:
-    """Pull as the command does, which has a loop of its own."""
+    """Pull as the command does, in a separate event loop."""
     await asyncio.to_thread(embedded_model.pull, folder, ask=True, weights=site)
 
 

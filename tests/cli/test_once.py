@@ -1,4 +1,4 @@
-"""One turn and no prompt, pipes, and the first start."""
+"""Single turns without a prompt, pipes, and the first start."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def run(person: Person, *arguments: str, given: bytes = b"") -> tuple[int,
 
 
 async def sh(person: Person, line: str) -> tuple[int, str, str]:
-    """The same for a line of a shell, in which `segue` is ours, with a real start and end."""
+    """The same for a line of a shell, in which `segue` is ours, with a real start and exit."""
     command = " ".join(SEGUE)
     process = await asyncio.create_subprocess_exec(
         "/bin/sh",
@@ -190,7 +190,7 @@ async def test_output_to_a_pipe_has_no_escape_sequences(person: Person):
 
 
 async def declines(shown: Terminal) -> None:
-    """Decline the embedded model, and see the choice in words."""
+    """Decline the embedded model, and wait for the written choice."""
     await shown.see("No model is available yet")
     await shown.see("Download it now? [Y/n]:")
     shown.say("n")

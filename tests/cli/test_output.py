@@ -1,4 +1,4 @@
-"""What the commands print can neither move a cursor nor hide anything, whoever wrote it."""
+"""Printed text from any source can neither control the terminal nor hide anything."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The built-in page, from the terminal: a handoff there, its link, pairing, and the local network.
-The gateway and the page are real; the browser is nothing but its wire."""
+"""The built-in page, from the terminal: a handoff to it, its link, pairing, and the local network.
+The gateway and the page are real; the browser is reduced to its WebSocket."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _INVERTED = str.maketrans("█▀▄ ", " ▄▀█")
 
 @pytest.fixture
 def person(person: Person) -> Person:
-    """Has configured nothing, but has a stand-in for a model."""
+    """A user who has configured only the scripted model."""
     home = Path(person.environment["HOME"])
     person.environment.update(
         networks.NONE,
@@ -63,7 +63,7 @@ async def begun(shown: Terminal, *texts: str) -> None:
 
 
 def link_on(shown: Terminal) -> str:
-    """The one link that was shown; it must stand on one line, as the program wrote it."""
+    """The only link on the screen. It must be on one line, as the program wrote it."""
     (link,) = {found[0] for found in LINK.finditer(shown.raw.decode())}
     return link
 
@@ -74,7 +74,7 @@ def drawn_on(shown: Terminal) -> bool:
 
 
 def told_in(person: Person) -> str:
-    """All that the gateway wrote down."""
+    """The log of the gateway."""
     return Path(person.environment["SEGUE_GATEWAY_LOG"]).read_text()
 
 
@@ -157,7 +157,7 @@ async def test_the_json_output_has_the_link(person: Person):
 
 
 async def enter(link: str) -> None:
-    """A browser opens a link that leads to no conversation."""
+    """A browser opens a link without a conversation."""
     async with connected(link) as wire:
         await wire.recv()
 
@@ -213,7 +213,7 @@ async def test_the_page_stays_the_home_channel_when_its_last_browser_is_revoked(
 
 
 async def test_a_page_whose_port_is_in_use_reports_it_and_returns_to_it_later(person: Person):
-    """It is bound without listening, so that the system does not say by whom."""
+    """The port is bound without listening, so that the system does not show by which account."""
     async with none_left(person):
         with socket.socket() as other:
             other.bind(("127.0.0.1", 0))
@@ -297,7 +297,7 @@ async def test_a_handoff_asks_once_whether_phones_may_open_the_page(person: Pers
 
 
 async def test_a_refusal_is_remembered_and_the_option_reverts_it(person: Person):
-    """A gateway that runs is restarted for it."""
+    """A running gateway is restarted for it."""
     person.environment.update(networks.LAN)
     async with none_left(person):
         assert (await says(person, "gateway", "start")).returncode == 0

@@ -1,4 +1,4 @@
-"""`segue pair`: a code, who used it, and who is you."""
+"""`segue pair`: codes, and the list of paired accounts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LINK = "https://t.me/segue_bot?start={code}"
 
 @contextlib.asynccontextmanager
 async def opened(person: Person, *platforms: Platform) -> AsyncGenerator[Store]:
-    """The store, with a gateway in it when there are `platforms`."""
+    """The store, with a gateway if there are `platforms`."""
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
         await store.owners.ensure(ME)
         if platforms:
@@ -125,7 +125,7 @@ async def test_a_terminal_that_is_too_narrow_shows_no_qr_code(person: Person):
             assert "█" not in shown.text
 
 
-# Who is you
+# Paired accounts
 
 
 async def test_paired_accounts_are_listed_and_revoked(person: Person):

@@ -1,4 +1,4 @@
-"""`segue sessions`, as a person and as a script use it."""
+"""`segue sessions`, as users and scripts use it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class SessionsCommand(Command):
         return self.do(work)
 
     def spoil(self, column: str, value: str) -> None:
-        """Put something into the store that only a broken or hostile program would."""
+        """Write rows to the store that only a broken or hostile program would."""
 
         def work(tx: Tx) -> None:
             tx.change(f"UPDATE sessions SET {column} = :value", value=value)
@@ -197,7 +197,7 @@ def test_no_line_is_wider_than_the_terminal(width: int):
     from rich.cells import cell_len
 
     lines = "\n".join(listed([LONG, WIDE, sample(None)], width, NOW)).splitlines()
-    # A table of less than 72 columns would not show what a person needs to go on.
+    # A table of less than 72 columns would omit fields that a user needs.
     assert max(map(cell_len, lines)) <= max(width, 72 if width >= 60 else 0)
     assert any("20261116_005601_048b74f2" in line for line in lines), "an id stays whole"
     assert "3 hours" in " ".join(lines)
@@ -248,7 +248,7 @@ def test_the_holder_and_the_handoffs_of_a_session_are_shown(person: SessionsComm
         handoff = await store.request_handoff(session.id, Platform.TELEGRAM)
         await store.cancel_handoff(handoff.id)
         await store.leases.acquire(session.id, "a terminal on desk (12)")
-        # Looked at while this one is open: a lease goes with whoever holds it.
+        # Checked while this process is open: a lease ends with its holder.
         shown = await asyncio.to_thread(person, "show", "mine")
         return shown, await asyncio.to_thread(person.json, "show", "mine")
 
@@ -472,7 +472,7 @@ def test_a_session_that_is_held_is_not_deleted(person: SessionsCommand):
     assert len(person.json("list")) == 1
 
 
-# What comes from outside
+# Text from outside
 
 
 def test_printed_sessions_have_no_control_characters(person: SessionsCommand, tmp_path: Path):

@@ -1,4 +1,4 @@
-"""`segue setup telegram`: from a token to the first message in a fresh thread."""
+"""`segue setup telegram`: from a token to the first message in a new thread."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def telegram(person: Person, *, topics: bool = True) -> AsyncGenerator[tup
 
 
 def kept(person: Person) -> str:
-    """The settings, which are for their owner alone; empty when there are none."""
+    """The settings file, which must be private, or an empty string."""
     path = Path(person.environment["SEGUE_CONFIG"])
     if not path.exists():
         return ""
@@ -59,7 +59,7 @@ async def arrived(driver: Driver, chat: int) -> Shown:
 
 
 async def pair(shown: Terminal, driver: Driver) -> int:
-    """Do on the phone what the terminal says; the chat."""
+    """Follow the instructions of the terminal on the phone, and return the chat."""
     await shown.shows("press Start:", 40)
     await shown.shows("To use a group, send the code there")
     anna = await driver.user("Anna")
@@ -205,7 +205,7 @@ async def test_a_first_message_that_does_not_arrive_is_reported(person: Person, 
         assert "telegram is not set up yet" in told.stderr
 
 
-# Later
+# Later runs
 
 
 async def test_a_second_run_only_checks_the_platform_and_so_does_doctor(person: Person):

@@ -22,7 +22,7 @@ from tests.program import constants
 @pytest.fixture
 def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of lock files and wheels, and a Python without the package, whose modules this
-    process sees."""
+    process can import."""
     python = Path(bare_python(tmp_path / "bare"))
     monkeypatch.setattr(sys, "executable", str(python))
     (site,) = python.parents[1].glob("lib/python*/site-packages")

@@ -1,4 +1,4 @@
-"""`segue status`: everything that matters, on one screen."""
+"""`segue status`: a summary on one screen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAGE = "http://127.0.0.1:8790"
 
 
 async def at_work(store: Store) -> None:
-    """A gateway with two platforms, sessions here and there, a handoff, a trouble."""
+    """A gateway with two platforms, several sessions, a handoff and a failed message."""
     await store.owners.ensure(ME)
     platforms = [Platform.WEB, Platform.TELEGRAM]
     await store.gateways.announce("the gateway of the test", platforms, seconds=600)

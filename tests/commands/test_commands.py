@@ -1,4 +1,4 @@
-"""The commands, on a real store, in a context that writes down what happens to it."""
+"""The commands, on a real store, in a context that records their effects."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from tests.turns.conftest import Offered
 
 
 class Scripted(Offered):
-    """The usual model, which answers everything, and one of another name."""
+    """The default model, which answers everything, and one with another name."""
 
     def __init__(self) -> None:
         super().__init__(ScriptedModel(), {"scripted": ScriptedModel()})
 
 
 class Stage:
-    """A context in which everything happens at once and is written down."""
+    """A context in which everything happens at once and is recorded."""
 
     where = Where.TERMINAL
     owner = ME
@@ -109,7 +109,7 @@ class Stage:
     # For the tests
 
     async def do(self, text: str) -> str:
-        """What the command tells."""
+        """Run the command and return its output."""
         self.told.clear()
         await commands.run(self, text)
         return "\n".join(self.told)
@@ -135,7 +135,7 @@ def stage(tmp_path: Path, runner: asyncio.Runner) -> Generator[Stage]:
     runner.run(stage.store.close())
 
 
-# Finding them
+# Finding commands
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ async def test_sessions_are_listed_and_resumed_by_name(stage: Stage):
     told = await stage.do("/sessions")
     assert "* Cars" in told
     assert "  Boats" in told
-    await stage.do("/resume 'boats'")  # as in the command for a shell
+    await stage.do("/resume 'boats'")  # as in the shell command
     assert (await stage.begun()).id == boats.id
     with pytest.raises(SessionNotFound):
         await stage.do("/resume planes")

@@ -1,4 +1,4 @@
-"""The documents name the commands that there are, and no others."""
+"""The docs list exactly the existing commands."""
 
 from __future__ import annotations
 

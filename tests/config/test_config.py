@@ -1,4 +1,4 @@
-"""Settings: the file, the environment, and what a person is told about both."""
+"""Settings: the file, the environment, and the messages about both."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ mode = "none"
 
 @pytest.fixture
 def home(tmp_path: Path) -> dict[str, str]:
-    """An environment in which nothing is set but where our files are."""
+    """An environment that sets only the paths of our files."""
     return {
         "SEGUE_CONFIG": str(tmp_path / "config.toml"),
         "SEGUE_STORE": "sqlite:///tmp/of-the-environment.db",
@@ -281,7 +281,7 @@ def test_nothing_is_read_from_the_working_directory(
         config.load({**home, "SEGUE_CONFIG": "config.toml"})
 
 
-# What is wrong with them
+# Invalid settings
 
 
 @pytest.mark.parametrize(
@@ -436,7 +436,7 @@ def test_secrets_are_hidden_from_other_processes_and_still_readable(tmp_path: Pa
     key, both, seen = ended.stdout.split("\n", 2)
     assert (key, both) == ("sk-hidden", "sk-hidden pg-hidden")
     assert "hidden" not in seen
-    # Only root may look into the process, where it finds the rest.
+    # Only root can read the environment of the process, which contains the rest.
     assert seen.count("COLOUR=blue") == (2 if os.geteuid() == 0 else 1)
 
 
@@ -683,7 +683,7 @@ def test_a_refusal_does_not_show_a_key(home: dict[str, str]):
     assert SECRET not in str(caught.value)
 
 
-# Where they come from
+# Origins
 
 
 def test_every_setting_has_its_origin(home: dict[str, str]):
@@ -727,7 +727,7 @@ def test_the_names_are_those_of_the_file_schema():
 
 
 def _general(name: str) -> str:
-    """As the document calls it."""
+    """The name as in the docs."""
     match name.split("."):
         case ["endpoints", _, field]:
             return f"endpoints.NAME.{field}"
@@ -754,7 +754,7 @@ def test_the_editor_comes_from_visual_or_editor():
     assert config.editor({"VISUAL": "vim -n", "EDITOR": "ed"}) == "vim -n"
 
 
-# Cost and words
+# Cost and docs
 
 
 def test_reading_settings_loads_nothing_heavy(home: dict[str, str]):
@@ -828,7 +828,7 @@ def test_the_example_in_the_docs_is_a_valid_settings_file(home: dict[str, str]):
 ONLY_VARIABLES = {"SEGUE_CONFIG", "OPENAI_BASE_URL", "TZ", "VISUAL", "EDITOR"}
 
 
-# A home that cannot be written
+# A home folder that is not writable
 
 
 def test_settings_can_be_read_if_the_data_folder_cannot_be_created(

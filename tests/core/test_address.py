@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 
-# Surrogates, NUL and unassigned characters too: ids are whatever a platform sends.
+# Including surrogates, NUL and unassigned characters: platforms can send any id.
 anything = st.characters(exclude_categories=())
 ids = st.text(anything, min_size=1) | st.text(":%/ab0 \n\0\ud800\udc00", min_size=1)
 addresses = st.builds(

@@ -1,4 +1,4 @@
-"""What the agent is told about where it is, and how it says where to deliver."""
+"""The description of the place for the agent, and how it says where to deliver."""
 
 from __future__ import annotations
 

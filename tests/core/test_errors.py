@@ -20,14 +20,14 @@ TREE = (errors.__doc__ or "").split("\n\n")[1]
 
 
 def children(cls: type[SegueError]) -> list[type[SegueError]]:
-    """Those in the tree; what other modules make of an error for themselves is theirs."""
+    """The errors in the tree. Subclasses in other modules are their own matter."""
     return [child for child in cls.__subclasses__() if child in CLASSES]
 
 
 FAMILIES = [cls for cls in CLASSES if children(cls)]
 FIXABLE = [cls for cls in CLASSES if issubclass(cls, UserError) and cls not in FAMILIES]
 
-# The first words of a way out. A new error uses one of them, or adds its own here.
+# The first words of an advice. A new error uses one of them, or adds its own here.
 WAYS_OUT = (
     "Add|Check|Close|Fix|Free|Give|Make|Rephrase|Reinstall|Restore|See|Send|Set|Start|Stop|Try|Type"
     "|Update|Use|Wait"
@@ -36,7 +36,7 @@ NOTHING_TO_FIX = {errors.NothingToUndo, errors.NothingToRestore, errors.NothingT
 
 
 class Field:
-    """Fits any place of a text."""
+    """Fits any field of a message."""
 
     def __format__(self, spec: str) -> str:
         return "value"

@@ -1,4 +1,4 @@
-"""A call as it is shown before it is allowed."""
+"""The excerpt of a call in the question for its approval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The transition table of a handoff, row by row, and nothing beside it."""
+"""The transition table of a handoff."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from segue.core.handoff import (
 )
 from segue.core.lease import Ticks
 
-# Written out again on purpose: a slip in the table must not go unseen.
+# Repeated on purpose: a mistake in the table must be noticed.
 ALLOWED = {
     ("pending", "claim"): "running",
     ("pending", "cancel"): "failed",

@@ -1,4 +1,4 @@
-"""Pictures are known by their bytes, and only those are taken that every provider takes."""
+"""Pictures are recognised by their bytes, and accepted if every provider accepts them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from segue.core.transcript import Image, spoken
 from segue.store.values import MESSAGE_LIMIT
 from segue.testing.pictures import BMP, GIF, JPEG, WEBP, WEBP_LOSSLESS, png
 
-# A canvas of 300 by 200, which an extended file gives in its first chunk.
+# A canvas of 300 by 200, from the first chunk of an extended file.
 WEBP_EXTENDED = b"RIFF" + bytes(4) + b"WEBPVP8X" + struct.pack("<I", 10) + bytes(4) + (
     (299).to_bytes(3, "little") + (199).to_bytes(3, "little")
 )  # fmt: skip
 
 
 def jpeg(width: int, height: int, *before: bytes) -> bytes:
-    """The beginning of one, with these segments before its frame."""
+    """The start of a JPEG, with these segments before its frame."""
     segments = b"".join(
         b"\xff" + kind + struct.pack(">H", len(data) + 2) + data
         for kind, data in ((segment[:1], segment[1:]) for segment in before)

@@ -1,4 +1,4 @@
-"""What a note may be."""
+"""Valid and invalid notes."""
 
 from __future__ import annotations
 

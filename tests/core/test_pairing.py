@@ -1,4 +1,4 @@
-"""A code that a person reads off one screen and types on another."""
+"""Pairing codes, which a user reads on one screen and types on another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a browser and the gateway sign. The page's scripts compute the same."""
+"""The proofs of browser and gateway. The page's scripts compute the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A secret is in no text that quotes somebody else."""
+"""Secrets are removed from text that quotes other programs."""
 
 from __future__ import annotations
 

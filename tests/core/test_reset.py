@@ -1,4 +1,4 @@
-"""When a chat starts anew, on every kind of day that a clock can have."""
+"""When the session of a chat is reset, on every kind of day that a clock can have."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ def expires(policy: ResetPolicy, *, active: datetime, zone: tzinfo) -> datetime 
 
 
 def ends(policy: ResetPolicy, active: str, there: tzinfo) -> str:
-    """When it ends after a last sign of life at `active`; both in UTC, to the minute."""
+    """When a session that was last active at `active` ends; both in UTC, to the minute."""
     end = expires(policy, active=utc(active), zone=there)
     assert end is not None
     return f"{end:%Y-%m-%d %H:%M}"
 
 
 def wall(moment: datetime, there: tzinfo) -> datetime:
-    """What the clock on the wall shows."""
+    """The local wall time."""
     return moment.astimezone(there).replace(tzinfo=None)
 
 
 def reset_day(moment: datetime, hour: int, there: tzinfo) -> date:
-    """The local day to whose reset `moment` belongs: a day that begins at the reset hour."""
+    """The local day to whose reset `moment` belongs: a day that starts at the reset hour."""
     return (wall(moment, there) - hour * HOUR).date()
 
 
@@ -127,7 +127,7 @@ def test_the_hour_is_in_the_configured_time_zone():
         ("Europe/Berlin", 2, "2026-03-28 12:00", "2026-03-29 01:00"),
         ("Europe/Berlin", 3, "2026-03-28 12:00", "2026-03-29 01:00"),
         ("America/New_York", 2, "2026-03-07 12:00", "2026-03-08 07:00"),
-        # 2:00 comes twice: the first time counts, the second does not.
+        # 2:00 happens twice: the first time counts.
         ("Europe/Berlin", 2, "2026-10-24 12:00", "2026-10-25 00:00"),
         ("Europe/Berlin", 2, "2026-10-25 00:00", "2026-10-26 01:00"),
         ("Europe/Berlin", 2, "2026-10-25 00:59", "2026-10-26 01:00"),
@@ -137,15 +137,15 @@ def test_the_hour_is_in_the_configured_time_zone():
         ("Australia/Lord_Howe", 2, "2026-10-03 15:30", "2026-10-04 15:00"),
         ("Australia/Lord_Howe", 2, "2026-04-04 14:50", "2026-04-04 15:30"),
         ("Australia/Lord_Howe", 1, "2026-04-04 14:50", "2026-04-05 14:30"),
-        # In the middle of what is skipped: from 2:44 to 3:45, so 3:00 would have come at 4:00.
+        # Within the skipped time: from 2:44 to 3:45, so 3:00 would have been at 4:00.
         ("Pacific/Chatham", 3, "2026-09-26 12:00", "2026-09-26 14:15"),
-        # Two hours: from 0:59 to 3:00, so 2:00 would have come at 4:00.
+        # Two hours: from 0:59 to 3:00, so 2:00 would have been at 4:00.
         ("Antarctica/Troll", 2, "2026-03-28 12:00", "2026-03-29 02:00"),
         ("Antarctica/Troll", 2, "2026-10-24 12:00", "2026-10-25 00:00"),
         ("Antarctica/Troll", 2, "2026-10-25 01:30", "2026-10-26 02:00"),
-        # There is no midnight: the day begins at 1:00.
+        # There is no midnight: the day starts at 1:00.
         ("America/Sao_Paulo", 0, "2018-11-03 12:00", "2018-11-04 03:00"),
-        # There is no 23:00: the day's reset comes at its very end.
+        # There is no 23:00: the reset happens at the very end of the day.
         ("Asia/Dhaka", 23, "2009-06-19 12:00", "2009-06-19 17:00"),
         ("Asia/Dhaka", 23, "2009-06-19 17:00", "2009-06-20 16:00"),
         # The clock goes back over midnight, from 0:00:59 to 23:01 of the day before.
@@ -163,14 +163,14 @@ def test_a_daily_reset_happens_on_days_with_a_clock_change(
 
 
 def changes(there: tzinfo, year: int) -> list[datetime]:
-    """The days (UTC) of `year` on which the clock there is put forward or back."""
+    """The days (UTC) of `year` on which the local clock is changed."""
     days = [datetime(year, 1, 1, tzinfo=UTC) + timedelta(days=n) for n in range(366)]
     offsets = [day.astimezone(there).utcoffset() for day in days]
     return [days[n] for n in range(365) if offsets[n] != offsets[n + 1]]
 
 
 def seen_resets(start: datetime, end: datetime, hour: int, there: tzinfo) -> Iterator[datetime]:
-    """The resets between, found by watching the wall clock every quarter of an hour."""
+    """The resets in between, found by checking the wall clock every quarter of an hour."""
     last = reset_day(start, hour, there)
     for step in range(1, (end - start) // QUARTER + 1):
         now = start + step * QUARTER
@@ -178,7 +178,7 @@ def seen_resets(start: datetime, end: datetime, hour: int, there: tzinfo) -> Ite
             last = today
             due = datetime.combine(today, time(hour))
             unchanged = wall(now - QUARTER, there) + QUARTER
-            # Where the clock skips the hour, what was left until it is still to come.
+            # If the clock skips the hour, the remaining time until it still passes.
             yield now if wall(now, there) == due else now + (due - unchanged)
 
 
@@ -196,7 +196,7 @@ def test_every_day_around_a_clock_change_has_one_reset(name: str):
 
 
 def resets_of_a_year(hour: int, start: datetime, there: tzinfo) -> Iterator[datetime]:
-    """The resets of a chat that somebody uses every hour, all year."""
+    """The resets of a chat that is used every hour, all year."""
     policy = daily(hour)
     for hours in range(365 * 24):
         active = start + hours * HOUR
@@ -312,7 +312,7 @@ def test_an_invalid_hour_is_refused(hour: int):
         daily(hour)
 
 
-# Which policy
+# Precedence of policies
 
 
 def test_the_most_specific_policy_applies():
@@ -346,7 +346,7 @@ def test_an_override_for_every_chat_is_refused():
         ResetPolicies(overrides={(None, None): daily(4)})
 
 
-# Looking for those that are over
+# Searching for expired sessions
 
 
 @given(

@@ -26,7 +26,7 @@ NOON = datetime(2026, 3, 1, 12, 30, 5, tzinfo=UTC)
 raw_titles = (
     st.text(st.characters(exclude_categories=()))
     | st.text("a #12 \u200b")
-    # Long enough to be cut, at a letter or at a blank.
+    # Long enough to be truncated, at a letter or at a space.
     | st.builds(
         "{0}{1}".format, st.text("ab ", max_size=4), st.sampled_from(["cd " * 40, "e" * 95])
     )
@@ -144,7 +144,7 @@ def test_splitting_reverses_joining_within_the_limit(base: str, number: int):
 
 
 @given(bases, numbers)
-@example("x" * 88 + " yz", 999_999_999)  # the cut falls just after a blank
+@example("x" * 88 + " yz", 999_999_999)  # the cut is just after a space
 def test_a_numbered_title_stays_in_its_lineage_even_if_truncated(base: str, number: int):
     cut, again = split_title(join_title(base, number))
     assert again == number

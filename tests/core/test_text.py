@@ -1,4 +1,4 @@
-"""One line in front of a person holds nothing that they cannot see."""
+"""Text that is shown on one line has no hidden characters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replaying, mending and retelling what was said."""
+"""Windows, repairs and recaps of a transcript."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CALLS = [
     for ids in permutations(IDS, count)
 ]
 
-# Drawn whole rather than field by field: a thousand transcripts are made in a moment.
+# Drawn as a whole and not field by field, so that a thousand transcripts are made quickly.
 spoken = st.sampled_from(
     [
         Message(role, words, AT, tokens=tokens, kind=kind)
@@ -60,11 +60,11 @@ results = st.sampled_from(
 
 
 def transcript(messages: Iterable[Message]) -> Transcript:
-    """Numbered as a store numbers them, so that no two are the same."""
+    """Numbered as in a store, so that no two are equal."""
     return Transcript(tuple(replace(m, seq=n) for n, m in enumerate(messages, start=1)))
 
 
-# Anything at all, torn and doubled results included; and what a good run leaves behind.
+# Any transcript, including missing and duplicate results; and the transcript of a valid run.
 anything = st.lists(spoken | answers | results | results, max_size=12).map(transcript)
 sound = anything.map(lambda t: transcript(t.repaired(AT)))
 budgets = st.integers(min_value=-10, max_value=80)
@@ -84,7 +84,7 @@ def result(call_id: str, content: str = "done", tokens: int = 1) -> Message:
 
 
 def head(messages: tuple[Message, ...], position: int) -> int:
-    """Where the message is to which the one at `position` belongs."""
+    """The position of the message to which the one at `position` belongs."""
     while position and messages[position].role is Role.TOOL:
         position -= 1
     return position
@@ -138,7 +138,7 @@ def test_a_tool_call_is_never_separated_from_its_result(whole: Transcript, budge
         return
     cut = whole.messages.index(after_summary[0])
     belongs_to = head(whole.messages, cut)
-    # Only a summary may stand between a result and its call: it stands for the call.
+    # Only a summary may separate a result from its call: it replaces the call.
     between = whole.messages[belongs_to:cut]
     assert not between or any(m.kind is Kind.SUMMARY for m in between)
 
@@ -249,7 +249,7 @@ def test_an_empty_transcript_has_an_empty_window():
     assert Transcript().window(100) == Transcript()
 
 
-# Mending
+# Repairs
 
 
 @given(anything)
@@ -345,7 +345,7 @@ def test_calls_of_two_turns_can_share_an_id():
     ]
 
 
-# Retelling
+# Recaps
 
 
 def test_a_recap_has_the_last_exchanges_and_counts_the_tools_by_name():

@@ -1,5 +1,5 @@
 """kill -9 of the gateway, of the terminal and of both, at every step of a handoff and of an answer.
-After each of the rounds everything that the oracle knows holds."""
+After each round, all invariants of the oracle hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left when nobody comes back, and what is told when nobody can know."""
+"""The outcome when no process comes back, and the report when the outcome is unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The oracle finds what it is there to find: an honest story passes, and every lie is named."""
+"""The oracle accepts correct evidence, and names every violation in false evidence."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def rewritten(seq: int, content: str) -> tuple[Message, ...]:
 
 
 def again(seq: int, after: int) -> tuple[Message, ...]:
-    """That message once more."""
+    """The same message once more."""
     (repeated,) = (m for m in TRANSCRIPT if m.seq == seq)
     place = [m.seq for m in TRANSCRIPT].index(after) + 1
     return (*TRANSCRIPT[:place], repeated, *TRANSCRIPT[place:])

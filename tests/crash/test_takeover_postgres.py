@@ -1,4 +1,4 @@
-"""How soon another gateway takes over on PostgreSQL from one that is killed."""
+"""How soon another gateway takes over from a killed one on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def gateway(folder: Path, peer: Peer, url: str) -> AsyncGenerator[None]:
 
 
 async def serving(store: Store, *, besides: int = 0) -> int:
-    """The process that has Telegram connected."""
+    """The process that has connected to Telegram."""
     async with asyncio.timeout(WITHIN):
         while True:
             found = await store.gateways.serving(TELEGRAM)

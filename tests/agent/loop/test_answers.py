@@ -1,4 +1,4 @@
-"""A turn: what the model says, on each wire."""
+"""The answers of the model in a turn, in each wire format."""
 
 from __future__ import annotations
 

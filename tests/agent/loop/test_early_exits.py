@@ -1,4 +1,4 @@
-"""A turn whose caller does not wait for its end."""
+"""Turns whose caller stops before their end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A turn that is interrupted, at any moment."""
+"""Turns that are interrupted at any moment."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ async def test_interrupting_a_command_ends_all_its_processes(tmp_path: Path):
     )
     interrupt = asyncio.Event()
     async with asyncio.TaskGroup() as group:
-        # Whoever was started holds this pipe open: it ends when they all have.
+        # Every started process holds this pipe open, so it ends when all of them have.
         all_gone = group.create_task(asyncio.to_thread(alive.read_bytes))
         here = group.create_task(asyncio.to_thread(started.read_text))
         here.add_done_callback(lambda _: interrupt.set())
@@ -249,7 +249,7 @@ async def test_an_interruption_at_any_event_leaves_a_valid_transcript():
                 interrupt.set()  # noqa: B023
 
         events = await take(with_, interrupt=interrupt, on=on)
-        # Once the last answer is there, nothing is left to interrupt.
+        # After the last answer, nothing is left to interrupt.
         over = TurnDone() if at >= count - 3 else TurnInterrupted()
         assert events[-1] == over, events[at]
         await assert_whole(events, tools=with_.tools)

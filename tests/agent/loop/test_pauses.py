@@ -1,4 +1,4 @@
-"""A turn that is paused at a safe point, and continued by another one."""
+"""Turns that are paused at a safe point and continued by another turn."""
 
 from __future__ import annotations
 

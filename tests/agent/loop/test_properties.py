@@ -1,4 +1,4 @@
-"""Whatever models, tools and people do, the transcript is whole."""
+"""The transcript is valid after any behaviour of models, tools and users."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_transcript_is_valid_after_any_sequence_of_events(
     script: list[Say], answers: list[Answer | None], at: int | None
 ):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop.logger, "disabled", True)  # a broken tool is written down each time
+        patch.setattr(loop.logger, "disabled", True)  # a broken tool is logged each time
         asyncio.run(_whatever(script, answers, at))
 
 

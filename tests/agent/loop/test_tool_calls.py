@@ -1,4 +1,4 @@
-"""A turn: what the tools do, and who allows it."""
+"""Tool calls in a turn, and their approval."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.agent.loop.scenario import (
 )
 from tests.harness.approver import Approver
 
-# What the tools do
+# Running tools
 
 
 async def test_a_tool_runs_and_its_result_goes_back_to_the_model():
@@ -191,7 +191,7 @@ async def test_a_tool_that_cannot_describe_its_call_does_not_run(
 
 
 async def test_text_that_cannot_be_encoded_does_not_enter_the_transcript():
-    """As in the name of a file that is no Unicode."""
+    """As in a file name that is not valid Unicode."""
     with_ = agent([call(1, "list"), "Odd."], tool("list", "caf\udce9.txt"))
     events = await take(with_)
     assert results(events) == [("c1", "caf\ufffd.txt")]

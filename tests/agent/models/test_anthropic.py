@@ -1,4 +1,4 @@
-"""The Anthropic client, against a strict stand-in for the Messages API."""
+"""The Anthropic client, against a strict fake of the Messages API."""
 
 from __future__ import annotations
 
@@ -181,11 +181,11 @@ async def test_a_refused_answer_has_no_calls():
     assert end.stop is Stop.REFUSED
 
 
-# What is sent
+# Requests
 
 
 def sent(*messages: Message, **more: Any) -> list[dict[str, Any]]:
-    """The messages as they go out, without the cache marks."""
+    """The messages as they are sent, without the cache marks."""
     body = build("claude-fake", ask(*messages, **more), thinking=True)
     for message in body["messages"]:
         for block in message["content"]:
@@ -360,7 +360,7 @@ async def test_an_invalid_layout_is_ignored(layout: Any):
     assert [b["type"] for b in body["messages"][1]["content"]] == ["text", "tool_use"]
 
 
-# The stand-in itself
+# The fake itself
 
 HI = {"role": "user", "content": "hi"}
 USE = {"role": "assistant", "content": [tool_use("t1", "run")]}
@@ -380,7 +380,7 @@ def of_user(*blocks: dict[str, Any]) -> dict[str, Any]:
 
 
 async def put(body: dict[str, Any], **headers: str) -> tuple[int, str]:
-    """Status, and the words of the refusal."""
+    """The status and the message of the error."""
     given = {"x-api-key": "sk-ant-fake", "anthropic-version": "2023-06-01", **headers}
     request = Request("POST", "/v1/messages", given, msgspec.json.encode(body))
     response = await FakeAnthropic([DONE])(request)

@@ -1,4 +1,4 @@
-"""Which model is talked to, why, and what else there is."""
+"""Which model is used, why, and what the alternatives are."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that answers is heard, however busy the machine is."""
+    """A long timeout, so that a server is found on a busy machine too."""
     monkeypatch.setattr(choices, "PROBE_SECONDS", 30.0)
     monkeypatch.setattr("segue.agent.models.offers.PROBE_SECONDS", 30.0)
 
 
 @pytest.fixture
 def settings(environ: Mapping[str, str]) -> Settings:
-    """Of a person who has set nothing."""
+    """The environment of a user who has configured nothing."""
     return config.load(environ)
 
 
@@ -100,7 +100,7 @@ async def answering(body: bytes, **more: Any) -> AsyncGenerator[ModelServer]:
 
 @pytest.fixture
 def embedded(environ: Mapping[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The embedded model's package and weights, or what looks like them from outside."""
+    """The package and the weights of the embedded model, or files that look like them."""
     from segue.agent.models.local.weights import QWEN, mark
 
     packages = tmp_path / "packages"
@@ -113,7 +113,7 @@ def embedded(environ: Mapping[str, str], monkeypatch: pytest.MonkeyPatch, tmp_pa
     mark(folder, QWEN)
 
 
-# The order
+# Precedence
 
 
 async def test_without_any_model_the_error_lists_the_ways_to_get_one(settings: Settings):
@@ -165,7 +165,7 @@ async def test_the_embedded_model_takes_precedence_over_a_server_that_was_not_ch
 
 
 def listened_by(uid: int, port: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the system's table say that this account has the port, on all addresses of IPv6."""
+    """Let the system's table show that this account listens on the port, on all IPv6 addresses."""
     head = "  sl  local_address remote_address st tx_queue rx_queue tr tm->when retrnsmt uid\n"
     row = (
         f"   0: {'0' * 32}:{port:04X} {'0' * 32}:0000 0A 00000000:00000000 00:00000000 00000000"
@@ -262,7 +262,7 @@ async def test_a_requested_model_takes_precedence_over_settings_and_settings_ove
     assert await choose(settings) == Choice(name="scripted", why="Set by SEGUE_MODEL.")
 
 
-# A model that was named is used or refused
+# A named model is used or refused
 
 
 @pytest.mark.parametrize(
@@ -567,7 +567,7 @@ def test_the_catalog_has_the_configured_providers_and_servers():
     ]
 
 
-# What services offer
+# Models that services offer
 
 
 def route(name: str, base_url: str, key: str | None) -> routes.Route:
@@ -578,7 +578,7 @@ def route(name: str, base_url: str, key: str | None) -> routes.Route:
 
 @contextlib.asynccontextmanager
 async def fake(name: str, models: list[str]) -> AsyncGenerator[tuple[str, str]]:
-    """A strict stand-in: its base URL and its key."""
+    """A strict fake: its base URL and its key."""
     match name:
         case "anthropic":
             async with serving(FakeAnthropic([], key="k", models=models, page=2)) as url:

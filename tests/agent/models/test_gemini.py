@@ -1,4 +1,4 @@
-"""The Gemini client, against a strict stand-in for the API."""
+"""The Gemini client, against a strict fake of the API."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ async def test_thoughts_are_not_shown():
     assert joined(await exchange(answer))[0] == "Hello."
 
 
-# What is sent
+# Requests
 
 
 def sent(*messages: Message) -> list[dict[str, Any]]:
@@ -417,7 +417,7 @@ async def test_an_invalid_layout_is_ignored(layout: Any):
     ]
 
 
-# The stand-in itself
+# The fake itself
 
 HI = {"role": "user", "parts": [{"text": "hi"}]}
 CALLED = {"role": "model", "parts": [call("run", signature=UNSIGNED)]}
@@ -444,7 +444,7 @@ def of_user(*parts: dict[str, Any]) -> dict[str, Any]:
 async def put(
     body: dict[str, Any], model: str = "gemini-3-fake", **headers: str
 ) -> tuple[int, str]:
-    """Status, and the words of the refusal."""
+    """The status and the message of the error."""
     target = f"/v1beta/models/{model}:streamGenerateContent?alt=sse"
     given = {"x-goog-api-key": "AIza-fake", **headers}
     response = await FakeGemini([DONE])(Request("POST", target, given, msgspec.json.encode(body)))

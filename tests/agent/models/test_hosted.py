@@ -1,4 +1,4 @@
-"""What every model behind a key does, whatever its wire format: one suite for all of them."""
+"""One suite for every hosted model, in all wire formats."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ async def test_a_stream_in_another_format_is_an_error(provider: Provider):
         await provider.exchange(Stream(body=b"data: <html>\n\n"))
 
 
-# Whole conversations
+# Complete conversations
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""One streaming request: time-outs, retries, and what the person hears."""
+"""One streaming request: timeouts, retries and error messages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ HELLO = Response(200, SSE, b"data: hello\n\n")
 
 
 class Server:
-    """Gives its answers one after the other, the last one for ever."""
+    """Gives its responses in order, and then repeats the last one."""
 
     def __init__(self, *answers: Response | Exception) -> None:
         self._answers = list(answers)
@@ -338,7 +338,7 @@ async def test_a_server_closes_the_response_of_a_disconnected_client():
         finally:
             left.set()
 
-    kept = for_ever()  # held here too, so that nothing but the server closes it
+    kept = for_ever()  # keep a reference, so that only the server closes it
     server = Server(Response(200, SSE, kept))
     async with serving(server.handle) as url, client(url) as acme:
         async with contextlib.aclosing(acme.events("/ask", b"{}")) as events:

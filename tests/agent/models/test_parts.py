@@ -1,4 +1,4 @@
-"""An answer laid out again, as far as its layout still describes it."""
+"""Laying an answer out again, as far as its stored layout still matches."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ Said = tuple[str, list[Image | str]]
 
 @dataclass(frozen=True)
 class Wire:
-    """One provider: how it is reached, and how to read what it was sent."""
+    """One provider: how to reach it, and how to read its requests."""
 
     name: str
     serve: Callable[..., Any]
@@ -53,7 +53,7 @@ class Wire:
 
     @asynccontextmanager
     async def talking(self, *script: Any, **more: Any) -> AsyncGenerator[Model]:
-        """A model that answers by the script, and otherwise with a word."""
+        """A model that answers by the script, and with one word after its end."""
         self.requests.clear()
         async with self.serve(self.requests, script, **more) as model:
             try:
@@ -62,14 +62,14 @@ class Wire:
                 await model.close()
 
     async def sent(self, *messages: Message, **more: Any) -> list[Said]:
-        """What a provider that had nothing to complain about was sent."""
+        """The requests to a provider that refused none of them."""
         async with self.talking(**more) as model:
             await hear(model, *messages)
         assert len(self.requests) == 1
         return self.said()
 
     def said(self, number: int = -1) -> list[Said]:
-        """What the last request says, without the system prompt, calls and results."""
+        """The content of the last request, without the system prompt, calls and results."""
         return [(role, told) for role, told in self.read(self.requests[number]) if told]
 
 
@@ -179,7 +179,7 @@ def result(call: ToolCall) -> Message:
 
 
 def joined(said: list[Said]) -> list[Said]:
-    """With neighbouring texts as one: whether they are, is for each provider to know."""
+    """Join consecutive texts: whether they are joined is up to each provider."""
     return [
         (role, [item for is_text, run in groupby(told, lambda part: isinstance(part, str))
                 for item in (["\n\n".join(map(str, run))] if is_text else run)])
@@ -188,11 +188,11 @@ def joined(said: list[Said]) -> list[Said]:
 
 
 def a_picture(number: int, size: int = 0) -> Image:
-    """One that is no other's equal."""
+    """A picture that differs from all others."""
     return image(png(1 + number, 1, size=size))
 
 
-# What is sent
+# Requests
 
 
 async def test_pictures_come_before_the_text_of_their_message(wire: Wire):
@@ -258,7 +258,7 @@ async def test_a_cache_mark_can_be_set_on_a_picture():
     assert claude.requests[0]["messages"][0]["content"][-1]["cache_control"]
 
 
-# Not too many
+# Limits
 
 
 async def test_only_the_newest_pictures_are_shown(wire: Wire):
@@ -293,7 +293,7 @@ async def test_pictures_in_an_unsupported_format_do_not_count_towards_the_limit(
     assert told == [CAT, *[sentence(odd)] * MAX_PICTURES, "All"]
 
 
-# What is refused all the same
+# Refusals despite that
 
 
 async def test_a_picture_that_is_refused_does_not_end_the_conversation(wire: Wire):
@@ -343,7 +343,7 @@ async def test_thinking_and_a_picture_can_both_be_refused():
     ]
 
 
-# Servers that speak OpenAI's way
+# Servers with OpenAI's format
 
 
 def said_with(status: int, body: str) -> openai.Failure:
@@ -465,7 +465,7 @@ async def test_a_message_without_pictures_is_sent_as_a_plain_string():
     assert [type(m["content"]) for m in OPENAI.requests[0]["messages"]] == [str, list, str, str]
 
 
-# Half a character
+# Lone surrogates
 
 
 async def test_a_lone_surrogate_is_replaced(wire: Wire):

@@ -1,4 +1,4 @@
-"""Which pages are fetched without asking."""
+"""Which pages are fetched without approval."""
 
 from __future__ import annotations
 

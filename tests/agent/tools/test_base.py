@@ -1,4 +1,4 @@
-"""What the model is told about each tool, and what it hears when it gets the arguments wrong."""
+"""The description of each tool for the model, and errors about arguments."""
 
 from __future__ import annotations
 

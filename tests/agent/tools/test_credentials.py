@@ -1,4 +1,4 @@
-"""Keys and passwords are not read without asking, however they are reached."""
+"""Keys and passwords are not read without approval, on any path to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading, writing and finding files, where they are not what one hopes for."""
+"""Reading, writing and finding files, including unusual ones."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ async def test_an_edit_keeps_the_line_endings_of_the_file(place: Workplace, cwd:
     assert (cwd / "a").read_bytes() == b"1\r\n2\r\nthree\r\n"
 
 
-# What the person is told
+# The question to the user
 
 
 def test_a_write_outside_the_working_directory_says_so(place: Workplace, cwd: Path) -> None:
@@ -339,7 +339,7 @@ async def test_dangling_symlinks_are_listed(place: Workplace, cwd: Path) -> None
         found = await use(SEARCH, place, pattern="here")
     finally:
         (cwd / "locked").chmod(0o700)
-    # Root may enter any folder.
+    # Root can enter any folder.
     assert found.removesuffix("\nlocked/b:1: here is locked/b") == "a:1: here is a\nz:1: here is z"
 
 
@@ -443,10 +443,10 @@ async def test_a_stopped_search_returns_the_hits_so_far(
     talk = isolation._talk
 
     async def limited(process: Process, given: bytes, output: bytearray) -> None:
-        """Its time is over a few turns of the event loop after it has found something."""
+        """The time limit is reached a few turns of the event loop after the first hit."""
         talking = asyncio.create_task(talk(process, given, output))
         try:
-            while b"\n" not in output:  # noqa: ASYNC110 - nobody tells
+            while b"\n" not in output:  # noqa: ASYNC110 - there is no event to wait for
                 await asyncio.sleep(0.01)
             for _ in range(10):
                 await asyncio.sleep(0)
@@ -481,5 +481,5 @@ def children_of(pid: int) -> set[str]:
     while True:
         try:
             return {c for task in tasks.iterdir() for c in (task / "children").read_text().split()}
-        except FileNotFoundError:  # a thread has ended, and another one has its children now
+        except FileNotFoundError:  # a thread has ended, and its children belong to another one now
             continue

@@ -1,4 +1,4 @@
-"""Git on the allow-list: it shows, and runs nothing that a repository names."""
+"""Git on the allow-list only reads, and runs no program that a repository names."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 async def listed(folder: Path, command: str) -> str | None:
-    """What the command prints when the allow-list alone allows it; None when a person is asked."""
+    """The output if the allow-list alone allows the command, or None if it needs approval."""
     made = plan(SHELL, Workplace(cwd=folder), command=command)
     assert made.guarded is not None
     work = await made.guarded()

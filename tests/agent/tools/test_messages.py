@@ -1,4 +1,4 @@
-"""Sending a message to somewhere else than the conversation itself, or a file."""
+"""Sending messages and files to another channel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLACE = Workplace(cwd=Path("/"))
 
 
 class Post:
-    """Takes what is to be sent; has no home channel on Slack."""
+    """Records what is sent; has no home channel on Slack."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[Delivery, str, SentFile | None]] = []

@@ -1,4 +1,4 @@
-"""Keeping something in mind for every later session."""
+"""Notes for all later sessions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 class Notebook:
-    """Keeps notes by the same rules as the store."""
+    """Stores notes by the same rules as the store."""
 
     def __init__(self, *, full: bool = False) -> None:
         self.texts: list[str] = []

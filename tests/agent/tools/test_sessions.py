@@ -1,4 +1,4 @@
-"""Finding what was said in earlier sessions."""
+"""Searching earlier sessions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Entry:
 
 
 class Archive:
-    """Gives what it was given, and keeps what it was asked."""
+    """Returns the given hits, and records the searches."""
 
     def __init__(self, *entries: Entry) -> None:
         self.entries = entries

@@ -1,4 +1,4 @@
-"""Commands that behave, and commands that do not."""
+"""Shell commands, well behaved and not."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def gone(pid: int) -> bool:
-    """Whether the process has ended, or does within a few seconds."""
+    """Whether the process has ended, or ends within a few seconds."""
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -53,17 +53,17 @@ def pids(folder: Path) -> list[int]:
 
 
 def living_in(folder: Path) -> list[int]:
-    """The processes whose working directory it is."""
+    """The processes with that working directory."""
     found: list[int] = []
     for process in Path("/proc").iterdir():
-        # Not every process is ours to look at, or still there.
+        # Some processes belong to other users, or have ended.
         with contextlib.suppress(OSError):
             if process.name.isdigit() and (process / "cwd").readlink() == folder:
                 found.append(int(process.name))
     return found
 
 
-# What it gives
+# Results
 
 
 async def test_a_command_runs_in_the_working_directory(place: Workplace) -> None:
@@ -165,11 +165,11 @@ async def test_a_command_that_cannot_be_executed_is_refused(place: Workplace, co
         await use(SHELL, place, command=command)
 
 
-# What it does not let happen
+# Limits
 
 
 async def over_time(place: Workplace, monkeypatch: pytest.MonkeyPatch, command: str) -> str:
-    """Run it, and let its time be over as soon as it has written to `ready`."""
+    """Run it, and end its time limit as soon as it has written to `ready`."""
     limits: asyncio.Queue[asyncio.Timeout] = asyncio.Queue()
 
     @contextlib.asynccontextmanager
@@ -332,7 +332,7 @@ async def test_repeated_interrupts_end_the_whole_group(place: Workplace, times: 
     assert len(left) >= 2
     for _ in range(times):
         running.cancel()
-        for _ in range(5):  # it is on its way out when the next one comes
+        for _ in range(5):  # it is being stopped when the next interrupt arrives
             await asyncio.sleep(0)
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -349,7 +349,7 @@ async def test_an_interrupt_during_the_start_leaves_nothing_running(
         await asyncio.sleep(0)
         if living_in(place.cwd):
             break
-    # We stand still, at a point where asyncio has not yet said that the shell runs.
+    # The loop is blocked before asyncio has reported that the shell runs.
     left = living_once_ready(place.cwd)
     assert len(left) >= 2
     for _ in range(steps):

@@ -1,4 +1,4 @@
-"""Pages that are there, pages that must not be reached, and pages that never end."""
+"""Pages that can be fetched, pages that must not be, and pages that never end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HTML = {"Content-Type": "text/html; charset=utf-8"}
 
 
 class Site:
-    """Answers by path."""
+    """Responds by path."""
 
     def __init__(self, pages: Mapping[str, Response]) -> None:
         self.pages = pages
@@ -51,7 +51,7 @@ async def fetch_one(response: Response) -> str:
 
 
 def resolving(monkeypatch: pytest.MonkeyPatch, names: Mapping[str, list[str]]) -> None:
-    """Some names more than this machine knows, as a name server would answer for them."""
+    """Names that this machine does not know, resolved as a name server would."""
     really = socket.getaddrinfo
 
     def answer(host: str, port: int, *more: int, **named: int) -> list[object]:
@@ -64,7 +64,7 @@ def resolving(monkeypatch: pytest.MonkeyPatch, names: Mapping[str, list[str]]) -
     monkeypatch.setattr(socket, "getaddrinfo", answer)
 
 
-# Where it may go
+# Which addresses are allowed
 
 PRIVATE = [
     "127.0.0.1",
@@ -136,7 +136,7 @@ async def test_a_private_page_is_fetched_if_the_settings_allow_it() -> None:
 
 
 async def test_a_redirect_to_a_private_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    # As if our server were on the internet, and nothing else were.
+    # Treat our server as one on the internet, and the only one.
     monkeypatch.setattr(fetch, "_is_public", lambda address: address == "127.0.0.1")
     for target in ("http://127.0.0.2/", "//127.0.0.2/", "http://[::1]/", "http://10.0.0.1/"):
         async with serving(site(moved(target))) as url:
@@ -217,7 +217,7 @@ def test_any_other_address_is_not_public(address: str) -> None:
     assert not fetch._is_public(address)
 
 
-# What cannot be fetched
+# Pages that cannot be fetched
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ async def test_endless_headers_are_refused() -> None:
         await fetch_one(Response(200, headers, b"hello"))
 
 
-# What never ends
+# Endless pages
 
 
 async def test_a_redirect_loop_is_given_up() -> None:
@@ -354,7 +354,7 @@ async def test_a_page_that_is_slow_to_parse_does_not_block(
     assert time.monotonic() - before < 10
 
 
-# What is read of it
+# Content
 
 
 async def test_a_missing_page_is_reported_with_its_text() -> None:

@@ -1,4 +1,4 @@
-"""What others wrote cannot command the terminal, nor hide or reorder anything on it."""
+"""Text from outside can neither control the terminal nor hide or reorder anything on it."""
 
 from __future__ import annotations
 

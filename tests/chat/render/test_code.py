@@ -1,4 +1,4 @@
-"""Code has the colours of its language, and keeps them when it comes in parts."""
+"""Code is highlighted in its language, also when it arrives in parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/help shows every command in the room that there is."""
+"""/help shows every command in the available width."""
 
 from __future__ import annotations
 

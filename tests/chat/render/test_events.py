@@ -1,4 +1,4 @@
-"""What the person sees of a turn, besides the answer."""
+"""What the user sees of a turn, besides the answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How Markdown looks, and that nothing in it is hidden or obeyed."""
+"""Rendering of Markdown: nothing in it is hidden or controls the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a screen is, and text by the columns that it takes."""
+"""Capabilities of a screen, and the width of text in columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The status line tells what matters most, in one line, however narrow the screen."""
+"""The status line shows the most important fields in one line, on any width."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An answer is printed as it comes, each part once, and as it would be printed as a whole."""
+"""An answer is printed while it streams, each part once, as the whole would be printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded model as the agent talks to it, with a runtime that stands in for the real one."""
+"""The embedded model as the agent uses it, with a fake runtime."""
 
 from __future__ import annotations
 

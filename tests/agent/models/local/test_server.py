@@ -1,4 +1,4 @@
-"""One server for all of the person's programs: found or started, watched, and ended when idle."""
+"""One server for all programs of the user: found or started, and stopped when idle."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def test_the_server_does_not_inherit_our_secrets(shared: Path):
 
 
 def shown(reached: ServerAddress, column: str) -> str:
-    """What `ps` shows to everybody."""
+    """What `ps` shows to all users."""
     command = ["ps", "eww", "-o", column, "-p", str(reached.pid)]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
@@ -134,7 +134,7 @@ async def test_an_idle_server_stops(here: Path):
 
 
 class Clock:
-    """Stands in for the module `time`."""
+    """Replaces the module `time`."""
 
     def __init__(self) -> None:
         self.seconds = 1000.0
@@ -163,7 +163,7 @@ async def test_each_use_restarts_the_idle_time(here: Path, monkeypatch: pytest.M
 
 
 def watched(here: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, RunFolder, serve._Use]:
-    """What decides, in the process of the server, whether it is needed: for 10 seconds more."""
+    """The part of the server that decides whether it is still needed, for 10 seconds more."""
     clock, run = Clock(), server(here).run
     monkeypatch.setattr(serve, "time", clock)
     private.make_folder(run.folder)
@@ -180,7 +180,7 @@ async def test_a_use_is_seen_by_the_server(shared: Path):
 
 @pytest.mark.parametrize("what", ["weights", "run folder"])
 async def test_a_server_whose_files_are_deleted_stops(here: Path, what: str):
-    async with server(here, idle=IDLE).serving():  # in use, it does not end otherwise
+    async with server(here, idle=IDLE).serving():  # while it is in use, only this stops it
         lock = private.open_file(server(here).run.lock)
         try:
             if what == "weights":

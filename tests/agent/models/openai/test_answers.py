@@ -1,4 +1,4 @@
-"""The OpenAI client: what comes back, from small models too."""
+"""The OpenAI client: reading answers, including those of small models."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.agent.models.openai.samples import (
     talking,
 )
 
-# What comes back
+# Answers
 
 
 async def test_an_answer_streams_and_ends_with_its_usage():

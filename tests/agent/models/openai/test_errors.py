@@ -1,4 +1,4 @@
-"""The OpenAI client: what goes wrong, and what is tried again."""
+"""The OpenAI client: errors and retries."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ from tests.agent.models.openai.samples import (
     talking,
 )
 
-# What goes wrong
+# Errors
 
 
 def said(status: int, body: str) -> Failure:
     return Failure(status=status, body=body.encode())
 
 
-# Texts as servers send them; the sources are beside each.
+# Texts as servers send them, each with its source.
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
@@ -234,7 +234,7 @@ async def test_an_event_named_error_is_an_error():
             await hear(model)
 
 
-# Again
+# Retries
 
 
 @pytest.mark.parametrize("failure", [server_error(500), server_error(503), too_many()])

@@ -1,4 +1,4 @@
-"""The fake OpenAI itself: what the service refuses."""
+"""The requests that the fake OpenAI refuses."""
 
 from __future__ import annotations
 

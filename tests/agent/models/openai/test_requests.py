@@ -1,4 +1,4 @@
-"""The OpenAI client: what is sent."""
+"""The OpenAI client: building requests."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ async def test_a_history_of_5000_messages_is_accepted():
 
 
 def conversation(count: int) -> list[Message]:
-    """Rounds of five: asked, called twice at once, answered."""
+    """Rounds of five messages: a question, two parallel calls with results, an answer."""
     rounds: list[Message] = []
     for i in range(count // 5):
         a, b = ToolCall(f"a{i}", "read", '{"path": "a"}'), ToolCall(f"b{i}", "read", "{}")
