@@ -1,4 +1,4 @@
-"""What platforms have beside words: buttons, a menu of commands, pictures and files."""
+"""Features of platforms besides text: buttons, a menu of commands, pictures and files."""
 
 from __future__ import annotations
 

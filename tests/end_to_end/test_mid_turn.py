@@ -1,4 +1,4 @@
-"""Leaving in the middle of a turn: the agent goes on with it on the phone."""
+"""A handoff in the middle of a turn: the agent continues the turn on the phone."""
 
 from __future__ import annotations
 

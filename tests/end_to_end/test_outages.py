@@ -1,4 +1,4 @@
-"""The network fails: nothing is lost or said twice, and all is well again without a restart."""
+"""Network failures: nothing is lost or duplicated, and the gateway recovers without a restart."""
 
 from __future__ import annotations
 
@@ -85,4 +85,4 @@ async def test_an_answer_that_may_have_arrived_is_reported_and_not_sent_again(ho
         assert "uncertain" in (await home.shell("gateway", "status")).stdout
         _, _, first, second = await home.texts(thread)
     assert first == "(3) go on"
-    assert second.endswith("and on")  # the agent may have been told of the first by then
+    assert second.endswith("and on")  # the agent may have been notified of the first by then

@@ -20,7 +20,7 @@ USED = "The running gateway uses this from now on."
 
 
 async def changed(home: Household, name: str, value: str) -> str:
-    """What `segue config set` says."""
+    """The output of `segue config set`."""
     told = await home.shell("config", "set", name, value)
     assert told.returncode == 0, told.stderr
     return told.stdout

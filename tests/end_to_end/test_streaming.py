@@ -1,4 +1,4 @@
-"""A gateway is killed while an answer is shown as it grows: the next one delivers it once."""
+"""A gateway is killed while an answer streams: the next one delivers it once."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def grows(home: Household, thread: str | None) -> Message:
 
 
 async def is_known(home: Household) -> None:
-    """Wait until the store knows of it, a moment after users see it."""
+    """Wait until it is recorded in the store, shortly after users see it."""
     async with asyncio.timeout(WITHIN), home.store.listen(Topic.OUTBOX) as wake:
         while not await home.store.outbox.bubbles([home.rig.platform]):
             await wake.wait(0.05)

@@ -1,4 +1,4 @@
-"""What only Telegram has: token and rights, topics, drafts, groups that become supergroups."""
+"""Features that only Telegram has: token and rights, topics, drafts, supergroups."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ async def test_a_group_that_became_a_supergroup_while_no_gateway_ran_keeps_its_s
         await home.arrives("Products")
 
 
-# Topics that are taken away
+# Closed and deleted topics
 
 
 async def test_an_answer_for_a_deleted_topic_never_appears_in_the_chat(home: Household):
@@ -260,7 +260,7 @@ async def test_an_answer_for_a_deleted_topic_never_appears_in_the_chat(home: Hou
 
 
 async def report_in_the_session(home: Household) -> str:
-    """Wait for the report, in the session, of what did not arrive."""
+    """Wait until the undelivered message is reported in the session."""
     async with asyncio.timeout(WITHIN):
         while True:
             for role, text in await home.said():

@@ -24,8 +24,8 @@ from tests.harness.household import LOOK
 
 
 async def test_the_terminal_that_handed_off_a_session_does_not_change_it(household: Household):
-    """1. After "Handoff complete" the leaving terminal closes the session it gave away; the first
-    reply from the phone starts an empty one."""
+    """1. After "Handoff complete" the leaving terminal closes the session that it handed off; the
+    first reply from the phone starts an empty one."""
     async with household.gateway():
         async with household.terminal("one") as shown:
             shown.say("/handoff telegram")
@@ -83,12 +83,12 @@ async def test_a_reply_has_exactly_the_address_of_the_opened_thread(
 
 
 async def address_of(house: House, platform: Platform, text: str) -> Address:
-    """Where that is said, as the adapter parses it."""
+    """The address of the message, as the adapter parses it."""
     adapter = PeerAdapter(platform, house.peer.url, house.peer.token)
     await adapter.connect()
     try:
         async with asyncio.timeout(WITHIN), contextlib.aclosing(adapter.receive()) as coming:
-            async for inbound in coming:  # what was not confirmed comes again
+            async for inbound in coming:  # unconfirmed updates are delivered again
                 if inbound is not None and inbound.text == text:
                     return inbound.address
     finally:
@@ -100,8 +100,8 @@ async def address_of(house: House, platform: Platform, text: str) -> Address:
 
 
 async def test_the_terminal_does_not_give_up_while_the_gateway_is_at_work(household: Household):
-    """3. The terminal gives up at 60 s while the gateway is still at work; both then write to one
-    session, interleaved. (Here it has patience only for a gateway that does not begin.)"""
+    """3. The terminal gives up after 60 s while the gateway is still working; both then write to
+    one session, interleaved. (Here the timeout applies only to a gateway that has not started.)"""
     household.model.hold(HANDED_OFF)
     async with household.gateway(), household.desk("one") as desk:
         handing = asyncio.create_task(desk.hand_off())
@@ -121,8 +121,8 @@ async def test_the_terminal_does_not_give_up_while_the_gateway_is_at_work(househ
 async def test_a_gateway_whose_handoff_is_cancelled_writes_nothing_more(
     household: Household,
 ):
-    """3, from the other side: the terminal goes on, and what the gateway still had in hand is not
-    written between its turns, nor is anything moved by it."""
+    """3, from the other side: the terminal continues, and the unfinished work of the gateway is
+    neither written between its turns nor moves the session."""
     household.model.hold(HANDED_OFF)
     interrupt = asyncio.Event()
     async with household.gateway() as gateway, household.desk("one") as desk:
@@ -148,7 +148,7 @@ async def test_a_gateway_whose_handoff_is_cancelled_writes_nothing_more(
 
 
 async def test_a_killed_gateway_is_replaced_and_the_handoff_continues(household: Household):
-    """4. Killed after the claim: `running` for ever; a retry is refused as "already in flight"."""
+    """4. Killed after the claim: `running` forever; a retry is refused as "already in flight"."""
     household.model.hold(HANDED_OFF)
     async with household.desk("one") as desk:
         async with household.gateway() as first:
@@ -172,8 +172,8 @@ async def test_a_killed_gateway_is_replaced_and_the_handoff_continues(household:
 async def test_the_handoff_of_a_killed_gateway_is_released_within_30_seconds_and_can_be_retried(
     household: Household,
 ):
-    """4. The same when no gateway comes back: it is told, with what to type, the session goes on in
-    the terminal, and the retry is not refused."""
+    """4. The same when no gateway comes back: the failure is reported with advice, the session
+    continues in the terminal, and the retry is not refused."""
     household.model.hold(HANDED_OFF)
     async with household.desk("one") as desk:
         async with household.gateway() as first:
@@ -198,7 +198,7 @@ async def test_the_handoff_of_a_killed_gateway_is_released_within_30_seconds_and
 
 
 async def nothing_was_executed(household: Household) -> None:
-    """A gateway that comes now takes nothing up and asks no model for anything."""
+    """Check that a new gateway claims no handoff and sends no request to the model."""
     async with household.gateway() as gateway:
         await household.answered()
         await gateway.ends()
@@ -219,8 +219,8 @@ async def test_without_a_gateway_the_handoff_is_refused_and_leaves_no_request(ho
 
 
 async def test_a_cancelled_handoff_is_never_executed_later(household: Household):
-    """5. The same with a gateway that lives and does nothing: what was called off stays so when
-    it wakes."""
+    """5. The same with a gateway that is frozen: a cancelled handoff stays cancelled when it
+    continues."""
     interrupt = asyncio.Event()
     async with household.gateway() as gateway:
         async with household.desk("one") as desk:
@@ -238,7 +238,7 @@ async def test_a_cancelled_handoff_is_never_executed_later(household: Household)
 
 
 async def test_the_request_of_a_killed_terminal_is_not_executed_an_hour_later(household: Household):
-    """5. The same when the terminal cannot call it off any more."""
+    """5. The same when the terminal can no longer cancel."""
     await household.left("one")
     async with household.gateway() as gateway:
         gateway.freeze()

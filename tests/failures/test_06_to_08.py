@@ -55,8 +55,8 @@ async def test_a_handoff_that_cannot_be_delivered_changes_nothing(house: House, 
 async def test_the_session_of_a_home_channel_without_threads_is_set_aside_by_name(
     house: House,
 ):
-    """7. Without a thread the home chat's live conversation is ended without a word, and its
-    running turn is never delivered."""
+    """7. Without a thread the live conversation of the home chat is ended silently, and its running
+    turn is never delivered."""
     model = Slow("a long story")
     async with house.gateway(model=model):
         chat, home = await home_in(house, Shape.NO_THREADS)
@@ -100,7 +100,7 @@ async def test_the_session_of_a_home_channel_without_threads_is_set_aside_by_nam
 async def test_an_empty_session_is_handed_off_like_any_other(
     household: Household,
 ):
-    """8. A session with no message yet cannot be handed off, and says something untrue."""
+    """8. A session with no message yet cannot be handed off, and the error is wrong."""
     await household.left()
     async with household.gateway():
         told = await household.shell("handoff", "Sums", "telegram")

@@ -1,5 +1,5 @@
-"""How handoff fails elsewhere, 9, and how it does not here: what a person who is refused is told
-to type is typed, as it stands, and works."""
+"""How handoff fails elsewhere, 9, and how it does not here: the advice in every refusal is followed
+literally and works."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.failures.conftest import HANDED_OFF, Household
 from tests.harness.gateways import none_left
 from tests.harness.rigs import GenericRig
 
-# Whatever is told to be typed exists
+# Every advised command exists
 
 
 def every_text() -> Iterator[str]:
@@ -70,7 +70,7 @@ def test_every_advised_command_exists(text: str):
 
 
 async def test_the_advice_after_an_unknown_platform_works(household: Household):
-    """9. The ways out of UnknownPlatform, of SessionNotFound, of UnknownChat, which has two, and of
+    """9. The advice in UnknownPlatform, SessionNotFound, UnknownChat, which has two, and
     SessionHeld."""
     other = await household.new_chat(GenericRig.forum)
     async with household.gateway():
@@ -93,8 +93,8 @@ async def test_the_advice_after_an_unknown_platform_works(household: Household):
 
 
 async def test_the_advice_without_a_gateway_starts_one(household: Household):
-    """9. The ways out of NoGateway and of a platform that no gateway would serve. (That one is
-    offered, where one would, is in the tests of the terminal.)"""
+    """9. The advice in NoGateway, and for a platform that no gateway would serve. (The tests of the
+    terminal cover the offer to start one.)"""
     add_settings(household, "enabled = false\n")
     async with none_left(household.person), household.terminal() as shown:
         shown.say(HANDOFF)
@@ -112,7 +112,7 @@ async def test_the_advice_without_a_gateway_starts_one(household: Household):
 async def test_an_unsupported_platform_can_have_an_external_adapter(
     household: Household,
 ):
-    """9. PlatformNotSupported: only a platform of one's own is another way out."""
+    """9. PlatformNotSupported: the only advice is an external adapter."""
     await household.left("one")
     async with serving() as other, other.driver() as driver:
         chat = await driver.chat(Shape.DM, [await driver.user("Anna")])
@@ -130,7 +130,7 @@ async def test_an_unsupported_platform_can_have_an_external_adapter(
 
 
 async def test_without_a_home_channel_pairing_and_sethome_make_one(household: Household):
-    """9. The way out of NoHomeChannel, for somebody who is not even paired."""
+    """9. The advice in NoHomeChannel, for a user who is not even paired."""
     await household.store.owners.unlink(Platform.TELEGRAM, household.anna)
     await household.store.owners.clear_home(ME, Platform.TELEGRAM)
     await household.left("one")
@@ -147,7 +147,7 @@ async def test_without_a_home_channel_pairing_and_sethome_make_one(household: Ho
 
 
 async def test_both_ways_out_of_a_running_turn_work(household: Household):
-    """9. The ways out of TurnRunning."""
+    """9. The advice in TurnRunning."""
     advice = "Wait for it or press Ctrl-C, then type /handoff again."
     household.model.hold(HANDED_OFF)
     async with household.gateway(), household.terminal("one") as shown:
@@ -169,8 +169,8 @@ async def test_both_ways_out_of_a_running_turn_work(household: Household):
 async def test_a_handoff_in_flight_expires_soon_and_can_be_requested_again(
     household: Household,
 ):
-    """9. The way out of HandoffInFlight and of SessionChanged: the terminal that began it is dead,
-    and the session goes on in another."""
+    """9. The advice in HandoffInFlight and SessionChanged: the terminal that started it is dead,
+    and the session continues in another."""
     household.model.hold(HANDED_OFF)
     session = await household.left("one")
     async with household.gateway():

@@ -85,7 +85,7 @@ async def test_a_handoff_that_hangs_does_not_delay_others(house: House, slow: st
 
 @pytest.mark.parametrize("shape", [Shape.CHANNEL, Shape.GROUP])
 async def test_the_user_can_see_the_thread_and_write_in_it(house: House, shape: Shape):
-    """12. On Discord the thread is private, seen by the bot alone."""
+    """12. On Discord the thread is private, and only the bot sees it."""
     async with house.gateway():
         chat, _ = await home_in(house, shape)
         async with house.terminal(*SAID, title="Sums") as desk:

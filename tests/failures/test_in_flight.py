@@ -1,4 +1,4 @@
-"""What happens while a handoff is under way, with a real gateway."""
+"""Events during a handoff, with a real gateway."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tests.harness.rigs import Call
 WORDS = ("first", "second", "third")
 
 
-# What is written in the new thread meanwhile
+# Messages in the new thread
 
 
 async def written_in_the_thread(household: Household) -> str:
-    """Anna is quicker than the handoff; the thread that she writes in."""
+    """Anna writes before the handoff is finished; return the thread."""
     thread = await household.thread()
     for text in WORDS:
         await household.writes(text, thread)
@@ -37,7 +37,7 @@ async def written_in_the_thread(household: Household) -> str:
 
 
 async def answered_in_order(household: Household, thread: str) -> None:
-    """After the greeting, each once, in the session that was handed off."""
+    """Check that each is answered once, after the greeting, in the session that was handed off."""
     await household.sees("(5) third")
     texts = await household.texts(thread)
     answers = [text for text in texts if text.startswith("(")]
@@ -81,7 +81,7 @@ async def test_a_message_is_answered_once_if_the_gateway_is_killed_before_the_co
 async def test_a_message_is_answered_once_if_the_gateway_is_killed_after_the_commit(
     household: Household,
 ):
-    """In the middle of answering the second."""
+    """While the second message is being answered."""
     household.model.hold(HANDED_OFF)
     async with household.desk("one") as desk:
         async with household.gateway() as first:
@@ -98,7 +98,7 @@ async def test_a_message_is_answered_once_if_the_gateway_is_killed_after_the_com
             await answered_in_order(household, thread)
 
 
-# Calling it off
+# Cancelling
 
 
 async def while_waiting(household: Household, gateway: Gateway) -> None:
@@ -152,7 +152,7 @@ async def test_a_cancelled_handoff_leaves_the_session_and_notifies_the_thread(
         assert (await desk.hand_off()).state is State.COMPLETED
 
 
-# What is said on arrival
+# The arrival
 
 
 async def test_the_users_message_reaches_the_confirming_turn(household: Household):
@@ -174,7 +174,7 @@ RESTING = ModelError(provider="openai", reason="This model is resting.")
 async def test_without_a_model_the_session_still_arrives_with_the_reason(
     house: House, error: ModelError
 ):
-    """Whether nobody answers there, or it refuses."""
+    """Whether the model is unreachable or refuses."""
     async with house.gateway(model=[error, "Here I am."]):
         chat, _ = await home_in(house, Shape.DM)
         async with house.terminal(("one", "1."), title="Sums") as desk:

@@ -1,4 +1,4 @@
-"""Who is heard: nobody, until a code from the owner's own machine says who they are."""
+"""Unknown senders are ignored until they send a code from the owner's machine."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def test_a_code_sent_by_a_paired_user_is_not_treated_as_a_message(house: H
         code = await house.store.pairings.begin(ME)
         await house.driver.say(house.anna, chat, code)
         await house.driver.until(lambda s: any("You are paired" in t for t in s.texts), chat=chat)
-        await house.driver.say(house.anna, chat, "2345-6789")  # a telephone number
+        await house.driver.say(house.anna, chat, "2345-6789")  # a phone number
         await house.driver.message("(1) 2345-6789", chat=chat)
     assert await house.store.pairings.open_codes() == 0
     assert len(house.model.prompts) == 1

@@ -1,4 +1,4 @@
-"""What the agent asks in a chat: only the owner's answer counts, once, for that very call."""
+"""Approvals in a chat: only the owner's answer counts, once, for that exact call."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.turns.conftest import call
 
 
 def runs(path: Path):
-    """Wants to make a file, and then tells what came of it."""
+    """A model that wants to create a file, and then repeats the result."""
 
     def answer(prompt: Prompt) -> str:
         result = next(m for m in reversed(prompt.messages) if m.role is Role.TOOL)
@@ -44,14 +44,14 @@ async def question(house: House, chat: str) -> Message:
 
 
 def numbered(question: Message) -> str:
-    """The number that it shows."""
+    """The number of the question."""
     found = re.search(r"\(question (\d+)\)", question.text)
     assert found, question.text
     return found[1]
 
 
 async def settled(house: House, chat: str, outcome: str) -> None:
-    """Wait until a question says that, and cannot be answered any more."""
+    """Wait until a question shows that outcome and has no buttons."""
     shown = await house.driver.until(
         lambda s: any(t.endswith(f"\n\n{outcome}") for t in s.texts), chat=chat
     )
@@ -148,7 +148,7 @@ async def test_a_question_survives_a_restart_of_the_gateway(
         await house.driver.say(house.anna, chat, "make it")
         message = await question(house, chat)
     assert not made.exists()
-    for _ in range(2):  # as often as it is restarted, too
+    for _ in range(2):  # also after several restarts
         async with house.gateway(model=[]):
             await question(house, chat)
     async with house.gateway(model=script[1:]):
@@ -240,7 +240,8 @@ async def test_without_buttons_the_question_says_what_to_type(house: House, tmp_
 async def test_the_buttons_of_a_long_question_are_removed_once_it_is_answered(
     house: House, tmp_path: Path, extra: int, outcome: str
 ):
-    """One that fills a message to its last character, and one that needs another for the rest."""
+    """A question that fills a message to its last character, and one that needs a second
+    message."""
     rules = Rules(length=350)
     await house.driver.rules(rules)
     made = tmp_path / "made"

@@ -1,4 +1,4 @@
-"""A question that outlives the gateway still stands for the file that it was asked about."""
+"""A question that survives a restart still covers only the file that it was asked about."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tests.gateway.conftest import House, echoing
 
 
 async def told(house: House, chat: str, words: str) -> Message:
-    """The newest message with these words in it."""
+    """The newest message that contains this text."""
     shown = await house.driver.until(
         lambda shown: any(words in text for text in shown.texts), chat=chat
     )
@@ -27,7 +27,7 @@ async def told(house: House, chat: str, words: str) -> Message:
 
 
 class Waiting(ScriptedModel):
-    """Answers once it may."""
+    """Answers when the test allows it."""
 
     def __init__(self) -> None:
         super().__init__(echoing())

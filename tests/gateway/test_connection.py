@@ -1,4 +1,4 @@
-"""Keeping an adapter connected: pauses grow while nothing works, and a success ends that."""
+"""Reconnecting an adapter: pauses grow with each failure, and a success resets them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DROPS = 8
 
 
 class Dropping(Quiet):
-    """Loses its connection again and again, after one poll that works or after none."""
+    """Loses its connection repeatedly, after one successful poll or after none."""
 
     def __init__(self, backoff: Backoff, *, works: bool) -> None:
         super().__init__(TELEGRAM)

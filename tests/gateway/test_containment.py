@@ -36,7 +36,7 @@ POISON = "poison"
 
 
 class Picky(PeerAdapter):
-    """Raises what no adapter may raise when it sends one text."""
+    """Raises an unexpected error when it sends a certain text."""
 
     async def send(
         self, to: Address, part: Part, *, key: str, buttons: Sequence[Button] = ()
@@ -48,7 +48,7 @@ class Picky(PeerAdapter):
 
 @pytest.fixture
 def unrenderable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """POISON cannot be put into the words of a platform."""
+    """POISON cannot be rendered for the platform."""
     render = markup.parts
 
     def picky(markdown: str, capabilities: Capabilities) -> list[Part]:
@@ -59,7 +59,7 @@ def unrenderable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(markup, "parts", picky)
 
 
-# What is sent
+# Outbound
 
 
 @pytest.mark.usefixtures("unrenderable")
@@ -76,7 +76,7 @@ async def test_an_answer_that_cannot_be_rendered_fails_without_affecting_others(
     (trouble,) = await house.store.outbox.troubled()
     assert trouble.state is OutgoingState.FAILED  # it was never sent
     assert trouble.error == "ValueError: no such escape"
-    async with house.gateway():  # nor does it trouble the next one
+    async with house.gateway():  # nor is the next one affected
         await house.driver.say(house.anna, chat, "again")
         await house.driver.message("(3) again", chat=chat)
     assert len(await house.store.outbox.troubled()) == 1
@@ -128,7 +128,7 @@ async def test_an_unreadable_outbox_row_does_not_block_others(house: House, colu
     assert "cannot be read" in trouble.error
 
 
-# What comes in
+# Inbound
 
 
 def corrupt(tx: Tx, sql: str) -> None:
@@ -246,7 +246,7 @@ async def test_the_gateway_still_answers_after_a_handoff_reply_cannot_be_rendere
         await house.driver.message("I am here.", chat=chat)
 
 
-# What nobody asked for
+# Background work
 
 
 async def test_a_failed_report_does_not_block_other_reports(
@@ -275,7 +275,7 @@ async def test_a_failed_report_does_not_block_other_reports(
     looking = Janitor(house.store)
     for _ in range(2):
         await looking.look()
-    assert reported == [POISON, "good"]  # and it is not tried for ever
+    assert reported == [POISON, "good"]  # and it is not retried forever
     assert "'good'" in (await house.said(session.id))[-1][1]
 
 
@@ -323,7 +323,7 @@ async def test_a_session_that_cannot_be_ended_is_logged_once_and_does_not_block_
     assert (notice.key, notice.address) == (f"expiry:{bad.id}", bad.address)
 
 
-# Tasks of our own
+# Our own tasks
 
 
 async def test_a_failed_adapter_is_reconnected(house: House, monkeypatch: pytest.MonkeyPatch):

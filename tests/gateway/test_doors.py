@@ -41,7 +41,7 @@ class Thread:
         await house.driver.say(user or house.anna, self.chat, text, thread=self.address.thread_id)
 
     async def shows(self, words: str) -> Message:
-        """Wait for a message with these words, and return the newest."""
+        """Wait for a message with this text, and return the newest."""
         shown = await self.house.driver.until(
             lambda shown: any(words in self.plain(m) for m in self.spoken(shown)), chat=self.chat
         )
@@ -352,7 +352,7 @@ async def test_a_thread_whose_session_has_ended_says_so(house: House):
 
 
 async def until(house: House, chat: str, words: str) -> Message:
-    """Wait for a message with these words, and return the newest."""
+    """Wait for a message with this text, and return the newest."""
     shown = await house.driver.until(
         lambda shown: any(words in text for text in shown.texts), chat=chat
     )

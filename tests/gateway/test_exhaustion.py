@@ -1,4 +1,4 @@
-"""A gateway that has run out of file descriptors pauses, says so once, and goes on."""
+"""A gateway that has run out of file descriptors pauses, logs it once, and continues."""
 
 from __future__ import annotations
 

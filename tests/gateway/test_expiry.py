@@ -1,4 +1,4 @@
-"""Sessions that end by themselves: what matters is noted down first, and nobody is surprised."""
+"""Sessions that expire: the agent takes notes first, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def resetting(house: House) -> None:
 
 
 async def expire(house: House, *script: object) -> None:
-    """The watcher looks once, with an agent that follows the script."""
+    """Run the watcher once, with an agent that follows the script."""
     models = Offered(ScriptedModel(script))  # pyright: ignore[reportArgumentType]
     async with Turns(
         house.store, Agents(house.store, house.settings, models), titles=False

@@ -1,4 +1,4 @@
-"""In a chat with several people, only what is meant for the agent is answered."""
+"""In a chat with several people, only messages to the agent are answered."""
 
 from __future__ import annotations
 

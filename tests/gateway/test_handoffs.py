@@ -1,4 +1,4 @@
-"""Whole handoffs: from a terminal to a chat, where a person goes on, and back."""
+"""Complete handoffs: from a terminal to a chat, where the user continues, and back."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_a_handoff_posts_a_recap_and_a_reply_of_the_agent(house: House):
     recap, reply = [m for m in shown.messages if m.thread][-2:]
     assert "Sums" in recap.text
     assert "Tiger." in recap.text
-    assert "handed off to telegram" in reply.text  # our model repeats what it was told
+    assert "handed off to telegram" in reply.text  # our model repeats its prompt
 
 
 async def test_the_session_comes_back_with_the_messages_of_the_chat(house: House):

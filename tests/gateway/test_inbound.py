@@ -1,4 +1,4 @@
-"""What comes in: in order, once, bounded, and with files."""
+"""Inbound messages: in order, once, bounded, and with files."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def test_an_edit_that_comes_too_late_gets_a_notice(house: House):
 
 
 async def test_an_edit_that_changes_nothing_is_ignored(house: House):
-    """A reaction comes as one on some platforms."""
+    """Some platforms report a reaction as an edit."""
     chat = await house.chat()
     async with house.gateway():
         message = await house.driver.say(house.anna, chat, "one")
@@ -173,7 +173,7 @@ def test_the_model_sees_a_picture_and_its_tools_can_read_a_file(
 def test_a_file_that_cannot_be_stored_is_reported_and_the_message_is_answered(
     house: House, runner: asyncio.Runner
 ):
-    (house.settings.gateway_log.parent / "files").touch()  # in the place of the folder
+    (house.settings.gateway_log.parent / "files").touch()  # in place of the folder
     file = Upload(name="notes.txt", media_type="text/plain", content=b"17")
 
     async def talk() -> None:

@@ -1,4 +1,5 @@
-"""A session leaves a chat: /handoff typed there, or a wish from elsewhere, also during a turn."""
+"""A session leaves a chat: by /handoff in the chat, or by a wish from elsewhere, also during a
+turn."""
 
 from __future__ import annotations
 
@@ -117,7 +118,7 @@ def scripted(house: House, *script: Step | Callable[[Prompt], Step]) -> None:
 
 
 def either(prompt: Prompt) -> Step:
-    """Say what the calls returned, if there are any."""
+    """Repeat the results of the calls, if there are any."""
     return answer(prompt) if any(m.role is Role.TOOL for m in prompt.messages) else echo(prompt)
 
 
@@ -324,7 +325,7 @@ async def test_a_queued_message_is_answered_after_the_move(house: House, tmp_pat
         await t.says("and then?")
         t.go()
         await t.driver.message("result: 1, 2", chat=t.there)
-        # A chat without threads begins another session, and says so.
+        # A chat without threads starts another session, and says so.
         await told(house, t.chat, "A new session answers here from now on.")
         await house.driver.message("(1) and then?", chat=t.chat)
     await t.runs("1", "2")
@@ -370,7 +371,8 @@ async def test_the_next_gateway_waits_for_the_handoff_of_a_turn_that_a_dead_one_
 async def test_a_message_whose_session_leaves_before_its_turn_is_not_answered_in_it(
     house: House, tmp_path: Path
 ):
-    """It waits while the session is handed off, and is then a message in a chat that it left."""
+    """It waits while the session is handed off, and is then a message in a chat that the session
+    left."""
     async with trip(house, tmp_path) as t:
         await t.says("one")
         await house.driver.message("(1) one", chat=t.chat)

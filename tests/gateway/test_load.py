@@ -1,5 +1,5 @@
-"""Many conversations at once on one gateway: each is answered in order, and a message costs the
-same beside many as beside few. How quick that is, `make bench` tells."""
+"""Many conversations at once on one gateway: each is answered in order, and the cost of a message
+does not grow with their number. `make bench` measures the speed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOST_GROWTH = 10.0
 
 @dataclass
 class Work:
-    """What was done in the store."""
+    """The work done in the store."""
 
     statements: Counter[str] = field(default_factory=Counter[str])
     """For each of those who have it open."""
@@ -65,7 +65,7 @@ async def test_concurrent_chats_are_answered_in_order_at_constant_cost_per_messa
         crowd = await Crowd.of(house.driver, house.anna, MANY)
 
         async def says(chats: int, each: int) -> tuple[float, float]:
-            """In so many chats; the statements and the rows for each of the messages."""
+            """Write in so many chats, and return the statements and the rows per message."""
             mine = gateway._store._engine.process
             statements, rows = work.statements[mine], work.rows[mine]
             await crowd.at_once(each, chats=chats, within=WITHIN)
@@ -78,7 +78,7 @@ async def test_concurrent_chats_are_answered_in_order_at_constant_cost_per_messa
 
         prices: list[tuple[float, float]] = []
         for chats in (FEW, MANY):
-            await says(chats, 1)  # every chat has its session from now on
+            await says(chats, 1)  # every chat has its session now
             prices.append(await says(chats, EACH))
         talks = await crowd.talks()
     assert [len(talk.said) for talk in talks] == [2 + 2 * EACH] * FEW + [1 + EACH] * (MANY - FEW)
@@ -115,6 +115,6 @@ async def test_a_long_running_gateway_loses_no_message_and_does_not_grow(
 
 @pytest.fixture
 def peer() -> Generator[Peer]:
-    """A platform in a process of its own, as quiet as any."""
+    """The platform in a separate process, without rate limits."""
     with running(Rules(echo=False, typing=False, edits=False)) as peer:
         yield peer

@@ -1,4 +1,4 @@
-"""What a gateway tells of itself, written and read."""
+"""Writing and reading the log of a gateway."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from segue.gateway import log_file
 
 @pytest.fixture(autouse=True)
 def as_before() -> Generator[None]:
-    """The handlers and levels that were there."""
+    """Restore the handlers and levels of logging."""
     root, ours = logging.getLogger(), logging.getLogger("segue")
     handlers, level = list(root.handlers), root.level
     yield

@@ -1,4 +1,4 @@
-"""A session that arrives in the middle of a turn: the gateway carries the turn on."""
+"""A session that arrives in the middle of a turn: the gateway continues the turn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RECAP = "The agent was working, and goes on with it here."
 
 
 def answer(prompt: Prompt) -> str:
-    """Say what the calls of this turn returned."""
+    """Repeat the results of the calls of this turn."""
     results = [m.content.strip() for m in prompt.messages if m.role is Role.TOOL]
     return f"result: {', '.join(results)}"
 

@@ -1,4 +1,4 @@
-"""A store that is away for a moment: what happened meanwhile is kept, and not done again."""
+"""Short outages of the store: events during it are recorded afterwards, and not repeated."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 async def stumbling(
     house: House, work: Any, *, fails: int = 3, uncertain: int = 0
 ) -> AsyncGenerator[Faulty]:
-    """A gateway whose store fails at `work` so often, and then keeps it but cannot say so."""
+    """A gateway whose store fails at `work` that many times, and then commits it but reports an
+    error."""
     opened = await segue.store.open(house.url)
     engine = Faulty(opened._engine)
     engine.work = work

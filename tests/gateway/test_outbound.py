@@ -1,4 +1,4 @@
-"""What is said in chats arrives: once, in order, whole, and never in silence not at all."""
+"""Messages to chats arrive once, in order and complete, or their failure is reported."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def test_messages_are_delivered_after_an_outage_of_the_platform(house: Hou
 
 
 class Slow(ScriptedModel):
-    """Says its words one by one, each when it may."""
+    """Streams one word at a time, each when the test allows it."""
 
     def __init__(self) -> None:
         super().__init__(echoing())
@@ -158,7 +158,7 @@ async def test_a_partial_answer_stays_when_its_session_is_taken_over(
 async def test_a_delivered_answer_is_not_redrawn_as_unfinished(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
-    """Although the turn does not know yet that the store has it."""
+    """Although the turn does not know yet that the answer is stored."""
     record, update = Turns._record, LiveAnswer._update
     known, drawn = asyncio.Event(), asyncio.Semaphore(0)
 

@@ -1,4 +1,4 @@
-"""What a platform can show beside messages: previews, and a menu of commands."""
+"""What platforms show besides messages: previews, and a menu of commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.gateway.conftest import House, echoing
 
 
 class Thoughtful(ScriptedModel):
-    """Says its answer once it may."""
+    """Streams its answer when the test allows it."""
 
     def __init__(self) -> None:
         super().__init__(echoing())
@@ -28,7 +28,7 @@ class Thoughtful(ScriptedModel):
 
 
 async def test_with_previews_the_answer_is_one_message(house: House):
-    """And no message of ours is ever edited."""
+    """No message of ours is ever edited."""
     await house.driver.rules(Rules(previews=True))
     chat = await house.chat()
     model = Thoughtful()

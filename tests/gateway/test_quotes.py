@@ -1,4 +1,4 @@
-"""Forwarded and quoted words are content: never a command, an answer or a code, and marked for the
+"""Forwarded and quoted text is content: never a command, an answer or a code. It is marked for the
 model."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def inbound(text: str, forwarded_from: str | None = None, quote: Quote | None = 
     )
 
 
-# What the model reads
+# The text for the model
 
 
 def test_text_that_the_sender_wrote_is_unchanged():
@@ -81,11 +81,11 @@ def test_the_name_of_an_author_cannot_escape_its_quotes(author: str):
     assert '"' not in header.removesuffix('":]').partition('"')[2].replace('\\"', "")
 
 
-# What the gateway does
+# The gateway
 
 
 def read(house: House) -> list[str]:
-    """What the model was last shown of the user's words."""
+    """The last user message that the model received."""
     return [m.content for m in house.model.prompts[-1].messages if m.role is Role.USER]
 
 

@@ -1,4 +1,4 @@
-"""Gateways that stop, are killed, or stand in each other's way."""
+"""Gateways that stop, are killed, or compete for a platform."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.turns.conftest import Offered, call
 
 @contextlib.asynccontextmanager
 async def killed(house: House, model: ScriptedModel) -> AsyncGenerator[None]:
-    """A gateway that is gone at the end, without a word. Its store knows that it is dead."""
+    """A gateway that dies at the end, without cleanup. The store knows that it is dead."""
     house.model = model
     async with await segue.store.open(house.url) as store:
         turns = Turns(store, Agents(store, house.settings, Offered(model)), titles=False)

@@ -1,4 +1,4 @@
-"""Handoffs of a session that has a thread where it goes."""
+"""Handoffs of a session that already has a thread at its target."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def home_in(house: House, shape: Shape = Shape.FORUM) -> str:
 
 
 async def goes(house: House, session: Session, *said: str, **more: Any) -> Handoff:
-    """A terminal takes the session back, says these words and hands it off again."""
+    """A terminal takes the session back, adds these messages and hands it off again."""
     here = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id=session.id)
     async with (
         await segue.store.open(house.url) as store,

@@ -1,4 +1,4 @@
-"""Gateways that lose a platform, a session or a handoff to another one while they live."""
+"""Gateways that lose a platform, a session or a handoff to another one while they run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MATRIX = Platform.MATRIX
 
 
 class Later(SystemClock):
-    """The clock of a process to which all others have been silent for too long."""
+    """The clock of a process for which all others have been silent for too long."""
 
     def ticks(self) -> Ticks:
         return Ticks(super().ticks() + int((ALIVE_SECONDS + LEASE_SECONDS) * SECOND))
@@ -58,7 +58,7 @@ async def rival(house: House) -> AsyncGenerator[Rival]:
 
 @contextlib.asynccontextmanager
 async def on_two(house: House) -> AsyncGenerator[tuple[Driver, str]]:
-    """A gateway that also serves Matrix; the driver of the people there, and Anna among them."""
+    """A gateway that also serves Matrix; the driver of the users there, and Anna among them."""
     async with (
         serving() as peer,
         peer.driver() as driver,
@@ -164,7 +164,7 @@ async def test_a_handoff_to_a_lost_platform_can_be_claimed_at_once(house: House)
 async def test_updates_of_a_lost_platform_are_left_to_the_other_gateway(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
-    """Even before the gateway has noticed: it must not confirm what it may not record."""
+    """Even before the gateway has noticed: it must not confirm an update that it cannot record."""
     monkeypatch.setattr(service, "HEARTBEAT_SECONDS", 1000.0)
     chat = await house.chat()
     async with on_two(house), rival(house) as other:

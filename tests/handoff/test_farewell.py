@@ -1,4 +1,4 @@
-"""What the leaving terminal prints: advice that works when it is typed."""
+"""The message of the leaving terminal, whose advice works literally."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Terminals and gateways that are processes of their own: interrupted for real, killed for real."""
+"""Terminals and gateways in separate processes, which are interrupted and killed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EVERY_STEP = tuple(Step)
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """On SQLite the dead are known at once."""
+    """On SQLite, dead processes are known at once."""
     return stores.create(tmp_path / "segue.db")
 
 
@@ -43,8 +43,7 @@ def url(tmp_path: Path) -> str:
 async def opened(
     url: str, clock: SharedClock | None = None
 ) -> AsyncGenerator[tuple[Store, Session]]:
-    """The store, by the real clock unless another is given, with a session and a home channel for
-    it."""
+    """The store, with the real clock unless another is given, with a session and a home channel."""
     async with await segue.store.open(url, clock=clock) as store:
         await store.owners.ensure("me")
         await store.owners.set_home("me", HomeChannel(address=DM))
@@ -113,7 +112,7 @@ async def test_failure_5_a_real_ctrl_c_at_any_step_leaves_no_ghost(url: str, ste
         assert (await state(store, session.id)).failure is Failure.CANCELLED
         await nothing_is_left(store, session)
         async with hold(store, session.id, "another terminal"):
-            pass  # it let go of the session, too
+            pass  # it has released the session, too
 
 
 async def test_failure_5_the_request_of_a_killed_terminal_expires(url: str, tmp_path: Path):

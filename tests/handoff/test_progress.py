@@ -1,4 +1,4 @@
-"""What whoever follows a handoff is told."""
+"""The progress of a handoff, as its followers see it."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ pytestmark = pytest.mark.usefixtures("gateway", "often")
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who follows looks often, so that nobody waits for it."""
+    """Poll often, so that the tests are fast."""
     monkeypatch.setattr(request, "POLL_SECONDS", 0.02)
 
 
 @pytest.fixture
 def asked(store: Store, session: Session, gateway: Gateway, runner: asyncio.Runner) -> Handoff:
-    """A request that nobody has taken up yet."""
+    """A request that is not claimed yet."""
     return runner.run(ask(store, session.id, None, "telegram"))
 
 
 async def told(steps: AsyncGenerator[Progress]) -> Progress:
-    """The next thing that is told."""
+    """The next progress."""
     async with asyncio.timeout(BOUND):
         return await anext(steps)
 
@@ -66,7 +66,7 @@ async def test_each_step_is_reported_once_as_it_happens(
     for step in STEPS:
         assert await gateway.store.record_handoff_step(claim, step)
         assert await told(steps) == Working(TELEGRAM, step)
-        assert await gateway.store.heartbeat_handoff(claim)  # which is no news
+        assert await gateway.store.heartbeat_handoff(claim)  # which is nothing new
     assert await gateway.complete(claim)
     last = await told(steps)
     assert isinstance(last, Completed)
@@ -135,7 +135,7 @@ async def test_following_ends_if_the_session_is_deleted(store: Store, asked: Han
         await all_told(store, asked)
 
 
-# Nobody takes it up
+# Unclaimed requests
 
 
 async def test_a_request_that_is_not_claimed_within_seconds_fails_and_says_how_to_start_a_gateway(
@@ -252,7 +252,7 @@ async def test_following_ends_after_repeated_deaths_of_gateways(
     assert last.handoff.failure is Failure.ABANDONED
 
 
-# The store stumbles
+# Errors of the store
 
 
 async def test_a_failed_poll_is_retried(

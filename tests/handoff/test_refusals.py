@@ -1,4 +1,4 @@
-"""What a handoff is refused for, at once and in an order in which each advice can be followed."""
+"""Reasons to refuse a handoff at once, in an order in which each advice can be followed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.store.samples import CHANNEL, DM, TOPIC, hold, said, say
 
 
 async def refused(store: Store, session: Session, platform: str = "telegram") -> Exception:
-    """Why it is not done."""
+    """The error with which the request is refused."""
     with pytest.raises(Exception, match=r"\.$") as raised:
         await ask(store, session.id, None, platform)
     assert await store.list_handoffs(session.id) == ()
@@ -173,7 +173,7 @@ async def test_failure_9_following_every_advice_leads_to_success(
     gateway = await open_store()
     await gateway.gateways.announce("gateway", [])
     assert isinstance(await refused(store, session), PlatformNotSetUp)
-    await gateway.gateways.withdraw()  # `segue gateway stop`, as it says
+    await gateway.gateways.withdraw()  # `segue gateway stop`, as advised
     await gateway.gateways.announce("gateway", [TELEGRAM])
     assert isinstance(await refused(store, session), NoHomeChannel)
     await gateway.owners.set_home("me", HomeChannel(address=DM))

@@ -1,4 +1,4 @@
-"""The whole of it, as a terminal does it: to the end, called off, cancelled, raced."""
+"""A complete handoff in a terminal: finished, cancelled or raced."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EVERY_STEP = (None, *Step)
 
 
 async def come_to(terminal: Terminal, gateway: Gateway, step: Step | None) -> None:
-    """Let the handoff come so far, and the terminal know."""
+    """Let the handoff reach that step, and the terminal see it."""
     if step is None:
         await terminal.hears(Waiting)
         return
@@ -45,7 +45,7 @@ async def come_to(terminal: Terminal, gateway: Gateway, step: Step | None) -> No
     await terminal.hears(Working, step)
 
 
-# To the end
+# Complete handoffs
 
 
 async def test_a_session_moves_and_every_step_is_reported(
@@ -76,7 +76,7 @@ async def test_failure_1_the_leaving_terminal_does_not_change_the_session(
             await terminal.held.lost.wait()
         with pytest.raises(SessionMoved, match="telegram"):
             await store.transcripts.append(terminal.held.lease, [said("Am I still here?")])
-    # It has left. The next message there finds the session open, whole and free.
+    # It has left. The next message there finds the session open, complete and free.
     found = await gateway.store.sessions.get(session.id)
     assert found is not None
     assert (found.address, found.ended, found.messages) == (TOPIC, None, 1)
@@ -137,7 +137,7 @@ async def test_failure_5_a_request_that_was_not_claimed_fails_and_no_gateway_fin
     await store.transcripts.append(terminal.held.lease, [said("Then I stay.")])
 
 
-# Called off
+# Cancelling
 
 
 @pytest.mark.parametrize("step", EVERY_STEP)
@@ -171,7 +171,7 @@ async def test_failure_5_ctrl_c_at_any_step_leaves_no_ghost(
     assert (latest.state, latest.failure) == (State.FAILED, Failure.CANCELLED)
     assert await gateway.complete(latest) is False
     assert await gateway.store.claim_next_handoff([TELEGRAM]) is None
-    # The terminal has its session, and may try again.
+    # The terminal has its session, and can try again.
     await store.transcripts.append(terminal.held.lease, [said("Then I stay.")])
     again = Terminal(store, terminal.held)
     async with running(again) as task:
@@ -199,7 +199,7 @@ async def test_failure_5_ctrl_c_at_any_moment_of_the_request_leaves_no_ghost(
     chance = random.Random(seed)
     for moment in range(120 if seed else 40):
         task = asyncio.create_task(terminal.hand_off())
-        for _ in range(moment // 2):  # loop iterations, of which asking takes some
+        for _ in range(moment // 2):  # loop iterations, some of which the request takes
             await asyncio.sleep(0)
         if moment % 2:
             await asyncio.sleep(chance.uniform(0, 0.004))  # and thread switches, which vary
@@ -284,7 +284,7 @@ async def completed_after(seconds: float, gateway: Gateway, claim: Handoff) -> b
 
 @pytest.fixture
 def leads(seed: int) -> list[float]:
-    """Seconds by which one side is earlier."""
+    """Seconds by which one side starts earlier."""
     chance = random.Random(seed)
     return [chance.uniform(-0.003, 0.003) for _ in range(500 if seed else 12)]
 
@@ -341,7 +341,7 @@ async def test_a_session_that_another_terminal_takes_over_is_no_longer_handed_of
             assert isinstance(last, Failed)
             assert "a terminal on sofa" in last.text()
             assert await gateway.complete(claim) is False
-            # Whoever has it now may hand it off at once.
+            # The new holder can hand it off at once.
             there = Terminal(other, theirs)
             async with running(there) as task:
                 assert await gateway.complete(await gateway.claim())

@@ -10,7 +10,7 @@ from segue.platforms.base import Attachment, Inbound, InboundKind
 
 
 def albums() -> Albums[str]:
-    """An update is a letter: the name of its album. A dot is no part of any."""
+    """Albums of updates that are letters: each names its album, and a dot belongs to none."""
     return Albums(lambda update: update.strip("."))
 
 

@@ -1,4 +1,4 @@
-"""Events that a platform sends once: kept until they are recorded, and looked for after a break."""
+"""Events that a platform sends once: kept until they are recorded, and read again after a break."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One update that cannot be read spoils none of those that come with it."""
+"""One unreadable update does not affect the others in its batch."""
 
 from __future__ import annotations
 
@@ -80,18 +80,18 @@ def update(number: int) -> str:
     [
         ([update(5), update(6)], None, [5, 6], 7),
         ([update(6), update(5)], None, [6, 5], 7),
-        # After a week without updates, the numbers go on from anywhere.
+        # After a week without updates, the ids continue from any number.
         ([update(5)], 1000, [5], 6),
         ([], 9, [], 9),
         ([], None, [], None),
         (['{"update_id":5,"message":7}', update(6), '{"update_id":7,"message":{}}'], None, [6], 8),
-        # Without a number: confirmed with its neighbours, or by counting.
+        # Without an id: confirmed with its neighbours, or by counting.
         ([update(5), "null", '{"update_id":"6"}', update(8)], None, [5, 8], 9),
         (["null", '"x"'], 5, [], 7),
         ([update(5), DEEP_UPDATE, update(7)], None, [5, 7], 8),
         ([DEEP_UPDATE], None, [], 7),
         (['{"update_id":6,"message":{"text":"\\ud83d"}}'], None, [], 7),
-        # The number is its own, not one that a user wrote into it.
+        # The id is its own, not one in the text of a user.
         (['{"update_id":6,"message":{"text":"\\"update_id\\":99999 \\ud83d"}}'], None, [], 7),
     ],
 )

@@ -1,4 +1,4 @@
-"""Content that is not text, in words."""
+"""Content that is not text, described in words."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def refusal(status: int, body: bytes) -> Refused:
 
 
 async def answer(request: Request) -> Response:
-    """Answer as the path says."""
+    """Respond as the path says."""
     match request.target.partition("?")[0].rpartition("/")[2]:
         case "echo":
             return Response(body=request.body or request.target.encode())

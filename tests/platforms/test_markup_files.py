@@ -1,4 +1,4 @@
-"""Code that is too long for one message is a file."""
+"""Code that is too long for one message is sent as a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A long answer in several messages: where it is cut, and that each of them stands alone."""
+"""A long answer in several messages: where it is split, and that each is valid by itself."""
 
 from __future__ import annotations
 
@@ -215,6 +215,6 @@ def test_deep_nesting_is_split_in_linear_time():
 
 
 def test_thousands_of_any_element_can_be_split():
-    """How the work grows is seen above."""
+    """The growth of the work is tested above."""
     for sign in ("`", "[", "*", "_", "(", "<", "> ", "- ", "|", "~"):
         assert whole_parts(sign * 5_000, Dialect.MARKDOWN, 2000, Unit.CHARACTERS)

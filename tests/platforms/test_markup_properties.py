@@ -1,4 +1,4 @@
-"""What holds for all texts, in all dialects, at all limits. Each run tries the same texts."""
+"""Properties of all texts, in all dialects, at all limits. Each run tries the same texts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROOMY = st.integers(120, 400)
 
 fixed = settings(derandomize=True)
 
-# Documents of words that are all different once they are numbered
+# Documents whose words are all different once they are numbered
 
 
 def _around(sign: str, inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
@@ -86,10 +86,10 @@ def _numbered(document: str) -> str:
     return re.sub("W", lambda _: f"w{next(numbers)}", document)
 
 
-# Three in a row would be a fence, and what stands behind it the name of a language.
+# Three in a row would be a fence, and the text after it the name of a language.
 DOCUMENTS = BLOCKS.filter(lambda document: "~~~" not in document).map(_numbered)
 
-# Texts that mean harm, or nothing
+# Adversarial and meaningless texts
 
 NASTY = st.text(
     st.sampled_from(
@@ -161,11 +161,11 @@ def test_every_word_appears_once_and_in_order(
 def test_no_text_is_lost(text: str, dialect: Dialect, length: int, unit: Unit):
     seen = iter(_visible("".join(part.plain for part in cut(text, dialect, length, unit))))
     missing = [c for c in _visible(_content(text)) if c not in seen]
-    assert not missing or is_empty(text)  # marks alone, which need a letter
+    assert not missing or is_empty(text)  # combining marks alone, which need a letter
 
 
 def _content(markdown: str) -> str:
-    """The text in it, as a parser of Markdown finds it."""
+    """The text in it, as a Markdown parser finds it."""
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     return "".join(_texts(parser.disable("reference").parse(markdown)))
 
@@ -178,7 +178,7 @@ def _texts(tokens: list[Token]) -> list[str]:
 
 
 def _visible(text: str) -> str:
-    """A task is shown by a box, so what may be its sign is not looked for."""
+    """A task is shown as a box, so skip anything that may be its marker."""
     return "".join(c for c in text if not (c.isspace() or c in "[]xX" or is_hidden(c)))
 
 

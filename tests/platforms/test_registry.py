@@ -1,4 +1,4 @@
-"""Which adapter speaks to a platform."""
+"""Which adapter serves a platform."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def slack(settings):
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """One whose modules can be imported."""
+    """A folder whose modules can be imported."""
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "adapters_of_mine.py").write_text(OWN)
     return tmp_path

@@ -1,4 +1,4 @@
-"""What adapters of remote platforms have in common, with a platform that is a list."""
+"""What adapters of remote platforms share, with a list as the platform."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ async def test_an_unsupported_call_fails_permanently_or_does_nothing():
     assert adapter.pairing_link("x") is None
 
 
-# Places
+# Threads and moved chats
 
 
 async def test_a_thread_is_opened_with_a_title_that_fits_if_the_chat_has_threads():

@@ -1,4 +1,4 @@
-"""Limits, buttons, names and places, for all platforms."""
+"""Limits, buttons, names and addresses, for all platforms."""
 
 from __future__ import annotations
 

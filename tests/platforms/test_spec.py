@@ -29,7 +29,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def home(tmp_path: Path) -> dict[str, str]:
-    """An environment with a settings file that has every field of every platform of ours."""
+    """An environment with a settings file that has every field of every platform here."""
     path = tmp_path / "config.toml"
     for spec in OURS:
         values = "".join(f'{f.name} = "{in_file(spec)[f.name]}"\n' for f in spec.fields)

@@ -1,4 +1,4 @@
-"""A question before a tool is used: for one call, answered once by its owner, used once."""
+"""Approvals in the store: for one call, answered once by its owner, used once."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ async def test_a_question_and_its_answer_survive_a_restart(
         assert await again.approvals.use(lease, asked.id) is Answer.ONCE
 
 
-# Time
+# Expiry
 
 
 async def test_an_unanswered_question_expires(store: Store, session: Session, clock: FakeClock):
@@ -315,7 +315,7 @@ async def test_voiding_returns_the_number_of_open_or_unused_questions(
     ]
 
 
-# Looking
+# Listing
 
 
 async def test_the_open_questions_of_an_address_are_listed_oldest_first(

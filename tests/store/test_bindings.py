@@ -1,4 +1,4 @@
-"""Which session a chat leads to, and when it begins anew."""
+"""The session of a chat, and when it is reset."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DESK = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id="desk")
 
 
 async def arrive(store: Store, policy: ResetPolicy = NEVER, owner: str = "me") -> BoundSession:
-    """A message of the owner's arrives in the direct chat."""
+    """A message of the owner arrives in the direct chat."""
     return await store.bindings.get_or_create(DM, owner, policy=policy, zone=UTC)
 
 
@@ -279,11 +279,11 @@ async def test_the_sessions_of_an_owner_are_listed_last_active_first(
     assert len(await store.bindings.list("me", limit=2)) == 2
 
 
-# The place that a session left
+# Notices in the chat that a session left
 
 
 async def told(store: Store) -> list[Outgoing]:
-    """The lines that wait to be sent."""
+    """The queued texts."""
     return list(await store.outbox.claim(set(Platform)))
 
 
@@ -338,7 +338,7 @@ async def test_a_chat_is_notified_where_a_session_was_handed_off_to(store: Store
     assert f"went to {TOPIC}. " in line.body
 
 
-# Ended where it is
+# Sessions ended in their chat
 
 
 async def test_a_session_that_was_ended_in_its_chat_is_replaced_there_once_with_its_reason(
@@ -388,7 +388,7 @@ async def test_a_session_held_by_another_process_is_not_ended_in_its_chat(
     assert (await arrive(store)).session.id == session.id
 
 
-# Those that are stale
+# Stale sessions
 
 
 POLICIES = ResetPolicies(
@@ -457,7 +457,7 @@ async def test_stale_sessions_are_listed_longest_idle_first_up_to_the_limit(
 
 
 async def test_chats_that_are_not_stale_yet_do_not_hide_stale_ones(store: Store, clock: FakeClock):
-    for n in range(5):  # silent for longer than the DM below, and not over all the same
+    for n in range(5):  # idle for longer than the DM below, but not expired
         await chat(store, replace(CHANNEL, chat_id=f"{n}"))
     clock.advance(1)
     dm = await chat(store, DM)
@@ -512,7 +512,7 @@ async def test_a_clock_that_was_set_back_makes_no_session_stale(store: Store, cl
     assert await stale(store) == []
 
 
-# A chat that its platform calls otherwise
+# A chat whose platform changes its id
 
 GROUP = Address(platform=TELEGRAM, chat_type=ChatType.GROUP, chat_id="-5")
 SUPERGROUP = replace(GROUP, chat_id="-1005")
@@ -527,7 +527,7 @@ async def test_a_chat_whose_address_changes_keeps_its_session_home_and_question(
     asked = await store.approvals.ask(lease, "call", "f", "rm", GROUP, seconds=60.0)
     no = await store.inbox.record("bot", "1", GROUP, "{}")
     await store.outbox.enqueue(Draft(key="k", address=GROUP, body="Wait."))
-    for _ in range(2):  # which may be told twice
+    for _ in range(2):  # the platform may report it twice
         await store.bindings.chat_moved(GROUP, SUPERGROUP)
     assert await store.bindings.get(GROUP) is None
     bound = await store.bindings.get_or_create(SUPERGROUP, "me", policy=NEVER, zone=UTC)

@@ -1,4 +1,4 @@
-"""The places that were opened for a session, and messages there."""
+"""Doors: threads that were opened for a session, and messages there."""
 
 from __future__ import annotations
 

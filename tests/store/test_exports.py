@@ -1,4 +1,4 @@
-"""A session can be taken out as JSON lines and brought back in."""
+"""Exporting a session as JSON lines, and importing it."""
 
 from __future__ import annotations
 

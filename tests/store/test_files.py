@@ -1,4 +1,4 @@
-"""Opening a store: what is refused, what is made, and that nothing else is touched."""
+"""Opening a store: what is refused, what is created, and that nothing else is touched."""
 
 # ruff: noqa: ASYNC240 - nothing else runs here.
 
@@ -53,7 +53,7 @@ def path(tmp_path: Path) -> Path:
 
 
 async def make(path: Path) -> tuple[str, list[str]]:
-    """A store with one session of some length, closed, all of it in the one file."""
+    """A closed store with one session of some length, all in one file."""
     texts = [f"words {n} " + "x" * 900 for n in range(200)]
     async with await segue.store.open(address_of(path)) as store:
         session = await fill(store, texts)
@@ -81,7 +81,7 @@ def with_sqlite(path: Path, sql: str) -> None:
 
 
 def everything(folder: Path) -> dict[str, str]:
-    """Every file and folder below it, with what is in it."""
+    """Every file and folder below it, with its content."""
     return {
         str(path): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "folder"
         for path in sorted(folder.rglob("*"))
@@ -324,7 +324,7 @@ def test_files_are_private_under_any_umask(troupe: Troupe, mask: int):
     with tempfile.TemporaryDirectory(prefix="segue-") as name:
         folder = Path(name)
         player, other = troupe.player(), troupe.player()
-        if os.geteuid() == 0:  # who may read everything, and would notice nothing
+        if os.geteuid() == 0:  # root can read everything, so the check would pass
             os.chown(folder, NOBODY, NOBODY)
             for one in (player, other):
                 one.ask("become", user=NOBODY)
@@ -358,7 +358,7 @@ async def test_a_file_that_was_left_open_to_others_becomes_private(path: Path):
             assert not file.stat().st_mode & 0o077, file
 
 
-# By another name
+# Symlinks
 
 
 async def test_a_symlink_leads_to_the_same_store_with_the_same_locks(tmp_path: Path):
@@ -367,7 +367,7 @@ async def test_a_symlink_leads_to_the_same_store_with_the_same_locks(tmp_path: P
     (tmp_path / "link.db").symlink_to(real)
     (tmp_path / "folder").symlink_to(real.parent)
     names = [real, tmp_path / "link.db", tmp_path / "folder" / "segue.db"]
-    for name in names:  # a link that leads nowhere yet, too
+    for name in names:  # also a symlink to a missing target
         async with await segue.store.open(address_of(name)) as store:
             session = await fill(store, ["hello"])
             for other in names:
@@ -433,7 +433,7 @@ async def test_an_invalid_store_url_is_refused_without_showing_its_password(url:
     assert "secret" not in str(error.value)
 
 
-# Out of reach
+# Unreachable
 
 
 @pytest.mark.real

@@ -1,4 +1,4 @@
-"""What a person allowed for a session holds in that session, wherever it goes, and nowhere else."""
+"""Grants for a session stay valid wherever the session goes, and in no other session."""
 
 from __future__ import annotations
 

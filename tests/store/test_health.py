@@ -1,4 +1,4 @@
-"""How the store is."""
+"""The health of the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each update from a platform is kept once, until it is answered."""
+"""Each update from a platform is stored once, until it is answered."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ async def test_an_update_that_is_set_aside_is_finished_and_listed_with_its_reaso
     await store.inbox.finish([second])
     assert await store.inbox.set_aside(first, "no")
     assert not await store.inbox.set_aside(first, "again")
-    assert await store.inbox.set_aside(second, "x" * 1000)  # a command, which was done with first
+    assert await store.inbox.set_aside(second, "x" * 1000)  # a command, which is finished first
     assert await waiting(store) == []
     listed = await store.inbox.troubled()
     assert [(i.no, i.error) for i in listed] == [(second, "x" * 499 + "…"), (first, "no")]
@@ -180,7 +180,7 @@ async def test_an_update_is_set_aside_once_whether_recorded_or_not(store: Store)
     assert await store.write(inbox.refuse, "bot", "1", DM, "no") == recorded
     assert await store.write(inbox.refuse, "bot", "1", DM, "no") is None
     assert await store.write(inbox.refuse, "bot", "2", DM, "nor this") is not None
-    assert await store.inbox.record("bot", "2", DM, "hello") is None  # it comes again
+    assert await store.inbox.record("bot", "2", DM, "hello") is None  # it is delivered again
     assert await waiting(store) == []
     assert [i.error for i in await store.inbox.troubled()] == ["nor this", "no"]
 

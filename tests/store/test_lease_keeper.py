@@ -1,4 +1,4 @@
-"""Leases that are kept: renewed in time, together, and lost as soon as somebody else has them."""
+"""Leases that are kept: renewed in time and together, and a loss is noticed at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEVER = Ticks(0)
 
 
 async def renewed(held: HeldLease, *, at: Ticks = NEVER) -> None:
-    """Wait until it is, once more. `at`: not by a renewal that was under way before that time."""
+    """Wait until it is renewed once more, and by a renewal that started after `at`."""
     before = held.lease
     async with asyncio.timeout(SOON):
         while True:
@@ -34,7 +34,7 @@ async def renewed(held: HeldLease, *, at: Ticks = NEVER) -> None:
 
 
 async def many(store: Store, count: int, seconds: float) -> list[HeldLease]:
-    """So many sessions, all of them in hand."""
+    """That many sessions, all of them held."""
     sessions = [await store.sessions.create("me", Platform.LOCAL) for _ in range(count)]
     return [store.keeper.keep(await hold(store, s.id), seconds) for s in sessions]
 
@@ -81,7 +81,8 @@ async def test_losing_one_of_many_leases_is_noticed_at_once_and_the_others_stay(
 async def test_the_next_renewal_notices_a_lost_lease(
     store: Store, session: Session, clock: FakeClock
 ):
-    """Whoever's lease lapsed and was taken may have been told while nobody listened."""
+    """The notification of a lease that expired and was taken may have come before anything
+    listened."""
     lease = await hold(store, session.id)
     await store.leases.release(lease)
     held = store.keeper.keep(lease, SHORT)
@@ -93,7 +94,8 @@ async def test_the_next_renewal_notices_a_lost_lease(
 async def test_wake_ups_do_not_make_the_keeper_renew_early(
     store: Store, open_store: OpenStore, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ):
-    """What others write wakes everybody, again and again; that must not make us write, too."""
+    """Writes of other processes wake every listener repeatedly, which must not cause more
+    writes."""
     monkeypatch.setattr(sqlite, "POLL_SECONDS", 0.05)
     held = await many(store, 50, LEASE_SECONDS)
     before = [h.lease.until for h in held]

@@ -1,4 +1,4 @@
-"""Who may write to a session, and for how long."""
+"""Which process may write to a session, and for how long."""
 
 from __future__ import annotations
 

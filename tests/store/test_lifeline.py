@@ -1,4 +1,5 @@
-"""Who is alive on PostgreSQL, and what a process does whose connection breaks while it lives."""
+"""Which processes are alive on PostgreSQL, and what a live process does when its connection
+breaks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bot itself: its token, its name, its menu, and how it is set up."""
+"""The account of the bot: its token, its name, its menu, and its setup."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def test_a_menu_has_only_commands_that_telegram_accepts(rig: TelegramRig):
     assert [(it.command, len(it.description)) for it in shown] == [("status", 255), ("resume", 255)]
 
 
-# How it is set up
+# Setup
 
 
 DEAF = Settings(reads_all=False)
@@ -135,7 +135,7 @@ async def test_exactly_the_missing_rights_are_named(
     assert all(map(re.search, missing, bad)), bad
 
 
-# Its chats
+# Chats
 
 
 @pytest.mark.parametrize("shape", Shape)
@@ -158,7 +158,7 @@ async def test_a_chat_without_the_bot_is_not_found(rig: TelegramRig):
         await rig.adapter.find_chat("4711")
 
 
-# Its library
+# The library
 
 
 def test_without_the_library_its_package_is_named(monkeypatch: pytest.MonkeyPatch):

@@ -20,7 +20,7 @@ LONG = "long " * 400
 
 
 async def sent(rig: TelegramRig) -> list[Message]:
-    """What the bot has said."""
+    """The texts of the bot."""
     return [it for it in (await rig.driver.look()).messages if it.author != int(rig.anna)]
 
 
@@ -51,7 +51,7 @@ async def test_a_picture_is_sent_as_a_photo_and_other_files_as_documents(
     [
         (Part("", ""), [""]),
         (Part("<b>broken", "broken"), ["broken"]),
-        # What is too long for a caption follows the file.
+        # A text that is too long for a caption follows the file.
         (part(LONG), ["", LONG.strip()]),
     ],
 )

@@ -1,4 +1,4 @@
-"""What updates of Telegram come to."""
+"""Parsing updates of Telegram."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def marked(text: str, part: str, kind: str, **fields: Any) -> Json:
     return {"text": text, "entities": [entity]}
 
 
-# Where and who
+# Addresses and senders
 
 
 @pytest.mark.parametrize("chat", [DM, GROUP, SUPERGROUP, FORUM])
@@ -103,7 +103,7 @@ def test_channels_bots_chats_and_telegram_itself_are_ignored(ignored: Json):
     assert heard("channel_post", **ignored) is None
 
 
-# To whom
+# Addressed messages
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_a_group_that_becomes_a_supergroup_has_moved(sender: Json | None):
     assert inbound.moved_to == said({**SUPERGROUP, "id": -1009}).address
 
 
-# Words of others
+# Forwards and quotes
 
 ORIGINS: list[tuple[Json, str]] = [
     ({"type": "user", "date": 1, "sender_user": EVE}, "Eve Moss"),

@@ -1,4 +1,4 @@
-"""What is heard on Telegram, from the server to the Inbound."""
+"""Receiving updates from Telegram, from the server to the Inbound."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ async def test_an_update_that_cannot_be_read_is_skipped_and_logged(
     assert "updates skipped platform=telegram" in caplog.text
 
 
-# Who else is there
+# Other clients of the same bot
 
 
 @contextlib.asynccontextmanager
 async def waiting(ear: Ear) -> AsyncGenerator[asyncio.Future[Inbound]]:
-    """While somebody waits for what comes next."""
+    """While a poll is waiting for the next update."""
     next_ = asyncio.ensure_future(ear.next())
     try:
         yield next_

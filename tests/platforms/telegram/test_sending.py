@@ -1,4 +1,4 @@
-"""What goes out on Telegram, and what becomes of it when Telegram does not want it."""
+"""Sending on Telegram, and its errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def place(at: Address) -> tuple[int, int]:
     return int(at.chat_id), int(at.thread_id)
 
 
-# What a message is
+# Messages
 
 
 async def test_markup_is_sent_without_link_previews(rig: TelegramRig):
@@ -101,7 +101,7 @@ async def test_a_topic_is_opened_where_the_home_is_a_topic_itself(rig: TelegramR
     assert (second.chat_id, second.thread_id != first.thread_id) == (first.chat_id, True)
 
 
-# Those who do not want us
+# Chats that refuse the bot
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ async def test_a_handoff_to_a_group_that_became_a_supergroup_has_its_new_address
 async def test_message_ids_of_a_supergroup_are_not_confused_with_those_of_its_group(
     rig: TelegramRig,
 ):
-    """They are counted anew there."""
+    """Message ids start again from 1 there."""
     at = await home_at(rig, Shape.GROUP)
     receipt = await rig.adapter.send(at, part("Hello."), key="1")
     await rig.driver.migrate(int(at.chat_id))

@@ -1,4 +1,4 @@
-"""Handoffs in the store: taking one up, and what becomes of those that nobody took up."""
+"""Handoffs in the store: claiming, and the expiry of those that are not claimed."""
 
 from __future__ import annotations
 

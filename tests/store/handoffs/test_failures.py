@@ -1,4 +1,4 @@
-"""Handoffs in the store: how they fail elsewhere, and what the next attempt and people find."""
+"""Handoffs in the store: failures seen elsewhere, the next attempt, and notices to users."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def test_failure_4_a_gateway_killed_after_the_claim_does_not_leave_it_runn
 async def test_failure_5_a_gateway_started_later_does_not_execute_a_ghost(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
-    await store.request_handoff(session.id, TELEGRAM)  # then Ctrl-C: nobody cancels it
+    await store.request_handoff(session.id, TELEGRAM)  # then Ctrl-C, without a cancellation
     clock.advance(3600)
     gateway = await open_store()
     assert await gateway.list_pending_handoffs() == ()
@@ -144,7 +144,7 @@ async def test_failure_13_the_working_directory_is_carried_over(store: Store, se
     assert (moved.cwd, moved.model) == ("/home/me/elsewhere", "some-model")
 
 
-# What the next attempt and people find
+# The next attempt, and lists for users
 
 
 async def test_the_reply_of_the_agent_is_kept_for_the_next_attempt(
@@ -189,7 +189,7 @@ async def test_handoffs_of_all_sessions_are_listed_the_newest_first(store: Store
     assert len(await store.recent_handoffs()) == 3
 
 
-# The thread where nobody came
+# Threads that the session did not reach
 
 
 async def stayed(store: Store, handoff: Handoff) -> Outgoing | None:

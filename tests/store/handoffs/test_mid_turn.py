@@ -24,7 +24,7 @@ PAUSED = (said("do it"), CALLED, result(CALLED.tool_calls[0]))
 
 
 async def requested(store: Store, session: Session) -> tuple[Lease, Handoff]:
-    """A terminal that has paused its turn after the first call, and asked for a handoff."""
+    """A terminal that has paused its turn after the first call, and requested a handoff."""
     lease = await hold(store, session.id, *PAUSED)
     return lease, await store.request_handoff(session.id, TELEGRAM, lease=lease, mid_turn=True)
 
@@ -78,7 +78,7 @@ async def test_an_open_call_is_interrupted_once_the_turn_has_started_at_the_new_
     assert start.not_begun == ()
     assert [m.outcome for m in start.repairs] == [Outcome.INTERRUPTED]
     [handoff] = await store.list_handoffs(session.id)
-    assert handoff.mid_turn  # a process that looks only now can still say so
+    assert handoff.mid_turn  # a process that checks only now still sees it
 
 
 async def test_after_a_failed_handoff_the_open_calls_have_not_started(
@@ -111,7 +111,7 @@ async def test_a_pause_ends_when_the_session_continues(store: Store, session: Se
 async def test_a_gateway_that_lost_the_platform_cannot_complete_it(
     store: Store, session: Session, open_store: OpenStore
 ):
-    """The gateway that serves it would not look for the turn."""
+    """The gateway that serves it would not find the turn."""
     await requested(store, session)
     claim = await store.claim_next_handoff([TELEGRAM])
     assert claim is not None

@@ -274,7 +274,7 @@ async def test_completing_fails_and_changes_nothing_after_a_takeover(
 
 
 async def unmoved(store: Store, session: Session, said: list[str]) -> None:
-    """A commit that was refused left nothing of itself behind."""
+    """Check that a refused commit left nothing behind."""
     assert (await state(store, session.id)).state is State.RUNNING
     assert (await state(store, session.id)).thread is None
     assert await store.bindings.get(TOPIC) is None

@@ -1,4 +1,4 @@
-"""Handoffs in the store: asking for one."""
+"""Handoffs in the store: requests."""
 
 from __future__ import annotations
 
