@@ -1,4 +1,4 @@
-"""What a platform needs is installed from its lock, and nothing tells people to do otherwise."""
+"""The packages of a platform are installed from its lock file, and no text advises otherwise."""
 
 from __future__ import annotations
 

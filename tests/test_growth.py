@@ -51,7 +51,7 @@ def test_a_table_of_208_kb_is_shown_unchanged_in_the_terminal():
 
 
 def calls(work: Callable[[str], object], text: str) -> int:
-    """How many functions are called and left in `work(text)`."""
+    """The number of function calls and returns in `work(text)`."""
     count = 0
 
     def note(*_: object) -> None:

@@ -30,7 +30,7 @@ KEY = "sk-very-secret"
 
 
 PATIENT = {"segue.cli.doctor._SECONDS": 60.0, "segue.cli.diagnostics._REACH_SECONDS": 30.0}
-"""What answers is heard, however busy the machine is."""
+"""A long timeout, so that servers are found on a busy machine too."""
 
 
 @pytest.fixture(autouse=True)

@@ -107,12 +107,12 @@ CHAPTERS = [
     *chapters("storms on Discord", DiscordRig, of_storms(1), 1),
     *chapters("storms on Slack", SlackRig, of_storms(1), 1),
 ]
-"""Killed at every step, and in the storms again and again."""
+"""Kills at every step, and repeated kills in the storms."""
 CHANCE = [
     *chapters("at random", GenericRig, of_chance(8), SIZE - 2),
     *chapters("at random without keys", KeylessRig, of_chance(4), SIZE - 2),
 ]
-"""Killed at moments that nobody chose: also with the same seed never quite the same."""
+"""Kills at random moments, which differ slightly even with the same seed."""
 
 
 def test_there_are_enough_rounds():

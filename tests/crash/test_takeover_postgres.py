@@ -27,7 +27,7 @@ from tests.harness.rigs import GenericRig
 TELEGRAM = GenericRig.platform
 
 SOON = ALIVE_SECONDS / 2
-"""Sooner than its silence would tell: by the lock that the server frees, at the next look."""
+"""Sooner than its heartbeat expires: at the next poll after the server has freed its lock."""
 WITHIN = 40.0
 
 

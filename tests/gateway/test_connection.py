@@ -29,7 +29,7 @@ class Dropping(Quiet):
         self._backoff = backoff
         self._works = works
         self.attempts: list[int] = []
-        """The number of the pause before each time that it was connected."""
+        """The number of the pause before each connection."""
         self.enough = asyncio.Event()
 
     async def connect(self) -> None:

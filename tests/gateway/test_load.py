@@ -35,7 +35,7 @@ class Work:
     """The work done in the store."""
 
     statements: Counter[str] = field(default_factory=Counter[str])
-    """For each of those who have it open."""
+    """For each process that has it open."""
     rows: Counter[str] = field(default_factory=Counter[str])
 
 
@@ -115,6 +115,6 @@ async def test_a_long_running_gateway_loses_no_message_and_does_not_grow(
 
 @pytest.fixture
 def peer() -> Generator[Peer]:
-    """The platform in a separate process, without rate limits."""
+    """The platform in a separate process, without echoes, typing and edits."""
     with running(Rules(echo=False, typing=False, edits=False)) as peer:
         yield peer

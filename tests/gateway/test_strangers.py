@@ -1,4 +1,4 @@
-"""Unknown senders have no effect, whatever they do, in any place, in any state of the gateway: no
+"""Unknown senders have no effect with any action, in any place, in any state of the gateway: no
 text for the model, no tool, no reply, no session, no row, and no effect on running work."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.gateway.test_commands import Waiting, told
 from tests.turns.conftest import call
 
 _QUIET = Rules(typing_seconds=60.0)
-"""Nothing that is only shown on the way comes by itself while the stranger is about."""
+"""Typing is not shown again while the unknown sender is active."""
 
 
 # Places

@@ -31,9 +31,9 @@ from tests.handoff.conftest import (
 from tests.store.conftest import OpenStore
 from tests.store.samples import TOPIC, answered, said, texts
 
-"""Seconds by which one of two is ahead of the other."""
+"""Seconds by which one side of a race starts earlier."""
 EVERY_STEP = (None, *Step)
-"""None: nobody has taken it up yet."""
+"""None: the request is not claimed yet."""
 
 
 async def come_to(terminal: Terminal, gateway: Gateway, step: Step | None) -> None:

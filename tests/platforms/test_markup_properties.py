@@ -20,7 +20,7 @@ DIALECTS = st.sampled_from([d for d in Dialect if d is not Dialect.SOURCE])
 UNITS = st.sampled_from(Unit)
 LENGTHS = st.integers(40, 400)
 ROOMY = st.integers(120, 400)
-"""Lengths with room for each word of DOCUMENTS, and all that it stands in."""
+"""Lengths with room for each word of DOCUMENTS and the markup around it."""
 
 fixed = settings(derandomize=True)
 

@@ -1,4 +1,4 @@
-"""What the agent keeps in mind is its owner's alone, numbered, and never two of a kind."""
+"""Notes belong to one owner, are numbered, and are never stored twice."""
 
 from __future__ import annotations
 

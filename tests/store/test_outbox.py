@@ -1,4 +1,4 @@
-"""What is to be said is said in order, once, and never dropped in silence."""
+"""Outbound messages are sent in order, once, and never dropped silently."""
 
 from __future__ import annotations
 
@@ -530,7 +530,7 @@ async def test_unconfirmed_messages_of_a_handoff_are_offered_again_once(store: S
 
 
 async def open_rows(store: Store) -> list[Outgoing]:
-    """All that waits, in the order in which it is sent."""
+    """All queued texts, in the order in which they are sent."""
     found: list[Outgoing] = []
     while taken := await store.outbox.claim([DM.platform]):
         found += taken

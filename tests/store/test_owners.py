@@ -1,4 +1,4 @@
-"""Who is who: owners, the platform users they are, and where handoffs reach them."""
+"""Owners, their platform users, and their home channels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The built-in page: its browsers and conversations, what is said there, and what was missed."""
+"""The built-in page: its browsers, conversations and messages, and messages that were missed."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ async def test_unlinking_a_browser_removes_its_owner_and_wakes_listeners(
     await admit(store, await store.pages.link("me"))
     cli = await open_store()
     async with store.listen(Topic.OWNERS) as wake:
-        await wake.wait(0)  # whatever there was before
+        await wake.wait(0)  # the initial wake-up
         assert not await cli.owners.unlink(Platform.WEB, "b2")
         assert await cli.owners.unlink(Platform.WEB, "b1")
         assert await wake.wait(10)
@@ -254,7 +254,7 @@ async def test_every_change_has_a_unique_revision(store: Store, page: Page, open
     assert sorted(message.rev for message in shown) == list(range(1, 21))
 
 
-# What people do
+# What users do
 
 
 async def test_a_message_is_shown_once_and_received_once(
@@ -319,7 +319,7 @@ async def test_only_unconfirmed_updates_are_received_again(store: Store, page: P
     waiting = await store.pages.unheard()
     assert [update.text for update in waiting] == ["0", "1", "2", "3", "4"]
     assert [update.text for update in await store.pages.unheard(limit=2)] == ["0", "1"]
-    # One that was confirmed says nothing of those before it, which may be younger.
+    # Confirming one does not confirm those before it, which may be younger.
     for n in (0, 2):
         await store.pages.heard(waiting[n].no)
     assert [update.text for update in await store.pages.unheard()] == ["1", "3", "4"]

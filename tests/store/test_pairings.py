@@ -1,4 +1,4 @@
-"""Whoever sends a one-time code is the owner who was shown it, and nobody else."""
+"""The sender of a one-time code, and no other user, is linked to the owner who was shown it."""
 
 from __future__ import annotations
 

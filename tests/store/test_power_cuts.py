@@ -1,4 +1,4 @@
-"""What a power cut leaves: all that was written, and of the marks of who is at work any or none."""
+"""After a power cut all committed data is there, and any or none of the marks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.store.samples import said
 
 
 class Disk(apsw.VFS):
-    """What is synced in `folder` is on it, and nothing else."""
+    """A disk that keeps only what is synced in `folder`."""
 
     def __init__(self, folder: Path, kept: Path) -> None:
         self.syncs = 0
@@ -46,7 +46,7 @@ class Disk(apsw.VFS):
             shutil.copy(path, self._kept / path.name)
 
     async def after_the_cut(self) -> Store:
-        """The store, as whoever comes next finds it."""
+        """The store, as the next process finds it."""
         found = Path(tempfile.mkdtemp(dir=self._folder))
         shutil.copytree(self._kept, found, dirs_exist_ok=True)
         return await segue.store.open(f"sqlite://{found}/segue.db")

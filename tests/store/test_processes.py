@@ -1,4 +1,4 @@
-"""Processes that are killed, stopped and raced: what one was told, every other one finds."""
+"""Processes that are killed, stopped and raced: what one saw committed, every other one finds."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from tests.store.processes import Player, Refused, Troupe, spin, stage_door, unt
 BEFORE = ["what was asked", "what was answered"]
 CONFIRMING = ["you are here now", "I am here, and we were at it"]
 LEASE = 60.0
-"""Seconds that the claims and leases of killed processes last: nobody waits for their end."""
+"""Seconds that the claims and leases of killed processes last. No test waits for their end."""
 SHORT = 0.3
-"""Seconds that those of hung processes last: only their silence shows it."""
+"""Seconds that those of hung processes last, whose death shows only in their silence."""
 
 
 def topic(number: int) -> str:
@@ -44,7 +44,7 @@ def topic(number: int) -> str:
 
 @pytest.fixture
 def folder() -> Generator[Path]:
-    """A quick one: a process that is killed takes nothing with it that the kernel has."""
+    """A fast folder: a kill does not lose data that the kernel has."""
     with tempfile.TemporaryDirectory(prefix="segue-", dir=fast_folder()) as folder:
         yield Path(folder)
 
@@ -73,7 +73,7 @@ def troupe(door: str) -> Generator[Troupe]:
 
 
 def acquired(player: Player, session: str, *, seconds: float = LEASE) -> int:
-    """Take the session as soon as it is free."""
+    """Acquire the session as soon as it is free."""
 
     def attempt() -> int | None:
         try:
@@ -87,18 +87,18 @@ def acquired(player: Player, session: str, *, seconds: float = LEASE) -> int:
 
 
 def claimed(player: Player, handoff: int) -> dict[str, Any]:
-    """Take the handoff up as soon as whoever has it is known to be gone."""
+    """Claim the handoff as soon as its former gateway is known to be gone."""
     return until(lambda: player.ask("claim", handoff=handoff))
 
 
 def settled(player: Player, session: str) -> None:
-    """Wait for the commit that a server may still be at for somebody who is dead by now."""
+    """Wait for a commit that a server may still be making for a dead process."""
     with suppress(Refused):  # it has moved the session away
         player.ask("renew", session=session)
 
 
 def handed_over(troupe: Troupe, url: str) -> tuple[Player, str, int]:
-    """A terminal that has asked for the handoff of a session with a few messages."""
+    """A terminal that has requested the handoff of a session with a few messages."""
     terminal = troupe.opened(url)
     session = terminal.ask("session")
     terminal.ask("acquire", session=session, seconds=LEASE)
@@ -202,7 +202,7 @@ class TestAKilledGateway:
                 assert terminal.ask("load", session=session) == BEFORE
                 assert terminal.ask("where", session=session) is None
                 if not url.startswith("sqlite"):
-                    continue  # it takes a minute there until its claim has run out
+                    continue  # its claim takes a minute to expire there
                 claimed(second, handoff)
                 assert second.ask("complete", handoff=handoff, thread=topic(n), texts=CONFIRMING)
             self._check(terminal, session, topic(n))
@@ -296,7 +296,7 @@ class TestAKilledTerminal:
     def _check(self, witness: Player, session: str, state: State, texts: list[str]) -> None:
         assert witness.ask("state", session=session) == state
         assert witness.ask("load", session=session) == texts
-        acquired(witness, session)  # whoever comes next can go on
+        acquired(witness, session)  # the next process can continue
         witness.ask("append", session=session, texts=["and on"])
         assert witness.ask("load", session=session) == [*texts, "and on"]
 
@@ -315,7 +315,7 @@ def test_a_write_that_a_killed_process_saw_committed_is_kept(troupe: Troupe, url
         spin(chance.uniform(0, 0.002))
         writer.kill()
         kept += len(writer.rest())
-        # A server may still be at the last append of the dead: whoever takes the session waits.
+        # The server may still be at the last append of the dead process: the next holder waits.
         witness.ask("acquire", session=session, take_over=True)
         found = witness.ask("load", session=session)
         assert found == [str(n) for n in range(len(found))]
@@ -359,7 +359,7 @@ def test_a_gateway_that_hung_in_its_commit_completes_everything_or_nothing(
 ):
     terminal, session, handoff = handed_over(troupe, url)
     stale, second = troupe.opened(url), troupe.opened(url)
-    stale.ask("claim", handoff=handoff, seconds=0)  # whose claim is over at once
+    stale.ask("claim", handoff=handoff, seconds=0)  # whose claim expires at once
     stale.tell("complete_and_stop", handoff=handoff, thread=topic(1), texts=CONFIRMING)
     stale.stopped()
     second.tell("claim", handoff=handoff)  # has to wait
@@ -449,7 +449,7 @@ def test_each_request_is_claimed_by_one_of_two_gateways(troupe: Troupe, url: str
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.real)])
 def places(request: pytest.FixtureRequest, folder: Path) -> Generator[Iterator[str]]:
-    """Ever new places for a store."""
+    """New places for a store."""
     if request.param == "sqlite":
         yield (f"sqlite://{folder}/{n}.db" for n in itertools.count())
         return
@@ -543,7 +543,7 @@ def test_an_older_store_is_upgraded_once_in_a_race(
 
 
 def older_store(url: str) -> None:
-    """A store as it was before the first script."""
+    """A store as it was before the first migration."""
     if url.startswith("sqlite"):
         path = Path(url.removeprefix("sqlite://"))
         path.with_name(path.name + "-run").mkdir(0o700)
@@ -559,7 +559,8 @@ def older_store(url: str) -> None:
 
 
 def one_store(witnesses: tuple[Player, Player], url: str) -> None:
-    """The next to open it finds or makes a store, and the one after that finds the same."""
+    """Check that the next process finds or creates a store, and that the one after it finds the
+    same."""
     one, two = witnesses
     one.ask("reopen", url=url)
     two.ask("reopen", url=url)
@@ -577,7 +578,7 @@ def test_two_concurrent_checks_both_see_that_a_process_is_dead(folder: Path):
     path.rename(folder / "kept")
     dead.close()
     (folder / "kept").rename(path)
-    with path.open("rb") as another:  # it has asked, and not yet removed the file
+    with path.open("rb") as another:  # it has checked, and not yet removed the file
         fcntl.flock(another, fcntl.LOCK_SH)
         assert asking.dead(dead.me)
     asking.close()

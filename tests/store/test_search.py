@@ -1,4 +1,4 @@
-"""Messages are found by their words, and only by those whose messages they are."""
+"""Messages are found by their words, and only by their owner."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tests.store.samples import hold, on_sqlite, said, texts
 
 HANDFUL = 5
 LONG = 30.0
-"""Seconds after which a test that went wrong lets go."""
+"""Seconds after which a failed test is released."""
 
 
 def threads() -> int:
@@ -29,7 +29,7 @@ def threads() -> int:
 
 
 class Stuck:
-    """Work that says when it has begun, and ends when it is told to."""
+    """A job that signals when it has started, and ends when the test releases it."""
 
     def __init__(self) -> None:
         self._begun = threading.Event()
@@ -49,7 +49,7 @@ class Stuck:
 
 @asynccontextmanager
 async def all_writers_stuck(store: Store) -> AsyncGenerator[None]:
-    """Every thread that could write is busy inside."""
+    """Inside, every writer thread is busy."""
     stuck = [Stuck() for _ in range(HANDFUL)]
     tasks = [asyncio.ensure_future(store.write(work)) for work in stuck]
     await stuck[0].begun()

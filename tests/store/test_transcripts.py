@@ -1,4 +1,4 @@
-"""What was said is kept, in order, all or nothing, and read back as it was."""
+"""Messages are stored in order and atomically, and read back unchanged."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ async def test_a_message_that_is_too_long_by_its_tool_calls_is_refused(
 
 
 class Counting:
-    """A transaction that counts what it is asked to do."""
+    """A transaction that counts its statements."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
@@ -346,7 +346,7 @@ async def test_a_summary_in_one_session_does_not_affect_the_window_of_another(
     assert texts(await store.transcripts.window(other.id, 99)) == ["so far", "d"]
 
 
-# Going back
+# Undo and restore
 
 
 async def test_undo_removes_the_last_turn_and_returns_it(store: Store, session: Session):

@@ -1,4 +1,4 @@
-"""Whoever waits for something is woken the moment it is there."""
+"""A waiter is woken as soon as its change is there."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ from tests.store.samples import (
 T = TypeVar("T")
 
 SOON = 20.0
-"""Seconds after which a waiter is not woken any more, on the slowest machine."""
+"""Seconds within which a waiter is woken, on the slowest machine."""
 TRIES = 20
-"""The engines also look by themselves, at any moment. Not every time, though."""
+"""How often to try: the engines also poll, so one wake-up may have another cause."""
 
 
 async def take_over(store: Store, lease: Lease) -> None:
@@ -71,7 +71,7 @@ LOSSES = {work.__name__: work for work in (take_over, hand_off, end, delete)}
 
 @dataclass(frozen=True)
 class OtherProcess:
-    """Another process, and what it finds: a session in a chat that waits for an answer."""
+    """Another process, which finds a session in a chat that waits for an answer."""
 
     store: Store
     lease: Lease
@@ -137,7 +137,7 @@ async def ask(store: Store) -> None:
 
 
 async def told(wake: Waiter) -> None:
-    """Wait until there is nothing more to wait for."""
+    """Wait until no wake-up is pending."""
     while await wake.wait(SOON):
         pass
 
@@ -159,7 +159,7 @@ async def test_a_wake_up_that_arrives_while_busy_is_remembered(store: Store, ope
         await settled(wake)
         await ask(terminal)
         await ask(terminal)
-        assert await other.wait(SOON)  # by now it has come
+        assert await other.wait(SOON)  # it has arrived by now
         assert await wake.wait(SOON)
 
 
@@ -254,7 +254,7 @@ async def test_a_waiter_in_the_writing_process_is_woken(store: Store):
 
 @pytest.fixture
 def never_looking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing but a nudge wakes anybody."""
+    """Only a nudge wakes a listener."""
     for engine in (sqlite, lifeline):
         monkeypatch.setattr(engine, "POLL_SECONDS", 1000.0)
 
@@ -334,7 +334,7 @@ async def test_a_process_that_slept_and_lost_a_session_is_woken(
 
 
 async def use_freely(store: Store, session_id: str) -> None:
-    """All that is done with a session that nobody else has."""
+    """Everything that is done with a session that no other process holds."""
     lease = await store.leases.acquire(session_id, "another")
     with pytest.raises(SessionHeld):
         await store.leases.acquire(session_id, "a third")
@@ -355,7 +355,7 @@ async def test_taking_and_releasing_a_session_wakes_no_listener(
         await settled(outbox)
         await use_freely(other, session.id)
         await other.outbox.enqueue(draft("1"))
-        assert await outbox.wait(SOON)  # by now whatever there was has come
+        assert await outbox.wait(SOON)  # any other wake-up has arrived by now
         assert not await wake.wait(0)
 
 

@@ -1,4 +1,4 @@
-"""What was approved is what is used: another file in its place is neither read nor written."""
+"""An approval covers one file: another file in its place is neither read nor written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REFUSED = "is not the file that it was when this was approved"
 
 
 def approves(meanwhile: Callable[[], object] = lambda: None) -> Approver:
-    """A user who says yes after something was done behind the question."""
+    """A user who approves after something was changed during the question."""
     return Approver(always=Answer.ONCE, meanwhile=meanwhile)
 
 
@@ -65,7 +65,7 @@ async def test_a_symlink_changed_during_the_question_is_not_followed(
     done = await result(desk, session, made, person)
     assert key.read_text() == "the key"
     assert str(notes) in person.asked[0]
-    # The person allowed to change `notes`, and that is what happened.
+    # The user approved a change of `notes`, and that is what happened.
     assert done.startswith(("Replaced", "Changed"))
     assert str(notes) in done
     assert notes.read_text() in ("new", "notEs")
@@ -107,7 +107,7 @@ def in_another_folder(file: Path) -> None:
 
 
 def made_again(file: Path) -> None:
-    """As likely as not with the same inode."""
+    """Probably with the same inode."""
     file.unlink()
     file.write_text("again")
 
@@ -187,7 +187,7 @@ async def test_approval_for_the_session_covers_only_the_same_file(
     notes, key = files
     link(cwd / "link", notes)
     person = Approver(always=Answer.SESSION)
-    for _ in range(3):  # each write puts another file there, which is our own doing
+    for _ in range(3):  # each write puts another file there, which is expected
         assert "Replaced" in await result(desk, session, WRITE, person)
     assert len(person.asked) == 1
     link(cwd / "link", key)

@@ -1,4 +1,4 @@
-"""Long conversations: told in fewer words for the model, and lost to nobody."""
+"""Long conversations are summarised for the model, and kept in full."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from segue.turns import Place
 from tests.turns.conftest import Desk, call
 
 CONTEXT = 4352
-LONG = "word " * 400  # some 500 tokens
+LONG = "word " * 400  # about 500 tokens
 
 
 async def talk(desk: Desk, session: Session, turns: int) -> None:
-    """`turns` long turns, with a model that has room for them."""
+    """`turns` long turns, with a model whose context is large enough."""
     for number in range(turns):
         model = ScriptedModel([f"Answer {number}. {LONG}"], context=100_000)
         await desk.take(model, session, f"Question {number}. {LONG}")
@@ -31,7 +31,7 @@ def is_summary(prompt: Prompt) -> bool:
 
 
 def teller(summary: str, *answers: str) -> ScriptedModel:
-    """Tells everything as `summary`, in however many parts, and gives `answers` in turn."""
+    """Summarises every part as `summary`, and otherwise gives `answers` in order."""
     left = iter(answers)
 
     def say(prompt: Prompt) -> str:
@@ -41,7 +41,7 @@ def teller(summary: str, *answers: str) -> ScriptedModel:
 
 
 def asked(model: ScriptedModel) -> str:
-    """All that was to be told in fewer words."""
+    """The text that was to be summarised."""
     return "\n".join(p.messages[0].content for p in model.prompts if is_summary(p))
 
 

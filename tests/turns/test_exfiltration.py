@@ -1,4 +1,4 @@
-"""What the agent reads on the machine does not leave it unasked."""
+"""Data that the agent reads on the machine does not leave it without approval."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLAIN = {"Content-Type": "text/plain"}
 
 
 class Site:
-    """A host that remembers what it was asked for."""
+    """A host that records its requests."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []

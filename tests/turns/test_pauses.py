@@ -1,4 +1,4 @@
-"""A turn that is paused, and continued: here, or where the session has gone."""
+"""Turns that are paused, and continued here or where the session has gone."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_the_approval_is_asked_where_the_turn_continues(desk: Desk, sessio
 
 
 async def test_a_session_whose_first_turn_is_paused_has_a_title(desk: Desk, session: Session):
-    """A thread that is opened for it is named after it."""
+    """A thread that is opened for the session has this title."""
     pause = asyncio.Event()
     pause.set()
     async with desk.turns([], titles=True) as turns:  # the model finds no better one

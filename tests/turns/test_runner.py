@@ -1,4 +1,4 @@
-"""A turn: what is kept, when, and by whom."""
+"""A turn: what is stored, when, and under which lease."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def results(events: list[Event]) -> list[str]:
 
 
 class Slow(ScriptedModel):
-    """Says one word, and the rest when it is told to."""
+    """Streams one word, and the rest when the test allows it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class Slow(ScriptedModel):
         yield End(stop=Stop.DONE)
 
 
-# What is kept
+# What is stored
 
 
 async def test_the_message_and_the_answer_are_stored(desk: Desk, session: Session):
@@ -140,7 +140,7 @@ async def test_the_inbox_entry_is_finished_with_its_message(desk: Desk, session:
     assert await desk.store.inbox.waiting() == ()
 
 
-# Who may
+# Leases
 
 
 async def test_a_turn_in_a_held_session_is_refused(
@@ -187,7 +187,7 @@ async def test_a_turn_that_lost_its_lease_stops_at_once_and_writes_nothing_more(
 ):
     elsewhere = await open_store()
     events: list[Event] = []
-    async with desk.turns(Slow()) as turns:  # which would wait for ever
+    async with desk.turns(Slow()) as turns:  # which would wait forever
         async for event in turns.take_turn(session.id, "Well?"):
             events.append(event)
             if isinstance(event, TextDelta):
@@ -219,7 +219,7 @@ async def test_a_running_command_is_stopped_when_the_lease_is_lost(
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - nobody tells
+        while not condition():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.01)
 
 
@@ -263,7 +263,7 @@ async def test_a_holder_that_loses_a_session_between_turns_learns_where_it_is(
     assert await elsewhere.leases.get(session.id) is not None
 
 
-# What a crash leaves
+# After a crash
 
 
 async def test_calls_that_a_crash_left_open_are_answered_before_anything_else(
@@ -362,7 +362,7 @@ async def test_nothing_in_the_working_directory_changes_what_is_allowed(
     assert not (cwd / "made").exists()
 
 
-# What the agent knows and can do
+# Tools and context
 
 
 async def test_commands_run_in_the_sessions_working_directory_without_our_secrets(

@@ -1,4 +1,4 @@
-"""A session's name, found in the background."""
+"""Titles that are found in the background."""
 
 from __future__ import annotations
 

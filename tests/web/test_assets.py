@@ -1,4 +1,4 @@
-"""What the page is made of, as far as it can be seen without a browser."""
+"""The files of the page, as far as they can be checked without a browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that other sites, other names and other programs could bring to the page's server."""
+"""Attacks on the page's server by other sites, hosts and programs."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ EVERY_PATH = ("/", "/live", "/app.js", "/nothing")
 
 @pytest.fixture(scope="module", autouse=True)
 def runner() -> Generator[asyncio.Runner]:
-    """One for all tests here, which share a server."""
+    """A folder for all tests here, which share a server."""
     with asyncio.Runner() as runner:
         yield runner
 
 
 @pytest.fixture(scope="module")
 def door(tmp_path_factory: pytest.TempPathFactory, runner: asyncio.Runner) -> Generator[Door]:
-    """One for all tests here; none of them leaves anything there."""
+    """A server for all tests here, which leave nothing behind in it."""
     with opened_door(tmp_path_factory.mktemp("door"), runner) as door:
         yield door
         runner.run(is_as_it_was(door))
@@ -54,12 +54,12 @@ async def is_as_it_was(door: Door) -> None:
 
 @pytest.fixture
 def own_door(tmp_path: Path, runner: asyncio.Runner) -> Generator[Door]:
-    """For a test that takes up all room, or the server itself."""
+    """A separate server, for tests that use up its connections or stop it."""
     with opened_door(tmp_path, runner) as door:
         yield door
 
 
-# Under another name
+# Other hosts
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ async def test_the_address_of_the_server_is_accepted(door: Door):
 
 
 async def test_localhost_redirects_to_the_address(door: Door):
-    """Browsers may look for that name at ::1 as well, where another account can listen."""
+    """Browsers may resolve that name to ::1 as well, where another account can listen."""
     localhost = f"localhost:{door.port}"
     answer = await door.ask("/", host=localhost)
     assert (answer.status, answer.one("Location")) == (307, f"{door.server.url}/")
@@ -143,7 +143,7 @@ async def test_an_absolute_url_as_path_is_not_found(door: Door):
     assert (await door.ask(f"http://{door.host}/")).status == 404
 
 
-# From another site
+# Other sites
 
 
 FOREIGN = [
@@ -162,7 +162,7 @@ FOREIGN = [
 
 @pytest.mark.parametrize("origin", FOREIGN)
 async def test_a_request_from_another_origin_is_forbidden(door: Door, origin: str):
-    """Another of the server's own names is another origin, too."""
+    """Another name of the same server is another origin, too."""
     named = origin.format(host=door.host, port=door.port, other=door.port ^ 1)
     for path in EVERY_PATH:
         answer = await door.ask(path, [("Origin", named)])
@@ -275,7 +275,7 @@ async def test_a_malformed_request_is_refused(door: Door, raw: bytes, status: in
     assert (await door.ask("/")).status == 200
 
 
-# What every answer says
+# Response headers
 
 
 async def test_every_response_has_the_security_headers(door: Door):
@@ -329,7 +329,7 @@ def test_every_file_of_the_page_complies_with_the_policy():
                 assert inside.startswith(b"</script>")
 
 
-# Where it is served
+# Addresses
 
 
 async def listens(host: str, port: int) -> bool:
@@ -363,13 +363,13 @@ async def test_the_page_is_served_only_at_the_configured_addresses(door: Door):
         assert (await lan.ask("/", host=f"127.0.0.3:{place.port}")).status == 421
         key = await lan.key()
         assert await lan.knows(key)
-        # A browser keeps its key for the one address.
+        # A browser keeps its key for one address only.
         assert not await lan.knows(key, f"http://127.0.0.1:{place.port}")
     finally:
         await server.stop()
 
 
-# Who takes up room
+# Connection limits
 
 
 async def test_a_request_that_never_ends_times_out(door: Door, monkeypatch: pytest.MonkeyPatch):
@@ -382,7 +382,7 @@ async def test_a_request_that_never_ends_times_out(door: Door, monkeypatch: pyte
         writer.write(b"GET / HTTP/1.1\r\nHost: ")
         ended = asyncio.ensure_future(reader.read())
         async with asyncio.timeout(WITHIN):
-            while not ended.done():  # that it is never quiet for long does not help it
+            while not ended.done():  # sending a little now and then does not help it
                 writer.write(b"x")
                 await asyncio.wait([ended], timeout=0.02)
         with contextlib.suppress(ConnectionResetError):
@@ -396,7 +396,7 @@ async def test_a_request_that_never_ends_times_out(door: Door, monkeypatch: pyte
 
 @contextlib.asynccontextmanager
 async def silent(door: Door, count: int) -> AsyncGenerator[list[asyncio.StreamReader]]:
-    """So many connections, one after the other, on which nothing is said."""
+    """That many idle connections, one after the other."""
     made = [await asyncio.open_connection("127.0.0.1", door.port) for _ in range(count)]
     try:
         yield [reader for reader, _ in made]

@@ -1,4 +1,4 @@
-"""Talking to the agent on the page, over its real wire."""
+"""Talking to the agent on the page, over its real protocol."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_a_question_is_answered_with_a_button(site: Site, tmp_path):
 
 
 async def test_a_press_answers_the_question_under_which_it_was_made(site: Site, tmp_path):
-    """Not the next one, and not one of another conversation."""
+    """Not the next question, and not one in another conversation."""
     first, second = tmp_path / "first", tmp_path / "second"
     wanted = [call("shell", command=f"touch {path}") for path in (first, second)]
     async with site.gateway(model=[*wanted, "Over."]), site.browser() as browser:

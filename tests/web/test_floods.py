@@ -1,4 +1,4 @@
-"""Pages that send too much, or nothing that makes sense, or never read what they are told."""
+"""Pages that send too much or invalid frames, or never read."""
 
 from __future__ import annotations
 
@@ -134,12 +134,12 @@ async def test_a_press_of_an_unknown_button_is_ignored(door: Door):
     assert await pages.unheard() == ()
 
 
-# Who never reads
+# Clients that never read
 
 
 @contextlib.asynccontextmanager
 async def deaf(door: Door) -> AsyncGenerator[ClientConnection]:
-    """A page that has opened a conversation of much text, and reads nothing any more."""
+    """A page that has opened a long conversation, and no longer reads."""
     pages = door.store.pages
     page = await pages.begin("me", "Long", key="1")
     for n in range(20):
@@ -153,12 +153,12 @@ async def deaf(door: Door) -> AsyncGenerator[ClientConnection]:
 
 
 def unread(door: Door) -> int:
-    """The bytes that the server keeps for pages that do not read them."""
+    """The bytes that the server buffers for pages that do not read them."""
     return sum(c.transport.get_write_buffer_size() for c in door.server.websockets)
 
 
 def with_little_room(door: Door) -> socket.socket:
-    """A connection in which the kernel keeps little for who does not read."""
+    """A connection with small kernel buffers, for a client that does not read."""
     for one in door.server.sockets:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     made = socket.socket()
@@ -173,7 +173,7 @@ def talks(door: Door) -> int:
 
 async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(WITHIN):
-        while not holds():  # noqa: ASYNC110 - nobody tells when
+        while not holds():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.01)
 
 
@@ -182,8 +182,8 @@ async def test_a_client_that_does_not_read_gets_no_further_responses(door: Door)
         await until(lambda: unread(door) > 0)
         await browser.new()  # the others are served
         [stuck] = [t for t in door.page.talks if t._connection.transport.get_write_buffer_size()]
-        # Of hundreds of answers one is on its way, and the news of the other's chat; the other
-        # answers are not even begun.
+        # Of hundreds of responses one is being sent, and the news of the other's chat; the other
+        # responses are not even started.
         assert stuck._out.qsize() <= 2
         assert unread(door) < 4_000_000
         assert talks(door) == 2
@@ -249,7 +249,7 @@ async def test_a_page_can_disconnect_at_any_moment(door: Door, caplog: pytest.Lo
 async def test_a_store_error_closes_the_connection_and_is_logged(
     door: Door, caplog: pytest.LogCaptureFixture
 ):
-    """A page that is told nothing any more must not look like a quiet one."""
+    """A page that gets no more updates must not look like an idle one."""
 
     async def broken(browser: Browser) -> None:
         await door.store.close()

@@ -1,4 +1,4 @@
-"""What models, people, tools and files say is shown as words, whatever it looks like."""
+"""Text of models, users, tools and files is shown as text, even if it is markup."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_markup_is_shown_as_text_everywhere(script: str):
     for place in PLACES:
         text = place.format(*(script,) * 3)
         read(render.html(text))
-    # \0 is no character of HTML, and shown as one that is.
+    # \0 is not allowed in HTML, and shown as a replacement character.
     assert read(render.plain(script)).text == script
     assert "alert" not in script or "alert" in read(render.html(script)).text
 
@@ -262,7 +262,7 @@ def test_code_in_other_languages_is_shown_without_colours(language: str):
 
 @pytest.mark.parametrize("language", ["python", "html", "no-such"])
 def test_code_that_is_too_long_for_colours_is_shown_without(language: str):
-    """How long the colours of code up to that length take is a figure of the page's benchmark."""
+    """The page's benchmark measures how long code up to that length takes."""
     code = ("a\n" * LONGEST)[: LONGEST + 1]
     assert "<span" not in render.html(f"```{language}\n{code}\n```")
 
@@ -299,11 +299,11 @@ def test_runs_of_backticks_are_rendered_in_linear_time():
     assert many < 1.5 * few
 
 
-# On the wire
+# In frames
 
 
 async def test_titles_labels_and_tool_output_reach_the_page_as_text(door: Door):
-    """What is not HTML is whole, for the page to show as text; what is, is safe."""
+    """Fields that are not HTML are unchanged, for the page to show as text; HTML is safe."""
     store, evil = door.store, SCRIPTS[0] + SCRIPTS[33]
     session = await store.sessions.create("me", Platform.LOCAL, title=evil)
     lease = await store.leases.acquire(session.id, "a terminal")

@@ -1,4 +1,4 @@
-"""The words of an answer stay on the page when a terminal takes its session."""
+"""A partial answer stays on the page when a terminal takes its session."""
 
 from __future__ import annotations
 

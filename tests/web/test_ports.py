@@ -1,4 +1,4 @@
-"""Where the page is served. These tests have an address of the loopback network to themselves."""
+"""The address of the page. These tests use a separate address of the loopback network."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_all_addresses_have_the_same_port(host: str):
             one.close()
 
 
-# Who has the last port
+# Accounts that use the last port
 
 
 def test_a_page_moves_to_another_port_if_the_same_account_uses_its_port(host: str):
@@ -122,8 +122,8 @@ def impostor(port: int) -> Generator[None]:
 
 @as_root
 async def test_a_page_does_not_move_if_another_account_uses_its_port(tmp_path: Path, port: int):
-    """And the browsers that were paired there are to be paired again: that account may have served
-    them pages that can use their keys."""
+    """The browsers that were paired there must be paired again: that account may have served them
+    pages that can use their keys."""
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
         await store.owners.ensure(ME)
         await store.pages.settle(machine(), PageLocation(port=port, addresses=("127.0.0.1",)))
@@ -156,7 +156,7 @@ TABLE = """\
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """That of the kernel: our own process listens on 8790 and has connected to it, and so have
+    """The kernel's table: our own process listens on 8790 and has connected to it, and so have
     another account and root."""
     path = tmp_path / "tcp"
     path.write_text(TABLE.format(uid=os.getuid(), other=os.getuid() + 1))
@@ -185,8 +185,8 @@ def test_the_account_of_a_connection_is_found():
 async def test_a_connection_of_another_account_is_refused_even_with_the_key(
     door: Door, address: str
 ):
-    """It could be an impostor that was on the port a moment ago, and carries what an open page says
-    to where the gateway is now."""
+    """It could be an impostor that was on the port before, and relays the frames of an open page to
+    the gateway."""
     key = await door.key()
     made = of_another_account(socket.AF_INET6 if ":" in address else socket.AF_INET)
     made.connect((address, door.port))

@@ -1,5 +1,4 @@
-"""What the page shows of an answer that is hard to render. How it keeps it harmless is in
-test_injection."""
+"""How the page shows answers that are hard to render. test_injection covers their safety."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ NOT_THERE = "That conversation does not exist."
 
 
 async def session_with(store: Store, *texts: str, title: str, owner: str = ME) -> Session:
-    """A session in which these messages were exchanged, at no place."""
+    """A session with these messages, which is nowhere open."""
     session = await store.sessions.create(owner, Platform.LOCAL, title=title)
     lease = await store.leases.acquire(session.id, "a terminal")
     roles = (Role.USER, Role.ASSISTANT)
@@ -55,13 +55,13 @@ def texts(shown: dict[str, Any]) -> list[str]:
 
 
 async def opened(browser: Browser, chat: str) -> dict[str, Any]:
-    """Open the conversation, and return all that is shown of it."""
+    """Open the conversation, and return everything that it shows."""
     await browser.ask("open", chat=chat)
     return await browser.until("shown", was=chat, fresh=True)
 
 
 async def place(browser: Browser, where: str) -> dict[str, Any]:
-    """Wait until the open session is there."""
+    """Wait until the open session is on the page."""
     return await browser.until("shown", lambda t: t["entry"] and t["entry"]["where"] == where)
 
 
@@ -232,7 +232,7 @@ async def test_an_open_page_follows_its_session(site: Site):
             assert [move["text"] for move in left["moves"]] == ["Moved to the terminal"]
             done = await Desk(site.store, held, session).hand_off("web")
         back = await place(browser, "here")
-        while not back["lines"]:  # the greeting may come apart from the move
+        while not back["lines"]:  # the greeting may arrive separately from the move
             back = await browser.until("shown")
         assert back["chat"] == done.session_id == session.id
         assert len((await browser.until("chats"))["chats"]) == 1
@@ -287,7 +287,7 @@ async def test_a_new_session_is_shown_in_the_browser_that_requested_it(site: Sit
         await browser.ask("say", chat=first, text="/new")
         fresh = await browser.until("shown", was=first, fresh=True)
         assert (fresh["chat"] != first, fresh["lines"]) == (True, [])
-        # A page that only looked on stays with the session.
+        # A page that only watched stays with the session.
         left = await other.until("shown", lambda t: t["entry"]["where"] != "here")
         assert (left["chat"], left["entry"]["where"]) == (first, "set aside")
 
@@ -402,7 +402,7 @@ async def test_a_deleted_session_leaves_nothing_on_the_page(door: Door):
     assert await store.pages.message(shown.no) is None
 
 
-# Others
+# Other owners
 
 
 @pytest.mark.parametrize("by_page", [False, True])

@@ -1,4 +1,4 @@
-"""Links and keys: who gets in, what of it can be used by others, and who is out again."""
+"""Links and keys: who is paired, what others can do with them, and how access ends."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def test_a_pairing_code_for_a_chat_is_not_a_token(door: Door):
 
 
 async def test_wrong_tokens_do_not_delay_the_right_one(door: Door):
-    """A token has 128 bits, so that guessing needs no lock that strangers could close."""
+    """A token has 128 bits, so guessing needs no lockout, which others could trigger."""
     token = await door.store.pages.link("me")
     for n in range(5):
         tried = await asyncio.gather(*(door.pair(f"wrong {n} {m}") for m in range(20)))
@@ -77,7 +77,7 @@ async def test_wrong_tokens_do_not_delay_the_right_one(door: Door):
 
 
 async def test_a_link_is_void_when_its_gateway_is_gone(door: Door, tmp_path):
-    """An impostor on the port of a gateway that was stopped may have been shown it."""
+    """An impostor on the port of a stopped gateway may have seen it."""
     token = await door.store.pages.link("me")
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db", clock=door.clock) as again:
         server = page_server(again)
@@ -91,7 +91,7 @@ async def test_a_link_is_void_when_its_gateway_is_gone(door: Door, tmp_path):
 
 
 async def opens(door: Door, key: Key, link: Key) -> bool:
-    """Whether the browser with that key gets in when it opens that link."""
+    """Whether the browser with that key is admitted when it opens that link."""
     async with opened(door.server.url) as wire:
         assert await prove(wire, door.server.url, key, link)
         with contextlib.suppress(ConnectionClosed):
@@ -122,7 +122,7 @@ async def test_a_paired_browser_never_uses_another_owners_link(door: Door):
 
 
 async def test_a_link_is_used_up_only_by_a_browser_that_has_it(door: Door):
-    """Its id is sent before the server has proven itself, and so may be known to others."""
+    """Its id is sent before the server has proven itself, so others may know it."""
     key = await door.key()
     token = await door.store.pages.link("me")
     assert not await opens(door, key, Key(link_key(token).id, key.secret))
@@ -139,7 +139,7 @@ async def test_the_key_of_a_browser_is_not_a_link(door: Door):
 
 
 async def greeted(door: Door, key: Key) -> ProofExchange:
-    """What the server offers to sign with that key."""
+    """The proof that the server offers for that key."""
     nonce = secrets.token_hex(32)
     async with opened(door.server.url) as wire:
         told = await ask(wire, {"do": "greet", "key": key.id, "nonce": nonce})
@@ -150,7 +150,7 @@ async def greeted(door: Door, key: Key) -> ProofExchange:
 
 
 async def refused(door: Door, *frames: dict[str, str] | str | bytes) -> list[str]:
-    """What it says to these before it closes without having let anybody in."""
+    """The frames that it sends before it closes without admitting the browser."""
     told: list[str] = []
     async with opened(door.server.url) as wire:
         for frame in frames:
@@ -190,14 +190,14 @@ async def test_the_proof_of_the_server_is_not_accepted_from_a_browser(door: Door
 
 
 async def test_a_proof_for_one_port_is_invalid_at_another(door: Door):
-    """An impostor that holds the port of before cannot carry messages to where the gateway is."""
+    """An impostor on the former port cannot relay messages to the gateway."""
     key = await door.key()
     moved = page_server(door.store)
     await moved.start(0)
     try:
         there = Door(moved, door.store, door.clock)
         assert not await there.knows(key)
-        # By a link, which is good at both.
+        # By a link, which is valid at both.
         link = link_key(await door.store.pages.link("me"))
         exchange = await greeted(there, link)
         assert ProofExchange(
@@ -298,11 +298,11 @@ async def test_no_two_browsers_have_the_same_key(door: Door):
     assert len({(await door.key()).secret for _ in range(20)}) == 20
 
 
-# What is told in logs
+# Logs
 
 
 class Everything(logging.Handler):
-    """Keeps all that is logged."""
+    """Records all log lines."""
 
     def __init__(self) -> None:
         super().__init__(level=0)
@@ -314,7 +314,7 @@ class Everything(logging.Handler):
 
 @pytest.fixture
 def log() -> Generator[Everything]:
-    """Every logger there is tells everything."""
+    """Every logger logs everything."""
     kept = Everything()
     root = logging.getLogger()
     names = (*logging.root.manager.loggerDict, "segue.web.wire", "websockets.server")
@@ -367,7 +367,7 @@ async def test_a_gateway_that_serves_the_page_logs_no_key(site: Site, log: Every
 
 
 async def asked(browser: Browser, do: str, **fields: object) -> str:
-    """Why it was refused."""
+    """The reason for the refusal."""
     key = await browser.ask(do, **fields)
     refused = await browser.until("refused")
     assert refused["key"] == (key or None)
@@ -389,7 +389,7 @@ async def test_the_conversation_of_another_owner_cannot_be_read_or_changed(door:
         assert await asked(browser, "open", chat="no such") == not_here
         own = await browser.new()
         assert await asked(browser, "press", chat=own, **press) == "That button no longer works."
-        # Nor is anything of it told by itself.
+        # Nor is anything of it sent unasked.
         door.page.changed(page.id, shown.no)
         door.page.preview(page.id, "secret words")
         await browser.ask("health")
@@ -438,7 +438,7 @@ async def test_the_health_of_another_owners_sessions_is_hidden(door: Door):
     assert session.id not in repr(other.told)
 
 
-# Revoked
+# Revoked browsers
 
 
 async def said(browser: Browser, chat: str) -> None:
@@ -456,7 +456,7 @@ async def test_a_revoked_browser_is_refused_at_once(door: Door):
 
 
 async def test_an_open_page_is_disconnected_when_its_browser_is_revoked(door: Door, tmp_path):
-    """Also by another process, and without having asked for anything."""
+    """Also by another process, and without a request from the page."""
     async with door.browser(await door.key()) as browser:
         chat = await browser.new()
         async with await segue.store.open(f"sqlite://{tmp_path}/segue.db", clock=door.clock) as cli:
@@ -473,7 +473,7 @@ async def test_an_open_page_is_disconnected_when_its_browser_is_revoked(door: Do
 
 
 async def test_requests_of_a_revoked_browser_are_refused(door: Door):
-    """Even when nobody has told the server of it yet."""
+    """Even before the server has been notified."""
 
     def quietly(tx: Tx) -> None:
         assert tx.change("DELETE FROM identities") == 1

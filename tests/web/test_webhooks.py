@@ -1,4 +1,4 @@
-"""Requests that platforms send to the gateway's server, from outside and through proxies."""
+"""Requests from platforms to the gateway's server, from outside and through proxies."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ RULES = WebhookRules(methods=("GET", "POST"), body_limit=LIMIT, seconds=3600)
 
 @dataclass
 class Recorder:
-    """A webhook that remembers its requests."""
+    """A webhook that records its requests."""
 
     webhook_rules: WebhookRules = RULES
     requests: list[WebhookRequest] = field(default_factory=list[WebhookRequest])
@@ -64,7 +64,7 @@ class Recorder:
 
 @pytest.fixture
 def hook(door: Door) -> Recorder:
-    """Mounted beside the page of `door`."""
+    """A webhook mounted beside the page of `door`."""
     hook = Recorder()
     door.server.hooks.mount(Platform.WHATSAPP, hook)
     return hook
@@ -105,7 +105,7 @@ async def connection(
             await writer.wait_closed()
 
 
-# What arrives
+# Requests
 
 
 @pytest.mark.parametrize("chunk", [0, 1, 100, 5000])
@@ -167,7 +167,7 @@ async def test_expect_100_continue_is_answered(door: Door, hook: Recorder):
     assert hook.requests[0].body == b"hello"
 
 
-# What is refused
+# Refusals
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ async def test_with_too_many_unfinished_bodies_the_oldest_is_refused(door: Door,
         ]
         assert parse(await open_ones[0][0].read()).status == 503
         assert len(door.server.site.senders) == MOST_SENDERS
-        assert (await sent(door, post(b"{}"))).status == 200  # the next-oldest makes way
+        assert (await sent(door, post(b"{}"))).status == 200  # the next-oldest is closed
         open_ones[-1][1].write(b"x")
         assert parse(await open_ones[-1][0].read()).status == 200
     assert len(hook.requests) == 2

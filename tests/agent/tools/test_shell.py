@@ -156,7 +156,7 @@ async def test_a_working_directory_that_is_gone_is_named(tmp_path: Path) -> None
 
 
 LONGER = 32 * os.sysconf("SC_PAGE_SIZE")
-"""Characters that no system takes as one argument."""
+"""More characters than any system accepts in one argument."""
 
 
 @pytest.mark.parametrize("command", ["echo \0", "echo " + "x" * LONGER], ids=["NUL", "long"])

@@ -1,4 +1,4 @@
-"""What a screen reader announces: each thing once."""
+"""What a screen reader announces: each event once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Talking on the page: what is said is seen as it is said, once, and stays."""
+"""Conversations on the page: messages appear at once, once, and stay."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WHOLE = "Three things: ⋯ a boat, ⋯ a map, and a lamp."
 
 
 async def begun(eyes: Eyes, site: Site, **more: object) -> Page:
-    """A browser with a conversation in which nothing was said yet."""
+    """A browser with an empty conversation."""
     page = await eyes.open(await link(site.store), **more)  # pyright: ignore[reportArgumentType]
     await live(page)
     await page.get_by_role("button", name="New conversation").last.click()

@@ -1,4 +1,4 @@
-"""Typing without a click first: what has the focus, and where a key goes."""
+"""Typing without a click first: which element has the focus, and where a key goes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_the_composer_has_the_focus_after_opening_a_link(
 
 
 async def test_a_key_pressed_outside_the_composer_goes_to_the_composer(site: Site, eyes: Eyes):
-    """None starts a conversation or does anything else: its user thinks that they are writing."""
+    """No key starts a conversation or does anything else: the user expects to be writing."""
     async with site.gateway(model=["I am here."]):
         page = await with_a_session(site, eyes, {})
         for place in ("body", "#scroller", "#chats a", "#theme"):

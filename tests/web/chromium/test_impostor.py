@@ -1,4 +1,4 @@
-"""Another account's process takes the port that a stopped gateway has freed; the page is open."""
+"""Another account's process takes the port of a stopped gateway while the page is open."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ KEPT = """
 
 @dataclass
 class Impostor:
-    """Answers each frame with others, and keeps what it is told."""
+    """Answers each frame with others, and records the frames it receives."""
 
     answers: Callable[[Json], Awaitable[list[Json]]]
     told: list[Json] = field(default_factory=list[Json])
@@ -63,13 +63,13 @@ class Impostor:
 
 
 async def reconnects(page: Page) -> None:
-    """Now, rather than after its pause."""
+    """Reconnect now, without waiting for the pause."""
     await expect(page.locator("#state")).to_have_attribute("data-state", "offline")
     await page.get_by_role("button", name="Try now").click()
 
 
 async def lies(_: Json) -> list[Json]:
-    """Says everything that a gateway could say."""
+    """Sends every frame that a gateway could send."""
     message = {"no": 1, "rev": 99, "author": "agent", "html": "<p>Evil</p>", "at": "2026-11-17"}
     return [
         {"is": "proof", "nonce": "0" * 64, "proof": "0" * 64},
@@ -121,7 +121,7 @@ async def test_an_impostor_cannot_relay_messages_to_the_gateway(site: Site, eyes
     impostor = Impostor(relays)
     async with impostor.serving(site.url):
         await reconnects(page)
-        # The gateway does not know a browser of another port, so that there is nothing to carry.
+        # The gateway does not know a browser of another port, so there is nothing to relay.
         await expect(page.get_by_role("heading")).to_have_text("This browser is not paired yet")
     await elsewhere.stop()
     assert [told["do"] for told in impostor.told] == ["greet"]

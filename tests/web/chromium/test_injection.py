@@ -1,4 +1,4 @@
-"""An answer that wants to be more than text: nothing of it runs, and nothing leaves the page."""
+"""Markup in answers: none of it runs, and nothing leaves the page."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ TITLE = '<img src=x onerror="window.pwned = 11">'
 
 
 def model(*script: Step) -> ScriptedModel:
-    """One that never has to put what was said in fewer words."""
+    """A model that never needs a summary."""
     return ScriptedModel(script, context=1_000_000)
 
 
 async def is_quiet(page: Page) -> None:
-    """Nothing of it has run, and the page still looks like itself."""
+    """Check that nothing has run, and that the page looks unchanged."""
     assert await page.evaluate("window.pwned") is None
     inside = page.locator("#column")
     for element in ("script", "style", "img", "iframe", "form", "base", "meta", "object"):

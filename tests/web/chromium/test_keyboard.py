@@ -1,4 +1,4 @@
-"""The page without a mouse: every step is a key, and the focus is always to be seen."""
+"""The page without a mouse: every step is a key, and the focus is always visible."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.web.conftest import Site
 pytestmark = pytest.mark.real
 
 MOST = 40
-"""Steps that are too many to get anywhere."""
+"""The maximum number of steps to reach an element."""
 
 
 async def press(page: Page, *keys: str) -> None:
@@ -23,7 +23,7 @@ async def press(page: Page, *keys: str) -> None:
 
 
 async def go_to(page: Page, wanted: Locator, key: str = "Tab") -> None:
-    """Go on from where the focus is until it is there, as far as it can be seen."""
+    """Move the focus on until it is there, checking that it is visible."""
     await expect(wanted).to_be_visible()
     for _ in range(MOST):
         await press(page, key)

@@ -1,4 +1,4 @@
-"""The link that lets a browser in, once."""
+"""The link that pairs a browser, once."""
 
 from __future__ import annotations
 

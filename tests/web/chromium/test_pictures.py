@@ -1,4 +1,4 @@
-"""The pictures of the README: `make test-real ARGS="--pictures"` takes them anew."""
+"""The pictures of the README: `make test-real ARGS="--pictures"` takes them again."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def prepare(page: Page) -> None:
 
 @contextlib.asynccontextmanager
 async def other_conversations(store: Store) -> AsyncGenerator[None]:
-    """One is in a terminal, where the agent works, one on Telegram, and one here."""
+    """One session in a terminal, where the agent works, one on Telegram, and one here."""
     baking, letter, bike = [
         await session_with(store, "How?", last, title=title)
         for title, last in reversed(LAST_WORDS.items())

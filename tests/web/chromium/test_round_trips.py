@@ -1,4 +1,4 @@
-"""One session on the road between a real terminal, the page and Telegram."""
+"""One session that moves between a real terminal, the page and Telegram."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TERMINAL, TELEGRAM, HERE = "Moved to the terminal", "Moved to Telegram", "Moved 
 
 
 class Traveller:
-    """Anna, who goes on with her session wherever she is."""
+    """Anna, who continues her session everywhere."""
 
     def __init__(self, home: Household, page: Page) -> None:
         self.home = home
@@ -97,7 +97,7 @@ async def ten_round_trips(anna: Traveller) -> list[str]:
             await anna.on_telegram(f"phone {trip}")
             await anna.on_the_page(f"page {trip}")
             moves += [TERMINAL, TELEGRAM, HERE]
-    return moves[1:]  # it began in the terminal
+    return moves[1:]  # it started in the terminal
 
 
 async def test_ten_round_trips_leave_one_entry_and_one_topic_in_the_transcripts_order(

@@ -1,5 +1,5 @@
-"""Every screen of the page, as people meet it: on a phone and at a desk, light and dark, enlarged,
-with a screen reader."""
+"""Every screen of the page: on a phone and at a desk, light and dark, enlarged, with a screen
+reader."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def empty(site: Site, eyes: Eyes) -> AsyncGenerator[Page]:
 
 @contextlib.asynccontextmanager
 async def question(site: Site, eyes: Eyes) -> AsyncGenerator[Page]:
-    """With a history, an answer, and something that waits for the person."""
+    """A conversation with a history, an answer, and an open question."""
     asks = call("shell", command="make test")
     async with site.gateway(model=["I am here.", ANSWER, asks, "Done."]):
         async with site.terminal(("What is here?", ANSWER), title="Two files") as desk:
@@ -118,12 +118,12 @@ async def test_every_screen_is_accessible(site: Site, eyes: Eyes, screen: Screen
                 await menu.click()
                 listed = page.get_by_role("navigation", name="Conversations")
                 await expect(listed).to_be_in_viewport(ratio=1)
-                await is_usable(page, "light")  # in the dark it was seen beside the others
+                await is_usable(page, "light")  # in the dark it was checked beside the others
                 await page.keyboard.press("Escape")
 
 
 async def is_usable(page: Page, *schemes: Literal["light", "dark"]) -> None:
-    """By everybody, in the light and in the dark."""
+    """Check that the page is accessible, light and dark."""
     for scheme in schemes or ("dark", "light"):
         await page.emulate_media(color_scheme=scheme)
         await settled(page)
@@ -133,7 +133,7 @@ async def is_usable(page: Page, *schemes: Literal["light", "dark"]) -> None:
 
 
 async def settled(page: Page) -> None:
-    """Wait until nothing slides or fades any more; what breathes may go on."""
+    """Wait until all animations are over, except endless ones."""
     await page.wait_for_function(
         "() => document.getAnimations().every((a) =>"
         " a.playState === 'finished' || a.effect.getTiming().iterations === Infinity)"
@@ -141,7 +141,7 @@ async def settled(page: Page) -> None:
 
 
 async def fits(page: Page) -> None:
-    """Nothing is wider than the screen, but what can be scrolled by itself."""
+    """Check that nothing is wider than the screen, except what scrolls by itself."""
     too_wide = """() => [...document.querySelectorAll('*')].filter((e) => {
         const box = e.getBoundingClientRect();
         const apart = e.closest('.sideways, pre, .side, .unseen, .symbols, .skip');
