@@ -39,8 +39,8 @@ ROUNDS = [
     *of_chance(3),
 ]
 WORLDS = 5
-"""Worlds that run at once, since most of their time is spent waiting for the next poll. The tests run
-one after the other: more worlds would only delay each other."""
+"""Worlds that run at once, since most of their time is spent waiting for the next poll. The tests
+run one after the other: more worlds would only delay each other."""
 TESTS = 10
 
 
