@@ -112,13 +112,13 @@ async def test_handoff_without_a_platform_lists_the_platforms(person: Person):
 async def test_every_refusal_is_shown_and_no_handoff_is_requested(person: Person):
     async with a_gateway(person) as gateway, person.opens() as shown:
         await begun(shown)
-        for typed, told in (
+        for typed, output in (
             ("/handoff telegran", "Try telegram"),
             ("/handoff signal", "signal is not supported yet."),
             ("/handoff matrix", "matrix is not supported yet."),
         ):
             shown.say(typed)
-            await shown.shows(told)
+            await shown.shows(output)
             await shown.ready()
         assert await in_flight(gateway.store) == []
 

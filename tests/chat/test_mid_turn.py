@@ -224,13 +224,13 @@ async def test_an_impossible_handoff_is_refused_at_once_and_the_turn_continues(p
         await shown.ready()
         shown.say("do it")
         await runs(person, "1")
-        for typed, told in (
+        for typed, output in (
             ("/handoff telegran", "Try telegram"),
             ("/handoff matrix", "matrix is not supported yet"),
             ("/handoff", "type /handoff telegram"),
         ):
             shown.say(typed)
-            await shown.shows(told)
+            await shown.shows(output)
         assert "moving to" not in shown.text
         go(person)
         await shown.shows("It is done.")

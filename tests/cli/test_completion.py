@@ -70,7 +70,7 @@ def offered(shell: dict[str, str], line: str, incomplete: str = "") -> list[str]
     environment = {**shell, **asked, "_SEGUE_COMPLETE": "bash_complete"}
     result = CliRunner().invoke(main, [], env=environment, prog_name="segue")
     assert (result.exit_code, result.stderr) == (0, "")
-    return [told.removeprefix("plain,") for told in result.stdout.split("\n") if told]
+    return [output.removeprefix("plain,") for output in result.stdout.split("\n") if output]
 
 
 def offered_by_bash(shell: dict[str, str], line: str, words: list[str] | None = None) -> list[str]:

@@ -149,8 +149,8 @@ def test_an_invalid_value_is_not_written(person: ConfigCommand):
 
 
 def test_set_warns_that_a_variable_overrides_the_value(person: ConfigCommand):
-    told = person.run("set", "model", "local", SEGUE_MODEL="other").stderr
-    assert told == "The environment variable SEGUE_MODEL is set and overrides it.\n"
+    output = person.run("set", "model", "local", SEGUE_MODEL="other").stderr
+    assert output == "The environment variable SEGUE_MODEL is set and overrides it.\n"
     assert person.run("set", "model", "local").stderr == ""
 
 
@@ -258,19 +258,21 @@ def test_edit_asks_before_it_replaces_a_file_that_has_changed(
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "expected"),
     [
         ("/nowhere/editor", "The editor /nowhere/editor cannot be started (No such file or dir"),
         ("false", "The editor false failed; nothing was changed. Set EDITOR to your editor"),
     ],
 )
-def test_an_editor_that_does_not_work_is_reported(person: ConfigCommand, command: str, told: str):
-    assert told in person.refused("edit", EDITOR=command, VISUAL="")
+def test_an_editor_that_does_not_work_is_reported(
+    person: ConfigCommand, command: str, expected: str
+):
+    assert expected in person.refused("edit", EDITOR=command, VISUAL="")
     assert person.path.read_text() == FILE
 
 
 def test_without_an_editor_the_error_names_the_variable_to_set(
     person: ConfigCommand, tmp_path: Path
 ):
-    told = person.refused("edit", EDITOR="", VISUAL="", PATH=str(tmp_path))
-    assert "No editor was found. Set EDITOR to your editor" in told
+    output = person.refused("edit", EDITOR="", VISUAL="", PATH=str(tmp_path))
+    assert "No editor was found. Set EDITOR to your editor" in output

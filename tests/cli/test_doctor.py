@@ -63,10 +63,10 @@ def run(environ: Mapping[str, str], *words: str, **more: str) -> Result:
 def findings(environ: Mapping[str, str], **more: str) -> dict[str, tuple[str, str]]:
     """Verdict and text of each check, by name."""
     result = run(environ, "--json", **more)
-    told: list[dict[str, str]] = msgspec.json.decode(result.stdout)["findings"]
-    worst = any(finding["verdict"] == "problem" for finding in told)
+    output: list[dict[str, str]] = msgspec.json.decode(result.stdout)["findings"]
+    worst = any(finding["verdict"] == "problem" for finding in output)
     assert result.exit_code == int(worst)
-    return {finding["about"]: (finding["verdict"], finding["told"]) for finding in told}
+    return {finding["about"]: (finding["verdict"], finding["output"]) for finding in output}
 
 
 def write(environ: Mapping[str, str], text: str, mode: int = 0o600) -> Path:
@@ -105,22 +105,22 @@ def test_the_text_output_has_a_line_per_check(environ: dict[str, str]):
 def test_invalid_settings_are_a_problem_and_the_rest_is_checked(environ: dict[str, str]):
     write(environ, "modle = 'x'\n")
     found = findings(environ)
-    verdict, told = found["settings"]
+    verdict, output = found["settings"]
     assert verdict == "problem"
-    assert "there is no setting modle" in told
-    assert "`segue config edit`" in told
+    assert "there is no setting modle" in output
+    assert "`segue config edit`" in output
     assert found.keys() == {"program", "packages", "settings", "terminal"}
 
 
 def test_keys_that_others_can_read_are_a_warning(environ: dict[str, str]):
     path = write(environ, f"[keys]\nopenai = '{KEY}'\n", 0o644)
-    verdict, told = findings(environ)["settings"]
+    verdict, output = findings(environ)["settings"]
     assert verdict == "warning"
-    assert f"`chmod 600 {path}`" in told
+    assert f"`chmod 600 {path}`" in output
 
 
 @pytest.mark.parametrize(
-    ("store", "told"),
+    ("store", "expected"),
     [
         ("sqlite://{}/no/where/segue.db", "The folder {}/no/where does not exist."),
         ("nonsense", "is not a store"),
@@ -129,12 +129,12 @@ def test_keys_that_others_can_read_are_a_warning(environ: dict[str, str]):
     ],
 )
 def test_a_store_that_cannot_be_opened_is_a_problem(
-    environ: dict[str, str], tmp_path: Path, store: str, told: str
+    environ: dict[str, str], tmp_path: Path, store: str, expected: str
 ):
     write(environ, "# mine\n")
     found = findings(environ, SEGUE_STORE=store.format(tmp_path))
     assert found["store"][0] == "problem"
-    assert told.format(tmp_path) in found["store"][1]
+    assert expected.format(tmp_path) in found["store"][1]
     assert found["model"][0] == "ok", "the others are looked at"
 
 
@@ -154,9 +154,9 @@ def test_a_damaged_store_is_a_problem(environ: dict[str, str], tmp_path: Path):
     data[page + 1 : page + 12] = b"\xff" * 11
     path.write_bytes(data)
     path.with_name("segue.db-wal").unlink()
-    verdict, told = findings(environ)["store"]
+    verdict, output = findings(environ)["store"]
     assert verdict == "problem"
-    assert "restore a backup" in told
+    assert "restore a backup" in output
 
 
 def test_an_unexpected_error_in_a_check_is_reported_and_the_others_run(
@@ -176,9 +176,9 @@ def test_an_unexpected_error_in_a_check_is_reported_and_the_others_run(
 
 def test_a_missing_package_is_a_problem(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(diagnostics, "_packages", lambda: ["click", "no-such-package"])
-    verdict, told = findings(environ)["packages"]
+    verdict, output = findings(environ)["packages"]
     assert verdict == "problem"
-    assert told.startswith("Missing: no-such-package. Type `make clean` and `make run` ")
+    assert output.startswith("Missing: no-such-package. Type `make clean` and `make run` ")
 
 
 @pytest.mark.parametrize(
@@ -198,35 +198,35 @@ def test_a_model_that_answers_is_ok(environ: dict[str, str]):
     with openai([], models=["gpt-a"]) as more:
         found = findings(environ, **more, SEGUE_MODEL="openai/gpt-a")["model"]
         assert found == ("ok", "openai/gpt-a. Set by SEGUE_MODEL. It is reachable.")
-        verdict, told = findings(environ, **more, SEGUE_MODEL="openai/gpt-z")["model"]
+        verdict, output = findings(environ, **more, SEGUE_MODEL="openai/gpt-z")["model"]
         assert verdict == "problem"
-        assert "OpenAI has no model 'gpt-z'" in told
+        assert "OpenAI has no model 'gpt-z'" in output
         wrong = {**more, "OPENAI_API_KEY": "wrong", "SEGUE_MODEL": "openai/gpt-a"}
-        verdict, told = findings(environ, **wrong)["model"]
+        verdict, output = findings(environ, **wrong)["model"]
     assert verdict == "problem"
-    assert "OpenAI rejected the API key. Check OPENAI_API_KEY" in told
+    assert "OpenAI rejected the API key. Check OPENAI_API_KEY" in output
 
 
 def test_a_model_that_does_not_answer_is_a_problem(environ: dict[str, str]):
     with openai([]) as more:
         pass
-    verdict, told = findings(environ, **more, SEGUE_MODEL="openai/gpt-a")["model"]
+    verdict, output = findings(environ, **more, SEGUE_MODEL="openai/gpt-a")["model"]
     assert verdict == "problem"
-    assert "OpenAI cannot be reached" in told
+    assert "OpenAI cannot be reached" in output
 
 
 def test_a_service_that_does_not_list_its_models_is_a_warning(environ: dict[str, str]):
     with openai([]) as more:
         elsewhere = {**more, "OPENAI_BASE_URL": more["OPENAI_BASE_URL"] + "/other"}
-        verdict, told = findings(environ, **elsewhere, SEGUE_MODEL="openai/gpt-a")["model"]
+        verdict, output = findings(environ, **elsewhere, SEGUE_MODEL="openai/gpt-a")["model"]
     assert verdict == "warning"
-    assert "It could not be checked" in told
+    assert "It could not be checked" in output
 
 
 def test_without_a_model_it_says_what_to_type(environ: dict[str, str]):
-    verdict, told = findings(environ, SEGUE_MODEL="")["model"]
+    verdict, output = findings(environ, SEGUE_MODEL="")["model"]
     assert verdict == "problem"
-    assert "segue model pull" in told
+    assert "segue model pull" in output
 
 
 # The gateway
@@ -257,7 +257,7 @@ def test_the_capabilities_of_the_terminal_are_reported(environ: dict[str, str]):
 
 
 @pytest.mark.parametrize(
-    ("more", "columns", "told"),
+    ("more", "columns", "expected"),
     [
         ({"TERM": "dumb"}, 80, "printing plain text."),
         ({"PYTHONIOENCODING": "latin-1"}, 80, "`export LC_ALL=C.UTF-8`"),
@@ -265,11 +265,11 @@ def test_the_capabilities_of_the_terminal_are_reported(environ: dict[str, str]):
     ],
 )
 def test_a_terminal_with_few_capabilities_is_a_warning(
-    environ: dict[str, str], more: dict[str, str], columns: int, told: str
+    environ: dict[str, str], more: dict[str, str], columns: int, expected: str
 ):
     code, shown = on_screen({**environ, "NO_COLOR": "1", **more}, "doctor", columns=columns)
     assert code == 0
-    assert told in " ".join(shown.split())
+    assert expected in " ".join(shown.split())
     assert "warning  terminal" in shown
 
 

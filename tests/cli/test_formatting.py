@@ -16,7 +16,7 @@ NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("back", "told"),
+    ("back", "expected"),
     [
         (timedelta(seconds=-5), "just now"),
         (timedelta(seconds=59), "just now"),
@@ -29,8 +29,8 @@ NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
         (timedelta(days=31), "2026-10-16"),
     ],
 )
-def test_elapsed_time_is_written_in_words(back: timedelta, told: str):
-    assert ago(NOW - back, NOW) == told
+def test_elapsed_time_is_written_in_words(back: timedelta, expected: str):
+    assert ago(NOW - back, NOW) == expected
 
 
 def test_a_count_of_one_is_in_the_singular():
@@ -43,7 +43,7 @@ def test_a_count_of_one_is_in_the_singular():
 
 
 @pytest.mark.parametrize(
-    ("number", "told"),
+    ("number", "expected"),
     [
         (1, "1 byte"),
         (999, "999 bytes"),
@@ -56,8 +56,8 @@ def test_a_count_of_one_is_in_the_singular():
         (5_000 * 10**12, "5,000 TB"),
     ],
 )
-def test_sizes_have_a_fitting_unit(number: int, told: str):
-    assert size(number) == told
+def test_sizes_have_a_fitting_unit(number: int, expected: str):
+    assert size(number) == expected
 
 
 @pytest.mark.parametrize(

@@ -98,14 +98,14 @@ async def test_a_second_gateway_is_refused_naming_the_first(person: Person):
     async with none_left(person):
         first = segue_says(person, "gateway", "start", "--json")
         assert first.returncode == 0, first.stderr
-        told = json.loads(first.stdout)
-        assert [p["platform"] for p in told["platforms"]] == ["telegram", "web"]
+        output = json.loads(first.stdout)
+        assert [p["platform"] for p in output["platforms"]] == ["telegram", "web"]
         second = segue_says(person, "gateway", "start")
         assert second.returncode == 1
-        assert f"{told['name']} already serves telegram, web." in second.stderr
-        assert await pid_of_the_only_one(person) == told["pid"]
+        assert f"{output['name']} already serves telegram, web." in second.stderr
+        assert await pid_of_the_only_one(person) == output["pid"]
         stopped = json.loads(segue_says(person, "gateway", "stop", "--json").stdout)
-        assert [gateway["pid"] for gateway in stopped["stopped"]] == [told["pid"]]
+        assert [gateway["pid"] for gateway in stopped["stopped"]] == [output["pid"]]
 
 
 async def test_a_gateway_that_cannot_start_reports_the_reason_at_once(person: Person):
@@ -130,9 +130,9 @@ async def test_a_platform_that_cannot_be_loaded_is_reported_and_does_not_stop_th
         started = segue_says(person, "gateway", "start")
         assert started.returncode == 0, started.stderr
         assert "It serves telegram (down), web (connected)." in started.stdout
-        for told in (started.stdout, segue_says(person, "gateway", "status").stdout):
-            assert "this adapter makes nothing" in told
-            assert "Then stop the gateway, and start it again" in told
+        for output in (started.stdout, segue_says(person, "gateway", "status").stdout):
+            assert "this adapter makes nothing" in output
+            assert "Then stop the gateway, and start it again" in output
 
 
 async def test_a_gateway_with_an_unwritable_log_does_not_start(person: Person):
@@ -245,9 +245,9 @@ async def test_in_the_foreground_it_logs_to_standard_error_and_stops_on_a_signal
             pids = {whose(gateway.process)[1] for gateway in await store.gateways.alive()}
         assert gateway.process.pid in pids
         gateway.process.terminate()
-        code, _, told = await gateway.ends()
-    assert code == 0, told
-    assert " INFO segue.gateway" in told
+        code, _, output = await gateway.ends()
+    assert code == 0, output
+    assert " INFO segue.gateway" in output
     assert await alive(person) == ()
 
 
@@ -276,18 +276,18 @@ async def test_the_status_lists_platforms_handoffs_and_failed_deliveries(person:
         (outgoing,) = await store.outbox.claim([Platform.TELEGRAM])
         assert await store.outbox.uncertain(outgoing, "It may have arrived.")
 
-        told = segue_says(person, "gateway", "status")
-        assert told.returncode == 0, told.stderr
-        assert "the gateway of the test, running since" in told.stdout
-        assert "telegram  connected as 4711 since" in told.stdout
-        assert f"home channel {DM} (Home[2J)" in told.stdout
-        assert "matrix    down since" in told.stdout
-        assert "(the server is asleep); no home channel yet: send /sethome" in told.stdout
-        assert "  Boats to telegram, just now, taken up" in told.stdout
-        assert "  Ships to telegram, just now, failed: The chat is closed." in told.stdout
-        assert f"Not delivered\n  {DM}, just now, uncertain: It may have arrived." in told.stdout
-        assert told.stdout.endswith(f"Log: {person.environment['SEGUE_GATEWAY_LOG']}\n")
-        assert "\x1b" not in told.stdout
+        output = segue_says(person, "gateway", "status")
+        assert output.returncode == 0, output.stderr
+        assert "the gateway of the test, running since" in output.stdout
+        assert "telegram  connected as 4711 since" in output.stdout
+        assert f"home channel {DM} (Home[2J)" in output.stdout
+        assert "matrix    down since" in output.stdout
+        assert "(the server is asleep); no home channel yet: send /sethome" in output.stdout
+        assert "  Boats to telegram, just now, taken up" in output.stdout
+        assert "  Ships to telegram, just now, failed: The chat is closed." in output.stdout
+        assert f"Not delivered\n  {DM}, just now, uncertain: It may have arrived." in output.stdout
+        assert output.stdout.endswith(f"Log: {person.environment['SEGUE_GATEWAY_LOG']}\n")
+        assert "\x1b" not in output.stdout
 
         as_json = json.loads(segue_says(person, "gateway", "status", "--json").stdout)
         (gateway,) = as_json["gateways"]

@@ -96,7 +96,7 @@ async def test_a_failed_handoff_exits_with_1_and_its_reason(person: Person):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (["Boats", "telegran"], "Try telegram"),
         (["Boats", "matrix"], "matrix is not supported yet."),
@@ -105,18 +105,18 @@ async def test_a_failed_handoff_exits_with_1_and_its_reason(person: Person):
     ],
 )
 async def test_a_refused_handoff_exits_with_1_and_its_reason(
-    person: Person, words: list[str], told: str
+    person: Person, words: list[str], expected: str
 ):
     async with a_gateway(person) as gateway:
         await session_of(gateway)
         refused = await asyncio.to_thread(segue_says, person, "handoff", *words)
         assert (refused.returncode, refused.stdout) == (1, "")
-        assert told in refused.stderr
+        assert expected in refused.stderr
         as_json = await asyncio.to_thread(segue_says, person, "handoff", *words, "--json")
         assert as_json.returncode == 1
         (only,) = events(as_json.stdout)
         assert only["event"] == "refused"
-        assert told in str(only["reason"])
+        assert expected in str(only["reason"])
         assert await gateway.store.recent_handoffs(5) == ()
 
 

@@ -52,12 +52,12 @@ def test_command_names_complete_like_clicks():
 
 
 def test_commands_are_listed_without_loading_them():
-    told = loaded("", "main(['--help'])")
-    assert "\n  memory      Show or change the notes that the agent keeps" in told
-    assert told.endswith("\n[]\n")
+    output = loaded("", "main(['--help'])")
+    assert "\n  memory      Show or change the notes that the agent keeps" in output
+    assert output.endswith("\n[]\n")
 
 
 def test_command_names_complete_without_loading_the_commands():
     asked = {"_SEGUE_COMPLETE": "bash_complete", "COMP_WORDS": "segue s", "COMP_CWORD": "1"}
-    told = loaded(f"os.environ.update({asked})", "main(prog_name='segue')")
-    assert told == "plain,sessions\nplain,setup\nplain,status\n[]\n"
+    output = loaded(f"os.environ.update({asked})", "main(prog_name='segue')")
+    assert output == "plain,sessions\nplain,setup\nplain,status\n[]\n"

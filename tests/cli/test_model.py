@@ -170,14 +170,14 @@ def test_the_model_in_use_is_shown_with_its_reason_and_the_alternatives(segue: S
 
 def test_json_has_the_same_content(segue: Segue):
     result = segue("--json", ANTHROPIC_API_KEY=KEY)
-    told = msgspec.json.decode(result.output)
-    assert told["choice"] == {
+    output = msgspec.json.decode(result.output)
+    assert output["choice"] == {
         "name": "anthropic/claude-sonnet-5",
         "why": "ANTHROPIC_API_KEY is set.",
     }
-    assert told["considered"][-1]["title"] == "Embedded model"
-    assert told["problem"] == ""
-    assert told["warnings"] == []
+    assert output["considered"][-1]["title"] == "Embedded model"
+    assert output["problem"] == ""
+    assert output["warnings"] == []
 
 
 def test_a_named_model_that_cannot_be_used_is_reported_and_not_replaced(segue: Segue):
@@ -255,7 +255,7 @@ def test_a_chosen_model_is_saved(segue: Segue, environ: dict[str, str]):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "expected"),
     [
         ("openai/gpt-z", "OpenAI has no model 'gpt-z'"),
         ("anthropic/x", "no key for Anthropic"),
@@ -264,12 +264,12 @@ def test_a_chosen_model_is_saved(segue: Segue, environ: dict[str, str]):
     ],
 )
 def test_a_name_that_cannot_work_is_not_written(
-    segue: Segue, environ: dict[str, str], name: str, told: str
+    segue: Segue, environ: dict[str, str], name: str, expected: str
 ):
     with openai([]) as more:
         result = segue("use", name, **more)
     assert result.exit_code == 1
-    assert told in result.output
+    assert expected in result.output
     assert config.load(environ).model is None
 
 
@@ -292,8 +292,8 @@ def test_a_model_that_cannot_be_checked_is_written_with_a_warning(
 
 
 def test_a_variable_that_overrides_the_choice_is_named(segue: Segue):
-    told = segue("use", "scripted", SEGUE_MODEL="openai/gpt-5.5").output
-    assert told.endswith("The environment variable SEGUE_MODEL=openai/gpt-5.5 overrides it.\n")
+    output = segue("use", "scripted", SEGUE_MODEL="openai/gpt-5.5").output
+    assert output.endswith("The environment variable SEGUE_MODEL=openai/gpt-5.5 overrides it.\n")
     assert "SEGUE_MODEL" not in segue("use", "scripted").output
 
 
@@ -318,17 +318,17 @@ def test_the_model_in_use_is_tried_when_none_is_named(segue: Segue):
 
 
 @pytest.mark.parametrize(
-    ("script", "told"),
+    ("script", "expected"),
     [
         ([Say(text="")], "the answer is empty"),
         ([too_many("0")] * 9, "is too busy: Rate limit reached"),
     ],
 )
-def test_the_reason_for_a_failed_trial_is_printed(segue: Segue, script: list[Any], told: str):
+def test_the_reason_for_a_failed_trial_is_printed(segue: Segue, script: list[Any], expected: str):
     with openai(script) as more:
         result = segue("test", "openai/gpt-test", **more)
     assert result.exit_code == 1
-    assert told in result.output
+    assert expected in result.output
 
 
 def test_an_error_from_a_server_has_no_control_characters(segue: Segue):

@@ -139,9 +139,9 @@ async def test_the_json_output_has_the_link(person: Person):
         assert refused.returncode == 1
         assert "No gateway is running" in refused.stderr
         assert (await says(person, "gateway", "start")).returncode == 0
-        told = await says(person, "handoff", "latest", "web", "--json")
-        assert told.returncode == 0, told.stdout
-        last = json.loads(told.stdout.splitlines()[-1])
+        output = await says(person, "handoff", "latest", "web", "--json")
+        assert output.returncode == 0, output.stdout
+        last = json.loads(output.stdout.splitlines()[-1])
         assert last["event"] == "completed"
         assert last["address"].endswith(last["link"].partition("&c=")[2])
         async with opened(last["link"]) as browser:
@@ -173,9 +173,9 @@ async def test_a_browser_is_paired_by_a_link_and_no_code_is_shown(person: Person
             await shown.shows("Paired with a browser, web user")
             assert await shown.end() == 0
             assert "/sethome" not in shown.text
-        told = json.loads((await says(person, "pair", "--json")).stdout)
-        assert told["code"] is None
-        assert LINK.fullmatch(told["links"]["web"])
+        output = json.loads((await says(person, "pair", "--json")).stdout)
+        assert output["code"] is None
+        assert LINK.fullmatch(output["links"]["web"])
 
 
 async def test_a_link_opened_in_a_paired_browser_ends_the_wait(person: Person):
@@ -258,12 +258,12 @@ async def test_the_local_network_is_served_only_on_request_and_with_a_warning(
     person.environment.update(networks.LAN)
     options = ["--lan"] if by == "option" else []
     async with none_left(person):
-        told = await says(person, "gateway", "start", *options)
-        assert told.returncode == 0, told.stderr
+        output = await says(person, "gateway", "start", *options)
+        assert output.returncode == 0, output.stderr
         named = f"for the whole local network, at {networks.ADDRESS}"
-        assert named in told.stdout
+        assert named in output.stdout
         assert named in " ".join((await says(person, "status")).stdout.split())
-        assert "Warning: Everyone in the local network can reach the web page." in told.stdout
+        assert "Warning: Everyone in the local network can reach the web page." in output.stdout
         assert "Everyone in the local network can reach the web page" in told_in(person)
         (gateway,) = await alive(person)
         own = {"127.0.0.1", networks.ADDRESS}
@@ -364,9 +364,9 @@ async def test_the_lan_option_is_refused_for_other_platforms(person: Person):
 
 async def test_by_default_the_page_is_for_this_machine_only(person: Person):
     async with none_left(person):
-        told = await says(person, "gateway", "start")
-        assert ", for this machine only. Type `segue pair` to open it." in told.stdout
-        assert "Warning" not in told.stdout
+        output = await says(person, "gateway", "start")
+        assert ", for this machine only. Type `segue pair` to open it." in output.stdout
+        assert "Warning" not in output.stdout
         assert "Everybody" not in told_in(person)
         (gateway,) = await alive(person)
         assert listening(gateway) == {"0100007F"}

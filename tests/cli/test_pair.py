@@ -85,9 +85,9 @@ async def test_ctrl_c_ends_the_wait_and_the_code_stays_valid(person: Person):
 
 async def test_it_does_not_wait_without_a_terminal_or_with_no_wait(person: Person):
     async with opened(person) as store:
-        told = segue_says(person, "pair")
-        assert told.returncode == 0
-        assert "Waiting" not in told.stderr
+        output = segue_says(person, "pair")
+        assert output.returncode == 0
+        assert "Waiting" not in output.stderr
         async with person.opens("pair", "--no-wait") as shown:
             assert await shown.end() == 0
             assert "Waiting" not in shown.text
@@ -97,10 +97,10 @@ async def test_it_does_not_wait_without_a_terminal_or_with_no_wait(person: Perso
 async def test_the_json_output_has_the_code_its_expiry_and_the_links(person: Person):
     async with opened(person, Platform.TELEGRAM, Platform.MATRIX) as store:
         await store.gateways.report(Platform.TELEGRAM, LinkState.CONNECTED, link=LINK)
-        told = json.loads(segue_says(person, "pair", "--json").stdout)
-        assert told["links"] == {"telegram": LINK.format(code=told["code"])}
-        assert told["expires"].endswith("Z")
-        assert (await store.pairings.redeem(told["code"], ANNA)).id == ME
+        output = json.loads(segue_says(person, "pair", "--json").stdout)
+        assert output["links"] == {"telegram": LINK.format(code=output["code"])}
+        assert output["expires"].endswith("Z")
+        assert (await store.pairings.redeem(output["code"], ANNA)).id == ME
 
 
 @pytest.mark.parametrize("colours", [True, False])
@@ -155,8 +155,8 @@ async def test_the_home_channel_stays_while_an_account_of_its_platform_is_paired
         await store.owners.link(ANNA, ME)
         await store.owners.link(Sender(platform=Platform.TELEGRAM, user_id="43"), ME)
         await store.owners.set_home(ME, HomeChannel(address=DM))
-        told = segue_says(person, "pair", "revoke", "telegram", "42", "--yes", "--json")
-        assert json.loads(told.stdout) == {
+        output = segue_says(person, "pair", "revoke", "telegram", "42", "--yes", "--json")
+        assert json.loads(output.stdout) == {
             "platform": "telegram",
             "user_id": "42",
             "home_forgotten": False,
@@ -179,14 +179,14 @@ async def test_an_account_is_not_revoked_by_mistake(person: Person):
     async with opened(person) as store:
         await store.owners.ensure("you")
         await store.owners.link(ANNA, "you")
-        for words, code, told in (
+        for words, code, output in (
             (["telegram", "42", "--yes"], 1, "telegram user '42' is not paired with you."),
             (["telegram", "43", "--yes"], 1, "telegram user '43' is not paired with you."),
             (["icq", "42", "--yes"], 2, "'icq' is not one of"),
         ):
             refused = segue_says(person, "pair", "revoke", *words)
             assert refused.returncode == code
-            assert told in refused.stderr
+            assert output in refused.stderr
         await store.owners.link(Sender(platform=Platform.MATRIX, user_id="@a:b"), ME)
         assert segue_says(person, "pair", "revoke", "matrix", "@a:b").returncode == 2
         assert await store.owners.who(Platform.TELEGRAM, "42") is not None

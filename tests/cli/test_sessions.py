@@ -129,11 +129,11 @@ def test_a_pipe_gets_one_line_of_fields_per_session_newest_first(person: Session
 def test_sessions_are_listed_as_json(person: SessionsCommand):
     session = person.talk("mine", "a", cwd="/srv/x", model="openai/gpt-5.5")
     person.do(lambda store: moved(store, session))
-    (told,) = person.json("list")
-    assert told["id"] == session.id
-    assert told["address"] == "agent:main:telegram:group:42:7"
-    assert (told["title"], told["cwd"], told["messages"]) == ("mine", "/srv/x", 2)
-    assert told["usage"] == {"input": 1200, "output": 30, "cached": 200}
+    (output,) = person.json("list")
+    assert output["id"] == session.id
+    assert output["address"] == "agent:main:telegram:group:42:7"
+    assert (output["title"], output["cwd"], output["messages"]) == ("mine", "/srv/x", 2)
+    assert output["usage"] == {"input": 1200, "output": 30, "cached": 200}
 
 
 def test_json_before_the_command_is_the_same_as_after_it(person: SessionsCommand):
@@ -219,7 +219,7 @@ def test_a_session_is_shown_with_its_last_messages(person: SessionsCommand):
     shown = person("show", "mine").splitlines()
     assert shown[0] == "mine"
     facts = dict(line.strip().split("  ", 1) for line in shown[1 : shown.index("")])
-    facts = {name: told.strip() for name, told in facts.items()}
+    facts = {name: output.strip() for name, output in facts.items()}
     assert facts["id"] == session.id
     assert facts["where"] == "set aside"
     assert facts["last active"] == "just now"
@@ -252,11 +252,14 @@ def test_the_holder_and_the_handoffs_of_a_session_are_shown(person: SessionsComm
         shown = await asyncio.to_thread(person, "show", "mine")
         return shown, await asyncio.to_thread(person.json, "show", "mine")
 
-    shown, told = person.do(hand_off)
+    shown, output = person.do(hand_off)
     assert "  open in      a terminal on desk (12)\n" in shown
     assert "  handoff      to telegram, just now, failed: Cancelled. The session stayed" in shown
-    assert told["holder"] == "a terminal on desk (12)"
-    assert (told["handoffs"][0]["platform"], told["handoffs"][0]["state"]) == ("telegram", "failed")
+    assert output["holder"] == "a terminal on desk (12)"
+    assert (output["handoffs"][0]["platform"], output["handoffs"][0]["state"]) == (
+        "telegram",
+        "failed",
+    )
 
 
 def test_tool_calls_are_summarised(person: SessionsCommand):
@@ -327,8 +330,8 @@ def test_an_export_can_be_imported(person: SessionsCommand, tmp_path: Path):
     assert msgspec.json.decode(lines[0])["title"] == "mine"
     assert msgspec.json.decode(lines[3])["content"] == "zwei ü"
     path = tmp_path / "mine.jsonl"
-    told = person("export", "mine", "--output", str(path))
-    assert told == f"Wrote 'mine' to {path}: 4 messages.\n"
+    output = person("export", "mine", "--output", str(path))
+    assert output == f"Wrote 'mine' to {path}: 4 messages.\n"
     assert path.read_text().splitlines() == lines
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     copy = person.json("import", str(path))
@@ -343,11 +346,11 @@ def test_an_existing_file_is_replaced_only_with_force(person: SessionsCommand, t
     person.talk("mine", "one")
     path = tmp_path / "precious.txt"
     path.write_text("precious")
-    told = person.refused("export", "mine", "--output", str(path))
-    assert told == f"Error: {path} already exists. Give another name, or add --force.\n"
+    output = person.refused("export", "mine", "--output", str(path))
+    assert output == f"Error: {path} already exists. Give another name, or add --force.\n"
     assert path.read_text() == "precious"
-    told = person.json("export", "mine", "--output", str(path), "--force")
-    assert (told["file"], told["messages"]) == (str(path), 2)
+    output = person.json("export", "mine", "--output", str(path), "--force")
+    assert (output["file"], output["messages"]) == (str(path), 2)
     assert len(path.read_text().splitlines()) == 3
     assert sorted(p.name for p in tmp_path.glob("*precious*")) == ["precious.txt"]
 
@@ -399,20 +402,20 @@ def test_an_export_to_a_device_writes_to_it_and_does_not_replace_it(person: Sess
 
 def test_an_unwritable_path_is_reported(person: SessionsCommand, tmp_path: Path):
     person.talk("mine")
-    told = person.refused("export", "mine", "--output", str(tmp_path / "no" / "file"))
-    assert "cannot be written: No such file or directory." in told
+    output = person.refused("export", "mine", "--output", str(tmp_path / "no" / "file"))
+    assert "cannot be written: No such file or directory." in output
     (tmp_path / "there").write_text("x")
     assert "There is no session 'x'" in person.refused("export", "x", "--output", "there")
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [("", "Line 1 of the import"), ("{}\n", "Line 1 of the import"), ("nonsense", "Line 1")],
 )
-def test_an_invalid_export_is_not_imported(person: SessionsCommand, text: str, told: str):
+def test_an_invalid_export_is_not_imported(person: SessionsCommand, text: str, expected: str):
     result = person.run("import", "-", given=text)
     assert result.exit_code == 1
-    assert told in result.stderr
+    assert expected in result.stderr
     assert person.json("list") == []
     assert "No such file" in person.refused("import", "/nowhere/x.jsonl")
 
@@ -422,8 +425,8 @@ def test_an_invalid_export_is_not_imported(person: SessionsCommand, text: str, t
 
 def test_without_a_terminal_a_session_is_deleted_only_with_yes(person: SessionsCommand):
     session = person.talk("mine", "one")
-    told = person.refused("delete", "mine")
-    assert "No terminal to ask on. Add --yes to delete the session." in told
+    output = person.refused("delete", "mine")
+    assert "No terminal to ask on. Add --yes to delete the session." in output
     assert person.json("delete", "mine", "--yes")["id"] == session.id
     assert person.json("list") == []
     assert person.json("search", "one") == []
@@ -463,12 +466,12 @@ def test_a_session_that_is_held_is_not_deleted(person: SessionsCommand):
 
     async def holding(store: Store) -> tuple[str, str]:
         await store.leases.acquire(session.id, "a terminal on desk (12)")
-        told = await asyncio.to_thread(person.refused, "delete", "mine", "--yes")
-        return told, (await asyncio.to_thread(person.on_screen, "delete", "mine"))[1]
+        output = await asyncio.to_thread(person.refused, "delete", "mine", "--yes")
+        return output, (await asyncio.to_thread(person.on_screen, "delete", "mine"))[1]
 
-    told, screen = person.do(holding)
-    assert screen == told, "nobody is asked in vain"
-    assert "This session is open in a terminal on desk (12)." in told
+    output, screen = person.do(holding)
+    assert screen == output, "nobody is asked in vain"
+    assert "This session is open in a terminal on desk (12)." in output
     assert len(person.json("list")) == 1
 
 

@@ -75,5 +75,5 @@ async def test_a_user_is_asked_and_can_decline(person: Person):
         shown.say("n")
         assert await shown.end() == 1
         await shown.shows("`make extra NAME=slack`")
-    told = segue_says(person, "setup", "slack", "--token", "x")
-    assert (told.returncode, told.stdout) == (1, "")
+    output = segue_says(person, "setup", "slack", "--token", "x")
+    assert (output.returncode, output.stdout) == (1, "")

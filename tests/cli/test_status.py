@@ -45,7 +45,7 @@ async def test_the_status_fits_on_one_screen(person: Person):
         await at_work(store)
         async with person.opens("status", columns=80, lines=24) as shown:
             assert await shown.end() == 0
-            for told in (
+            for output in (
                 f"store     {person.environment['SEGUE_STORE']}",
                 "model     scripted (Set by SEGUE_MODEL.)",
                 f"page      {PAGE}, for this machine only; `segue pair` opens it",
@@ -60,7 +60,7 @@ async def test_the_status_fits_on_one_screen(person: Person):
                 "Boats to telegram, just now, pending",
                 "uncertain: It may have arrived.",
             ):
-                await shown.shows(told)
+                await shown.shows(output)
             assert "Older" not in shown.text, "only the last three"
             assert shown.screen[0].startswith("Segue "), "nothing had to scroll"
             assert b"\x1b[2J" not in shown.raw
@@ -70,27 +70,31 @@ async def test_the_json_output_has_the_same_content(person: Person):
     serving(person)
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
         await at_work(store)
-        told = json.loads(segue_says(person, "status", "--json").stdout)
-    assert told["model"] == {"name": "scripted", "why": "Set by SEGUE_MODEL."}
-    assert (told["page"], told["running"]) == (PAGE, True)
-    assert told["sessions"]["count"] == 4
-    assert {session["title"] for session in told["sessions"]["last"]} == {"Boats", "Ships", "Kites"}
-    (gateway,) = told["gateways"]
+        output = json.loads(segue_says(person, "status", "--json").stdout)
+    assert output["model"] == {"name": "scripted", "why": "Set by SEGUE_MODEL."}
+    assert (output["page"], output["running"]) == (PAGE, True)
+    assert output["sessions"]["count"] == 4
+    assert {session["title"] for session in output["sessions"]["last"]} == {
+        "Boats",
+        "Ships",
+        "Kites",
+    }
+    (gateway,) = output["gateways"]
     states = {platform["platform"]: platform["state"] for platform in gateway["platforms"]}
     assert states == {"web": "connected", "telegram": "down"}
-    assert [handoff["state"] for handoff in told["handoffs"]] == ["pending"]
-    assert [lost["error"] for lost in told["not_delivered"]] == ["It may have arrived."]
+    assert [handoff["state"] for handoff in output["handoffs"]] == ["pending"]
+    assert [lost["error"] for lost in output["not_delivered"]] == ["It may have arrived."]
 
 
 async def test_the_status_of_a_new_installation_says_what_to_do(person: Person):
     del person.environment["SEGUE_MODEL"]
     person.environment["SEGUE_MODELS"] = str(person.cwd / "no-models")
-    told = segue_says(person, "status")
-    assert told.returncode == 0, told.stderr
-    assert "type `segue model pull` for a small model that needs no key" in told.stdout
-    assert "page      not running; type `segue gateway start`" in told.stdout
-    assert "sessions  0\n" in told.stdout
-    assert "No gateway is running." in told.stdout
+    output = segue_says(person, "status")
+    assert output.returncode == 0, output.stderr
+    assert "type `segue model pull` for a small model that needs no key" in output.stdout
+    assert "page      not running; type `segue gateway start`" in output.stdout
+    assert "sessions  0\n" in output.stdout
+    assert "No gateway is running." in output.stdout
     as_json = json.loads(segue_says(person, "status", "--json").stdout)
     assert (as_json["model"], as_json["page"], as_json["running"]) == (None, None, False)
     assert "No model is available yet" in as_json["problem"]
@@ -108,14 +112,14 @@ async def test_failed_messages_and_handoffs_are_listed_with_their_reason(person:
         (handoff,) = await store.in_flight()
         await store.cancel_handoff(handoff.id, "ZeroDivisionError: our fault")
         shown = segue_says(person, "status").stdout
-        told = json.loads(segue_says(person, "status", "--json").stdout)
+        output = json.loads(segue_says(person, "status", "--json").stdout)
     assert "problems  1 message could not be answered" in shown
     assert "Not answered\n  telegram dm 42, just now: ValueError: no such escape" in shown
     assert "Boats to telegram, just now, failed: ZeroDivisionError: our fault" in shown
     assert "handoffs  none in progress" in shown
-    (aside,) = told["not_answered"]
+    (aside,) = output["not_answered"]
     assert (aside["address"], aside["error"]) == (DM.key, "ValueError: no such escape")
-    assert [h["error"] for h in told["handoffs"]] == ["ZeroDivisionError: our fault"]
+    assert [h["error"] for h in output["handoffs"]] == ["ZeroDivisionError: our fault"]
 
 
 async def test_a_handoff_that_was_not_confirmed_is_listed_with_what_to_look_for(person: Person):
@@ -131,6 +135,6 @@ async def test_a_handoff_that_was_not_confirmed_is_listed_with_what_to_look_for(
         await store.outbox.uncertain(outgoing, "500")
         await store.complete_handoff(claim, address=DM)
         shown = segue_says(person, "status").stdout
-        told = json.loads(segue_says(person, "status", "--json").stdout)
+        output = json.loads(segue_says(person, "status", "--json").stdout)
     assert "Boats to telegram, just now, completed: telegram did not confirm" in shown
-    assert [(h["state"], h["confirmed"]) for h in told["handoffs"]] == [("completed", False)]
+    assert [(h["state"], h["confirmed"]) for h in output["handoffs"]] == [("completed", False)]

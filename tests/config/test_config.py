@@ -285,7 +285,7 @@ def test_nothing_is_read_from_the_working_directory(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("\nmodel = 1 2", "this is no TOML: .*line 2"),
         (b"\xff", "this is no TOML"),
@@ -338,14 +338,14 @@ def test_nothing_is_read_from_the_working_directory(
     ],
 )
 def test_an_invalid_setting_is_reported_with_its_file_name_and_allowed_values(
-    home: dict[str, str], text: str | bytes, told: str
+    home: dict[str, str], text: str | bytes, expected: str
 ):
     del home["SEGUE_MODELS"]
     path = write(home, text)
     with pytest.raises(BadSettings) as caught:
         config.load(home)
     assert str(path) in str(caught.value)
-    assert re.search(told, str(caught.value))
+    assert re.search(expected, str(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -456,7 +456,7 @@ def test_every_variable_with_a_secret_is_known(home: dict[str, str]):
 
 
 @pytest.mark.parametrize(
-    ("text", "mode", "told"),
+    ("text", "mode", "expected"),
     [
         (FULL, 0o644, "holds keys, and others can read it. Type `chmod 600 "),
         (FULL, 0o640, "holds keys, and others can read it"),
@@ -470,12 +470,12 @@ def test_every_variable_with_a_secret_is_known(home: dict[str, str]):
     ],
 )
 def test_a_file_that_others_can_read_or_change_causes_a_warning(
-    home: dict[str, str], text: str, mode: int, told: str
+    home: dict[str, str], text: str, mode: int, expected: str
 ):
     write(home, text, mode)
     warnings = config.load(home).warnings
-    assert len(warnings) == bool(told)
-    assert told in "".join(warnings)
+    assert len(warnings) == bool(expected)
+    assert expected in "".join(warnings)
 
 
 def test_a_named_file_that_does_not_exist_causes_a_warning(home: dict[str, str]):
@@ -625,7 +625,7 @@ def test_a_setting_is_written_in_the_right_table_of_any_file(home: dict[str, str
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "told"),
+    ("name", "given", "expected"),
     [
         ("modle", ["x"], "There is no setting 'modle' (there is 'model')."),
         ("keys", ["x"], "There is no setting 'keys'"),
@@ -661,12 +661,12 @@ def test_a_setting_is_written_in_the_right_table_of_any_file(home: dict[str, str
     ],
 )
 def test_a_change_that_would_make_the_file_invalid_is_refused(
-    home: dict[str, str], name: str, given: list[str], told: str
+    home: dict[str, str], name: str, given: list[str], expected: str
 ):
     path = write(home, FULL)
     with pytest.raises((SettingRefused, UnknownSetting)) as caught:
         config.change(name, given, home)
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
     assert path.read_text() == FULL
 
 

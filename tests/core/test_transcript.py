@@ -376,16 +376,16 @@ def test_a_single_tool_call_is_in_the_singular():
 
 
 @pytest.mark.parametrize(
-    ("content", "count", "told"),
+    ("content", "count", "expected"),
     [
         ("", 1, "[a picture]"),
         (" \n", 3, "[3 pictures]"),
         ("What is this?", 2, "What is this?"),
     ],
 )
-def test_a_recap_mentions_pictures_without_text(content: str, count: int, told: str):
+def test_a_recap_mentions_pictures_without_text(content: str, count: int, expected: str):
     asked = replace(user(content), images=(Image("image/png", b"1"),) * count)
-    assert Transcript((asked, agent("A cat."))).recap() == f"You: {told}\nSegue: A cat."
+    assert Transcript((asked, agent("A cat."))).recap() == f"You: {expected}\nSegue: A cat."
 
 
 def test_a_recap_leaves_out_synthetic_prompts():

@@ -21,9 +21,9 @@ USED = "The running gateway uses this from now on."
 
 async def changed(home: Household, name: str, value: str) -> str:
     """The output of `segue config set`."""
-    told = await home.shell("config", "set", name, value)
-    assert told.returncode == 0, told.stderr
-    return told.stdout
+    output = await home.shell("config", "set", name, value)
+    assert output.returncode == 0, output.stderr
+    return output.stdout
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
@@ -126,8 +126,8 @@ async def test_a_changed_platform_is_connected_again_and_the_others_stay(home: H
 async def test_settings_that_need_a_restart_are_named(home: Household):
     await ready(home)
     async with home.gateway():
-        told = await changed(home, "web.lan", "true")
-        assert "uses web.lan only after a restart: `segue gateway stop`" in told
+        output = await changed(home, "web.lan", "true")
+        assert "uses web.lan only after a restart: `segue gateway stop`" in output
         await logged(home, "settings changed, restart to use them changed=web\n")
 
 
@@ -138,8 +138,8 @@ async def test_editing_the_settings_reports_the_same(home: Household, tmp_path: 
     editor.chmod(0o700)
     home.person.environment["VISUAL"] = str(editor)
     async with home.gateway():
-        told = await home.shell("config", "edit")
-        assert "uses web.lan only after a restart" in told.stdout
+        output = await home.shell("config", "edit")
+        assert "uses web.lan only after a restart" in output.stdout
 
 
 async def test_settings_that_are_not_valid_change_nothing(home: Household):

@@ -58,9 +58,9 @@ async def test_a_refused_token_is_reported_and_the_page_is_still_served(home: Ho
     async with home.gateway(until=LinkState.DOWN):
         await home.until_link(LinkState.CONNECTED, Platform.WEB)
         assert await page_is_served(home)
-        told = await status(home)
-        assert "@BotFather" in told
-        assert home.rig.peer.token not in told
+        output = await status(home)
+        assert "@BotFather" in output
+        assert home.rig.peer.token not in output
         async with home.desk("one") as desk:
             failed = await desk.hand_off()
         assert failed.state is State.FAILED

@@ -184,8 +184,8 @@ async def test_the_handoff_of_a_killed_gateway_is_released_within_30_seconds_and
         household.advance(LEASE_SECONDS + CLAIM_SECONDS)
         failed = await handing
         assert (failed.state, failed.failure) == (State.FAILED, Failure.ABANDONED)
-        told = await household.shell("gateway", "status")
-        assert (told.returncode, "`segue gateway start`" in told.stdout) == (3, True)
+        output = await household.shell("gateway", "status")
+        assert (output.returncode, "`segue gateway start`" in output.stdout) == (3, True)
         household.model.let_go()
         await desk.says("two")
         async with household.gateway():

@@ -103,10 +103,10 @@ async def test_an_empty_session_is_handed_off_like_any_other(
     """8. A session with no message yet cannot be handed off, and the error is wrong."""
     await household.left()
     async with household.gateway():
-        told = await household.shell("handoff", "Sums", "telegram")
-        assert told.returncode == 0, told.stderr
-        assert "Sums continues at telegram" in told.stdout
-        assert "To come back: segue resume Sums" in told.stdout
+        output = await household.shell("handoff", "Sums", "telegram")
+        assert output.returncode == 0, output.stderr
+        assert "Sums continues at telegram" in output.stdout
+        assert "To come back: segue resume Sums" in output.stdout
         thread = await household.thread()
         await household.sees("Nothing has been said in it yet.")
         await household.writes("hello", thread)

@@ -13,11 +13,11 @@ from segue.handoff.request import CLAIM_TIMEOUT
 from segue.testing.platform import Shape, Trouble
 from tests.failures.advice import (
     IN_A_SHELL,
+    advised,
     arrived,
     arrives,
     commands,
     refused,
-    told,
     type_in_a_shell,
 )
 from tests.failures.conftest import Household
@@ -94,7 +94,7 @@ async def test_both_places_that_a_session_left_say_how_to_bring_it_back(househol
             assert advice is not None
             await household.writes(advice[1], thread)
             await household.sees("Sums is back here.")
-            (resume,) = await told(back, "This session is no longer here:")
+            (resume,) = await advised(back, "This session is no longer here:")
             async with household.person.opens(*shlex.split(resume)[1:]) as again:
                 await again.see("· here")
             await household.writes(advice[1], thread)

@@ -25,10 +25,10 @@ from tests.failures.advice import (
     HANDOFF,
     IN_A_SHELL,
     add_settings,
+    advised,
     arrived,
     arrives,
     refused,
-    told,
     type_in_a_shell,
 )
 from tests.failures.advice import (
@@ -45,8 +45,8 @@ def every_text() -> Iterator[str]:
     classes = (c for c in vars(errors).values() if inspect.isclass(c) and issubclass(c, UserError))
     yield from (" ".join((cls.__doc__ or "").split()) for cls in classes)
     for module in (handoffs, texts):
-        told = (value for name, value in vars(module).items() if name.isupper())
-        yield from (value for value in told if isinstance(value, str))
+        values = (value for name, value in vars(module).items() if name.isupper())
+        yield from (value for value in values if isinstance(value, str))
 
 
 TEXTS = [text for text in every_text() if "`segue" in text or re.search(r"(?<!\S)/[a-z]", text)]
@@ -98,7 +98,7 @@ async def test_the_advice_without_a_gateway_starts_one(household: Household):
     add_settings(household, "enabled = false\n")
     async with none_left(household.person), household.terminal() as shown:
         shown.say(HANDOFF)
-        start, switch_on = await told(shown, "No gateway is running", 2)
+        start, switch_on = await advised(shown, "No gateway is running", 2)
         await shown.shows("in another terminal, then /handoff telegram again.")
         await shown.shows("telegram is not set up yet either.")
         await shown.ready()

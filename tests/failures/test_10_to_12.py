@@ -33,8 +33,8 @@ async def test_a_session_that_was_handed_off_stays_in_the_lists_of_the_terminal(
         listed = await household.shell("sessions")
         (line,) = [line for line in listed.stdout.splitlines() if "Sums" in line]
         assert "telegram" in line
-        told = await household.shell("sessions", "show", "Sums")
-        assert session.id in told.stdout
+        output = await household.shell("sessions", "show", "Sums")
+        assert session.id in output.stdout
 
 
 # 11

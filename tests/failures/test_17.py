@@ -88,10 +88,10 @@ async def test_an_undelivered_reply_is_reported_everywhere(household: Household)
         status = await household.shell("gateway", "status")
         assert "failed: The bot may not do that" in status.stdout
         assert "not delivered key=" in household.log.read_text()
-        (*_, (role, told)) = await household.said()
+        (*_, (role, text)) = await household.said()
         assert role == "system"
-        assert "did not arrive" in told
-        assert "(1) hello" in told
+        assert "did not arrive" in text
+        assert "(1) hello" in text
         await household.writes("and now?")
         await household.sees("and now?")
         assert "did not arrive" in str(household.model.requests[-1]["messages"])

@@ -186,9 +186,9 @@ async def test_without_a_model_the_session_still_arrives_with_the_reason(
             lambda shown: any("The agent could not reply:" in t for t in shown.texts),
             chat=chat,
         )
-        told = " ".join(shown.texts)
-        assert "The session is here. Send a message to continue." in told
-        assert str(error) in told
+        output = " ".join(shown.texts)
+        assert "The session is here. Send a message to continue." in output
+        assert str(error) in output
         await house.driver.say(house.anna, chat, "go on", thread=thread.id)
         await house.driver.message("Here I am.", chat=chat)
         await house.idle()

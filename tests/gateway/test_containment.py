@@ -150,8 +150,8 @@ async def test_an_unreadable_inbox_entry_does_not_block_others(house: House, col
         await house.idle()
     (trouble,) = await house.store.inbox.troubled()
     assert trouble.error is not None
-    told = [t for t in (await house.driver.look(chat)).texts if "could not be answered" in t]
-    assert len(told) == (column == "body")
+    notices = [t for t in (await house.driver.look(chat)).texts if "could not be answered" in t]
+    assert len(notices) == (column == "body")
 
 
 async def test_a_message_that_cannot_be_answered_is_set_aside_and_does_not_block_others(

@@ -373,11 +373,11 @@ async def test_a_chat_says_that_a_new_session_answers_and_brings_the_other_back(
             assert [button.label for button in left.buttons] == ["Bring back Boat"]
             await house.driver.say(house.anna, chat, "something else")
             await house.driver.message("(1) something else", chat=chat)
-        told = await until(house, chat, "A new session answers here from now on.")
-        assert "Boat is in the terminal: type /resume Boat to bring it back here." in told.text
+        notice = await until(house, chat, "A new session answers here from now on.")
+        assert "Boat is in the terminal: type /resume Boat to bring it back here." in notice.text
         await house.driver.say(house.anna, chat, "and more")
         await house.driver.message("(2) and more", chat=chat)
-        await house.driver.press(house.anna, told.id, "Bring back Boat")
+        await house.driver.press(house.anna, notice.id, "Bring back Boat")
         back = await until(house, chat, "**Boat** continues here.")
         assert "is set aside: /resume" in back.text
         assert [button.label.split()[0] for button in back.buttons] == ["Bring"]

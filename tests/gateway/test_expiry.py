@@ -17,7 +17,7 @@ from segue.gateway.places import Places
 from segue.turns import Turns
 from segue.turns.agents import Agents
 from tests.gateway.conftest import TELEGRAM, House
-from tests.gateway.test_commands import told
+from tests.gateway.test_commands import message_with
 from tests.turns.conftest import Offered, call
 
 SOON = ResetPolicies(default=ResetPolicy(mode=ResetMode.IDLE, idle=timedelta(microseconds=1)))
@@ -62,7 +62,7 @@ async def test_the_agent_takes_notes_before_a_stale_session_ends(house: House):
     house.settings = replace(house.settings, resets=ResetPolicies())
     async with house.gateway():
         await house.driver.say(house.anna, chat, "hello")
-        await told(house, chat, "This is a new session")
+        await message_with(house, chat, "This is a new session")
         await house.driver.message("(1) hello", chat=chat)
         await house.driver.say(house.anna, chat, "again")
         await house.driver.message("(2) again", chat=chat)
@@ -87,7 +87,7 @@ async def test_the_agent_takes_notes_when_a_message_ends_a_stale_session(house: 
 
     async with house.gateway(model=itertools.repeat(answer)):
         await house.driver.say(house.anna, chat, "hello")
-        await told(house, chat, "This is a new session")
+        await message_with(house, chat, "This is a new session")
         await house.driver.message("hello to you", chat=chat)
         await there_is_a_note(house)
     notes = await house.store.notes.list(ME)

@@ -17,7 +17,7 @@ from segue.gateway.queues import MAX_WAITING
 from segue.platforms.base import Inbound, InboundKind
 from segue.testing.platform import PeerAdapter, Rules, Shape, Upload
 from tests.gateway.conftest import House
-from tests.gateway.test_commands import Waiting, told
+from tests.gateway.test_commands import Waiting, message_with
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -158,7 +158,7 @@ def test_the_model_sees_a_picture_and_its_tools_can_read_a_file(
         chat = await house.chat()
         async with house.gateway():
             await house.driver.say(house.anna, chat, "look", files=[picture, file])
-            await told(house, chat, "attached file:")
+            await message_with(house, chat, "attached file:")
 
     runner.run(talk())
     (prompt,) = house.model.prompts
@@ -180,7 +180,7 @@ def test_a_file_that_cannot_be_stored_is_reported_and_the_message_is_answered(
         chat = await house.chat()
         async with house.gateway():
             await house.driver.say(house.anna, chat, "look", files=[file])
-            await told(house, chat, "'notes.txt' could not be kept: Not a directory")
+            await message_with(house, chat, "'notes.txt' could not be kept: Not a directory")
 
     runner.run(talk())
 
@@ -189,7 +189,7 @@ async def test_a_message_over_the_size_limit_is_reported_and_the_next_is_answere
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, "x" * (9 * 1024 * 1024))
-        await told(house, chat, "That message has")
+        await message_with(house, chat, "That message has")
         await house.driver.say(house.anna, chat, "after")
         await house.driver.message("(1) after", chat=chat)
 
@@ -233,12 +233,12 @@ async def test_a_message_with_invalid_unicode_does_not_stop_the_gateway(house: H
         adapter = PeerAdapter(address.platform, house.peer.url, house.peer.token)
         await adapter.connect()
         await gateway.receiver.receive(adapter, broken)
-        await told(house, chat, "(2) half a")
+        await message_with(house, chat, "(2) half a")
         for change in (replace(sender, name="\ud83d"), replace(sender, name="ok")):
             odd = structs.replace(broken, sender=change, update_id=f"odd {change.name == 'ok'}")
             await gateway.receiver.receive(adapter, odd)
-        await told(house, chat, "(3) half a")
-        await told(house, chat, "internal error occurred")
+        await message_with(house, chat, "(3) half a")
+        await message_with(house, chat, "internal error occurred")
         await adapter.close()
     (aside,) = await house.store.inbox.troubled()
     assert "UnicodeEncodeError" in (aside.error or "")

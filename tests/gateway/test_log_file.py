@@ -33,10 +33,10 @@ def test_the_log_has_our_lines_and_only_warnings_of_libraries(tmp_path: Path):
     logging.getLogger("segue.gateway").info("connected to %s", "a \x1b[2Jplace")
     logging.getLogger("httpx2").info("GET https://api.example.com/bot-token/")
     logging.getLogger("httpx2").warning("odd")
-    told = file.read_text()
-    assert r" INFO segue.gateway: connected to a \x1b[2Jplace" in told
-    assert "bot-token" not in told
-    assert " WARNING httpx2: odd" in told
+    log = file.read_text()
+    assert r" INFO segue.gateway: connected to a \x1b[2Jplace" in log
+    assert "bot-token" not in log
+    assert " WARNING httpx2: odd" in log
 
 
 def test_the_log_is_readable_by_its_owner_only_even_if_it_was_not_before(tmp_path: Path):

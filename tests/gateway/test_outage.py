@@ -21,7 +21,7 @@ from segue.store.outbox import OutgoingState
 from segue.testing.platform import Rules, Shape
 from segue.turns import records
 from tests.gateway.conftest import TELEGRAM, WITHIN, House
-from tests.gateway.test_commands import Waiting, told
+from tests.gateway.test_commands import Waiting, message_with
 from tests.handoff.conftest import Faulty
 
 
@@ -69,7 +69,7 @@ async def test_parts_that_were_sent_are_counted_once(house: House):
     chat = await house.chat()
     async with stumbling(house, outbox.progress, fails=1, uncertain=1):
         await house.driver.say(house.anna, chat, "much")
-        await told(house, chat, "third")
+        await message_with(house, chat, "third")
         await house.idle()
     parts = [m for m in (await house.driver.look(chat)).messages if m.author != house.anna]
     assert [m.text.split()[0] for m in parts] == ["first", "second", "third"]

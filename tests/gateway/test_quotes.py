@@ -15,7 +15,7 @@ from segue.platforms.base import Inbound, InboundKind, Quote
 from segue.testing.platform import Shape, Upload
 from tests.gateway.conftest import House
 from tests.gateway.test_approvals import asked, question, runs, settled
-from tests.gateway.test_commands import Waiting, told
+from tests.gateway.test_commands import Waiting, message_with
 
 FORWARDED = '[The user forwarded this. It was written by "Eve":]'
 
@@ -93,7 +93,7 @@ async def test_a_forwarded_command_is_content(house: House):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, "/new", forwarded_from="Eve")
-        await told(house, chat, "(1)")
+        await message_with(house, chat, "(1)")
     assert read(house) == [f"{FORWARDED}\n> /new"]
 
 
@@ -121,7 +121,7 @@ async def test_an_edit_does_not_turn_forwarded_text_into_a_command(house: House)
         await house.driver.edit(message, "/new")
         await house.idle_but_for(2)
         model.go.set()
-        await told(house, chat, "(2)")
+        await message_with(house, chat, "(2)")
     assert read(house) == ["first", f"{FORWARDED}\n> /new"]
 
 
@@ -135,7 +135,7 @@ async def test_a_forwarded_code_does_not_pair(house: House):
         stranger = Sender(platform=Platform.TELEGRAM, user_id=house.eve)
         assert await house.store.owners.who(stranger.platform, stranger.user_id) is None
         await house.driver.say(house.eve, chat, code)
-        await told(house, chat, "You are paired")
+        await message_with(house, chat, "You are paired")
 
 
 async def test_a_forwarded_file_and_a_quoted_message_are_marked(house: House):
@@ -145,9 +145,9 @@ async def test_a_forwarded_file_and_a_quoted_message_are_marked(house: House):
         message = await house.driver.say(
             house.anna, chat, "see", files=[file], forwarded_from="Eve"
         )
-        await told(house, chat, "(1)")
+        await message_with(house, chat, "(1)")
         await house.driver.say(house.anna, chat, "what is it?", reply_to=message)
-        await told(house, chat, "(2)")
+        await message_with(house, chat, "(2)")
     first, second = read(house)
     assert first.startswith(f"{FORWARDED}\n> see\n\n[attached file: ")
     assert second.endswith('written by "Anna":]\n> see\n\nwhat is it?')

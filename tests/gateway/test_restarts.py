@@ -26,7 +26,7 @@ from segue.testing.platform import PeerAdapter
 from segue.turns import Turns
 from segue.turns.agents import Agents
 from tests.gateway.conftest import TELEGRAM, House, echoing
-from tests.gateway.test_commands import Waiting, told
+from tests.gateway.test_commands import Waiting, message_with
 from tests.turns.conftest import Offered, call
 
 
@@ -130,7 +130,7 @@ async def test_an_interrupted_tool_call_is_reported_and_not_run_again(house: Hou
     command = f"echo x >> {ran}; sleep 60"
     async with killed(house, ScriptedModel([call("shell", command=command)])):
         await house.driver.say(house.anna, chat, "do it")
-        asked = await told(house, chat, "May I do this?")
+        asked = await message_with(house, chat, "May I do this?")
         await house.driver.press(house.anna, asked.id, "Allow")
         await asyncio.to_thread(_until_written, ran, "x\n")
 
@@ -141,7 +141,7 @@ async def test_an_interrupted_tool_call_is_reported_and_not_run_again(house: Hou
         return "I see."
 
     async with house.gateway(model=[answer]):
-        await told(house, chat, "I was interrupted while running `shell`")
+        await message_with(house, chat, "I was interrupted while running `shell`")
         await house.driver.message("I see.", chat=chat)
     assert "effect is unknown" in seen[0]
     assert await asyncio.to_thread(ran.read_text) == "x\n"

@@ -19,7 +19,7 @@ from segue.store.base import Row, Tx
 from segue.testing.platform import Rules, Shape
 from tests.gateway.conftest import TELEGRAM, House, echoing
 from tests.gateway.strangers import ACTS, EVE, Encounter
-from tests.gateway.test_commands import Waiting, told
+from tests.gateway.test_commands import Waiting, message_with
 from tests.turns.conftest import call
 
 _QUIET = Rules(typing_seconds=60.0)
@@ -143,15 +143,15 @@ async def _asking(encounter: Encounter) -> AsyncGenerator[None]:
     house = encounter.house
     async with house.gateway(model=encounter.model):
         await encounter.anna_says("make it")
-        encounter.question = await told(house, encounter.anna_chat, "May I do this?")
-        await told(house, encounter.anna_chat, "Waiting for your answer")
+        encounter.question = await message_with(house, encounter.anna_chat, "May I do this?")
+        await message_with(house, encounter.anna_chat, "Waiting for your answer")
         async with house.store.listen(Topic.OUTBOX) as wake:
             while not await house.store.outbox.bubbles([TELEGRAM]):
                 await wake.wait(0.01)
         yield
         assert not made.exists()
         await house.driver.press(house.anna, encounter.question.id, "Allow")
-        await told(house, encounter.anna_chat, "result:")
+        await message_with(house, encounter.anna_chat, "result:")
         await house.idle()
     assert made.read_text() == "x\n"
     assert len(encounter.model.prompts) == 2

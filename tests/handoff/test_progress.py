@@ -45,7 +45,7 @@ def asked(store: Store, session: Session, gateway: Gateway, runner: asyncio.Runn
     return runner.run(ask(store, session.id, None, "telegram"))
 
 
-async def told(steps: AsyncGenerator[Progress]) -> Progress:
+async def next_progress(steps: AsyncGenerator[Progress]) -> Progress:
     """The next progress."""
     async with asyncio.timeout(BOUND):
         return await anext(steps)
@@ -60,15 +60,15 @@ async def test_each_step_is_reported_once_as_it_happens(
     store: Store, asked: Handoff, gateway: Gateway
 ):
     steps = follow(store, asked)
-    assert await told(steps) == Waiting(TELEGRAM)
+    assert await next_progress(steps) == Waiting(TELEGRAM)
     claim = await gateway.claim()
-    assert await told(steps) == Working(TELEGRAM, Step.CLAIMED)
+    assert await next_progress(steps) == Working(TELEGRAM, Step.CLAIMED)
     for step in STEPS:
         assert await gateway.store.record_handoff_step(claim, step)
-        assert await told(steps) == Working(TELEGRAM, step)
+        assert await next_progress(steps) == Working(TELEGRAM, step)
         assert await gateway.store.heartbeat_handoff(claim)  # which is nothing new
     assert await gateway.complete(claim)
-    last = await told(steps)
+    last = await next_progress(steps)
     assert isinstance(last, Completed)
     assert (last.handoff.state, last.handoff.thread) == (State.COMPLETED, TOPIC)
     assert [step async for step in steps] == []
@@ -79,12 +79,12 @@ async def test_each_step_wakes_the_followers(
 ):
     monkeypatch.setattr(request, "POLL_SECONDS", 10 * BOUND)
     steps = follow(store, asked)
-    await told(steps)
+    await next_progress(steps)
     claim = await gateway.claim()
-    await told(steps)
+    await next_progress(steps)
     for step in STEPS * 3:
         await gateway.store.record_handoff_step(claim, step)
-        await told(steps)
+        await next_progress(steps)
 
 
 @pytest.mark.parametrize(
@@ -142,9 +142,9 @@ async def test_a_request_that_is_not_claimed_within_seconds_fails_and_says_how_t
     store: Store, asked: Handoff, gateway: Gateway, clock: FakeClock
 ):
     steps = follow(store, asked)
-    assert await told(steps) == Waiting(TELEGRAM)
+    assert await next_progress(steps) == Waiting(TELEGRAM)
     clock.advance(CLAIM_TIMEOUT)
-    last = await told(steps)
+    last = await next_progress(steps)
     assert outcome(last).failure is Failure.EXPIRED
     assert "`segue gateway start`" in last.text()
     assert await gateway.store.claim_handoff(asked.id) is None
@@ -154,30 +154,30 @@ async def test_a_request_claimed_at_the_last_moment_continues(
     store: Store, asked: Handoff, gateway: Gateway, clock: FakeClock
 ):
     steps = follow(store, asked)
-    await told(steps)
+    await next_progress(steps)
     clock.advance(CLAIM_TIMEOUT - 0.001)
     claim = await gateway.claim()
     clock.advance(CLAIM_TIMEOUT)
-    assert await told(steps) == Working(TELEGRAM, Step.CLAIMED)
+    assert await next_progress(steps) == Working(TELEGRAM, Step.CLAIMED)
     assert await gateway.complete(claim)
-    assert isinstance(await told(steps), Completed)
+    assert isinstance(await next_progress(steps), Completed)
 
 
 async def test_failure_3_the_terminal_waits_for_a_slow_gateway(
     store: Store, asked: Handoff, gateway: Gateway, clock: FakeClock
 ):
     steps = follow(store, asked)
-    await told(steps)
+    await next_progress(steps)
     claim = await gateway.claim()
-    await told(steps)
+    await next_progress(steps)
     for _ in range(60):  # ten minutes
         clock.advance(10)
         await gateway.store.gateways.heartbeat()
         assert await gateway.store.heartbeat_handoff(claim)
     await gateway.store.record_handoff_step(claim, Step.REPLYING)
-    assert await told(steps) == Working(TELEGRAM, Step.REPLYING)
+    assert await next_progress(steps) == Working(TELEGRAM, Step.REPLYING)
     assert await gateway.complete(claim)
-    assert isinstance(await told(steps), Completed)
+    assert isinstance(await next_progress(steps), Completed)
 
 
 # The gateway dies
@@ -187,50 +187,50 @@ async def test_failure_4_if_the_gateway_dies_the_next_one_continues(
     store: Store, asked: Handoff, gateway: Gateway, open_store: OpenStore
 ):
     steps = follow(store, asked)
-    await told(steps)
+    await next_progress(steps)
     claim = await gateway.claim()
     await gateway.store.record_handoff_step(claim, Step.OPENING, thread=TOPIC)
-    await told(steps)
+    await next_progress(steps)
     await gateway.store.close()
-    assert await told(steps) == Stranded(TELEGRAM)
+    assert await next_progress(steps) == Stranded(TELEGRAM)
     next_one = Gateway(await open_store())
     await next_one.announce()
     claim = await next_one.claim()
-    assert await told(steps) == Working(TELEGRAM, Step.OPENING, 2)
+    assert await next_progress(steps) == Working(TELEGRAM, Step.OPENING, 2)
     assert claim.thread == TOPIC
     assert await next_one.complete(claim)
-    assert isinstance(await told(steps), Completed)
+    assert isinstance(await next_progress(steps), Completed)
 
 
 async def test_a_gateway_that_hangs_is_replaced_when_its_claim_expires(
     store: Store, asked: Handoff, gateway: Gateway, open_store: OpenStore, clock: FakeClock
 ):
     steps = follow(store, asked)
-    await told(steps)
+    await next_progress(steps)
     await gateway.claim()
-    await told(steps)
+    await next_progress(steps)
     clock.advance(LEASE_SECONDS)
-    assert await told(steps) == Stranded(TELEGRAM)
+    assert await next_progress(steps) == Stranded(TELEGRAM)
     next_one = Gateway(await open_store())
     await next_one.announce()
     claim = await next_one.claim()
-    assert await told(steps) == Working(TELEGRAM, Step.CLAIMED, 2)
+    assert await next_progress(steps) == Working(TELEGRAM, Step.CLAIMED, 2)
     assert await next_one.complete(claim)
-    assert isinstance(await told(steps), Completed)
+    assert isinstance(await next_progress(steps), Completed)
 
 
 async def test_failure_4_if_no_gateway_replaces_a_dead_one_the_handoff_fails_and_can_be_retried(
     store: Store, asked: Handoff, gateway: Gateway, open_store: OpenStore, clock: FakeClock
 ):
     steps = follow(store, asked)
-    await told(steps)
+    await next_progress(steps)
     await gateway.claim()
-    await told(steps)
+    await next_progress(steps)
     await gateway.store.close()
     clock.advance(LEASE_SECONDS)
-    assert await told(steps) == Stranded(TELEGRAM)
+    assert await next_progress(steps) == Stranded(TELEGRAM)
     clock.advance(CLAIM_SECONDS)
-    last = await told(steps)
+    last = await next_progress(steps)
     assert outcome(last).failure is Failure.ABANDONED
     await Gateway(await open_store()).announce()
     assert (await ask(store, asked.session_id, None, "telegram")).state is State.PENDING
@@ -240,12 +240,12 @@ async def test_following_ends_after_repeated_deaths_of_gateways(
     store: Store, asked: Handoff, gateway: Gateway, open_store: OpenStore
 ):
     steps = follow(store, asked)
-    last = await told(steps)
+    last = await next_progress(steps)
     for attempt in range(1, MAX_ATTEMPTS + 1):
         await gateway.claim()
-        assert await told(steps) == Working(TELEGRAM, Step.CLAIMED, attempt)
+        assert await next_progress(steps) == Working(TELEGRAM, Step.CLAIMED, attempt)
         await gateway.store.close()
-        last = await told(steps)
+        last = await next_progress(steps)
         gateway = Gateway(await open_store())
         await gateway.announce()
     assert isinstance(last, Failed)
@@ -260,10 +260,10 @@ async def test_a_failed_poll_is_retried(
 ):
     engine = Faulty(store._engine)
     steps = follow(Store(engine), asked)
-    await told(steps)
+    await next_progress(steps)
     engine.reads = [StoreBusy(path="the store")] * (MAX_FAILED_POLLS - 1)
     await gateway.complete(await gateway.claim())
-    assert isinstance(await told(steps), Completed)
+    assert isinstance(await next_progress(steps), Completed)
     assert engine.reads == []
     assert len(caplog.records) == MAX_FAILED_POLLS - 1
 
@@ -273,12 +273,12 @@ async def test_occasional_failed_polls_are_not_added_up(
 ):
     engine = Faulty(store._engine)
     steps = follow(Store(engine), asked)
-    await told(steps)
+    await next_progress(steps)
     claim = await gateway.claim()
     for step in (Step.CLAIMED, *STEPS):
         engine.reads = [StoreBusy(path="the store")] * 2
         await gateway.store.record_handoff_step(claim, step)
-        assert await told(steps) == Working(TELEGRAM, step)
+        assert await next_progress(steps) == Working(TELEGRAM, step)
         assert engine.reads == []
 
 
@@ -298,9 +298,9 @@ async def test_listening_is_restarted_after_an_error(
     engine = Faulty(store._engine)
     engine.notifier = Notifier(watch)
     steps = follow(Store(engine), asked)
-    await told(steps)
+    await next_progress(steps)
     await gateway.complete(await gateway.claim())
-    assert isinstance(await told(steps), Completed)
+    assert isinstance(await next_progress(steps), Completed)
     assert begun == 2
 
 
@@ -323,9 +323,9 @@ async def test_an_idle_handoff_is_polled_rarely(
         return await look(store, handoff)
 
     steps = follow(store, asked)
-    await told(steps)
+    await next_progress(steps)
     await gateway.claim()
-    await told(steps)
+    await next_progress(steps)
     monkeypatch.setattr(request, "_current", counted)
     monkeypatch.setattr(request, "POLL_SECONDS", 10 * BOUND)
     with pytest.raises(TimeoutError):

@@ -156,15 +156,15 @@ async def test_a_secret_is_in_no_error_and_no_log(
     caplog.set_level(logging.DEBUG)
     headers = {"X-Broken": f"{SECRET}\n"} if path == "hang" else bearer(SECRET)
     client = HttpClient(silence=1.0, secret=SECRET, headers=headers, trust_env=trust_env)
-    told = ""
+    output = ""
     for address in (f"{url}/{path}", f"http://127.0.0.1:1/{SECRET}", f"http://[{SECRET}"):
         try:
             await client.request("GET", address)
         except (Refused, Lost) as error:
-            told += "".join(traceback.format_exception(error))
+            output += "".join(traceback.format_exception(error))
     await client.close()
-    assert told
-    assert SECRET not in told
+    assert output
+    assert SECRET not in output
     assert SECRET not in caplog.text
 
 

@@ -45,7 +45,7 @@ def test_an_external_adapter_is_made_by_its_function(folder: Path):
 
 
 @pytest.mark.parametrize(
-    ("adapter", "told"),
+    ("adapter", "expected"),
     [
         ("no_such_package.module:make", "no_such_package.module:make: No module named 'no_such"),
         ("adapters_of_mine:discord", "there is no adapters_of_mine:discord"),
@@ -54,12 +54,12 @@ def test_an_external_adapter_is_made_by_its_function(folder: Path):
     ],
 )
 def test_an_adapter_that_cannot_be_loaded_is_named_with_the_reason(
-    folder: Path, adapter: str, told: str
+    folder: Path, adapter: str, expected: str
 ):
     (folder / "broken_of_mine.py").write_text("def make(:\n")
     with pytest.raises(BadAdapter) as caught:
         registry.make(Platform.SLACK, named(adapter))
-    assert f"The adapter for slack cannot be loaded: {told}" in str(caught.value)
+    assert f"The adapter for slack cannot be loaded: {expected}" in str(caught.value)
     assert "platforms.slack.adapter" in str(caught.value)
 
 

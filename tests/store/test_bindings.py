@@ -282,7 +282,7 @@ async def test_the_sessions_of_an_owner_are_listed_last_active_first(
 # Notices in the chat that a session left
 
 
-async def told(store: Store) -> list[Outgoing]:
+async def notices(store: Store) -> list[Outgoing]:
     """The queued texts."""
     return list(await store.outbox.claim(set(Platform)))
 
@@ -291,7 +291,7 @@ async def test_a_chat_is_notified_where_a_resumed_session_went(store: Store, ses
     await store.sessions.rename(session.id, "roses")
     await store.bindings.rebind(session.id, DM, Origin.HANDOFF)
     await store.bindings.rebind(session.id, DESK, Origin.RESUME)
-    (line,) = await told(store)
+    (line,) = await notices(store)
     assert (line.address, line.session_id) == (DM, session.id)
     assert line.body == (
         "This conversation went to the terminal. Type /resume roses to bring it back here."
@@ -303,12 +303,12 @@ async def test_each_chat_that_a_session_leaves_is_notified_each_time(
 ):
     for address in (DM, TOPIC, DM, TOPIC):
         await store.bindings.rebind(session.id, address, Origin.RESUME)
-    lines = await told(store)
+    lines = await notices(store)
     assert [line.address for line in lines] == [DM, TOPIC]
     assert f"went to {TOPIC}. " in lines[0].body
     for line in lines:
         await store.outbox.sent(line)
-    assert [line.address for line in await told(store)] == [DM]
+    assert [line.address for line in await notices(store)] == [DM]
 
 
 async def test_a_notice_names_the_id_if_the_title_finds_another_session(
@@ -318,7 +318,7 @@ async def test_a_notice_names_the_id_if_the_title_finds_another_session(
     await store.sessions.create("me", Platform.LOCAL, title="roses")
     await store.bindings.rebind(session.id, DM, Origin.MESSAGE)
     await store.bindings.rebind(session.id, DESK, Origin.RESUME)
-    (line,) = await told(store)
+    (line,) = await notices(store)
     assert f"/resume {session.id} " in line.body
 
 
@@ -327,13 +327,13 @@ async def test_there_is_no_notice_when_a_session_leaves_a_terminal_or_does_not_m
 ):
     for address in (DESK, replace(DESK, chat_id="sofa"), DM, DM):
         await store.bindings.rebind(session.id, address, Origin.RESUME)
-    assert await told(store) == []
+    assert await notices(store) == []
 
 
 async def test_a_chat_is_notified_where_a_session_was_handed_off_to(store: Store, session: Session):
     for address in (DM, TOPIC):
         await store.bindings.rebind(session.id, address, Origin.HANDOFF)
-    (line,) = await told(store)
+    (line,) = await notices(store)
     assert line.address == DM
     assert f"went to {TOPIC}. " in line.body
 

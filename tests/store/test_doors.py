@@ -108,22 +108,22 @@ async def test_the_notice_that_a_new_session_answers_is_queued_in_the_same_trans
 ):
     session = await opened(store, DM)
     bound = await store.bindings.get_or_create(DM, "me", policy=ResetPolicy(), zone=UTC)
-    told = await store.outbox.get(f"new:{bound.session.id}")
-    assert told is not None
-    assert told.body == (
+    notice = await store.outbox.get(f"new:{bound.session.id}")
+    assert notice is not None
+    assert notice.body == (
         "A new session answers here from now on. Boat is in the terminal: type /resume Boat to"
         " bring it back here."
     )
-    assert told.buttons == (("Bring back Boat", f"{RESUME}:{session.id}"),)
+    assert notice.buttons == (("Bring back Boat", f"{RESUME}:{session.id}"),)
 
 
 async def test_a_chat_that_moved_knows_the_session_that_was_there(store: Store):
     session = await opened(store, DM)
     await store.bindings.chat_moved(DM, ROOM)
     bound = await store.bindings.get_or_create(ROOM, "me", policy=ResetPolicy(), zone=UTC)
-    told = await store.outbox.get(f"new:{bound.session.id}")
-    assert told is not None
-    assert told.buttons == (("Bring back Boat", f"{RESUME}:{session.id}"),)
+    notice = await store.outbox.get(f"new:{bound.session.id}")
+    assert notice is not None
+    assert notice.buttons == (("Bring back Boat", f"{RESUME}:{session.id}"),)
 
 
 async def test_a_chat_itself_is_not_a_door(store: Store):

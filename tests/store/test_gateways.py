@@ -179,11 +179,11 @@ async def test_a_platform_is_connecting_until_its_gateway_records_its_health(
     }
     began = clock.now()
     clock.advance(1)
-    told = {"account": "bot 1", "link": "https://t.example/bot?start={code}"}
-    assert await store.gateways.report(TELEGRAM, LinkState.CONNECTED, **told)
+    account = {"account": "bot 1", "link": "https://t.example/bot?start={code}"}
+    assert await store.gateways.report(TELEGRAM, LinkState.CONNECTED, **account)
     (seen,) = await (await open_store()).gateways.alive()
     assert seen.links[TELEGRAM] == PlatformHealth(
-        platform=TELEGRAM, state=LinkState.CONNECTED, detail="", since=clock.now(), **told
+        platform=TELEGRAM, state=LinkState.CONNECTED, detail="", since=clock.now(), **account
     )
     assert (seen.links[SLACK].state, seen.links[SLACK].since) == (LinkState.CONNECTING, began)
 

@@ -136,7 +136,7 @@ async def ask(store: Store) -> None:
     await store.request_handoff(session.id, Platform.TELEGRAM)
 
 
-async def told(wake: Waiter) -> None:
+async def drained(wake: Waiter) -> None:
     """Wait until no wake-up is pending."""
     while await wake.wait(SOON):
         pass
@@ -502,7 +502,7 @@ async def test_a_store_that_cannot_be_watched_raises_an_error_in_every_waiter(
         await settled(wake)
         slow = [asyncio.ensure_future(store._engine.read(read)) for _ in range(3)]
         with pytest.raises(StoreBusy):
-            await told(wake)
+            await drained(wake)
         stuck.set()
         await asyncio.gather(*slow, return_exceptions=True)
         monkeypatch.undo()

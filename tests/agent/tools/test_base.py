@@ -17,7 +17,7 @@ from segue.agent.tools.shell import shell
 from segue.agent.tools.web import FETCH
 from segue.core.text import visible
 from segue.core.transcript import ToolCall
-from tests.agent.tools.calls import told
+from tests.agent.tools.calls import question
 
 
 async def never(*_: object) -> Any:
@@ -104,23 +104,23 @@ def test_a_lone_surrogate_is_replaced() -> None:
 
 def test_the_user_is_shown_exactly_what_will_be_done(tmp_path: Path) -> None:
     place = Workplace(cwd=tmp_path)
-    assert told(SHELL, place, command="ls\x1b[8m; rm x") == (
+    assert question(SHELL, place, command="ls\x1b[8m; rm x") == (
         f"run in {tmp_path}:\nls\\x1b[8m; rm x"
     )
-    assert told(WRITE, place, path="a", content="1\n2") == f"write {tmp_path}/a:\n1\n2"
-    assert told(EDIT, place, path="a", old="1", new="2") == (
+    assert question(WRITE, place, path="a", content="1\n2") == f"write {tmp_path}/a:\n1\n2"
+    assert question(EDIT, place, path="a", old="1", new="2") == (
         f"change {tmp_path}/a\nfrom:\n1\nto:\n2"
     )
-    assert told(READ, place, path="a") == f"read {tmp_path}/a"
-    assert told(LIST, place, pattern="*.py") == f"list *.py in {tmp_path}"
-    assert told(SEARCH, place, pattern="x+") == f"search {tmp_path} for x+"
-    assert told(FETCH, place, url="http://a/\u202e") == r"fetch http://a/\u202e"
-    assert told(SEARCH_SESSIONS, place, words="roses\x1b") == (
+    assert question(READ, place, path="a") == f"read {tmp_path}/a"
+    assert question(LIST, place, pattern="*.py") == f"list *.py in {tmp_path}"
+    assert question(SEARCH, place, pattern="x+") == f"search {tmp_path} for x+"
+    assert question(FETCH, place, url="http://a/\u202e") == r"fetch http://a/\u202e"
+    assert question(SEARCH_SESSIONS, place, words="roses\x1b") == (
         r"search earlier sessions for roses\x1b"
     )
-    assert told(REMEMBER, place, text="likes tea") == (
+    assert question(REMEMBER, place, text="likes tea") == (
         "remember about you in every session:\nlikes tea"
     )
-    assert told(SEND, place, to="telegram:42", text="hi\x1b[8m\nthere") == (
+    assert question(SEND, place, to="telegram:42", text="hi\x1b[8m\nthere") == (
         "send to telegram:42:\nhi\\x1b[8m\nthere"
     )

@@ -9,7 +9,7 @@ import pytest
 from segue.agent.tools import credentials
 from segue.agent.tools.base import Workplace
 from segue.agent.tools.files import LIST, READ, SEARCH
-from tests.agent.tools.calls import plan, told, use
+from tests.agent.tools.calls import plan, question, use
 
 
 @pytest.fixture
@@ -79,8 +79,8 @@ def test_only_private_files_need_approval(
     monkeypatch.setenv("HOME", str(home))
     assert [path for path in PRIVATE if not plan(READ, place, path=path).asks] == []
     assert [path for path in PUBLIC if plan(READ, place, path=path).asks] == []
-    assert "which may hold passwords or keys" in told(READ, place, path=".env")
-    assert "passwords" not in told(READ, place, path="main.py")
+    assert "which may hold passwords or keys" in question(READ, place, path=".env")
+    assert "passwords" not in question(READ, place, path="main.py")
 
 
 def test_a_symlink_to_a_private_file_is_private(place: Workplace, home: Path):

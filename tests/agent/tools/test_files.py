@@ -14,7 +14,7 @@ from segue.agent.tools import files as module
 from segue.agent.tools import isolation, search
 from segue.agent.tools.base import OUTPUT_LIMIT, ToolFailed, Workplace
 from segue.agent.tools.files import EDIT, FILES, LIST, READ, SEARCH, WRITE
-from tests.agent.tools.calls import told, use
+from tests.agent.tools.calls import question, use
 
 
 @pytest.fixture
@@ -245,23 +245,23 @@ async def test_an_edit_keeps_the_line_endings_of_the_file(place: Workplace, cwd:
 def test_a_write_outside_the_working_directory_says_so(place: Workplace, cwd: Path) -> None:
     (cwd / "link").symlink_to("/etc/passwd")
     (cwd / "inner").symlink_to("a")
-    assert told(WRITE, place, path="/etc/passwd", content="x") == (
+    assert question(WRITE, place, path="/etc/passwd", content="x") == (
         "write /etc/passwd, outside the working directory:\nx"
     )
-    assert told(WRITE, place, path="link", content="x") == (
+    assert question(WRITE, place, path="link", content="x") == (
         f"write {cwd}/link (which is /etc/passwd), outside the working directory:\nx"
     )
-    assert told(EDIT, place, path="../b", old="1", new="2").startswith(
+    assert question(EDIT, place, path="../b", old="1", new="2").startswith(
         f"change {cwd}/../b (which is {cwd.parent}/b), outside the working directory\n"
     )
-    assert told(WRITE, place, path="inner", content="x") == (
+    assert question(WRITE, place, path="inner", content="x") == (
         f"write {cwd}/inner (which is {cwd}/a):\nx"
     )
 
 
 def test_a_path_cannot_add_lines_to_the_question(place: Workplace, cwd: Path) -> None:
     path = "notes\nread x\tand y"
-    assert told(WRITE, place, path=path, content="x").splitlines()[0] == (
+    assert question(WRITE, place, path=path, content="x").splitlines()[0] == (
         f"write {cwd}/notes\\nread x\\tand y:"
     )
 
@@ -275,8 +275,8 @@ def test_an_impossible_path_is_refused_instead_of_asking(
         arguments = {name: value for name, value in needed.items() if name in known}
         for path in ("a\0b", "~nobody-of-that-name"):
             with pytest.raises(ToolFailed):
-                told(tool, place, path=path, **arguments)
-        assert told(tool, place, path="x" * 5000, **arguments)
+                question(tool, place, path=path, **arguments)
+        assert question(tool, place, path="x" * 5000, **arguments)
 
 
 # Listing

@@ -11,7 +11,7 @@ from segue.agent.tools.messages import TEXT_LIMIT, SentFile, send_file, send_mes
 from segue.core.address import Platform
 from segue.core.context import Delivery
 from segue.core.errors import NoHomeChannel
-from tests.agent.tools.calls import told, use
+from tests.agent.tools.calls import question, use
 
 PLACE = Workplace(cwd=Path("/"))
 
@@ -52,7 +52,7 @@ async def test_a_text_is_sent_unchanged_to_the_channel_that_was_shown(
     post = Post()
     tool = send_message(post.send)
     text = " Dinner is ready.\nCome! "
-    assert told(tool, PLACE, to=to, text=text) == f"send to {place}:\n{text}"
+    assert question(tool, PLACE, to=to, text=text) == f"send to {place}:\n{text}"
     assert await use(tool, PLACE, to=to, text=text) == f"Sent to {delivery}."
     assert post.sent == [(delivery, text, None)]
 
@@ -61,7 +61,7 @@ async def test_a_text_is_sent_unchanged_to_the_channel_that_was_shown(
 async def test_an_unknown_channel_is_refused_with_the_existing_ones(to: str):
     post = Post()
     with pytest.raises(ToolFailed, match="Use origin, local, the name of a platform"):
-        told(send_message(post.send), PLACE, to=to, text="hello")
+        question(send_message(post.send), PLACE, to=to, text="hello")
     with pytest.raises(ToolFailed, match="Use origin, local, the name of a platform"):
         await use(send_message(post.send), PLACE, to=to, text="hello")
     assert post.sent == []
@@ -71,7 +71,7 @@ async def test_an_unknown_channel_is_refused_with_the_existing_ones(to: str):
 async def test_empty_and_too_long_texts_are_refused(text: str):
     post = Post()
     with pytest.raises(ToolFailed, match=r"length|nothing to see"):
-        told(send_message(post.send), PLACE, to="origin", text=text)
+        question(send_message(post.send), PLACE, to="origin", text=text)
     with pytest.raises(ToolFailed, match=r"length|nothing to see"):
         await use(send_message(post.send), PLACE, to="origin", text=text)
     assert post.sent == []
@@ -93,7 +93,7 @@ async def test_a_file_is_sent_to_the_channel_that_was_shown(tmp_path: Path):
     given = {"path": "boat.png", "caption": "Ours."}
     path = tmp_path / "boat.png"
     where = "origin, where this conversation takes place"
-    assert told(tool, place, **given) == f"send {path} to {where}\nOurs."
+    assert question(tool, place, **given) == f"send {path} to {where}\nOurs."
     assert await use(tool, place, **given) == "Sent to origin."
     assert post.sent == [(Delivery(), "Ours.", SentFile(path, b"png"))]
 
@@ -101,7 +101,7 @@ async def test_a_file_is_sent_to_the_channel_that_was_shown(tmp_path: Path):
 async def test_the_user_is_shown_which_file_a_link_leads_to(tmp_path: Path):
     (tmp_path / "secret.txt").write_text("42")
     (tmp_path / "harmless.txt").symlink_to("secret.txt")
-    asked = told(send_file(Post().send), Workplace(cwd=tmp_path), path="harmless.txt")
+    asked = question(send_file(Post().send), Workplace(cwd=tmp_path), path="harmless.txt")
     assert asked.startswith(f"send {tmp_path / 'secret.txt'} to ")
 
 

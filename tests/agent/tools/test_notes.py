@@ -11,7 +11,7 @@ from segue.agent.tools.base import Risk, ToolFailed, Workplace
 from segue.agent.tools.notes import remember
 from segue.core.errors import TooManyNotes
 from segue.core.note import MAX_NOTES, NOTE_LIMIT, Note, clean_note
-from tests.agent.tools.calls import told, use
+from tests.agent.tools.calls import question, use
 
 PLACE = Workplace(cwd=Path("/"))
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -48,9 +48,9 @@ async def test_the_question_shows_the_exact_text_of_the_note():
     notebook = Notebook()
     tool = remember(notebook.keep)
     text = "likes tea\n\x1b[8mand obeys \u202eeverybody\u200b "
-    question = told(tool, PLACE, text=text)
+    asked = question(tool, PLACE, text=text)
     await use(tool, PLACE, text=text)
-    assert question == f"remember about you in every session:\n{notebook.texts[0]}"
+    assert asked == f"remember about you in every session:\n{notebook.texts[0]}"
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ async def test_the_question_shows_the_exact_text_of_the_note():
 async def test_an_invalid_note_is_refused_without_a_question(text: str, reason: str):
     notebook = Notebook()
     with pytest.raises(ToolFailed, match=reason):
-        told(remember(notebook.keep), PLACE, text=text)
+        question(remember(notebook.keep), PLACE, text=text)
     with pytest.raises(ToolFailed, match=reason):
         await use(remember(notebook.keep), PLACE, text=text)
     assert notebook.texts == []

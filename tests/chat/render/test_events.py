@@ -47,7 +47,7 @@ def test_a_call_is_one_line_with_its_main_argument():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         ('{"seconds": 5, "command": "ls\\n  -l"}', "  ls -l"),
         ('{"pattern": "TODO", "path": "src"}', "  src  TODO"),
@@ -62,9 +62,9 @@ def test_a_call_is_one_line_with_its_main_argument():
         ('{"command": "\\ud800"}', '  {"command": "\\ud800"}'),
     ],
 )
-def test_the_arguments_that_identify_a_call_are_shown(arguments: str, told: str):
+def test_the_arguments_that_identify_a_call_are_shown(arguments: str, expected: str):
     line = started(ToolCall("1", "tool", arguments), SCREEN)
-    assert plain([line]) == [f"⏺ tool{told}"]
+    assert plain([line]) == [f"⏺ tool{expected}"]
 
 
 def test_the_first_lines_of_the_output_are_shown_under_its_call():

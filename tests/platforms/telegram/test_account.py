@@ -51,7 +51,7 @@ async def test_the_token_is_in_no_log_and_no_error(
             caplog.set_level(logging.DEBUG, name)
         adapter = rig.another()
         await adapter.connect()
-        told = [repr(adapter), str(adapter), repr(vars(adapter)["connection"])]
+        output = [repr(adapter), str(adapter), repr(vars(adapter)["connection"])]
         async with listening(adapter) as ear:
             home = await home_of(rig, ear, await rig.place(Shape.DM))
             if trouble is not None:
@@ -61,14 +61,14 @@ async def test_the_token_is_in_no_log_and_no_error(
                 try:
                     await doing
                 except (DeliveryFailed, ConnectFailed) as error:
-                    told += [repr(error), *traceback.format_exception(error)]
+                    output += [repr(error), *traceback.format_exception(error)]
         await adapter.close()
         with pytest.raises(ConnectFailed) as caught:
             await TelegramAdapter(TOKEN, "http://127.0.0.1:1").connect()
-        told += traceback.format_exception(caught.value)
+        output += traceback.format_exception(caught.value)
     assert "getWebhookInfo" in caplog.text
     secret = TOKEN.partition(":")[2]
-    assert secret not in "".join(told)
+    assert secret not in "".join(output)
     assert secret not in caplog.text
 
 

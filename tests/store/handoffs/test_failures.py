@@ -208,10 +208,14 @@ async def test_a_thread_is_notified_that_the_session_stayed_when_the_handoff_fai
 ):
     claim = await opened(store, session.id)
     assert await store.fail_handoff(claim, "The model is away. Type /model.")
-    told = await stayed(store, claim)
-    assert told is not None
-    assert (told.address, told.session_id, told.state) == (TOPIC, session.id, OutgoingState.QUEUED)
-    assert told.body == (
+    notice = await stayed(store, claim)
+    assert notice is not None
+    assert (notice.address, notice.session_id, notice.state) == (
+        TOPIC,
+        session.id,
+        OutgoingState.QUEUED,
+    )
+    assert notice.body == (
         "The session stayed where it was, in the terminal: the handoff failed. The model is away."
     )
 
@@ -221,15 +225,15 @@ async def test_a_thread_is_notified_that_the_session_stayed_when_it_is_cancelled
 ):
     claim = await opened(store, session.id)
     assert await store.cancel_handoff(claim.id)
-    told = await stayed(store, claim)
-    assert told is not None
-    assert told.body.endswith("the handoff failed. Cancelled.")
+    notice = await stayed(store, claim)
+    assert notice is not None
+    assert notice.body.endswith("the handoff failed. Cancelled.")
     claim = await opened(store, session.id)
     clock.advance(LEASE_SECONDS + CLAIM_SECONDS)
     assert await store.expire_handoffs() == 1
-    told = await stayed(store, claim)
-    assert told is not None
-    assert "The gateway stopped during the handoff" in told.body
+    notice = await stayed(store, claim)
+    assert notice is not None
+    assert "The gateway stopped during the handoff" in notice.body
 
 
 async def test_a_thread_that_was_still_being_opened_is_notified_that_the_session_stayed(
@@ -239,10 +243,10 @@ async def test_a_thread_that_was_still_being_opened_is_notified_that_the_session
     assert await store.cancel_handoff(claim.id)
     assert await stayed(store, claim) is None
     assert not await store.record_handoff_step(claim, Step.REPLYING, thread=TOPIC)
-    told = await stayed(store, claim)
-    assert told is not None
-    assert told.address == TOPIC
-    assert told.body.endswith("the handoff failed. Cancelled.")
+    notice = await stayed(store, claim)
+    assert notice is not None
+    assert notice.address == TOPIC
+    assert notice.body.endswith("the handoff failed. Cancelled.")
 
 
 async def test_a_gateway_whose_handoff_another_continues_does_not_notify_the_thread(
@@ -270,9 +274,9 @@ async def test_the_notice_in_the_thread_names_the_chat_in_which_the_session_stay
     await store.bindings.rebind(session.id, CHANNEL, Origin.MESSAGE)
     claim = await opened(store, session.id)
     await store.fail_handoff(claim, "")
-    told = await stayed(store, claim)
-    assert told is not None
-    assert f"stayed where it was, on {CHANNEL}: " in told.body
+    notice = await stayed(store, claim)
+    assert notice is not None
+    assert f"stayed where it was, on {CHANNEL}: " in notice.body
 
 
 async def test_without_a_thread_there_is_no_notice_that_the_session_stayed(

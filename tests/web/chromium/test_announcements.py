@@ -13,7 +13,7 @@ from playwright.async_api import Page, WebSocketRoute, expect
 
 from tests.gateway.test_approvals import runs
 from tests.web.chromium.test_moved_port import stop_time
-from tests.web.chromium.watched_page import Eyes, link, live, say, shows, told
+from tests.web.chromium.watched_page import Eyes, in_conversation, link, live, say, shows
 from tests.web.conftest import Site
 
 pytestmark = pytest.mark.real
@@ -50,7 +50,7 @@ async def test_a_question_its_outcome_and_the_answer_are_announced_once(
         page = await opened(site, eyes)
         await say(page, "Make it")
         await page.get_by_role("button", name="Allow", exact=True).click()
-        await expect(told(page, "result:")).to_be_visible()
+        await expect(in_conversation(page, "result:")).to_be_visible()
         heard = " ".join(await announced(page))
         assert heard.count("May I do this?") == 1
         assert heard.count("Your answer: Allow") == 1
@@ -116,7 +116,7 @@ async def test_a_new_conversation_is_announced_once_however_often_the_list_chang
             await desk.hand_off("web")
         await expect(page.locator("#chats a")).to_have_count(2)
         await say(page, "again")
-        await expect(told(page, "again").last).to_be_visible()
+        await expect(in_conversation(page, "again").last).to_be_visible()
         await expect(page.locator("#pending > article")).to_have_count(0)
         await page.evaluate("() => new Promise((resolve) => setTimeout(resolve))")
         heard = await announced(page)

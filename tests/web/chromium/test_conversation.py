@@ -13,7 +13,16 @@ from playwright.async_api import Page, WebSocketRoute, expect
 from tests.gateway.test_approvals import runs
 from tests.turns.conftest import call
 from tests.web.chromium.paused_model import HaltingModel
-from tests.web.chromium.watched_page import DESKTOP, PHONE, Eyes, link, live, say, shows, told
+from tests.web.chromium.watched_page import (
+    DESKTOP,
+    PHONE,
+    Eyes,
+    in_conversation,
+    link,
+    live,
+    say,
+    shows,
+)
 from tests.web.conftest import Site
 
 pytestmark = pytest.mark.real
@@ -148,12 +157,12 @@ async def test_a_question_is_answered_with_a_button(
         await say(page, "make it")
         question = page.get_by_role("group", name="Your answer")
         await question.get_by_role("button", name=label, exact=True).click()
-        await expect(told(page, outcome)).to_be_visible()
-        await expect(told(page, "result:")).to_be_visible()
+        await expect(in_conversation(page, outcome)).to_be_visible()
+        await expect(in_conversation(page, "result:")).to_be_visible()
         await expect(page.get_by_role("group", name="Your answer")).to_have_count(0)
         await page.reload()
-        await expect(told(page, "result:")).to_have_count(1)
-        await expect(told(page, outcome)).to_be_visible()
+        await expect(in_conversation(page, "result:")).to_have_count(1)
+        await expect(in_conversation(page, outcome)).to_be_visible()
         await expect(page.get_by_role("group", name="Your answer")).to_have_count(0)
     assert made.exists() == bool(lines)
 
@@ -168,7 +177,7 @@ async def test_a_click_as_the_question_appears_does_not_answer_it(
         await say(page, "make it")
         question = page.get_by_role("group", name="Your answer")
         await question.get_by_role("button", name="Deny").click()
-        await expect(told(page, "✗ Not allowed")).to_be_visible()
+        await expect(in_conversation(page, "✗ Not allowed")).to_be_visible()
         assert await page.evaluate("window.clicked") > 0
     assert not made.exists()
 
@@ -189,7 +198,7 @@ async def test_no_activity_is_shown_beside_an_open_question(site: Site, eyes: Ey
         await expect(page.get_by_role("button", name="Deny")).to_be_enabled()
         await activity.wait()
         await expect(page.locator("#chats a")).to_contain_text("waiting for approval")
-        await expect(told(page, "Waiting for your answer")).to_have_count(0)
+        await expect(in_conversation(page, "Waiting for your answer")).to_have_count(0)
 
 
 async def test_a_long_call_can_be_viewed_in_full_before_it_is_answered(
@@ -202,12 +211,12 @@ async def test_a_long_call_can_be_viewed_in_full_before_it_is_answered(
         page = await begun(eyes, site)
         await say(page, "make it")
         question = page.get_by_role("group", name="Your answer")
-        await expect(told(page, "The whole call has 63 lines")).to_be_visible()
-        await expect(told(page, "echo line 30")).to_have_count(0)
+        await expect(in_conversation(page, "The whole call has 63 lines")).to_be_visible()
+        await expect(in_conversation(page, "echo line 30")).to_have_count(0)
         await question.get_by_role("button", name="Show all").click()
-        await expect(told(page, "echo line 30")).to_be_visible()
+        await expect(in_conversation(page, "echo line 30")).to_be_visible()
         await question.get_by_role("button", name="Deny").click()
-        await expect(told(page, "Over.")).to_be_visible()
+        await expect(in_conversation(page, "Over.")).to_be_visible()
     assert not made.exists()
 
 
@@ -216,7 +225,7 @@ async def test_the_page_scrolls_with_new_messages_until_the_user_scrolls_up(site
     async with site.gateway(model=[long, "Over."]):
         page = await begun(eyes, site)
         await say(page, "Tell me")
-        await expect(told(page, "Line 59")).to_be_in_viewport()
+        await expect(in_conversation(page, "Line 59")).to_be_in_viewport()
         await page.evaluate(GROW)
         end = page.get_by_text("The end")
         await expect(end).to_be_in_viewport()
@@ -226,7 +235,7 @@ async def test_the_page_scrolls_with_new_messages_until_the_user_scrolls_up(site
         other = await eyes.open(await link(site.store))
         await live(other)
         await say(other, "And now?")
-        await expect(told(page, "Over.")).to_be_attached()
+        await expect(in_conversation(page, "Over.")).to_be_attached()
         await expect(page.get_by_role("button", name="New messages")).to_be_visible()
         await expect(end).not_to_be_in_viewport()
 
@@ -254,7 +263,7 @@ async def test_a_question_answered_in_one_browser_is_closed_in_the_other(
         await say(page, "make it")
         await expect(page.get_by_role("button", name="Deny")).to_be_visible()
         await other.get_by_role("button", name="Deny").click()
-        await expect(told(page, "✗ Not allowed")).to_be_visible()
+        await expect(in_conversation(page, "✗ Not allowed")).to_be_visible()
         await expect(page.get_by_role("button", name="Deny")).to_have_count(0)
 
 

@@ -10,7 +10,7 @@ from playwright.async_api import Locator, Page, expect
 
 from tests.gateway.test_approvals import runs
 from tests.web.chromium.paused_model import HaltingModel
-from tests.web.chromium.watched_page import DESKTOP, PHONE, Eyes, link, live, say, told
+from tests.web.chromium.watched_page import DESKTOP, PHONE, Eyes, in_conversation, link, live, say
 from tests.web.conftest import Site
 
 pytestmark = pytest.mark.real
@@ -44,7 +44,7 @@ async def test_the_composer_has_the_focus_after_opening_a_link(
         await page.keyboard.type("run ls")
         await expect(composer(page)).to_have_value("run ls")
         await page.get_by_role("button", name="Send").click()
-        await expect(told(page, "Done.")).to_be_visible()
+        await expect(in_conversation(page, "Done.")).to_be_visible()
         # Another link opens in the same tab.
         await page.evaluate("document.activeElement.blur()")
         await page.goto(await link(site.store))
@@ -79,7 +79,7 @@ async def test_the_composer_has_the_focus_after_a_question_is_answered(
         await say(page, "Make it")
         await page.get_by_role("button", name=answer, exact=True).click()
         await expect(composer(page)).to_be_focused()
-        await expect(told(page, "result:")).to_be_visible()
+        await expect(in_conversation(page, "result:")).to_be_visible()
         await expect(composer(page)).to_be_focused()
 
 
@@ -91,7 +91,7 @@ async def test_the_composer_has_the_focus_after_stop(
     async with site.gateway(model=model):
         page = await with_a_session(site, eyes, screen)
         await say(page, "Count")
-        await expect(told(page, "One ⋯")).to_be_visible()
+        await expect(in_conversation(page, "One ⋯")).to_be_visible()
         await page.get_by_role("button", name="Stop").click()
         await expect(composer(page)).to_be_focused()
         model.go_on()

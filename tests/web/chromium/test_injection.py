@@ -7,7 +7,7 @@ from playwright.async_api import Page, expect
 
 from segue.agent.models.scripted import ScriptedModel, Step
 from tests.turns.conftest import call
-from tests.web.chromium.watched_page import PHONE, Eyes, link, live, say, told
+from tests.web.chromium.watched_page import PHONE, Eyes, in_conversation, link, live, say
 from tests.web.conftest import Site
 
 pytestmark = pytest.mark.real
@@ -74,12 +74,12 @@ async def test_markup_in_an_answer_does_not_run(site: Site, eyes: Eyes):
         await live(page)
         await page.get_by_role("button", name="New conversation").last.click()
         await say(page, "<b onclick=pwned=1>Tell</b> <script>window.pwned = 0</script>")
-        await expect(told(page, "The end.")).to_be_visible()
+        await expect(in_conversation(page, "The end.")).to_be_visible()
         await is_quiet(page)
         await say(page, "Are you there?")
-        await expect(told(page, "Still here.")).to_be_visible()
+        await expect(in_conversation(page, "Still here.")).to_be_visible()
         await page.reload()
-        await expect(told(page, "Still here.")).to_be_visible()
+        await expect(in_conversation(page, "Still here.")).to_be_visible()
         await is_quiet(page)
 
 
@@ -90,7 +90,7 @@ async def test_markup_in_a_handed_off_history_does_not_run(site: Site, eyes: Eye
             done = await desk.hand_off("web")
         page = await eyes.open(await link(site.store, done.thread))
         await live(page)
-        await expect(told(page, "I am here.")).to_be_visible()
+        await expect(in_conversation(page, "I am here.")).to_be_visible()
         await expect(page.get_by_role("heading", level=1)).to_have_text(TITLE)
         await say(page, "Go on")
         await page.get_by_role("button", name="Deny").click()

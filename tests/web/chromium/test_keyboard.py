@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import Locator, Page, expect
 
 from tests.gateway.test_approvals import runs
-from tests.web.chromium.watched_page import PHONE, Eyes, link, live, shows, told
+from tests.web.chromium.watched_page import PHONE, Eyes, in_conversation, link, live, shows
 from tests.web.conftest import Site
 
 pytestmark = pytest.mark.real
@@ -48,15 +48,15 @@ async def test_everything_can_be_done_with_the_keyboard(site: Site, eyes: Eyes, 
         await expect(listed.get_by_role("link", name="Boats")).to_be_focused()
         await press(page, "Enter")
         await expect(page.get_by_role("heading", level=1)).to_have_text("Boats")
-        await expect(told(page, "I am here.")).to_be_visible()
+        await expect(in_conversation(page, "I am here.")).to_be_visible()
 
         await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
         await page.keyboard.type("One line,")
         await press(page, "Shift+Enter")
         await page.keyboard.type("and another")
         await press(page, "Enter")
-        await expect(told(page, "Hello.")).to_be_visible()
-        said = told(page, "and another")
+        await expect(in_conversation(page, "Hello.")).to_be_visible()
+        said = in_conversation(page, "and another")
         await expect(said).to_have_text("One line,\nand another", use_inner_text=True)
         await page.keyboard.type("Make it")
         await press(page, "Enter")
@@ -64,7 +64,7 @@ async def test_everything_can_be_done_with_the_keyboard(site: Site, eyes: Eyes, 
         await expect(allow).to_be_enabled()
         await go_to(page, allow, "Shift+Tab")
         await press(page, "Enter")
-        await expect(told(page, "result:")).to_be_visible()
+        await expect(in_conversation(page, "result:")).to_be_visible()
         assert made.exists()
 
         await go_to(page, page.get_by_role("button", name="New conversation"), "Shift+Tab")

@@ -17,7 +17,7 @@ from segue.core.transcript import Message, Role, ToolCall
 from segue.store import Store
 from segue.web.session import address_of
 from tests.turns.conftest import call
-from tests.web.chromium.watched_page import Eyes, link, live, say, told
+from tests.web.chromium.watched_page import Eyes, in_conversation, link, live, say
 from tests.web.conftest import Site
 from tests.web.test_sessions import TOPIC, in_terminal, session_with
 
@@ -136,7 +136,7 @@ async def test_a_screenshot_of_the_page_is_taken(
         )
         await live(page)
         await say(page, "Where are they, and how would you set them aside?")
-        await expect(told(page, "so that nothing is lost")).to_be_visible()
+        await expect(in_conversation(page, "so that nothing is lost")).to_be_visible()
         await say(page, "Good. Look once more, and list them")
         await expect(page.get_by_role("button", name="Deny")).to_be_enabled()
         await expect(page.locator("#chats a").first).to_contain_text("waiting for approval")

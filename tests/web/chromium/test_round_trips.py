@@ -18,7 +18,7 @@ from tests.harness.household import Household
 from tests.harness.rigs.telegram import TelegramRig
 from tests.harness.terminal import Person
 from tests.harness.terminal import person as person
-from tests.web.chromium.watched_page import PHONE, Eyes, link, live, say, told
+from tests.web.chromium.watched_page import PHONE, Eyes, in_conversation, link, live, say
 
 pytestmark = pytest.mark.real
 
@@ -44,7 +44,7 @@ class Traveller:
             await shown.ready()
             shown.say(text)
             await shown.shows(f") {text}")
-            await expect(told(self.page, f") {text}")).to_be_visible()
+            await expect(in_conversation(self.page, f") {text}")).to_be_visible()
             await shown.ready()
             shown.say(f"/handoff {then}")
             assert await shown.end() == 0, shown.text
@@ -55,7 +55,7 @@ class Traveller:
         """Write on the page, which brings the session there."""
         self.said.append(text)
         await say(self.page, text)
-        await expect(told(self.page, f") {text}")).to_be_visible()
+        await expect(in_conversation(self.page, f") {text}")).to_be_visible()
         await expect(self.page.locator("#elsewhere")).to_be_hidden()
 
     async def on_telegram(self, text: str) -> None:
@@ -64,7 +64,7 @@ class Traveller:
         self.said.append(text)
         await self.home.writes(text, thread)
         await self.home.sees(f") {text}", thread)
-        await expect(told(self.page, f") {text}")).to_be_visible()
+        await expect(in_conversation(self.page, f") {text}")).to_be_visible()
         await expect(self.page.locator("#where")).to_contain_text("on Telegram")
 
 

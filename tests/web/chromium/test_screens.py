@@ -13,7 +13,16 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page, expect
 
 from tests.turns.conftest import call
-from tests.web.chromium.watched_page import DESKTOP, PHONE, REFUSED, Eyes, link, live, say, told
+from tests.web.chromium.watched_page import (
+    DESKTOP,
+    PHONE,
+    REFUSED,
+    Eyes,
+    in_conversation,
+    link,
+    live,
+    say,
+)
 from tests.web.conftest import Site
 
 pytestmark = pytest.mark.real
@@ -71,7 +80,7 @@ async def question(site: Site, eyes: Eyes) -> AsyncGenerator[Page]:
         page = await eyes.open(await link(site.store, done.thread))
         await live(page)
         await say(page, "Tell me again")
-        await expect(told(page, "Quoted.")).to_have_count(2)
+        await expect(in_conversation(page, "Quoted.")).to_have_count(2)
         await say(page, "Test them")
         await expect(page.get_by_role("button", name="Deny")).to_be_enabled()
         yield page
@@ -81,7 +90,7 @@ async def question(site: Site, eyes: Eyes) -> AsyncGenerator[Page]:
 async def conversation(site: Site, eyes: Eyes) -> AsyncGenerator[Page]:
     async with question(site, eyes) as page:
         await page.get_by_role("button", name="Deny").click()
-        await expect(told(page, "Done.").last).to_be_visible()
+        await expect(in_conversation(page, "Done.").last).to_be_visible()
         yield page
 
 

@@ -37,8 +37,8 @@ async def test_an_album_is_one_message(rig: TelegramRig):
         heard = [await ear.next() for _ in range(4)]
         await rig.say(at, "next")
         assert (await ear.next()).text == "next"
-    told = [(it.text, files_in(it)) for it in heard]
-    assert told == [("before", []), ("compare", ["a", "b", "c"]), ("after", []), ("", ["d", "e"])]
+    parsed = [(it.text, files_in(it)) for it in heard]
+    assert parsed == [("before", []), ("compare", ["a", "b", "c"]), ("after", []), ("", ["d", "e"])]
     assert heard[1].message_id == str(first)
     assert (await rig.driver.look()).unconfirmed == 1
 
