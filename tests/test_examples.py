@@ -1,4 +1,4 @@
-"""The examples do what they say, and stay short."""
+"""The examples work as documented, and stay short."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXAMPLE = EXAMPLES / "take_a_turn.py"
 
 @pytest.fixture
 def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """That of the store of who runs the example."""
+    """The environment of a user with a store, who runs the example."""
     url = f"sqlite://{tmp_path}/segue.db"
     for name, value in {
         "SEGUE_STORE": url,
@@ -31,13 +31,13 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def printed(url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
-    """What the example prints when it is run, and told hello."""
+    """The output of the example, after the message hello."""
     monkeypatch.setattr("sys.stdin", io.StringIO("Hello there\n"))
     runpy.run_path(str(EXAMPLE), run_name="__main__")
     return capsys.readouterr().out
 
 
-async def test_a_turn_is_taken_in_under_20_lines(url: str, printed: str):
+async def test_a_turn_can_be_run_in_under_20_lines(url: str, printed: str):
     assert len(EXAMPLE.read_text().splitlines()) < 20
     assert printed.endswith("not a real model, and can only repeat what I hear: Hello there")
     async with await open_store(url) as store:

@@ -1,4 +1,4 @@
-"""What a platform needs is installed from its lock, and nothing tells people to do otherwise."""
+"""The packages of a platform are installed from its lock file, and no text advises otherwise."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def test_every_extra_is_installed_with_its_hashes(name: str):
     assert (ROOT / lock).is_file()
 
 
-def test_an_extra_that_there_is_not_is_refused():
+def test_an_unknown_extra_is_refused():
     command = ["make", "--old-file=.venv/.core", "extra", "NAME=no-such"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "make extra NAME=telegram" in done.stderr
 
 
-def test_no_text_says_to_install_without_hashes():
+def test_no_message_says_to_install_without_hashes():
     told = [path for path in TEXTS if re.search(r"pip install (?!--)", path.read_text())]
     assert told == []

@@ -43,7 +43,7 @@ def test_four_times_the_text_takes_four_times_the_work(renderer: str, text: str)
     assert much < 5 * little
 
 
-def test_a_table_of_208_kb_is_shown_in_the_terminal_as_it_was_written():
+def test_a_table_of_208_kb_is_shown_unchanged_in_the_terminal():
     table = "| a | b |\n|--|--|\n" + "| a | b |\n" * 20_800
     streamed("warm", SCREEN, 50)
     assert streamed(table, SCREEN, 10_000) == table.splitlines()
@@ -51,7 +51,7 @@ def test_a_table_of_208_kb_is_shown_in_the_terminal_as_it_was_written():
 
 
 def calls(work: Callable[[str], object], text: str) -> int:
-    """How many functions are called and left in `work(text)`."""
+    """The number of function calls and returns in `work(text)`."""
     count = 0
 
     def note(*_: object) -> None:

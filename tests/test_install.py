@@ -36,7 +36,7 @@ def link(home: Path) -> Path:
     return home / ".local" / "bin" / "segue"
 
 
-def test_it_says_what_it_installs_and_the_program_runs(make: Make, home: Path):
+def test_the_installer_lists_what_it_installs_and_the_program_runs(make: Make, home: Path):
     if Path(sys.prefix) != ROOT / ".venv":
         pytest.skip("the tests do not run in the environment of the project folder")
     done = make("install")
@@ -48,7 +48,7 @@ def test_it_says_what_it_installs_and_the_program_runs(make: Make, home: Path):
     assert "is not on your PATH" not in make("install", f"{link(home).parent}:/usr/bin:/bin").stdout
 
 
-def test_completion_comes_with_it_and_both_go_again(make: Make, home: Path):
+def test_completion_is_installed_and_uninstalled_with_the_program(make: Make, home: Path):
     assert make("install").returncode == 0
     completion = home / ".local/share/bash-completion/completions/segue"
     assert "complete -o nosort -F _segue_completion segue" in completion.read_text()

@@ -1,4 +1,4 @@
-"""What runs without asking, and what an approval is worth."""
+"""Which calls run without approval, and what an approval covers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def shell(command: object) -> ToolCall:
         (Policy.AUTO, {Risk.READ, Risk.WRITE, Risk.RUN, Risk.SEND}),
     ],
 )
-def test_reading_is_free_and_the_rest_is_asked_about_unless_all_is_allowed(
+def test_reading_needs_no_approval_and_the_rest_does_unless_the_policy_is_auto(
     policy: Policy, allowed: set[Risk]
 ) -> None:
     rules = Rules(policy=policy)
@@ -44,7 +44,7 @@ def test_the_default_policy_is_to_ask() -> None:
 
 
 @pytest.mark.parametrize("risk", [Risk.WRITE, Risk.RUN, Risk.SEND])
-def test_what_was_allowed_for_the_session_is_allowed_there_and_only_that(risk: Risk) -> None:
+def test_approval_for_the_session_covers_only_that_call(risk: Risk) -> None:
     granted = {fingerprint(shell("make"), HERE)}
     rules = Rules()
     assert rules.verdict(risk, shell("make"), HERE, granted) is Permission.ALLOWED
@@ -68,7 +68,7 @@ def test_what_was_allowed_for_the_session_is_allowed_there_and_only_that(risk: R
         "ls ä",
     ],
 )
-def test_a_command_that_begins_with_allowed_words_runs(command: str) -> None:
+def test_a_command_that_starts_with_an_allowed_command_runs(command: str) -> None:
     assert GIT.verdict(Risk.RUN, shell(command), HERE) is Permission.LISTED
 
 
@@ -125,29 +125,29 @@ def test_a_command_that_begins_with_allowed_words_runs(command: str) -> None:
         "ls'",
     ],
 )
-def test_a_command_that_is_anything_else_is_asked_about(command: str) -> None:
+def test_any_other_command_needs_approval(command: str) -> None:
     assert GIT.verdict(Risk.RUN, shell(command), HERE) is Permission.ASK
 
 
 @pytest.mark.parametrize("command", [None, 5, ["git", "status"], {"git": "status"}])
-def test_a_command_that_is_no_text_is_asked_about(command: object) -> None:
+def test_a_command_that_is_not_text_needs_approval(command: object) -> None:
     assert GIT.verdict(Risk.RUN, shell(command), HERE) is Permission.ASK
 
 
-def test_the_list_counts_only_where_it_is_the_policy_and_only_for_commands() -> None:
+def test_the_allow_list_applies_only_under_its_policy_and_to_commands() -> None:
     asking = Rules(policy=Policy.ASK, allowed_commands=("git status",))
     assert asking.verdict(Risk.RUN, shell("git status"), HERE) is Permission.ASK
     assert GIT.verdict(Risk.WRITE, shell("git status"), HERE) is Permission.ASK
     assert GIT.verdict(Risk.SEND, shell("git status"), HERE) is Permission.ASK
 
 
-def test_of_a_command_given_twice_the_one_that_would_run_counts() -> None:
+def test_a_duplicate_argument_is_judged_by_the_value_that_would_run() -> None:
     last = ToolCall("1", "shell", '{"command": "git status", "command": "rm x"}')
     assert GIT.verdict(Risk.RUN, last, HERE) is Permission.ASK
 
 
 @pytest.mark.parametrize("allowed", ["", "  ", "'", "git status; x", "*"])
-def test_an_entry_that_is_not_plain_words_allows_nothing(allowed: str) -> None:
+def test_an_entry_with_shell_syntax_allows_nothing(allowed: str) -> None:
     rules = Rules(policy=Policy.ALLOW_LIST, allowed_commands=(allowed,))
     for command in ("git status", "x", allowed):
         assert rules.verdict(Risk.RUN, shell(command), HERE) is Permission.ASK
@@ -156,13 +156,13 @@ def test_an_entry_that_is_not_plain_words_allows_nothing(allowed: str) -> None:
 # Fingerprints
 
 
-def test_the_order_of_the_arguments_and_their_spacing_do_not_matter() -> None:
+def test_the_fingerprint_ignores_the_order_and_spacing_of_arguments() -> None:
     one = ToolCall("1", "write", '{"path": "a", "more": {"x": 1, "y": 2}}')
     other = ToolCall("2", "write", '{ "more":{"y":2,"x":1},\n"path":"\\u0061"}')
     assert fingerprint(one, HERE) == fingerprint(other, HERE)
 
 
-def test_any_other_difference_does() -> None:
+def test_any_other_difference_changes_the_fingerprint() -> None:
     calls = [
         (ToolCall("1", "shell", '{"command":"ls"}'), HERE),
         (ToolCall("1", "shell", '{"command":"ls "}'), HERE),
@@ -182,7 +182,7 @@ def test_any_other_difference_does() -> None:
         assert fingerprint(*one) != fingerprint(*other)
 
 
-def test_nothing_moves_from_one_part_of_a_call_to_the_next() -> None:
+def test_the_parts_of_a_fingerprint_cannot_be_confused() -> None:
     one = ToolCall("1", "a\0b", "c")
     other = ToolCall("1", "a", "b\0c")
     assert fingerprint(one, HERE) != fingerprint(other, HERE)
@@ -196,14 +196,14 @@ def test_nothing_moves_from_one_part_of_a_call_to_the_next() -> None:
     ],
     ids=lambda arguments: ascii(arguments)[:16],
 )
-def test_arguments_that_make_no_sense_are_asked_about_and_never_raise(arguments: str) -> None:
+def test_invalid_arguments_need_approval_and_never_raise(arguments: str) -> None:
     call = ToolCall("1", "shell\ud800", arguments)
     assert GIT.verdict(Risk.RUN, call, Path("/bad\udcff")) is Permission.ASK
     assert GIT.verdict(Risk.RUN, call, HERE, {fingerprint(call, HERE)}) is Permission.ALLOWED
 
 
 @given(st.text(), st.text())
-def test_whatever_a_model_writes_gets_a_verdict(name: str, arguments: str) -> None:
+def test_any_text_of_a_model_gets_a_verdict(name: str, arguments: str) -> None:
     call = ToolCall("1", name, arguments)
     assert GIT.verdict(Risk.RUN, call, HERE) is Permission.ASK
     assert fingerprint(call, HERE) == fingerprint(call, HERE)

@@ -1,4 +1,4 @@
-"""What a project says to the agent."""
+"""The instructions of a project, in AGENTS.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ async def test_agents_md_of_the_working_directory_is_read(tmp_path: Path):
     assert await Projects().read(tmp_path) == "Use tabs."
 
 
-async def test_nothing_is_read_where_there_is_nothing(tmp_path: Path):
+async def test_a_directory_without_agents_md_has_no_project_text(tmp_path: Path):
     assert await Projects().read(tmp_path) == ""
     assert await Projects().read(tmp_path / "gone") == ""
 
@@ -32,7 +32,7 @@ async def test_a_link_inside_the_working_directory_is_followed(tmp_path: Path):
     assert await Projects().read(tmp_path) == "Use tabs."
 
 
-async def test_what_is_no_text_file_is_not_read_and_not_waited_for(tmp_path: Path):
+async def test_a_special_file_is_neither_read_nor_waited_for(tmp_path: Path):
     os.mkfifo(tmp_path / "AGENTS.md")
     assert await Projects().read(tmp_path) == ""
     (tmp_path / "AGENTS.md").unlink()
@@ -43,12 +43,12 @@ async def test_what_is_no_text_file_is_not_read_and_not_waited_for(tmp_path: Pat
     assert await Projects().read(tmp_path) == ""
 
 
-async def test_bytes_that_are_no_text_are_marked(tmp_path: Path):
+async def test_invalid_bytes_are_replaced(tmp_path: Path):
     (tmp_path / "AGENTS.md").write_bytes(b"caf\xe9")
     assert (await Projects().read(tmp_path)).encode() == "caf\ufffd".encode()
 
 
-async def test_one_that_was_not_there_is_seen_a_moment_after_it_was_made(tmp_path: Path):
+async def test_a_new_file_is_seen_shortly_after_it_is_created(tmp_path: Path):
     now = 100.0
     projects = Projects(lambda: now)
     assert await projects.read(tmp_path) == ""
@@ -59,7 +59,7 @@ async def test_one_that_was_not_there_is_seen_a_moment_after_it_was_made(tmp_pat
     assert await projects.read(tmp_path) == "Use spaces.", "one that is there is always read"
 
 
-async def test_one_that_is_not_there_is_not_looked_for_again_and_again(tmp_path: Path):
+async def test_a_missing_file_is_not_checked_on_every_call(tmp_path: Path):
     now = 100.0
     projects = Projects(lambda: now)
     assert await projects.read(tmp_path) == ""

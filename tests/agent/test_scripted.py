@@ -1,4 +1,4 @@
-"""The model that is none."""
+"""The scripted model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def words(pieces: list[Piece]) -> str:
     return "".join(piece.text for piece in pieces if isinstance(piece, Text))
 
 
-async def test_without_a_script_it_says_that_it_is_no_model_and_repeats_what_it_was_asked():
+async def test_without_a_script_it_says_that_it_is_not_a_model_and_echoes_the_message():
     model = ScriptedModel()
     for _ in range(2):
         pieces = await hear(model, asking("first", "what is\nthe time?"))
@@ -43,24 +43,24 @@ async def test_without_a_script_it_keeps_no_prompts():
     assert model.prompts == []
 
 
-async def test_asked_nothing_it_still_says_what_it_is():
+async def test_without_a_message_it_still_says_what_it_is():
     assert "scripted stand-in" in words(await hear(ScriptedModel(), asking()))
 
 
-async def test_a_text_comes_word_by_word_and_loses_no_space():
+async def test_text_streams_word_by_word_and_loses_no_space():
     text = "  one two\n\n three "
     pieces = await hear(ScriptedModel([text]))
     assert [p.text for p in pieces if isinstance(p, Text)] == ["  one ", "two\n\n ", "three "]
 
 
-async def test_calls_come_after_the_text_and_are_why_it_stops():
+async def test_calls_come_after_the_text_and_are_the_stop_reason():
     usage = Usage(input=3, output=2)
     model = ScriptedModel([Say(text="Wait.", calls=(CALL,), usage=usage), CALL])
     assert await hear(model) == [Text("Wait."), Call(CALL), End(stop=Stop.CALLS, usage=usage)]
     assert await hear(model) == [Call(CALL), End(stop=Stop.CALLS)]
 
 
-async def test_a_step_can_be_made_of_the_prompt():
+async def test_a_step_can_depend_on_the_prompt():
     model = ScriptedModel([lambda prompt: prompt.messages[-1].content.upper()])
     assert words(await hear(model, asking("loud"))) == "LOUD"
     assert model.prompts == [asking("loud")]
@@ -77,12 +77,12 @@ async def test_an_error_comes_at_once_or_after_some_words():
         await anext(stream)
 
 
-async def test_a_script_that_is_at_its_end_does_not_pretend_to_go_on():
+async def test_a_request_beyond_the_script_is_an_error():
     model = ScriptedModel(["only this"])
     await hear(model)
     with pytest.raises(ModelError, match="its script is at its end"):
         await hear(model)
 
 
-def test_it_is_called_what_it_is():
+def test_its_name_is_scripted():
     assert (ScriptedModel().name, ScriptedModel(context=100).context) == ("scripted", 100)

@@ -1,4 +1,4 @@
-"""A conversation in fewer words."""
+"""Summaries and titles of conversations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def asked(model: ScriptedModel) -> list[str]:
     return [prompt.messages[0].content for prompt in model.prompts]
 
 
-async def test_a_summary_is_made_of_everything_that_was_said_and_done():
+async def test_a_summary_covers_all_messages_and_tool_calls():
     model = ScriptedModel([Say(text="They met.", usage=Usage(input=9, output=2))])
     call = ToolCall("1", "read_file", '{"path": "a.txt"}')
     talk = Transcript(
@@ -67,7 +67,7 @@ async def test_a_conversation_too_long_for_the_model_is_summarised_in_parts():
     assert all(any(f": {n} word" in text for text in texts) for n in range(8))
 
 
-async def test_a_conversation_beyond_all_bounds_takes_a_bounded_number_of_requests():
+async def test_a_huge_conversation_takes_a_bounded_number_of_requests():
     model = ScriptedModel(["So."] * MAX_PARTS, context=2048)
     talk = Transcript(tuple(said(f"{n} " + "word " * 1000) for n in range(50)))
     await summarise(model, talk)
@@ -75,13 +75,13 @@ async def test_a_conversation_beyond_all_bounds_takes_a_bounded_number_of_reques
     assert ": 49 word" in asked(model)[-1]
 
 
-async def test_one_giant_message_is_cut_for_the_summary():
+async def test_one_huge_message_is_truncated_for_the_summary():
     model = ScriptedModel(["So."], context=8192)
     await summarise(model, Transcript((said("x" * 1_000_000),)))
     assert tokens_in(asked(model)[0]) < 4096
 
 
-async def test_a_model_that_says_nothing_makes_no_summary():
+async def test_an_empty_answer_is_not_a_summary():
     with pytest.raises(ModelError):
         await summarise(ScriptedModel([" "]), Transcript((said("hi"),)))
 
@@ -107,12 +107,12 @@ async def test_a_title_is_one_clean_line(answer: str, expected: str):
     assert await title(ScriptedModel([answer]), talk) == expected
 
 
-async def test_an_answer_that_is_too_long_is_no_title():
+async def test_an_answer_that_is_too_long_is_not_a_title():
     talk = Transcript((said("Cats?"),))
     assert await title(ScriptedModel(["word " * 100]), talk) == ""
 
 
-async def test_a_title_is_made_of_the_first_exchange():
+async def test_a_title_is_made_from_the_first_exchange():
     def check(prompt: Prompt) -> str:
         assert "Cats?" in prompt.messages[0].content
         assert "Number 20" not in prompt.messages[0].content

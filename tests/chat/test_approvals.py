@@ -1,4 +1,4 @@
-"""Approvals in a real pty: the call is shown, and nothing runs before a whole word allows it."""
+"""Approvals in a real pty: the call is shown, and runs only after a complete answer."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ KINDS = pytest.mark.parametrize("environment", [{}, {"TERM": "dumb"}], ids=["dra
 LONG = "echo " + " ".join(f"word{n}" for n in range(60)) + " > done"
 
 
-async def test_the_whole_call_is_shown_and_nothing_runs_before_a_yes(person: Person):
+async def test_the_whole_call_is_shown_and_runs_only_after_approval(person: Person):
     async with person.talks_to(shell(LONG), "It is done."), person.opens(lines=40) as shown:
         await shown.ready()
         shown.say("do it")
         await shown.see("Allow it?")
-        told = "".join(line[2:] for line in shown.screen if line[:1] in {"│", "┊"})
-        assert LONG.replace(" ", "") in told.replace(" ", "")
+        output = "".join(line[2:] for line in shown.screen if line[:1] in {"│", "┊"})
+        assert LONG.replace(" ", "") in output.replace(" ", "")
         shown.paste("y\n")
         await shown.see("not an answer")
         assert not (person.cwd / "done").exists()
@@ -32,7 +32,7 @@ async def test_the_whole_call_is_shown_and_nothing_runs_before_a_yes(person: Per
     assert (person.cwd / "done").read_text().startswith("word0 word1")
 
 
-async def test_nothing_of_a_long_call_is_out_of_sight_and_all_of_it_can_be_viewed(person: Person):
+async def test_a_long_call_is_shortened_on_screen_and_can_be_viewed_in_full(person: Person):
     command = "touch evil" + "\n" * 121 + "\n".join(f"echo {n}" for n in range(80)) + "\ndate"
     async with person.talks_to(shell(command), "As you like."), person.opens() as shown:
         await shown.ready()
@@ -66,7 +66,9 @@ async def test_a_denied_call_does_not_run_and_is_shown_as_not_allowed(person: Pe
     assert result.outcome is Outcome.DENIED
 
 
-async def test_a_yes_for_the_session_is_not_asked_again_and_a_single_yes_is(person: Person):
+async def test_approval_for_the_session_is_asked_once_and_single_approval_every_time(
+    person: Person,
+):
     once, twice = shell("echo a >> once"), shell("echo a >> twice")
     answers = (twice, "One.", twice, "Two.", once, "Three.", once, "Four.")
     async with person.talks_to(*answers), person.opens() as shown:
@@ -89,7 +91,7 @@ async def test_a_yes_for_the_session_is_not_asked_again_and_a_single_yes_is(pers
     assert (person.cwd / "once").read_text() == "a\n"
 
 
-async def test_ctrl_c_at_the_question_stops_the_turn_and_runs_nothing(person: Person):
+async def test_ctrl_c_at_the_question_stops_the_turn_without_running_the_call(person: Person):
     async with person.talks_to(shell("touch done"), "Still here."), person.opens() as shown:
         await shown.ready()
         shown.say("do it")
@@ -102,7 +104,7 @@ async def test_ctrl_c_at_the_question_stops_the_turn_and_runs_nothing(person: Pe
     assert not (person.cwd / "done").exists()
 
 
-async def test_what_is_typed_before_the_question_stays(person: Person):
+async def test_text_typed_before_the_question_is_kept(person: Person):
     impatient = constants({"segue.chat.console._PAUSE": 0.1})
     async with person.talks_to(shell("touch done"), "Fine.", "Then too.") as model:
         model.pausing(200)
@@ -124,7 +126,7 @@ async def test_what_is_typed_before_the_question_stays(person: Person):
     assert [text for role, text in await person.said() if role == "user"] == ["do it", "and then"]
 
 
-async def test_ctrl_c_ends_a_command_that_runs(person: Person):
+async def test_ctrl_c_stops_a_running_command(person: Person):
     command = "echo begun > begun; sleep 60; echo over > over"
     async with person.talks_to(shell(command), "Here."), person.opens() as shown:
         await shown.ready()
@@ -143,7 +145,7 @@ LINES = ["stop", "stop that", "why?", "maybe", "yep", "y n", "/yes", ""]
 
 
 @KINDS
-async def test_only_a_whole_word_answers_and_other_text_goes_nowhere(
+async def test_only_a_complete_answer_is_accepted_and_other_text_is_ignored(
     person: Person, environment: dict[str, str]
 ):
     async with (
@@ -182,14 +184,14 @@ async def test_an_answer_is_a_whole_word_or_its_first_letter(line: str, answer: 
 
 
 @pytest.mark.parametrize("line", [*LINES, "yy", "yes!", "ye", "sess", "not", "y\ny", "\u200by"])
-async def test_any_other_line_is_no_answer(line: str):
+async def test_any_other_line_is_not_an_answer(line: str):
     future: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
     assert not Question("Allow it?", APPROVAL, future).hear(line)
     assert not future.done()
 
 
-async def test_a_question_waits_for_a_person_who_is_typing(person: Person):
-    """And comes up once they pause: test_what_is_typed_before_the_question_stays."""
+async def test_a_question_waits_while_the_user_is_typing(person: Person):
+    """It appears once they pause: test_text_typed_before_the_question_is_kept."""
     patient = constants({"segue.chat.console._PAUSE": 600})
     async with person.talks_to(shell("touch done")) as model:
         model.pausing(10)
@@ -209,7 +211,7 @@ async def test_a_question_waits_for_a_person_who_is_typing(person: Person):
 
 
 @KINDS
-async def test_a_line_typed_before_the_question_is_no_answer_to_it(
+async def test_a_line_typed_before_the_question_does_not_answer_it(
     person: Person, environment: dict[str, str]
 ):
     async with person.talks_to(shell("touch done"), "As you like.", "Heard.") as model:
@@ -229,8 +231,8 @@ async def test_a_line_typed_before_the_question_is_no_answer_to_it(
     assert [text for role, text in await person.said() if role == "user"] == ["do it", "y"]
 
 
-async def test_half_a_line_typed_before_the_question_is_no_answer_to_it(person: Person):
-    """On a terminal that keeps the line itself until Enter."""
+async def test_a_partial_line_typed_before_the_question_does_not_answer_it(person: Person):
+    """On a terminal that buffers the line until Enter."""
     async with person.talks_to(shell("touch done"), "As you like.") as model:
         model.pausing(10)
         async with person.opens(environment={"TERM": "dumb"}) as shown:
@@ -247,7 +249,7 @@ async def test_half_a_line_typed_before_the_question_is_no_answer_to_it(person: 
     assert not (person.cwd / "done").exists()
 
 
-async def test_the_end_of_the_input_is_a_no(person: Person):
+async def test_end_of_input_denies_the_call(person: Person):
     async with (
         person.talks_to(shell("touch done"), "As you like."),
         person.opens(environment={"TERM": "dumb"}) as shown,

@@ -11,7 +11,7 @@ LONG = "\n\n".join(f"Paragraph {n}: " + "some words of it " * 12 for n in range(
 """An answer of 20 KB."""
 
 
-async def test_a_new_conversation_begins_with_a_greeting_of_three_lines(person: Person):
+async def test_a_new_conversation_starts_with_a_greeting_of_three_lines(person: Person):
     async with person.opens() as shown:
         await shown.see("/handoff web")
         await shown.ready()
@@ -37,7 +37,7 @@ async def test_the_status_line_is_directly_under_the_prompt(person: Person):
         await shown.until(lambda: shown.status == "new session · scripted", "the status again")
 
 
-async def test_what_is_typed_is_answered(person: Person):
+async def test_a_typed_message_is_answered(person: Person):
     async with person.opens() as shown:
         await shown.ready()
         shown.say("Good morning")
@@ -48,7 +48,7 @@ async def test_what_is_typed_is_answered(person: Person):
         assert "To come back: segue resume 'Good morning'" in shown.text
 
 
-async def test_words_are_seen_before_the_answer_is_over(person: Person):
+async def test_an_answer_is_shown_while_it_streams(person: Person):
     async with person.talks_to("The first words and the very last ones.") as model:
         model.pausing(700)
         async with person.opens() as shown:
@@ -58,14 +58,14 @@ async def test_words_are_seen_before_the_answer_is_over(person: Person):
             assert "last ones" not in shown.text
             model.go.set()
             await shown.see("the very last ones.")
-            await shown.see(" tokens · here")  # the turn is over, and in the store
+            await shown.see(" tokens · here")  # the turn is finished and stored
     assert await person.said() == [
         ("user", "hello"),
         ("assistant", "The first words and the very last ones."),
     ]
 
 
-async def test_a_long_answer_comes_whole_and_the_prompt_stays_usable(person: Person):
+async def test_a_long_answer_is_complete_and_the_prompt_stays_usable(person: Person):
     async with person.talks_to(LONG) as model:
         model.pausing(60_000)
         async with person.opens() as shown:
@@ -94,7 +94,7 @@ async def test_several_lines_are_one_message(person: Person):
     assert (await person.said())[0] == ("user", "one\ntwo\nthree")
 
 
-async def test_up_brings_back_what_was_typed_in_another_life(person: Person):
+async def test_up_recalls_messages_of_an_earlier_run(person: Person):
     async with person.opens() as shown:
         await shown.ready()
         shown.say("remember these words")
@@ -107,7 +107,7 @@ async def test_up_brings_back_what_was_typed_in_another_life(person: Person):
         await shown.see("❯ remember these words")
 
 
-async def test_what_was_typed_is_for_its_person_alone(person: Person, tmp_path: Path):
+async def test_the_history_file_is_readable_by_its_owner_only(person: Person, tmp_path: Path):
     async with person.opens() as shown:
         await shown.ready()
     kept = tmp_path / ".local/state/segue/typed"
@@ -144,7 +144,7 @@ async def test_a_second_ctrl_c_leaves(person: Person):
         assert await shown.end() == 0
 
 
-async def test_a_message_makes_the_next_ctrl_c_the_first_again(person: Person):
+async def test_a_message_resets_the_count_of_ctrl_c(person: Person):
     async with person.opens() as shown:
         await shown.ready()
         shown.press("c-c")
@@ -157,7 +157,7 @@ async def test_a_message_makes_the_next_ctrl_c_the_first_again(person: Person):
         await shown.until(lambda: shown.text.count("Ctrl-C again") == 2, "it warns again")
 
 
-async def test_ctrl_c_takes_away_what_is_typed(person: Person):
+async def test_ctrl_c_clears_the_input_line(person: Person):
     async with person.opens() as shown:
         await shown.ready()
         shown.type("half a thou")
@@ -190,13 +190,13 @@ async def test_ctrl_d_leaves_from_a_question(person: Person):
         await shown.ready()
         shown.say("do it")
         await shown.see("Allow it?")
-        await shown.see("openai/gpt-test · here")  # the status is there all the time
+        await shown.see("openai/gpt-test · here")  # the status is always shown
         shown.press("c-d")
         assert await shown.end() == 0
     assert not (person.cwd / "done").exists()
 
 
-async def test_ctrl_d_takes_no_text_with_it(person: Person):
+async def test_ctrl_d_does_nothing_while_there_is_text(person: Person):
     async with person.opens() as shown:
         await shown.ready()
         shown.type("precious")
@@ -206,7 +206,7 @@ async def test_ctrl_d_takes_no_text_with_it(person: Person):
         await shown.shows("what I hear: precious!")
 
 
-async def test_a_terminal_that_gets_a_signal_leaves_as_with_ctrl_d(person: Person):
+async def test_a_signal_ends_the_terminal_like_ctrl_d(person: Person):
     async with person.opens() as shown:
         await shown.ready()
         shown.say("hello")
@@ -216,7 +216,7 @@ async def test_a_terminal_that_gets_a_signal_leaves_as_with_ctrl_d(person: Perso
         assert "To come back: segue resume hello" in shown.text
 
 
-async def test_leaving_before_anything_was_said_leaves_nothing_behind(person: Person):
+async def test_leaving_without_a_message_leaves_no_session(person: Person):
     async with person.opens() as shown:
         await shown.ready()
         shown.say("/quit")
@@ -225,10 +225,10 @@ async def test_leaving_before_anything_was_said_leaves_nothing_behind(person: Pe
     assert await person.sessions() == []
 
 
-# Waiting
+# Queued messages
 
 
-async def test_what_is_typed_while_the_agent_works_waits_and_is_answered(person: Person):
+async def test_a_message_typed_while_the_agent_works_is_queued_and_answered(person: Person):
     async with person.talks_to("One, at length.", "Two.", "Three.") as model:
         model.pausing(400)
         async with person.opens() as shown:

@@ -1,4 +1,4 @@
-"""Handing a session off from a real pty, with a small gateway of the test's own."""
+"""Handing off a session from a real pty, with a minimal gateway."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.store.samples import DM, TOPIC
 
 @contextlib.asynccontextmanager
 async def a_gateway(person: Person) -> AsyncGenerator[Gateway]:
-    """Serves Telegram, where the person has a home channel."""
+    """Serves Telegram, where the user has a home channel."""
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
         await store.owners.ensure(ME)
         await store.owners.set_home(ME, HomeChannel(address=DM, name="Home"))
@@ -42,7 +42,7 @@ async def in_flight(store: Store) -> list[State]:
     return [handoff.state for handoff in await store.list_handoffs(session.id)]
 
 
-async def test_without_a_gateway_it_says_so_and_the_session_stays(person: Person):
+async def test_without_a_gateway_the_handoff_is_refused_and_the_session_stays(person: Person):
     async with person.opens() as shown:
         await begun(shown)
         shown.say("/handoff telegram")
@@ -52,7 +52,7 @@ async def test_without_a_gateway_it_says_so_and_the_session_stays(person: Person
         await shown.shows("what I hear: still writable")
 
 
-async def test_without_a_gateway_a_platform_that_is_not_set_up_is_reported_too(person: Person):
+async def test_without_a_gateway_a_platform_that_is_not_set_up_is_reported(person: Person):
     async with person.opens() as shown:
         await begun(shown)
         shown.say("/handoff telegram")
@@ -60,7 +60,7 @@ async def test_without_a_gateway_a_platform_that_is_not_set_up_is_reported_too(p
         await shown.ready()
 
 
-async def test_a_gateway_is_offered_and_a_no_starts_none(person: Person):
+async def test_a_gateway_is_offered_and_not_started_if_declined(person: Person):
     serving(person)
     async with none_left(person), person.opens() as shown:
         await begun(shown)
@@ -73,7 +73,7 @@ async def test_a_gateway_is_offered_and_a_no_starts_none(person: Person):
         await shown.shows("what I hear: still writable")
 
 
-async def test_a_gateway_is_started_when_wanted_and_the_handoff_goes_on(person: Person):
+async def test_an_accepted_gateway_is_started_and_the_handoff_continues(person: Person):
     serving(person)
     async with none_left(person), person.opens() as shown:
         await begun(shown)
@@ -101,7 +101,7 @@ async def test_a_gateway_that_does_not_start_says_why_and_the_session_stays(pers
         await shown.shows("what I hear: still writable")
 
 
-async def test_without_the_name_of_a_platform_it_lists_them(person: Person):
+async def test_handoff_without_a_platform_lists_the_platforms(person: Person):
     async with a_gateway(person), person.opens() as shown:
         await shown.ready()
         shown.say("/handoff")
@@ -109,16 +109,16 @@ async def test_without_the_name_of_a_platform_it_lists_them(person: Person):
         await shown.shows("The gateway does not serve web, discord, slack.")
 
 
-async def test_every_refusal_is_shown_and_nothing_is_asked_for(person: Person):
+async def test_every_refusal_is_shown_and_no_handoff_is_requested(person: Person):
     async with a_gateway(person) as gateway, person.opens() as shown:
         await begun(shown)
-        for typed, told in (
+        for typed, output in (
             ("/handoff telegran", "Try telegram"),
             ("/handoff signal", "signal is not supported yet."),
             ("/handoff matrix", "matrix is not supported yet."),
         ):
             shown.say(typed)
-            await shown.shows(told)
+            await shown.shows(output)
             await shown.ready()
         assert await in_flight(gateway.store) == []
 
@@ -143,7 +143,7 @@ async def test_the_steps_are_shown_and_the_terminal_leaves(person: Person):
             await back.see("hello · scripted · here")
 
 
-async def test_ctrl_c_calls_it_off_and_leaves_nothing_in_flight(person: Person):
+async def test_ctrl_c_cancels_the_handoff(person: Person):
     async with a_gateway(person) as gateway, person.opens() as shown:
         await begun(shown)
         shown.say("/handoff telegram")
@@ -159,7 +159,7 @@ async def test_ctrl_c_calls_it_off_and_leaves_nothing_in_flight(person: Person):
         await shown.shows("what I hear: still writable")
 
 
-async def test_ctrl_d_while_it_is_under_way_leaves_nothing_in_flight(person: Person):
+async def test_ctrl_d_cancels_a_running_handoff(person: Person):
     async with a_gateway(person) as gateway, person.opens() as shown:
         await begun(shown)
         shown.say("/handoff telegram")
@@ -171,7 +171,7 @@ async def test_ctrl_d_while_it_is_under_way_leaves_nothing_in_flight(person: Per
         assert await in_flight(gateway.store) == [State.FAILED]
 
 
-async def test_a_handoff_that_failed_says_why_and_the_session_stays(person: Person):
+async def test_a_failed_handoff_shows_the_reason_and_the_session_stays(person: Person):
     async with a_gateway(person) as gateway, person.opens() as shown:
         await begun(shown)
         shown.say("/handoff telegram")

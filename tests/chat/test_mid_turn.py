@@ -1,4 +1,4 @@
-"""Leaving in the middle of a turn, from a real pty, with a small gateway of the test's own."""
+"""Handing off in the middle of a turn, from a real pty, with a minimal gateway."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KINDS = pytest.mark.parametrize("environment", [{}, {"TERM": "dumb"}], ids=["dra
 
 
 def asks_nothing(person: Person) -> None:
-    """Let every command run without a question."""
+    """Allow every command without approval."""
     settings = Path(person.environment["HOME"]) / "config.toml"
     settings.write_text('[approvals]\npolicy = "auto"\n')
     settings.chmod(0o600)
@@ -39,7 +39,7 @@ def soon_impatient(person: Person) -> None:
 
 
 def two_calls() -> Say:
-    """The first call runs until `go` exists. Each leaves a line in `ran`."""
+    """Two calls. The first runs until `go` exists. Each leaves a line in `ran`."""
     first = shell("echo 1 >> ran; while ! test -e go; do sleep 0.02; done")
     second = shell("echo 2 >> ran", 2)
     return Say(calls=(*first.calls, *second.calls))
@@ -60,7 +60,7 @@ def go(person: Person) -> None:
 
 
 async def wished(shown: Terminal, person: Person, *, drawn: bool = True) -> None:
-    """The first call runs, and the user wants to leave."""
+    """Wait until the first call runs, then request a handoff."""
     if drawn:
         await shown.ready()
     shown.say("do it")
@@ -79,7 +79,7 @@ async def roles(store: Store) -> list[str]:
 
 
 @KINDS
-async def test_it_is_shown_and_the_turn_moves_when_the_running_call_has_its_result(
+async def test_the_turn_moves_after_the_result_of_the_running_call(
     person: Person, environment: dict[str, str]
 ):
     asks_nothing(person)
@@ -106,7 +106,7 @@ async def test_it_is_shown_and_the_turn_moves_when_the_running_call_has_its_resu
     await runs(person, "1")
 
 
-async def test_it_waits_for_the_end_of_an_answer_and_then_there_is_no_turn_to_move(
+async def test_a_handoff_during_an_answer_moves_the_session_after_the_turn(
     person: Person,
 ):
     async with (
@@ -130,7 +130,7 @@ async def test_it_waits_for_the_end_of_an_answer_and_then_there_is_no_turn_to_mo
 
 
 @KINDS
-async def test_a_question_can_be_left_and_is_asked_where_the_session_goes(
+async def test_an_open_question_is_asked_again_where_the_session_goes(
     person: Person, environment: dict[str, str]
 ):
     async with (
@@ -151,7 +151,7 @@ async def test_a_question_can_be_left_and_is_asked_where_the_session_goes(
     assert not (person.cwd / "done").exists()
 
 
-async def test_ctrl_c_takes_it_back_and_the_turn_goes_on(person: Person):
+async def test_ctrl_c_cancels_the_handoff_and_the_turn_continues(person: Person):
     asks_nothing(person)
     async with (
         a_gateway(person) as gateway,
@@ -187,9 +187,7 @@ async def test_the_next_ctrl_c_stops_the_turn(person: Person):
 
 
 @pytest.mark.parametrize("end", ["fails", "is cancelled"])
-async def test_after_a_handoff_that_did_not_happen_the_terminal_carries_the_turn_on(
-    person: Person, end: str
-):
+async def test_after_a_failed_handoff_the_terminal_continues_the_turn(person: Person, end: str):
     asks_nothing(person)
     async with (
         a_gateway(person) as gateway,
@@ -216,7 +214,7 @@ async def test_after_a_handoff_that_did_not_happen_the_terminal_carries_the_turn
     await runs(person, "1", "2")
 
 
-async def test_what_prevents_it_is_said_at_once_and_the_turn_goes_on(person: Person):
+async def test_an_impossible_handoff_is_refused_at_once_and_the_turn_continues(person: Person):
     asks_nothing(person)
     async with (
         a_gateway(person) as gateway,
@@ -226,13 +224,13 @@ async def test_what_prevents_it_is_said_at_once_and_the_turn_goes_on(person: Per
         await shown.ready()
         shown.say("do it")
         await runs(person, "1")
-        for typed, told in (
+        for typed, output in (
             ("/handoff telegran", "Try telegram"),
             ("/handoff matrix", "matrix is not supported yet"),
             ("/handoff", "type /handoff telegram"),
         ):
             shown.say(typed)
-            await shown.shows(told)
+            await shown.shows(output)
         assert "moving to" not in shown.text
         go(person)
         await shown.shows("It is done.")
@@ -240,7 +238,7 @@ async def test_what_prevents_it_is_said_at_once_and_the_turn_goes_on(person: Per
         assert await gateway.store.recent_handoffs(1) == ()
 
 
-async def test_a_gateway_that_goes_away_before_the_safe_point_keeps_nothing_from_going_on(
+async def test_the_turn_continues_if_the_gateway_stops_before_the_safe_point(
     person: Person,
 ):
     asks_nothing(person)
@@ -258,7 +256,7 @@ async def test_a_gateway_that_goes_away_before_the_safe_point_keeps_nothing_from
     await runs(person, "1", "2")
 
 
-async def test_ctrl_d_during_the_handoff_leaves_and_nothing_moves_or_runs(person: Person):
+async def test_ctrl_d_during_the_handoff_leaves_and_the_session_does_not_move(person: Person):
     asks_nothing(person)
     async with (
         a_gateway(person) as gateway,
@@ -282,7 +280,7 @@ async def test_ctrl_d_during_the_handoff_leaves_and_nothing_moves_or_runs(person
     assert [m.outcome for m in tools] == [None, Outcome.NOT_BEGUN]
 
 
-async def test_a_repeated_turn_is_left_in_the_same_way(person: Person):
+async def test_a_turn_repeated_with_retry_can_be_handed_off(person: Person):
     asks_nothing(person)
     async with (
         a_gateway(person) as gateway,
@@ -301,11 +299,11 @@ async def test_a_repeated_turn_is_left_in_the_same_way(person: Person):
         assert (await gateway.claim()).mid_turn
 
 
-# When the safe point does not come
+# When the safe point is not reached
 
 
 @pytest.mark.parametrize("answer", ["w", "s"])
-async def test_it_offers_to_wait_or_to_stay(person: Person, answer: str):
+async def test_a_long_wait_offers_to_wait_or_to_stay(person: Person, answer: str):
     asks_nothing(person)
     soon_impatient(person)
     async with (
@@ -332,7 +330,7 @@ async def test_it_offers_to_wait_or_to_stay(person: Person, answer: str):
             assert await shown.end() == 0
 
 
-async def test_it_offers_to_stop_the_command_and_move(person: Person):
+async def test_a_long_wait_offers_to_stop_the_command_and_move(person: Person):
     asks_nothing(person)
     soon_impatient(person)
     async with (
@@ -352,7 +350,7 @@ async def test_it_offers_to_stop_the_command_and_move(person: Person):
     await runs(person, "1")
 
 
-async def test_ctrl_c_at_the_offer_stays(person: Person):
+async def test_ctrl_c_at_the_offer_keeps_the_session(person: Person):
     asks_nothing(person)
     soon_impatient(person)
     async with (

@@ -1,4 +1,4 @@
-"""Bringing a session here while a turn runs where it is."""
+"""Resuming a session whose turn is running elsewhere."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.store.samples import DM, answered, said
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One that a gateway takes in a chat, as long as the test wants."""
+    """A turn that a gateway runs in a chat until the test ends it."""
 
     store: Store
     session: Session
@@ -34,7 +34,7 @@ class Turn:
 
 @contextlib.asynccontextmanager
 async def a_turn(person: Person, *, serving: bool = True) -> AsyncGenerator[Turn]:
-    """In the session Boats, on Telegram; by a gateway, unless it is not `serving`."""
+    """A turn in the session Boats, on Telegram, by a gateway unless it is not `serving`."""
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
         await store.owners.ensure(ME)
         if serving:
@@ -50,7 +50,7 @@ async def waiting(shown: Terminal) -> None:
     await shown.shows(f"The agent is answering on {DM}. Waiting for it… Ctrl-C to stop waiting.")
 
 
-async def test_the_end_of_a_running_turn_is_waited_for(person: Person):
+async def test_resume_waits_for_the_end_of_a_running_turn(person: Person):
     async with a_turn(person) as turn, person.opens("resume", "Boats") as shown:
         await waiting(shown)
         await turn.end()
@@ -62,7 +62,7 @@ async def test_the_end_of_a_running_turn_is_waited_for(person: Person):
         await shown.shows("what I hear: thanks")
 
 
-async def test_the_same_from_within_a_conversation(person: Person):
+async def test_resume_within_a_conversation_waits_for_a_running_turn(person: Person):
     async with a_turn(person) as turn, person.opens() as shown:
         await shown.ready()
         shown.say("/resume Boats")
@@ -72,7 +72,7 @@ async def test_the_same_from_within_a_conversation(person: Person):
         await shown.see("Boats · scripted · here")
 
 
-async def test_a_user_who_stops_waiting_is_asked_and_a_no_leaves_it_there(person: Person):
+async def test_a_user_who_stops_waiting_can_leave_the_session_there(person: Person):
     async with a_turn(person) as turn, person.opens("resume", "Boats") as shown:
         await waiting(shown)
         shown.press("c-c")
@@ -95,7 +95,7 @@ async def test_a_user_who_stops_waiting_can_still_take_it_over(person: Person):
             await turn.end()
 
 
-async def test_with_now_the_turn_is_interrupted_and_that_is_said(person: Person):
+async def test_with_now_the_turn_is_interrupted_and_the_user_is_notified(person: Person):
     async with a_turn(person) as turn, person.opens("resume", "--now", "Boats") as shown:
         await shown.shows("Took over the session from the gateway. Work there was interrupted.")
         await shown.see("Boats · scripted · here")
@@ -104,7 +104,7 @@ async def test_with_now_the_turn_is_interrupted_and_that_is_said(person: Person)
             await turn.end()
 
 
-async def test_where_nothing_runs_now_says_nothing(person: Person):
+async def test_now_prints_nothing_if_no_turn_is_running(person: Person):
     async with a_turn(person) as turn:
         await turn.end()
         async with person.opens("resume", "--now", "Boats") as shown:
@@ -112,7 +112,7 @@ async def test_where_nothing_runs_now_says_nothing(person: Person):
             assert "interrupted" not in shown.text
 
 
-async def test_another_terminal_is_no_turn_to_wait_for(person: Person):
+async def test_resume_does_not_wait_for_another_terminal(person: Person):
     async with a_turn(person, serving=False), person.opens("resume", "Boats") as shown:
         await shown.shows("This session is open in the gateway.")
         await shown.see("Take it over? [y]es, [n]o")

@@ -1,4 +1,4 @@
-"""Screens of every kind, and bytes that no screen may get, in a real pty."""
+"""Screens of every kind, and bytes that must not reach a screen, in a real pty."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ PAYLOAD = f"a{OSC}b\x1b[2J\x1b[31mc\x1bPq#0~\x1b\\d\x9b2Je\x1b]0;evil\x1b\\f\x08
 """Writes to the clipboard, clears the screen, draws, names the window, goes back."""
 
 _OURS = re.compile(
-    rb"\x1b(\[\?(1|7|12|25|2004|1000|1003|1006|1015)[hl]"  # what a prompt needs
-    rb"|\[[0-9;]*[ABCDGHJKmn]"  # moving, erasing, colours, where the cursor is
+    rb"\x1b(\[\?(1|7|12|25|2004|1000|1003|1006|1015)[hl]"  # needed for a prompt
+    rb"|\[[0-9;]*[ABCDGHJKmn]"  # moving, erasing, colours, cursor position
     rb"|\[[0-9] q"  # the shape of the cursor
-    rb"|[78])"  # keeping its place
+    rb"|[78])"  # saving and restoring the position
 )
 
 
 def assert_clean(shown: Terminal) -> None:
-    """Nothing but what our own drawing needs, and nothing of the payload."""
+    """Check that only our own escape sequences were written, and none of the payload."""
     raw = bytes(shown.raw)
     left = _OURS.sub(b"", raw)
     assert b"\x1b" not in left, left[left.index(b"\x1b") - 40 :][:80]
@@ -36,7 +36,7 @@ def assert_clean(shown: Terminal) -> None:
     assert not control
 
 
-async def test_words_of_the_model_cannot_steer_the_terminal(person: Person):
+async def test_text_of_the_model_cannot_control_the_terminal(person: Person):
     async with (
         person.talks_to(f"Look: {PAYLOAD}\n\n```\n{PAYLOAD}\n```\n\nover"),
         person.opens() as shown,
@@ -50,7 +50,7 @@ async def test_words_of_the_model_cannot_steer_the_terminal(person: Person):
         assert_clean(shown)
 
 
-async def test_output_of_a_tool_and_its_call_cannot_steer_the_terminal(person: Person):
+async def test_a_tool_call_and_its_output_cannot_control_the_terminal(person: Person):
     (person.cwd / "data").write_text(PAYLOAD)
     (person.cwd / f"name{OSC}").touch()
     commands = shell("cat data; ls"), shell(f"printf '%s' '{PAYLOAD}'".replace("\x00", ""), 2)
@@ -69,7 +69,7 @@ async def test_output_of_a_tool_and_its_call_cannot_steer_the_terminal(person: P
         assert b"\x1b[2J" not in shown.raw
 
 
-async def test_a_title_and_a_note_cannot_steer_the_terminal(person: Person):
+async def test_a_title_and_a_note_cannot_control_the_terminal(person: Person):
     async with person.opens() as shown:
         await shown.ready()
         shown.say("hello")
@@ -97,7 +97,7 @@ async def test_a_title_and_a_note_cannot_steer_the_terminal(person: Person):
         assert b"\x1b[2J" not in raw
 
 
-async def test_the_name_of_a_file_cannot_steer_the_terminal(person: Person):
+async def test_a_file_name_cannot_control_the_terminal(person: Person):
     (person.cwd / f"odd{OSC}").touch()
     (person.cwd / "odder").touch()
     async with person.opens() as shown:
@@ -109,7 +109,7 @@ async def test_the_name_of_a_file_cannot_steer_the_terminal(person: Person):
         assert b"\x07" not in shown.raw
 
 
-async def test_what_another_program_says_of_a_failure_cannot_steer_the_terminal(person: Person):
+async def test_an_error_from_another_program_cannot_control_the_terminal(person: Person):
     async with person.talks_to(refusal(400, f"no {PAYLOAD}")), person.opens() as shown:
         await shown.ready()
         shown.say("hello")
@@ -130,7 +130,7 @@ async def test_a_long_paste_arrives_whole(person: Person):
     assert (await person.said())[0] == ("user", f"{pasted} and mine")
 
 
-async def test_a_short_paste_can_be_edited_and_its_lines_are_not_sent_by_themselves(person: Person):
+async def test_a_short_paste_can_be_edited_before_it_is_sent(person: Person):
     async with person.opens() as shown:
         await shown.ready()
         shown.paste("one\ntwo")
@@ -140,7 +140,7 @@ async def test_a_short_paste_can_be_edited_and_its_lines_are_not_sent_by_themsel
     assert (await person.said())[0] == ("user", "one\ntwx")
 
 
-async def test_bytes_that_are_no_text_can_be_typed(person: Person):
+async def test_invalid_bytes_can_be_typed(person: Person):
     async with person.opens() as shown:
         await shown.ready()
         shown.send(b"odd \xff\xfe byte\r")
@@ -153,7 +153,7 @@ async def test_bytes_that_are_no_text_can_be_typed(person: Person):
 # Sizes
 
 
-async def test_an_answer_fits_a_terminal_that_becomes_narrow_while_it_comes(person: Person):
+async def test_an_answer_fits_a_terminal_that_becomes_narrow_while_it_streams(person: Person):
     text = " ".join(f"word{n}" for n in range(120)) + "\n\nThe end."
     async with person.talks_to(text) as model:
         model.pausing(3000)
@@ -163,7 +163,7 @@ async def test_an_answer_fits_a_terminal_that_becomes_narrow_while_it_comes(pers
             await shown.see("word16 word17")
 
             def are_whole() -> bool:
-                """No word is broken in two, as it is where a line is too long."""
+                """Check that no word is broken, as in a line that is too long."""
                 lines = [line for line in shown.screen if "word" in line]
                 return len(lines) > 2 and all(re.fullmatch(r"word\d+( word\d+)*", x) for x in lines)
 
@@ -195,7 +195,7 @@ async def test_no_ghost_of_an_answer_is_left_when_the_terminal_becomes_narrow(pe
             assert shown.text.count("/quit") == 1, "finished output stays"
 
 
-async def test_twenty_columns_are_enough(person: Person):
+async def test_a_terminal_of_twenty_columns_is_usable(person: Person):
     async with (
         person.talks_to("Some words\n\n- and a list of them", shell("touch done"), "Good."),
         person.opens(columns=20) as shown,
@@ -223,7 +223,7 @@ async def test_a_list_that_is_too_wide_breaks_between_words_and_stays_aligned(pe
     assert "Run a command in a shell, in the working directory" in " ".join(" ".join(rows).split())
 
 
-# Kinds
+# Kinds of terminals
 
 
 async def test_no_color_means_no_colour(person: Person):
@@ -245,7 +245,7 @@ async def test_no_color_means_no_colour(person: Person):
     assert not {code for code in found if code[:1] in {b"3", b"4", b"9"} and len(code) > 1}
 
 
-async def test_colours_are_there_without_it(person: Person):
+async def test_without_no_color_there_are_colours(person: Person):
     async with person.opens() as shown:
         await shown.ready()
         assert b"\x1b[36m" in shown.raw or b"\x1b[0;36m" in shown.raw
@@ -335,7 +335,7 @@ async def test_commands_sessions_platforms_and_paths_are_completed(person: Perso
         await shown.see("❯ look at ./a-file-of-mine")
 
 
-async def test_a_word_that_is_no_command_suggests_the_nearest(person: Person):
+async def test_an_unknown_command_suggests_the_nearest(person: Person):
     async with person.opens() as shown:
         await shown.ready()
         shown.say("/hepl")
@@ -345,7 +345,7 @@ async def test_a_word_that_is_no_command_suggests_the_nearest(person: Person):
 
 
 @pytest.mark.parametrize("words", ["/home/me is full", "/"])
-async def test_a_path_is_no_command(person: Person, words: str):
+async def test_a_path_is_not_a_command(person: Person, words: str):
     async with person.opens() as shown:
         await shown.ready()
         shown.say(words)

@@ -1,4 +1,4 @@
-"""Coming back, taking over, and what a killed terminal leaves, in a real pty."""
+"""Resuming, taking over, and recovery after a killed terminal, in a real pty."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.store.samples import DM
 
 
 async def say(shown: Terminal, text: str) -> None:
-    """Say it to the stand-in, and wait for what it repeats."""
+    """Send a message, and wait for the scripted model to repeat it."""
     await shown.ready()
     shown.say(text)
     await shown.shows(f"what I hear: {text}")
@@ -28,15 +28,15 @@ async def say(shown: Terminal, text: str) -> None:
 
 
 async def begin(person: Person, text: str) -> None:
-    """A session that was left again."""
+    """A session with these messages that is no longer open."""
     said = await asyncio.to_thread(segue_says, person, "-p", text)
     assert said.returncode == 0, said.stderr
 
 
-# Coming back
+# Resuming
 
 
-async def test_a_session_comes_back_with_a_recap_in_its_own_directory(person: Person):
+async def test_a_resumed_session_has_a_recap_and_its_own_directory(person: Person):
     await begin(person, "hello")
     for words, *arguments in (["two", "resume"], ["three", "-c"], ["four", "resume", "hello"]):
         async with person.opens(*arguments, cwd=person.cwd.parent) as shown:
@@ -74,7 +74,7 @@ async def test_a_resumed_session_shows_its_last_exchanges_as_they_looked(person:
             ) in "\n".join(shown.screen), "nothing has been scrolled away"
 
 
-async def test_here_stays_here(person: Person):
+async def test_the_here_option_keeps_the_current_directory(person: Person):
     await begin(person, "hello")
     elsewhere = person.cwd.parent / "elsewhere"
     elsewhere.mkdir()
@@ -86,7 +86,7 @@ async def test_here_stays_here(person: Person):
         assert session.cwd == str(elsewhere)
 
 
-async def test_a_directory_that_is_gone_is_reported_and_not_changed_to(person: Person):
+async def test_a_deleted_directory_of_a_session_is_reported(person: Person):
     await begin(person, "hello")
     person.cwd.rmdir()
     async with person.opens("resume", cwd=person.cwd.parent) as shown:
@@ -95,7 +95,7 @@ async def test_a_directory_that_is_gone_is_reported_and_not_changed_to(person: P
         await say(shown, "again")
 
 
-async def test_a_conversation_begins_in_a_directory_that_is_gone(person: Person):
+async def test_a_conversation_can_start_in_a_deleted_directory(person: Person):
     gone = os.open(person.cwd, os.O_RDONLY)
     person.cwd.rmdir()
     place = {"cwd": Path(f"/proc/{os.getpid()}/fd/{gone}"), "environment": {"PWD": str(person.cwd)}}
@@ -108,14 +108,14 @@ async def test_a_conversation_begins_in_a_directory_that_is_gone(person: Person)
     assert session.cwd == str(person.cwd.parent)
 
 
-async def test_a_session_that_is_not_there_is_one_sentence(person: Person):
+async def test_an_unknown_session_is_reported_in_one_sentence(person: Person):
     async with person.opens("resume", "nonsense") as shown:
         assert await shown.end() == 1
         assert "There is no session 'nonsense'" in shown.text
         assert "Traceback" not in shown.text
 
 
-async def test_a_new_session_is_new_in_the_status_line_too(person: Person):
+async def test_the_status_line_shows_a_new_session(person: Person):
     async with person.opens() as shown:
         await say(shown, "hello")
         await shown.until(lambda: shown.status.startswith("hello"), "the status of hello")
@@ -125,7 +125,7 @@ async def test_a_new_session_is_new_in_the_status_line_too(person: Person):
         await shown.until(lambda: shown.status.startswith("hello"), "the status of hello")
 
 
-async def test_a_new_title_and_a_new_model_are_in_the_status_line_at_once(person: Person):
+async def test_the_status_line_shows_a_new_title_and_model_at_once(person: Person):
     async with person.talks_to("Hello."), person.opens() as shown:
         await shown.ready()
         shown.say("hello")
@@ -139,7 +139,9 @@ async def test_a_new_title_and_a_new_model_are_in_the_status_line_at_once(person
 # Two terminals
 
 
-async def test_a_session_that_is_open_elsewhere_says_where_and_stays_on_a_no(person: Person):
+async def test_a_session_that_is_open_elsewhere_is_named_and_stays_there_if_declined(
+    person: Person,
+):
     async with person.opens() as first:
         await say(first, "hello")
         async with person.opens("resume") as second:
@@ -153,7 +155,7 @@ async def test_a_session_that_is_open_elsewhere_says_where_and_stays_on_a_no(per
     assert len(await person.sessions()) == 2
 
 
-async def test_ctrl_c_is_a_no_to_taking_over_and_ctrl_d_leaves(person: Person):
+async def test_ctrl_c_declines_the_takeover_and_ctrl_d_leaves(person: Person):
     async with person.opens() as first:
         await say(first, "hello")
         async with person.opens("resume") as second:
@@ -168,7 +170,7 @@ async def test_ctrl_c_is_a_no_to_taking_over_and_ctrl_d_leaves(person: Person):
         await say(first, "still here")
 
 
-async def test_a_terminal_that_lost_its_session_says_so_refuses_and_takes_it_back(person: Person):
+async def test_a_terminal_that_lost_its_session_reports_it_and_can_take_it_back(person: Person):
     async with person.opens() as first, person.opens() as other:
         await say(first, "hello")
         await say(other, "something else")
@@ -193,7 +195,7 @@ async def test_a_terminal_that_lost_its_session_says_so_refuses_and_takes_it_bac
     assert said == ["hello", "from the second", "mine again"]
 
 
-async def test_what_is_said_elsewhere_can_be_followed(person: Person):
+async def test_follow_shows_the_messages_written_elsewhere(person: Person):
     async with person.opens() as first:
         await say(first, "hello")
         async with person.opens("resume") as second:
@@ -210,7 +212,7 @@ async def test_what_is_said_elsewhere_can_be_followed(person: Person):
             await first.shows("Messages 4")
 
 
-async def test_an_answer_that_a_take_over_cut_off_stays_visible_and_is_explained(person: Person):
+async def test_an_answer_cut_off_by_a_takeover_stays_visible_with_a_notice(person: Person):
     async with person.talks_to("Endless words " * 40, "Welcome back.") as model:
         model.pausing(900)
         async with person.opens() as first:
@@ -225,7 +227,7 @@ async def test_an_answer_that_a_take_over_cut_off_stays_visible_and_is_explained
                 assert "[…]" in first.text
 
 
-async def test_a_session_that_is_here_is_not_followed(person: Person):
+async def test_follow_is_refused_for_a_session_that_is_here(person: Person):
     async with person.opens() as shown:
         await say(shown, "hello")
         shown.say("/follow")
@@ -245,10 +247,10 @@ async def test_the_status_line_says_where_a_session_was_taken(person: Person):
             await shown.see(f"hello · scripted · on {DM}")
 
 
-# Killed
+# After a kill
 
 
-async def test_a_terminal_killed_in_an_answer_keeps_what_was_sent(person: Person):
+async def test_a_message_survives_a_terminal_killed_during_the_answer(person: Person):
     async with person.talks_to("Endless words " * 40, "Welcome back.") as model:
         model.pausing(900)
         async with person.opens() as shown:
@@ -268,7 +270,7 @@ async def test_a_terminal_killed_in_an_answer_keeps_what_was_sent(person: Person
     assert [role for role, _ in await person.said()] == ["user", "user", "assistant"]
 
 
-async def test_a_terminal_killed_in_a_tool_call_is_repaired_by_the_next(person: Person):
+async def test_the_next_terminal_repairs_a_transcript_cut_off_in_a_tool_call(person: Person):
     async with person.talks_to(shell("sleep 5"), "Welcome back."), person.opens() as shown:
         await shown.ready()
         shown.say("do it")
@@ -287,7 +289,7 @@ async def test_a_terminal_killed_in_a_tool_call_is_repaired_by_the_next(person: 
     assert transcript.messages[2].outcome is Outcome.INTERRUPTED
 
 
-async def test_other_places_see_what_the_session_in_the_terminal_is_doing(person: Person):
+async def test_other_platforms_see_what_the_session_in_the_terminal_is_doing(person: Person):
     async def until(activity: SessionActivity) -> None:
         async with (
             await segue.store.open(person.environment["SEGUE_STORE"]) as store,

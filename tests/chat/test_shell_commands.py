@@ -42,19 +42,19 @@ def texts(path: Path) -> Iterator[str]:
             yield node.value
 
 
-def test_every_text_marks_its_commands():
+def test_every_message_marks_its_commands():
     """`pasteable` finds a command by its backtick or quote."""
     paths = [p for p in CODE.rglob("*.py") if "testing" not in p.parts]
     assert [(p.name, t) for p in paths for t in texts(p) if _UNMARKED.search(t)] == []
 
 
-def test_a_command_prints_what_can_be_pasted(tmp_path: Path):
+def test_commands_printed_by_the_cli_can_be_pasted(tmp_path: Path):
     gateway = Command("gateway", {"SEGUE_STORE": f"sqlite://{tmp_path}/segue.db"})
     assert f"Type `{PROGRAM} gateway start`." in gateway.refused("stop", **NOT_INSTALLED)
     assert "Type `segue gateway start`." in gateway.refused("stop")
 
 
-def test_a_command_in_the_hint_of_click_can_be_pasted(monkeypatch: pytest.MonkeyPatch):
+def test_commands_in_usage_hints_can_be_pasted(monkeypatch: pytest.MonkeyPatch):
     for name, value in NOT_INSTALLED.items():
         monkeypatch.setenv(name, value)
     assert (
@@ -62,7 +62,7 @@ def test_a_command_in_the_hint_of_click_can_be_pasted(monkeypatch: pytest.Monkey
     )
 
 
-async def test_the_terminal_prints_what_can_be_pasted(person: Person):
+async def test_commands_printed_in_a_conversation_can_be_pasted(person: Person):
     async with person.opens(environment=NOT_INSTALLED) as shown:
         await shown.ready()
         shown.say("hello")

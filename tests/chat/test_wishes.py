@@ -1,5 +1,5 @@
 """`segue handoff --wait` and `--now` for a session that a terminal has open, as real processes,
-with a small gateway of the test's own."""
+with a minimal gateway."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WAITS = "waiting for the agent to finish its step in a terminal on "
 
 @contextlib.asynccontextmanager
 async def at_work(person: Person, *answers: str) -> AsyncGenerator[tuple[Gateway, Terminal]]:
-    """A terminal in which the first of two calls runs."""
+    """A terminal that runs the first of two calls."""
     asks_nothing(person)
     async with (
         a_gateway(person) as gateway,
@@ -43,7 +43,7 @@ async def at_work(person: Person, *answers: str) -> AsyncGenerator[tuple[Gateway
 
 @contextlib.asynccontextmanager
 async def waiting(person: Person, shown: Terminal) -> AsyncGenerator[Piped]:
-    """The command in another terminal, which waits for the session."""
+    """The command in another terminal, waiting for the session."""
     with piped(person, "handoff", "Boats", "telegram", "--wait") as command:
         assert WAITS in await command.line(command.stderr)
         await shown.shows(NOTICE)
@@ -51,7 +51,7 @@ async def waiting(person: Person, shown: Terminal) -> AsyncGenerator[Piped]:
         yield command
 
 
-async def test_it_waits_for_the_safe_point_and_the_turn_moves(person: Person):
+async def test_the_command_waits_for_the_safe_point_and_the_turn_moves(person: Person):
     async with at_work(person) as (gateway, shown), waiting(person, shown) as command:
         assert await gateway.store.in_flight() == ()  # nothing moves while a tool runs
         go(person)
@@ -65,7 +65,7 @@ async def test_it_waits_for_the_safe_point_and_the_turn_moves(person: Person):
             "To come back: segue resume Boats\n"
         )
         await shown.shows("The agent goes on with its work there.")
-        await shown.see(f"on {TOPIC}")  # the terminal stays, in case somebody is there
+        await shown.see(f"on {TOPIC}")  # the terminal stays open, in case its user is there
         await shown.ready()
         found = await transcript(gateway.store)
         assert [m.role.value for m in found] == ["user", "assistant", "tool"]
@@ -73,7 +73,7 @@ async def test_it_waits_for_the_safe_point_and_the_turn_moves(person: Person):
     await runs(person, "1")
 
 
-async def test_ctrl_c_takes_it_back_and_the_turn_goes_on(person: Person):
+async def test_ctrl_c_withdraws_the_wish_and_the_turn_continues(person: Person):
     async with at_work(person, "It is done.") as (gateway, shown):
         async with waiting(person, shown) as command:
             command.process.send_signal(signal.SIGINT)
@@ -87,7 +87,7 @@ async def test_ctrl_c_takes_it_back_and_the_turn_goes_on(person: Person):
     await runs(person, "1", "2")
 
 
-async def test_ctrl_c_where_the_agent_works_keeps_the_session_there(person: Person):
+async def test_ctrl_c_in_the_terminal_refuses_the_wish(person: Person):
     async with at_work(person, "It is done.") as (gateway, shown):
         async with waiting(person, shown) as command:
             shown.press("c-c")
@@ -101,7 +101,7 @@ async def test_ctrl_c_where_the_agent_works_keeps_the_session_there(person: Pers
     await runs(person, "1", "2")
 
 
-async def test_after_the_command_is_killed_the_turn_goes_on_where_it_is(person: Person):
+async def test_after_the_command_is_killed_the_turn_continues_in_the_terminal(person: Person):
     async with at_work(person, "It is done.") as (gateway, shown):
         async with waiting(person, shown) as command:
             command.process.kill()
@@ -119,13 +119,13 @@ async def test_after_the_terminal_is_killed_the_command_moves_the_session(person
     async with at_work(person) as (gateway, shown), waiting(person, shown) as command:
         shown.kill()
         claim = await gateway.claim()
-        assert not claim.mid_turn  # what the call did is not known
+        assert not claim.mid_turn  # the outcome of the call is unknown
         assert await gateway.complete(claim)
         code, _, _ = await command.ends()
         assert code == 0
 
 
-async def test_after_a_handoff_that_failed_the_terminal_carries_the_turn_on(person: Person):
+async def test_after_a_failed_handoff_the_terminal_continues_the_turn(person: Person):
     async with at_work(person, "It is done.") as (gateway, shown):
         async with waiting(person, shown) as command:
             go(person)
@@ -139,7 +139,7 @@ async def test_after_a_handoff_that_failed_the_terminal_carries_the_turn_on(pers
     await runs(person, "1", "2")
 
 
-async def test_a_terminal_in_which_nothing_runs_lets_the_session_go_at_once(person: Person):
+async def test_an_idle_terminal_releases_the_session_at_once(person: Person):
     async with a_gateway(person) as gateway, person.opens("chat", "--title", "Boats") as shown:
         await shown.ready()
         shown.say("hello")
@@ -158,7 +158,7 @@ async def test_a_terminal_in_which_nothing_runs_lets_the_session_go_at_once(pers
         await shown.see("half")  # a draft is not lost
 
 
-async def test_now_stops_the_turn_and_keeps_what_it_did(person: Person):
+async def test_now_stops_the_turn_and_keeps_its_results(person: Person):
     async with at_work(person) as (gateway, shown):
         with piped(person, "handoff", "Boats", "telegram", "--now") as command:
             claim = await gateway.claim()
@@ -193,7 +193,7 @@ async def test_now_keeps_a_half_written_answer(person: Person):
 
 
 @pytest.mark.parametrize("flag", ["--wait", "--now"])
-async def test_a_session_that_nobody_has_open_moves_as_usual(person: Person, flag: str):
+async def test_a_session_without_a_holder_moves_at_once(person: Person, flag: str):
     async with a_gateway(person) as gateway:
         async with person.opens("chat", "--title", "Boats") as shown:
             await shown.ready()
@@ -208,7 +208,7 @@ async def test_a_session_that_nobody_has_open_moves_as_usual(person: Person, fla
         assert WAITS not in err
 
 
-def test_it_either_waits_or_does_not(person: Person):
+def test_wait_and_now_exclude_each_other(person: Person):
     refused = segue_says(person, "handoff", "Boats", "telegram", "--wait", "--now")
     assert refused.returncode == 2
     assert "Give --wait or --now, not both." in refused.stderr

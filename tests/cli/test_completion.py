@@ -1,4 +1,4 @@
-"""Completion in a shell: what is offered, and that a real bash reads it as it is meant."""
+"""Completion in a shell: the offered words, and that a real bash reads them correctly."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TITLES = ("my project", "My other: thing", ODD)
 
 @pytest.fixture
 def shell(tmp_path: Path) -> dict[str, str]:
-    """The environment of somebody who has a few sessions, and `segue` in their path."""
+    """The environment of a user with a few sessions and `segue` on the path."""
     program = tmp_path / "bin" / "segue"
     program.parent.mkdir()
     program.write_text(
@@ -63,22 +63,23 @@ def script(name: str) -> str:
 
 
 def offered(shell: dict[str, str], line: str, incomplete: str = "") -> list[str]:
-    """What the program offers at the end of `line`, or for a word after it that has blanks."""
+    """The words that the program offers at the end of `line`, or for a word with spaces after
+    it."""
     words = [*line.split(" "), shlex.quote(incomplete)] if incomplete else line.split(" ")
     asked = {"COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)}
     environment = {**shell, **asked, "_SEGUE_COMPLETE": "bash_complete"}
     result = CliRunner().invoke(main, [], env=environment, prog_name="segue")
     assert (result.exit_code, result.stderr) == (0, "")
-    return [told.removeprefix("plain,") for told in result.stdout.split("\n") if told]
+    return [output.removeprefix("plain,") for output in result.stdout.split("\n") if output]
 
 
 def offered_by_bash(shell: dict[str, str], line: str, words: list[str] | None = None) -> list[str]:
-    """What bash would offer at the end of `line`, which it has split into `words`."""
+    """The words that bash offers at the end of `line`, which it has split into `words`."""
     words = line.split(" ") if words is None else words
     given = f"COMP_LINE={shlex.quote(line)} COMP_POINT={len(line)} COMP_CWORD={len(words) - 1}"
     program = (
         f"{script('bash')}\n{given} COMP_WORDS=({' '.join(map(shlex.quote, words))})\n"
-        "compopt() { :; }\n"  # which is for bash alone to call
+        "compopt() { :; }\n"  # which only bash calls
         "_segue_completion segue\n"
         'for reply in "${COMPREPLY[@]}"; do printf "%s\\n" "$reply"; done\n'
     )
@@ -95,7 +96,7 @@ def offered_by_bash(shell: dict[str, str], line: str, words: list[str] | None = 
 
 
 def as_bash_reads(text: str, shell: dict[str, str]) -> str:
-    """The words that `text` is to bash, each in brackets if there are several."""
+    """The words that bash reads in `text`, each in brackets if there are several."""
     program = f'set -- {text}; if [ $# = 1 ]; then printf %s "$1"; else printf \'(%s)\' "$@"; fi'
     ran = subprocess.run(
         ["bash", "--norc", "-c", program], env=shell, capture_output=True, text=True, check=True
@@ -112,9 +113,7 @@ def test_commands_and_options_complete(shell: dict[str, str]):
 
 
 @pytest.mark.real
-def test_titles_complete_so_that_the_shell_reads_them_as_one_word(
-    shell: dict[str, str], ids: list[str]
-):
+def test_completed_titles_are_quoted_as_one_word(shell: dict[str, str], ids: list[str]):
     assert offered_by_bash(shell, "segue sessions show my") == [r"my\ project"]
     odd = offered_by_bash(shell, "segue sessions show what")
     assert [as_bash_reads(reply, shell) for reply in odd] == [ODD]
@@ -133,7 +132,9 @@ def test_titles_complete_within_quotes(shell: dict[str, str], ids: list[str]):
 
 
 @pytest.mark.real
-def test_a_title_goes_on_after_a_colon_at_which_bash_splits(shell: dict[str, str], ids: list[str]):
+def test_a_title_completes_after_a_colon_at_which_bash_splits(
+    shell: dict[str, str], ids: list[str]
+):
     line = r"segue sessions show My\ other:"
     assert offered_by_bash(
         shell, line, [*line[:-1].rsplit(" ", 2)[0].split(" "), r"My\ other", ":"]
@@ -143,15 +144,13 @@ def test_a_title_goes_on_after_a_colon_at_which_bash_splits(shell: dict[str, str
     ) == [r"\ thing"]
 
 
-def test_the_case_of_letters_is_the_persons_unless_nothing_fits(
-    shell: dict[str, str], ids: list[str]
-):
+def test_case_is_ignored_only_if_no_title_matches_it(shell: dict[str, str], ids: list[str]):
     assert offered(shell, "segue sessions show My") == ["My other: thing"]
     assert offered(shell, "segue sessions show what") == [ODD]
     assert offered(shell, "segue sessions delete", "MY P") == ["my project"]
 
 
-def test_ids_complete_where_there_is_no_title_and_on_request(shell: dict[str, str], ids: list[str]):
+def test_ids_complete_for_untitled_sessions_and_once_typed(shell: dict[str, str], ids: list[str]):
     everything = offered(shell, "segue sessions show ")
     assert ids[3] in everything
     assert "latest" in everything
@@ -175,7 +174,7 @@ def test_models_complete_without_a_request(shell: dict[str, str]):
     assert offered(shell, "segue model list ol") == ["ollama"]
 
 
-def test_what_is_broken_completes_nothing_and_says_nothing(shell: dict[str, str]):
+def test_completion_is_silent_with_a_broken_store_or_settings_file(shell: dict[str, str]):
     Path(shell["SEGUE_CONFIG"]).write_text("broken")
     assert offered(shell, "segue sessions show ") == []
     assert offered(shell, "segue config set idle") == ["idle_minutes"]
@@ -186,7 +185,7 @@ def test_what_is_broken_completes_nothing_and_says_nothing(shell: dict[str, str]
 
 @pytest.mark.real
 def test_the_tab_key_completes_in_an_interactive_bash(shell: dict[str, str], ids: list[str]):
-    """What was completed is carried out: the shell has read it as one title."""
+    """The completed command runs: the shell has read one title."""
     typed = "segue ses\tsh\tmy\t --json | cut -c-60\nexit\n"
     printed = type_into_bash(shell, typed)
     assert r"segue sessions show my\ project " in printed
@@ -194,7 +193,7 @@ def test_the_tab_key_completes_in_an_interactive_bash(shell: dict[str, str], ids
 
 
 def type_into_bash(environment: dict[str, str], typed: str) -> str:
-    """All that is on the screen when `typed` was typed at its prompt."""
+    """The whole screen after `typed` was typed at the prompt."""
     ours, theirs = pty.openpty()
     rc = Path(environment["HOME"], "rc")
     rc.write_text(f"{script('bash')}\nPS1='ready> '\n")
@@ -216,13 +215,13 @@ def type_into_bash(environment: dict[str, str], typed: str) -> str:
                 if waiting and printed.endswith(b"ready> "):
                     os.write(ours, typed.encode())
                     waiting = False
-        except OSError:  # how a terminal says that nobody writes to it any more
+        except OSError:  # the last writer has closed the terminal
             pass
         process.wait(50)
     return printed.decode()
 
 
-def test_there_is_a_script_for_each_shell():
+def test_every_shell_has_a_completion_script():
     assert "complete -o nosort -F _segue_completion segue" in script("bash")
     assert "compdef _segue_completion segue" in script("zsh")
     assert "complete --no-files --command segue" in script("fish")
@@ -231,7 +230,7 @@ def test_there_is_a_script_for_each_shell():
 
 
 @pytest.mark.real
-def test_every_shell_that_is_here_can_read_its_script(tmp_path: Path):
+def test_every_installed_shell_can_read_its_script(tmp_path: Path):
     for name in ("bash", "zsh", "fish"):
         if program := shutil.which(name):
             path = tmp_path / name

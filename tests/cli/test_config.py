@@ -1,4 +1,4 @@
-"""`segue config`, as a person types it."""
+"""`segue config`, as a user types it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_path_is_printed_even_if_the_file_is_broken(person: ConfigCommand):
 # Show and get
 
 
-def test_every_setting_is_shown_with_where_it_comes_from(person: ConfigCommand):
+def test_every_setting_is_shown_with_its_origin(person: ConfigCommand):
     lines = person("show", SEGUE_MODEL="local", OPENAI_API_KEY=KEY).splitlines()
     rows = {name: (value, origin) for name, value, origin in (x.split("\t") for x in lines)}
     assert rows["model"] == ("local", "SEGUE_MODEL")
@@ -80,7 +80,7 @@ def test_every_setting_is_shown_with_where_it_comes_from(person: ConfigCommand):
     assert "approvals.platforms.web\tauto\tfile\n" in person("show")
 
 
-def test_they_are_shown_as_json(person: ConfigCommand):
+def test_settings_are_shown_as_json(person: ConfigCommand):
     rows = {row["name"]: row for row in person.json("show")}
     key = {"name": "keys.anthropic", "value": None, "hidden": True, "origin": "file"}
     assert rows["keys.anthropic"] == key
@@ -91,7 +91,7 @@ def test_they_are_shown_as_json(person: ConfigCommand):
 
 
 @pytest.mark.parametrize("columns", [40, 80, 200])
-def test_on_a_screen_they_fit(person: ConfigCommand, columns: int):
+def test_the_table_of_settings_fits_the_terminal(person: ConfigCommand, columns: int):
     code, shown = person.on_screen("show", columns=columns)
     assert code == 0
     assert max(map(len, shown.splitlines())) <= columns
@@ -113,18 +113,18 @@ def test_one_setting_is_printed_alone(person: ConfigCommand):
     assert "There is no setting 'modle' (there is 'model')." in person.refused("get", "modle")
 
 
-def test_broken_settings_are_one_sentence(person: ConfigCommand):
+def test_invalid_settings_are_reported_in_one_sentence(person: ConfigCommand):
     person.write("modle = 'x'")
     for words in (("show",), ("get", "model")):
         assert "there is no setting modle, only store, model" in person.refused(*words)
 
 
-def test_who_may_read_the_file_is_warned_of(person: ConfigCommand):
+def test_a_settings_file_that_others_can_read_causes_a_warning(person: ConfigCommand):
     person.path.chmod(0o644)
     assert "holds keys, and others can read it" in person.run("show").stderr
 
 
-def test_nothing_printed_can_play_tricks_on_the_screen(person: ConfigCommand):
+def test_printed_settings_have_no_control_characters(person: ConfigCommand):
     person.write('model = "a\\u001b[2J\\u202eb"\n')
     for words in (("show",), ("get", "model"), ("show", "--json"), ("get", "model", "--json")):
         assert not {"\x1b", "\u202e"} & set(person(*words))
@@ -135,12 +135,12 @@ def test_nothing_printed_can_play_tricks_on_the_screen(person: ConfigCommand):
 # Set
 
 
-def test_a_setting_is_written_and_the_rest_stays(person: ConfigCommand):
+def test_setting_a_value_leaves_the_rest_of_the_file_unchanged(person: ConfigCommand):
     assert person("set", "idle_minutes", "5") == f"Set idle_minutes in {person.path}.\n"
     assert person.path.read_text() == FILE.replace("idle_minutes = 3", "idle_minutes = 5")
 
 
-def test_what_makes_no_sense_is_not_written(person: ConfigCommand):
+def test_an_invalid_value_is_not_written(person: ConfigCommand):
     assert "idle_minutes: expected float > 0" in person.refused("set", "idle_minutes", "0")
     assert "There is no setting 'modle'" in person.refused("set", "modle", "x")
     assert "No value for model. Give one." in person.refused("set", "model")
@@ -148,9 +148,9 @@ def test_what_makes_no_sense_is_not_written(person: ConfigCommand):
     assert person.path.read_text() == FILE
 
 
-def test_it_says_when_a_variable_wins(person: ConfigCommand):
-    told = person.run("set", "model", "local", SEGUE_MODEL="other").stderr
-    assert told == "The environment variable SEGUE_MODEL is set and overrides it.\n"
+def test_set_warns_that_a_variable_overrides_the_value(person: ConfigCommand):
+    output = person.run("set", "model", "local", SEGUE_MODEL="other").stderr
+    assert output == "The environment variable SEGUE_MODEL is set and overrides it.\n"
     assert person.run("set", "model", "local").stderr == ""
 
 
@@ -167,7 +167,7 @@ def test_a_key_is_read_from_a_pipe(person: ConfigCommand):
     assert "No value for keys.openai. Give one." in person.refused("set", "keys.openai", given="\n")
 
 
-def test_a_key_is_asked_for_and_not_shown(person: ConfigCommand):
+def test_a_key_is_prompted_for_without_echo(person: ConfigCommand):
     prompt = "endpoints.work.key: "
     code, shown = person.on_screen("set", "endpoints.work.key", keys=b"new\n", prompt=prompt)
     assert code == 0
@@ -179,7 +179,7 @@ def test_a_key_is_asked_for_and_not_shown(person: ConfigCommand):
 
 
 def editor(folder: Path, *programs: str) -> str:
-    """An editor that does the first of `programs` with the file the first time, and so on."""
+    """An editor that runs the first of `programs` on the file the first time, and so on."""
     script = folder / "editor.py"
     count = folder / "count"
     count.write_text("0")
@@ -196,7 +196,7 @@ def editor(folder: Path, *programs: str) -> str:
     return f"{sys.executable} '{script}'"
 
 
-def test_what_was_edited_takes_the_place_of_the_file(person: ConfigCommand, tmp_path: Path):
+def test_the_edited_text_replaces_the_file(person: ConfigCommand, tmp_path: Path):
     step = "path.write_text(text.replace('= 3', '= 4')); print(oct(path.stat().st_mode & 0o777))"
     code, shown = person.on_screen("edit", VISUAL=editor(tmp_path, step), EDITOR="false")
     assert (code, shown) == (0, f"0o600\nChanged {person.path}.\n")
@@ -204,7 +204,9 @@ def test_what_was_edited_takes_the_place_of_the_file(person: ConfigCommand, tmp_
     assert stat.S_IMODE(person.path.stat().st_mode) == 0o600
 
 
-def test_a_first_file_can_be_edited(person: ConfigCommand, tmp_path: Path):
+def test_a_settings_file_that_does_not_exist_yet_can_be_edited(
+    person: ConfigCommand, tmp_path: Path
+):
     person.path.unlink()
     code, _ = person.on_screen("edit", EDITOR=editor(tmp_path, "pass"))
     assert code == 0
@@ -221,7 +223,7 @@ def test_a_broken_file_can_be_repaired(person: ConfigCommand, tmp_path: Path):
     assert person.path.read_text() == "model = 'x'\n"
 
 
-def test_what_is_wrong_can_be_edited_again(person: ConfigCommand, tmp_path: Path):
+def test_an_invalid_edit_can_be_corrected(person: ConfigCommand, tmp_path: Path):
     wrong = "path.write_text(text.replace('= 3', '= 0'))"
     right = "path.write_text(text.replace('= 0', '= 7'))"
     steps = editor(tmp_path, wrong, right)
@@ -232,7 +234,9 @@ def test_what_is_wrong_can_be_edited_again(person: ConfigCommand, tmp_path: Path
     assert person("get", "idle_minutes") == "7\n"
 
 
-def test_what_is_wrong_and_stays_so_changes_nothing(person: ConfigCommand, tmp_path: Path):
+def test_an_invalid_edit_that_is_not_corrected_changes_nothing(
+    person: ConfigCommand, tmp_path: Path
+):
     wrong = "path.write_text('broken')"
     code, shown = person.on_screen("edit", EDITOR=editor(tmp_path, wrong), keys=b"n\n")
     assert code == 1
@@ -242,7 +246,9 @@ def test_what_is_wrong_and_stays_so_changes_nothing(person: ConfigCommand, tmp_p
     assert person.path.read_text() == FILE
 
 
-def test_what_changed_meanwhile_is_not_lost_in_silence(person: ConfigCommand, tmp_path: Path):
+def test_edit_asks_before_it_replaces_a_file_that_has_changed(
+    person: ConfigCommand, tmp_path: Path
+):
     other = f"pathlib.Path({str(person.path)!r}).write_text('model = \"other\"\\n')"
     step = f"{other}; path.write_text(text + '# more\\n')"
     code, shown = person.on_screen("edit", EDITOR=editor(tmp_path, step), keys=b"\n")
@@ -252,17 +258,21 @@ def test_what_changed_meanwhile_is_not_lost_in_silence(person: ConfigCommand, tm
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "expected"),
     [
         ("/nowhere/editor", "The editor /nowhere/editor cannot be started (No such file or dir"),
         ("false", "The editor false failed; nothing was changed. Set EDITOR to your editor"),
     ],
 )
-def test_an_editor_that_does_not_work_is_reported(person: ConfigCommand, command: str, told: str):
-    assert told in person.refused("edit", EDITOR=command, VISUAL="")
+def test_an_editor_that_does_not_work_is_reported(
+    person: ConfigCommand, command: str, expected: str
+):
+    assert expected in person.refused("edit", EDITOR=command, VISUAL="")
     assert person.path.read_text() == FILE
 
 
-def test_without_any_editor_it_says_what_to_set(person: ConfigCommand, tmp_path: Path):
-    told = person.refused("edit", EDITOR="", VISUAL="", PATH=str(tmp_path))
-    assert "No editor was found. Set EDITOR to your editor" in told
+def test_without_an_editor_the_error_names_the_variable_to_set(
+    person: ConfigCommand, tmp_path: Path
+):
+    output = person.refused("edit", EDITOR="", VISUAL="", PATH=str(tmp_path))
+    assert "No editor was found. Set EDITOR to your editor" in output

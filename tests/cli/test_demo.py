@@ -1,4 +1,4 @@
-"""`segue demo`: it does the main job by itself, and leaves nothing behind however it ends."""
+"""`segue demo` shows a handoff, and leaves nothing behind however it ends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STEPS = ["gateway", "terminal", "handoff", "page", "reply", "back"]
 
 @pytest.fixture
 def folder(person: Person, tmp_path: Path) -> Path:
-    """Where the demo has its temporary folder."""
+    """The folder for the temporary folder of the demo."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     person.environment["TMPDIR"] = str(folder)
@@ -36,12 +36,12 @@ def folder(person: Person, tmp_path: Path) -> Path:
 
 
 def processes_of(folder: Path) -> list[str]:
-    """The command lines of all that were started for something in `folder`."""
+    """The command lines of all processes that use something in `folder`."""
     found: list[str] = []
     for entry in Path("/proc").iterdir():
         try:
             line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-        except OSError:  # no process, or none any more
+        except OSError:  # not a process, or no longer one
             continue
         if entry.name.isdigit() and f"{folder}/" in line:
             found.append(line)
@@ -61,17 +61,17 @@ def nothing_left(person: Person, folder: Path) -> None:
 
 
 async def demo_json(person: Person, *words: str) -> tuple[int, dict[str, Any]]:
-    told = await asyncio.to_thread(segue_says, person, "demo", "--json", *words)
-    assert told.stdout.count("\n") == 1, told.stdout
-    return told.returncode, json.loads(told.stdout)
+    output = await asyncio.to_thread(segue_says, person, "demo", "--json", *words)
+    assert output.stdout.count("\n") == 1, output.stdout
+    return output.returncode, json.loads(output.stdout)
 
 
 async def test_each_step_is_printed_with_its_time_in_80_columns(person: Person, folder: Path):
-    """Done with the model of the person; a reply that does not know is no success."""
+    """With the user's own model. A reply that does not remember is a failure."""
     async with person.talks_to("A fine boat.", "I am here.", "No idea.") as model:
-        told = await asyncio.to_thread(segue_says, person, "demo")
-    assert told.returncode == 1, told.stderr
-    lines = told.stdout.splitlines()
+        output = await asyncio.to_thread(segue_says, person, "demo")
+    assert output.returncode == 1, output.stderr
+    lines = output.stdout.splitlines()
     assert max(map(len, lines)) <= 80
     headings = [line for line in lines if line[:1].isdigit()]
     assert [line[:2] for line in headings] == [f"{n}." for n in range(1, 7)]
@@ -80,27 +80,27 @@ async def test_each_step_is_printed_with_its_time_in_80_columns(person: Person, 
     assert f"   you    {QUESTION}" in lines
     assert "   Segue  No idea." in lines
     third = lines[lines.index(headings[2]) + 1 : lines.index(headings[3])]
-    assert any(line.endswith("…") for line in third), "no step of the handoff was told"
+    assert any(line.endswith("…") for line in third), "no step of the handoff was shown"
     assert "   The session is on the web page now." in third
-    assert "page did not use what was said in the terminal." in " ".join(told.stdout.split())
-    assert "\x1b" not in told.stdout
+    assert "page did not use what was said in the terminal." in " ".join(output.stdout.split())
+    assert "\x1b" not in output.stdout
     asked = [message["content"] for message in model.requests[-1]["messages"]]
     assert FACT in asked, "the model was shown what was said in the terminal"
     assert asked[-1] == QUESTION
     nothing_left(person, folder)
 
 
-async def test_json_is_one_object_with_everything(person: Person, folder: Path):
-    code, told = await demo_json(person, "--scripted")
-    assert code == 0, told
-    assert (told["state"], told["error"], told["model"]) == ("completed", None, "scripted")
-    assert [step["name"] for step in told["steps"]] == STEPS
-    assert all(step["ms"] >= 0 for step in told["steps"])
-    assert 0 <= told["pickup_ms"] <= told["handoff_ms"] <= 30_000
-    assert told["roles"] == ROLES
-    assert told["saw_earlier"] is True
-    assert "which name the boat Aurora" in told["reply"]
-    assert len(told["session"]) == len("20261116_042656_f8ddcc17")
+async def test_the_json_output_is_one_object(person: Person, folder: Path):
+    code, output = await demo_json(person, "--scripted")
+    assert code == 0, output
+    assert (output["state"], output["error"], output["model"]) == ("completed", None, "scripted")
+    assert [step["name"] for step in output["steps"]] == STEPS
+    assert all(step["ms"] >= 0 for step in output["steps"])
+    assert 0 <= output["pickup_ms"] <= output["handoff_ms"] <= 30_000
+    assert output["roles"] == ROLES
+    assert output["saw_earlier"] is True
+    assert "which name the boat Aurora" in output["reply"]
+    assert len(output["session"]) == len("20261116_042656_f8ddcc17")
     nothing_left(person, folder)
 
 
@@ -120,25 +120,25 @@ async def test_a_failure_is_reported_with_the_steps_before_it(
     person: Person, folder: Path, answers: list[str | Answer], steps: list[str], reason: str
 ):
     async with person.talks_to(*answers):
-        code, told = await demo_json(person)
-    assert (code, told["state"]) == (1, "failed")
-    assert [step["name"] for step in told["steps"]] == steps
-    assert reason in told["error"]
+        code, output = await demo_json(person)
+    assert (code, output["state"]) == (1, "failed")
+    assert [step["name"] for step in output["steps"]] == steps
+    assert reason in output["error"]
     nothing_left(person, folder)
 
 
 async def test_without_a_model_and_a_terminal_it_does_not_ask(person: Person, folder: Path):
     del person.environment["SEGUE_MODEL"]
     person.environment["SEGUE_MODELS"] = str(folder.parent / "no-models")
-    told = await asyncio.to_thread(segue_says, person, "demo")
-    assert (told.returncode, told.stdout) == (1, "")
-    assert "No model is available yet" in told.stderr
-    assert "--yes" in told.stderr
-    assert "--scripted" in told.stderr
+    output = await asyncio.to_thread(segue_says, person, "demo")
+    assert (output.returncode, output.stdout) == (1, "")
+    assert "No model is available yet" in output.stderr
+    assert "--yes" in output.stderr
+    assert "--scripted" in output.stderr
     nothing_left(person, folder)
 
 
-async def test_a_person_is_asked_before_a_model_is_fetched(person: Person, folder: Path):
+async def test_the_user_is_asked_before_a_model_is_downloaded(person: Person, folder: Path):
     del person.environment["SEGUE_MODEL"]
     person.environment["SEGUE_MODELS"] = str(folder.parent / "no-models")
     async with person.opens("demo") as shown:
@@ -162,7 +162,7 @@ async def test_ctrl_c_in_the_middle_cleans_up(person: Person, folder: Path):
     nothing_left(person, folder)
 
 
-async def test_one_that_is_killed_leaves_nothing_either(person: Person, folder: Path):
+async def test_a_killed_demo_leaves_nothing_behind(person: Person, folder: Path):
     async with person.talks_to("A fine boat.") as model:
         model.pausing()
         nothing = os.open(os.devnull, os.O_WRONLY)
@@ -181,7 +181,7 @@ async def test_one_that_is_killed_leaves_nothing_either(person: Person, folder: 
 
 
 async def _begun(process: Program, folder: Path) -> None:
-    """Wait until its gateway is there."""
+    """Wait until its gateway runs."""
     deadline = time.monotonic() + 20
     while not any("segue.db" in file for file in files_in(folder)) or not processes_of(folder):
         assert process.poll() is None
@@ -193,8 +193,8 @@ async def _begun(process: Program, folder: Path) -> None:
 async def test_the_embedded_model_remembers_on_the_page(person: Person, folder: Path):
     person.environment["SEGUE_MODEL"] = "local"
     person.environment["SEGUE_MODELS"] = str(config.load().models_folder)
-    code, told = await demo_json(person)
-    assert (code, told["state"], told["saw_earlier"]) == (0, "completed", True), told
-    assert told["roles"] == ROLES
-    assert "aurora" in told["reply"].lower()
+    code, output = await demo_json(person)
+    assert (code, output["state"], output["saw_earlier"]) == (0, "completed", True), output
+    assert output["roles"] == ROLES
+    assert "aurora" in output["reply"].lower()
     nothing_left(person, folder)

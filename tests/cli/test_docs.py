@@ -1,4 +1,4 @@
-"""The documents describe the options that the commands have."""
+"""The docs describe the options that the commands have."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def listed(document: str, sentence: str) -> list[str]:
         ("gateway.md", "When you revoke your last account", []),
     ],
 )
-def test_the_commands_that_take_json_take_it(document: str, sentence: str, without: list[str]):
+def test_every_command_that_is_documented_with_json_accepts_it(
+    document: str, sentence: str, without: list[str]
+):
     commands = [command(line) for line in listed(document, sentence)]
     assert len(commands) > 1
     refused = [c.name for c in commands if "--json" not in {o for p in c.params for o in p.opts}]

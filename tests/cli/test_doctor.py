@@ -1,4 +1,4 @@
-"""`segue doctor`: what is found, and that nothing can keep it from telling."""
+"""`segue doctor`: its findings, and that it always reports them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KEY = "sk-very-secret"
 
 
 PATIENT = {"segue.cli.doctor._SECONDS": 60.0, "segue.cli.diagnostics._REACH_SECONDS": 30.0}
-"""What answers is heard, however busy the machine is."""
+"""A long timeout, so that servers are found on a busy machine too."""
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    """A person who talks to the stand-in."""
+    """A user with the scripted model."""
     return {
         **constants(PATIENT),
         "SEGUE_CONFIG": str(tmp_path / "config.toml"),
@@ -61,12 +61,12 @@ def run(environ: Mapping[str, str], *words: str, **more: str) -> Result:
 
 
 def findings(environ: Mapping[str, str], **more: str) -> dict[str, tuple[str, str]]:
-    """Verdict and text, by what it is about."""
+    """Verdict and text of each check, by name."""
     result = run(environ, "--json", **more)
-    told: list[dict[str, str]] = msgspec.json.decode(result.stdout)["findings"]
-    worst = any(finding["verdict"] == "problem" for finding in told)
+    output: list[dict[str, str]] = msgspec.json.decode(result.stdout)["findings"]
+    worst = any(finding["verdict"] == "problem" for finding in output)
     assert result.exit_code == int(worst)
-    return {finding["about"]: (finding["verdict"], finding["told"]) for finding in told}
+    return {finding["about"]: (finding["verdict"], finding["output"]) for finding in output}
 
 
 def write(environ: Mapping[str, str], text: str, mode: int = 0o600) -> Path:
@@ -76,7 +76,7 @@ def write(environ: Mapping[str, str], text: str, mode: int = 0o600) -> Path:
     return path
 
 
-def test_where_all_is_well_it_says_so_of_each(environ: dict[str, str], tmp_path: Path):
+def test_every_check_of_a_healthy_installation_is_ok(environ: dict[str, str], tmp_path: Path):
     path = write(environ, "# mine\n")
     found = findings(environ)
     assert {verdict for verdict, _ in found.values()} == {"ok"}
@@ -94,7 +94,7 @@ def test_where_all_is_well_it_says_so_of_each(environ: dict[str, str], tmp_path:
     assert found["gateway"][1].startswith("Not running.")
 
 
-def test_for_a_person_there_is_a_line_for_each(environ: dict[str, str]):
+def test_the_text_output_has_a_line_per_check(environ: dict[str, str]):
     write(environ, "# mine\n")
     result = run(environ)
     assert result.exit_code == 0
@@ -102,25 +102,25 @@ def test_for_a_person_there_is_a_line_for_each(environ: dict[str, str]):
     assert len(result.stdout.splitlines()) == len(findings(environ))
 
 
-def test_unusable_settings_are_a_problem_and_the_rest_is_checked(environ: dict[str, str]):
+def test_invalid_settings_are_a_problem_and_the_rest_is_checked(environ: dict[str, str]):
     write(environ, "modle = 'x'\n")
     found = findings(environ)
-    verdict, told = found["settings"]
+    verdict, output = found["settings"]
     assert verdict == "problem"
-    assert "there is no setting modle" in told
-    assert "`segue config edit`" in told
+    assert "there is no setting modle" in output
+    assert "`segue config edit`" in output
     assert found.keys() == {"program", "packages", "settings", "terminal"}
 
 
-def test_who_may_read_the_keys_is_a_warning(environ: dict[str, str]):
+def test_keys_that_others_can_read_are_a_warning(environ: dict[str, str]):
     path = write(environ, f"[keys]\nopenai = '{KEY}'\n", 0o644)
-    verdict, told = findings(environ)["settings"]
+    verdict, output = findings(environ)["settings"]
     assert verdict == "warning"
-    assert f"`chmod 600 {path}`" in told
+    assert f"`chmod 600 {path}`" in output
 
 
 @pytest.mark.parametrize(
-    ("store", "told"),
+    ("store", "expected"),
     [
         ("sqlite://{}/no/where/segue.db", "The folder {}/no/where does not exist."),
         ("nonsense", "is not a store"),
@@ -129,12 +129,12 @@ def test_who_may_read_the_keys_is_a_warning(environ: dict[str, str]):
     ],
 )
 def test_a_store_that_cannot_be_opened_is_a_problem(
-    environ: dict[str, str], tmp_path: Path, store: str, told: str
+    environ: dict[str, str], tmp_path: Path, store: str, expected: str
 ):
     write(environ, "# mine\n")
     found = findings(environ, SEGUE_STORE=store.format(tmp_path))
     assert found["store"][0] == "problem"
-    assert told.format(tmp_path) in found["store"][1]
+    assert expected.format(tmp_path) in found["store"][1]
     assert found["model"][0] == "ok", "the others are looked at"
 
 
@@ -154,12 +154,12 @@ def test_a_damaged_store_is_a_problem(environ: dict[str, str], tmp_path: Path):
     data[page + 1 : page + 12] = b"\xff" * 11
     path.write_bytes(data)
     path.with_name("segue.db-wal").unlink()
-    verdict, told = findings(environ)["store"]
+    verdict, output = findings(environ)["store"]
     assert verdict == "problem"
-    assert "restore a backup" in told
+    assert "restore a backup" in output
 
 
-def test_an_unexpected_error_is_reported_and_stops_nothing(
+def test_an_unexpected_error_in_a_check_is_reported_and_the_others_run(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ):
     def broken(_: object) -> Any:
@@ -174,19 +174,17 @@ def test_an_unexpected_error_is_reported_and_stops_nothing(
     assert found["model"][0] == "ok"
 
 
-def test_a_package_that_is_missing_is_a_problem(
-    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
-):
+def test_a_missing_package_is_a_problem(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(diagnostics, "_packages", lambda: ["click", "no-such-package"])
-    verdict, told = findings(environ)["packages"]
+    verdict, output = findings(environ)["packages"]
     assert verdict == "problem"
-    assert told.startswith("Missing: no-such-package. Type `make clean` and `make run` ")
+    assert output.startswith("Missing: no-such-package. Type `make clean` and `make run` ")
 
 
 @pytest.mark.parametrize(
     ("limit", "verdict"), [("_LITTLE_SPACE", "warning"), ("_NO_SPACE", "problem")]
 )
-def test_a_disk_that_is_nearly_full_is_reported(
+def test_a_nearly_full_disk_is_reported(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, limit: str, verdict: str
 ):
     monkeypatch.setattr(diagnostics, limit, 10**18)
@@ -196,39 +194,39 @@ def test_a_disk_that_is_nearly_full_is_reported(
 # The model
 
 
-def test_a_model_that_answers_is_fine(environ: dict[str, str]):
+def test_a_model_that_answers_is_ok(environ: dict[str, str]):
     with openai([], models=["gpt-a"]) as more:
         found = findings(environ, **more, SEGUE_MODEL="openai/gpt-a")["model"]
         assert found == ("ok", "openai/gpt-a. Set by SEGUE_MODEL. It is reachable.")
-        verdict, told = findings(environ, **more, SEGUE_MODEL="openai/gpt-z")["model"]
+        verdict, output = findings(environ, **more, SEGUE_MODEL="openai/gpt-z")["model"]
         assert verdict == "problem"
-        assert "OpenAI has no model 'gpt-z'" in told
+        assert "OpenAI has no model 'gpt-z'" in output
         wrong = {**more, "OPENAI_API_KEY": "wrong", "SEGUE_MODEL": "openai/gpt-a"}
-        verdict, told = findings(environ, **wrong)["model"]
+        verdict, output = findings(environ, **wrong)["model"]
     assert verdict == "problem"
-    assert "OpenAI rejected the API key. Check OPENAI_API_KEY" in told
+    assert "OpenAI rejected the API key. Check OPENAI_API_KEY" in output
 
 
 def test_a_model_that_does_not_answer_is_a_problem(environ: dict[str, str]):
     with openai([]) as more:
         pass
-    verdict, told = findings(environ, **more, SEGUE_MODEL="openai/gpt-a")["model"]
+    verdict, output = findings(environ, **more, SEGUE_MODEL="openai/gpt-a")["model"]
     assert verdict == "problem"
-    assert "OpenAI cannot be reached" in told
+    assert "OpenAI cannot be reached" in output
 
 
-def test_a_service_that_does_not_list_its_models_is_only_doubted(environ: dict[str, str]):
+def test_a_service_that_does_not_list_its_models_is_a_warning(environ: dict[str, str]):
     with openai([]) as more:
         elsewhere = {**more, "OPENAI_BASE_URL": more["OPENAI_BASE_URL"] + "/other"}
-        verdict, told = findings(environ, **elsewhere, SEGUE_MODEL="openai/gpt-a")["model"]
+        verdict, output = findings(environ, **elsewhere, SEGUE_MODEL="openai/gpt-a")["model"]
     assert verdict == "warning"
-    assert "It could not be checked" in told
+    assert "It could not be checked" in output
 
 
 def test_without_a_model_it_says_what_to_type(environ: dict[str, str]):
-    verdict, told = findings(environ, SEGUE_MODEL="")["model"]
+    verdict, output = findings(environ, SEGUE_MODEL="")["model"]
     assert verdict == "problem"
-    assert "segue model pull" in told
+    assert "segue model pull" in output
 
 
 # The gateway
@@ -246,7 +244,7 @@ def test_a_running_gateway_is_reported(environ: dict[str, str]):
 # The terminal
 
 
-def test_on_a_screen_the_terminal_is_described(environ: dict[str, str]):
+def test_the_capabilities_of_the_terminal_are_reported(environ: dict[str, str]):
     code, shown = on_screen(environ, "doctor", columns=200)
     assert code == 0
     assert "200 columns, 256 colours, UTF-8." in shown
@@ -259,19 +257,19 @@ def test_on_a_screen_the_terminal_is_described(environ: dict[str, str]):
 
 
 @pytest.mark.parametrize(
-    ("more", "columns", "told"),
+    ("more", "columns", "expected"),
     [
         ({"TERM": "dumb"}, 80, "printing plain text."),
         ({"PYTHONIOENCODING": "latin-1"}, 80, "`export LC_ALL=C.UTF-8`"),
         ({}, 30, "Make the window"),
     ],
 )
-def test_a_screen_that_can_show_little_is_warned_of(
-    environ: dict[str, str], more: dict[str, str], columns: int, told: str
+def test_a_terminal_with_few_capabilities_is_a_warning(
+    environ: dict[str, str], more: dict[str, str], columns: int, expected: str
 ):
     code, shown = on_screen({**environ, "NO_COLOR": "1", **more}, "doctor", columns=columns)
     assert code == 0
-    assert told in " ".join(shown.split())
+    assert expected in " ".join(shown.split())
     assert "warning  terminal" in shown
 
 
@@ -279,8 +277,8 @@ def test_a_screen_that_can_show_little_is_warned_of(
 
 
 def test_a_check_that_hangs_is_reported_within_seconds(environ: dict[str, str], tmp_path: Path):
-    """A program that was stopped in the middle of a write keeps the others from writing. A name
-    server that does not answer keeps a thread busy, although nobody waits for it any more."""
+    """A program that is stopped in the middle of a write blocks other writers. A name server that
+    does not answer keeps a thread busy even after the timeout."""
     assert run(environ).exit_code == 0
     impatient = constants({"segue.cli.doctor._SECONDS": 2.0, "segue.cli.diagnostics.model": STUCK})
     gate = os.open(tmp_path / "segue.db-run" / "gate", os.O_RDWR)

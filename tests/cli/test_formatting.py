@@ -16,7 +16,7 @@ NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("back", "told"),
+    ("back", "expected"),
     [
         (timedelta(seconds=-5), "just now"),
         (timedelta(seconds=59), "just now"),
@@ -29,11 +29,11 @@ NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
         (timedelta(days=31), "2026-10-16"),
     ],
 )
-def test_the_time_since_then_is_written_in_words(back: timedelta, told: str):
-    assert ago(NOW - back, NOW) == told
+def test_elapsed_time_is_written_in_words(back: timedelta, expected: str):
+    assert ago(NOW - back, NOW) == expected
 
 
-def test_one_thing_is_not_several():
+def test_a_count_of_one_is_in_the_singular():
     assert [count(n, "message") for n in (0, 1, 2, 12345)] == [
         "0 messages",
         "1 message",
@@ -43,7 +43,7 @@ def test_one_thing_is_not_several():
 
 
 @pytest.mark.parametrize(
-    ("number", "told"),
+    ("number", "expected"),
     [
         (1, "1 byte"),
         (999, "999 bytes"),
@@ -56,26 +56,26 @@ def test_one_thing_is_not_several():
         (5_000 * 10**12, "5,000 TB"),
     ],
 )
-def test_sizes_have_a_fitting_unit(number: int, told: str):
-    assert size(number) == told
+def test_sizes_have_a_fitting_unit(number: int, expected: str):
+    assert size(number) == expected
 
 
 @pytest.mark.parametrize(
     "text", ["word " * 40, "日本語のタイトル" * 9, "👋🏽 hello " * 20, "x" * 300, "e\u0301" * 90]
 )
 @pytest.mark.parametrize("width", [24, 40, 80])
-def test_what_is_folded_fits_and_loses_nothing(text: str, width: int):
+def test_folded_text_fits_the_width_and_loses_nothing(text: str, width: int):
     lines = folded(text, width, "    ", "> ").splitlines()
     assert max(map(cell_len, lines)) <= width
     assert "".join("".join(lines).split()) == ">" + "".join(text.split())
 
 
-def test_without_a_screen_nothing_is_folded():
+def test_text_is_not_folded_without_a_terminal():
     assert folded("word " * 40, None, "    ", "> ") == "> " + "word " * 40
     assert fields([("a", "x"), ("long", "y " * 99)], None) == ["  a     x", "  long  " + "y " * 99]
 
 
-def test_a_table_gives_where_it_is_widest():
+def test_a_table_shortens_its_widest_column():
     columns = [Column("A", 3), Column("B", 3, keeps_end=True), Column("N", 1, number=True)]
     rows = [("short", "/a/very/long/path", "7"), ("x", "/", "12")]
     assert table(columns, rows, 80) == [
@@ -91,7 +91,7 @@ def test_a_table_gives_where_it_is_widest():
     assert table(columns, rows, 1)[1] == "sh…  …th  7", "no further than it may shrink"
 
 
-def test_json_shows_what_a_screen_would_obey():
+def test_json_escapes_control_characters():
     value = "a\x1b[2J \x7f \x9b31m \u202e ü 日本 👋 \U000e0041 \u2028"
     shown = visible_json(json.dumps(value, ensure_ascii=False))
     assert shown == ('"a\\u001b[2J \\u007f \\u009b31m \\u202e ü 日本 👋 \\udb40\\udc41 \\u2028"')

@@ -45,7 +45,7 @@ async def pid_of_the_only_one(person: Person) -> int:
 
 
 def ended(pid: int) -> None:
-    """Wait until that process, which is no child of ours, has ended."""
+    """Wait until that process, which is not our child, has ended."""
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -54,13 +54,13 @@ def ended(pid: int) -> None:
         assert select.select([process], [], [], 20)[0], "it lives on"
     finally:
         os.close(process)
-    while Path(f"/proc/{pid}").exists():  # until its parent has taken note
+    while Path(f"/proc/{pid}").exists():  # until its parent has reaped it
         time.sleep(0.001)
 
 
 @asynccontextmanager
 async def announced(person: Person, *platforms: Platform) -> AsyncGenerator[Store]:
-    """A gateway that is this very test."""
+    """Register this test process as a gateway."""
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
         await store.owners.ensure(ME)
         await store.gateways.announce("the gateway of the test", platforms, seconds=600)
@@ -70,7 +70,7 @@ async def announced(person: Person, *platforms: Platform) -> AsyncGenerator[Stor
 # Starting and stopping
 
 
-async def test_a_gateway_is_started_outlives_its_terminal_and_is_stopped(person: Person):
+async def test_a_gateway_outlives_the_terminal_that_started_it_until_it_is_stopped(person: Person):
     log = serving(person)
     person.environment.update(REAL_START)
     async with none_left(person):
@@ -80,7 +80,7 @@ async def test_a_gateway_is_started_outlives_its_terminal_and_is_stopped(person:
             await shown.shows(str(log))
         pid = await pid_of_the_only_one(person)
         assert os.getsid(pid) not in {pid, os.getsid(0), shown.process.pid}
-        if os.geteuid() == 0:  # the kernel lets nobody else look into it: it knows secrets
+        if os.geteuid() == 0:  # the kernel hides it from other users, because it holds secrets
             process = Path(f"/proc/{pid}")
             assert str((process / "fd/0").readlink()) == "/dev/null"
             assert str((process / "cwd").readlink()) == person.environment["HOME"]
@@ -93,22 +93,22 @@ async def test_a_gateway_is_started_outlives_its_terminal_and_is_stopped(person:
         assert segue_says(person, "gateway", "status").returncode == 3
 
 
-async def test_a_second_one_is_refused_by_name(person: Person):
+async def test_a_second_gateway_is_refused_naming_the_first(person: Person):
     serving(person)
     async with none_left(person):
         first = segue_says(person, "gateway", "start", "--json")
         assert first.returncode == 0, first.stderr
-        told = json.loads(first.stdout)
-        assert [p["platform"] for p in told["platforms"]] == ["telegram", "web"]
+        output = json.loads(first.stdout)
+        assert [p["platform"] for p in output["platforms"]] == ["telegram", "web"]
         second = segue_says(person, "gateway", "start")
         assert second.returncode == 1
-        assert f"{told['name']} already serves telegram, web." in second.stderr
-        assert await pid_of_the_only_one(person) == told["pid"]
+        assert f"{output['name']} already serves telegram, web." in second.stderr
+        assert await pid_of_the_only_one(person) == output["pid"]
         stopped = json.loads(segue_says(person, "gateway", "stop", "--json").stdout)
-        assert [gateway["pid"] for gateway in stopped["stopped"]] == [told["pid"]]
+        assert [gateway["pid"] for gateway in stopped["stopped"]] == [output["pid"]]
 
 
-async def test_one_that_cannot_start_says_why_at_once(person: Person):
+async def test_a_gateway_that_cannot_start_reports_the_reason_at_once(person: Person):
     log = serving(person, quiet_adapter.BROKEN)
     async with none_left(person):
         began = time.monotonic()
@@ -122,18 +122,20 @@ async def test_one_that_cannot_start_says_why_at_once(person: Person):
         assert await alive(person) == ()
 
 
-async def test_a_platform_that_cannot_be_had_says_why_and_does_not_stop_the_others(person: Person):
+async def test_a_platform_that_cannot_be_loaded_is_reported_and_does_not_stop_the_others(
+    person: Person,
+):
     serving(person, quiet_adapter.REFUSES)
     async with none_left(person):
         started = segue_says(person, "gateway", "start")
         assert started.returncode == 0, started.stderr
         assert "It serves telegram (down), web (connected)." in started.stdout
-        for told in (started.stdout, segue_says(person, "gateway", "status").stdout):
-            assert "this adapter makes nothing" in told
-            assert "Then stop the gateway, and start it again" in told
+        for output in (started.stdout, segue_says(person, "gateway", "status").stdout):
+            assert "this adapter makes nothing" in output
+            assert "Then stop the gateway, and start it again" in output
 
 
-async def test_one_without_a_place_for_its_log_is_not_started(person: Person):
+async def test_a_gateway_with_an_unwritable_log_does_not_start(person: Person):
     serving(person)
     person.environment["SEGUE_GATEWAY_LOG"] = "/dev/null/gateway.log"
     started = segue_says(person, "gateway", "start")
@@ -141,7 +143,7 @@ async def test_one_without_a_place_for_its_log_is_not_started(person: Person):
     assert "did not start: /dev/null/gateway.log cannot be written (" in started.stderr
 
 
-async def test_one_that_was_killed_is_neither_running_nor_signalled(person: Person):
+async def test_a_killed_gateway_is_neither_reported_as_running_nor_signalled(person: Person):
     serving(person)
     async with none_left(person):
         assert segue_says(person, "gateway", "start").returncode == 0
@@ -156,7 +158,7 @@ async def test_one_that_was_killed_is_neither_running_nor_signalled(person: Pers
         assert again.returncode == 0, again.stderr
 
 
-async def test_a_gateway_of_another_machine_is_not_stopped_from_here(
+async def test_a_gateway_on_another_machine_cannot_be_stopped(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ):
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as here:
@@ -193,7 +195,7 @@ async def test_a_gateway_that_does_not_stop_is_reported_with_its_process(person:
             process.kill()
 
 
-async def test_one_that_is_not_ready_in_time_is_ended_again(
+async def test_a_gateway_that_is_not_ready_in_time_is_stopped(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ):
     log = serving(person)
@@ -212,17 +214,17 @@ async def test_one_that_is_not_ready_in_time_is_ended_again(
         assert await store.gateways.alive() == ()
 
 
-async def test_one_whose_start_is_called_off_is_ended(
+async def test_a_gateway_whose_start_is_cancelled_is_stopped(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ):
-    """Also in the moment in which it is started."""
+    """Even at the moment at which it is started."""
     log = serving(person)
     loop = asyncio.get_running_loop()
     with subprocess.Popen(["/bin/sleep", "60"]) as gateway:  # noqa: ASYNC220
 
         def spawn(pipe: int, *_: object) -> None:
             loop.call_soon_threadsafe(starting.cancel)
-            time.sleep(0.1)  # until nobody waits for it any more
+            time.sleep(0.1)  # until the caller no longer waits for it
             os.write(pipe, f"{gateway.pid}\n".encode())
             os.close(pipe)
 
@@ -243,13 +245,13 @@ async def test_in_the_foreground_it_logs_to_standard_error_and_stops_on_a_signal
             pids = {whose(gateway.process)[1] for gateway in await store.gateways.alive()}
         assert gateway.process.pid in pids
         gateway.process.terminate()
-        code, _, told = await gateway.ends()
-    assert code == 0, told
-    assert " INFO segue.gateway" in told
+        code, _, output = await gateway.ends()
+    assert code == 0, output
+    assert " INFO segue.gateway" in output
     assert await alive(person) == ()
 
 
-# How it is
+# Status
 
 
 async def test_the_status_lists_platforms_handoffs_and_failed_deliveries(person: Person):
@@ -274,18 +276,18 @@ async def test_the_status_lists_platforms_handoffs_and_failed_deliveries(person:
         (outgoing,) = await store.outbox.claim([Platform.TELEGRAM])
         assert await store.outbox.uncertain(outgoing, "It may have arrived.")
 
-        told = segue_says(person, "gateway", "status")
-        assert told.returncode == 0, told.stderr
-        assert "the gateway of the test, running since" in told.stdout
-        assert "telegram  connected as 4711 since" in told.stdout
-        assert f"home channel {DM} (Home[2J)" in told.stdout
-        assert "matrix    down since" in told.stdout
-        assert "(the server is asleep); no home channel yet: send /sethome" in told.stdout
-        assert "  Boats to telegram, just now, taken up" in told.stdout
-        assert "  Ships to telegram, just now, failed: The chat is closed." in told.stdout
-        assert f"Not delivered\n  {DM}, just now, uncertain: It may have arrived." in told.stdout
-        assert told.stdout.endswith(f"Log: {person.environment['SEGUE_GATEWAY_LOG']}\n")
-        assert "\x1b" not in told.stdout
+        output = segue_says(person, "gateway", "status")
+        assert output.returncode == 0, output.stderr
+        assert "the gateway of the test, running since" in output.stdout
+        assert "telegram  connected as 4711 since" in output.stdout
+        assert f"home channel {DM} (Home[2J)" in output.stdout
+        assert "matrix    down since" in output.stdout
+        assert "(the server is asleep); no home channel yet: send /sethome" in output.stdout
+        assert "  Boats to telegram, just now, taken up" in output.stdout
+        assert "  Ships to telegram, just now, failed: The chat is closed." in output.stdout
+        assert f"Not delivered\n  {DM}, just now, uncertain: It may have arrived." in output.stdout
+        assert output.stdout.endswith(f"Log: {person.environment['SEGUE_GATEWAY_LOG']}\n")
+        assert "\x1b" not in output.stdout
 
         as_json = json.loads(segue_says(person, "gateway", "status", "--json").stdout)
         (gateway,) = as_json["gateways"]
@@ -297,7 +299,7 @@ async def test_the_status_lists_platforms_handoffs_and_failed_deliveries(person:
         assert [lost["error"] for lost in as_json["not_delivered"]] == ["It may have arrived."]
 
 
-async def test_on_a_narrow_screen_no_line_of_the_status_is_too_long(person: Person):
+async def test_the_status_fits_a_narrow_terminal(person: Person):
     serving(person)
     async with (
         announced(person, Platform.TELEGRAM),
@@ -307,12 +309,12 @@ async def test_on_a_narrow_screen_no_line_of_the_status_is_too_long(person: Pers
         await shown.shows("send /sethome in the chat that should receive handoffs")
 
 
-async def test_a_gateway_that_serves_nothing_says_so(person: Person):
+async def test_a_gateway_without_platforms_is_reported_as_such(person: Person):
     async with announced(person):
         assert "It serves no platform" in segue_says(person, "gateway", "status").stdout
 
 
-# What it tells
+# Log
 
 
 async def test_the_log_is_shown_from_its_end(person: Person):

@@ -1,4 +1,4 @@
-"""`segue handoff`, without a prompt, with a small gateway of the test's own."""
+"""`segue handoff`, without a prompt, with a minimal gateway."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.store.samples import DM, TOPIC
 
 
 def segue_handoff(person: Person, *words: str) -> Piped:
-    """The command, under way."""
+    """The running command."""
     return piped(person, "handoff", *words)
 
 
@@ -35,7 +35,7 @@ def events(out: str) -> Sequence[dict[str, object]]:
     return [json.loads(line) for line in out.splitlines()]
 
 
-async def test_it_moves_the_session_prints_the_steps_and_exits_with_0(person: Person):
+async def test_the_command_moves_the_session_prints_the_steps_and_exits_with_0(person: Person):
     async with a_gateway(person) as gateway:
         session = await session_of(gateway)
         with segue_handoff(person, "boats", "telegram", "--message", "I am off") as command:
@@ -54,7 +54,7 @@ async def test_it_moves_the_session_prints_the_steps_and_exits_with_0(person: Pe
         assert await gateway.store.leases.get(session.id) is None
 
 
-async def test_as_json_every_step_is_a_line_and_the_last_is_the_outcome(person: Person):
+async def test_with_json_every_step_is_a_line_and_the_last_is_the_outcome(person: Person):
     async with a_gateway(person) as gateway:
         session = await session_of(gateway)
         with segue_handoff(person, session.id, f"telegram:{DM.chat_id}", "--json") as command:
@@ -76,7 +76,7 @@ async def test_as_json_every_step_is_a_line_and_the_last_is_the_outcome(person: 
         }
 
 
-async def test_what_fails_ends_with_1_and_its_reason(person: Person):
+async def test_a_failed_handoff_exits_with_1_and_its_reason(person: Person):
     async with a_gateway(person) as gateway:
         session = await session_of(gateway)
         for as_json in (False, True):
@@ -96,7 +96,7 @@ async def test_what_fails_ends_with_1_and_its_reason(person: Person):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (["Boats", "telegran"], "Try telegram"),
         (["Boats", "matrix"], "matrix is not supported yet."),
@@ -104,17 +104,19 @@ async def test_what_fails_ends_with_1_and_its_reason(person: Person):
         (["Ships", "telegram"], "There is no session 'Ships'"),
     ],
 )
-async def test_what_is_refused_ends_with_1(person: Person, words: list[str], told: str):
+async def test_a_refused_handoff_exits_with_1_and_its_reason(
+    person: Person, words: list[str], expected: str
+):
     async with a_gateway(person) as gateway:
         await session_of(gateway)
         refused = await asyncio.to_thread(segue_says, person, "handoff", *words)
         assert (refused.returncode, refused.stdout) == (1, "")
-        assert told in refused.stderr
+        assert expected in refused.stderr
         as_json = await asyncio.to_thread(segue_says, person, "handoff", *words, "--json")
         assert as_json.returncode == 1
         (only,) = events(as_json.stdout)
         assert only["event"] == "refused"
-        assert told in str(only["reason"])
+        assert expected in str(only["reason"])
         assert await gateway.store.recent_handoffs(5) == ()
 
 
@@ -146,7 +148,7 @@ async def test_now_takes_the_session_from_a_process_that_does_not_let_it_go(pers
         assert found.address == TOPIC
 
 
-async def test_now_takes_nothing_away_if_the_session_cannot_move(person: Person):
+async def test_now_does_not_take_the_session_if_it_cannot_move(person: Person):
     async with a_gateway(person) as gateway:
         session = await session_of(gateway)
         async with hold(gateway.store, session.id, "a terminal on desk") as elsewhere:
@@ -157,12 +159,14 @@ async def test_now_takes_nothing_away_if_the_session_cannot_move(person: Person)
 
 
 @pytest.mark.parametrize("words", [["Boats"], ["Boats", ":7"], ["Boats", "telegram:"], []])
-async def test_what_is_asked_for_in_a_wrong_way_ends_with_2(person: Person, words: list[str]):
+async def test_wrong_usage_exits_with_2(person: Person, words: list[str]):
     assert segue_says(person, "handoff", *words).returncode == 2
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-async def test_ctrl_c_calls_it_off_and_ends_with_130(person: Person, ending: signal.Signals):
+async def test_ctrl_c_cancels_the_handoff_and_exits_with_130(
+    person: Person, ending: signal.Signals
+):
     async with a_gateway(person) as gateway:
         session = await session_of(gateway)
         with segue_handoff(person, "Boats", "telegram", "--json") as command:

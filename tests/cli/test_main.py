@@ -1,4 +1,4 @@
-"""The list of commands: it is right, and needs none of them."""
+"""The list of commands is correct, and loads none of the commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOT_LOADED = sorted({"asyncio", "segue.store", *(f"segue.cli.{name}" for name in
 
 
 def loaded(setup: str, call: str) -> str:
-    """What the program prints, and then which of NOT_LOADED it has loaded."""
+    """The output of the program, and which of NOT_LOADED it has loaded."""
     script = (
         f"import os, sys\n{setup}\n"
         "from segue.cli.main import main\n"
@@ -36,14 +36,14 @@ def test_a_command_is_listed_with_its_own_help(name: str):
 
 
 @pytest.mark.parametrize("width", [30, 60, 80])
-def test_the_list_looks_like_that_of_click(width: int):
+def test_the_command_list_is_formatted_like_clicks(width: int):
     ours, theirs = click.HelpFormatter(width=width), click.HelpFormatter(width=width)
     main.format_commands(click.Context(main), ours)
     click.Group.format_commands(main, click.Context(main), theirs)
     assert ours.getvalue() == theirs.getvalue()
 
 
-def test_names_complete_as_with_click():
+def test_command_names_complete_like_clicks():
     for incomplete in ("", "s", "-"):
         ctx = click.Context(main)
         ours = [(item.value, item.help) for item in main.shell_complete(ctx, incomplete)]
@@ -52,12 +52,12 @@ def test_names_complete_as_with_click():
 
 
 def test_commands_are_listed_without_loading_them():
-    told = loaded("", "main(['--help'])")
-    assert "\n  memory      Show or change the notes that the agent keeps" in told
-    assert told.endswith("\n[]\n")
+    output = loaded("", "main(['--help'])")
+    assert "\n  memory      Show or change the notes that the agent keeps" in output
+    assert output.endswith("\n[]\n")
 
 
-def test_names_complete_without_loading_the_commands():
+def test_command_names_complete_without_loading_the_commands():
     asked = {"_SEGUE_COMPLETE": "bash_complete", "COMP_WORDS": "segue s", "COMP_CWORD": "1"}
-    told = loaded(f"os.environ.update({asked})", "main(prog_name='segue')")
-    assert told == "plain,sessions\nplain,setup\nplain,status\n[]\n"
+    output = loaded(f"os.environ.update({asked})", "main(prog_name='segue')")
+    assert output == "plain,sessions\nplain,setup\nplain,status\n[]\n"

@@ -1,4 +1,4 @@
-"""`segue memory`: what the agent keeps in mind, seen and changed from the command line."""
+"""`segue memory`: showing and changing notes from the command line."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def decoded(line: str) -> Any:
     return msgspec.json.decode(line)
 
 
-def test_an_empty_memory_says_how_to_add_something(memory: Command):
+def test_an_empty_memory_says_how_to_add_a_note(memory: Command):
     assert "There are no notes about you yet." in memory()
     assert "segue memory add " in memory()
     assert decoded(memory("--json")) == []
@@ -57,13 +57,13 @@ def test_notes_are_added_changed_removed_and_listed(memory: Command):
     assert memory() == "  2  I live in Köln.\n"
 
 
-def test_the_same_again_is_kept_once(memory: Command):
+def test_the_same_note_is_stored_once(memory: Command):
     memory("add", "I like tea")
     assert memory("add", " i LIKE  tea") == "Added:\n  1  I like tea\n"
     assert memory() == "  1  I like tea\n"
 
 
-def test_everything_can_be_had_as_json(memory: Command):
+def test_every_subcommand_can_print_json(memory: Command):
     added = decoded(memory("add", "--json", "I like tea"))
     assert (added["number"], added["text"]) == (1, "I like tea")
     assert added["written"].endswith("Z")
@@ -75,7 +75,7 @@ def test_everything_can_be_had_as_json(memory: Command):
     assert decoded(memory("--json")) == []
 
 
-def test_what_cannot_be_done_is_one_sentence_with_the_way_out(memory: Command):
+def test_an_error_is_one_sentence_that_says_what_to_do(memory: Command):
     assert memory.refused("remove", "7") == (
         "Error: There is no note 7. Type `segue memory` to see yours.\n"
     )
@@ -89,7 +89,7 @@ def test_what_cannot_be_done_is_one_sentence_with_the_way_out(memory: Command):
     assert decoded(memory("--json")) == []
 
 
-def test_the_notes_are_those_of_the_machines_owner(memory: Command, url: str):
+def test_only_the_notes_of_the_owner_of_this_machine_are_shown(memory: Command, url: str):
     memory("add", "mine")
 
     async def others() -> list[str]:
@@ -102,7 +102,7 @@ def test_the_notes_are_those_of_the_machines_owner(memory: Command, url: str):
     assert memory() == "  1  mine\n"
 
 
-def test_nothing_printed_can_play_tricks_on_the_screen(memory: Command, url: str):
+def test_printed_notes_have_no_control_characters(memory: Command, url: str):
     memory("add", "likes tea")
 
     def spoil(tx: Tx) -> None:
@@ -114,7 +114,7 @@ def test_nothing_printed_can_play_tricks_on_the_screen(memory: Command, url: str
     assert memory("remove", "1") == "Removed:\n  1  [2Jlikes 2 tea\n"
 
 
-def test_numbers_stand_under_each_other(memory: Command, url: str):
+def test_numbers_are_right_aligned(memory: Command, url: str):
     def insert(tx: Tx) -> None:
         for number in (2, 1001):
             tx.change("INSERT INTO notes VALUES ('me', :number, 'note', 0)", number=number)
@@ -124,7 +124,7 @@ def test_numbers_stand_under_each_other(memory: Command, url: str):
     assert memory() == "   2  note\n1001  note\n"
 
 
-def test_a_long_note_is_folded_on_a_screen_and_left_whole_in_a_pipe(
+def test_a_long_note_is_folded_on_a_terminal_and_unchanged_in_a_pipe(
     memory: Command, url: str, monkeypatch: pytest.MonkeyPatch
 ):
     text = " ".join(["word"] * 90)
@@ -139,7 +139,7 @@ def test_a_long_note_is_folded_on_a_screen_and_left_whole_in_a_pipe(
 
 
 def on_a_screen(*arguments: str) -> str:
-    """What the program prints on a terminal, in the environment of this one."""
+    """The output of the program on a terminal, in this environment."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "segue", *arguments]
     with os.fdopen(ours, "rb", 0) as screen:
@@ -151,12 +151,12 @@ def on_a_screen(*arguments: str) -> str:
         try:
             while chunk := screen.read(4096):
                 printed += chunk
-        except OSError:  # how a terminal says that nobody writes to it any more
+        except OSError:  # the last writer has closed the terminal
             pass
     return printed.decode()
 
 
-def test_a_command_without_file_descriptors_says_what_to_type(url: str):
+def test_a_command_out_of_file_descriptors_says_what_to_type(url: str):
     program = (
         "from segue.cli import memory\n"
         "from segue.cli.main import main\n"

@@ -1,4 +1,4 @@
-"""`segue model`, as a person types it."""
+"""`segue model`, as a user types it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ KEY = "sk-very-secret"
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that answers is heard, however busy the machine is."""
+    """A long timeout, so that a server is found on a busy machine too."""
     for module in (choice, offers):
         monkeypatch.setattr(module, "PROBE_SECONDS", 30.0)
 
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    """A person who has set nothing."""
+    """The environment of a user who has configured nothing."""
     (tmp_path / "config.toml").write_text("# mine\n")
     (tmp_path / "config.toml").chmod(0o600)
     return {
@@ -66,7 +66,7 @@ def segue(environ: Mapping[str, str]) -> Segue:
 
 @contextlib.contextmanager
 def in_a_thread(handler: Handler) -> Generator[str]:
-    """The URL of a server with a loop of its own, since a command has its own loop too."""
+    """The URL of a server in a separate event loop, because a command runs its own loop."""
     loop = asyncio.new_event_loop()
     ready: list[str] = []
     up, done = threading.Event(), asyncio.Event()
@@ -100,7 +100,7 @@ def ollama(*names: str) -> Generator[ModelServer]:
 
 @contextlib.contextmanager
 def openai(script: list[Any], **more: Any) -> Generator[dict[str, str]]:
-    """A stand-in for OpenAI, and the environment that leads to it."""
+    """A fake OpenAI, and the environment that selects it."""
     fake = FakeOpenAI(script, key=KEY, **more)
     with in_a_thread(fake._handle) as url:
         yield {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": KEY}
@@ -116,7 +116,7 @@ def listened_by_another_account(port: int, folder: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("agrees", [True, False])
-def test_another_account_is_named_once_and_remembered(
+def test_the_user_is_asked_once_whether_to_trust_another_accounts_server(
     agrees: bool, environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     server = ModelServer(name="ollama", title="Ollama", port=40_000)
@@ -146,7 +146,7 @@ def test_without_a_terminal_a_server_of_another_account_is_refused(
 # segue model
 
 
-def test_without_any_model_it_says_what_to_type(segue: Segue):
+def test_without_a_model_the_command_says_what_to_type(segue: Segue):
     result = segue()
     assert result.exit_code == 0
     first, *ways = result.output.splitlines()[:4]
@@ -156,7 +156,7 @@ def test_without_any_model_it_says_what_to_type(segue: Segue):
     assert "  - Anthropic       ANTHROPIC_API_KEY is not set.\n" in result.output
 
 
-def test_with_a_key_it_says_which_and_why_and_what_else_there_is(segue: Segue):
+def test_the_model_in_use_is_shown_with_its_reason_and_the_alternatives(segue: Segue):
     with ollama("llama3:latest") as server:
         result = segue(servers=(server,), ANTHROPIC_API_KEY=KEY)
     assert result.exit_code == 0
@@ -170,14 +170,14 @@ def test_with_a_key_it_says_which_and_why_and_what_else_there_is(segue: Segue):
 
 def test_json_has_the_same_content(segue: Segue):
     result = segue("--json", ANTHROPIC_API_KEY=KEY)
-    told = msgspec.json.decode(result.output)
-    assert told["choice"] == {
+    output = msgspec.json.decode(result.output)
+    assert output["choice"] == {
         "name": "anthropic/claude-sonnet-5",
         "why": "ANTHROPIC_API_KEY is set.",
     }
-    assert told["considered"][-1]["title"] == "Embedded model"
-    assert told["problem"] == ""
-    assert told["warnings"] == []
+    assert output["considered"][-1]["title"] == "Embedded model"
+    assert output["problem"] == ""
+    assert output["warnings"] == []
 
 
 def test_a_named_model_that_cannot_be_used_is_reported_and_not_replaced(segue: Segue):
@@ -195,7 +195,7 @@ def test_warnings_are_shown(segue: Segue, environ: dict[str, str]):
     assert msgspec.json.decode(segue("--json").output)["warnings"] == [warning]
 
 
-def test_broken_settings_are_one_sentence(segue: Segue, environ: dict[str, str]):
+def test_invalid_settings_are_reported_in_one_sentence(segue: Segue, environ: dict[str, str]):
     Path(environ["SEGUE_CONFIG"]).write_text("modle = 'x'")
     result = segue()
     assert result.exit_code == 1
@@ -225,13 +225,13 @@ def test_a_provider_that_does_not_answer_is_reported_beside_the_others(segue: Se
     assert "  ollama/phi4\n" in result.output
 
 
-def test_a_provider_that_is_none_cannot_be_listed(segue: Segue):
+def test_an_unknown_provider_cannot_be_listed(segue: Segue):
     result = segue("list", "nonsense")
     assert result.exit_code == 1
     assert "no provider 'nonsense'" in result.output
 
 
-def test_nothing_from_outside_can_move_the_cursor(segue: Segue):
+def test_listed_model_names_have_no_control_characters(segue: Segue):
     with ollama("a\x1b[2J", "b\u202ec", "phi4") as server:
         for words in ((), ("list",), ("list", "--json"), ("--json",)):
             assert not {"\x1b", "\u202e"} & set(segue(*words, servers=(server,)).output)
@@ -243,7 +243,7 @@ def test_nothing_from_outside_can_move_the_cursor(segue: Segue):
 # segue model use
 
 
-def test_a_model_is_chosen_for_good(segue: Segue, environ: dict[str, str]):
+def test_a_chosen_model_is_saved(segue: Segue, environ: dict[str, str]):
     path = Path(environ["SEGUE_CONFIG"])
     with ollama("llama3:latest") as server:
         result = segue("use", "ollama/llama3", servers=(server,))
@@ -255,7 +255,7 @@ def test_a_model_is_chosen_for_good(segue: Segue, environ: dict[str, str]):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "expected"),
     [
         ("openai/gpt-z", "OpenAI has no model 'gpt-z'"),
         ("anthropic/x", "no key for Anthropic"),
@@ -264,23 +264,25 @@ def test_a_model_is_chosen_for_good(segue: Segue, environ: dict[str, str]):
     ],
 )
 def test_a_name_that_cannot_work_is_not_written(
-    segue: Segue, environ: dict[str, str], name: str, told: str
+    segue: Segue, environ: dict[str, str], name: str, expected: str
 ):
     with openai([]) as more:
         result = segue("use", name, **more)
     assert result.exit_code == 1
-    assert told in result.output
+    assert expected in result.output
     assert config.load(environ).model is None
 
 
-def test_a_bad_key_is_not_written_either(segue: Segue, environ: dict[str, str]):
+def test_a_model_with_a_bad_key_is_not_written(segue: Segue, environ: dict[str, str]):
     with openai([]) as more:
         result = segue("use", "openai/gpt-test", **{**more, "OPENAI_API_KEY": "wrong"})
     assert result.exit_code == 1
     assert config.load(environ).model is None
 
 
-def test_what_cannot_be_checked_is_written_and_doubted(segue: Segue, environ: dict[str, str]):
+def test_a_model_that_cannot_be_checked_is_written_with_a_warning(
+    segue: Segue, environ: dict[str, str]
+):
     with openai([]) as more:
         pass
     result = segue("use", "openai/gpt-z", **more)
@@ -289,16 +291,16 @@ def test_what_cannot_be_checked_is_written_and_doubted(segue: Segue, environ: di
     assert config.load(environ).model == "openai/gpt-z"
 
 
-def test_it_says_when_the_environment_overrules_the_choice(segue: Segue):
-    told = segue("use", "scripted", SEGUE_MODEL="openai/gpt-5.5").output
-    assert told.endswith("The environment variable SEGUE_MODEL=openai/gpt-5.5 overrides it.\n")
+def test_a_variable_that_overrides_the_choice_is_named(segue: Segue):
+    output = segue("use", "scripted", SEGUE_MODEL="openai/gpt-5.5").output
+    assert output.endswith("The environment variable SEGUE_MODEL=openai/gpt-5.5 overrides it.\n")
     assert "SEGUE_MODEL" not in segue("use", "scripted").output
 
 
 # segue model test
 
 
-def test_a_model_is_tried(segue: Segue):
+def test_a_named_model_is_tried(segue: Segue):
     script = [Say(text="Hello \x1b[31mthere!", completion_tokens=12)]
     with openai(script) as more:
         result = segue("test", "openai/gpt-test", **more)
@@ -316,27 +318,27 @@ def test_the_model_in_use_is_tried_when_none_is_named(segue: Segue):
 
 
 @pytest.mark.parametrize(
-    ("script", "told"),
+    ("script", "expected"),
     [
         ([Say(text="")], "the answer is empty"),
         ([too_many("0")] * 9, "is too busy: Rate limit reached"),
     ],
 )
-def test_a_model_that_fails_says_why(segue: Segue, script: list[Any], told: str):
+def test_the_reason_for_a_failed_trial_is_printed(segue: Segue, script: list[Any], expected: str):
     with openai(script) as more:
         result = segue("test", "openai/gpt-test", **more)
     assert result.exit_code == 1
-    assert told in result.output
+    assert expected in result.output
 
 
-def test_what_a_server_says_in_an_error_cannot_move_the_cursor(segue: Segue):
+def test_an_error_from_a_server_has_no_control_characters(segue: Segue):
     with openai([refusal(400, "no \x1b[2J\u202ereason")]) as more:
         result = segue("test", "openai/gpt-test", **more)
     assert result.exit_code == 1
     assert "refused the request: no [2Jreason" in result.output
 
 
-def test_without_a_model_there_is_nothing_to_try(segue: Segue):
+def test_a_trial_without_a_model_is_refused(segue: Segue):
     result = segue("test")
     assert result.exit_code == 1
     assert "No model is available yet" in result.output
@@ -345,7 +347,7 @@ def test_without_a_model_there_is_nothing_to_try(segue: Segue):
 # The program
 
 
-def test_the_program_has_the_command(environ: dict[str, str]):
+def test_the_program_has_the_model_command(environ: dict[str, str]):
     given = {**environ, "SEGUE_MODEL": "scripted", "PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
     ran = program.run("model", environment=given, cwd="/")
     assert ran.returncode == 0, ran.stderr
@@ -354,7 +356,7 @@ def test_the_program_has_the_command(environ: dict[str, str]):
     assert "Show or choose the model." in helped
 
 
-def test_the_version_reads_no_settings(environ: dict[str, str]):
+def test_the_version_is_printed_without_reading_settings(environ: dict[str, str]):
     Path(environ["SEGUE_CONFIG"]).write_text("broken")
     ran = subprocess.run(
         [sys.executable, "-m", "segue", "--version"],

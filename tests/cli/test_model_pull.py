@@ -1,4 +1,4 @@
-"""`segue model pull`: what a person sees of it."""
+"""`segue model pull`: its output."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def weights(url: str) -> Weights:
 
 @pytest.fixture
 def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What looks like the package that runs models."""
+    """Files that look like the package that runs models."""
     packages = tmp_path / "packages"
     packages.mkdir()
     (packages / "xllamacpp.py").write_text("")
@@ -43,7 +43,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def pulled(folder: Path, site: Weights) -> None:
-    """Pull as the command does, which has a loop of its own."""
+    """Pull as the command does, in a separate event loop."""
     await asyncio.to_thread(embedded_model.pull, folder, ask=True, weights=site)
 
 
@@ -57,18 +57,18 @@ async def test_without_a_terminal_it_does_not_ask_and_prints_few_lines_of_progre
     folder = tmp_path / "models"
     async with serving(handle) as url:
         await pulled(folder, weights(url))
-        told = capsys.readouterr().out
+        output = capsys.readouterr().out
         assert present(folder, weights(url))
-        assert told.startswith("A tiny model, 1 MB, licence MIT\n  from the test's own site,")
-        assert str(folder) in told
-        assert "100 %  1 of 1 MB  from the test's own site\n" in told
-        assert "\r" not in told
-        assert told.endswith("Type `segue model test local` to try it.\n")
+        assert output.startswith("A tiny model, 1 MB, licence MIT\n  from the test's own site,")
+        assert str(folder) in output
+        assert "100 %  1 of 1 MB  from the test's own site\n" in output
+        assert "\r" not in output
+        assert output.endswith("Type `segue model test local` to try it.\n")
         await pulled(folder, weights(url))
     assert capsys.readouterr().out.startswith("The embedded model is already installed.")
 
 
-async def test_it_goes_on_where_it_stopped(runtime: None, tmp_path: Path):
+async def test_an_interrupted_download_is_resumed(runtime: None, tmp_path: Path):
     half = len(DATA) // 2
 
     async def handle(request: Request) -> Response:
@@ -124,15 +124,15 @@ def test_progress_on_a_terminal_is_one_line(capsys: pytest.CaptureFixture[str]):
     for done in (0, 5, 5, 1000):
         meter.moved(PullProgress(done=done * 1_000_000, total=1_000_000_000, source="there"))
     meter.end()
-    told = capsys.readouterr().out
-    assert told.count("\n") == 1
-    assert told.count("\r") == 4, "the same is not shown twice"
-    assert "\x1b" not in told
-    last = told.rstrip("\n").split("\r")[-1]
+    output = capsys.readouterr().out
+    assert output.count("\n") == 1
+    assert output.count("\r") == 4, "the same is not shown twice"
+    assert "\x1b" not in output
+    last = output.rstrip("\n").split("\r")[-1]
     assert last == "100 %  1000 of 1000 MB  from there"
 
 
-def test_a_shorter_line_leaves_nothing_of_a_longer_one(capsys: pytest.CaptureFixture[str]):
+def test_a_shorter_progress_line_overwrites_a_longer_one(capsys: pytest.CaptureFixture[str]):
     meter = embedded_model.ProgressMeter(watched=True)
     meter.said("a long line")
     meter.said("short")

@@ -1,4 +1,4 @@
-"""One turn and no prompt, pipes, and the first start."""
+"""Single turns without a prompt, pipes, and the first start."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def run(person: Person, *arguments: str, given: bytes = b"") -> tuple[int,
 
 
 async def sh(person: Person, line: str) -> tuple[int, str, str]:
-    """The same for a line of a shell, in which `segue` is ours, with a real start and end."""
+    """The same for a line of a shell, in which `segue` is ours, with a real start and exit."""
     command = " ".join(SEGUE)
     process = await asyncio.create_subprocess_exec(
         "/bin/sh",
@@ -58,7 +58,7 @@ def objects(output: str) -> list[dict[str, Any]]:
 # -p
 
 
-async def test_an_answer_is_printed_and_nothing_else(person: Person):
+async def test_only_the_answer_is_printed(person: Person):
     async with person.talks_to("Just **this**, \x1b[31mas written."):
         assert await run(person, "-p", "hello") == (0, "Just **this**, as written.\n", "")
     assert (await person.said())[0] == ("user", "hello")
@@ -71,19 +71,19 @@ async def test_an_invisible_answer_is_reported_on_stderr(person: Person):
     assert errors == f"{NO_ANSWER}\n"
 
 
-async def test_a_dash_reads_what_is_said_from_a_pipe(person: Person):
+async def test_a_dash_reads_the_message_from_standard_input(person: Person):
     code, output, errors = await run(person, "-p", "-", given=b"hi there\n")
     assert (code, errors) == (0, "")
     assert output.endswith("what I hear: hi there\n")
 
 
-async def test_bytes_that_are_no_text_do_not_stop_it(person: Person):
+async def test_invalid_bytes_in_the_input_are_replaced(person: Person):
     code, output, errors = await run(person, "-p", "-", given=b"odd \xff byte")
     assert (code, errors) == (0, "")
     assert output.endswith("what I hear: odd \ufffd byte\n")
 
 
-async def test_nothing_to_say_is_an_error(person: Person):
+async def test_an_empty_message_is_an_error(person: Person):
     code, output, errors = await run(person, "-p", "-", given=b"\n")
     assert (code, output) == (2, "")
     assert "No text to send" in errors
@@ -124,20 +124,20 @@ async def test_a_turn_that_failed_ends_with_code_one(person: Person):
         assert "at its end" in last["error"]
 
 
-async def test_a_conversation_goes_on_without_a_prompt(person: Person):
+async def test_continue_appends_to_the_last_session(person: Person):
     await run(person, "-p", "hello")
     await run(person, "-c", "-p", "again")
     assert len(await person.sessions()) == 1
     assert [text for role, text in await person.said() if role == "user"] == ["hello", "again"]
 
 
-async def test_a_reader_that_leaves_early_leaves_no_traceback(person: Person):
+async def test_a_reader_that_closes_the_pipe_early_causes_no_traceback(person: Person):
     async with person.talks_to("One line.\n" * 4000):
         code, output, errors = await sh(person, "segue -p hello | head -1")
     assert (code, output, errors) == (0, "One line.\n", "")
 
 
-async def test_an_output_that_is_not_utf_8_stops_nothing(person: Person):
+async def test_an_output_that_is_not_utf_8_does_not_fail(person: Person):
     person.environment["PYTHONIOENCODING"] = "ascii"
     async with person.talks_to("Grüße"):
         assert await run(person, "-p", "hello") == (0, "Gr??e\n", "")
@@ -146,7 +146,7 @@ async def test_an_output_that_is_not_utf_8_stops_nothing(person: Person):
 # Pipes
 
 
-async def test_what_comes_from_a_pipe_is_said_line_by_line(person: Person):
+async def test_each_line_of_a_pipe_is_one_message(person: Person):
     code, output, errors = await run(person, given="one\n\nzwei, grün\n".encode())
     assert (code, errors) == (0, "")
     assert "\x1b" not in output
@@ -155,7 +155,7 @@ async def test_what_comes_from_a_pipe_is_said_line_by_line(person: Person):
     assert len(await person.sessions()) == 1
 
 
-async def test_a_pipe_with_bytes_that_are_no_text_comes_to_an_end(person: Person):
+async def test_a_pipe_with_invalid_bytes_is_read_to_its_end(person: Person):
     code, output, errors = await run(person, given=b"odd \xff byte\n")
     assert (code, errors) == (0, "")
     assert "what I hear: odd \ufffd byte" in output
@@ -169,7 +169,7 @@ async def test_a_pipe_cannot_approve(person: Person):
     assert not (person.cwd / "done").exists()
 
 
-async def test_an_output_that_is_a_pipe_gets_no_drawing(person: Person):
+async def test_output_to_a_pipe_has_no_escape_sequences(person: Person):
     ours, theirs = pty.openpty()
     try:
         with piped(person, given=theirs) as command:
@@ -190,7 +190,7 @@ async def test_an_output_that_is_a_pipe_gets_no_drawing(person: Person):
 
 
 async def declines(shown: Terminal) -> None:
-    """Decline the embedded model, and see the choice in words."""
+    """Decline the embedded model, and wait for the written choice."""
     await shown.see("No model is available yet")
     await shown.see("Download it now? [Y/n]:")
     shown.say("n")
@@ -199,7 +199,7 @@ async def declines(shown: Terminal) -> None:
     await shown.see("Which one? (key, local, leave):")
 
 
-async def test_a_user_without_a_model_chooses_in_words_and_may_leave(person: Person):
+async def test_a_user_without_a_model_is_offered_a_choice_and_can_leave(person: Person):
     del person.environment["SEGUE_MODEL"]
     async with person.opens() as shown:
         await declines(shown)
@@ -234,7 +234,7 @@ async def test_a_pasted_key_is_checked_saved_and_used(person: Person):
     assert list(found.keys) == ["openai"]
 
 
-async def test_the_local_model_can_still_be_chosen_and_a_failure_is_not_the_end(person: Person):
+async def test_the_local_model_can_be_chosen_and_a_failure_asks_again(person: Person):
     del person.environment["SEGUE_MODEL"]
     person.environment["SEGUE_MODELS"] = "/dev/null/models"
     async with person.opens() as shown:
@@ -248,7 +248,7 @@ async def test_the_local_model_can_still_be_chosen_and_a_failure_is_not_the_end(
 @pytest.mark.parametrize(
     ("key", "asked"), [("AIzaSy", False), ("sk-ant-1", False), ("sk-or-1", False), ("odd", True)]
 )
-async def test_the_provider_of_a_key_is_known_by_its_beginning_or_asked_for(
+async def test_the_provider_of_a_key_is_recognised_by_its_prefix_or_asked_for(
     person: Person, key: str, asked: bool
 ):
     del person.environment["SEGUE_MODEL"]

@@ -1,4 +1,4 @@
-"""What the commands print can neither move a cursor nor hide anything, whoever wrote it."""
+"""Printed text from any source can neither control the terminal nor hide anything."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOSTILE = "bot\x1b[2J\x1b]0;owned\x07\x9b31m\u202eevil\r"
 KEY = "sk-a-key-that-nobody-may-see"
 
 
-def test_what_is_printed_is_cleaned(capsys: pytest.CaptureFixture[str]):
+def test_printed_text_is_cleaned(capsys: pytest.CaptureFixture[str]):
     Secret(KEY, "a test")
     output.say(f"one\t{HOSTILE} {KEY}")
     output.print_lines([HOSTILE])
@@ -38,7 +38,7 @@ def test_what_is_printed_is_cleaned(capsys: pytest.CaptureFixture[str]):
 @pytest.mark.parametrize(
     "words", [["sessions", "import", HOSTILE], [HOSTILE], ["--color", HOSTILE], ["model", HOSTILE]]
 )
-def test_an_error_quotes_nothing_that_a_terminal_obeys(words: list[str]):
+def test_an_error_has_no_control_characters(words: list[str]):
     result = CliRunner().invoke(main, words, color=True)
     assert result.exit_code != 0
     assert not set(result.output) & set("\x1b\x07\x9b\u202e\r")
@@ -56,7 +56,7 @@ def test_json_has_no_control_characters(capsys: pytest.CaptureFixture[str]):
     ]
 
 
-def test_the_name_of_a_bot_is_cleaned_during_the_set_up(capsys: pytest.CaptureFixture[str]):
+def test_the_name_of_a_bot_is_cleaned_during_setup(capsys: pytest.CaptureFixture[str]):
     health = PlatformHealth(
         platform=Platform.TELEGRAM,
         state=LinkState.CONNECTED,

@@ -1,5 +1,5 @@
-"""The built-in page, from the terminal: a handoff there, its link, pairing, and the local network.
-The gateway and the page are real; the browser is nothing but its wire."""
+"""The built-in page, from the terminal: a handoff to it, its link, pairing, and the local network.
+The gateway and the page are real; the browser is reduced to its WebSocket."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _INVERTED = str.maketrans("█▀▄ ", " ▄▀█")
 
 @pytest.fixture
 def person(person: Person) -> Person:
-    """Has configured nothing, but has a stand-in for a model."""
+    """A user who has configured only the scripted model."""
     home = Path(person.environment["HOME"])
     person.environment.update(
         networks.NONE,
@@ -63,7 +63,7 @@ async def begun(shown: Terminal, *texts: str) -> None:
 
 
 def link_on(shown: Terminal) -> str:
-    """The one link that was shown; it must stand on one line, as the program wrote it."""
+    """The only link on the screen. It must be on one line, as the program wrote it."""
     (link,) = {found[0] for found in LINK.finditer(shown.raw.decode())}
     return link
 
@@ -74,14 +74,14 @@ def drawn_on(shown: Terminal) -> bool:
 
 
 def told_in(person: Person) -> str:
-    """All that the gateway wrote down."""
+    """The log of the gateway."""
     return Path(person.environment["SEGUE_GATEWAY_LOG"]).read_text()
 
 
 # A handoff to the page
 
 
-async def test_with_nothing_set_up_a_session_goes_to_the_page_and_comes_back(person: Person):
+async def test_without_any_setup_a_session_goes_to_the_page_and_comes_back(person: Person):
     async with none_left(person):
         async with person.opens(lines=50) as shown:
             await begun(shown, "the boat is red", "it is called Nautilus")
@@ -132,16 +132,16 @@ async def test_a_page_that_is_switched_off_is_reported(person: Person):
         await shown.ready()
 
 
-async def test_a_script_is_given_the_link(person: Person):
+async def test_the_json_output_has_the_link(person: Person):
     async with none_left(person):
         assert (await says(person, "-p", "hello")).returncode == 0
         refused = await says(person, "handoff", "latest", "web")
         assert refused.returncode == 1
         assert "No gateway is running" in refused.stderr
         assert (await says(person, "gateway", "start")).returncode == 0
-        told = await says(person, "handoff", "latest", "web", "--json")
-        assert told.returncode == 0, told.stdout
-        last = json.loads(told.stdout.splitlines()[-1])
+        output = await says(person, "handoff", "latest", "web", "--json")
+        assert output.returncode == 0, output.stdout
+        last = json.loads(output.stdout.splitlines()[-1])
         assert last["event"] == "completed"
         assert last["address"].endswith(last["link"].partition("&c=")[2])
         async with opened(last["link"]) as browser:
@@ -157,7 +157,7 @@ async def test_a_script_is_given_the_link(person: Person):
 
 
 async def enter(link: str) -> None:
-    """A browser opens a link that leads to no conversation."""
+    """A browser opens a link without a conversation."""
     async with connected(link) as wire:
         await wire.recv()
 
@@ -173,12 +173,12 @@ async def test_a_browser_is_paired_by_a_link_and_no_code_is_shown(person: Person
             await shown.shows("Paired with a browser, web user")
             assert await shown.end() == 0
             assert "/sethome" not in shown.text
-        told = json.loads((await says(person, "pair", "--json")).stdout)
-        assert told["code"] is None
-        assert LINK.fullmatch(told["links"]["web"])
+        output = json.loads((await says(person, "pair", "--json")).stdout)
+        assert output["code"] is None
+        assert LINK.fullmatch(output["links"]["web"])
 
 
-async def test_a_link_opened_in_a_paired_browser_ends_the_waiting(person: Person):
+async def test_a_link_opened_in_a_paired_browser_ends_the_wait(person: Person):
     async with none_left(person):
         assert (await says(person, "gateway", "start")).returncode == 0
         link = json.loads((await says(person, "pair", "--json")).stdout)["links"]["web"]
@@ -196,7 +196,7 @@ async def test_a_link_opened_in_a_paired_browser_ends_the_waiting(person: Person
         assert len(json.loads((await says(person, "pair", "list", "--json")).stdout)) == 1
 
 
-async def test_the_page_stays_home_when_its_last_browser_is_revoked(person: Person):
+async def test_the_page_stays_the_home_channel_when_its_last_browser_is_revoked(person: Person):
     async with none_left(person):
         assert (await says(person, "gateway", "start")).returncode == 0
         link = json.loads((await says(person, "pair", "--json")).stdout)["links"]["web"]
@@ -212,8 +212,8 @@ async def test_the_page_stays_home_when_its_last_browser_is_revoked(person: Pers
 # The port
 
 
-async def test_a_page_whose_port_is_held_says_so_and_comes_back_to_it(person: Person):
-    """It is bound without listening, so that the system does not say by whom."""
+async def test_a_page_whose_port_is_in_use_reports_it_and_returns_to_it_later(person: Person):
+    """The port is bound without listening, so that the system does not show by which account."""
     async with none_left(person):
         with socket.socket() as other:
             other.bind(("127.0.0.1", 0))
@@ -250,18 +250,20 @@ def listening(gateway: GatewayRecord) -> set[str]:
 
 
 @pytest.mark.parametrize("by", ["option", "setting"])
-async def test_the_local_network_is_served_on_purpose_and_with_a_warning(person: Person, by: str):
+async def test_the_local_network_is_served_only_on_request_and_with_a_warning(
+    person: Person, by: str
+):
     if by == "setting":
         _configure(person, "[web]\nlan = true\n")
     person.environment.update(networks.LAN)
     options = ["--lan"] if by == "option" else []
     async with none_left(person):
-        told = await says(person, "gateway", "start", *options)
-        assert told.returncode == 0, told.stderr
+        output = await says(person, "gateway", "start", *options)
+        assert output.returncode == 0, output.stderr
         named = f"for the whole local network, at {networks.ADDRESS}"
-        assert named in told.stdout
+        assert named in output.stdout
         assert named in " ".join((await says(person, "status")).stdout.split())
-        assert "Warning: Everyone in the local network can reach the web page." in told.stdout
+        assert "Warning: Everyone in the local network can reach the web page." in output.stdout
         assert "Everyone in the local network can reach the web page" in told_in(person)
         (gateway,) = await alive(person)
         own = {"127.0.0.1", networks.ADDRESS}
@@ -294,8 +296,8 @@ async def test_a_handoff_asks_once_whether_phones_may_open_the_page(person: Pers
         assert (await says(person, "config", "get", "web.lan")).stdout == "true\n"
 
 
-async def test_a_no_is_remembered_and_the_option_takes_it_back(person: Person):
-    """A gateway that runs is restarted for it."""
+async def test_a_refusal_is_remembered_and_the_option_reverts_it(person: Person):
+    """A running gateway is restarted for it."""
     person.environment.update(networks.LAN)
     async with none_left(person):
         assert (await says(person, "gateway", "start")).returncode == 0
@@ -319,7 +321,7 @@ async def test_a_no_is_remembered_and_the_option_takes_it_back(person: Person):
             assert urlsplit(link_on(shown)).hostname == networks.ADDRESS
 
 
-async def test_the_option_of_the_commands_lets_phones_in(person: Person):
+async def test_the_lan_option_lets_phones_open_the_page(person: Person):
     person.environment.update(networks.LAN)
     async with none_left(person):
         assert (await says(person, "-p", "hello")).returncode == 0
@@ -336,7 +338,7 @@ async def test_the_option_of_the_commands_lets_phones_in(person: Person):
             assert drawn_on(shown)
 
 
-async def test_a_machine_in_no_network_says_so_and_asks_nothing(person: Person):
+async def test_without_a_local_network_the_question_is_not_asked(person: Person):
     _configure(person, "[web]\nlan = true\n")
     async with none_left(person):
         refused = await says(person, "pair", "--lan")
@@ -349,7 +351,7 @@ async def test_a_machine_in_no_network_says_so_and_asks_nothing(person: Person):
             assert not drawn_on(shown)
 
 
-async def test_only_the_page_has_a_local_network(person: Person):
+async def test_the_lan_option_is_refused_for_other_platforms(person: Person):
     refused = await says(person, "handoff", "latest", "telegram", "--lan")
     assert refused.returncode == 2
     assert "--lan is for the web page" in refused.stderr
@@ -360,17 +362,17 @@ async def test_only_the_page_has_a_local_network(person: Person):
         await shown.ready()
 
 
-async def test_by_itself_the_page_is_for_this_machine_only(person: Person):
+async def test_by_default_the_page_is_for_this_machine_only(person: Person):
     async with none_left(person):
-        told = await says(person, "gateway", "start")
-        assert ", for this machine only. Type `segue pair` to open it." in told.stdout
-        assert "Warning" not in told.stdout
+        output = await says(person, "gateway", "start")
+        assert ", for this machine only. Type `segue pair` to open it." in output.stdout
+        assert "Warning" not in output.stdout
         assert "Everybody" not in told_in(person)
         (gateway,) = await alive(person)
         assert listening(gateway) == {"0100007F"}
 
 
-async def test_there_is_no_local_network_without_a_page(person: Person):
+async def test_the_lan_option_is_refused_while_the_page_is_disabled(person: Person):
     _configure(person, "[web]\nenabled = false\n")
     for command in ("start", "run"):
         refused = await says(person, "gateway", command, "--lan")

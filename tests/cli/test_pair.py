@@ -1,4 +1,4 @@
-"""`segue pair`: a code, who used it, and who is you."""
+"""`segue pair`: codes, and the list of paired accounts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LINK = "https://t.me/segue_bot?start={code}"
 
 @contextlib.asynccontextmanager
 async def opened(person: Person, *platforms: Platform) -> AsyncGenerator[Store]:
-    """The store, with a gateway in it when there are `platforms`."""
+    """The store, with a gateway if there are `platforms`."""
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
         await store.owners.ensure(ME)
         if platforms:
@@ -70,7 +70,7 @@ async def test_a_code_is_shown_with_its_link_and_then_with_the_account_that_used
 _INVERTED = str.maketrans("█▀▄ ", " ▄▀█")
 
 
-async def test_ctrl_c_ends_the_waiting_and_the_code_stays_valid(person: Person):
+async def test_ctrl_c_ends_the_wait_and_the_code_stays_valid(person: Person):
     async with opened(person) as store:
         async with person.opens("pair") as shown:
             await shown.see("Waiting until it is sent")
@@ -85,26 +85,26 @@ async def test_ctrl_c_ends_the_waiting_and_the_code_stays_valid(person: Person):
 
 async def test_it_does_not_wait_without_a_terminal_or_with_no_wait(person: Person):
     async with opened(person) as store:
-        told = segue_says(person, "pair")
-        assert told.returncode == 0
-        assert "Waiting" not in told.stderr
+        output = segue_says(person, "pair")
+        assert output.returncode == 0
+        assert "Waiting" not in output.stderr
         async with person.opens("pair", "--no-wait") as shown:
             assert await shown.end() == 0
             assert "Waiting" not in shown.text
         assert await store.pairings.open_codes() == 2
 
 
-async def test_a_program_is_given_the_code_its_end_and_the_links(person: Person):
+async def test_the_json_output_has_the_code_its_expiry_and_the_links(person: Person):
     async with opened(person, Platform.TELEGRAM, Platform.MATRIX) as store:
         await store.gateways.report(Platform.TELEGRAM, LinkState.CONNECTED, link=LINK)
-        told = json.loads(segue_says(person, "pair", "--json").stdout)
-        assert told["links"] == {"telegram": LINK.format(code=told["code"])}
-        assert told["expires"].endswith("Z")
-        assert (await store.pairings.redeem(told["code"], ANNA)).id == ME
+        output = json.loads(segue_says(person, "pair", "--json").stdout)
+        assert output["links"] == {"telegram": LINK.format(code=output["code"])}
+        assert output["expires"].endswith("Z")
+        assert (await store.pairings.redeem(output["code"], ANNA)).id == ME
 
 
 @pytest.mark.parametrize("colours", [True, False])
-def test_the_drawing_is_the_code_two_rows_a_line(colours: bool):
+def test_the_qr_code_is_drawn_with_two_rows_per_line(colours: bool):
     text = "https://t.me/segue_bot?start=ABCD-EFGH"
     lines = qr.drawn(text, colours=colours)
     plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
@@ -117,7 +117,7 @@ def test_the_drawing_is_the_code_two_rows_a_line(colours: bool):
     assert not any(map(any, rows[len(code) :]))
 
 
-async def test_on_a_screen_that_is_too_narrow_there_is_no_drawing(person: Person):
+async def test_a_terminal_that_is_too_narrow_shows_no_qr_code(person: Person):
     async with opened(person, Platform.TELEGRAM) as store:
         await store.gateways.report(Platform.TELEGRAM, LinkState.CONNECTED, link=LINK)
         async with person.opens("pair", "--no-wait", columns=30) as shown:
@@ -125,10 +125,10 @@ async def test_on_a_screen_that_is_too_narrow_there_is_no_drawing(person: Person
             assert "█" not in shown.text
 
 
-# Who is you
+# Paired accounts
 
 
-async def test_who_is_paired_is_listed_and_revoked(person: Person):
+async def test_paired_accounts_are_listed_and_revoked(person: Person):
     async with opened(person) as store:
         await store.owners.link(ANNA, ME)
         await store.owners.link(Sender(platform=Platform.MATRIX, user_id="@a:b"), ME)
@@ -155,8 +155,8 @@ async def test_the_home_channel_stays_while_an_account_of_its_platform_is_paired
         await store.owners.link(ANNA, ME)
         await store.owners.link(Sender(platform=Platform.TELEGRAM, user_id="43"), ME)
         await store.owners.set_home(ME, HomeChannel(address=DM))
-        told = segue_says(person, "pair", "revoke", "telegram", "42", "--yes", "--json")
-        assert json.loads(told.stdout) == {
+        output = segue_says(person, "pair", "revoke", "telegram", "42", "--yes", "--json")
+        assert json.loads(output.stdout) == {
             "platform": "telegram",
             "user_id": "42",
             "home_forgotten": False,
@@ -164,7 +164,7 @@ async def test_the_home_channel_stays_while_an_account_of_its_platform_is_paired
         assert len(await store.owners.homes(ME)) == 1
 
 
-async def test_a_terminal_is_asked_before_an_account_is_revoked(person: Person):
+async def test_revoking_an_account_asks_for_confirmation(person: Person):
     async with opened(person) as store:
         await store.owners.link(ANNA, ME)
         for answer, gone in (("n", False), ("y", True)):
@@ -179,14 +179,14 @@ async def test_an_account_is_not_revoked_by_mistake(person: Person):
     async with opened(person) as store:
         await store.owners.ensure("you")
         await store.owners.link(ANNA, "you")
-        for words, code, told in (
+        for words, code, output in (
             (["telegram", "42", "--yes"], 1, "telegram user '42' is not paired with you."),
             (["telegram", "43", "--yes"], 1, "telegram user '43' is not paired with you."),
             (["icq", "42", "--yes"], 2, "'icq' is not one of"),
         ):
             refused = segue_says(person, "pair", "revoke", *words)
             assert refused.returncode == code
-            assert told in refused.stderr
+            assert output in refused.stderr
         await store.owners.link(Sender(platform=Platform.MATRIX, user_id="@a:b"), ME)
         assert segue_says(person, "pair", "revoke", "matrix", "@a:b").returncode == 2
         assert await store.owners.who(Platform.TELEGRAM, "42") is not None

@@ -1,4 +1,4 @@
-"""`segue sessions`, as a person and as a script use it."""
+"""`segue sessions`, as users and scripts use it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class SessionsCommand(Command):
         return self.do(work)
 
     def spoil(self, column: str, value: str) -> None:
-        """Put something into the store that only a broken or hostile program would."""
+        """Write rows to the store that only a broken or hostile program would."""
 
         def work(tx: Tx) -> None:
             tx.change(f"UPDATE sessions SET {column} = :value", value=value)
@@ -104,7 +104,7 @@ async def moved(store: Store, session: Session) -> None:
 # List
 
 
-def test_without_sessions_it_says_so_and_prints_nothing(person: SessionsCommand):
+def test_without_sessions_nothing_is_printed_on_stdout(person: SessionsCommand):
     for words in ((), ("list",)):
         result = person.run(*words)
         assert (result.exit_code, result.stdout) == (0, "")
@@ -112,7 +112,7 @@ def test_without_sessions_it_says_so_and_prints_nothing(person: SessionsCommand)
     assert person.json("list") == []
 
 
-def test_a_pipe_gets_a_line_of_plain_fields_for_each_the_newest_first(person: SessionsCommand):
+def test_a_pipe_gets_one_line_of_fields_per_session_newest_first(person: SessionsCommand):
     old = person.talk("old one", "a", cwd="/srv/x")
     new = person.talk(None)
     age(person, old, timedelta(days=1))
@@ -126,14 +126,14 @@ def test_a_pipe_gets_a_line_of_plain_fields_for_each_the_newest_first(person: Se
     assert person() == person("list")
 
 
-def test_they_are_listed_as_json(person: SessionsCommand):
+def test_sessions_are_listed_as_json(person: SessionsCommand):
     session = person.talk("mine", "a", cwd="/srv/x", model="openai/gpt-5.5")
     person.do(lambda store: moved(store, session))
-    (told,) = person.json("list")
-    assert told["id"] == session.id
-    assert told["address"] == "agent:main:telegram:group:42:7"
-    assert (told["title"], told["cwd"], told["messages"]) == ("mine", "/srv/x", 2)
-    assert told["usage"] == {"input": 1200, "output": 30, "cached": 200}
+    (output,) = person.json("list")
+    assert output["id"] == session.id
+    assert output["address"] == "agent:main:telegram:group:42:7"
+    assert (output["title"], output["cwd"], output["messages"]) == ("mine", "/srv/x", 2)
+    assert output["usage"] == {"input": 1200, "output": 30, "cached": 200}
 
 
 def test_json_before_the_command_is_the_same_as_after_it(person: SessionsCommand):
@@ -142,7 +142,7 @@ def test_json_before_the_command_is_the_same_as_after_it(person: SessionsCommand
     assert msgspec.json.decode(person("--json", "show", "mine"))["id"] == session.id
 
 
-def test_they_can_be_narrowed_to_a_platform(person: SessionsCommand):
+def test_sessions_can_be_filtered_by_platform(person: SessionsCommand):
     away, _ = person.talk("away"), person.talk("here")
     person.do(lambda store: moved(store, away))
     assert [s["title"] for s in person.json("list", "--platform", "telegram")] == ["away"]
@@ -151,7 +151,7 @@ def test_they_can_be_narrowed_to_a_platform(person: SessionsCommand):
     assert "'icq' is not one of" in person.refused("list", "--platform", "icq")
 
 
-def test_a_list_has_an_end_unless_all_are_wanted(person: SessionsCommand):
+def test_the_list_is_limited_unless_all_are_requested(person: SessionsCommand):
     for number in range(22):
         person.talk(f"s{number}")
     result = person.run("list")
@@ -164,7 +164,7 @@ def test_a_list_has_an_end_unless_all_are_wanted(person: SessionsCommand):
     assert "not in the range" in person.refused("list", "--limit", "0")
 
 
-def test_on_a_screen_they_are_a_table_in_words(person: SessionsCommand):
+def test_on_a_terminal_sessions_are_a_table(person: SessionsCommand):
     home = person.environment["HOME"]
     session = person.talk("my project", "a", cwd=f"{home}/code/segue")
     age(person, session, timedelta(minutes=5))
@@ -193,17 +193,17 @@ WIDE = sample("日本語のタイトルはとても長いですから表がず�
 
 
 @pytest.mark.parametrize("width", [30, 40, 59, 60, 72, 80, 120, 200])
-def test_no_line_is_wider_than_the_screen(width: int):
+def test_no_line_is_wider_than_the_terminal(width: int):
     from rich.cells import cell_len
 
     lines = "\n".join(listed([LONG, WIDE, sample(None)], width, NOW)).splitlines()
-    # A table of less than 72 columns would not show what a person needs to go on.
+    # A table of less than 72 columns would omit fields that a user needs.
     assert max(map(cell_len, lines)) <= max(width, 72 if width >= 60 else 0)
     assert any("20261116_005601_048b74f2" in line for line in lines), "an id stays whole"
     assert "3 hours" in " ".join(lines)
 
 
-def test_in_a_table_a_title_loses_its_end_and_a_folder_its_beginning():
+def test_a_table_shortens_titles_at_the_end_and_directories_at_the_start():
     _, line, wide = listed([LONG, WIDE], 80, NOW)
     assert line.startswith("a very long title a ver…  telegram")
     assert line.endswith("…/folder/we/are/in"[-14:])
@@ -214,12 +214,12 @@ def test_in_a_table_a_title_loses_its_end_and_a_folder_its_beginning():
 # Show
 
 
-def test_a_session_is_shown_with_what_was_said_last(person: SessionsCommand):
+def test_a_session_is_shown_with_its_last_messages(person: SessionsCommand):
     session = person.talk("mine", "one", "two", "three", "four", cwd="/srv/x", model="local")
     shown = person("show", "mine").splitlines()
     assert shown[0] == "mine"
     facts = dict(line.strip().split("  ", 1) for line in shown[1 : shown.index("")])
-    facts = {name: told.strip() for name, told in facts.items()}
+    facts = {name: output.strip() for name, output in facts.items()}
     assert facts["id"] == session.id
     assert facts["where"] == "set aside"
     assert facts["last active"] == "just now"
@@ -233,7 +233,7 @@ def test_a_session_is_shown_with_what_was_said_last(person: SessionsCommand):
     ]
 
 
-def test_a_session_is_found_by_whatever_names_it(person: SessionsCommand):
+def test_a_session_is_found_by_title_id_prefix_or_latest(person: SessionsCommand):
     session = person.talk("mine", "a")
     for name in ("mine", "MINE", session.id, session.id[:20], "latest"):
         assert person.json("show", name)["id"] == session.id
@@ -242,21 +242,24 @@ def test_a_session_is_found_by_whatever_names_it(person: SessionsCommand):
     assert "matches several sessions" in person.refused("show", session.id[:8])
 
 
-def test_who_has_it_open_and_its_handoffs_are_shown(person: SessionsCommand):
+def test_the_holder_and_the_handoffs_of_a_session_are_shown(person: SessionsCommand):
     async def hand_off(store: Store) -> tuple[str, Any]:
         session = await store.sessions.create(ME, Platform.LOCAL, title="mine")
         handoff = await store.request_handoff(session.id, Platform.TELEGRAM)
         await store.cancel_handoff(handoff.id)
         await store.leases.acquire(session.id, "a terminal on desk (12)")
-        # Looked at while this one is open: a lease goes with whoever holds it.
+        # Checked while this process is open: a lease ends with its holder.
         shown = await asyncio.to_thread(person, "show", "mine")
         return shown, await asyncio.to_thread(person.json, "show", "mine")
 
-    shown, told = person.do(hand_off)
+    shown, output = person.do(hand_off)
     assert "  open in      a terminal on desk (12)\n" in shown
     assert "  handoff      to telegram, just now, failed: Cancelled. The session stayed" in shown
-    assert told["holder"] == "a terminal on desk (12)"
-    assert (told["handoffs"][0]["platform"], told["handoffs"][0]["state"]) == ("telegram", "failed")
+    assert output["holder"] == "a terminal on desk (12)"
+    assert (output["handoffs"][0]["platform"], output["handoffs"][0]["state"]) == (
+        "telegram",
+        "failed",
+    )
 
 
 def test_tool_calls_are_summarised(person: SessionsCommand):
@@ -300,7 +303,7 @@ def test_a_search_without_results_says_so_on_stderr(person: SessionsCommand):
 # Rename
 
 
-def test_a_session_gets_another_title(person: SessionsCommand):
+def test_a_session_is_renamed(person: SessionsCommand):
     session = person.talk("old")
     assert person("rename", "old", "my", "project") == "'old' is now 'my project'.\n"
     assert person.json("rename", "latest", "it's")["title"] == "it's"
@@ -320,15 +323,15 @@ def test_a_title_that_is_taken_or_empty_is_refused(person: SessionsCommand):
 # Export and import
 
 
-def test_what_is_exported_can_be_imported(person: SessionsCommand, tmp_path: Path):
+def test_an_export_can_be_imported(person: SessionsCommand, tmp_path: Path):
     session = person.talk("mine", "one", "zwei ü")
     lines = person("export", "mine").splitlines()
     assert len(lines) == 5
     assert msgspec.json.decode(lines[0])["title"] == "mine"
     assert msgspec.json.decode(lines[3])["content"] == "zwei ü"
     path = tmp_path / "mine.jsonl"
-    told = person("export", "mine", "--output", str(path))
-    assert told == f"Wrote 'mine' to {path}: 4 messages.\n"
+    output = person("export", "mine", "--output", str(path))
+    assert output == f"Wrote 'mine' to {path}: 4 messages.\n"
     assert path.read_text().splitlines() == lines
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     copy = person.json("import", str(path))
@@ -339,20 +342,20 @@ def test_what_is_exported_can_be_imported(person: SessionsCommand, tmp_path: Pat
     assert person("export", "mine #3").splitlines()[1:] == lines[1:]
 
 
-def test_a_file_is_not_replaced_unless_asked(person: SessionsCommand, tmp_path: Path):
+def test_an_existing_file_is_replaced_only_with_force(person: SessionsCommand, tmp_path: Path):
     person.talk("mine", "one")
     path = tmp_path / "precious.txt"
     path.write_text("precious")
-    told = person.refused("export", "mine", "--output", str(path))
-    assert told == f"Error: {path} already exists. Give another name, or add --force.\n"
+    output = person.refused("export", "mine", "--output", str(path))
+    assert output == f"Error: {path} already exists. Give another name, or add --force.\n"
     assert path.read_text() == "precious"
-    told = person.json("export", "mine", "--output", str(path), "--force")
-    assert (told["file"], told["messages"]) == (str(path), 2)
+    output = person.json("export", "mine", "--output", str(path), "--force")
+    assert (output["file"], output["messages"]) == (str(path), 2)
     assert len(path.read_text().splitlines()) == 3
     assert sorted(p.name for p in tmp_path.glob("*precious*")) == ["precious.txt"]
 
 
-def test_a_link_stays_a_link(person: SessionsCommand, tmp_path: Path):
+def test_exporting_to_a_symlink_keeps_the_symlink(person: SessionsCommand, tmp_path: Path):
     person.talk("mine", "one")
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere").write_text("old")
@@ -361,7 +364,7 @@ def test_a_link_stays_a_link(person: SessionsCommand, tmp_path: Path):
     assert len((tmp_path / "elsewhere").read_text().splitlines()) == 3
 
 
-def test_half_a_session_is_never_left(
+def test_a_failed_export_leaves_no_partial_file(
     person: SessionsCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     person.talk("mine", "one")
@@ -381,14 +384,14 @@ def test_half_a_session_is_never_left(
     assert (tmp_path / "there").read_text() == "precious"
 
 
-def test_a_link_to_nowhere_is_there_too(person: SessionsCommand, tmp_path: Path):
+def test_a_dangling_symlink_counts_as_an_existing_file(person: SessionsCommand, tmp_path: Path):
     person.talk("mine")
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     assert "already exists" in person.refused("export", "mine", "--output", str(tmp_path / "link"))
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_what_is_no_file_is_written_to_and_not_replaced(person: SessionsCommand):
+def test_an_export_to_a_device_writes_to_it_and_does_not_replace_it(person: SessionsCommand):
     person.talk("mine", "one")
     assert (
         person("export", "mine", "--output", "/dev/null")
@@ -397,22 +400,22 @@ def test_what_is_no_file_is_written_to_and_not_replaced(person: SessionsCommand)
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
 
 
-def test_where_nothing_can_be_written_it_says_so(person: SessionsCommand, tmp_path: Path):
+def test_an_unwritable_path_is_reported(person: SessionsCommand, tmp_path: Path):
     person.talk("mine")
-    told = person.refused("export", "mine", "--output", str(tmp_path / "no" / "file"))
-    assert "cannot be written: No such file or directory." in told
+    output = person.refused("export", "mine", "--output", str(tmp_path / "no" / "file"))
+    assert "cannot be written: No such file or directory." in output
     (tmp_path / "there").write_text("x")
     assert "There is no session 'x'" in person.refused("export", "x", "--output", "there")
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [("", "Line 1 of the import"), ("{}\n", "Line 1 of the import"), ("nonsense", "Line 1")],
 )
-def test_what_is_no_export_is_not_imported(person: SessionsCommand, text: str, told: str):
+def test_an_invalid_export_is_not_imported(person: SessionsCommand, text: str, expected: str):
     result = person.run("import", "-", given=text)
     assert result.exit_code == 1
-    assert told in result.stderr
+    assert expected in result.stderr
     assert person.json("list") == []
     assert "No such file" in person.refused("import", "/nowhere/x.jsonl")
 
@@ -420,10 +423,10 @@ def test_what_is_no_export_is_not_imported(person: SessionsCommand, text: str, t
 # Delete
 
 
-def test_a_session_is_deleted_when_that_was_said_plainly(person: SessionsCommand):
+def test_without_a_terminal_a_session_is_deleted_only_with_yes(person: SessionsCommand):
     session = person.talk("mine", "one")
-    told = person.refused("delete", "mine")
-    assert "No terminal to ask on. Add --yes to delete the session." in told
+    output = person.refused("delete", "mine")
+    assert "No terminal to ask on. Add --yes to delete the session." in output
     assert person.json("delete", "mine", "--yes")["id"] == session.id
     assert person.json("list") == []
     assert person.json("search", "one") == []
@@ -438,7 +441,7 @@ def test_delete_takes_the_exact_title_and_never_guesses(person: SessionsCommand)
     assert [session["id"] for session in person.json("list")] == [second.id]
 
 
-def test_every_command_means_the_same_session_by_a_title(person: SessionsCommand):
+def test_every_command_finds_the_same_session_by_a_title(person: SessionsCommand):
     first = person.talk("Ships", "one")
     person.talk("Ships", "two")
     assert person.json("show", "ships")["id"] == first.id
@@ -446,7 +449,7 @@ def test_every_command_means_the_same_session_by_a_title(person: SessionsCommand
     assert person.json("rename", "ships", "Boats")["id"] == first.id
 
 
-def test_on_a_screen_it_asks_first(person: SessionsCommand):
+def test_on_a_terminal_delete_asks_for_confirmation(person: SessionsCommand):
     person.talk("mine", "one")
     code, shown = person.on_screen("delete", "mine", keys=b"\n")
     assert code == 1
@@ -463,19 +466,19 @@ def test_a_session_that_is_held_is_not_deleted(person: SessionsCommand):
 
     async def holding(store: Store) -> tuple[str, str]:
         await store.leases.acquire(session.id, "a terminal on desk (12)")
-        told = await asyncio.to_thread(person.refused, "delete", "mine", "--yes")
-        return told, (await asyncio.to_thread(person.on_screen, "delete", "mine"))[1]
+        output = await asyncio.to_thread(person.refused, "delete", "mine", "--yes")
+        return output, (await asyncio.to_thread(person.on_screen, "delete", "mine"))[1]
 
-    told, screen = person.do(holding)
-    assert screen == told, "nobody is asked in vain"
-    assert "This session is open in a terminal on desk (12)." in told
+    output, screen = person.do(holding)
+    assert screen == output, "nobody is asked in vain"
+    assert "This session is open in a terminal on desk (12)." in output
     assert len(person.json("list")) == 1
 
 
-# What comes from outside
+# Text from outside
 
 
-def test_nothing_printed_can_play_tricks_on_the_screen(person: SessionsCommand, tmp_path: Path):
+def test_printed_sessions_have_no_control_characters(person: SessionsCommand, tmp_path: Path):
     session = person.talk("mine", f"red {TRICK}", cwd="/x")
     for column in ("title", "cwd", "model"):
         person.spoil(column, f"{column} {TRICK}")
@@ -498,6 +501,6 @@ def test_nothing_printed_can_play_tricks_on_the_screen(person: SessionsCommand, 
     assert "\x1b" not in person.refused("show", TRICK)
 
 
-def test_a_broken_store_is_one_sentence(person: SessionsCommand, tmp_path: Path):
+def test_a_broken_store_is_reported_in_one_sentence(person: SessionsCommand, tmp_path: Path):
     (tmp_path / "segue.db").write_text("something else")
     assert "is not a Segue store" in person.refused("list")

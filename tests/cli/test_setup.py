@@ -1,4 +1,4 @@
-"""`segue setup telegram`: from a token to the first message in a fresh thread."""
+"""`segue setup telegram`: from a token to the first message in a new thread."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def telegram(person: Person, *, topics: bool = True) -> AsyncGenerator[tup
 
 
 def kept(person: Person) -> str:
-    """The settings, which are for their owner alone; empty when there are none."""
+    """The settings file, which must be private, or an empty string."""
     path = Path(person.environment["SEGUE_CONFIG"])
     if not path.exists():
         return ""
@@ -59,7 +59,7 @@ async def arrived(driver: Driver, chat: int) -> Shown:
 
 
 async def pair(shown: Terminal, driver: Driver) -> int:
-    """Do on the phone what the terminal says; the chat."""
+    """Follow the instructions of the terminal on the phone, and return the chat."""
     await shown.shows("press Start:", 40)
     await shown.shows("To use a group, send the code there")
     anna = await driver.user("Anna")
@@ -68,7 +68,7 @@ async def pair(shown: Terminal, driver: Driver) -> int:
     return chat
 
 
-async def test_a_person_is_led_from_nothing_to_a_message_in_a_fresh_topic(person: Person):
+async def test_setup_leads_a_new_user_to_a_message_in_a_new_topic(person: Person):
     async with telegram(person) as (peer, driver):
         async with person.opens("setup", "telegram", "--url", peer.url, lines=60) as shown:
             await shown.shows("@BotFather and send /newbot")
@@ -90,14 +90,14 @@ async def test_a_person_is_led_from_nothing_to_a_message_in_a_fresh_topic(person
         assert "telegram" in segue_says(person, "gateway", "status").stdout
 
 
-async def test_a_script_answers_everything_by_flags(person: Person):
+async def test_flags_answer_every_question(person: Person):
     async with telegram(person) as (peer, driver):
         anna = await driver.user("Anna")
         chat = await driver.chat(Kind.FORUM, [anna], title="Home", admin=True, manage_topics=True)
         words = ["--url", peer.url, "--token", TOKEN, "--owner", str(anna), "--home", str(chat)]
-        told = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
-        assert told.returncode == 0, told.stderr
-        assert "The bot may manage topics there." in told.stdout
+        output = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
+        assert output.returncode == 0, output.stderr
+        assert "The bot may manage topics there." in output.stdout
         assert (await arrived(driver, chat)).threads
         async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
             (home,) = [h for h in await store.owners.homes(ME) if h.platform == "telegram"]
@@ -107,12 +107,12 @@ async def test_a_script_answers_everything_by_flags(person: Person):
 async def test_a_wrong_token_changes_nothing_and_says_where_to_get_one(person: Person):
     async with telegram(person) as (peer, _):
         words = ["--url", peer.url, "--token", WRONG]
-        told = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
-        assert told.returncode == 1
-        assert "There is no token that Telegram accepts." in told.stdout
-        assert "@BotFather" in told.stdout
-        assert "Nothing was changed." in told.stderr
-        assert WRONG not in told.stdout + told.stderr
+        output = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
+        assert output.returncode == 1
+        assert "There is no token that Telegram accepts." in output.stdout
+        assert "@BotFather" in output.stdout
+        assert "Nothing was changed." in output.stderr
+        assert WRONG not in output.stdout + output.stderr
         assert kept(person) == ""
 
 
@@ -151,46 +151,46 @@ async def test_a_wrong_token_is_asked_for_again_until_it_is_right(person: Person
         assert peer.token in kept(person)
 
 
-async def test_without_a_person_the_missing_flag_is_named(person: Person):
+async def test_without_a_terminal_the_missing_flag_is_named(person: Person):
     async with telegram(person):
-        told = await asyncio.to_thread(segue_says, person, "setup", "telegram")
-        assert told.returncode == 1
-        assert "Add --token" in told.stderr
+        output = await asyncio.to_thread(segue_says, person, "setup", "telegram")
+        assert output.returncode == 1
+        assert "Add --token" in output.stderr
 
 
-async def test_a_variable_that_would_win_over_the_token_is_named(person: Person):
+async def test_a_variable_that_overrides_the_token_is_named(person: Person):
     async with telegram(person) as (peer, _):
         person.environment["SEGUE_TELEGRAM_TOKEN"] = WRONG
         words = ["--url", peer.url, "--token", TOKEN]
-        told = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
-        assert told.returncode == 1
-        assert "SEGUE_TELEGRAM_TOKEN holds another value" in told.stderr
-        assert WRONG not in told.stdout + told.stderr
+        output = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
+        assert output.returncode == 1
+        assert "SEGUE_TELEGRAM_TOKEN holds another value" in output.stderr
+        assert WRONG not in output.stdout + output.stderr
 
 
-async def test_what_is_missing_is_named_with_the_place_to_switch_it_on(person: Person):
+async def test_a_missing_right_is_named_with_the_place_to_enable_it(person: Person):
     async with telegram(person, topics=False) as (peer, driver):
         words = ["setup", "telegram", "--url", peer.url, "--token", TOKEN, "--yes"]
         with piped(person, *words) as command:
-            told = ""
-            while "To use a group" not in told:
-                told += await command.line(command.stdout)
+            output = ""
+            while "To use a group" not in output:
+                output += await command.line(command.stdout)
             anna = await driver.user("Anna")
             chat = await driver.private(anna)
-            await driver.say(anna, chat, f"/start {code_of(told)}")
+            await driver.say(anna, chat, f"/start {code_of(output)}")
             code, rest, errors = await command.ends()
         assert code == 0, errors
-        assert "turn Threaded Mode on" in " ".join(told.split())
+        assert "turn Threaded Mode on" in " ".join(output.split())
         assert "Done." in rest
         assert (await arrived(driver, chat)).threads == ()
 
 
-async def test_a_chat_that_the_bot_is_not_in_is_no_home(person: Person):
+async def test_a_chat_without_the_bot_cannot_be_the_home_channel(person: Person):
     async with telegram(person) as (peer, _):
         words = ["--url", peer.url, "--token", TOKEN, "--owner", "7", "--home", "-100777"]
-        told = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
-        assert told.returncode == 1
-        assert "the bot is not in a chat with the id -100777" in told.stderr
+        output = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
+        assert output.returncode == 1
+        assert "the bot is not in a chat with the id -100777" in output.stderr
 
 
 @pytest.mark.parametrize("trouble", [Trouble.FORBIDDEN, Trouble.DROP_BEFORE])
@@ -200,15 +200,15 @@ async def test_a_first_message_that_does_not_arrive_is_reported(person: Person, 
         await driver.private(anna)
         await driver.fail("sendMessage", trouble)
         words = ["--url", peer.url, "--token", TOKEN, "--owner", str(anna)]
-        told = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
-        assert told.returncode == 1
-        assert "telegram is not set up yet" in told.stderr
+        output = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
+        assert output.returncode == 1
+        assert "telegram is not set up yet" in output.stderr
 
 
-# Later
+# Later runs
 
 
-async def test_run_again_it_only_proves_that_all_is_well_and_the_doctor_looks_too(person: Person):
+async def test_a_second_run_only_checks_the_platform_and_so_does_doctor(person: Person):
     async with telegram(person, topics=False) as (peer, driver):
         anna = await driver.user("Anna")
         await driver.private(anna)
@@ -219,14 +219,16 @@ async def test_run_again_it_only_proves_that_all_is_well_and_the_doctor_looks_to
         assert again.returncode == 0, again.stderr
         assert "Saved" not in again.stdout
         assert "gateway" not in again.stdout
-        told = await asyncio.to_thread(segue_says, person, "doctor")
-        assert "The token is good" in told.stdout
-        assert re.search(r"warning +telegram +Direct messages .* Threaded Mode", told.stdout)
+        output = await asyncio.to_thread(segue_says, person, "doctor")
+        assert "The token is good" in output.stdout
+        assert re.search(r"warning +telegram +Direct messages .* Threaded Mode", output.stdout)
         person.environment["SEGUE_TELEGRAM_TOKEN"] = WRONG
-        told = await asyncio.to_thread(segue_says, person, "doctor")
-        assert told.returncode == 1
-        assert re.search(r"problem +telegram +There is no token that Telegram accepts", told.stdout)
-        assert WRONG not in told.stdout
+        output = await asyncio.to_thread(segue_says, person, "doctor")
+        assert output.returncode == 1
+        assert re.search(
+            r"problem +telegram +There is no token that Telegram accepts", output.stdout
+        )
+        assert WRONG not in output.stdout
 
 
 async def test_a_running_gateway_serves_the_platform_without_a_restart(person: Person):
@@ -237,8 +239,8 @@ async def test_a_running_gateway_serves_the_platform_without_a_restart(person: P
         async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
             (before,) = await store.gateways.alive()
             words = ["--url", peer.url, "--token", TOKEN, "--owner", str(anna)]
-            told = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
-            assert told.returncode == 0, told.stderr
+            output = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
+            assert output.returncode == 0, output.stderr
             (gateway,) = await store.gateways.alive()
         assert gateway.process == before.process
         assert Platform.TELEGRAM in gateway.platforms - before.platforms
@@ -253,5 +255,5 @@ async def test_a_running_gateway_uses_the_new_token(person: Person):
         )
         await asyncio.to_thread(segue_says, person, "gateway", "start")
         words = ["--token", TOKEN, "--owner", str(anna)]
-        told = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
-        assert told.returncode == 0, told.stdout + told.stderr
+        output = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
+        assert output.returncode == 0, output.stdout + output.stderr

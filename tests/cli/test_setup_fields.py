@@ -61,7 +61,7 @@ async def test_each_missing_value_is_asked_for_and_secrets_stay_hidden(user: Per
         )
 
 
-async def test_values_that_are_not_secret_are_shown_and_a_url_is_asked_for_until_it_is_one(
+async def test_values_that_are_not_secret_are_echoed_and_an_invalid_url_is_asked_for_again(
     user: Person,
 ):
     async with none_left(user), user.opens("setup", "matrix", "--no-wait", lines=60) as shown:
@@ -112,39 +112,41 @@ async def test_every_value_has_a_flag_and_secrets_can_come_from_standard_input(u
 
 
 def test_without_a_terminal_every_missing_flag_is_named(user: Person):
-    told = segue_says(user, "setup", "whatsapp", "--access-token", "x")
-    assert told.returncode == 1
-    assert "whatsapp needs Phone number id, App secret, Verify token," in told.stderr
-    assert "Add --phone-number-id, --app-secret, --verify-token;" in told.stderr
+    output = segue_says(user, "setup", "whatsapp", "--access-token", "x")
+    assert output.returncode == 1
+    assert "whatsapp needs Phone number id, App secret, Verify token," in output.stderr
+    assert "Add --phone-number-id, --app-secret, --verify-token;" in output.stderr
     assert settings(user) == ""
 
 
-def test_a_flag_with_a_url_that_is_none_is_refused(user: Person):
-    told = segue_says(user, "setup", "matrix", "--url", "matrix.example.com")
-    assert told.returncode == 2
-    assert "Invalid value for '--url': URL: expected http://… or https://…" in told.stderr
+def test_a_flag_with_an_invalid_url_is_refused(user: Person):
+    output = segue_says(user, "setup", "matrix", "--url", "matrix.example.com")
+    assert output.returncode == 2
+    assert "Invalid value for '--url': URL: expected http://… or https://…" in output.stderr
 
 
-def test_a_variable_that_would_win_is_named(user: Person):
+def test_a_variable_that_overrides_a_value_is_named(user: Person):
     user.environment["SEGUE_SLACK_APP_TOKEN"] = "xapp-other"
-    told = segue_says(user, "setup", "slack", "--bot-token", "a", "--app-token", "b")
-    assert told.returncode == 1
-    assert "SEGUE_SLACK_APP_TOKEN holds another value" in told.stderr
+    output = segue_says(user, "setup", "slack", "--bot-token", "a", "--app-token", "b")
+    assert output.returncode == 1
+    assert "SEGUE_SLACK_APP_TOKEN holds another value" in output.stderr
 
 
 def test_the_help_of_a_platform_lists_its_flags(user: Person):
-    told = segue_says(user, "setup", "matrix", "--help").stdout
-    assert re.findall(r"^  (--[a-z-]+)", told, re.MULTILINE) == [
+    output = segue_says(user, "setup", "matrix", "--help").stdout
+    assert re.findall(r"^  (--[a-z-]+)", output, re.MULTILINE) == [
         *("--url", "--user-id", "--access-token", "--device-id"),
         *("--owner", "--home", "--yes", "--no-wait", "--help"),
     ]
-    assert re.search(r"--access-token SECRET +Access token; - reads it from standard input\.", told)
+    assert re.search(
+        r"--access-token SECRET +Access token; - reads it from standard input\.", output
+    )
 
 
 def test_only_built_in_platforms_can_be_set_up(user: Person):
-    told = segue_says(user, "setup", "signal")
-    assert told.returncode == 2
-    assert "signal is not supported yet. Use one of these: web, telegram" in told.stderr
+    output = segue_says(user, "setup", "signal")
+    assert output.returncode == 2
+    assert "signal is not supported yet. Use one of these: web, telegram" in output.stderr
     assert "The web page needs no setup." in segue_says(user, "setup", "web").stderr
 
 
@@ -158,9 +160,9 @@ async def test_a_secret_is_set_without_being_shown_and_other_values_are(user: Pe
         assert await shown.end() == 0
         assert "very-secret" not in shown.text
     segue_says(user, "config", "set", "platforms.whatsapp.phone_number_id", "4711")
-    told = segue_says(user, "config", "show").stdout.splitlines()
-    assert "platforms.whatsapp.app_secret\t(hidden)\tfile" in told
-    assert "platforms.whatsapp.phone_number_id\t4711\tfile" in told
+    output = segue_says(user, "config", "show").stdout.splitlines()
+    assert "platforms.whatsapp.app_secret\t(hidden)\tfile" in output
+    assert "platforms.whatsapp.phone_number_id\t4711\tfile" in output
 
 
 def test_platforms_flags_and_settings_are_completed(user: Person, monkeypatch: pytest.MonkeyPatch):
@@ -179,7 +181,9 @@ def test_platforms_flags_and_settings_are_completed(user: Person, monkeypatch: p
 
 def test_the_doctor_names_the_values_that_are_missing(user: Person):
     write(user, '[platforms.slack]\nbot_token = "xoxb"\n')
-    told = segue_says(user, "doctor").stdout
-    assert re.search(r"problem +slack +slack has no value for platforms\.slack\.app_token\.", told)
+    output = segue_says(user, "doctor").stdout
+    assert re.search(
+        r"problem +slack +slack has no value for platforms\.slack\.app_token\.", output
+    )
     user.environment["SEGUE_SLACK_APP_TOKEN"] = "xapp"
     assert re.search(r"ok +slack +The values are good\.", segue_says(user, "doctor").stdout)

@@ -22,7 +22,7 @@ from tests.program import constants
 @pytest.fixture
 def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of lock files and wheels, and a Python without the package, whose modules this
-    process sees."""
+    process can import."""
     python = Path(bare_python(tmp_path / "bare"))
     monkeypatch.setattr(sys, "executable", str(python))
     (site,) = python.parents[1].glob("lib/python*/site-packages")
@@ -61,19 +61,19 @@ async def test_packages_with_other_hashes_are_not_installed(locks: Path):
     assert not is_there()
 
 
-async def test_without_a_terminal_nothing_is_installed_unasked(locks: Path):
+async def test_without_a_terminal_nothing_is_installed_automatically(locks: Path):
     lock(locks, right=True)
     with pytest.raises(LibraryMissing, match="`segue setup slack`"):
         await install_packages(SetupOptions(spec=SPEC, values={}))
     assert not is_there()
 
 
-async def test_a_user_is_asked_and_may_decline(person: Person):
+async def test_a_user_is_asked_and_can_decline(person: Person):
     person.environment.update(constants(REGISTERED))
     async with person.opens("setup", "slack") as shown:
         await shown.shows("Slack needs packages that are not installed. Install them now? [Y/n]:")
         shown.say("n")
         assert await shown.end() == 1
         await shown.shows("`make extra NAME=slack`")
-    told = segue_says(person, "setup", "slack", "--token", "x")
-    assert (told.returncode, told.stdout) == (1, "")
+    output = segue_says(person, "setup", "slack", "--token", "x")
+    assert (output.returncode, output.stdout) == (1, "")

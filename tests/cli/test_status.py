@@ -1,4 +1,4 @@
-"""`segue status`: everything that matters, on one screen."""
+"""`segue status`: a summary on one screen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAGE = "http://127.0.0.1:8790"
 
 
 async def at_work(store: Store) -> None:
-    """A gateway with two platforms, sessions here and there, a handoff, a trouble."""
+    """A gateway with two platforms, several sessions, a handoff and a failed message."""
     await store.owners.ensure(ME)
     platforms = [Platform.WEB, Platform.TELEGRAM]
     await store.gateways.announce("the gateway of the test", platforms, seconds=600)
@@ -39,13 +39,13 @@ async def at_work(store: Store) -> None:
     assert await store.outbox.uncertain(outgoing, "It may have arrived.")
 
 
-async def test_all_of_it_is_on_one_screen(person: Person):
+async def test_the_status_fits_on_one_screen(person: Person):
     serving(person)
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
         await at_work(store)
         async with person.opens("status", columns=80, lines=24) as shown:
             assert await shown.end() == 0
-            for told in (
+            for output in (
                 f"store     {person.environment['SEGUE_STORE']}",
                 "model     scripted (Set by SEGUE_MODEL.)",
                 f"page      {PAGE}, for this machine only; `segue pair` opens it",
@@ -60,43 +60,47 @@ async def test_all_of_it_is_on_one_screen(person: Person):
                 "Boats to telegram, just now, pending",
                 "uncertain: It may have arrived.",
             ):
-                await shown.shows(told)
+                await shown.shows(output)
             assert "Older" not in shown.text, "only the last three"
             assert shown.screen[0].startswith("Segue "), "nothing had to scroll"
             assert b"\x1b[2J" not in shown.raw
 
 
-async def test_json_has_everything(person: Person):
+async def test_the_json_output_has_the_same_content(person: Person):
     serving(person)
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
         await at_work(store)
-        told = json.loads(segue_says(person, "status", "--json").stdout)
-    assert told["model"] == {"name": "scripted", "why": "Set by SEGUE_MODEL."}
-    assert (told["page"], told["running"]) == (PAGE, True)
-    assert told["sessions"]["count"] == 4
-    assert {session["title"] for session in told["sessions"]["last"]} == {"Boats", "Ships", "Kites"}
-    (gateway,) = told["gateways"]
+        output = json.loads(segue_says(person, "status", "--json").stdout)
+    assert output["model"] == {"name": "scripted", "why": "Set by SEGUE_MODEL."}
+    assert (output["page"], output["running"]) == (PAGE, True)
+    assert output["sessions"]["count"] == 4
+    assert {session["title"] for session in output["sessions"]["last"]} == {
+        "Boats",
+        "Ships",
+        "Kites",
+    }
+    (gateway,) = output["gateways"]
     states = {platform["platform"]: platform["state"] for platform in gateway["platforms"]}
     assert states == {"web": "connected", "telegram": "down"}
-    assert [handoff["state"] for handoff in told["handoffs"]] == ["pending"]
-    assert [lost["error"] for lost in told["not_delivered"]] == ["It may have arrived."]
+    assert [handoff["state"] for handoff in output["handoffs"]] == ["pending"]
+    assert [lost["error"] for lost in output["not_delivered"]] == ["It may have arrived."]
 
 
-async def test_with_nothing_there_it_says_what_to_do(person: Person):
+async def test_the_status_of_a_new_installation_says_what_to_do(person: Person):
     del person.environment["SEGUE_MODEL"]
     person.environment["SEGUE_MODELS"] = str(person.cwd / "no-models")
-    told = segue_says(person, "status")
-    assert told.returncode == 0, told.stderr
-    assert "type `segue model pull` for a small model that needs no key" in told.stdout
-    assert "page      not running; type `segue gateway start`" in told.stdout
-    assert "sessions  0\n" in told.stdout
-    assert "No gateway is running." in told.stdout
+    output = segue_says(person, "status")
+    assert output.returncode == 0, output.stderr
+    assert "type `segue model pull` for a small model that needs no key" in output.stdout
+    assert "page      not running; type `segue gateway start`" in output.stdout
+    assert "sessions  0\n" in output.stdout
+    assert "No gateway is running." in output.stdout
     as_json = json.loads(segue_says(person, "status", "--json").stdout)
     assert (as_json["model"], as_json["page"], as_json["running"]) == (None, None, False)
     assert "No model is available yet" in as_json["problem"]
 
 
-async def test_what_was_set_aside_is_listed_with_its_reason(person: Person):
+async def test_failed_messages_and_handoffs_are_listed_with_their_reason(person: Person):
     serving(person)
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
         await store.owners.ensure(ME)
@@ -108,14 +112,14 @@ async def test_what_was_set_aside_is_listed_with_its_reason(person: Person):
         (handoff,) = await store.in_flight()
         await store.cancel_handoff(handoff.id, "ZeroDivisionError: our fault")
         shown = segue_says(person, "status").stdout
-        told = json.loads(segue_says(person, "status", "--json").stdout)
+        output = json.loads(segue_says(person, "status", "--json").stdout)
     assert "problems  1 message could not be answered" in shown
     assert "Not answered\n  telegram dm 42, just now: ValueError: no such escape" in shown
     assert "Boats to telegram, just now, failed: ZeroDivisionError: our fault" in shown
     assert "handoffs  none in progress" in shown
-    (aside,) = told["not_answered"]
+    (aside,) = output["not_answered"]
     assert (aside["address"], aside["error"]) == (DM.key, "ValueError: no such escape")
-    assert [h["error"] for h in told["handoffs"]] == ["ZeroDivisionError: our fault"]
+    assert [h["error"] for h in output["handoffs"]] == ["ZeroDivisionError: our fault"]
 
 
 async def test_a_handoff_that_was_not_confirmed_is_listed_with_what_to_look_for(person: Person):
@@ -131,6 +135,6 @@ async def test_a_handoff_that_was_not_confirmed_is_listed_with_what_to_look_for(
         await store.outbox.uncertain(outgoing, "500")
         await store.complete_handoff(claim, address=DM)
         shown = segue_says(person, "status").stdout
-        told = json.loads(segue_says(person, "status", "--json").stdout)
+        output = json.loads(segue_says(person, "status", "--json").stdout)
     assert "Boats to telegram, just now, completed: telegram did not confirm" in shown
-    assert [(h["state"], h["confirmed"]) for h in told["handoffs"]] == [("completed", False)]
+    assert [(h["state"], h["confirmed"]) for h in output["handoffs"]] == [("completed", False)]

@@ -1,4 +1,4 @@
-"""The commands, on a real store, in a context that writes down what happens to it."""
+"""The commands, on a real store, in a context that records their effects."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from tests.turns.conftest import Offered
 
 
 class Scripted(Offered):
-    """The usual model, which answers everything, and one of another name."""
+    """The default model, which answers everything, and one with another name."""
 
     def __init__(self) -> None:
         super().__init__(ScriptedModel(), {"scripted": ScriptedModel()})
 
 
 class Stage:
-    """A context in which everything happens at once and is written down."""
+    """A context in which everything happens at once and is recorded."""
 
     where = Where.TERMINAL
     owner = ME
@@ -109,7 +109,7 @@ class Stage:
     # For the tests
 
     async def do(self, text: str) -> str:
-        """What the command tells."""
+        """Run the command and return its output."""
         self.told.clear()
         await commands.run(self, text)
         return "\n".join(self.told)
@@ -135,7 +135,7 @@ def stage(tmp_path: Path, runner: asyncio.Runner) -> Generator[Stage]:
     runner.run(stage.store.close())
 
 
-# Finding them
+# Finding commands
 
 
 @pytest.mark.parametrize(
@@ -158,12 +158,12 @@ def test_a_command_is_a_slash_and_a_word(text: str, expected: bool):
 
 
 @pytest.mark.parametrize("where", Where)
-def test_every_name_is_there_once(where: Where):
+def test_every_command_name_is_unique(where: Where):
     names = [name for c in commands.available(where) for name in (c.name, *c.aliases)]
     assert len(names) == len(set(names))
 
 
-def test_chats_know_what_a_person_needs_there():
+def test_the_essential_commands_are_available_in_chats():
     wanted = (
         "help new title sessions resume handoff status stop retry undo compress usage model sethome"
         " whoami approve deny"
@@ -172,7 +172,7 @@ def test_chats_know_what_a_person_needs_there():
 
 
 @pytest.mark.parametrize("name", ["quit", "follow"])
-def test_what_belongs_to_the_terminal_is_unknown_in_a_chat(name: str):
+def test_a_terminal_command_is_unknown_in_a_chat(name: str):
     commands.find(f"/{name}", Where.TERMINAL)
     with pytest.raises(UnknownCommand):
         commands.find(f"/{name}", Where.CHAT)
@@ -188,19 +188,19 @@ def test_an_unknown_command_suggests_the_nearest(typed: str, nearest: str):
     assert nearest in str(caught.value.fields["hint"])
 
 
-def test_one_that_is_like_no_other_leads_to_help():
+def test_an_unknown_command_without_a_similar_one_has_no_suggestion():
     with pytest.raises(UnknownCommand) as caught:
         commands.find("/xyzzy", Where.TERMINAL)
     assert caught.value.fields == {"name": "xyzzy", "hint": ""}
 
 
-async def test_help_lists_what_can_be_typed_here(stage: Stage):
+async def test_help_lists_the_available_commands(stage: Stage):
     assert (await stage.do("/help")).splitlines() == [
         c.usage for c in commands.available(Where.TERMINAL)
     ]
 
 
-async def test_help_for_one_command(stage: Stage):
+async def test_help_explains_one_command(stage: Stage):
     assert await stage.do("/help undo") == "/undo [NUMBER]\nUndo the last messages."
     assert "Also: /exit." in await stage.do("/help quit")
 
@@ -208,7 +208,7 @@ async def test_help_for_one_command(stage: Stage):
 # The conversation
 
 
-async def test_undo_and_redo(stage: Stage):
+async def test_undo_removes_a_turn_and_redo_restores_it(stage: Stage):
     for words in ("one", "two", "three"):
         await stage.say(words)
     assert "two" in await stage.do("/undo 2")
@@ -220,7 +220,7 @@ async def test_undo_and_redo(stage: Stage):
     assert len(await stage.transcript()) == 6
 
 
-async def test_retry_asks_the_last_thing_again(stage: Stage):
+async def test_retry_sends_the_last_message_again(stage: Stage):
     await stage.say("one")
     await stage.say("two")
     assert await stage.do("/retry") == "Again: two"
@@ -238,7 +238,7 @@ async def test_history_shows_the_last_turns(stage: Stage):
     assert "You: question 3" in told
 
 
-async def test_compress_goes_on_from_a_summary(stage: Stage):
+async def test_compress_continues_from_a_summary(stage: Stage):
     for number in range(5):
         await stage.say(f"question {number}")
     assert "continues from this summary" in await stage.do("/compress")
@@ -246,7 +246,7 @@ async def test_compress_goes_on_from_a_summary(stage: Stage):
 
 
 @pytest.mark.parametrize("text", ["/undo x", "/undo -1", "/undo 0", "/history 1.5", "/undo ²"])
-async def test_what_is_no_number_is_not_taken_for_one(stage: Stage, text: str):
+async def test_an_invalid_number_is_refused(stage: Stage, text: str):
     await stage.say("one")
     with pytest.raises(BadCommand, match="is not a number"):
         await stage.do(text)
@@ -254,7 +254,9 @@ async def test_what_is_no_number_is_not_taken_for_one(stage: Stage, text: str):
 
 @pytest.mark.parametrize("text", ["/retry", "/undo", "/redo", "/history", "/status", "/usage",
                                   "/export", "/compress"])  # fmt: skip
-async def test_before_anything_was_said_that_is_said(stage: Stage, text: str):
+async def test_commands_that_need_a_message_are_refused_in_an_empty_session(
+    stage: Stage, text: str
+):
     with pytest.raises(NothingSaid):
         await stage.do(text)
 
@@ -278,13 +280,13 @@ async def test_sessions_are_listed_and_resumed_by_name(stage: Stage):
     told = await stage.do("/sessions")
     assert "* Cars" in told
     assert "  Boats" in told
-    await stage.do("/resume 'boats'")  # as in the command for a shell
+    await stage.do("/resume 'boats'")  # as in the shell command
     assert (await stage.begun()).id == boats.id
     with pytest.raises(SessionNotFound):
         await stage.do("/resume planes")
 
 
-async def test_another_persons_session_cannot_be_resumed_by_title(stage: Stage):
+async def test_the_session_of_another_owner_cannot_be_resumed_by_title(stage: Stage):
     await stage.store.owners.ensure("you")
     await stage.store.sessions.create("you", Platform.LOCAL, title="Secrets")
     with pytest.raises(SessionNotFound):
@@ -292,7 +294,7 @@ async def test_another_persons_session_cannot_be_resumed_by_title(stage: Stage):
     assert "Secrets" not in await stage.do("/sessions")
 
 
-async def test_status_and_usage(stage: Stage):
+async def test_status_and_usage_show_the_session(stage: Stage):
     await stage.say("hello")
     told = await stage.do("/status")
     assert (await stage.begun()).id in told
@@ -300,7 +302,7 @@ async def test_status_and_usage(stage: Stage):
     assert await stage.do("/usage") == "0 tokens in, 0 out."
 
 
-async def test_export_writes_a_file_and_never_over_one(stage: Stage, tmp_path: Path):
+async def test_export_writes_a_file_and_never_replaces_one(stage: Stage, tmp_path: Path):
     await stage.say("hello")
     assert await stage.do("/export talk.jsonl") == f"2 messages written to {tmp_path}/talk.jsonl."
     with pytest.raises(BadCommand, match="File exists"):
@@ -311,7 +313,7 @@ async def test_export_writes_a_file_and_never_over_one(stage: Stage, tmp_path: P
     assert again.messages == 2
 
 
-async def test_handoff_alone_lists_the_platforms_and_what_each_needs(stage: Stage):
+async def test_handoff_without_a_platform_lists_the_platforms_and_what_each_needs(stage: Stage):
     told = await stage.do("/handoff")
     assert told.startswith("No gateway is running")
     assert "`segue gateway start`" in told
@@ -352,7 +354,7 @@ async def test_the_model_is_shown_and_changed_for_this_session(stage: Stage):
         await stage.do("/model nonesuch")
 
 
-async def test_tools_say_which_of_them_ask(stage: Stage):
+async def test_tools_lists_which_tools_need_approval(stage: Stage):
     rows = [row.split(maxsplit=1) for row in (await stage.do("/tools")).splitlines()]
     asks = {name: rest.partition("  ")[0] for name, rest in rows}
     assert (asks["shell"], asks["read_file"]) == ("asks first", "asks at times")
@@ -369,7 +371,7 @@ async def test_memory_is_listed_and_edited(stage: Stage):
             await stage.do(wrong)
 
 
-async def test_quit_and_follow_reach_the_place(stage: Stage):
+async def test_exit_and_follow_are_passed_to_the_command_context(stage: Stage):
     await stage.do("/follow")
     await stage.do("/exit")
     assert stage.followed == 1

@@ -1,4 +1,4 @@
-"""The documents name the commands that there are, and no others."""
+"""The docs list exactly the existing commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def table(where: Where) -> str:
 @pytest.mark.parametrize(
     ("document", "where"), [("terminal.md", Where.TERMINAL), ("chats.md", Where.CHAT)]
 )
-def test_the_table_of_commands_is_the_one_in_the_document(document: str, where: Where):
+def test_the_docs_have_the_table_of_commands(document: str, where: Where):
     text = (DOCS / document).read_text("utf-8")
     (written,) = re.findall(
         r"<!-- commands: begin -->\n(.*?)\n?<!-- commands: end -->", text, re.DOTALL

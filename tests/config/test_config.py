@@ -1,4 +1,4 @@
-"""Settings: the file, the environment, and what a person is told about both."""
+"""Settings: the file, the environment, and the messages about both."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ mode = "none"
 
 @pytest.fixture
 def home(tmp_path: Path) -> dict[str, str]:
-    """An environment in which nothing is set but where our files are."""
+    """An environment that sets only the paths of our files."""
     return {
         "SEGUE_CONFIG": str(tmp_path / "config.toml"),
         "SEGUE_STORE": "sqlite:///tmp/of-the-environment.db",
@@ -178,7 +178,7 @@ def test_every_platform_can_be_set_by_variables_alone(home: dict[str, str], plat
     assert (found[platform].value("url"), found[platform].enabled) == ("http://h:1", True)
 
 
-def test_a_variable_goes_before_the_file_and_enables_nothing_that_is_not(home: dict[str, str]):
+def test_a_variable_overrides_the_file_and_does_not_enable_a_platform(home: dict[str, str]):
     write(home, FULL)
     more = {"SEGUE_MATRIX_URL": "http://h", "SEGUE_TELEGRAM_TOKEN": "t"}
     found = config.load({**home, **more}).platforms
@@ -186,7 +186,7 @@ def test_a_variable_goes_before_the_file_and_enables_nothing_that_is_not(home: d
     assert not found[Platform.TELEGRAM].enabled
 
 
-def test_what_a_reset_does_not_say_for_some_chats_is_as_for_all(home: dict[str, str]):
+def test_a_reset_override_inherits_missing_values_from_the_default(home: dict[str, str]):
     write(home, FULL)
     settings = config.load(home)
     usual = ResetPolicy(mode=ResetMode.BOTH, idle=timedelta(minutes=90), hour=4)
@@ -200,14 +200,14 @@ def test_what_a_reset_does_not_say_for_some_chats_is_as_for_all(home: dict[str, 
     assert str(settings.zone) == "Europe/Oslo"
 
 
-def test_the_zone_of_the_machine_is_the_one_that_tz_names(home: dict[str, str]):
+def test_tz_names_the_time_zone(home: dict[str, str]):
     for named in ("Europe/Oslo", ":Europe/Oslo"):
         assert str(config.load({**home, "TZ": named}).zone) == "Europe/Oslo"
     write(home, "[reset]\nzone = 'Asia/Tokyo'\n")
     assert str(config.load({**home, "TZ": "Europe/Oslo"}).zone) == "Asia/Tokyo"
 
 
-def test_the_zone_of_the_system_has_summer_and_winter(tmp_path: Path):
+def test_the_time_zone_of_the_system_has_daylight_saving_time(tmp_path: Path):
     tzdata = Path(str(importlib.resources.files("tzdata"))) / "zoneinfo" / "Europe" / "Oslo"
     link = tmp_path / "localtime"
     link.symlink_to(tzdata)
@@ -218,15 +218,13 @@ def test_the_zone_of_the_system_has_summer_and_winter(tmp_path: Path):
 
 
 @pytest.mark.parametrize("named", ["", "CET-1CEST,M3.5.0,M10.5.0/3", "Not/AZone", "../x"])
-def test_a_zone_that_cannot_be_read_is_the_distance_to_utc_that_holds_now(
-    tmp_path: Path, named: str
-):
+def test_an_unreadable_time_zone_falls_back_to_the_current_utc_offset(tmp_path: Path, named: str):
     found = zone.of_machine(named, tmp_path / "none")
     now = datetime.now().astimezone()
     assert now.astimezone(found).utcoffset() == now.utcoffset()
 
 
-def test_the_environment_wins(home: dict[str, str], tmp_path: Path):
+def test_the_environment_overrides_the_file(home: dict[str, str], tmp_path: Path):
     write(home, FULL)
     settings = config.load(
         {**home, "SEGUE_MODEL": " openai/gpt-5.5 ", "ANTHROPIC_API_KEY": " other\n"}
@@ -249,13 +247,13 @@ def test_every_key_can_come_from_its_variable(home: dict[str, str], provider: st
     }
 
 
-def test_the_first_of_two_variables_counts(home: dict[str, str]):
+def test_the_first_of_two_variables_wins(home: dict[str, str]):
     both = {**home, "GEMINI_API_KEY": "a", "GOOGLE_API_KEY": "b"}
     assert config.load(both).keys["gemini"].reveal() == "a"
     assert config.load({**both, "GEMINI_API_KEY": ""}).keys["gemini"].reveal() == "b"
 
 
-def test_a_variable_that_is_empty_is_not_set(home: dict[str, str]):
+def test_an_empty_variable_counts_as_unset(home: dict[str, str]):
     write(home, FULL)
     empty = {**home, "SEGUE_MODEL": " ", "ANTHROPIC_API_KEY": "", "OPENAI_API_KEY": " "}
     settings = config.load({**empty, "OPENAI_BASE_URL": ""})
@@ -265,7 +263,7 @@ def test_a_variable_that_is_empty_is_not_set(home: dict[str, str]):
     assert settings.openai_url is None
 
 
-def test_openai_may_be_somewhere_else(home: dict[str, str]):
+def test_the_url_of_openai_can_be_changed(home: dict[str, str]):
     settings = config.load({**home, "OPENAI_BASE_URL": "http://127.0.0.1:9/v1/"})
     assert settings.openai_url == "http://127.0.0.1:9/v1"
 
@@ -283,11 +281,11 @@ def test_nothing_is_read_from_the_working_directory(
         config.load({**home, "SEGUE_CONFIG": "config.toml"})
 
 
-# What is wrong with them
+# Invalid settings
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("\nmodel = 1 2", "this is no TOML: .*line 2"),
         (b"\xff", "this is no TOML"),
@@ -339,15 +337,15 @@ def test_nothing_is_read_from_the_working_directory(
         ("[reset.for]\ndm = 3", "reset.for.dm: expected object, got int"),
     ],
 )
-def test_what_is_wrong_names_the_file_the_setting_and_what_is_allowed(
-    home: dict[str, str], text: str | bytes, told: str
+def test_an_invalid_setting_is_reported_with_its_file_name_and_allowed_values(
+    home: dict[str, str], text: str | bytes, expected: str
 ):
     del home["SEGUE_MODELS"]
     path = write(home, text)
     with pytest.raises(BadSettings) as caught:
         config.load(home)
     assert str(path) in str(caught.value)
-    assert re.search(told, str(caught.value))
+    assert re.search(expected, str(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -360,18 +358,18 @@ def test_what_is_wrong_names_the_file_the_setting_and_what_is_allowed(
         ("SEGUE_SIGNAL_URL", "localhost:8080"),
     ],
 )
-def test_a_variable_that_is_wrong_is_named(home: dict[str, str], variable: str, value: str):
+def test_an_invalid_variable_is_named(home: dict[str, str], variable: str, value: str):
     with pytest.raises(BadSettings, match=f"in the environment cannot be used: {variable}: exp"):
         config.load({**home, variable: value})
 
 
-def test_a_file_that_cannot_be_read_is_not_a_file_that_is_not_there(home: dict[str, str]):
+def test_an_unreadable_file_is_an_error(home: dict[str, str]):
     Path(home["SEGUE_CONFIG"]).mkdir()
     with pytest.raises(BadSettings, match="cannot be read"):
         config.load(home)
 
 
-def test_a_wrong_name_cannot_move_the_cursor(home: dict[str, str]):
+def test_an_error_about_an_unknown_name_has_no_control_characters(home: dict[str, str]):
     write(home, '"a\\u001b[2Jb" = 1')
     with pytest.raises(BadSettings) as caught:
         config.load(home)
@@ -423,7 +421,7 @@ subprocess.run(["sh", "-c", "env; cat /proc/$PPID/environ"], env=config.tool_env
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
-def test_secrets_cannot_be_read_from_outside_and_stay_readable_for_us(tmp_path: Path):
+def test_secrets_are_hidden_from_other_processes_and_still_readable(tmp_path: Path):
     given = {
         "SEGUE_CONFIG": str(tmp_path / "config.toml"),
         "OPENAI_API_KEY": "sk-hidden",
@@ -438,7 +436,7 @@ def test_secrets_cannot_be_read_from_outside_and_stay_readable_for_us(tmp_path: 
     key, both, seen = ended.stdout.split("\n", 2)
     assert (key, both) == ("sk-hidden", "sk-hidden pg-hidden")
     assert "hidden" not in seen
-    # Only root may look into the process, where it finds the rest.
+    # Only root can read the environment of the process, which contains the rest.
     assert seen.count("COLOUR=blue") == (2 if os.geteuid() == 0 else 1)
 
 
@@ -458,7 +456,7 @@ def test_every_variable_with_a_secret_is_known(home: dict[str, str]):
 
 
 @pytest.mark.parametrize(
-    ("text", "mode", "told"),
+    ("text", "mode", "expected"),
     [
         (FULL, 0o644, "holds keys, and others can read it. Type `chmod 600 "),
         (FULL, 0o640, "holds keys, and others can read it"),
@@ -471,16 +469,16 @@ def test_every_variable_with_a_secret_is_known(home: dict[str, str]):
         ("[endpoints.a]\nurl = 'http://h'\n", 0o644, ""),
     ],
 )
-def test_who_may_read_and_change_the_file_matters(
-    home: dict[str, str], text: str, mode: int, told: str
+def test_a_file_that_others_can_read_or_change_causes_a_warning(
+    home: dict[str, str], text: str, mode: int, expected: str
 ):
     write(home, text, mode)
     warnings = config.load(home).warnings
-    assert len(warnings) == bool(told)
-    assert told in "".join(warnings)
+    assert len(warnings) == bool(expected)
+    assert expected in "".join(warnings)
 
 
-def test_a_file_that_was_named_and_is_not_there_is_warned_of(home: dict[str, str]):
+def test_a_named_file_that_does_not_exist_causes_a_warning(home: dict[str, str]):
     (warning,) = config.load(home).warnings
     assert warning == f"SEGUE_CONFIG names {home['SEGUE_CONFIG']}, but there is no such file."
 
@@ -488,7 +486,7 @@ def test_a_file_that_was_named_and_is_not_there_is_warned_of(home: dict[str, str
 # Writing
 
 
-def test_a_model_is_written_and_everything_else_stays_as_it_was(home: dict[str, str]):
+def test_writing_a_model_leaves_the_rest_of_the_file_unchanged(home: dict[str, str]):
     rest = FULL[FULL.index("[keys]") :]
     before = f'# mine\nmodel = "a/b"  # for now\n\nidle_minutes = 3 # short\n{rest}'
     path = write(home, before)
@@ -497,14 +495,14 @@ def test_a_model_is_written_and_everything_else_stays_as_it_was(home: dict[str, 
 
 
 @pytest.mark.parametrize("before", ["", "# only words\n", "[keys]\nopenai = 'k'\n", "[endpoints]"])
-def test_a_first_model_is_written_where_it_counts(home: dict[str, str], before: str):
+def test_a_first_model_is_written_before_the_first_table(home: dict[str, str], before: str):
     path = write(home, before)
     config.set_model("local", home)
     assert tomllib.loads(path.read_text()) == {"model": "local", **tomllib.loads(before)}
     assert all(line in path.read_text() for line in before.splitlines())
 
 
-def test_a_file_that_is_not_there_is_made_for_its_owner_alone(tmp_path: Path):
+def test_a_new_file_is_readable_by_its_owner_only(tmp_path: Path):
     path = tmp_path / "new" / "folder" / "config.toml"
     config.set_model("we\"ird'/näme", {"SEGUE_CONFIG": str(path)})
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -519,7 +517,7 @@ def test_writing_makes_the_file_private(home: dict[str, str]):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_link_stays_a_link(home: dict[str, str], tmp_path: Path):
+def test_writing_through_a_symlink_keeps_the_symlink(home: dict[str, str], tmp_path: Path):
     target = tmp_path / "dotfiles" / "segue.toml"
     target.parent.mkdir()
     target.write_text("# here\n")
@@ -537,12 +535,12 @@ def test_a_broken_file_is_not_written(home: dict[str, str]):
     assert path.read_text() == "model = "
 
 
-def test_what_is_no_ordinary_file_is_not_replaced():
+def test_a_special_file_is_not_replaced():
     with pytest.raises(SettingsUnwritable, match="no ordinary file"):
         config.set_model("local", {"SEGUE_CONFIG": "/dev/null"})
 
 
-def test_a_folder_that_cannot_be_made_is_reported(home: dict[str, str]):
+def test_a_folder_that_cannot_be_created_is_reported(home: dict[str, str]):
     path = write(home, "")
     inside = {"SEGUE_CONFIG": str(path / "config.toml")}
     with pytest.raises((SettingsUnwritable, BadSettings), match="Not a directory"):
@@ -585,7 +583,7 @@ def test_a_reader_sees_a_whole_file_while_it_is_written(home: dict[str, str]):
         ("reset.for.slack-thread.idle_minutes", ["15"], 15),
     ],
 )
-def test_any_setting_can_be_changed_and_nothing_else_is(
+def test_changing_a_setting_changes_nothing_else(
     home: dict[str, str], name: str, given: list[str], written: object
 ):
     path = write(home, f"# mine\n{FULL}# the end\n", 0o644)
@@ -614,7 +612,7 @@ def test_any_setting_can_be_changed_and_nothing_else_is(
         "model = 'x'\r\n[approvals]\r\n",
     ],
 )
-def test_a_setting_finds_its_place_in_a_file_of_any_shape(home: dict[str, str], before: str):
+def test_a_setting_is_written_in_the_right_table_of_any_file(home: dict[str, str], before: str):
     path = write(home, before)
     config.change("approvals.allowed_commands", ["ls"], home)
     config.change("endpoints.c.url", ["http://j"], home)
@@ -627,7 +625,7 @@ def test_a_setting_finds_its_place_in_a_file_of_any_shape(home: dict[str, str], 
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "told"),
+    ("name", "given", "expected"),
     [
         ("modle", ["x"], "There is no setting 'modle' (there is 'model')."),
         ("keys", ["x"], "There is no setting 'keys'"),
@@ -662,13 +660,13 @@ def test_a_setting_finds_its_place_in_a_file_of_any_shape(home: dict[str, str], 
         ("reset.zone", ["Mars"], "reset.zone: there is no such time zone"),
     ],
 )
-def test_what_would_make_the_file_invalid_is_refused(
-    home: dict[str, str], name: str, given: list[str], told: str
+def test_a_change_that_would_make_the_file_invalid_is_refused(
+    home: dict[str, str], name: str, given: list[str], expected: str
 ):
     path = write(home, FULL)
     with pytest.raises((SettingRefused, UnknownSetting)) as caught:
         config.change(name, given, home)
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
     assert path.read_text() == FULL
 
 
@@ -685,10 +683,10 @@ def test_a_refusal_does_not_show_a_key(home: dict[str, str]):
     assert SECRET not in str(caught.value)
 
 
-# Where they come from
+# Origins
 
 
-def test_every_setting_says_where_it_comes_from(home: dict[str, str]):
+def test_every_setting_has_its_origin(home: dict[str, str]):
     write(home, FULL)
     more = {**home, "GOOGLE_API_KEY": "k", "SEGUE_MODEL": "local", "OPENAI_BASE_URL": "http://h"}
     found = {setting.name: setting for setting in config.explain(more)}
@@ -716,20 +714,20 @@ def test_every_setting_says_where_it_comes_from(home: dict[str, str]):
     assert SECRET not in repr(found)
 
 
-def test_what_is_said_in_the_file_and_equals_the_default_is_from_the_file(home: dict[str, str]):
+def test_a_setting_in_the_file_that_equals_the_default_has_the_origin_file(home: dict[str, str]):
     write(home, "private_network = false\nmodel = ''\n")
     found = {setting.name: setting for setting in config.explain(home)}
     assert found["private_network"].origin == "file"
     assert found["model"].origin == "default", "an empty name is none"
 
 
-def test_the_names_are_those_of_the_document():
+def test_the_names_are_those_of_the_file_schema():
     known = {_general(name) for name in names.every(["work"])}
     assert known == settings_of(file.Contents)
 
 
 def _general(name: str) -> str:
-    """As the document calls it."""
+    """The name as in the docs."""
     match name.split("."):
         case ["endpoints", _, field]:
             return f"endpoints.NAME.{field}"
@@ -744,19 +742,19 @@ def _general(name: str) -> str:
             return name
 
 
-def test_what_is_a_key_is_known():
+def test_every_secret_setting_is_marked_as_secret():
     secret = {name for name in names.every(["work"]) if names.is_secret(name)}
     keys = {f"keys.{p}" for p in config.KEY_VARIABLES} | {f"platforms.{p}.token" for p in TARGETS}
     assert secret == keys | {"endpoints.work.key", "platforms.slack.app_token"}
 
 
-def test_the_editor_is_the_one_that_was_named():
+def test_the_editor_comes_from_visual_or_editor():
     assert config.editor({}) == ""
     assert config.editor({"VISUAL": " ", "EDITOR": "ed"}) == "ed"
     assert config.editor({"VISUAL": "vim -n", "EDITOR": "ed"}) == "vim -n"
 
 
-# Cost and words
+# Cost and docs
 
 
 def test_reading_settings_loads_nothing_heavy(home: dict[str, str]):
@@ -797,7 +795,7 @@ def settings_of(table: type[msgspec.Struct], prefix: str = "") -> set[str]:
     return names
 
 
-def test_the_document_names_every_setting_and_variable_and_no_other():
+def test_the_docs_list_exactly_the_existing_settings_and_variables():
     text = (ROOT / "docs" / "settings.md").read_text()
     table = text[text.index("| setting |") :]
     rows = [row.split("|")[1:3] for row in table.splitlines() if row.startswith("| `")]
@@ -811,7 +809,7 @@ def test_the_document_names_every_setting_and_variable_and_no_other():
 
 
 @pytest.mark.parametrize("spec", registry.BUILT_IN, ids=lambda spec: spec.platform)
-def test_the_document_of_a_platform_names_its_settings_and_how_to_install_it(spec: PlatformSpec):
+def test_the_docs_of_a_platform_list_its_settings_and_how_to_install_it(spec: PlatformSpec):
     text = (ROOT / "docs" / f"{spec.platform}.md").read_text()
     for field in spec.fields:
         assert f"`{spec.setting(field)}`" in text
@@ -820,7 +818,7 @@ def test_the_document_of_a_platform_names_its_settings_and_how_to_install_it(spe
     assert f"segue setup {spec.platform}" in text
 
 
-def test_the_example_in_the_document_is_a_settings_file(home: dict[str, str]):
+def test_the_example_in_the_docs_is_a_valid_settings_file(home: dict[str, str]):
     text = (ROOT / "docs" / "settings.md").read_text()
     (example,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     write(home, example)
@@ -830,10 +828,10 @@ def test_the_example_in_the_document_is_a_settings_file(home: dict[str, str]):
 ONLY_VARIABLES = {"SEGUE_CONFIG", "OPENAI_BASE_URL", "TZ", "VISUAL", "EDITOR"}
 
 
-# A home that cannot be written
+# A home folder that is not writable
 
 
-def test_settings_can_be_read_where_the_data_folder_cannot_be_made(
+def test_settings_can_be_read_if_the_data_folder_cannot_be_created(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     (tmp_path / "file").touch()
@@ -841,7 +839,7 @@ def test_settings_can_be_read_where_the_data_folder_cannot_be_made(
     assert config.load({}).store == f"sqlite://{tmp_path}/file/share/segue/segue.db"
 
 
-def test_what_was_typed_is_remembered_for_its_person_alone(
+def test_the_history_file_is_readable_by_its_owner_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("XDG_STATE_HOME", f"{tmp_path}/state")

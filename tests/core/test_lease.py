@@ -3,7 +3,7 @@ from __future__ import annotations
 from segue.core.lease import SECOND, Lease, Ticks
 
 
-def test_a_lease_is_alive_until_its_moment_comes():
+def test_a_lease_is_alive_until_its_end():
     lease = Lease(
         session_id="s",
         holder="a terminal",

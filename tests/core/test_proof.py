@@ -1,4 +1,4 @@
-"""What a browser and the gateway sign. The page's scripts compute the same."""
+"""The proofs of browser and gateway. The page's scripts compute the same."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_each_side_signs_the_origin_and_both_nonces_for_its_own_purpose():
     assert secret == expected("browser secret")
 
 
-def test_a_proof_is_good_for_one_origin_one_pair_of_nonces_and_one_secret():
+def test_a_proof_is_valid_for_one_origin_one_pair_of_nonces_and_one_secret():
     others = [
         replace(EXCHANGE, origin="http://127.0.0.1:8791").browser_proof(SECRET),
         replace(EXCHANGE, browser_nonce="ab" * 32).browser_proof(SECRET),
@@ -40,7 +40,7 @@ def test_a_proof_is_good_for_one_origin_one_pair_of_nonces_and_one_secret():
     assert len(set(others)) == len(others)
 
 
-def test_the_id_of_a_link_says_nothing_of_its_secret():
+def test_the_id_of_a_link_does_not_reveal_its_secret():
     key, secret = proof.of_link("nvkrgBTiLnHp0HebhKDkyg")
     token = b"nvkrgBTiLnHp0HebhKDkyg"
     assert key == hmac.digest(token, b"segue link id", hashlib.sha256).hex()[:32]

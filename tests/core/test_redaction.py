@@ -1,4 +1,4 @@
-"""A secret is in no text that quotes somebody else."""
+"""Secrets are removed from text that quotes other programs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ TOKEN = "123456789:AAfive-hundred-and-twelve_of_them-x"
 
 
 @pytest.mark.parametrize("sent", [TOKEN, TOKEN.replace(":", "%3A")])
-def test_a_server_that_sends_its_address_back_shows_no_token(sent: str):
+def test_a_token_in_a_url_is_redacted(sent: str):
     Secret(TOKEN, "platforms.telegram.token")
     error = SetupFailed(platform="telegram", reason=f"no such path /bot{sent}/getMe")
     assert f"no such path /bot{HIDDEN}/getMe" in str(error)
     assert sent not in redacted(f"<{sent}>")
 
 
-def test_what_is_too_short_to_be_a_secret_is_left_alone():
+def test_a_short_value_is_not_redacted():
     Secret("k", "OPENAI_API_KEY")
     assert redacted("take the key") == "take the key"

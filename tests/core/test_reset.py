@@ -1,4 +1,4 @@
-"""When a chat starts anew, on every kind of day that a clock can have."""
+"""When the session of a chat is reset, on every kind of day that a clock can have."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ def expires(policy: ResetPolicy, *, active: datetime, zone: tzinfo) -> datetime 
 
 
 def ends(policy: ResetPolicy, active: str, there: tzinfo) -> str:
-    """When it ends after a last sign of life at `active`; both in UTC, to the minute."""
+    """When a session that was last active at `active` ends; both in UTC, to the minute."""
     end = expires(policy, active=utc(active), zone=there)
     assert end is not None
     return f"{end:%Y-%m-%d %H:%M}"
 
 
 def wall(moment: datetime, there: tzinfo) -> datetime:
-    """What the clock on the wall shows."""
+    """The local wall time."""
     return moment.astimezone(there).replace(tzinfo=None)
 
 
 def reset_day(moment: datetime, hour: int, there: tzinfo) -> date:
-    """The local day to whose reset `moment` belongs: a day that begins at the reset hour."""
+    """The local day to whose reset `moment` belongs: a day that starts at the reset hour."""
     return (wall(moment, there) - hour * HOUR).date()
 
 
@@ -72,7 +72,7 @@ def moments(first: int = 1990, last: int = 2037) -> st.SearchStrategy[datetime]:
 # Idle
 
 
-def test_a_session_ends_when_it_was_idle_for_exactly_so_long():
+def test_a_session_ends_exactly_at_the_end_of_its_idle_time():
     policy = ResetPolicy(mode=ResetMode.IDLE, idle=timedelta(minutes=90))
     active = utc("2026-03-01 23:00")
     for now, reason in (("00:29:59", None), ("00:30", EndReason.IDLE), ("23:00", EndReason.IDLE)):
@@ -91,7 +91,7 @@ def test_idle_time_is_real_time_even_when_the_wall_clock_jumps():
 # Daily
 
 
-def test_a_daily_reset_comes_at_the_hour_exactly():
+def test_a_daily_reset_happens_exactly_at_its_hour():
     active = utc("2026-03-01 23:59")
     for now, reason in (
         ("2026-03-02 03:59:59.999999", None),
@@ -101,20 +101,20 @@ def test_a_daily_reset_comes_at_the_hour_exactly():
         assert daily(4).expired(active=active, now=utc(now), zone=UTC) is reason
 
 
-def test_a_session_that_spoke_at_the_hour_exactly_lasts_until_the_next_day():
+def test_a_session_active_exactly_at_the_hour_lasts_until_the_next_day():
     assert ends(daily(4), "2026-03-02 04:00", UTC) == "2026-03-03 04:00"
 
 
-def test_midnight_alone_ends_nothing():
+def test_midnight_does_not_end_a_session():
     now = utc("2026-03-02 00:01")
     assert daily(4).expired(active=utc("2026-03-01 23:59"), now=now, zone=UTC) is None
 
 
-def test_a_reset_at_midnight_comes_at_midnight():
+def test_a_reset_at_hour_0_happens_at_midnight():
     assert ends(daily(0), "2026-12-31 23:59", UTC) == "2027-01-01 00:00"
 
 
-def test_the_hour_is_that_of_the_person_not_of_the_machine():
+def test_the_hour_is_in_the_configured_time_zone():
     kathmandu = ZoneInfo("Asia/Kathmandu")  # 5:45 ahead
     assert ends(daily(4), "2026-03-01 22:14", kathmandu) == "2026-03-01 22:15"
     assert ends(daily(4), "2026-03-01 22:15", kathmandu) == "2026-03-02 22:15"
@@ -127,7 +127,7 @@ def test_the_hour_is_that_of_the_person_not_of_the_machine():
         ("Europe/Berlin", 2, "2026-03-28 12:00", "2026-03-29 01:00"),
         ("Europe/Berlin", 3, "2026-03-28 12:00", "2026-03-29 01:00"),
         ("America/New_York", 2, "2026-03-07 12:00", "2026-03-08 07:00"),
-        # 2:00 comes twice: the first time counts, the second does not.
+        # 2:00 happens twice: the first time counts.
         ("Europe/Berlin", 2, "2026-10-24 12:00", "2026-10-25 00:00"),
         ("Europe/Berlin", 2, "2026-10-25 00:00", "2026-10-26 01:00"),
         ("Europe/Berlin", 2, "2026-10-25 00:59", "2026-10-26 01:00"),
@@ -137,15 +137,15 @@ def test_the_hour_is_that_of_the_person_not_of_the_machine():
         ("Australia/Lord_Howe", 2, "2026-10-03 15:30", "2026-10-04 15:00"),
         ("Australia/Lord_Howe", 2, "2026-04-04 14:50", "2026-04-04 15:30"),
         ("Australia/Lord_Howe", 1, "2026-04-04 14:50", "2026-04-05 14:30"),
-        # In the middle of what is skipped: from 2:44 to 3:45, so 3:00 would have come at 4:00.
+        # Within the skipped time: from 2:44 to 3:45, so 3:00 would have been at 4:00.
         ("Pacific/Chatham", 3, "2026-09-26 12:00", "2026-09-26 14:15"),
-        # Two hours: from 0:59 to 3:00, so 2:00 would have come at 4:00.
+        # Two hours: from 0:59 to 3:00, so 2:00 would have been at 4:00.
         ("Antarctica/Troll", 2, "2026-03-28 12:00", "2026-03-29 02:00"),
         ("Antarctica/Troll", 2, "2026-10-24 12:00", "2026-10-25 00:00"),
         ("Antarctica/Troll", 2, "2026-10-25 01:30", "2026-10-26 02:00"),
-        # There is no midnight: the day begins at 1:00.
+        # There is no midnight: the day starts at 1:00.
         ("America/Sao_Paulo", 0, "2018-11-03 12:00", "2018-11-04 03:00"),
-        # There is no 23:00: the day's reset comes at its very end.
+        # There is no 23:00: the reset happens at the very end of the day.
         ("Asia/Dhaka", 23, "2009-06-19 12:00", "2009-06-19 17:00"),
         ("Asia/Dhaka", 23, "2009-06-19 17:00", "2009-06-20 16:00"),
         # The clock goes back over midnight, from 0:00:59 to 23:01 of the day before.
@@ -156,19 +156,21 @@ def test_the_hour_is_that_of_the_person_not_of_the_machine():
         ("Pacific/Apia", 4, "2011-12-30 14:00", "2011-12-31 14:00"),
     ],
 )
-def test_days_on_which_the_clock_is_changed(name: str, hour: int, active: str, end: str):
+def test_a_daily_reset_happens_on_days_with_a_clock_change(
+    name: str, hour: int, active: str, end: str
+):
     assert ends(daily(hour), active, ZoneInfo(name)) == end
 
 
 def changes(there: tzinfo, year: int) -> list[datetime]:
-    """The days (UTC) of `year` on which the clock there is put forward or back."""
+    """The days (UTC) of `year` on which the local clock is changed."""
     days = [datetime(year, 1, 1, tzinfo=UTC) + timedelta(days=n) for n in range(366)]
     offsets = [day.astimezone(there).utcoffset() for day in days]
     return [days[n] for n in range(365) if offsets[n] != offsets[n + 1]]
 
 
 def seen_resets(start: datetime, end: datetime, hour: int, there: tzinfo) -> Iterator[datetime]:
-    """The resets between, found by watching the wall clock every quarter of an hour."""
+    """The resets in between, found by checking the wall clock every quarter of an hour."""
     last = reset_day(start, hour, there)
     for step in range(1, (end - start) // QUARTER + 1):
         now = start + step * QUARTER
@@ -176,12 +178,12 @@ def seen_resets(start: datetime, end: datetime, hour: int, there: tzinfo) -> Ite
             last = today
             due = datetime.combine(today, time(hour))
             unchanged = wall(now - QUARTER, there) + QUARTER
-            # Where the clock skips the hour, what was left until it is still to come.
+            # If the clock skips the hour, the remaining time until it still passes.
             yield now if wall(now, there) == due else now + (due - unchanged)
 
 
 @pytest.mark.parametrize("name", ZONES)
-def test_around_a_change_of_the_clock_every_day_has_one_reset_as_a_watcher_sees_it(name: str):
+def test_every_day_around_a_clock_change_has_one_reset(name: str):
     there = ZoneInfo(name)
     for change in changes(there, 2026):
         start, end = change - timedelta(days=2), change + timedelta(days=3)
@@ -194,7 +196,7 @@ def test_around_a_change_of_the_clock_every_day_has_one_reset_as_a_watcher_sees_
 
 
 def resets_of_a_year(hour: int, start: datetime, there: tzinfo) -> Iterator[datetime]:
-    """The resets of a chat that somebody uses every hour, all year."""
+    """The resets of a chat that is used every hour, all year."""
     policy = daily(hour)
     for hours in range(365 * 24):
         active = start + hours * HOUR
@@ -240,7 +242,7 @@ zones: st.SearchStrategy[tzinfo] = st.sampled_from(ZONES).map(ZoneInfo) | st.int
 
 
 @given(policies, moments(), spans, zones)
-def test_a_session_has_ended_exactly_when_its_end_has_come(
+def test_a_session_has_expired_exactly_from_its_end_on(
     policy: ResetPolicy, active: datetime, span: timedelta, there: tzinfo
 ):
     end = expires(policy, active=active, zone=there)
@@ -249,14 +251,14 @@ def test_a_session_has_ended_exactly_when_its_end_has_come(
 
 
 @given(policies, moments(), spans, zones)
-def test_a_clock_that_jumped_back_ends_nothing(
+def test_a_clock_that_jumps_back_does_not_end_a_session(
     policy: ResetPolicy, active: datetime, span: timedelta, there: tzinfo
 ):
     assert policy.expired(active=active, now=active - span, zone=there) is None
 
 
 @given(policies, moments(), spans, zones)
-def test_why_a_session_ended_does_not_depend_on_when_it_is_read(
+def test_the_end_reason_does_not_depend_on_when_it_is_read(
     policy: ResetPolicy, active: datetime, span: timedelta, there: tzinfo
 ):
     if (end := expires(policy, active=active, zone=there)) is None:
@@ -274,7 +276,7 @@ def test_the_next_reset_is_at_most_two_days_away(active: datetime, there: tzinfo
 
 
 @given(moments(), zones, spans)
-def test_without_a_policy_nothing_ever_ends(active: datetime, there: tzinfo, span: timedelta):
+def test_without_a_policy_no_session_ends(active: datetime, there: tzinfo, span: timedelta):
     assert expires(ResetPolicy(), active=active, zone=there) is None
     assert ResetPolicy().expired(active=active, now=active + span, zone=there) is None
 
@@ -287,7 +289,9 @@ def test_without_a_policy_nothing_ever_ends(active: datetime, there: tzinfo, spa
         ("2026-03-01 01:00", "2026-03-01 04:00", EndReason.DAILY),  # both at the same instant
     ],
 )
-def test_of_both_the_first_to_come_ends_the_session(active: str, end: str, reason: EndReason):
+def test_with_both_policies_the_earlier_reset_ends_the_session(
+    active: str, end: str, reason: EndReason
+):
     policy = ResetPolicy(mode=ResetMode.BOTH, idle=3 * HOUR, hour=4)
     assert ends(policy, active, UTC) == end
     assert policy.expired(active=utc(active), now=utc("2026-04-01"), zone=UTC) is reason
@@ -297,21 +301,21 @@ def test_of_both_the_first_to_come_ends_the_session(active: str, end: str, reaso
 @pytest.mark.parametrize(
     "idle", [timedelta(0), timedelta(seconds=-1), timedelta.max, timedelta(days=36_501)]
 )
-def test_an_idle_time_that_makes_no_sense_is_refused(mode: ResetMode, idle: timedelta):
+def test_an_invalid_idle_time_is_refused(mode: ResetMode, idle: timedelta):
     with pytest.raises(ValueError, match="idle time"):
         ResetPolicy(mode=mode, idle=idle)
 
 
 @pytest.mark.parametrize("hour", [-1, 24])
-def test_an_hour_that_no_clock_shows_is_refused(hour: int):
+def test_an_invalid_hour_is_refused(hour: int):
     with pytest.raises(ValueError, match="hour"):
         daily(hour)
 
 
-# Which policy
+# Precedence of policies
 
 
-def test_the_most_specific_policy_holds():
+def test_the_most_specific_policy_applies():
     exact, platform, chat_type, default = (daily(hour) for hour in range(4))
     policies = ResetPolicies(
         default=default,
@@ -337,12 +341,12 @@ def test_by_default_no_chat_is_ever_reset():
     assert ResetPolicies().for_address(there).mode is ResetMode.NONE
 
 
-def test_an_override_for_every_chat_is_refused_rather_than_ignored():
+def test_an_override_for_every_chat_is_refused():
     with pytest.raises(ValueError, match="default"):
         ResetPolicies(overrides={(None, None): daily(4)})
 
 
-# Looking for those that are over
+# Searching for expired sessions
 
 
 @given(

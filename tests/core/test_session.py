@@ -26,7 +26,7 @@ NOON = datetime(2026, 3, 1, 12, 30, 5, tzinfo=UTC)
 raw_titles = (
     st.text(st.characters(exclude_categories=()))
     | st.text("a #12 \u200b")
-    # Long enough to be cut, at a letter or at a blank.
+    # Long enough to be truncated, at a letter or at a space.
     | st.builds(
         "{0}{1}".format, st.text("ab ", max_size=4), st.sampled_from(["cd " * 40, "e" * 95])
     )
@@ -78,7 +78,7 @@ def test_a_session_id_needs_eight_hex_digits(entropy: str):
 
 
 @given(raw_titles)
-def test_a_title_is_within_the_limit_and_in_its_last_form(raw: str):
+def test_a_cleaned_title_is_within_the_limit_and_stable(raw: str):
     try:
         title = clean_title(raw)
     except TitleEmpty:
@@ -88,11 +88,11 @@ def test_a_title_is_within_the_limit_and_in_its_last_form(raw: str):
 
 
 @pytest.mark.parametrize("length", [99, 100, 101, 5000])
-def test_a_long_title_is_cut_at_a_hundred_characters(length: int):
+def test_a_long_title_is_truncated_at_a_hundred_characters(length: int):
     assert clean_title("é" * length) == "é" * min(length, 100)
 
 
-def test_a_cut_title_does_not_end_in_a_blank():
+def test_a_truncated_title_does_not_end_in_a_space():
     assert clean_title("x" * 99 + " y") == "x" * 99
 
 
@@ -113,16 +113,16 @@ def test_a_cut_title_does_not_end_in_a_blank():
     ],
     ids=ascii,
 )
-def test_a_title_with_nothing_to_see_is_refused(raw: str):
+def test_an_invisible_title_is_refused(raw: str):
     with pytest.raises(TitleEmpty):
         clean_title(raw)
 
 
-def test_a_title_cannot_hide_behind_invisible_or_reversing_characters():
+def test_invisible_and_reversing_characters_are_removed_from_a_title():
     assert clean_title("my\u200b \u202eproject\u3164\x1b\n") == "my project"
 
 
-def test_one_visible_character_makes_a_title():
+def test_one_visible_character_is_a_valid_title():
     assert clean_title("\u200b#") == "#"
 
 
@@ -138,21 +138,21 @@ def test_a_numbered_title_keeps_the_limit_and_needs_no_further_cleaning(base: st
 
 
 @given(bases, numbers)
-def test_splitting_undoes_joining_when_there_is_room(base: str, number: int):
+def test_splitting_reverses_joining_within_the_limit(base: str, number: int):
     assume(len(base) + len(f" #{number}") <= TITLE_LIMIT)
     assert split_title(join_title(base, number)) == (base, number)
 
 
 @given(bases, numbers)
-@example("x" * 88 + " yz", 999_999_999)  # the cut falls just after a blank
-def test_a_numbered_title_stays_in_its_lineage_even_when_it_was_cut(base: str, number: int):
+@example("x" * 88 + " yz", 999_999_999)  # the cut is just after a space
+def test_a_numbered_title_stays_in_its_lineage_even_if_truncated(base: str, number: int):
     cut, again = split_title(join_title(base, number))
     assert again == number
     assert lineage_key(cut) == lineage_key(base)
 
 
 @given(titles())
-def test_joining_undoes_splitting_except_that_the_first_has_no_number(title: str):
+def test_joining_reverses_splitting_except_for_number_1(title: str):
     base, number = split_title(title)
     assert join_title(base, number) == (base if number == 1 else title)
 
@@ -172,12 +172,12 @@ def test_joining_undoes_splitting_except_that_the_first_has_no_number(title: str
         ("my project #\uff12", ("my project #\uff12", 1)),
     ],
 )
-def test_titles_are_split_as_people_read_them(title: str, parts: tuple[str, int]):
+def test_titles_are_split_into_name_and_number(title: str, parts: tuple[str, int]):
     assert split_title(title) == parts
 
 
 @given(st.text("aé #", min_size=1, max_size=200))
-def test_case_does_not_make_a_lineage(base: str):
+def test_case_does_not_distinguish_lineages(base: str):
     assert lineage_key(base) == lineage_key(base.upper())
 
 
@@ -188,7 +188,7 @@ def test_different_titles_are_different_lineages():
 # Sessions
 
 
-def test_a_session_goes_by_its_title_or_else_its_id():
+def test_a_session_is_named_by_its_title_or_else_its_id():
     session = Session(
         id="20260301_123005_0badcafe", owner="o", source=Platform.LOCAL, started=NOON, active=NOON
     )

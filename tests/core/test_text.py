@@ -1,4 +1,4 @@
-"""One line in front of a person holds nothing that they cannot see."""
+"""Text that is shown on one line has no hidden characters."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ text = st.text(st.characters(exclude_categories=())) | st.text(
 
 @given(text)
 @example("e\u200b\u0301")
-def test_a_line_is_in_its_last_form_at_once(raw: str):
+def test_one_line_is_idempotent(raw: str):
     assert one_line(one_line(raw)) == one_line(raw)
 
 
-def test_a_letter_and_its_accent_are_one_even_if_something_hidden_stood_between():
+def test_a_letter_and_its_accent_are_composed_across_a_hidden_character():
     assert one_line("cafe\u200b\u0301") == "caf\u00e9"
 
 
 @given(text)
-def test_a_line_has_no_breaks_no_doubled_blanks_and_nothing_invisible(raw: str):
+def test_a_line_has_no_breaks_double_spaces_or_invisible_characters(raw: str):
     line = one_line(raw)
     assert len(line.splitlines()) <= 1
     assert line == " ".join(line.split())
@@ -34,7 +34,7 @@ def test_a_line_has_no_breaks_no_doubled_blanks_and_nothing_invisible(raw: str):
 
 
 @given(text, st.integers(min_value=1, max_value=40))
-def test_a_line_keeps_its_limit_and_says_when_it_was_cut(raw: str, limit: int):
+def test_a_line_is_truncated_at_the_limit_with_an_ellipsis(raw: str, limit: int):
     cut, whole = one_line(raw, limit), one_line(raw)
     assert len(cut) <= limit
     assert cut == whole or (cut.endswith("…") and whole.startswith(cut[:-1]))
@@ -45,17 +45,17 @@ def test_a_line_keeps_its_limit_and_says_when_it_was_cut(raw: str, limit: int):
     list("\u200b\u200d\u202e\u2066\ufeff\u00ad\u3164\u2800\U0001d159\x1b\x7f\U000e0041\ud800"),
     ids=ascii,
 )
-def test_a_hidden_character_leaves_no_trace(hidden: str):
+def test_a_hidden_character_is_removed(hidden: str):
     assert one_line(f"{hidden}pay{hidden}pal{hidden}") == "paypal"
 
 
-def test_letters_of_every_script_and_emoji_stay():
+def test_letters_of_every_script_and_emoji_are_kept():
     for seen in ("żółć", "日本語", "हिन्दी", "👩‍🚀".replace("\u200d", ""), "🇪🇺", "naïve"):
         assert one_line(seen) == seen
 
 
 @given(text)
-def test_a_whole_text_can_be_encoded_and_what_can_be_encoded_is_whole(raw: str):
+def test_whole_text_can_be_encoded_and_valid_text_is_unchanged(raw: str):
     mended = whole(raw)
     mended.encode()
     assert whole(mended) == mended
@@ -63,18 +63,18 @@ def test_a_whole_text_can_be_encoded_and_what_can_be_encoded_is_whole(raw: str):
         assert mended == raw
 
 
-def test_half_a_character_is_marked_and_two_halves_are_put_together():
+def test_a_lone_surrogate_is_replaced_and_a_pair_is_joined():
     assert whole("a\ud83db\ude00") == "a\ufffdb\ufffd"
     assert whole("\ud83d\ude00!") == "😀!"
 
 
-def test_what_a_screen_would_hide_is_written_out_though_it_counts_as_a_letter():
+def test_invisible_letters_are_escaped():
     assert visible("a\u3164b\ufe01c\U000e0100") == r"a\u3164b\ufe01c\U000e0100"
     assert visible("I ❤\ufe0f tea\t\n") == "I ❤\ufe0f tea\t\n"
 
 
 @given(text)
-def test_what_is_visible_stays_as_it_is(raw: str):
+def test_visible_text_is_unchanged(raw: str):
     assert visible(visible(raw)) == visible(raw)
     assert not any(map(is_hidden, visible(raw).replace("\n", "").replace("\t", "")))
 
@@ -94,6 +94,6 @@ def test_what_is_visible_stays_as_it_is(raw: str):
     ],
     ids=ascii,
 )
-def test_where_there_is_nothing_to_see_a_text_is_empty(nothing: str):
+def test_text_without_visible_characters_is_blank(nothing: str):
     assert is_empty(nothing)
     assert not is_empty(f"{nothing}x{nothing}")

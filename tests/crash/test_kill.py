@@ -1,5 +1,5 @@
 """kill -9 of the gateway, of the terminal and of both, at every step of a handoff and of an answer.
-After each of the rounds everything that the oracle knows holds."""
+After each round, all invariants of the oracle hold."""
 
 from __future__ import annotations
 
@@ -107,26 +107,28 @@ CHAPTERS = [
     *chapters("storms on Discord", DiscordRig, of_storms(1), 1),
     *chapters("storms on Slack", SlackRig, of_storms(1), 1),
 ]
-"""Killed at every step, and in the storms again and again."""
+"""Kills at every step, and repeated kills in the storms."""
 CHANCE = [
     *chapters("at random", GenericRig, of_chance(8), SIZE - 2),
     *chapters("at random without keys", KeylessRig, of_chance(4), SIZE - 2),
 ]
-"""Killed at moments that nobody chose: also with the same seed never quite the same."""
+"""Kills at random moments, which differ slightly even with the same seed."""
 
 
-def test_there_are_as_many_rounds_as_promised():
+def test_there_are_enough_rounds():
     assert sum(len(chapter.rounds) for chapter in CHAPTERS) >= PROMISED
 
 
 @pytest.mark.parametrize("chapter", SELECTED, ids=lambda chapter: chapter.name)
-async def test_nothing_is_lost_stuck_or_doubled(chapter: Chapter, fakes: Fakes, nursery: Nursery):
+async def test_nothing_is_lost_stuck_or_duplicated(
+    chapter: Chapter, fakes: Fakes, nursery: Nursery
+):
     await chapter.play(fakes.of(chapter.rig), nursery)
 
 
 @pytest.mark.kill
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.name)
-async def test_nothing_is_lost_stuck_or_doubled_at_every_step(
+async def test_nothing_is_lost_stuck_or_duplicated_at_every_step(
     chapter: Chapter, fakes: Fakes, nursery: Nursery, seed: int
 ):
     await chapter.play(fakes.of(chapter.rig), nursery, seed=seed)
@@ -134,7 +136,7 @@ async def test_nothing_is_lost_stuck_or_doubled_at_every_step(
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("chapter", CHANCE, ids=lambda chapter: chapter.name)
-async def test_nothing_is_lost_stuck_or_doubled_at_any_moment(
+async def test_nothing_is_lost_stuck_or_duplicated_at_any_moment(
     chapter: Chapter, fakes: Fakes, nursery: Nursery, seed: int
 ):
     await chapter.play(fakes.of(chapter.rig), nursery, seed=seed)

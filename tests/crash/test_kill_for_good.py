@@ -1,4 +1,4 @@
-"""What is left when nobody comes back, and what is told when nobody can know."""
+"""The outcome when no process comes back, and the report when the outcome is unknown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.harness.rigs import GenericRig, PlatformRig
 
 
 @pytest.mark.kill
-async def test_a_terminal_whose_gateway_never_comes_back_goes_on_in_time(
+async def test_a_terminal_continues_in_time_if_its_gateway_never_comes_back(
     fakes: Fakes, nursery: Nursery
 ):
     async with world(GenericRig, fakes.of(GenericRig), nursery) as here:

@@ -39,8 +39,8 @@ ROUNDS = [
     *of_chance(3),
 ]
 WORLDS = 5
-"""At once, since most of the time everybody waits for the next look. The tests are played one after
-the other: more worlds than these would only keep each other waiting."""
+"""Worlds that run at once, since most of their time is spent waiting for the next poll. The tests
+run one after the other: more worlds would only delay each other."""
 TESTS = 10
 
 
@@ -57,7 +57,7 @@ def test_every_round_is_played():
 
 @pytest.mark.real
 @pytest.mark.parametrize("test", range(TESTS))
-async def test_nothing_is_lost_stuck_or_doubled_when_another_gateway_takes_over(
+async def test_nothing_is_lost_stuck_or_duplicated_when_another_gateway_takes_over(
     test: int, nursery: Nursery, postgres_server: postgres.Server
 ):
     async def play(chapter: Chapter) -> None:

@@ -1,4 +1,4 @@
-"""The oracle finds what it is there to find: an honest story passes, and every lie is named."""
+"""The oracle accepts correct evidence, and names every violation in false evidence."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def rewritten(seq: int, content: str) -> tuple[Message, ...]:
 
 
 def again(seq: int, after: int) -> tuple[Message, ...]:
-    """That message once more."""
+    """The same message once more."""
     (repeated,) = (m for m in TRANSCRIPT if m.seq == seq)
     place = [m.seq for m in TRANSCRIPT].index(after) + 1
     return (*TRANSCRIPT[:place], repeated, *TRANSCRIPT[place:])
@@ -159,11 +159,11 @@ def in_state(number: int, state: OutgoingState) -> tuple[Outgoing, ...]:
 
 
 @pytest.mark.parametrize("honest", [HONEST, STAYED, UNSURE], ids=["moved", "stayed", "unsure"])
-def test_an_honest_story_breaks_no_promise(honest: Evidence):
+def test_correct_evidence_has_no_violations(honest: Evidence):
     assert violations(honest) == []
 
 
-def test_without_keys_half_a_message_may_be_left_if_it_is_reported():
+def test_without_keys_a_reported_partial_message_is_not_a_violation():
     half = replace(shown(ROWS[4]), id="message:9", text="I heard w1 …")
     messages = (*HONEST.messages, half)
     untold = replace(HONEST, messages=messages, keys=False)
@@ -174,7 +174,7 @@ def test_without_keys_half_a_message_may_be_left_if_it_is_reported():
     assert violations(replace(untold, outgoing=rows, messages=all_shown, keys=True))
 
 
-def test_half_an_answer_stays_if_a_terminal_took_the_session():
+def test_a_partial_answer_left_by_a_takeover_is_not_a_violation():
     half = replace(shown(ROWS[4]), id="message:9", text="I heard w1 …\n\nInterrupted here.")
     left = replace(HONEST, messages=(*HONEST.messages, half))
     assert violations(left)
@@ -184,7 +184,7 @@ def test_half_an_answer_stays_if_a_terminal_took_the_session():
     assert violations(replace(taken, messages=(*taken.messages, twice)))
 
 
-def test_a_thread_of_a_handoff_that_every_gateway_died_in_may_be_unknown():
+def test_an_unknown_thread_is_not_a_violation_if_every_gateway_died():
     lost = replace(FAILED, id=2, thread=None, failure=Failure.CANCELLED)
     orphan = replace(
         HONEST, handoffs=(lost, HANDOFF), threads=(*HONEST.threads, Thread("topic:9", "Life"))
@@ -194,7 +194,7 @@ def test_a_thread_of_a_handoff_that_every_gateway_died_in_may_be_unknown():
     assert not violations(replace(orphan, handoffs=(abandoned, HANDOFF)))
 
 
-def test_two_handoffs_to_one_chat_may_have_the_same_recap():
+def test_the_same_recap_of_two_handoffs_is_not_a_violation():
     second = replace(ROWS[0], no=9, key="handoff:2:recap", receipts=("message:9",))
     twice = replace(
         HONEST,
@@ -224,7 +224,7 @@ RETURNED = replace(
 )
 
 
-def test_a_later_handoff_returns_to_the_thread():
+def test_a_later_handoff_to_the_same_thread_is_not_a_violation():
     assert violations(RETURNED) == []
     other = replace(THREAD, thread_id="topic:9")
     second = replace(
@@ -412,7 +412,7 @@ LIES: dict[str, tuple[Lie, str]] = {
 
 
 @pytest.mark.parametrize("name", LIES)
-def test_every_lie_is_named(name: str):
+def test_every_violation_is_named(name: str):
     lie, word = LIES[name]
     named = violations(lie())
     assert any(word in violation for violation in named), named

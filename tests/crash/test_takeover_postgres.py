@@ -1,4 +1,4 @@
-"""How soon another gateway takes over on PostgreSQL from one that is killed."""
+"""How soon another gateway takes over from a killed one on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.harness.rigs import GenericRig
 TELEGRAM = GenericRig.platform
 
 SOON = ALIVE_SECONDS / 2
-"""Sooner than its silence would tell: by the lock that the server frees, at the next look."""
+"""Sooner than its heartbeat expires: at the next poll after the server has freed its lock."""
 WITHIN = 40.0
 
 
@@ -48,7 +48,7 @@ async def gateway(folder: Path, peer: Peer, url: str) -> AsyncGenerator[None]:
 
 
 async def serving(store: Store, *, besides: int = 0) -> int:
-    """The process that has Telegram connected."""
+    """The process that has connected to Telegram."""
     async with asyncio.timeout(WITHIN):
         while True:
             found = await store.gateways.serving(TELEGRAM)
@@ -68,7 +68,7 @@ async def gathered(store: Store, count: int) -> None:
 
 
 @pytest.mark.real
-async def test_a_killed_gateway_is_replaced_before_its_silence_would_tell(
+async def test_a_killed_gateway_is_replaced_before_its_heartbeat_expires(
     fakes: Fakes, postgres_server: postgres.Server, tmp_path: Path
 ):
     peer = fakes.of(GenericRig)

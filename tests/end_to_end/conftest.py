@@ -34,7 +34,7 @@ from tests.harness.terminal import person as person
 def home(
     person: Person, runner: asyncio.Runner, request: pytest.FixtureRequest
 ) -> Generator[Household]:
-    """A household in which nobody is paired. Only the platform and the model are running."""
+    """A household without paired users. Only the platform and the model are running."""
     opened = household.opened(person, request.param)
     yield runner.run(opened.__aenter__())
     runner.run(opened.__aexit__(None, None, None))

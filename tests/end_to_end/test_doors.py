@@ -65,7 +65,7 @@ async def test_a_message_in_an_old_thread_reaches_its_free_session(home: Househo
     assert not [text for text in await home.texts() if "has been" in text]
 
 
-async def test_the_owner_brings_the_session_from_a_terminal_after_a_restart(home: Household):
+async def test_the_owner_takes_the_session_from_a_terminal_after_a_restart(home: Household):
     await home.at_home(home.rig.forum)
     async with home.person.opens("chat", "--title", "Else") as back:
         async with home.gateway() as gateway:

@@ -1,4 +1,4 @@
-"""What platforms have beside words: buttons, a menu of commands, pictures and files."""
+"""Features of platforms besides text: buttons, a menu of commands, pictures and files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def test_only_the_owner_answers_with_a_button(home: Household):
     assert [m.id for m in said if "llowed" in m.text] == [question.id], "it is said once"
 
 
-async def test_the_menu_has_the_commands_of_the_one_table(home: Household):
+async def test_the_menu_has_the_commands_of_the_table(home: Household):
     if not home.rig.has_menu:
         pytest.skip("the bot cannot set the menu of this platform")
     await home.at_home(home.rig.dm)

@@ -1,4 +1,4 @@
-"""Leaving in the middle of a turn: the agent goes on with it on the phone."""
+"""A handoff in the middle of a turn: the agent continues the turn on the phone."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def test_a_turn_in_a_chat_moves_although_its_gateway_is_killed_while_the_c
     assert [role for role, _ in await home.said("latest")] == ["user", "assistant"]
 
 
-async def test_a_gateway_that_is_killed_before_the_turn_goes_on_leaves_it_to_the_next(
+async def test_the_next_gateway_continues_a_turn_if_the_first_is_killed_before_it(
     home: Household,
 ):
     await home.at_home(home.rig.forum)

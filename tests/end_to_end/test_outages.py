@@ -1,4 +1,4 @@
-"""The network fails: nothing is lost or said twice, and all is well again without a restart."""
+"""Network failures: nothing is lost or duplicated, and the gateway recovers without a restart."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_a_handoff_during_an_outage_leaves_the_session_where_it_is(home: H
 
 
 @pytest.mark.parametrize("home", rigs.KEYLESS, indirect=True)
-async def test_a_thread_that_may_be_there_is_not_opened_again_by_itself(home: Household):
+async def test_a_thread_that_may_exist_is_not_opened_again_automatically(home: Household):
     await home.at_home(home.rig.forum)
     opened = home.rig.calls[Call.OPEN_THREAD]
     async with home.gateway(), home.desk("one") as desk:
@@ -85,4 +85,4 @@ async def test_an_answer_that_may_have_arrived_is_reported_and_not_sent_again(ho
         assert "uncertain" in (await home.shell("gateway", "status")).stdout
         _, _, first, second = await home.texts(thread)
     assert first == "(3) go on"
-    assert second.endswith("and on")  # the agent may have been told of the first by then
+    assert second.endswith("and on")  # the agent may have been notified of the first by then

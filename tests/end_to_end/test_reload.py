@@ -20,10 +20,10 @@ USED = "The running gateway uses this from now on."
 
 
 async def changed(home: Household, name: str, value: str) -> str:
-    """What `segue config set` says."""
-    told = await home.shell("config", "set", name, value)
-    assert told.returncode == 0, told.stderr
-    return told.stdout
+    """The output of `segue config set`."""
+    output = await home.shell("config", "set", name, value)
+    assert output.returncode == 0, output.stderr
+    return output.stdout
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
@@ -51,7 +51,7 @@ async def ready(home: Household) -> None:
     home.set_constants(SOON)
 
 
-async def test_without_a_gateway_nothing_is_said_about_one(home: Household):
+async def test_without_a_gateway_no_reload_is_reported(home: Household):
     assert "running" not in await changed(home, "approvals.policy", "auto")
 
 
@@ -67,7 +67,7 @@ async def test_approvals_are_reloaded_and_both_sides_say_so(home: Household):
         assert made.exists(), "it was not asked about"
 
 
-async def test_the_model_is_reloaded_for_every_session_that_has_none_of_its_own(home: Household):
+async def test_the_model_is_reloaded_for_every_session_without_its_own(home: Household):
     await ready(home)
     del home.person.environment["SEGUE_MODEL"]
     await changed(home, "model", "openai/gpt-test")
@@ -97,7 +97,7 @@ async def test_a_session_handed_off_in_the_terminal_keeps_its_model(home: Househ
             await shown.until(lambda: "· scripted ·" in shown.status, "its model")
 
 
-async def test_a_platform_is_left_and_served_again(home: Household):
+async def test_a_platform_is_disabled_and_enabled_again(home: Household):
     await ready(home)
     platform = home.rig.platform
 
@@ -126,20 +126,20 @@ async def test_a_changed_platform_is_connected_again_and_the_others_stay(home: H
 async def test_settings_that_need_a_restart_are_named(home: Household):
     await ready(home)
     async with home.gateway():
-        told = await changed(home, "web.lan", "true")
-        assert "uses web.lan only after a restart: `segue gateway stop`" in told
+        output = await changed(home, "web.lan", "true")
+        assert "uses web.lan only after a restart: `segue gateway stop`" in output
         await logged(home, "settings changed, restart to use them changed=web\n")
 
 
-async def test_an_editor_of_the_settings_hears_the_same(home: Household, tmp_path: Path):
+async def test_editing_the_settings_reports_the_same(home: Household, tmp_path: Path):
     await ready(home)
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nprintf "\n[web]\nlan = true\n" >> "$1"\n')
     editor.chmod(0o700)
     home.person.environment["VISUAL"] = str(editor)
     async with home.gateway():
-        told = await home.shell("config", "edit")
-        assert "uses web.lan only after a restart" in told.stdout
+        output = await home.shell("config", "edit")
+        assert "uses web.lan only after a restart" in output.stdout
 
 
 async def test_settings_that_are_not_valid_change_nothing(home: Household):

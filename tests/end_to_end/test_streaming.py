@@ -1,4 +1,4 @@
-"""A gateway is killed while an answer is shown as it grows: the next one delivers it once."""
+"""A gateway is killed while an answer streams: the next one delivers it once."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def grows(home: Household, thread: str | None) -> Message:
 
 
 async def is_known(home: Household) -> None:
-    """Wait until the store knows of it, a moment after users see it."""
+    """Wait until it is recorded in the store, shortly after users see it."""
     async with asyncio.timeout(WITHIN), home.store.listen(Topic.OUTBOX) as wake:
         while not await home.store.outbox.bubbles([home.rig.platform]):
             await wake.wait(0.05)
@@ -52,7 +52,7 @@ def shows_halves(home: Household) -> None:
     home.set_constants({"segue.gateway.streaming.BUBBLE_DELAY": 0.2})
 
 
-async def test_half_a_message_becomes_the_answer(home: Household):
+async def test_a_partial_message_becomes_the_answer(home: Household):
     await home.at_home(home.rig.forum)
     async with home.gateway():
         thread = await home.arrives()
@@ -69,7 +69,7 @@ async def test_half_a_message_becomes_the_answer(home: Household):
 
 
 @pytest.mark.parametrize("home", rigs.KEYLESS, indirect=True)
-async def test_half_a_message_of_unknown_fate_is_reported(home: Household):
+async def test_a_partial_message_that_may_have_arrived_is_reported(home: Household):
     await home.at_home(home.rig.forum)
     async with home.gateway():
         thread = await home.arrives()

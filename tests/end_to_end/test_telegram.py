@@ -1,4 +1,4 @@
-"""What only Telegram has: token and rights, topics, drafts, groups that become supergroups."""
+"""Features that only Telegram has: token and rights, topics, drafts, supergroups."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ async def page_is_served(home: Household) -> bool:
         return (await http.get(url)).status_code == 200
 
 
-async def test_a_refused_token_is_reported_and_the_page_is_served_all_the_same(home: Household):
+async def test_a_refused_token_is_reported_and_the_page_is_still_served(home: Household):
     await home.at_home(home.rig.forum)
     await home.rig.driver.bot(Settings(revoked=True))
     async with home.gateway(until=LinkState.DOWN):
         await home.until_link(LinkState.CONNECTED, Platform.WEB)
         assert await page_is_served(home)
-        told = await status(home)
-        assert "@BotFather" in told
-        assert home.rig.peer.token not in told
+        output = await status(home)
+        assert "@BotFather" in output
+        assert home.rig.peer.token not in output
         async with home.desk("one") as desk:
             failed = await desk.hand_off()
         assert failed.state is State.FAILED
@@ -114,7 +114,7 @@ async def test_only_the_press_of_the_owner_is_acknowledged(home: Household):
     assert [it.parameters["callback_query_id"] for it in calls] == [query]
 
 
-async def test_the_menu_is_set_only_where_it_differs(home: Household):
+async def test_the_menu_is_set_only_if_it_differs(home: Household):
     async with home.gateway():
         await home.rig.until(lambda view: bool(view.menu))
     polls = (await home.rig.look()).calls.get("getUpdates", 0)
@@ -124,7 +124,7 @@ async def test_the_menu_is_set_only_where_it_differs(home: Household):
     assert len(await home.rig.driver.calls("setMyCommands")) == 1
 
 
-async def test_a_draft_gives_way_to_the_answer(home: Household):
+async def test_a_draft_is_replaced_by_the_answer(home: Household):
     home.set_constants({"segue.gateway.streaming.BUBBLE_DELAY": BUBBLE_DELAY})
     await home.at_home(home.rig.dm)
     async with home.gateway():
@@ -142,7 +142,7 @@ async def test_a_draft_gives_way_to_the_answer(home: Household):
     assert (await home.rig.driver.look()).drafts == ()
 
 
-async def test_half_an_answer_in_a_draft_becomes_a_message_when_a_terminal_takes_the_session(
+async def test_a_partial_answer_in_a_draft_becomes_a_message_when_a_terminal_takes_the_session(
     home: Household,
 ):
     home.set_constants({"segue.gateway.streaming.BUBBLE_DELAY": BUBBLE_DELAY})
@@ -180,7 +180,7 @@ async def test_without_the_right_to_open_topics_a_session_goes_to_the_chat_itsel
         assert await home.arrives("Products") is not None
 
 
-async def test_where_the_bot_was_removed_the_session_stays_and_the_reason_is_given(home: Household):
+async def test_if_the_bot_was_removed_the_session_stays_and_the_reason_is_given(home: Household):
     chat = int(await home.at_home(home.rig.forum))
     async with home.gateway():
         await home.rig.driver.rights(int(home.anna), chat, Status.KICKED)
@@ -216,7 +216,7 @@ async def test_a_session_continues_in_a_group_that_becomes_a_supergroup(home: Ho
     assert await home.store.outbox.troubled() == ()
 
 
-async def test_a_group_that_became_a_supergroup_while_no_gateway_ran_is_the_same_place(
+async def test_a_group_that_became_a_supergroup_while_no_gateway_ran_keeps_its_session(
     home: Household,
 ):
     old = await home.at_home(home.rig.group)
@@ -229,7 +229,7 @@ async def test_a_group_that_became_a_supergroup_while_no_gateway_ran_is_the_same
         await home.arrives("Products")
 
 
-# Topics that are taken away
+# Closed and deleted topics
 
 
 async def test_an_answer_for_a_deleted_topic_never_appears_in_the_chat(home: Household):
@@ -260,7 +260,7 @@ async def test_an_answer_for_a_deleted_topic_never_appears_in_the_chat(home: Hou
 
 
 async def report_in_the_session(home: Household) -> str:
-    """Wait for the report, in the session, of what did not arrive."""
+    """Wait until the undelivered message is reported in the session."""
     async with asyncio.timeout(WITHIN):
         while True:
             for role, text in await home.said():
@@ -269,7 +269,7 @@ async def report_in_the_session(home: Household) -> str:
             await asyncio.sleep(0.02)
 
 
-async def test_a_closed_topic_is_opened_again_for_an_answer(home: Household):
+async def test_a_closed_topic_is_reopened_for_an_answer(home: Household):
     await home.at_home(home.rig.forum)
     async with home.gateway():
         thread = await home.arrives()

@@ -64,7 +64,7 @@ async def pairing_code(home: Household) -> str:
     return json.loads((await home.shell("pair", "--json")).stdout)["code"]
 
 
-async def test_the_sender_of_the_code_is_paired_and_at_home(home: Household):
+async def test_the_sender_of_the_code_is_paired_and_gets_a_home_channel(home: Household):
     await home.new_chat(home.rig.dm)
     async with home.gateway():
         await home.writes(f"/start {await pairing_code(home)}")

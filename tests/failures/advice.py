@@ -14,7 +14,7 @@ IN_A_SHELL = ("handoff", "Sums", "telegram")
 """The same for a session that no terminal holds."""
 
 
-async def told(shown: Terminal, beginning: str, count: int = 1) -> list[str]:
+async def advised(shown: Terminal, beginning: str, count: int = 1) -> list[str]:
     """Wait until the terminal shows `count` shell commands after `beginning`, and return them."""
     await shown.until(
         lambda: len(commands(shown.text, beginning)) == count, f"what to type after {beginning!r}"

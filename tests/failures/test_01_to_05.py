@@ -23,9 +23,9 @@ from tests.harness.household import LOOK
 # 1
 
 
-async def test_the_terminal_that_gave_a_session_away_leaves_it_alone(household: Household):
-    """1. After "Handoff complete" the leaving terminal closes the session it gave away; the first
-    reply from the phone starts an empty one."""
+async def test_the_terminal_that_handed_off_a_session_does_not_change_it(household: Household):
+    """1. After "Handoff complete" the leaving terminal closes the session that it handed off; the
+    first reply from the phone starts an empty one."""
     async with household.gateway():
         async with household.terminal("one") as shown:
             shown.say("/handoff telegram")
@@ -56,7 +56,7 @@ async def test_the_terminal_that_gave_a_session_away_leaves_it_alone(household: 
         (Platform.MATRIX, Shape.GROUP),
     ],
 )
-async def test_a_reply_has_the_very_address_of_the_thread_that_was_opened(
+async def test_a_reply_has_exactly_the_address_of_the_opened_thread(
     house: House, platform: Platform, shape: Shape
 ):
     """2. The key of the thread that was opened differs from the key parsed from a reply in it: on
@@ -83,12 +83,12 @@ async def test_a_reply_has_the_very_address_of_the_thread_that_was_opened(
 
 
 async def address_of(house: House, platform: Platform, text: str) -> Address:
-    """Where that is said, as the adapter parses it."""
+    """The address of the message, as the adapter parses it."""
     adapter = PeerAdapter(platform, house.peer.url, house.peer.token)
     await adapter.connect()
     try:
         async with asyncio.timeout(WITHIN), contextlib.aclosing(adapter.receive()) as coming:
-            async for inbound in coming:  # what was not confirmed comes again
+            async for inbound in coming:  # unconfirmed updates are delivered again
                 if inbound is not None and inbound.text == text:
                     return inbound.address
     finally:
@@ -100,8 +100,8 @@ async def address_of(house: House, platform: Platform, text: str) -> Address:
 
 
 async def test_the_terminal_does_not_give_up_while_the_gateway_is_at_work(household: Household):
-    """3. The terminal gives up at 60 s while the gateway is still at work; both then write to one
-    session, interleaved. (Here it has patience only for a gateway that does not begin.)"""
+    """3. The terminal gives up after 60 s while the gateway is still working; both then write to
+    one session, interleaved. (Here the timeout applies only to a gateway that has not started.)"""
     household.model.hold(HANDED_OFF)
     async with household.gateway(), household.desk("one") as desk:
         handing = asyncio.create_task(desk.hand_off())
@@ -118,11 +118,11 @@ async def test_the_terminal_does_not_give_up_while_the_gateway_is_at_work(househ
     assert HANDED_OFF in said[2][1]
 
 
-async def test_a_gateway_that_is_called_off_in_the_middle_of_its_work_writes_nothing_more(
+async def test_a_gateway_whose_handoff_is_cancelled_writes_nothing_more(
     household: Household,
 ):
-    """3, from the other side: the terminal goes on, and what the gateway still had in hand is not
-    written between its turns, nor is anything moved by it."""
+    """3, from the other side: the terminal continues, and the unfinished work of the gateway is
+    neither written between its turns nor moves the session."""
     household.model.hold(HANDED_OFF)
     interrupt = asyncio.Event()
     async with household.gateway() as gateway, household.desk("one") as desk:
@@ -147,8 +147,8 @@ async def test_a_gateway_that_is_called_off_in_the_middle_of_its_work_writes_not
 # 4
 
 
-async def test_a_gateway_that_is_killed_is_replaced_and_the_handoff_goes_on(household: Household):
-    """4. Killed after the claim: `running` for ever; a retry is refused as "already in flight"."""
+async def test_a_killed_gateway_is_replaced_and_the_handoff_continues(household: Household):
+    """4. Killed after the claim: `running` forever; a retry is refused as "already in flight"."""
     household.model.hold(HANDED_OFF)
     async with household.desk("one") as desk:
         async with household.gateway() as first:
@@ -169,11 +169,11 @@ async def test_a_gateway_that_is_killed_is_replaced_and_the_handoff_goes_on(hous
     assert len(greetings) == 1
 
 
-async def test_what_a_killed_gateway_left_is_over_in_30_seconds_and_can_be_asked_for_again(
+async def test_the_handoff_of_a_killed_gateway_is_released_within_30_seconds_and_can_be_retried(
     household: Household,
 ):
-    """4. The same when no gateway comes back: it is told, with what to type, the session goes on in
-    the terminal, and the retry is not refused."""
+    """4. The same when no gateway comes back: the failure is reported with advice, the session
+    continues in the terminal, and the retry is not refused."""
     household.model.hold(HANDED_OFF)
     async with household.desk("one") as desk:
         async with household.gateway() as first:
@@ -184,8 +184,8 @@ async def test_what_a_killed_gateway_left_is_over_in_30_seconds_and_can_be_asked
         household.advance(LEASE_SECONDS + CLAIM_SECONDS)
         failed = await handing
         assert (failed.state, failed.failure) == (State.FAILED, Failure.ABANDONED)
-        told = await household.shell("gateway", "status")
-        assert (told.returncode, "`segue gateway start`" in told.stdout) == (3, True)
+        output = await household.shell("gateway", "status")
+        assert (output.returncode, "`segue gateway start`" in output.stdout) == (3, True)
         household.model.let_go()
         await desk.says("two")
         async with household.gateway():
@@ -198,7 +198,7 @@ async def test_what_a_killed_gateway_left_is_over_in_30_seconds_and_can_be_asked
 
 
 async def nothing_was_executed(household: Household) -> None:
-    """A gateway that comes now takes nothing up and asks no model for anything."""
+    """Check that a new gateway claims no handoff and sends no request to the model."""
     async with household.gateway() as gateway:
         await household.answered()
         await gateway.ends()
@@ -207,7 +207,7 @@ async def nothing_was_executed(household: Household) -> None:
     assert all(handoff.attempt == 0 for handoff in await household.handoffs())
 
 
-async def test_without_a_gateway_it_is_said_and_nothing_is_left_to_execute(household: Household):
+async def test_without_a_gateway_the_handoff_is_refused_and_leaves_no_request(household: Household):
     """5. No gateway: a minute of silence; Ctrl-C leaves `pending`, and a gateway started later
     executes that ghost and pays for a model call."""
     async with household.desk("one") as desk:
@@ -218,9 +218,9 @@ async def test_without_a_gateway_it_is_said_and_nothing_is_left_to_execute(house
         assert await household.handoffs() == ()
 
 
-async def test_an_unclaimed_and_cancelled_handoff_never_comes_back(household: Household):
-    """5. The same with a gateway that lives and does nothing: what was called off stays so when
-    it wakes."""
+async def test_a_cancelled_handoff_is_never_executed_later(household: Household):
+    """5. The same with a gateway that is frozen: a cancelled handoff stays cancelled when it
+    continues."""
     interrupt = asyncio.Event()
     async with household.gateway() as gateway:
         async with household.desk("one") as desk:
@@ -237,8 +237,8 @@ async def test_an_unclaimed_and_cancelled_handoff_never_comes_back(household: Ho
         await nothing_was_executed(household)
 
 
-async def test_what_a_killed_terminal_asked_for_is_no_ghost_an_hour_later(household: Household):
-    """5. The same when the terminal cannot call it off any more."""
+async def test_the_request_of_a_killed_terminal_is_not_executed_an_hour_later(household: Household):
+    """5. The same when the terminal can no longer cancel."""
     await household.left("one")
     async with household.gateway() as gateway:
         gateway.freeze()

@@ -20,9 +20,7 @@ SAID_SO_FAR = [text for exchange in SAID for text in exchange]
 
 
 @pytest.mark.parametrize("method", ["send", "open_thread"])
-async def test_a_handoff_that_cannot_be_delivered_leaves_everything_as_it_was(
-    house: House, method: str
-):
+async def test_a_handoff_that_cannot_be_delivered_changes_nothing(house: House, method: str):
     """6. Sending fails: marked failed, but routing stays moved, the synthetic turn stays in the
     transcript, an empty topic remains, and the retry leaves two chats bound to one session."""
     async with house.gateway():
@@ -54,11 +52,11 @@ async def test_a_handoff_that_cannot_be_delivered_leaves_everything_as_it_was(
 # 7
 
 
-async def test_the_conversation_of_a_home_without_threads_is_set_aside_by_name_and_answered(
+async def test_the_session_of_a_home_channel_without_threads_is_set_aside_by_name(
     house: House,
 ):
-    """7. Without a thread the home chat's live conversation is ended without a word, and its
-    running turn is never delivered."""
+    """7. Without a thread the live conversation of the home chat is ended silently, and its running
+    turn is never delivered."""
     model = Slow("a long story")
     async with house.gateway(model=model):
         chat, home = await home_in(house, Shape.NO_THREADS)
@@ -99,16 +97,16 @@ async def test_the_conversation_of_a_home_without_threads_is_set_aside_by_name_a
 # 8
 
 
-async def test_a_session_in_which_nothing_was_said_is_handed_off_like_any_other(
+async def test_an_empty_session_is_handed_off_like_any_other(
     household: Household,
 ):
-    """8. A session with no message yet cannot be handed off, and says something untrue."""
+    """8. A session with no message yet cannot be handed off, and the error is wrong."""
     await household.left()
     async with household.gateway():
-        told = await household.shell("handoff", "Sums", "telegram")
-        assert told.returncode == 0, told.stderr
-        assert "Sums continues at telegram" in told.stdout
-        assert "To come back: segue resume Sums" in told.stdout
+        output = await household.shell("handoff", "Sums", "telegram")
+        assert output.returncode == 0, output.stderr
+        assert "Sums continues at telegram" in output.stdout
+        assert "To come back: segue resume Sums" in output.stdout
         thread = await household.thread()
         await household.sees("Nothing has been said in it yet.")
         await household.writes("hello", thread)

@@ -1,5 +1,5 @@
-"""How handoff fails elsewhere, 9, and how it does not here: what a person is told to type after a
-failure, and to come back, is typed, as it stands, and works."""
+"""How handoff fails elsewhere, 9, and how it does not here: the advice after a failure, and for
+coming back, is followed literally and works."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from segue.handoff.request import CLAIM_TIMEOUT
 from segue.testing.platform import Shape, Trouble
 from tests.failures.advice import (
     IN_A_SHELL,
+    advised,
     arrived,
     arrives,
     commands,
     refused,
-    told,
     type_in_a_shell,
 )
 from tests.failures.conftest import Household
@@ -27,10 +27,10 @@ from tests.harness.rigs import Call
 # Failures
 
 
-async def test_after_the_advice_a_request_that_was_not_claimed_succeeds(
+async def test_following_the_advice_after_an_unclaimed_request_succeeds(
     household: Household,
 ):
-    """9. The way out of a handoff that expired."""
+    """9. The advice after a handoff that expired."""
     async with household.desk("one") as desk:
         async with household.gateway() as gateway:
             gateway.freeze()
@@ -51,7 +51,7 @@ async def test_after_the_advice_a_request_that_was_not_claimed_succeeds(
 async def test_a_failed_delivery_is_reported_and_can_be_requested_again(
     household: Household,
 ):
-    """9. The way out of DeliveryFailed."""
+    """9. The advice in DeliveryFailed."""
     await household.left("one")
     async with household.gateway():
         await household.rig.fail(Call.SEND, Trouble.FORBIDDEN, chat=household.chat)
@@ -61,11 +61,11 @@ async def test_a_failed_delivery_is_reported_and_can_be_requested_again(
         await arrives(household)
 
 
-# Coming back
+# Resuming
 
 
-async def test_the_command_to_come_back_works(household: Household):
-    """9. What a terminal tells when it leaves."""
+async def test_the_advised_resume_command_works(household: Household):
+    """9. The message of a leaving terminal."""
     await household.left("one", title="-now")
     async with household.gateway():
         left = await household.shell("handoff", "--", "-now", "telegram")
@@ -79,9 +79,9 @@ async def test_the_command_to_come_back_works(household: Household):
             await again.shows("(3) two")
 
 
-async def test_both_places_that_a_session_left_know_how_to_bring_it_back(household: Household):
-    """9. What a chat is told when a session leaves it for a terminal, and the other way round. 10.
-    What left the terminal is in its own list."""
+async def test_both_places_that_a_session_left_say_how_to_bring_it_back(household: Household):
+    """9. The notice in a chat when a session leaves it for a terminal, and the other way round. 10.
+    A session that left the terminal is in its list."""
     await household.left("one")
     async with household.gateway():
         assert (await household.shell(*IN_A_SHELL)).returncode == 0
@@ -94,7 +94,7 @@ async def test_both_places_that_a_session_left_know_how_to_bring_it_back(househo
             assert advice is not None
             await household.writes(advice[1], thread)
             await household.sees("Sums is back here.")
-            (resume,) = await told(back, "This session is no longer here:")
+            (resume,) = await advised(back, "This session is no longer here:")
             async with household.person.opens(*shlex.split(resume)[1:]) as again:
                 await again.see("· here")
             await household.writes(advice[1], thread)
@@ -113,7 +113,7 @@ async def test_both_places_that_a_session_left_know_how_to_bring_it_back(househo
 
 
 async def test_resume_works_in_a_chat_as_the_chat_explains_it(house: House):
-    """9. The very advice that cannot work elsewhere: /resume in the chat."""
+    """9. The advice that cannot work elsewhere: /resume in the chat."""
     async with house.terminal(("one", "1."), title="Sums") as desk:
         pass
     async with house.gateway():

@@ -1,5 +1,5 @@
-"""How handoff fails elsewhere, 9, and how it does not here: what a person who is refused is told
-to type is typed, as it stands, and works."""
+"""How handoff fails elsewhere, 9, and how it does not here: the advice in every refusal is followed
+literally and works."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from tests.failures.advice import (
     HANDOFF,
     IN_A_SHELL,
     add_settings,
+    advised,
     arrived,
     arrives,
     refused,
-    told,
     type_in_a_shell,
 )
 from tests.failures.advice import (
@@ -38,22 +38,22 @@ from tests.failures.conftest import HANDED_OFF, Household
 from tests.harness.gateways import none_left
 from tests.harness.rigs import GenericRig
 
-# Whatever is told to be typed exists
+# Every advised command exists
 
 
 def every_text() -> Iterator[str]:
     classes = (c for c in vars(errors).values() if inspect.isclass(c) and issubclass(c, UserError))
     yield from (" ".join((cls.__doc__ or "").split()) for cls in classes)
     for module in (handoffs, texts):
-        told = (value for name, value in vars(module).items() if name.isupper())
-        yield from (value for value in told if isinstance(value, str))
+        values = (value for name, value in vars(module).items() if name.isupper())
+        yield from (value for value in values if isinstance(value, str))
 
 
 TEXTS = [text for text in every_text() if "`segue" in text or re.search(r"(?<!\S)/[a-z]", text)]
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: text[:40])
-def test_every_command_in_an_advice_exists(text: str):
+def test_every_advised_command_exists(text: str):
     """9. Advice that cannot work ("/resume on the platform manually" → blocked)."""
     for command in re.findall(r"`segue([^`]*)`", text):
         context, found = click.Context(main), main
@@ -69,8 +69,8 @@ def test_every_command_in_an_advice_exists(text: str):
 # Refusals
 
 
-async def test_after_an_unknown_name_the_advice_works(household: Household):
-    """9. The ways out of UnknownPlatform, of SessionNotFound, of UnknownChat, which has two, and of
+async def test_the_advice_after_an_unknown_platform_works(household: Household):
+    """9. The advice in UnknownPlatform, SessionNotFound, UnknownChat, which has two, and
     SessionHeld."""
     other = await household.new_chat(GenericRig.forum)
     async with household.gateway():
@@ -92,13 +92,13 @@ async def test_after_an_unknown_name_the_advice_works(household: Household):
         await arrives(household)
 
 
-async def test_without_a_gateway_the_advice_starts_one(household: Household):
-    """9. The ways out of NoGateway and of a platform that no gateway would serve. (That one is
-    offered, where one would, is in the tests of the terminal.)"""
+async def test_the_advice_without_a_gateway_starts_one(household: Household):
+    """9. The advice in NoGateway, and for a platform that no gateway would serve. (The tests of the
+    terminal cover the offer to start one.)"""
     add_settings(household, "enabled = false\n")
     async with none_left(household.person), household.terminal() as shown:
         shown.say(HANDOFF)
-        start, switch_on = await told(shown, "No gateway is running", 2)
+        start, switch_on = await advised(shown, "No gateway is running", 2)
         await shown.shows("in another terminal, then /handoff telegram again.")
         await shown.shows("telegram is not set up yet either.")
         await shown.ready()
@@ -109,10 +109,10 @@ async def test_without_a_gateway_the_advice_starts_one(household: Household):
         await arrived(household)
 
 
-async def test_a_platform_that_is_not_supported_can_have_an_adapter_from_outside(
+async def test_an_unsupported_platform_can_have_an_external_adapter(
     household: Household,
 ):
-    """9. PlatformNotSupported: only a platform of one's own is another way out."""
+    """9. PlatformNotSupported: the only advice is an external adapter."""
     await household.left("one")
     async with serving() as other, other.driver() as driver:
         chat = await driver.chat(Shape.DM, [await driver.user("Anna")])
@@ -130,7 +130,7 @@ async def test_a_platform_that_is_not_supported_can_have_an_adapter_from_outside
 
 
 async def test_without_a_home_channel_pairing_and_sethome_make_one(household: Household):
-    """9. The way out of NoHomeChannel, for somebody who is not even paired."""
+    """9. The advice in NoHomeChannel, for a user who is not even paired."""
     await household.store.owners.unlink(Platform.TELEGRAM, household.anna)
     await household.store.owners.clear_home(ME, Platform.TELEGRAM)
     await household.left("one")
@@ -146,8 +146,8 @@ async def test_without_a_home_channel_pairing_and_sethome_make_one(household: Ho
         await arrives(household)
 
 
-async def test_while_something_else_runs_both_ways_out_work(household: Household):
-    """9. The ways out of TurnRunning."""
+async def test_both_ways_out_of_a_running_turn_work(household: Household):
+    """9. The advice in TurnRunning."""
     advice = "Wait for it or press Ctrl-C, then type /handoff again."
     household.model.hold(HANDED_OFF)
     async with household.gateway(), household.terminal("one") as shown:
@@ -166,11 +166,11 @@ async def test_while_something_else_runs_both_ways_out_work(household: Household
         await arrived(household)
 
 
-async def test_what_is_in_flight_already_is_over_soon_and_can_be_asked_for_again(
+async def test_a_handoff_in_flight_expires_soon_and_can_be_requested_again(
     household: Household,
 ):
-    """9. The way out of HandoffInFlight and of SessionChanged: the terminal that began it is dead,
-    and the session goes on in another."""
+    """9. The advice in HandoffInFlight and SessionChanged: the terminal that started it is dead,
+    and the session continues in another."""
     household.model.hold(HANDED_OFF)
     session = await household.left("one")
     async with household.gateway():

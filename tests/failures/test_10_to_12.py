@@ -26,15 +26,15 @@ async def test_a_session_that_was_handed_off_stays_in_the_lists_of_the_terminal(
     household: Household,
 ):
     """10. A handed-off session vanishes from the terminal's own list. (For /sessions in a chat, see
-    `test_both_places_that_a_session_left_know_how_to_bring_it_back`.)"""
+    `test_both_places_that_a_session_left_say_how_to_bring_it_back`.)"""
     session = await household.left("one")
     async with household.gateway():
         assert (await household.shell("handoff", "Sums", "telegram")).returncode == 0
         listed = await household.shell("sessions")
         (line,) = [line for line in listed.stdout.splitlines() if "Sums" in line]
         assert "telegram" in line
-        told = await household.shell("sessions", "show", "Sums")
-        assert session.id in told.stdout
+        output = await household.shell("sessions", "show", "Sums")
+        assert session.id in output.stdout
 
 
 # 11
@@ -51,7 +51,7 @@ async def taken_up(house: House, session_id: str) -> Handoff:
 
 
 @pytest.mark.parametrize("slow", ["the model", "open_thread", "send"])
-async def test_a_handoff_that_hangs_holds_up_no_other(house: House, slow: str):
+async def test_a_handoff_that_hangs_does_not_delay_others(house: House, slow: str):
     """11. One slow handoff blocks the others."""
     model = Slow("handed off") if slow == "the model" else Slow("nothing")
     async with house.gateway(model=model):
@@ -84,8 +84,8 @@ async def test_a_handoff_that_hangs_holds_up_no_other(house: House, slow: str):
 
 
 @pytest.mark.parametrize("shape", [Shape.CHANNEL, Shape.GROUP])
-async def test_the_thread_is_one_that_the_person_sees_and_can_write_in(house: House, shape: Shape):
-    """12. On Discord the thread is private, seen by the bot alone."""
+async def test_the_user_can_see_the_thread_and_write_in_it(house: House, shape: Shape):
+    """12. On Discord the thread is private, and only the bot sees it."""
     async with house.gateway():
         chat, _ = await home_in(house, shape)
         async with house.terminal(*SAID, title="Sums") as desk:

@@ -26,8 +26,8 @@ _numbers = count(1)
 
 
 async def test_the_working_directory_goes_with_the_session(household: Household):
-    """13. The working directory is not carried over. (That a terminal goes back to it is in the
-    tests of the terminal.)"""
+    """13. The working directory is not carried over. (The tests of the terminal cover the way
+    back.)"""
     project = household.person.cwd
     (project / "notes.txt").write_text("The key is under the mat.")
     await household.left("one", cwd=str(project))
@@ -48,7 +48,7 @@ async def test_the_working_directory_goes_with_the_session(household: Household)
 
 
 @pytest.mark.parametrize("text", ["/stop", "stop", "wait, I have a question"])
-async def test_a_stranger_in_the_thread_interrupts_nothing(house: House, text: str):
+async def test_an_unknown_sender_in_the_thread_interrupts_nothing(house: House, text: str):
     """14. Anyone in the thread, allowed or not, can interrupt a running turn, because the busy
     path skips the access check."""
     model = Slow("a long story")
@@ -65,7 +65,7 @@ async def test_a_stranger_in_the_thread_interrupts_nothing(house: House, text: s
         await house.driver.command(house.eve, chat, text, thread=thread)
         await house.driver.edit(said, f"{text}!")
         await house.driver.say(house.anna, chat, "/whoami", thread=thread)
-        await house.driver.until(  # so that whatever Eve did has been heard
+        await house.driver.until(  # so that all of Eve's actions have been received
             lambda shown: any("paired with the owner" in t for t in shown.texts), chat=chat
         )
         model.go.set()
@@ -84,7 +84,7 @@ async def test_a_stranger_in_the_thread_interrupts_nothing(house: House, text: s
 
 
 async def bens_session(house: House, title: str) -> tuple[Session, Address]:
-    """That of another owner, in a chat of his."""
+    """The session of another owner, in a chat of his."""
     ben = await house.driver.user("Ben")
     await house.store.owners.ensure(BEN)
     await house.store.owners.link(Sender(platform=Platform.TELEGRAM, user_id=ben), BEN)
@@ -100,7 +100,7 @@ def refused(shown: Shown, name: str) -> bool:
 
 
 async def test_no_owner_finds_the_session_of_another(house: House):
-    """15. `/resume` by title finds another person's session."""
+    """15. `/resume` by title finds the session of another user."""
     async with house.gateway():
         bens, there = await bens_session(house, "Secret plans")
         chat = await house.chat()
@@ -119,8 +119,8 @@ async def test_no_owner_finds_the_session_of_another(house: House):
     assert await house.store.sessions.list(ME) == ()
 
 
-async def test_of_two_sessions_with_one_title_everybody_finds_their_own(house: House):
-    """15. The same where both have one of that name."""
+async def test_of_two_sessions_with_one_title_each_owner_finds_their_own(house: House):
+    """15. The same when both have a session with that title."""
     async with house.gateway():
         bens, there = await bens_session(house, "Plans")
         chat = await house.chat()
@@ -136,7 +136,7 @@ async def test_of_two_sessions_with_one_title_everybody_finds_their_own(house: H
 
 
 def frame(house: House, chat: str, user: str, **more: Any) -> str:
-    """An update as the platform would never send it: marked as one of the program's own."""
+    """An update that the platform would never send: marked as one of the program's own."""
     forged = {
         "id": f"forged:{next(_numbers)}",
         "chat": {"id": chat, "type": "dm", "members": 1, **FORGED},
@@ -156,7 +156,7 @@ def message(text: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["message", "edit", "command", "button", "joined", "handoff"])
-async def test_no_flag_on_an_update_opens_the_gate_for_a_stranger(house: House, kind: str):
+async def test_no_flag_on_an_update_lets_an_unknown_sender_in(house: House, kind: str):
     """16. An `internal` flag on an ordinary message skips authorization."""
     async with house.gateway():
         chat, mine = await house.driver.chat(Shape.DM, [house.eve]), await house.chat()
@@ -173,8 +173,8 @@ async def test_no_flag_on_an_update_opens_the_gate_for_a_stranger(house: House, 
     assert len(await house.store.sessions.list(ME)) == 1
 
 
-async def test_what_the_owner_sends_is_never_taken_for_the_programs_own_prompt(house: House):
-    """16. Nor does it make her words the program's: they are said by her, and go no other way."""
+async def test_a_message_of_the_owner_is_never_treated_as_a_synthetic_prompt(house: House):
+    """16. Nor does the flag make her message a prompt of the program."""
     forged = f"[{HANDED_OFF} to telegram.]"
     async with house.gateway():
         chat = await house.chat()

@@ -19,14 +19,14 @@ def answers(texts: list[str], words: str) -> int:
 
 
 @pytest.mark.parametrize("trouble", [Trouble.BROKEN, Trouble.DROP_AFTER])
-async def test_a_reply_that_does_not_arrive_is_sent_again_until_it_does_and_is_seen_once(
+async def test_an_undelivered_reply_is_retried_until_it_arrives_once(
     household: Household, trouble: Trouble
 ):
-    """17. A reply was generated but its delivery failed: logged, never retried, the person waits
-    for an hour."""
+    """17. A reply was generated but its delivery failed: logged, never retried, the user waits for
+    an hour."""
     async with household.gateway():
         async with household.desk("one") as desk:
-            # Whatever the gateway has to say first is the recap; the reply comes after it.
+            # The first message of the gateway is the recap; the reply comes after it.
             household.model.hold(HANDED_OFF)
             handing = asyncio.create_task(desk.hand_off())
             await household.model.hears(HANDED_OFF)
@@ -45,7 +45,7 @@ async def test_a_reply_that_does_not_arrive_is_sent_again_until_it_does_and_is_s
     assert [answers(texts, f"({number})") for number in (2, 3, 4)] == [1, 1, 1]
 
 
-async def test_a_reply_that_a_killed_gateway_had_in_hand_is_delivered_by_the_next(
+async def test_a_reply_of_a_killed_gateway_is_delivered_by_the_next(
     household: Household,
 ):
     """17. The same when the gateway dies between the reply and its delivery."""
@@ -69,13 +69,13 @@ async def test_a_reply_that_a_killed_gateway_had_in_hand_is_delivered_by_the_nex
 
 
 async def test_an_undelivered_reply_is_reported_everywhere(household: Household):
-    """17. The same when it can never arrive: it is told in the session, in the status and in the
-    log, and the agent knows."""
+    """17. The same when it can never arrive: it is reported in the session, in the status and in
+    the log, and the agent knows."""
     household.reports_soon()
     async with household.gateway():
         await household.writes("/title Sums")
         await household.sees("The title of this session is Sums.")
-        # On a slow machine, what is shown on the way to the reply is refused as well.
+        # On a slow machine, messages before the reply are refused as well.
         await household.rig.fail(Call.SEND, Trouble.FORBIDDEN, times=100, chat=household.chat)
         await household.writes("hello")
         async with asyncio.timeout(WITHIN), household.store.listen(Topic.SENT) as wake:
@@ -88,10 +88,10 @@ async def test_an_undelivered_reply_is_reported_everywhere(household: Household)
         status = await household.shell("gateway", "status")
         assert "failed: The bot may not do that" in status.stdout
         assert "not delivered key=" in household.log.read_text()
-        (*_, (role, told)) = await household.said()
+        (*_, (role, text)) = await household.said()
         assert role == "system"
-        assert "did not arrive" in told
-        assert "(1) hello" in told
+        assert "did not arrive" in text
+        assert "(1) hello" in text
         await household.writes("and now?")
         await household.sees("and now?")
         assert "did not arrive" in str(household.model.requests[-1]["messages"])

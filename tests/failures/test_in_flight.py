@@ -1,4 +1,4 @@
-"""What happens while a handoff is under way, with a real gateway."""
+"""Events during a handoff, with a real gateway."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tests.harness.rigs import Call
 WORDS = ("first", "second", "third")
 
 
-# What is written in the new thread meanwhile
+# Messages in the new thread
 
 
 async def written_in_the_thread(household: Household) -> str:
-    """Anna is quicker than the handoff; the thread that she writes in."""
+    """Anna writes before the handoff is finished; return the thread."""
     thread = await household.thread()
     for text in WORDS:
         await household.writes(text, thread)
@@ -37,7 +37,7 @@ async def written_in_the_thread(household: Household) -> str:
 
 
 async def answered_in_order(household: Household, thread: str) -> None:
-    """After the greeting, each once, in the session that was handed off."""
+    """Check that each is answered once, after the greeting, in the session that was handed off."""
     await household.sees("(5) third")
     texts = await household.texts(thread)
     answers = [text for text in texts if text.startswith("(")]
@@ -48,7 +48,7 @@ async def answered_in_order(household: Household, thread: str) -> None:
     assert (said[0], said[2:]) == ("one", list(WORDS))
 
 
-async def test_what_is_written_in_the_new_thread_meanwhile_is_answered_after_the_commit(
+async def test_a_message_in_the_new_thread_is_answered_after_the_commit(
     household: Household,
 ):
     household.model.hold(HANDED_OFF)
@@ -62,7 +62,7 @@ async def test_what_is_written_in_the_new_thread_meanwhile_is_answered_after_the
         await answered_in_order(household, thread)
 
 
-async def test_it_is_answered_once_when_the_gateway_is_killed_before_the_commit(
+async def test_a_message_is_answered_once_if_the_gateway_is_killed_before_the_commit(
     household: Household,
 ):
     household.model.hold(HANDED_OFF)
@@ -78,10 +78,10 @@ async def test_it_is_answered_once_when_the_gateway_is_killed_before_the_commit(
             await answered_in_order(household, thread)
 
 
-async def test_it_is_answered_once_when_the_gateway_is_killed_after_the_commit(
+async def test_a_message_is_answered_once_if_the_gateway_is_killed_after_the_commit(
     household: Household,
 ):
-    """In the middle of answering the second."""
+    """While the second message is being answered."""
     household.model.hold(HANDED_OFF)
     async with household.desk("one") as desk:
         async with household.gateway() as first:
@@ -98,7 +98,7 @@ async def test_it_is_answered_once_when_the_gateway_is_killed_after_the_commit(
             await answered_in_order(household, thread)
 
 
-# Calling it off
+# Cancelling
 
 
 async def while_waiting(household: Household, gateway: Gateway) -> None:
@@ -152,7 +152,7 @@ async def test_a_cancelled_handoff_leaves_the_session_and_notifies_the_thread(
         assert (await desk.hand_off()).state is State.COMPLETED
 
 
-# What is said on arrival
+# The arrival
 
 
 async def test_the_users_message_reaches_the_confirming_turn(household: Household):
@@ -171,10 +171,10 @@ RESTING = ModelError(provider="openai", reason="This model is resting.")
 
 
 @pytest.mark.parametrize("error", [AWAY, RESTING])
-async def test_without_a_model_the_session_arrives_all_the_same_and_it_is_said_why(
+async def test_without_a_model_the_session_still_arrives_with_the_reason(
     house: House, error: ModelError
 ):
-    """Whether nobody answers there, or it refuses."""
+    """Whether the model is unreachable or refuses."""
     async with house.gateway(model=[error, "Here I am."]):
         chat, _ = await home_in(house, Shape.DM)
         async with house.terminal(("one", "1."), title="Sums") as desk:
@@ -186,9 +186,9 @@ async def test_without_a_model_the_session_arrives_all_the_same_and_it_is_said_w
             lambda shown: any("The agent could not reply:" in t for t in shown.texts),
             chat=chat,
         )
-        told = " ".join(shown.texts)
-        assert "The session is here. Send a message to continue." in told
-        assert str(error) in told
+        output = " ".join(shown.texts)
+        assert "The session is here. Send a message to continue." in output
+        assert str(error) in output
         await house.driver.say(house.anna, chat, "go on", thread=thread.id)
         await house.driver.message("Here I am.", chat=chat)
         await house.idle()

@@ -1,4 +1,4 @@
-"""Who is heard: nobody, until a code from the owner's own machine says who they are."""
+"""Unknown senders are ignored until they send a code from the owner's machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def test_a_code_pairs_only_its_sender(house: House):
     assert len(house.model.prompts) == 1
 
 
-async def test_a_deep_link_pairs_too(house: House):
+async def test_a_deep_link_pairs_its_sender(house: House):
     chat = await house.driver.chat(Shape.DM, [house.eve])
     async with house.gateway():
         code = await house.store.pairings.begin(ME)
@@ -47,7 +47,7 @@ async def test_a_code_is_used_once(house: House):
     assert await house.store.owners.who(TELEGRAM, mallory) is None
 
 
-async def test_who_guesses_too_often_is_answered_only_with_the_right_code_which_is_void(
+async def test_after_too_many_guesses_the_right_code_is_refused_and_void(
     house: House,
 ):
     chat = await house.driver.chat(Shape.DM, [house.eve])
@@ -65,7 +65,7 @@ async def test_who_guesses_too_often_is_answered_only_with_the_right_code_which_
     assert await house.store.pairings.open_codes() == 0
 
 
-async def test_strangers_who_guess_do_not_keep_the_right_code_out(house: House):
+async def test_guesses_by_unknown_senders_do_not_block_the_right_code(house: House):
     gate = Gate(house.store, lambda: 0.0)
     code = await house.store.pairings.begin(ME)
     for n in range(30 * MAX_GUESSES):
@@ -74,7 +74,7 @@ async def test_strangers_who_guess_do_not_keep_the_right_code_out(house: House):
     assert await house.store.owners.who(TELEGRAM, "me")
 
 
-async def test_who_guessed_too_often_may_try_again_after_the_window(house: House):
+async def test_after_too_many_guesses_a_sender_can_try_again_once_the_window_is_over(house: House):
     now = 0.0
     gate = Gate(house.store, lambda: now)
     for n in range(MAX_GUESSES):
@@ -94,19 +94,19 @@ def said(user_id: str, text: str, update: int) -> Inbound:
     )
 
 
-async def test_a_code_that_a_paired_person_sends_is_no_message(house: House):
+async def test_a_code_sent_by_a_paired_user_is_not_treated_as_a_message(house: House):
     chat = await house.chat()
     async with house.gateway():
         code = await house.store.pairings.begin(ME)
         await house.driver.say(house.anna, chat, code)
         await house.driver.until(lambda s: any("You are paired" in t for t in s.texts), chat=chat)
-        await house.driver.say(house.anna, chat, "2345-6789")  # a telephone number
+        await house.driver.say(house.anna, chat, "2345-6789")  # a phone number
         await house.driver.message("(1) 2345-6789", chat=chat)
     assert await house.store.pairings.open_codes() == 0
     assert len(house.model.prompts) == 1
 
 
-async def test_who_is_revoked_is_a_stranger_at_once(house: House):
+async def test_messages_of_a_revoked_user_are_ignored_at_once(house: House):
     chat, own = await house.chat(), await house.driver.chat(Shape.DM, [house.eve])
     await house.pair(house.eve)
     async with house.gateway():
@@ -120,7 +120,7 @@ async def test_who_is_revoked_is_a_stranger_at_once(house: House):
 
 
 @pytest.mark.parametrize("shape", [Shape.DM, Shape.GROUP])
-async def test_the_first_conversation_begins_with_an_introduction(house: House, shape: Shape):
+async def test_the_first_conversation_starts_with_an_introduction(house: House, shape: Shape):
     await house.store.owners.ensure("friend")
     from segue.core.address import Sender
 
@@ -136,7 +136,7 @@ async def test_the_first_conversation_begins_with_an_introduction(house: House, 
     assert sum("I am Segue" in text for text in shown) == 1
 
 
-async def test_handoffs_arrive_where_the_first_code_came_from(house: House):
+async def test_the_chat_that_sent_the_first_code_becomes_the_home_channel(house: House):
     chat = await house.driver.chat(Shape.DM, [house.eve])
     other = await house.driver.chat(Shape.DM, [house.eve])
     async with house.gateway():
@@ -148,7 +148,7 @@ async def test_handoffs_arrive_where_the_first_code_came_from(house: House):
     assert home.address.chat_id == chat
 
 
-async def test_no_chat_in_which_others_read_becomes_a_home_by_itself(house: House):
+async def test_a_group_does_not_become_the_home_channel_automatically(house: House):
     chat = await house.driver.chat(Shape.GROUP, [house.eve, house.anna])
     async with house.gateway():
         code = await house.store.pairings.begin(ME)

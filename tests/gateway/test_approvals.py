@@ -1,4 +1,4 @@
-"""What the agent asks in a chat: only the owner's answer counts, once, for that very call."""
+"""Approvals in a chat: only the owner's answer counts, once, for that exact call."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.turns.conftest import call
 
 
 def runs(path: Path):
-    """Wants to make a file, and then tells what came of it."""
+    """A model that wants to create a file, and then repeats the result."""
 
     def answer(prompt: Prompt) -> str:
         result = next(m for m in reversed(prompt.messages) if m.role is Role.TOOL)
@@ -44,14 +44,14 @@ async def question(house: House, chat: str) -> Message:
 
 
 def numbered(question: Message) -> str:
-    """The number that it shows."""
+    """The number of the question."""
     found = re.search(r"\(question (\d+)\)", question.text)
     assert found, question.text
     return found[1]
 
 
 async def settled(house: House, chat: str, outcome: str) -> None:
-    """Wait until a question says that, and cannot be answered any more."""
+    """Wait until a question shows that outcome and has no buttons."""
     shown = await house.driver.until(
         lambda s: any(t.endswith(f"\n\n{outcome}") for t in s.texts), chat=chat
     )
@@ -68,7 +68,9 @@ async def settled(house: House, chat: str, outcome: str) -> None:
         ("Deny", 0, "✗ Not allowed"),
     ],
 )
-async def test_a_button_answers(house: House, tmp_path: Path, label: str, lines: int, outcome: str):
+async def test_a_button_answers_the_question(
+    house: House, tmp_path: Path, label: str, lines: int, outcome: str
+):
     made = tmp_path / "made"
     chat = await house.chat()
     async with house.gateway(model=runs(made)):
@@ -101,12 +103,12 @@ async def test_a_command_answers_the_question_that_it_names(
     assert made.exists() == bool(lines)
 
 
-def test_a_press_can_only_be_an_answer_that_has_a_button():
+def test_only_answers_that_have_a_button_can_be_pressed():
     assert approvals.pressed("a:1:never") == (1, Answer.NEVER)
     assert approvals.pressed(f"a:1:{Answer.MISSING}") is None
 
 
-async def test_a_strangers_press_counts_for_nothing(house: House, tmp_path: Path):
+async def test_a_button_pressed_by_an_unknown_sender_is_ignored(house: House, tmp_path: Path):
     made = tmp_path / "made"
     chat = await house.chat(Shape.GROUP, house.eve)
     async with house.gateway(model=runs(made)):
@@ -119,7 +121,7 @@ async def test_a_strangers_press_counts_for_nothing(house: House, tmp_path: Path
     assert not made.exists()
 
 
-async def test_stop_ends_a_turn_that_waits_for_an_answer(house: House, tmp_path: Path):
+async def test_stop_ends_a_turn_that_waits_for_approval(house: House, tmp_path: Path):
     made = tmp_path / "made"
     chat = await house.chat()
     async with house.gateway(model=runs(made)):
@@ -135,7 +137,7 @@ async def test_stop_ends_a_turn_that_waits_for_an_answer(house: House, tmp_path:
     assert not made.exists()
 
 
-async def test_a_question_outlives_the_gateway(
+async def test_a_question_survives_a_restart_of_the_gateway(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(dispatch, "MAX_STARTS", 1)
@@ -146,7 +148,7 @@ async def test_a_question_outlives_the_gateway(
         await house.driver.say(house.anna, chat, "make it")
         message = await question(house, chat)
     assert not made.exists()
-    for _ in range(2):  # as often as it is restarted, too
+    for _ in range(2):  # also after several restarts
         async with house.gateway(model=[]):
             await question(house, chat)
     async with house.gateway(model=script[1:]):
@@ -158,7 +160,7 @@ async def test_a_question_outlives_the_gateway(
     assert len(questions) == 1
 
 
-async def test_a_question_is_void_once_the_session_has_moved(house: House, tmp_path: Path):
+async def test_a_question_is_void_after_the_session_moves(house: House, tmp_path: Path):
     made = tmp_path / "made"
     chat, other = await house.chat(), await house.chat(Shape.GROUP)
     async with house.gateway(model=runs(made)):
@@ -190,7 +192,7 @@ async def test_an_answer_counts_once(house: House, tmp_path: Path):
     assert made.read_text() == "x\n"
 
 
-async def test_a_question_without_an_answer_expires_and_nothing_is_done(
+async def test_an_unanswered_question_expires_and_the_tool_does_not_run(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(approvals, "ANSWER_TIMEOUT", 0.2)
@@ -207,7 +209,7 @@ async def test_a_question_without_an_answer_expires_and_nothing_is_done(
     assert not made.exists()
 
 
-async def test_a_message_waits_while_a_question_does(house: House, tmp_path: Path):
+async def test_a_message_waits_while_a_question_is_open(house: House, tmp_path: Path):
     made = tmp_path / "made"
     chat = await house.chat()
     async with house.gateway(model=[*runs(made), "And this."]):
@@ -220,9 +222,7 @@ async def test_a_message_waits_while_a_question_does(house: House, tmp_path: Pat
     assert made.exists()
 
 
-async def test_where_there_are_no_buttons_the_question_says_what_to_type(
-    house: House, tmp_path: Path
-):
+async def test_without_buttons_the_question_says_what_to_type(house: House, tmp_path: Path):
     await house.driver.rules(Rules(buttons=False))
     chat = await house.chat()
     async with house.gateway(model=runs(tmp_path / "made")):
@@ -237,10 +237,11 @@ async def test_where_there_are_no_buttons_the_question_says_what_to_type(
 @pytest.mark.parametrize(
     ("extra", "outcome"), [(0, ""), (1, "\n\n✓ Allowed")], ids=["in one message", "in two"]
 )
-async def test_a_long_question_loses_its_buttons_too(
+async def test_the_buttons_of_a_long_question_are_removed_once_it_is_answered(
     house: House, tmp_path: Path, extra: int, outcome: str
 ):
-    """One that fills a message to its last character, and one that needs another for the rest."""
+    """A question that fills a message to its last character, and one that needs a second
+    message."""
     rules = Rules(length=350)
     await house.driver.rules(rules)
     made = tmp_path / "made"
@@ -267,7 +268,7 @@ async def test_a_long_question_loses_its_buttons_too(
 
 
 @pytest.mark.parametrize("typed", ["/approve", "/approve {}", "/approve session"])
-async def test_an_answer_to_one_question_is_none_to_the_next(
+async def test_an_answer_to_one_question_does_not_answer_the_next(
     house: House, tmp_path: Path, typed: str
 ):
     first, second = tmp_path / "first", tmp_path / "second"
@@ -292,7 +293,7 @@ async def test_an_answer_to_one_question_is_none_to_the_next(
 
 
 @pytest.mark.parametrize("typed", ["/approve", "/deny"])
-async def test_an_answer_without_a_number_says_which_question_waits(
+async def test_an_answer_without_a_number_is_refused_naming_the_open_question(
     house: House, tmp_path: Path, typed: str
 ):
     chat = await house.chat()
@@ -348,7 +349,7 @@ async def test_a_question_that_was_not_sent_yet_cannot_be_answered_by_its_number
         assert await house.store.approvals.use(held.lease, asked.id) is Answer.ONCE
 
 
-async def test_a_long_call_fits_into_one_message_and_can_be_seen_whole(
+async def test_a_long_call_is_shortened_to_one_message_and_can_be_viewed_in_full(
     house: House, tmp_path: Path
 ):
     made = tmp_path / "made"

@@ -1,4 +1,4 @@
-"""A question that outlives the gateway still stands for the file that it was asked about."""
+"""A question that survives a restart still covers only the file that it was asked about."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def link(at: Path, to: Path) -> None:
 
 
 @pytest.mark.parametrize("answered", [False, True], ids=["waiting", "answered"])
-async def test_a_link_that_is_turned_while_no_gateway_runs_is_asked_about_again(
+async def test_a_symlink_changed_while_the_gateway_is_down_needs_a_new_approval(
     house: House, tmp_path: Path, answered: bool
 ):
     notes, key = tmp_path / "notes", tmp_path / "key"
@@ -49,7 +49,7 @@ async def test_a_link_that_is_turned_while_no_gateway_runs_is_asked_about_again(
     assert notes.read_text() == "notes"
 
 
-async def test_a_question_about_a_private_file_outlives_the_gateway_among_other_reads(
+async def test_a_question_about_a_private_file_survives_a_restart_among_other_reads(
     house: House, tmp_path: Path
 ):
     (tmp_path / "a").write_text("public")

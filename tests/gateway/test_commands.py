@@ -18,8 +18,8 @@ from segue.testing.platform import Message, Shape
 from tests.gateway.conftest import House, echoing
 
 
-async def told(house: House, chat: str, words: str) -> Message:
-    """The newest message with these words in it."""
+async def message_with(house: House, chat: str, words: str) -> Message:
+    """The newest message that contains this text."""
     shown = await house.driver.until(
         lambda shown: any(words in text for text in shown.texts), chat=chat
     )
@@ -27,7 +27,7 @@ async def told(house: House, chat: str, words: str) -> Message:
 
 
 class Waiting(ScriptedModel):
-    """Answers once it may."""
+    """Answers when the test allows it."""
 
     def __init__(self) -> None:
         super().__init__(echoing())
@@ -41,19 +41,19 @@ class Waiting(ScriptedModel):
             yield piece
 
 
-async def test_new_begins_another_session_and_resume_brings_the_first_back(house: House):
+async def test_new_starts_another_session_and_resume_brings_the_first_back(house: House):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, "one")
         await house.driver.message("(1) one", chat=chat)
         await house.driver.say(house.anna, chat, "/title First")
-        await told(house, chat, "this session is First")
+        await message_with(house, chat, "this session is First")
         await house.driver.say(house.anna, chat, "/new Second")
-        await told(house, chat, "A new session.")
+        await message_with(house, chat, "A new session.")
         await house.driver.say(house.anna, chat, "two")
         await house.driver.message("(1) two", chat=chat)
         await house.driver.say(house.anna, chat, "/resume First")
-        await told(house, chat, "**First** continues here")
+        await message_with(house, chat, "**First** continues here")
         await house.driver.say(house.anna, chat, "three")
         await house.driver.message("(2) three", chat=chat)
 
@@ -64,33 +64,33 @@ async def test_tools_in_a_new_chat_shows_the_permissions_of_that_chat(house: Hou
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, "/tools")
-        assert "asks first" not in (await told(house, chat, "runs at once")).text
+        assert "asks first" not in (await message_with(house, chat, "runs at once")).text
 
 
-async def test_resume_lists_titled_sessions_of_all_places_to_choose_from(house: House):
+async def test_resume_offers_the_titled_sessions_of_all_platforms(house: House):
     chat = await house.chat()
     async with house.terminal(("What is 6 times 7?", "42."), title="Sums"):
         pass
     async with house.gateway():
         await house.driver.say(house.anna, chat, "/resume")
-        listed = await told(house, chat, "1. Sums")
+        listed = await message_with(house, chat, "1. Sums")
         assert "local" in listed.text
         await house.driver.press(house.anna, listed.id, listed.buttons[0].label)
-        await told(house, chat, "**Sums** continues here")
+        await message_with(house, chat, "**Sums** continues here")
         await house.driver.say(house.anna, chat, "go on")
         await house.driver.message("(2) go on", chat=chat)
         await house.driver.say(house.anna, chat, "/resume 1")
-        await told(house, chat, "It is here already.")
+        await message_with(house, chat, "It is here already.")
 
 
-async def test_resume_with_a_name_that_means_none_lists_the_ones_there_are(house: House):
+async def test_resume_with_an_unknown_title_lists_the_existing_sessions(house: House):
     chat = await house.chat()
     async with house.terminal(("What is 6 times 7?", "42."), title="Sums"):
         pass
     async with house.gateway():
         await house.driver.say(house.anna, chat, "/resume Summs")
-        await told(house, chat, "There is no session 'Summs'")
-        await told(house, chat, "1. Sums")
+        await message_with(house, chat, "There is no session 'Summs'")
+        await message_with(house, chat, "1. Sums")
 
 
 async def test_resume_takes_a_session_from_a_terminal_and_notifies_it(house: House):
@@ -98,7 +98,7 @@ async def test_resume_takes_a_session_from_a_terminal_and_notifies_it(house: Hou
     async with house.gateway():
         async with house.terminal(("What is 6 times 7?", "42."), title="Sums") as desk:
             await house.driver.say(house.anna, chat, "/resume Sums")
-            await told(house, chat, "**Sums** continues here")
+            await message_with(house, chat, "**Sums** continues here")
             async with asyncio.timeout(10):
                 await desk.held.lost.wait()
         await house.driver.say(house.anna, chat, "go on")
@@ -113,10 +113,10 @@ async def test_resume_stops_a_turn_in_another_chat_and_notifies_that_chat(house:
         await model.asked.wait()
         session = await house.session_at(await house.address(chat))
         await house.driver.say(house.anna, other, f"/resume {session.id}")
-        shown = await told(house, other, "continues here")
+        shown = await message_with(house, other, "continues here")
         assert "The agent was working on it, and was stopped." in shown.text
-        await told(house, chat, "Stopped.")
-        await told(house, chat, "This conversation went to telegram group")
+        await message_with(house, chat, "Stopped.")
+        await message_with(house, chat, "This conversation went to telegram group")
         model.go.set()
         await house.driver.say(house.anna, other, "go on")
         await house.driver.message("(2) go on", chat=other)
@@ -137,7 +137,7 @@ async def test_resume_never_finds_the_session_of_another_owner(house: House):
     assert not any("continues here" in text for text in shown.texts)
 
 
-async def test_stop_interrupts_at_once_and_what_waits_is_answered_then(house: House):
+async def test_stop_interrupts_the_turn_and_queued_messages_are_answered_next(house: House):
     chat = await house.chat()
     model = Waiting()
     async with house.gateway(model=model):
@@ -150,56 +150,56 @@ async def test_stop_interrupts_at_once_and_what_waits_is_answered_then(house: Ho
         await house.driver.message("(2) next", chat=chat)
 
 
-async def test_a_command_that_only_shows_something_does_not_wait_for_a_turn(house: House):
+async def test_a_read_only_command_does_not_wait_for_the_turn(house: House):
     chat = await house.chat()
     model = Waiting()
     async with house.gateway(model=model):
         await house.driver.say(house.anna, chat, "slow")
         await model.asked.wait()
         await house.driver.say(house.anna, chat, "/status")
-        await told(house, chat, "Session")
+        await message_with(house, chat, "Session")
         await house.driver.say(house.anna, chat, "/help")
-        await told(house, chat, "/approve")
+        await message_with(house, chat, "/approve")
         model.go.set()
 
 
-async def test_undo_and_retry(house: House):
+async def test_undo_removes_the_last_turn_and_retry_repeats_it(house: House):
     chat = await house.chat()
     async with house.gateway():
         for words in ("one", "two"):
             await house.driver.say(house.anna, chat, words)
         await house.driver.message("(2) two", chat=chat)
         await house.driver.say(house.anna, chat, "/undo")
-        await told(house, chat, "Undone from this message on: two")
+        await message_with(house, chat, "Undone from this message on: two")
         await house.driver.say(house.anna, chat, "/retry")
-        await told(house, chat, "Again: one")
+        await message_with(house, chat, "Again: one")
         await house.driver.until(
             lambda shown: [t for t in shown.texts if t == "(1) one"] == ["(1) one"] * 2, chat=chat
         )
 
 
-async def test_sethome_asks_where_others_can_read_along(house: House):
+async def test_sethome_asks_for_confirmation_where_others_can_read(house: House):
     chat = await house.chat(Shape.GROUP, house.eve, name="Team")
     async with house.gateway():
         await house.driver.say(house.anna, chat, "/sethome")
-        asked = await told(house, chat, "can read")
+        asked = await message_with(house, chat, "can read")
         assert await house.store.owners.homes(ME) == ()
         await house.driver.press(house.anna, asked.id, "Yes, here")
-        await told(house, chat, "Handoffs to telegram arrive here from now on.")
+        await message_with(house, chat, "Handoffs to telegram arrive here from now on.")
     (home,) = await house.store.owners.homes(ME)
     assert (home.address.chat_id, home.name) == (chat, "Team")
 
 
-async def test_whoami(house: House):
+async def test_whoami_shows_the_owner(house: House):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, "/whoami")
-        answer = await told(house, chat, "paired with the owner")
+        answer = await message_with(house, chat, "paired with the owner")
     assert house.anna in answer.text
 
 
 @pytest.mark.parametrize("typed", ["/nonsense", "/undo 3", "/approve", "/resume 99", "/model nope"])
-async def test_what_does_not_work_says_why(house: House, typed: str):
+async def test_a_command_that_cannot_run_explains_why(house: House, typed: str):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, typed)
@@ -214,15 +214,15 @@ async def test_start_greets_and_explains_pairing(house: House):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, "/start")
-        greeting = await told(house, chat, "I am Segue")
+        greeting = await message_with(house, chat, "I am Segue")
         assert "segue pair" in greeting.text
         await house.driver.say(house.anna, chat, "/start ABCD-2345")
-        refused = await told(house, chat, "That code is not valid")
+        refused = await message_with(house, chat, "That code is not valid")
         assert "You are paired." in refused.text
     assert house.model.prompts == []
 
 
-async def test_a_stranger_who_starts_is_not_answered(house: House):
+async def test_start_from_an_unknown_sender_is_not_answered(house: House):
     chat = await house.driver.chat(Shape.DM, [house.eve])
     async with house.gateway():
         await house.driver.say(house.eve, chat, "/start")

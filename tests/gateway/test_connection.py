@@ -1,4 +1,4 @@
-"""Keeping an adapter connected: pauses grow while nothing works, and a success ends that."""
+"""Reconnecting an adapter: pauses grow with each failure, and a success resets them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ DROPS = 8
 
 
 class Dropping(Quiet):
-    """Loses its connection again and again, after one poll that works or after none."""
+    """Loses its connection repeatedly, after one successful poll or after none."""
 
     def __init__(self, backoff: Backoff, *, works: bool) -> None:
         super().__init__(TELEGRAM)
         self._backoff = backoff
         self._works = works
         self.attempts: list[int] = []
-        """The number of the pause before each time that it was connected."""
+        """The number of the pause before each connection."""
         self.enough = asyncio.Event()
 
     async def connect(self) -> None:
@@ -46,7 +46,7 @@ class Dropping(Quiet):
 @pytest.mark.parametrize(
     ("works", "attempts"), [(True, [0, *[1] * DROPS]), (False, list(range(DROPS + 1)))]
 )
-async def test_a_poll_that_works_resets_the_pause(house: House, works: bool, attempts: list[int]):
+async def test_a_successful_poll_resets_the_backoff(house: House, works: bool, attempts: list[int]):
     backoff = Backoff(least=0.0001, most=0.0001)
     adapter = Dropping(backoff, works=works)
     async with Turns(

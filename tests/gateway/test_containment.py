@@ -36,7 +36,7 @@ POISON = "poison"
 
 
 class Picky(PeerAdapter):
-    """Raises what no adapter may raise when it sends one text."""
+    """Raises an unexpected error when it sends a certain text."""
 
     async def send(
         self, to: Address, part: Part, *, key: str, buttons: Sequence[Button] = ()
@@ -48,7 +48,7 @@ class Picky(PeerAdapter):
 
 @pytest.fixture
 def unrenderable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """POISON cannot be put into the words of a platform."""
+    """POISON cannot be rendered for the platform."""
     render = markup.parts
 
     def picky(markdown: str, capabilities: Capabilities) -> list[Part]:
@@ -59,11 +59,11 @@ def unrenderable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(markup, "parts", picky)
 
 
-# What is sent
+# Outbound
 
 
 @pytest.mark.usefixtures("unrenderable")
-async def test_an_answer_that_cannot_be_rendered_fails_and_all_others_arrive(house: House):
+async def test_an_answer_that_cannot_be_rendered_fails_without_affecting_others(house: House):
     await house.driver.rules(Rules(keys=False))
     chat, other = await house.chat(), await house.chat()
     async with house.gateway():
@@ -76,13 +76,13 @@ async def test_an_answer_that_cannot_be_rendered_fails_and_all_others_arrive(hou
     (trouble,) = await house.store.outbox.troubled()
     assert trouble.state is OutgoingState.FAILED  # it was never sent
     assert trouble.error == "ValueError: no such escape"
-    async with house.gateway():  # nor does it trouble the next one
+    async with house.gateway():  # nor is the next one affected
         await house.driver.say(house.anna, chat, "again")
         await house.driver.message("(3) again", chat=chat)
     assert len(await house.store.outbox.troubled()) == 1
 
 
-async def test_what_an_adapter_dies_of_is_uncertain_and_all_others_arrive(house: House):
+async def test_a_message_that_crashes_the_adapter_is_uncertain_and_others_arrive(house: House):
     await house.driver.rules(Rules(keys=False))
     chat = await house.chat()
     async with house.gateway(speaks=Picky):
@@ -94,7 +94,7 @@ async def test_what_an_adapter_dies_of_is_uncertain_and_all_others_arrive(house:
 
 
 @pytest.mark.usefixtures("unrenderable")
-async def test_a_notice_that_cannot_be_rendered_causes_no_other(
+async def test_a_notice_that_cannot_be_rendered_does_not_cause_another_notice(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(texts, "UNSENT", POISON)
@@ -108,7 +108,7 @@ async def test_a_notice_that_cannot_be_rendered_causes_no_other(
 
 
 @pytest.mark.parametrize("column", ["buttons", "receipts", "address"])
-async def test_a_row_of_the_outbox_that_cannot_be_read_stops_no_other(house: House, column: str):
+async def test_an_unreadable_outbox_row_does_not_block_others(house: House, column: str):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, "hello")
@@ -128,7 +128,7 @@ async def test_a_row_of_the_outbox_that_cannot_be_read_stops_no_other(house: Hou
     assert "cannot be read" in trouble.error
 
 
-# What comes in
+# Inbound
 
 
 def corrupt(tx: Tx, sql: str) -> None:
@@ -136,7 +136,7 @@ def corrupt(tx: Tx, sql: str) -> None:
 
 
 @pytest.mark.parametrize("column", ["body", "address"])
-async def test_an_update_that_can_no_longer_be_read_stops_no_other(house: House, column: str):
+async def test_an_unreadable_inbox_entry_does_not_block_others(house: House, column: str):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, "hello")
@@ -150,11 +150,13 @@ async def test_an_update_that_can_no_longer_be_read_stops_no_other(house: House,
         await house.idle()
     (trouble,) = await house.store.inbox.troubled()
     assert trouble.error is not None
-    told = [t for t in (await house.driver.look(chat)).texts if "could not be answered" in t]
-    assert len(told) == (column == "body")
+    notices = [t for t in (await house.driver.look(chat)).texts if "could not be answered" in t]
+    assert len(notices) == (column == "body")
 
 
-async def test_a_message_that_cannot_be_answered_is_set_aside_and_stops_no_other(house: House):
+async def test_a_message_that_cannot_be_answered_is_set_aside_and_does_not_block_others(
+    house: House,
+):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, "hello")
@@ -172,7 +174,7 @@ async def test_a_message_that_cannot_be_answered_is_set_aside_and_stops_no_other
     assert len(await house.store.inbox.troubled()) == 1
 
 
-async def test_a_message_that_no_gateway_gets_done_with_is_given_up(house: House):
+async def test_a_message_that_no_gateway_finishes_is_dropped_after_the_last_attempt(house: House):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, "hello")
@@ -200,7 +202,7 @@ class ThreadsFail(PeerAdapter):
         raise ZeroDivisionError("our fault")
 
 
-async def test_a_handoff_that_fails_in_an_unforeseen_way_says_so_and_stops_no_other(house: House):
+async def test_an_unexpected_error_fails_the_handoff_and_does_not_block_others(house: House):
     chat = await house.chat()
     await house.home(chat)
     async with house.gateway(speaks=ThreadsFail), house.terminal(("a", "b")) as desk:
@@ -213,7 +215,7 @@ async def test_a_handoff_that_fails_in_an_unforeseen_way_says_so_and_stops_no_ot
 
 
 @pytest.mark.parametrize("column", ["home", "step"])
-async def test_a_handoff_that_cannot_be_read_fails_and_stops_no_other(house: House, column: str):
+async def test_an_unreadable_handoff_fails_and_does_not_block_others(house: House, column: str):
     chat = await house.chat()
     home = await house.home(chat)
     session = await house.store.sessions.create(ME, Platform.LOCAL)
@@ -230,7 +232,7 @@ async def test_a_handoff_that_cannot_be_read_fails_and_stops_no_other(house: Hou
 
 
 @pytest.mark.usefixtures("unrenderable")
-async def test_a_handoff_whose_reply_cannot_be_rendered_leaves_a_gateway_that_answers(house: House):
+async def test_the_gateway_still_answers_after_a_handoff_reply_cannot_be_rendered(house: House):
     chat = await house.chat()
     await house.home(chat)
     script = [POISON, "I am here."]
@@ -244,10 +246,10 @@ async def test_a_handoff_whose_reply_cannot_be_rendered_leaves_a_gateway_that_an
         await house.driver.message("I am here.", chat=chat)
 
 
-# What nobody asked for
+# Background work
 
 
-async def test_a_report_that_fails_keeps_no_other_from_its_session(
+async def test_a_failed_report_does_not_block_other_reports(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
     chat = await house.chat()
@@ -273,11 +275,11 @@ async def test_a_report_that_fails_keeps_no_other_from_its_session(
     looking = Janitor(house.store)
     for _ in range(2):
         await looking.look()
-    assert reported == [POISON, "good"]  # and it is not tried for ever
+    assert reported == [POISON, "good"]  # and it is not retried forever
     assert "'good'" in (await house.said(session.id))[-1][1]
 
 
-async def test_a_note_that_fails_does_not_keep_a_session_from_ending(house: House):
+async def test_a_session_ends_even_if_taking_notes_fails(house: House):
     def fail(prompt: Prompt) -> str:
         raise ZeroDivisionError("our fault")
 
@@ -321,12 +323,10 @@ async def test_a_session_that_cannot_be_ended_is_logged_once_and_does_not_block_
     assert (notice.key, notice.address) == (f"expiry:{bad.id}", bad.address)
 
 
-# Tasks of our own
+# Our own tasks
 
 
-async def test_an_adapter_that_fails_is_connected_again(
-    house: House, monkeypatch: pytest.MonkeyPatch
-):
+async def test_a_failed_adapter_is_reconnected(house: House, monkeypatch: pytest.MonkeyPatch):
     failures = 2
 
     class Recovering(PeerAdapter):
@@ -350,7 +350,7 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_pauses")
-async def test_a_task_that_dies_is_restarted_until_that_does_not_help():
+async def test_a_crashed_task_is_restarted_until_it_crashes_too_often():
     lives = 0
 
     async def work() -> None:
@@ -364,7 +364,7 @@ async def test_a_task_that_dies_is_restarted_until_that_does_not_help():
 
 
 @pytest.mark.usefixtures("no_pauses")
-async def test_deaths_that_are_far_apart_do_not_add_up(monkeypatch: pytest.MonkeyPatch):
+async def test_crashes_that_are_far_apart_are_not_added_up(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(containment, "CRASH_WINDOW", 0.0)
     lives, lived = 0, asyncio.Event()
 
@@ -383,7 +383,7 @@ async def test_deaths_that_are_far_apart_do_not_add_up(monkeypatch: pytest.Monke
 
 
 @pytest.mark.usefixtures("no_pauses")
-async def test_a_task_waits_for_the_store_however_long_that_takes():
+async def test_a_task_is_restarted_without_limit_while_the_store_is_busy():
     lives = 0
 
     async def work() -> None:
@@ -398,7 +398,7 @@ async def test_a_task_waits_for_the_store_however_long_that_takes():
     assert lives > 3 * containment.MAX_CRASHES
 
 
-async def test_trouble_with_the_store_sets_nothing_aside():
+async def test_a_store_error_does_not_set_an_item_aside():
     async def work() -> None:
         raise StoreBusy(path="here")
 
@@ -410,7 +410,7 @@ async def test_trouble_with_the_store_sets_nothing_aside():
 
 
 @pytest.mark.usefixtures("no_pauses")
-async def test_a_gateway_whose_task_stays_dead_ends_loudly(
+async def test_a_gateway_stops_with_the_error_of_a_task_that_keeps_crashing(
     house: House, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
     async def look(self: Janitor) -> None:

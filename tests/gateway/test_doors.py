@@ -41,7 +41,7 @@ class Thread:
         await house.driver.say(user or house.anna, self.chat, text, thread=self.address.thread_id)
 
     async def shows(self, words: str) -> Message:
-        """Wait for a message with these words, and return the newest."""
+        """Wait for a message with this text, and return the newest."""
         shown = await self.house.driver.until(
             lambda shown: any(words in self.plain(m) for m in self.spoken(shown)), chat=self.chat
         )
@@ -89,7 +89,9 @@ async def old_thread(house: House, shape: Shape = Shape.FORUM) -> Thread:
     return thread
 
 
-async def test_a_message_brings_a_free_session_back_and_is_answered_on_all_of_it(house: House):
+async def test_a_message_brings_a_free_session_back_and_is_answered_with_its_full_transcript(
+    house: House,
+):
     async with house.gateway():
         thread = await old_thread(house)
         await thread.say("and her colour?")
@@ -101,7 +103,7 @@ async def test_a_message_brings_a_free_session_back_and_is_answered_on_all_of_it
 
 
 @pytest.mark.parametrize("gateways", [1, 2])
-async def test_a_message_waits_while_a_terminal_has_the_session(house: House, gateways: int):
+async def test_a_message_waits_while_a_terminal_holds_the_session(house: House, gateways: int):
     """With two gateways, the first one is gone before the owner chooses."""
     async with contextlib.AsyncExitStack() as stack:
         running = await stack.enter_async_context(contextlib.AsyncExitStack())
@@ -131,7 +133,7 @@ async def test_a_message_waits_while_a_terminal_has_the_session(house: House, ga
     assert said[-2:] == ["and her colour?", "and her age?"]
 
 
-async def test_a_new_conversation_answers_the_message_if_the_owner_says_so(house: House):
+async def test_a_new_session_answers_the_message_if_the_owner_chooses_that(house: House):
     async with house.gateway():
         thread = await old_thread(house)
         async with thread.open() as desk:
@@ -181,7 +183,7 @@ async def test_the_choice_can_be_typed_where_there_are_no_buttons(
     assert len([text for text in spoken if HELD in text]) == 1
 
 
-async def test_the_choice_is_accepted_when_no_more_messages_are(
+async def test_the_choice_is_accepted_while_the_queue_is_full(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(dispatch, "MAX_WAITING", 1)
@@ -197,7 +199,7 @@ async def test_the_choice_is_accepted_when_no_more_messages_are(
             await thread.shows("(4) the second")
 
 
-async def test_a_choice_that_was_recorded_before_a_crash_is_carried_out(house: House):
+async def test_a_choice_recorded_before_a_crash_is_carried_out_after_it(house: House):
     async with contextlib.AsyncExitStack() as stack:
         running = await stack.enter_async_context(contextlib.AsyncExitStack())
         await running.enter_async_context(house.gateway())
@@ -233,7 +235,7 @@ async def test_the_message_is_answered_when_the_terminal_leaves(house: House):
     assert await thread.where() == thread.address
 
 
-async def test_a_turn_elsewhere_is_reported_with_its_place(house: House):
+async def test_the_question_says_where_a_turn_is_running(house: House):
     async with house.gateway():
         thread = await old_thread(house)
         other = await house.chat(Shape.DM)
@@ -247,7 +249,7 @@ async def test_a_turn_elsewhere_is_reported_with_its_place(house: House):
         await house.driver.until(lambda s: any("went to" in t for t in s.texts), chat=other)
 
 
-async def test_stop_gives_the_message_up(house: House):
+async def test_stop_drops_the_waiting_message(house: House):
     async with house.gateway():
         thread = await old_thread(house)
         async with thread.open() as desk:
@@ -285,7 +287,7 @@ async def test_the_message_can_be_edited_while_it_waits(house: House):
             await thread.shows("(3) and her age?")
 
 
-async def test_strangers_and_other_owners_cause_nothing(house: House):
+async def test_unknown_senders_and_other_owners_cannot_use_the_door(house: House):
     async with house.gateway():
         thread = await old_thread(house)
         async with thread.open() as desk:
@@ -350,7 +352,7 @@ async def test_a_thread_whose_session_has_ended_says_so(house: House):
 
 
 async def until(house: House, chat: str, words: str) -> Message:
-    """Wait for a message with these words, and return the newest."""
+    """Wait for a message with this text, and return the newest."""
     shown = await house.driver.until(
         lambda shown: any(words in text for text in shown.texts), chat=chat
     )
@@ -371,11 +373,11 @@ async def test_a_chat_says_that_a_new_session_answers_and_brings_the_other_back(
             assert [button.label for button in left.buttons] == ["Bring back Boat"]
             await house.driver.say(house.anna, chat, "something else")
             await house.driver.message("(1) something else", chat=chat)
-        told = await until(house, chat, "A new session answers here from now on.")
-        assert "Boat is in the terminal: type /resume Boat to bring it back here." in told.text
+        notice = await until(house, chat, "A new session answers here from now on.")
+        assert "Boat is in the terminal: type /resume Boat to bring it back here." in notice.text
         await house.driver.say(house.anna, chat, "and more")
         await house.driver.message("(2) and more", chat=chat)
-        await house.driver.press(house.anna, told.id, "Bring back Boat")
+        await house.driver.press(house.anna, notice.id, "Bring back Boat")
         back = await until(house, chat, "**Boat** continues here.")
         assert "is set aside: /resume" in back.text
         assert [button.label.split()[0] for button in back.buttons] == ["Bring"]
@@ -386,7 +388,7 @@ async def test_a_chat_says_that_a_new_session_answers_and_brings_the_other_back(
     assert len([text for text in shown.texts if "A new session answers" in text]) == 1
 
 
-async def test_the_session_that_an_arriving_one_set_aside_comes_back_with_a_button(house: House):
+async def test_a_session_set_aside_by_an_arriving_one_is_brought_back_with_a_button(house: House):
     async with house.gateway():
         chat = await house.chat(Shape.NO_THREADS)
         await house.home(chat, "group")

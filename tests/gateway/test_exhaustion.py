@@ -1,4 +1,4 @@
-"""A gateway that has run out of file descriptors pauses, says so once, and goes on."""
+"""A gateway that has run out of file descriptors pauses, logs it once, and continues."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ async def test_connections_wait_until_descriptors_are_free_and_the_log_stays_sho
     assert "Traceback" not in caplog.text
 
 
-async def test_how_often_it_happened_is_said_now_and_then(caplog: pytest.LogCaptureFixture):
+async def test_repeated_errors_are_logged_periodically_with_their_count(
+    caplog: pytest.LogCaptureFixture,
+):
     clock = FakeClock()
     handler = Exhaustion(lambda: clock.ticks() / 1_000_000)
     loop = asyncio.get_running_loop()

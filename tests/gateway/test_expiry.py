@@ -1,4 +1,4 @@
-"""Sessions that end by themselves: what matters is noted down first, and nobody is surprised."""
+"""Sessions that expire: the agent takes notes first, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from segue.gateway.places import Places
 from segue.turns import Turns
 from segue.turns.agents import Agents
 from tests.gateway.conftest import TELEGRAM, House
-from tests.gateway.test_commands import told
+from tests.gateway.test_commands import message_with
 from tests.turns.conftest import Offered, call
 
 SOON = ResetPolicies(default=ResetPolicy(mode=ResetMode.IDLE, idle=timedelta(microseconds=1)))
@@ -28,7 +28,7 @@ def resetting(house: House) -> None:
 
 
 async def expire(house: House, *script: object) -> None:
-    """The watcher looks once, with an agent that follows the script."""
+    """Run the watcher once, with an agent that follows the script."""
     models = Offered(ScriptedModel(script))  # pyright: ignore[reportArgumentType]
     async with Turns(
         house.store, Agents(house.store, house.settings, models), titles=False
@@ -45,7 +45,7 @@ async def there_is_a_note(house: House) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_what_matters_is_noted_before_a_stale_session_ends(house: House):
+async def test_the_agent_takes_notes_before_a_stale_session_ends(house: House):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, "my cat is called Tiger")
@@ -62,7 +62,7 @@ async def test_what_matters_is_noted_before_a_stale_session_ends(house: House):
     house.settings = replace(house.settings, resets=ResetPolicies())
     async with house.gateway():
         await house.driver.say(house.anna, chat, "hello")
-        await told(house, chat, "This is a new session")
+        await message_with(house, chat, "This is a new session")
         await house.driver.message("(1) hello", chat=chat)
         await house.driver.say(house.anna, chat, "again")
         await house.driver.message("(2) again", chat=chat)
@@ -71,7 +71,7 @@ async def test_what_matters_is_noted_before_a_stale_session_ends(house: House):
     assert "Tiger" in house.model.prompts[-1].system
 
 
-async def test_a_message_that_comes_before_the_watcher_loses_nothing_either(house: House):
+async def test_the_agent_takes_notes_when_a_message_ends_a_stale_session(house: House):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, "my cat is called Tiger")
@@ -87,14 +87,14 @@ async def test_a_message_that_comes_before_the_watcher_loses_nothing_either(hous
 
     async with house.gateway(model=itertools.repeat(answer)):
         await house.driver.say(house.anna, chat, "hello")
-        await told(house, chat, "This is a new session")
+        await message_with(house, chat, "This is a new session")
         await house.driver.message("hello to you", chat=chat)
         await there_is_a_note(house)
     notes = await house.store.notes.list(ME)
     assert {note.text for note in notes} == {"The cat is called Tiger."}
 
 
-async def test_a_model_that_is_away_does_not_keep_a_session_from_ending(house: House):
+async def test_a_session_ends_even_if_the_model_is_unavailable(house: House):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, "hello")
@@ -108,7 +108,7 @@ async def test_a_model_that_is_away_does_not_keep_a_session_from_ending(house: H
     assert ended.ended is not None
 
 
-async def test_a_session_that_was_handed_off_is_not_reset_under_the_persons_feet(house: House):
+async def test_a_session_that_was_handed_off_is_not_reset(house: House):
     from segue.testing.platform import Shape
     from tests.gateway.test_handoffs import SAID, home_in
 

@@ -1,4 +1,4 @@
-"""In a chat with several people, only what is meant for the agent is answered."""
+"""In a chat with several people, only messages to the agent are answered."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from segue.gateway import texts
 from segue.platforms.spec import Groups, PlatformSettings
 from segue.testing.platform import Rules, Shape, Trouble
 from tests.gateway.conftest import House
-from tests.gateway.test_commands import told
+from tests.gateway.test_commands import message_with
 
 
-async def test_what_people_say_to_each_other_is_neither_answered_nor_kept(house: House):
+async def test_messages_not_addressed_to_the_bot_are_neither_answered_nor_stored(house: House):
     await house.driver.rules(Rules(mentions=True))
     chat = await house.chat(Shape.GROUP, house.eve)
     async with house.gateway():
@@ -24,7 +24,7 @@ async def test_what_people_say_to_each_other_is_neither_answered_nor_kept(house:
     assert len((await house.driver.look(chat)).texts) == 3
 
 
-async def test_in_a_thread_of_ours_everything_is_meant_for_the_agent(house: House):
+async def test_every_message_in_the_thread_of_a_session_is_addressed_to_the_agent(house: House):
     await house.driver.rules(Rules(mentions=True))
     chat = await house.chat(Shape.FORUM, house.eve)
     await house.home(chat, "group")
@@ -38,7 +38,7 @@ async def test_in_a_thread_of_ours_everything_is_meant_for_the_agent(house: Hous
         )
 
 
-async def test_in_a_thread_that_a_session_is_on_its_way_to_everything_is_for_the_agent(
+async def test_every_message_in_the_thread_of_a_running_handoff_is_addressed_to_the_agent(
     house: House,
 ):
     await house.driver.rules(Rules(mentions=True))
@@ -53,7 +53,7 @@ async def test_in_a_thread_that_a_session_is_on_its_way_to_everything_is_for_the
         await house.driver.until(lambda shown: shown.unconfirmed == 0)
         await house.driver.calm()
         await moving
-        await told(house, chat, ") and three?")
+        await message_with(house, chat, ") and three?")
 
 
 HINT = "Name @bot in this chat."
@@ -65,26 +65,26 @@ async def test_a_session_that_arrives_where_the_agent_must_be_addressed_says_so(
     await house.home(chat, "group")
     async with house.gateway():
         await house.driver.join(house.anna, chat)
-        await told(house, chat, f"{texts.JOINED} {HINT}")
+        await message_with(house, chat, f"{texts.JOINED} {HINT}")
         async with house.terminal(("one", "two"), title="Sums") as desk:
             await desk.hand_off()
-        recap = await told(house, chat, "continues here.")
+        recap = await message_with(house, chat, "continues here.")
         assert HINT in recap.text
         await house.driver.say(house.anna, chat, "@bot go on")
-        await told(house, chat, "@bot go on")
+        await message_with(house, chat, "@bot go on")
         await house.driver.command(house.anna, chat, "/new")
-        await told(house, chat, "A new session.")
+        await message_with(house, chat, "A new session.")
         await house.driver.command(house.anna, chat, "/resume sums")
-        await told(house, chat, "is set aside")
+        await message_with(house, chat, "is set aside")
     shown = await house.driver.look(chat)
     assert sum(HINT in text for text in shown.texts) == 3
 
 
-async def test_where_the_agent_hears_everything_nothing_is_said_of_it(house: House):
+async def test_no_hint_is_given_where_the_bot_reads_every_message(house: House):
     chat = await house.chat(Shape.NO_THREADS, house.eve)
     async with house.gateway():
         await house.driver.join(house.anna, chat)
-        assert (await told(house, chat, texts.JOINED)).text == texts.JOINED
+        assert (await message_with(house, chat, texts.JOINED)).text == texts.JOINED
 
 
 async def test_with_the_setting_all_every_message_is_answered_and_no_hint_is_given(house: House):
@@ -95,9 +95,9 @@ async def test_with_the_setting_all_every_message_is_answered_and_no_hint_is_giv
     await house.home(chat, "group")
     async with house.gateway():
         await house.driver.join(house.anna, chat)
-        assert (await told(house, chat, texts.JOINED)).text == texts.JOINED
+        assert (await message_with(house, chat, texts.JOINED)).text == texts.JOINED
         await house.driver.say(house.anna, chat, "how late is it?")
         await house.driver.message("(1) how late is it?", chat=chat)
         async with house.terminal(("one", "two"), title="Sums") as desk:
             await desk.hand_off()
-        assert HINT not in (await told(house, chat, "continues here.")).text
+        assert HINT not in (await message_with(house, chat, "continues here.")).text

@@ -1,4 +1,4 @@
-"""Whole handoffs: from a terminal to a chat, where a person goes on, and back."""
+"""Complete handoffs: from a terminal to a chat, where the user continues, and back."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def home_in(house: House, shape: Shape) -> tuple[str, Address]:
 
 
 @pytest.mark.parametrize("shape", [*THREADED, *DIRECT])
-async def test_a_session_is_handed_off_and_goes_on_there(house: House, shape: Shape):
+async def test_a_session_is_handed_off_and_continues_there(house: House, shape: Shape):
     async with house.gateway():
         chat, home = await home_in(house, shape)
         async with house.terminal(*SAID, title="Sums", cwd="/srv/project") as desk:
@@ -53,7 +53,7 @@ async def test_a_session_is_handed_off_and_goes_on_there(house: House, shape: Sh
     assert [s.id for s in mine] == [session.id]
 
 
-async def test_the_person_finds_a_recap_and_the_agents_own_words(house: House):
+async def test_a_handoff_posts_a_recap_and_a_reply_of_the_agent(house: House):
     async with house.gateway():
         chat, _ = await home_in(house, Shape.FORUM)
         async with house.terminal(*SAID, title="Sums") as desk:
@@ -64,10 +64,10 @@ async def test_the_person_finds_a_recap_and_the_agents_own_words(house: House):
     recap, reply = [m for m in shown.messages if m.thread][-2:]
     assert "Sums" in recap.text
     assert "Tiger." in recap.text
-    assert "handed off to telegram" in reply.text  # our model repeats what it was told
+    assert "handed off to telegram" in reply.text  # our model repeats its prompt
 
 
-async def test_the_session_comes_back_and_knows_what_was_said_there(house: House):
+async def test_the_session_comes_back_with_the_messages_of_the_chat(house: House):
     async with house.gateway():
         chat, _ = await home_in(house, Shape.DM)
         async with house.terminal(*SAID, title="Sums") as desk:
@@ -90,7 +90,7 @@ async def test_the_session_comes_back_and_knows_what_was_said_there(house: House
 
 
 @pytest.mark.parametrize("method", ["open_thread", "send"])
-async def test_a_wait_that_is_longer_than_a_handoff_may_take_is_reported_at_once(
+async def test_a_rate_limit_longer_than_the_handoff_timeout_fails_at_once(
     house: House, method: str, monkeypatch: pytest.MonkeyPatch
 ):
     # The recap is still queued when the gateway stops, for as long as the platform asks to wait.
@@ -108,7 +108,7 @@ async def test_a_wait_that_is_longer_than_a_handoff_may_take_is_reported_at_once
 
 
 @pytest.mark.parametrize("method", ["open_thread", "send"])
-async def test_a_short_wait_is_shown_with_its_length(house: House, method: str):
+async def test_a_short_rate_limit_is_shown_with_its_length(house: House, method: str):
     async with house.gateway():
         await home_in(house, Shape.DM)
         async with house.terminal(*SAID, title="Sums") as desk:
@@ -160,7 +160,7 @@ async def test_a_reply_after_an_unconfirmed_message_says_what_may_be_missing(hou
         )
 
 
-async def test_a_handoff_that_was_confirmed_offers_nothing_again(house: House):
+async def test_a_confirmed_handoff_does_not_offer_its_messages_again(house: House):
     await house.driver.rules(Rules(keys=False, threads=True))
     async with house.gateway():
         chat, _ = await home_in(house, Shape.DM)

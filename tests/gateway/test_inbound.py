@@ -1,4 +1,4 @@
-"""What comes in: in order, once, bounded, and with files."""
+"""Inbound messages: in order, once, bounded, and with files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from segue.gateway.queues import MAX_WAITING
 from segue.platforms.base import Inbound, InboundKind
 from segue.testing.platform import PeerAdapter, Rules, Shape, Upload
 from tests.gateway.conftest import House
-from tests.gateway.test_commands import Waiting, told
+from tests.gateway.test_commands import Waiting, message_with
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -52,7 +52,7 @@ async def test_a_full_queue_refuses_more_and_answers_the_rest(house: House):
     assert len(model.prompts) == MAX_WAITING + 1
 
 
-async def test_what_is_changed_while_it_waits_is_what_was_said(house: House):
+async def test_an_edit_of_a_queued_message_replaces_it(house: House):
     chat = await house.chat()
     model = Waiting()
     async with house.gateway(model=model):
@@ -75,8 +75,8 @@ async def test_an_edit_that_comes_too_late_gets_a_notice(house: House):
     assert len(house.model.prompts) == 1
 
 
-async def test_an_edit_that_changes_nothing_is_nothing(house: House):
-    """A reaction comes as one on some platforms."""
+async def test_an_edit_that_changes_nothing_is_ignored(house: House):
+    """Some platforms report a reaction as an edit."""
     chat = await house.chat()
     async with house.gateway():
         message = await house.driver.say(house.anna, chat, "one")
@@ -105,7 +105,7 @@ async def test_a_message_that_is_edited_to_address_the_bot_is_answered_once(hous
     assert len(house.model.prompts) == 1
 
 
-async def test_an_edit_that_no_longer_names_the_bot_counts_while_it_waits(house: House):
+async def test_an_edit_that_drops_the_mention_still_replaces_a_queued_message(house: House):
     await house.driver.rules(Rules(mentions=True))
     chat = await house.chat(Shape.GROUP, house.eve)
     model = Waiting()
@@ -119,7 +119,7 @@ async def test_an_edit_that_no_longer_names_the_bot_counts_while_it_waits(house:
         await house.driver.message("(2) never mind", chat=chat)
 
 
-async def test_an_edit_of_before_a_crash_is_no_message_after_it(house: House):
+async def test_an_edit_recorded_before_a_crash_is_not_answered_as_a_message_after_it(house: House):
     chat = await house.chat()
     async with house.gateway():
         message = await house.driver.say(house.anna, chat, "one")
@@ -141,14 +141,14 @@ async def test_an_edit_of_before_a_crash_is_no_message_after_it(house: House):
     assert len(house.model.prompts) == 1
 
 
-async def test_a_bot_that_was_added_says_what_to_do(house: House):
+async def test_a_bot_that_is_added_to_a_group_says_what_to_do(house: House):
     chat = await house.chat(Shape.GROUP)
     async with house.gateway():
         await house.driver.join(house.anna, chat)
         await house.driver.message(texts.JOINED, chat=chat)
 
 
-def test_a_picture_is_shown_to_the_model_and_a_file_to_its_tools(
+def test_the_model_sees_a_picture_and_its_tools_can_read_a_file(
     house: House, runner: asyncio.Runner
 ):
     picture = Upload(name="p.png", media_type="image/png", content=PIXEL)
@@ -158,7 +158,7 @@ def test_a_picture_is_shown_to_the_model_and_a_file_to_its_tools(
         chat = await house.chat()
         async with house.gateway():
             await house.driver.say(house.anna, chat, "look", files=[picture, file])
-            await told(house, chat, "attached file:")
+            await message_with(house, chat, "attached file:")
 
     runner.run(talk())
     (prompt,) = house.model.prompts
@@ -173,28 +173,28 @@ def test_a_picture_is_shown_to_the_model_and_a_file_to_its_tools(
 def test_a_file_that_cannot_be_stored_is_reported_and_the_message_is_answered(
     house: House, runner: asyncio.Runner
 ):
-    (house.settings.gateway_log.parent / "files").touch()  # in the place of the folder
+    (house.settings.gateway_log.parent / "files").touch()  # in place of the folder
     file = Upload(name="notes.txt", media_type="text/plain", content=b"17")
 
     async def talk() -> None:
         chat = await house.chat()
         async with house.gateway():
             await house.driver.say(house.anna, chat, "look", files=[file])
-            await told(house, chat, "'notes.txt' could not be kept: Not a directory")
+            await message_with(house, chat, "'notes.txt' could not be kept: Not a directory")
 
     runner.run(talk())
 
 
-async def test_a_message_of_a_hundred_megabytes_loses_nothing(house: House):
+async def test_a_message_over_the_size_limit_is_reported_and_the_next_is_answered(house: House):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, "x" * (9 * 1024 * 1024))
-        await told(house, chat, "That message has")
+        await message_with(house, chat, "That message has")
         await house.driver.say(house.anna, chat, "after")
         await house.driver.message("(1) after", chat=chat)
 
 
-async def test_five_hundred_malformed_updates_are_nothing(house: House):
+async def test_five_hundred_malformed_updates_are_ignored(house: House):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.inject(["{", "null", "[]", '{"kind": "message"}', "\x00"] * 100)
@@ -216,7 +216,7 @@ async def test_reordered_and_repeated_updates_are_each_answered_once(house: Hous
     assert len(house.model.prompts) == 6
 
 
-async def test_what_is_no_unicode_is_not_what_a_gateway_dies_of(house: House):
+async def test_a_message_with_invalid_unicode_does_not_stop_the_gateway(house: House):
     chat = await house.chat()
     async with house.gateway() as gateway:
         await house.driver.say(house.anna, chat, "hello")
@@ -233,12 +233,12 @@ async def test_what_is_no_unicode_is_not_what_a_gateway_dies_of(house: House):
         adapter = PeerAdapter(address.platform, house.peer.url, house.peer.token)
         await adapter.connect()
         await gateway.receiver.receive(adapter, broken)
-        await told(house, chat, "(2) half a")
+        await message_with(house, chat, "(2) half a")
         for change in (replace(sender, name="\ud83d"), replace(sender, name="ok")):
             odd = structs.replace(broken, sender=change, update_id=f"odd {change.name == 'ok'}")
             await gateway.receiver.receive(adapter, odd)
-        await told(house, chat, "(3) half a")
-        await told(house, chat, "internal error occurred")
+        await message_with(house, chat, "(3) half a")
+        await message_with(house, chat, "internal error occurred")
         await adapter.close()
     (aside,) = await house.store.inbox.troubled()
     assert "UnicodeEncodeError" in (aside.error or "")

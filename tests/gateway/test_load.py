@@ -1,5 +1,5 @@
-"""Many conversations at once on one gateway: each is answered in order, and a message costs the
-same beside many as beside few. How quick that is, `make bench` tells."""
+"""Many conversations at once on one gateway: each is answered in order, and the cost of a message
+does not grow with their number. `make bench` measures the speed."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ MOST_GROWTH = 10.0
 
 @dataclass
 class Work:
-    """What was done in the store."""
+    """The work done in the store."""
 
     statements: Counter[str] = field(default_factory=Counter[str])
-    """For each of those who have it open."""
+    """For each process that has it open."""
     rows: Counter[str] = field(default_factory=Counter[str])
 
 
@@ -58,14 +58,14 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Work:
     return work
 
 
-async def test_chats_that_write_at_once_are_each_answered_in_order_for_the_same_price(
+async def test_concurrent_chats_are_answered_in_order_at_constant_cost_per_message(
     house: House, work: Work
 ):
     async with house.gateway(model=ScriptedModel()) as gateway:
         crowd = await Crowd.of(house.driver, house.anna, MANY)
 
         async def says(chats: int, each: int) -> tuple[float, float]:
-            """In so many chats; the statements and the rows for each of the messages."""
+            """Write in so many chats, and return the statements and the rows per message."""
             mine = gateway._store._engine.process
             statements, rows = work.statements[mine], work.rows[mine]
             await crowd.at_once(each, chats=chats, within=WITHIN)
@@ -78,7 +78,7 @@ async def test_chats_that_write_at_once_are_each_answered_in_order_for_the_same_
 
         prices: list[tuple[float, float]] = []
         for chats in (FEW, MANY):
-            await says(chats, 1)  # every chat has its session from now on
+            await says(chats, 1)  # every chat has its session now
             prices.append(await says(chats, EACH))
         talks = await crowd.talks()
     assert [len(talk.said) for talk in talks] == [2 + 2 * EACH] * FEW + [1 + EACH] * (MANY - FEW)
@@ -90,7 +90,7 @@ async def test_chats_that_write_at_once_are_each_answered_in_order_for_the_same_
 
 @pytest.mark.fuzz
 @pytest.mark.timeout(600)
-async def test_a_gateway_that_is_talked_to_for_long_loses_nothing_and_stays_small(
+async def test_a_long_running_gateway_loses_no_message_and_does_not_grow(
     peer: Peer, tmp_path: Path, seed: int
 ):
     chance = random.Random(seed)
@@ -115,6 +115,6 @@ async def test_a_gateway_that_is_talked_to_for_long_loses_nothing_and_stays_smal
 
 @pytest.fixture
 def peer() -> Generator[Peer]:
-    """A platform in a process of its own, as quiet as any."""
+    """The platform in a separate process, without echoes, typing and edits."""
     with running(Rules(echo=False, typing=False, edits=False)) as peer:
         yield peer

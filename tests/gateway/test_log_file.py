@@ -1,4 +1,4 @@
-"""What a gateway tells of itself, written and read."""
+"""Writing and reading the log of a gateway."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from segue.gateway import log_file
 
 @pytest.fixture(autouse=True)
 def as_before() -> Generator[None]:
-    """The handlers and levels that were there."""
+    """Restore the handlers and levels of logging."""
     root, ours = logging.getLogger(), logging.getLogger("segue")
     handlers, level = list(root.handlers), root.level
     yield
@@ -27,19 +27,19 @@ def as_before() -> Generator[None]:
     logging.captureWarnings(False)
 
 
-def test_our_log_lines_are_kept_and_those_of_libraries_only_from_warnings_on(tmp_path: Path):
+def test_the_log_has_our_lines_and_only_warnings_of_libraries(tmp_path: Path):
     file = tmp_path / "new" / "gateway.log"
     log_file.write_to(file)
     logging.getLogger("segue.gateway").info("connected to %s", "a \x1b[2Jplace")
     logging.getLogger("httpx2").info("GET https://api.example.com/bot-token/")
     logging.getLogger("httpx2").warning("odd")
-    told = file.read_text()
-    assert r" INFO segue.gateway: connected to a \x1b[2Jplace" in told
-    assert "bot-token" not in told
-    assert " WARNING httpx2: odd" in told
+    log = file.read_text()
+    assert r" INFO segue.gateway: connected to a \x1b[2Jplace" in log
+    assert "bot-token" not in log
+    assert " WARNING httpx2: odd" in log
 
 
-def test_it_is_for_its_person_alone_also_when_it_was_not(tmp_path: Path):
+def test_the_log_is_readable_by_its_owner_only_even_if_it_was_not_before(tmp_path: Path):
     file = tmp_path / "gateway.log"
     file.write_text("before\n")
     file.chmod(0o644)
@@ -48,7 +48,7 @@ def test_it_is_for_its_person_alone_also_when_it_was_not(tmp_path: Path):
     assert file.read_text() == "before\n"
 
 
-def test_it_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_log_is_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(log_file, "_MAX_BYTES", 1000)
     file = tmp_path / "gateway.log"
     log_file.write_to(file)
@@ -83,7 +83,7 @@ def test_the_last_lines_are_found_however_long_they_are(
     assert list(log_file.lines(file, 3)) == []
 
 
-def test_a_log_that_is_emptied_is_followed_from_its_beginning(tmp_path: Path):
+def test_a_truncated_log_is_followed_from_its_start(tmp_path: Path):
     file = tmp_path / "log"
     file.write_text("one\ntwo\n")
     following = log_file.lines(file, 1, follow=True)

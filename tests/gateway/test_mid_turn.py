@@ -1,4 +1,4 @@
-"""A session that arrives in the middle of a turn: the gateway carries the turn on."""
+"""A session that arrives in the middle of a turn: the gateway continues the turn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RECAP = "The agent was working, and goes on with it here."
 
 
 def answer(prompt: Prompt) -> str:
-    """Say what the calls of this turn returned."""
+    """Repeat the results of the calls of this turn."""
     results = [m.content.strip() for m in prompt.messages if m.role is Role.TOOL]
     return f"result: {', '.join(results)}"
 
@@ -77,15 +77,15 @@ async def test_the_remaining_calls_run_once_and_the_answer_is_delivered_there(
     async with house.gateway(model=[answer]), paused(house, *calls, done=done) as desk:
         chat, handoff = await moved(house, desk)
         assert handoff.state is State.COMPLETED, handoff.error
-        told = f"result: {', '.join(['here'] * done + left)}"
-        await house.driver.message(told, chat=chat)
+        expected = f"result: {', '.join(['here'] * done + left)}"
+        await house.driver.message(expected, chat=chat)
         await house.idle()
     assert (made.read_text().split() if made.exists() else []) == left
     expected = ["user", "assistant", *["tool"] * 3, "assistant"]
     assert await roles(house, desk) == expected  # one turn, without a greeting
     texts = (await house.driver.look(chat)).texts
     assert [text for text in texts if RECAP in text] == texts[:1]
-    assert texts[1:] == [told]
+    assert texts[1:] == [expected]
 
 
 async def test_a_turn_without_an_answer_yet_is_answered_there(house: House):
@@ -139,7 +139,7 @@ async def test_messages_that_wait_in_the_thread_are_answered_after_the_turn(
 
 
 @pytest.mark.usefixtures("auto")
-async def test_the_next_gateway_carries_on_what_a_dead_one_brought(
+async def test_the_next_gateway_continues_a_turn_that_a_dead_one_received(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     made = tmp_path / "made"
@@ -180,7 +180,7 @@ async def test_the_turn_ends_if_the_session_is_taken_away_first(
     assert not made.exists()
 
 
-async def test_without_a_thread_it_goes_on_in_the_chat_itself(house: House):
+async def test_without_a_thread_the_turn_continues_in_the_chat_itself(house: House):
     async with house.gateway(model=["Done."]), paused(house) as desk:
         chat, handoff = await moved(house, desk, Shape.NO_THREADS)
         assert handoff.thread == handoff.home

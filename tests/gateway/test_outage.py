@@ -1,4 +1,4 @@
-"""A store that is away for a moment: what happened meanwhile is kept, and not done again."""
+"""Short outages of the store: events during it are recorded afterwards, and not repeated."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from segue.store.outbox import OutgoingState
 from segue.testing.platform import Rules, Shape
 from segue.turns import records
 from tests.gateway.conftest import TELEGRAM, WITHIN, House
-from tests.gateway.test_commands import Waiting, told
+from tests.gateway.test_commands import Waiting, message_with
 from tests.handoff.conftest import Faulty
 
 
@@ -38,7 +38,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 async def stumbling(
     house: House, work: Any, *, fails: int = 3, uncertain: int = 0
 ) -> AsyncGenerator[Faulty]:
-    """A gateway whose store fails at `work` so often, and then keeps it but cannot say so."""
+    """A gateway whose store fails at `work` that many times, and then commits it but reports an
+    error."""
     opened = await segue.store.open(house.url)
     engine = Faulty(opened._engine)
     engine.work = work
@@ -49,7 +50,7 @@ async def stumbling(
     assert engine.writes == engine.kept == []
 
 
-async def test_what_was_sent_is_known_as_sent_as_soon_as_the_store_is_back(house: House):
+async def test_a_sent_message_is_recorded_as_sent_when_the_store_is_back(house: House):
     await house.driver.rules(Rules(keys=False))
     chat = await house.chat()
     async with stumbling(house, outbox.finish, uncertain=1):
@@ -68,7 +69,7 @@ async def test_parts_that_were_sent_are_counted_once(house: House):
     chat = await house.chat()
     async with stumbling(house, outbox.progress, fails=1, uncertain=1):
         await house.driver.say(house.anna, chat, "much")
-        await told(house, chat, "third")
+        await message_with(house, chat, "third")
         await house.idle()
     parts = [m for m in (await house.driver.look(chat)).messages if m.author != house.anna]
     assert [m.text.split()[0] for m in parts] == ["first", "second", "third"]
@@ -97,7 +98,7 @@ async def test_a_message_that_another_gateway_took_over_is_not_sent_to_its_end(h
     assert len(said) == 1
 
 
-async def test_an_answer_is_kept_and_the_model_is_not_asked_again(house: House):
+async def test_an_answer_is_stored_after_the_outage_and_the_model_is_not_asked_again(house: House):
     house.model = ScriptedModel(["the only answer"])
     chat = await house.chat()
     async with stumbling(house, records.add):
@@ -107,7 +108,9 @@ async def test_an_answer_is_kept_and_the_model_is_not_asked_again(house: House):
     assert (await house.driver.look(chat)).texts == ["hello", "the only answer"]
 
 
-async def test_the_end_of_a_turn_is_kept_and_the_turn_is_not_taken_again(house: House):
+async def test_the_end_of_a_turn_is_stored_after_the_outage_and_the_turn_is_not_repeated(
+    house: House,
+):
     house.model = ScriptedModel(["", "not asked for"])
     chat = await house.chat()
     async with stumbling(house, _conclude):
@@ -118,7 +121,9 @@ async def test_the_end_of_a_turn_is_kept_and_the_turn_is_not_taken_again(house: 
 
 
 @pytest.mark.parametrize("work", [handoffs.record_step, handoffs.complete, outbox.enqueue])
-async def test_the_steps_of_a_handoff_are_kept_and_not_taken_again(house: House, work: Any):
+async def test_the_steps_of_a_handoff_are_recorded_after_the_outage_and_not_repeated(
+    house: House, work: Any
+):
     await house.driver.rules(Rules(keys=False))
     chat = await house.chat(Shape.FORUM)
     await house.home(chat, "group")
@@ -129,7 +134,7 @@ async def test_the_steps_of_a_handoff_are_kept_and_not_taken_again(house: House,
     assert len((await house.driver.look(chat)).threads) == 1
 
 
-async def test_a_handoff_is_looked_after_when_the_store_is_back(
+async def test_the_heartbeat_of_a_handoff_resumes_when_the_store_is_back(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(delivery, "LEASE_SECONDS", 0.04)

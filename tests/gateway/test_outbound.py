@@ -1,4 +1,4 @@
-"""What is said in chats arrives: once, in order, whole, and never in silence not at all."""
+"""Messages to chats arrive once, in order and complete, or their failure is reported."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ async def test_a_long_answer_arrives_in_parts_in_order(house: House):
 
 
 @pytest.mark.parametrize("trouble", [Trouble.BUSY, Trouble.BROKEN, Trouble.DROP_AFTER])
-async def test_where_the_platform_takes_keys_trouble_doubles_nothing(
-    house: House, trouble: Trouble
-):
+async def test_with_idempotency_keys_a_retry_sends_no_duplicate(house: House, trouble: Trouble):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.fail("send", trouble, times=2)
@@ -51,7 +49,9 @@ async def test_where_the_platform_takes_keys_trouble_doubles_nothing(
     assert list((await house.driver.look(chat)).texts).count("(1) hello") == 1
 
 
-async def test_without_keys_what_may_have_arrived_is_reported_and_not_repeated(house: House):
+async def test_without_keys_a_message_that_may_have_arrived_is_reported_and_not_repeated(
+    house: House,
+):
     await house.driver.rules(Rules(keys=False))
     chat = await house.chat()
     async with house.gateway():
@@ -85,7 +85,7 @@ async def test_an_undelivered_message_is_reported_in_its_session(house: House):
     assert [r for r, _ in await house.said(session.id)].count("system") == 1
 
 
-async def test_a_platform_that_is_away_for_a_while_gets_everything_later(house: House):
+async def test_messages_are_delivered_after_an_outage_of_the_platform(house: House):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, "hello")
@@ -98,7 +98,7 @@ async def test_a_platform_that_is_away_for_a_while_gets_everything_later(house: 
 
 
 class Slow(ScriptedModel):
-    """Says its words one by one, each when it may."""
+    """Streams one word at a time, each when the test allows it."""
 
     def __init__(self) -> None:
         super().__init__(echoing())
@@ -111,7 +111,7 @@ class Slow(ScriptedModel):
             yield piece
 
 
-async def test_an_answer_is_seen_as_it_comes_and_ends_as_one_message(
+async def test_an_answer_is_streamed_by_edits_and_ends_as_one_message(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(streaming, "BUBBLE_DELAY", 0.0)
@@ -131,7 +131,7 @@ async def test_an_answer_is_seen_as_it_comes_and_ends_as_one_message(
     assert len((await house.driver.look(chat)).messages) == 2
 
 
-async def test_half_an_answer_stays_when_its_session_is_taken(
+async def test_a_partial_answer_stays_when_its_session_is_taken_over(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(streaming, "BUBBLE_DELAY", 0.0)
@@ -155,10 +155,10 @@ async def test_half_an_answer_stays_when_its_session_is_taken(
     assert notice.startswith("This conversation went to")
 
 
-async def test_an_answer_that_has_arrived_is_not_shown_as_unfinished(
+async def test_a_delivered_answer_is_not_redrawn_as_unfinished(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
-    """Although the turn does not know yet that the store has it."""
+    """Although the turn does not know yet that the answer is stored."""
     record, update = Turns._record, LiveAnswer._update
     known, drawn = asyncio.Event(), asyncio.Semaphore(0)
 
@@ -188,7 +188,7 @@ async def test_an_answer_that_has_arrived_is_not_shown_as_unfinished(
     assert await house.store.outbox.bubbles([TELEGRAM]) == {}
 
 
-async def test_half_an_answer_that_is_still_on_its_way_becomes_the_answer(
+async def test_a_partial_answer_that_is_still_being_sent_becomes_the_answer(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(streaming, "BUBBLE_DELAY", 0.0)
@@ -207,7 +207,7 @@ async def test_half_an_answer_that_is_still_on_its_way_becomes_the_answer(
     assert (shown.texts, shown.calls["send"]) == (["one", "(1) one"], 1)
 
 
-async def test_a_turn_does_not_wait_until_what_it_said_is_delivered(house: House):
+async def test_a_turn_does_not_wait_for_the_delivery_of_its_messages(house: House):
     chat = await house.chat()
     script = [Say(text="Let me look.", calls=(call("list_files", path="/"),)), "Done."]
     async with house.gateway(model=script):
@@ -222,7 +222,7 @@ async def test_a_turn_does_not_wait_until_what_it_said_is_delivered(house: House
         await house.driver.message("Done.", chat=chat)
 
 
-async def test_what_the_agent_does_is_one_line_that_becomes_the_answer(
+async def test_a_status_line_shows_the_running_tool_and_becomes_the_answer(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(streaming, "BUBBLE_DELAY", 0.0)
@@ -248,7 +248,7 @@ async def test_what_the_agent_does_is_one_line_that_becomes_the_answer(
     assert list(shown.texts) == ["look around", "Done."]
 
 
-async def test_the_platform_shows_that_an_answer_is_on_its_way(house: House):
+async def test_the_chat_shows_typing_while_the_agent_works(house: House):
     await house.driver.rules(Rules(typing=True))
     chat = await house.chat(Shape.DM)
     model = Slow()

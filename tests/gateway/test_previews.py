@@ -1,4 +1,4 @@
-"""What a platform can show beside messages: previews, and a menu of commands."""
+"""What platforms show besides messages: previews, and a menu of commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.gateway.conftest import House, echoing
 
 
 class Thoughtful(ScriptedModel):
-    """Says its answer once it may."""
+    """Streams its answer when the test allows it."""
 
     def __init__(self) -> None:
         super().__init__(echoing())
@@ -27,8 +27,8 @@ class Thoughtful(ScriptedModel):
             await self.go.wait()
 
 
-async def test_where_there_are_previews_the_answer_is_one_message(house: House):
-    """And no message of ours is ever edited."""
+async def test_with_previews_the_answer_is_one_message(house: House):
+    """No message of ours is ever edited."""
     await house.driver.rules(Rules(previews=True))
     chat = await house.chat()
     model = Thoughtful()
@@ -46,7 +46,9 @@ async def test_where_there_are_previews_the_answer_is_one_message(house: House):
     assert "edit" not in shown.calls
 
 
-async def test_half_an_answer_in_a_preview_stays_when_its_session_is_taken(house: House):
+async def test_a_partial_answer_in_a_preview_becomes_a_message_when_its_session_is_taken_over(
+    house: House,
+):
     await house.driver.rules(Rules(previews=True))
     chat = await house.chat()
     async with house.gateway(model=Thoughtful()):
@@ -65,7 +67,9 @@ async def test_half_an_answer_in_a_preview_stays_when_its_session_is_taken(house
     assert shown.drafts == ()
 
 
-async def test_words_that_were_delivered_are_not_interrupted_when_the_session_leaves(house: House):
+async def test_a_delivered_answer_is_not_marked_as_interrupted_when_the_session_leaves(
+    house: House,
+):
     await house.driver.rules(Rules(previews=True))
     chat = await house.chat()
     model = Thoughtful()
@@ -84,7 +88,7 @@ async def test_words_that_were_delivered_are_not_interrupted_when_the_session_le
     assert len((await house.driver.look(chat)).texts) == 3
 
 
-async def test_an_answer_arrives_though_its_previews_fail(house: House):
+async def test_an_answer_arrives_even_if_its_previews_fail(house: House):
     await house.driver.rules(Rules(previews=True))
     await house.driver.fail("preview", Trouble.FORBIDDEN, times=100)
     chat = await house.chat()
@@ -96,7 +100,7 @@ async def test_an_answer_arrives_though_its_previews_fail(house: House):
         await house.driver.message("(1) hello", chat=chat)
 
 
-async def test_the_commands_of_chats_are_on_the_menu(house: House):
+async def test_the_menu_lists_the_chat_commands(house: House):
     async with house.gateway():
         shown = await house.driver.until(lambda shown: bool(shown.menu))
     known = [command.name for command in commands.available(Where.CHAT)]
@@ -104,7 +108,7 @@ async def test_the_commands_of_chats_are_on_the_menu(house: House):
     assert all(entry.help for entry in shown.menu)
 
 
-async def test_a_platform_that_refuses_the_menu_is_served_all_the_same(house: House):
+async def test_a_platform_that_refuses_the_menu_is_still_served(house: House):
     await house.driver.fail("menu", Trouble.FORBIDDEN)
     chat = await house.chat()
     async with house.gateway():

@@ -1,4 +1,4 @@
-"""Gateways that stop, are killed, or stand in each other's way."""
+"""Gateways that stop, are killed, or compete for a platform."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from segue.testing.platform import PeerAdapter
 from segue.turns import Turns
 from segue.turns.agents import Agents
 from tests.gateway.conftest import TELEGRAM, House, echoing
-from tests.gateway.test_commands import Waiting, told
+from tests.gateway.test_commands import Waiting, message_with
 from tests.turns.conftest import Offered, call
 
 
 @contextlib.asynccontextmanager
 async def killed(house: House, model: ScriptedModel) -> AsyncGenerator[None]:
-    """A gateway that is gone at the end, without a word. Its store knows that it is dead."""
+    """A gateway that dies at the end, without cleanup. The store knows that it is dead."""
     house.model = model
     async with await segue.store.open(house.url) as store:
         turns = Turns(store, Agents(store, house.settings, Offered(model)), titles=False)
@@ -51,7 +51,7 @@ def _until_written(path: Path, words: str) -> None:
         time.sleep(0.01)
 
 
-async def test_a_turn_that_runs_is_finished_before_the_gateway_stops(house: House):
+async def test_a_running_turn_is_finished_before_the_gateway_stops(house: House):
     chat = await house.chat()
     model = Waiting()
     async with house.gateway(model=model):
@@ -61,7 +61,7 @@ async def test_a_turn_that_runs_is_finished_before_the_gateway_stops(house: Hous
     assert "(1) hello" in (await house.driver.look(chat)).texts
 
 
-async def test_what_takes_too_long_goes_on_after_the_restart(
+async def test_a_turn_that_exceeds_the_stop_timeout_continues_after_the_restart(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(service, "STOP_TIMEOUT", 0.1)
@@ -80,7 +80,7 @@ async def test_what_takes_too_long_goes_on_after_the_restart(
     ]
 
 
-async def test_a_turn_that_was_cut_off_goes_on(house: House):
+async def test_a_turn_that_was_cut_off_is_continued(house: House):
     chat = await house.chat()
     model = Waiting()
     async with killed(house, model):
@@ -93,7 +93,7 @@ async def test_a_turn_that_was_cut_off_goes_on(house: House):
     assert [role for role, _ in await house.said(session.id)] == ["user", "assistant"]
 
 
-async def test_all_that_a_gateway_left_is_taken_up_however_much_it_is(
+async def test_the_next_gateway_takes_over_a_backlog_of_any_size(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
     at_once = 20
@@ -130,7 +130,7 @@ async def test_an_interrupted_tool_call_is_reported_and_not_run_again(house: Hou
     command = f"echo x >> {ran}; sleep 60"
     async with killed(house, ScriptedModel([call("shell", command=command)])):
         await house.driver.say(house.anna, chat, "do it")
-        asked = await told(house, chat, "May I do this?")
+        asked = await message_with(house, chat, "May I do this?")
         await house.driver.press(house.anna, asked.id, "Allow")
         await asyncio.to_thread(_until_written, ran, "x\n")
 
@@ -141,7 +141,7 @@ async def test_an_interrupted_tool_call_is_reported_and_not_run_again(house: Hou
         return "I see."
 
     async with house.gateway(model=[answer]):
-        await told(house, chat, "I was interrupted while running `shell`")
+        await message_with(house, chat, "I was interrupted while running `shell`")
         await house.driver.message("I see.", chat=chat)
     assert "effect is unknown" in seen[0]
     assert await asyncio.to_thread(ran.read_text) == "x\n"
@@ -156,7 +156,7 @@ async def test_a_second_gateway_is_refused_by_name(house: House):
     assert serving is not None
 
 
-async def test_a_platform_that_is_away_does_not_stop_another(house: House):
+async def test_an_unreachable_platform_does_not_affect_another(house: House):
     away = PeerAdapter(Platform.MATRIX, "http://127.0.0.1:9", house.peer.token)
     chat = await house.chat()
     async with (

@@ -1,4 +1,4 @@
-"""Handoffs of a session that has a thread where it goes."""
+"""Handoffs of a session that already has a thread at its target."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def home_in(house: House, shape: Shape = Shape.FORUM) -> str:
 
 
 async def goes(house: House, session: Session, *said: str, **more: Any) -> Handoff:
-    """A terminal takes the session back, says these words and hands it off again."""
+    """A terminal takes the session back, adds these messages and hands it off again."""
     here = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id=session.id)
     async with (
         await segue.store.open(house.url) as store,
@@ -72,7 +72,7 @@ async def test_ten_round_trips_leave_one_thread(house: House):
     assert backs[-1] == "Boat is back here.\n\n> You: trip 9\n> Segue: I heard trip 9"
 
 
-async def test_nothing_new_leaves_only_the_line(house: House):
+async def test_a_return_without_new_messages_posts_only_one_line(house: House):
     async with house.gateway():
         chat, session = await home_in(house), await new_session(house)
         await goes(house, session, "one")
@@ -81,7 +81,7 @@ async def test_nothing_new_leaves_only_the_line(house: House):
     assert "Boat is back here." in await in_thread(house, chat, thread)
 
 
-async def test_the_agent_is_asked_for_what_happened_since(house: House):
+async def test_the_agent_is_asked_to_summarise_what_happened_since(house: House):
     async with house.gateway():
         await home_in(house)
         session = await new_session(house)
@@ -108,7 +108,7 @@ async def test_a_new_thread_is_opened_on_request_and_is_the_next_one_to_return_t
         await house.driver.message("(5) are you there?", chat=chat)
 
 
-async def test_a_thread_that_a_person_opened_is_returned_to(house: House):
+async def test_a_session_returns_to_a_thread_that_the_user_opened(house: House):
     async with house.gateway():
         chat = await home_in(house, Shape.DM)
         session = await new_session(house)
@@ -170,7 +170,7 @@ async def test_an_unconfirmed_return_is_reported_and_offered_again(house: House)
     assert offered[0].endswith("Boat is back here.\n\n> You: two\n> Segue: I heard two")
 
 
-async def test_a_chat_without_threads_is_the_place_of_all_handoffs(house: House):
+async def test_every_handoff_to_a_chat_without_threads_arrives_in_the_chat(house: House):
     async with house.gateway():
         chat, session = await home_in(house, Shape.NO_THREADS), await new_session(house)
         await goes(house, session, "one")

@@ -1,6 +1,5 @@
-"""A stranger causes nothing: whatever they do, wherever they do it, and whatever the gateway is
-doing meanwhile. No word to the model, no tool, no reply, no session, no row, and no effect on what
-runs."""
+"""Unknown senders have no effect with any action, in any place, in any state of the gateway: no
+text for the model, no tool, no reply, no session, no row, and no effect on running work."""
 
 from __future__ import annotations
 
@@ -20,14 +19,14 @@ from segue.store.base import Row, Tx
 from segue.testing.platform import Rules, Shape
 from tests.gateway.conftest import TELEGRAM, House, echoing
 from tests.gateway.strangers import ACTS, EVE, Encounter
-from tests.gateway.test_commands import Waiting, told
+from tests.gateway.test_commands import Waiting, message_with
 from tests.turns.conftest import call
 
 _QUIET = Rules(typing_seconds=60.0)
-"""Nothing that is only shown on the way comes by itself while the stranger is about."""
+"""Typing is not shown again while the unknown sender is active."""
 
 
-# Where
+# Places
 
 
 async def _own_chat(house: House) -> Encounter:
@@ -59,12 +58,12 @@ PLACES: Mapping[str, Callable[[House], Awaitable[Encounter]]] = {
 }
 
 
-# Meanwhile
+# States of the gateway
 
 
 @contextlib.asynccontextmanager
 async def _idle(encounter: Encounter) -> AsyncGenerator[None]:
-    """Nothing is under way; the next message is answered as ever."""
+    """The gateway is idle; the next message is answered as usual."""
     async with encounter.house.gateway(model=encounter.model):
         await encounter.anna_says("one")
         await encounter.answered(f"({encounter.before + 1}) one")
@@ -78,7 +77,7 @@ async def _idle(encounter: Encounter) -> AsyncGenerator[None]:
 
 @contextlib.asynccontextmanager
 async def _busy(encounter: Encounter) -> AsyncGenerator[None]:
-    """A turn runs and a message waits; both are answered as they were written."""
+    """A turn runs and a message is queued; both are answered as written."""
     encounter.model, encounter.answers = (model := Waiting()), 2
     async with encounter.house.gateway(model=model):
         await _begun(encounter, model)
@@ -95,8 +94,8 @@ async def _busy(encounter: Encounter) -> AsyncGenerator[None]:
 
 @contextlib.asynccontextmanager
 async def _draining(encounter: Encounter) -> AsyncGenerator[None]:
-    """The gateway was told to stop and finishes its turn; the next one answers what waits, and
-    hears what the stranger did in between."""
+    """The gateway is stopping and finishes its turn; the next one answers the queued message, and
+    receives what the unknown sender did meanwhile."""
     house = encounter.house
     encounter.model, encounter.answers = (model := Waiting()), 2
     ready, stop = asyncio.get_running_loop().create_future(), asyncio.Event()
@@ -123,7 +122,7 @@ async def _draining(encounter: Encounter) -> AsyncGenerator[None]:
 
 
 async def _begun(encounter: Encounter, model: Waiting) -> None:
-    """A turn runs, a message waits, and all that is shown meanwhile is shown."""
+    """A turn runs, a message is queued, and the chat shows progress."""
     await encounter.anna_says("one")
     await model.asked.wait()
     encounter.waits = await encounter.anna_says("two")
@@ -133,7 +132,7 @@ async def _begun(encounter: Encounter, model: Waiting) -> None:
 
 @contextlib.asynccontextmanager
 async def _asking(encounter: Encounter) -> AsyncGenerator[None]:
-    """A tool waits for the owner's answer, which still counts."""
+    """A tool waits for the owner's approval, which still counts."""
     made = encounter.house.settings.gateway_log.with_name("made")
 
     def result(prompt: Prompt) -> str:
@@ -144,15 +143,15 @@ async def _asking(encounter: Encounter) -> AsyncGenerator[None]:
     house = encounter.house
     async with house.gateway(model=encounter.model):
         await encounter.anna_says("make it")
-        encounter.question = await told(house, encounter.anna_chat, "May I do this?")
-        await told(house, encounter.anna_chat, "Waiting for your answer")
+        encounter.question = await message_with(house, encounter.anna_chat, "May I do this?")
+        await message_with(house, encounter.anna_chat, "Waiting for your answer")
         async with house.store.listen(Topic.OUTBOX) as wake:
             while not await house.store.outbox.bubbles([TELEGRAM]):
                 await wake.wait(0.01)
         yield
         assert not made.exists()
         await house.driver.press(house.anna, encounter.question.id, "Allow")
-        await told(house, encounter.anna_chat, "result:")
+        await message_with(house, encounter.anna_chat, "result:")
         await house.idle()
     assert made.read_text() == "x\n"
     assert len(encounter.model.prompts) == 2
@@ -166,7 +165,7 @@ STATES: Mapping[str, Callable[[Encounter], contextlib.AbstractAsyncContextManage
 }
 
 
-# What there is to count
+# Traces
 
 _TABLES = (
     *("owners", "identities", "homes", "bindings", "messages", "inbox", "outbox", "bubbles"),
@@ -175,7 +174,7 @@ _TABLES = (
 
 
 def _rows(tx: Tx) -> dict[str, list[Row]]:
-    """All that is kept, but for what heartbeats change."""
+    """Everything in the store, except what heartbeats change."""
     rows = {table: tx.rows(f"SELECT * FROM {table} ORDER BY 1") for table in _TABLES}
     rows["sessions"] = tx.rows("SELECT id, epoch, last_seq, title, ended, active FROM sessions")
     rows["handoffs"] = tx.rows("SELECT id, state, step, fence, attempt FROM handoffs")
@@ -183,13 +182,13 @@ def _rows(tx: Tx) -> dict[str, list[Row]]:
 
 
 def _senders(tx: Tx) -> set[str]:
-    """Of all that was ever recorded."""
+    """The number of rows ever written."""
     bodies = tx.rows("SELECT body FROM inbox")
     return {msgspec.json.decode(body, type=Inbound).sender.user_id for (body,) in bodies}
 
 
 async def _traces(encounter: Encounter) -> dict[str, object]:
-    """All that anything could have left behind."""
+    """Every trace that an action could leave."""
     calls = (await encounter.house.driver.look()).calls
     return {
         "calls to the platform": {k: n for k, n in calls.items() if k not in ("updates", "me")},
@@ -200,14 +199,14 @@ async def _traces(encounter: Encounter) -> dict[str, object]:
 
 @pytest.mark.parametrize("meanwhile", STATES)
 @pytest.mark.parametrize("where", PLACES)
-async def test_a_stranger_causes_nothing(house: House, where: str, meanwhile: str):
+async def test_an_unknown_sender_has_no_effect(house: House, where: str, meanwhile: str):
     await house.driver.rules(_QUIET)
     encounter = await PLACES[where](house)
     async with STATES[meanwhile](encounter):
         before, rows = await _traces(encounter), await house.store.write(_rows)
         for name, act in ACTS.items():
             await act(encounter)
-            if meanwhile != "draining":  # when nobody listens any more
+            if meanwhile != "draining":  # no gateway is receiving
                 await house.driver.until(lambda shown: shown.unconfirmed == 0)
             assert await _traces(encounter) == before, name
     heard = [

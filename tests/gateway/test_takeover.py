@@ -1,4 +1,4 @@
-"""Gateways that lose a platform, a session or a handoff to another one while they live."""
+"""Gateways that lose a platform, a session or a handoff to another one while they run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MATRIX = Platform.MATRIX
 
 
 class Later(SystemClock):
-    """The clock of a process to which all others have been silent for too long."""
+    """The clock of a process for which all others have been silent for too long."""
 
     def ticks(self) -> Ticks:
         return Ticks(super().ticks() + int((ALIVE_SECONDS + LEASE_SECONDS) * SECOND))
@@ -58,7 +58,7 @@ async def rival(house: House) -> AsyncGenerator[Rival]:
 
 @contextlib.asynccontextmanager
 async def on_two(house: House) -> AsyncGenerator[tuple[Driver, str]]:
-    """A gateway that also serves Matrix; the driver of the people there, and Anna among them."""
+    """A gateway that also serves Matrix; the driver of the users there, and Anna among them."""
     async with (
         serving() as peer,
         peer.driver() as driver,
@@ -88,7 +88,7 @@ async def until_given_up(house: House) -> None:
     await until(is_given_up)
 
 
-async def test_a_gateway_that_loses_one_platform_keeps_the_rest_and_takes_it_again_when_free(
+async def test_a_gateway_that_loses_one_platform_keeps_the_rest_and_serves_it_again_when_free(
     house: House,
 ):
     chat = await house.chat()
@@ -105,7 +105,7 @@ async def test_a_gateway_that_loses_one_platform_keeps_the_rest_and_takes_it_aga
         await house.driver.message("(1) hello", chat=chat)
 
 
-async def test_a_turn_on_a_platform_that_was_lost_is_left_to_the_other_gateway(house: House):
+async def test_a_turn_on_a_lost_platform_is_left_to_the_other_gateway(house: House):
     chat = await house.chat()
     house.model = model = Waiting()
     async with on_two(house), rival(house) as other:
@@ -122,7 +122,7 @@ async def test_a_turn_on_a_platform_that_was_lost_is_left_to_the_other_gateway(h
     assert (await house.driver.look(chat)).texts == ["hello", "(1) hello"]
 
 
-async def test_a_turn_on_a_platform_that_was_kept_is_finished(house: House):
+async def test_a_turn_on_a_platform_that_is_still_served_is_finished(house: House):
     house.model = model = Waiting()
     async with on_two(house) as (driver, anna), rival(house) as other:
         there = await driver.chat(Shape.DM, [anna])
@@ -134,7 +134,7 @@ async def test_a_turn_on_a_platform_that_was_kept_is_finished(house: House):
         await driver.message("(1) hello", chat=there)
 
 
-async def test_a_handoff_to_a_platform_that_was_lost_can_be_claimed_at_once(house: House):
+async def test_a_handoff_to_a_lost_platform_can_be_claimed_at_once(house: House):
     chat = await house.chat(Shape.FORUM)
     await house.home(chat, "group")
     house.model = model = Waiting()
@@ -161,10 +161,10 @@ async def test_a_handoff_to_a_platform_that_was_lost_can_be_claimed_at_once(hous
         assert (await handing_off).error == "enough"
 
 
-async def test_what_comes_in_on_a_platform_that_was_lost_is_left_to_the_other_gateway(
+async def test_updates_of_a_lost_platform_are_left_to_the_other_gateway(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
-    """Even before the gateway has noticed: it must not confirm what it may not record."""
+    """Even before the gateway has noticed: it must not confirm an update that it cannot record."""
     monkeypatch.setattr(service, "HEARTBEAT_SECONDS", 1000.0)
     chat = await house.chat()
     async with on_two(house), rival(house) as other:

@@ -31,7 +31,7 @@ async def test_a_message_is_answered_in_its_chat(house: House):
     ]
 
 
-async def test_an_update_that_comes_twice_is_answered_once(house: House):
+async def test_an_update_that_is_delivered_twice_is_answered_once(house: House):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, "hello")
@@ -42,7 +42,7 @@ async def test_an_update_that_comes_twice_is_answered_once(house: House):
     assert len(house.model.prompts) == 2
 
 
-async def test_messages_of_one_chat_are_answered_in_their_order(house: House):
+async def test_messages_of_one_chat_are_answered_in_order(house: House):
     chat = await house.chat()
     async with house.gateway():
         for number in range(10):
@@ -74,7 +74,7 @@ async def test_a_slow_chat_does_not_delay_another(house: House):
         await house.driver.message("(1) slow", chat=slow)
 
 
-async def test_an_answer_that_the_platform_refuses_for_now_comes_later(house: House):
+async def test_an_answer_that_the_platform_refuses_temporarily_is_sent_later(house: House):
     chat = await house.chat()
     async with house.gateway():
         await house.driver.fail("send", Trouble.BUSY, times=3, seconds=0.05)
@@ -82,7 +82,7 @@ async def test_an_answer_that_the_platform_refuses_for_now_comes_later(house: Ho
         await house.driver.message("(1) hello", chat=chat)
 
 
-async def test_strangers_cause_nothing(house: House):
+async def test_messages_of_unknown_senders_are_dropped(house: House):
     chat = await house.driver.chat(Shape.DM, [house.eve])
     group = await house.chat(Shape.GROUP, house.eve)
     async with house.gateway():
@@ -108,7 +108,7 @@ async def test_an_invisible_answer_is_reported(house: House, nothing: str):
     assert list((await house.driver.look(chat)).texts).count(NO_ANSWER) == 1
 
 
-async def test_a_handoff_with_an_invisible_reply_says_so_itself(house: House):
+async def test_a_handoff_with_an_invisible_reply_reports_it(house: House):
     chat = await house.chat()
     await house.home(chat)
     async with house.gateway(model=["\u2800"]), house.terminal(("a", "b")) as desk:

@@ -24,7 +24,7 @@ async def queue(house: House, chat: str, path: Path, body: str = "") -> str:
     return draft.key
 
 
-async def test_a_file_arrives_with_what_is_said_of_it(house: House, tmp_path: Path):
+async def test_a_file_arrives_with_its_caption(house: House, tmp_path: Path):
     path = tmp_path / "boat.png"
     path.write_bytes(b"a boat")
     chat = await house.chat()
@@ -35,7 +35,7 @@ async def test_a_file_arrives_with_what_is_said_of_it(house: House, tmp_path: Pa
     assert shown.file.name == "boat.png"
 
 
-async def test_a_file_needs_no_words(house: House, tmp_path: Path):
+async def test_a_file_needs_no_caption(house: House, tmp_path: Path):
     path = tmp_path / "boat.png"
     path.write_bytes(b"a boat")
     chat = await house.chat()
@@ -45,7 +45,9 @@ async def test_a_file_needs_no_words(house: House, tmp_path: Path):
     assert [(m.text, m.file and m.file.name) for m in shown.messages] == [("", "boat.png")]
 
 
-async def test_without_files_the_message_says_where_the_file_is(house: House, tmp_path: Path):
+async def test_without_file_support_the_message_says_where_the_file_is(
+    house: House, tmp_path: Path
+):
     path = tmp_path / "boat.png"
     path.write_bytes(b"a boat")
     await house.driver.rules(Rules(files=False))
@@ -74,7 +76,7 @@ async def test_a_file_that_may_have_arrived_is_not_sent_again_where_there_are_no
     assert (await house.driver.look(chat)).texts == ["Our boat."]
 
 
-async def test_the_agent_sends_a_file_once_its_person_allows_it(house: House, tmp_path: Path):
+async def test_the_agent_sends_a_file_after_approval(house: House, tmp_path: Path):
     path = tmp_path / "notes.txt"
     path.write_text("Ask about the mast.")
     chat = await house.chat()
@@ -88,7 +90,7 @@ async def test_the_agent_sends_a_file_once_its_person_allows_it(house: House, tm
     assert shown.file.name == "notes.txt"
 
 
-async def test_what_is_sent_is_what_the_file_held_when_that_was_allowed(
+async def test_a_file_is_sent_with_the_content_it_had_when_it_was_approved(
     house: House, tmp_path: Path
 ):
     path = tmp_path / "boat.png"
@@ -101,7 +103,7 @@ async def test_what_is_sent_is_what_the_file_held_when_that_was_allowed(
     assert await house.store.outbox.data(outgoing) == b"a boat"
 
 
-async def test_a_delivered_file_is_not_kept(house: House, tmp_path: Path):
+async def test_the_content_of_a_delivered_file_is_not_kept(house: House, tmp_path: Path):
     path = tmp_path / "boat.png"
     path.write_bytes(b"a boat")
     chat = await house.chat()
@@ -117,7 +119,7 @@ async def test_a_delivered_file_is_not_kept(house: House, tmp_path: Path):
     assert await house.store.outbox.data(outgoing) == b""
 
 
-def test_a_failed_send_is_reported_in_a_sentence():
+def test_a_file_that_cannot_be_sent_is_refused_with_the_reason():
     path = Path("/somewhere/fits.PNG")
     assert "only" in str(writer.upload(path, bytes(101), ABLE))
     assert "ask for it again" in str(writer.upload(path, b"", ABLE))

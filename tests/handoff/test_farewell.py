@@ -1,4 +1,4 @@
-"""What the leaving terminal prints: advice that works when it is typed."""
+"""The message of the leaving terminal, whose advice works literally."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def moved(store: Store, gateway: Gateway, session: Session) -> Completed:
     return Completed(done.handoff)
 
 
-async def test_it_says_where_the_session_is_and_how_to_come_back(
+async def test_the_farewell_says_where_the_session_is_and_how_to_resume_it(
     store: Store, gateway: Gateway, session: Session
 ):
     await store.sessions.rename(session.id, "my project")
@@ -41,7 +41,9 @@ async def test_a_home_channel_without_a_name_is_its_address(
     assert said.startswith(f"{session.id} continues at telegram dm 42.\n")
 
 
-async def test_the_session_may_be_gone_by_then(store: Store, gateway: Gateway, session: Session):
+async def test_a_session_that_was_deleted_meanwhile_is_not_found(
+    store: Store, gateway: Gateway, session: Session
+):
     done = await moved(store, gateway, session)
     await store.sessions.delete(session.id)
     with pytest.raises(SessionNotFound):
@@ -51,7 +53,7 @@ async def test_the_session_may_be_gone_by_then(store: Store, gateway: Gateway, s
 @pytest.mark.parametrize(
     "title", ["my project", "plain", 'it\'s $(rm -rf) `here` "now"', "naïve 日本", "a #7", "-n"]
 )
-async def test_failure_9_what_it_says_to_type_finds_the_session(
+async def test_failure_9_the_advised_command_finds_the_session(
     store: Store, session: Session, title: str
 ):
     named = await store.sessions.rename(session.id, title)
@@ -61,11 +63,11 @@ async def test_failure_9_what_it_says_to_type_finds_the_session(
     assert (await store.sessions.find("me", name)).id == session.id
 
 
-async def test_a_session_without_a_title_comes_back_by_its_id(store: Store, session: Session):
+async def test_a_session_without_a_title_is_resumed_by_its_id(store: Store, session: Session):
     assert await way_back(store, session) == f"segue resume {session.id}"
 
 
-async def test_failure_9_a_title_that_means_another_session_by_now_is_not_advised(
+async def test_failure_9_a_title_that_finds_another_session_is_not_advised(
     store: Store, session: Session
 ):
     named = await store.sessions.rename(session.id, "my project")
@@ -75,7 +77,7 @@ async def test_failure_9_a_title_that_means_another_session_by_now_is_not_advise
     assert await way_back(store, newer) == "segue resume 'my project #2'"
 
 
-async def test_failure_9_a_session_that_is_called_latest_comes_back_by_its_id(
+async def test_failure_9_a_session_titled_latest_is_resumed_by_its_id(
     store: Store, session: Session
 ):
     named = await store.sessions.rename(session.id, "latest")

@@ -1,4 +1,4 @@
-"""Terminals and gateways that are processes of their own: interrupted for real, killed for real."""
+"""Terminals and gateways in separate processes, which are interrupted and killed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EVERY_STEP = tuple(Step)
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """On SQLite the dead are known at once."""
+    """On SQLite, dead processes are known at once."""
     return stores.create(tmp_path / "segue.db")
 
 
@@ -43,8 +43,7 @@ def url(tmp_path: Path) -> str:
 async def opened(
     url: str, clock: SharedClock | None = None
 ) -> AsyncGenerator[tuple[Store, Session]]:
-    """The store, by the real clock unless another is given, with a session and a home channel for
-    it."""
+    """The store, with the real clock unless another is given, with a session and a home channel."""
     async with await segue.store.open(url, clock=clock) as store:
         await store.owners.ensure("me")
         await store.owners.set_home("me", HomeChannel(address=DM))
@@ -74,7 +73,7 @@ async def test_failure_4_a_gateway_killed_at_any_step_is_replaced_by_the_next(ur
                     assert isinstance(await task, Completed)
 
 
-async def test_failure_4_after_the_gateway_was_killed_the_terminal_may_call_it_off_and_retry(
+async def test_failure_4_after_the_gateway_is_killed_the_terminal_can_cancel_and_retry(
     url: str,
 ):
     async with opened(url) as (store, session), hold(store, session.id, "a terminal") as held:
@@ -113,12 +112,10 @@ async def test_failure_5_a_real_ctrl_c_at_any_step_leaves_no_ghost(url: str, ste
         assert (await state(store, session.id)).failure is Failure.CANCELLED
         await nothing_is_left(store, session)
         async with hold(store, session.id, "another terminal"):
-            pass  # it let go of the session, too
+            pass  # it has released the session, too
 
 
-async def test_failure_5_the_request_of_a_killed_terminal_is_void_when_its_time_is_over(
-    url: str, tmp_path: Path
-):
+async def test_failure_5_the_request_of_a_killed_terminal_expires(url: str, tmp_path: Path):
     clock = SharedClock(tmp_path / "clock")
     async with opened(url, clock) as (store, session):
         await Gateway(store).announce()
@@ -131,7 +128,7 @@ async def test_failure_5_the_request_of_a_killed_terminal_is_void_when_its_time_
         await nothing_is_left(store, session)
 
 
-async def test_a_terminal_killed_while_a_gateway_is_at_work_does_not_keep_the_session_from_moving(
+async def test_the_session_moves_even_if_the_terminal_is_killed_during_the_handoff(
     url: str,
 ):
     async with opened(url) as (store, session):

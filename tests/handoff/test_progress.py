@@ -1,4 +1,4 @@
-"""What whoever follows a handoff is told."""
+"""The progress of a handoff, as its followers see it."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ pytestmark = pytest.mark.usefixtures("gateway", "often")
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who follows looks often, so that nobody waits for it."""
+    """Poll often, so that the tests are fast."""
     monkeypatch.setattr(request, "POLL_SECONDS", 0.02)
 
 
 @pytest.fixture
 def asked(store: Store, session: Session, gateway: Gateway, runner: asyncio.Runner) -> Handoff:
-    """A request that nobody has taken up yet."""
+    """A request that is not claimed yet."""
     return runner.run(ask(store, session.id, None, "telegram"))
 
 
-async def told(steps: AsyncGenerator[Progress]) -> Progress:
-    """The next thing that is told."""
+async def next_progress(steps: AsyncGenerator[Progress]) -> Progress:
+    """The next progress."""
     async with asyncio.timeout(BOUND):
         return await anext(steps)
 
@@ -60,31 +60,31 @@ async def test_each_step_is_reported_once_as_it_happens(
     store: Store, asked: Handoff, gateway: Gateway
 ):
     steps = follow(store, asked)
-    assert await told(steps) == Waiting(TELEGRAM)
+    assert await next_progress(steps) == Waiting(TELEGRAM)
     claim = await gateway.claim()
-    assert await told(steps) == Working(TELEGRAM, Step.CLAIMED)
+    assert await next_progress(steps) == Working(TELEGRAM, Step.CLAIMED)
     for step in STEPS:
         assert await gateway.store.record_handoff_step(claim, step)
-        assert await told(steps) == Working(TELEGRAM, step)
-        assert await gateway.store.heartbeat_handoff(claim)  # which is no news
+        assert await next_progress(steps) == Working(TELEGRAM, step)
+        assert await gateway.store.heartbeat_handoff(claim)  # which is nothing new
     assert await gateway.complete(claim)
-    last = await told(steps)
+    last = await next_progress(steps)
     assert isinstance(last, Completed)
     assert (last.handoff.state, last.handoff.thread) == (State.COMPLETED, TOPIC)
     assert [step async for step in steps] == []
 
 
-async def test_each_step_wakes_who_follows(
+async def test_each_step_wakes_the_followers(
     store: Store, asked: Handoff, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(request, "POLL_SECONDS", 10 * BOUND)
     steps = follow(store, asked)
-    await told(steps)
+    await next_progress(steps)
     claim = await gateway.claim()
-    await told(steps)
+    await next_progress(steps)
     for step in STEPS * 3:
         await gateway.store.record_handoff_step(claim, step)
-        await told(steps)
+        await next_progress(steps)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ async def test_each_step_wakes_who_follows(
         (Stranded(TELEGRAM), "the gateway stopped; waiting for another one to continue…"),
     ],
 )
-def test_every_step_has_words_for_people(progress: Progress, text: str):
+def test_every_step_has_a_text(progress: Progress, text: str):
     assert progress.text() == text
 
 
@@ -118,7 +118,9 @@ async def test_a_failed_handoff_is_reported_with_its_reason(
     assert last.text() == "The handoff failed. The chat is[31m gone."
 
 
-async def test_the_outcome_is_reported_even_if_it_was_requested_again(store: Store, asked: Handoff):
+async def test_the_outcome_is_reported_even_if_another_handoff_was_requested(
+    store: Store, asked: Handoff
+):
     assert await store.cancel_handoff(asked.id)
     await ask(store, asked.session_id, None, "telegram")
     (last,) = await all_told(store, asked)
@@ -126,163 +128,161 @@ async def test_the_outcome_is_reported_even_if_it_was_requested_again(store: Sto
     assert last.text() == REASONS[Failure.CANCELLED]
 
 
-async def test_a_session_that_was_deleted_meanwhile_is_not_followed_for_ever(
-    store: Store, asked: Handoff
-):
+async def test_following_ends_if_the_session_is_deleted(store: Store, asked: Handoff):
     await store.cancel_handoff(asked.id)
     await store.sessions.delete(asked.session_id)
     with pytest.raises(SessionNotFound):
         await all_told(store, asked)
 
 
-# Nobody takes it up
+# Unclaimed requests
 
 
 async def test_a_request_that_is_not_claimed_within_seconds_fails_and_says_how_to_start_a_gateway(
     store: Store, asked: Handoff, gateway: Gateway, clock: FakeClock
 ):
     steps = follow(store, asked)
-    assert await told(steps) == Waiting(TELEGRAM)
+    assert await next_progress(steps) == Waiting(TELEGRAM)
     clock.advance(CLAIM_TIMEOUT)
-    last = await told(steps)
+    last = await next_progress(steps)
     assert outcome(last).failure is Failure.EXPIRED
     assert "`segue gateway start`" in last.text()
     assert await gateway.store.claim_handoff(asked.id) is None
 
 
-async def test_what_was_taken_up_at_the_last_moment_goes_on(
+async def test_a_request_claimed_at_the_last_moment_continues(
     store: Store, asked: Handoff, gateway: Gateway, clock: FakeClock
 ):
     steps = follow(store, asked)
-    await told(steps)
+    await next_progress(steps)
     clock.advance(CLAIM_TIMEOUT - 0.001)
     claim = await gateway.claim()
     clock.advance(CLAIM_TIMEOUT)
-    assert await told(steps) == Working(TELEGRAM, Step.CLAIMED)
+    assert await next_progress(steps) == Working(TELEGRAM, Step.CLAIMED)
     assert await gateway.complete(claim)
-    assert isinstance(await told(steps), Completed)
+    assert isinstance(await next_progress(steps), Completed)
 
 
-async def test_failure_3_a_gateway_that_takes_its_time_is_waited_for(
+async def test_failure_3_the_terminal_waits_for_a_slow_gateway(
     store: Store, asked: Handoff, gateway: Gateway, clock: FakeClock
 ):
     steps = follow(store, asked)
-    await told(steps)
+    await next_progress(steps)
     claim = await gateway.claim()
-    await told(steps)
+    await next_progress(steps)
     for _ in range(60):  # ten minutes
         clock.advance(10)
         await gateway.store.gateways.heartbeat()
         assert await gateway.store.heartbeat_handoff(claim)
     await gateway.store.record_handoff_step(claim, Step.REPLYING)
-    assert await told(steps) == Working(TELEGRAM, Step.REPLYING)
+    assert await next_progress(steps) == Working(TELEGRAM, Step.REPLYING)
     assert await gateway.complete(claim)
-    assert isinstance(await told(steps), Completed)
+    assert isinstance(await next_progress(steps), Completed)
 
 
 # The gateway dies
 
 
-async def test_failure_4_when_the_gateway_dies_the_next_one_goes_on(
+async def test_failure_4_if_the_gateway_dies_the_next_one_continues(
     store: Store, asked: Handoff, gateway: Gateway, open_store: OpenStore
 ):
     steps = follow(store, asked)
-    await told(steps)
+    await next_progress(steps)
     claim = await gateway.claim()
     await gateway.store.record_handoff_step(claim, Step.OPENING, thread=TOPIC)
-    await told(steps)
+    await next_progress(steps)
     await gateway.store.close()
-    assert await told(steps) == Stranded(TELEGRAM)
+    assert await next_progress(steps) == Stranded(TELEGRAM)
     next_one = Gateway(await open_store())
     await next_one.announce()
     claim = await next_one.claim()
-    assert await told(steps) == Working(TELEGRAM, Step.OPENING, 2)
+    assert await next_progress(steps) == Working(TELEGRAM, Step.OPENING, 2)
     assert claim.thread == TOPIC
     assert await next_one.complete(claim)
-    assert isinstance(await told(steps), Completed)
+    assert isinstance(await next_progress(steps), Completed)
 
 
-async def test_a_gateway_that_hangs_is_replaced_when_its_time_is_over(
+async def test_a_gateway_that_hangs_is_replaced_when_its_claim_expires(
     store: Store, asked: Handoff, gateway: Gateway, open_store: OpenStore, clock: FakeClock
 ):
     steps = follow(store, asked)
-    await told(steps)
+    await next_progress(steps)
     await gateway.claim()
-    await told(steps)
+    await next_progress(steps)
     clock.advance(LEASE_SECONDS)
-    assert await told(steps) == Stranded(TELEGRAM)
+    assert await next_progress(steps) == Stranded(TELEGRAM)
     next_one = Gateway(await open_store())
     await next_one.announce()
     claim = await next_one.claim()
-    assert await told(steps) == Working(TELEGRAM, Step.CLAIMED, 2)
+    assert await next_progress(steps) == Working(TELEGRAM, Step.CLAIMED, 2)
     assert await next_one.complete(claim)
-    assert isinstance(await told(steps), Completed)
+    assert isinstance(await next_progress(steps), Completed)
 
 
-async def test_failure_4_when_the_gateway_dies_and_none_follows_it_fails_and_can_be_asked_again(
+async def test_failure_4_if_no_gateway_replaces_a_dead_one_the_handoff_fails_and_can_be_retried(
     store: Store, asked: Handoff, gateway: Gateway, open_store: OpenStore, clock: FakeClock
 ):
     steps = follow(store, asked)
-    await told(steps)
+    await next_progress(steps)
     await gateway.claim()
-    await told(steps)
+    await next_progress(steps)
     await gateway.store.close()
     clock.advance(LEASE_SECONDS)
-    assert await told(steps) == Stranded(TELEGRAM)
+    assert await next_progress(steps) == Stranded(TELEGRAM)
     clock.advance(CLAIM_SECONDS)
-    last = await told(steps)
+    last = await next_progress(steps)
     assert outcome(last).failure is Failure.ABANDONED
     await Gateway(await open_store()).announce()
     assert (await ask(store, asked.session_id, None, "telegram")).state is State.PENDING
 
 
-async def test_gateways_that_die_one_after_another_are_not_waited_for_without_end(
+async def test_following_ends_after_repeated_deaths_of_gateways(
     store: Store, asked: Handoff, gateway: Gateway, open_store: OpenStore
 ):
     steps = follow(store, asked)
-    last = await told(steps)
+    last = await next_progress(steps)
     for attempt in range(1, MAX_ATTEMPTS + 1):
         await gateway.claim()
-        assert await told(steps) == Working(TELEGRAM, Step.CLAIMED, attempt)
+        assert await next_progress(steps) == Working(TELEGRAM, Step.CLAIMED, attempt)
         await gateway.store.close()
-        last = await told(steps)
+        last = await next_progress(steps)
         gateway = Gateway(await open_store())
         await gateway.announce()
     assert isinstance(last, Failed)
     assert last.handoff.failure is Failure.ABANDONED
 
 
-# The store stumbles
+# Errors of the store
 
 
-async def test_a_look_that_fails_is_made_again(
+async def test_a_failed_poll_is_retried(
     store: Store, asked: Handoff, gateway: Gateway, caplog: pytest.LogCaptureFixture
 ):
     engine = Faulty(store._engine)
     steps = follow(Store(engine), asked)
-    await told(steps)
+    await next_progress(steps)
     engine.reads = [StoreBusy(path="the store")] * (MAX_FAILED_POLLS - 1)
     await gateway.complete(await gateway.claim())
-    assert isinstance(await told(steps), Completed)
+    assert isinstance(await next_progress(steps), Completed)
     assert engine.reads == []
     assert len(caplog.records) == MAX_FAILED_POLLS - 1
 
 
-async def test_looks_that_fail_now_and_then_do_not_add_up(
+async def test_occasional_failed_polls_are_not_added_up(
     store: Store, asked: Handoff, gateway: Gateway
 ):
     engine = Faulty(store._engine)
     steps = follow(Store(engine), asked)
-    await told(steps)
+    await next_progress(steps)
     claim = await gateway.claim()
     for step in (Step.CLAIMED, *STEPS):
         engine.reads = [StoreBusy(path="the store")] * 2
         await gateway.store.record_handoff_step(claim, step)
-        assert await told(steps) == Working(TELEGRAM, step)
+        assert await next_progress(steps) == Working(TELEGRAM, step)
         assert engine.reads == []
 
 
-async def test_when_listening_fails_it_listens_again(
+async def test_listening_is_restarted_after_an_error(
     store: Store, asked: Handoff, gateway: Gateway
 ):
     begun = 0
@@ -298,15 +298,13 @@ async def test_when_listening_fails_it_listens_again(
     engine = Faulty(store._engine)
     engine.notifier = Notifier(watch)
     steps = follow(Store(engine), asked)
-    await told(steps)
+    await next_progress(steps)
     await gateway.complete(await gateway.claim())
-    assert isinstance(await told(steps), Completed)
+    assert isinstance(await next_progress(steps), Completed)
     assert begun == 2
 
 
-async def test_a_store_that_stays_out_of_order_does_not_look_like_an_idle_one(
-    store: Store, asked: Handoff
-):
+async def test_a_store_that_stays_broken_is_an_error(store: Store, asked: Handoff):
     engine = Faulty(store._engine)
     engine.reads = [StoreBusy(path="the store")] * MAX_FAILED_POLLS
     with pytest.raises(StoreBusy):
@@ -314,7 +312,7 @@ async def test_a_store_that_stays_out_of_order_does_not_look_like_an_idle_one(
     assert engine.reads == []
 
 
-async def test_following_looks_no_more_than_now_and_then_while_nothing_happens(
+async def test_an_idle_handoff_is_polled_rarely(
     store: Store, asked: Handoff, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ):
     looks: list[Handoff] = []
@@ -325,9 +323,9 @@ async def test_following_looks_no_more_than_now_and_then_while_nothing_happens(
         return await look(store, handoff)
 
     steps = follow(store, asked)
-    await told(steps)
+    await next_progress(steps)
     await gateway.claim()
-    await told(steps)
+    await next_progress(steps)
     monkeypatch.setattr(request, "_current", counted)
     monkeypatch.setattr(request, "POLL_SECONDS", 10 * BOUND)
     with pytest.raises(TimeoutError):
@@ -339,7 +337,7 @@ async def test_following_looks_no_more_than_now_and_then_while_nothing_happens(
 # Cancelling
 
 
-async def test_what_is_cancelled_in_time_does_not_happen(
+async def test_a_handoff_cancelled_in_time_is_not_carried_out(
     store: Store, asked: Handoff, gateway: Gateway
 ):
     claim = await gateway.claim()

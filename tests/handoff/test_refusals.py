@@ -1,4 +1,4 @@
-"""What a handoff is refused for, at once and in an order in which each advice can be followed."""
+"""Reasons to refuse a handoff at once, in an order in which each advice can be followed."""
 
 from __future__ import annotations
 
@@ -34,16 +34,14 @@ from tests.store.samples import CHANNEL, DM, TOPIC, hold, said, say
 
 
 async def refused(store: Store, session: Session, platform: str = "telegram") -> Exception:
-    """Why it is not done."""
+    """The error with which the request is refused."""
     with pytest.raises(Exception, match=r"\.$") as raised:
         await ask(store, session.id, None, platform)
     assert await store.list_handoffs(session.id) == ()
     return raised.value
 
 
-async def test_a_platform_that_is_nearly_right_is_suggested_and_the_others_are_listed(
-    store: Store, session: Session
-):
+async def test_a_misspelt_platform_gets_a_suggestion_and_the_list(store: Store, session: Session):
     why = await refused(store, session, "telegarm")
     assert isinstance(why, UnknownPlatform)
     assert str(why) == (
@@ -52,21 +50,19 @@ async def test_a_platform_that_is_nearly_right_is_suggested_and_the_others_are_l
     )
 
 
-async def test_a_platform_like_no_other_gets_the_list(store: Store, session: Session):
+async def test_an_unknown_platform_gets_the_list(store: Store, session: Session):
     why = await refused(store, session, "the moon")
     assert isinstance(why, UnknownPlatform)
     assert str(why).endswith(f" Try one of {registry.supported()}.")
 
 
 @pytest.mark.parametrize("name", ["local", "Local", ""])
-async def test_the_terminal_itself_is_no_target(store: Store, session: Session, name: str):
+async def test_the_terminal_itself_is_not_a_target(store: Store, session: Session, name: str):
     assert isinstance(await refused(store, session, name), UnknownPlatform)
     assert Platform.LOCAL not in TARGETS
 
 
-async def test_a_name_that_would_play_tricks_with_the_screen_is_shown_tamed(
-    store: Store, session: Session
-):
+async def test_control_characters_in_a_platform_name_are_removed(store: Store, session: Session):
     why = await refused(store, session, "tele\x1b[2Jgram\n" + "x" * 1000)
     assert "\x1b" not in str(why)
     assert len(str(why)) < 200
@@ -74,12 +70,14 @@ async def test_a_name_that_would_play_tricks_with_the_screen_is_shown_tamed(
 
 @pytest.mark.usefixtures("gateway")
 @pytest.mark.parametrize("name", ["telegram", " Telegram ", "TELEGRAM\n"])
-async def test_a_platform_is_known_however_it_is_typed(store: Store, session: Session, name: str):
+async def test_case_and_spaces_in_a_platform_name_do_not_matter(
+    store: Store, session: Session, name: str
+):
     assert (await ask(store, session.id, None, name)).platform is TELEGRAM
 
 
 @pytest.mark.usefixtures("home")
-async def test_failure_5_without_a_gateway_it_is_refused_and_not_waited_for(
+async def test_failure_5_without_a_gateway_the_handoff_is_refused_at_once(
     store: Store, session: Session
 ):
     why = await refused(store, session)
@@ -87,20 +85,18 @@ async def test_failure_5_without_a_gateway_it_is_refused_and_not_waited_for(
     assert "`segue gateway start`" in str(why)
 
 
-async def test_a_gateway_that_withdrew_is_none(store: Store, session: Session, gateway: Gateway):
+async def test_a_withdrawn_gateway_does_not_count(store: Store, session: Session, gateway: Gateway):
     await gateway.store.gateways.withdraw()
     assert isinstance(await refused(store, session), NoGateway)
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-async def test_a_gateway_that_died_is_none_at_once(
-    store: Store, session: Session, gateway: Gateway
-):
+async def test_a_dead_gateway_does_not_count(store: Store, session: Session, gateway: Gateway):
     await gateway.store.close()
     assert isinstance(await refused(store, session), NoGateway)
 
 
-async def test_a_gateway_that_was_not_heard_of_for_long_is_none(
+async def test_a_silent_gateway_does_not_count(
     store: Store, session: Session, gateway: Gateway, clock: FakeClock
 ):
     clock.advance(15)
@@ -108,7 +104,9 @@ async def test_a_gateway_that_was_not_heard_of_for_long_is_none(
 
 
 @pytest.mark.usefixtures("gateway")
-async def test_a_gateway_that_serves_other_platforms_cannot_do_it(store: Store, session: Session):
+async def test_a_gateway_that_serves_only_other_platforms_does_not_count(
+    store: Store, session: Session
+):
     why = await refused(store, session, "matrix")
     assert isinstance(why, PlatformNotSupported)
     assert str(why) == f"matrix is not supported yet. Use one of these: {registry.supported()}."
@@ -117,7 +115,7 @@ async def test_a_gateway_that_serves_other_platforms_cannot_do_it(store: Store, 
     assert "`segue config set web.enabled true`" in str(page)
 
 
-async def test_any_of_several_gateways_may_serve_the_platform(
+async def test_any_of_several_gateways_can_serve_the_platform(
     store: Store, session: Session, gateway: Gateway, open_store: OpenStore
 ):
     other = Gateway(await open_store())
@@ -126,7 +124,7 @@ async def test_any_of_several_gateways_may_serve_the_platform(
     assert (await ask(store, session.id, None, "slack")).platform is Platform.SLACK
 
 
-async def test_without_a_home_channel_there_it_says_how_to_get_one(
+async def test_without_a_home_channel_the_error_says_how_to_set_one(
     store: Store, session: Session, gateway: Gateway
 ):
     await store.owners.clear_home("me", TELEGRAM)
@@ -154,7 +152,7 @@ async def test_a_second_request_is_refused_while_the_first_is_in_flight(
 
 
 @pytest.mark.usefixtures("gateway")
-async def test_of_two_who_ask_at_the_same_moment_one_is_refused(
+async def test_of_two_concurrent_requests_one_is_refused(
     store: Store, session: Session, open_store: OpenStore
 ):
     other = await open_store()
@@ -167,7 +165,7 @@ async def test_of_two_who_ask_at_the_same_moment_one_is_refused(
     assert len(await store.list_pending_handoffs()) == 1
 
 
-async def test_failure_9_following_each_advice_leads_to_success(
+async def test_failure_9_following_every_advice_leads_to_success(
     store: Store, session: Session, open_store: OpenStore
 ):
     assert isinstance(await refused(store, session, "telegarm"), UnknownPlatform)
@@ -175,7 +173,7 @@ async def test_failure_9_following_each_advice_leads_to_success(
     gateway = await open_store()
     await gateway.gateways.announce("gateway", [])
     assert isinstance(await refused(store, session), PlatformNotSetUp)
-    await gateway.gateways.withdraw()  # `segue gateway stop`, as it says
+    await gateway.gateways.withdraw()  # `segue gateway stop`, as advised
     await gateway.gateways.announce("gateway", [TELEGRAM])
     assert isinstance(await refused(store, session), NoHomeChannel)
     await gateway.owners.set_home("me", HomeChannel(address=DM))
@@ -191,7 +189,7 @@ async def test_failure_8_a_session_with_no_message_yet_can_be_handed_off(
     assert (await ask(store, session.id, lease, "telegram")).state is State.PENDING
 
 
-async def test_a_request_says_where_to_and_what_to_say_there(
+async def test_a_request_has_the_target_and_the_message(
     store: Store, session: Session, gateway: Gateway
 ):
     await say(store, session.id, said("Hello"))
@@ -201,7 +199,7 @@ async def test_a_request_says_where_to_and_what_to_say_there(
     assert (asked.home, asked.message) == (DM, "Go on there.")
 
 
-async def test_failure_5_a_request_is_void_after_a_few_seconds_even_if_the_terminal_is_dead(
+async def test_failure_5_a_request_expires_after_a_few_seconds_even_if_the_terminal_is_dead(
     store: Store, session: Session, gateway: Gateway, clock: FakeClock
 ):
     asked = await ask(store, session.id, None, "telegram")
@@ -212,7 +210,7 @@ async def test_failure_5_a_request_is_void_after_a_few_seconds_even_if_the_termi
 
 
 @pytest.mark.usefixtures("gateway")
-async def test_only_who_has_the_session_in_hand_may_ask(
+async def test_only_the_holder_of_the_session_can_request_a_handoff(
     store: Store, session: Session, open_store: OpenStore
 ):
     lease = await hold(store, session.id)
@@ -226,7 +224,7 @@ async def test_only_who_has_the_session_in_hand_may_ask(
 
 
 @pytest.mark.usefixtures("gateway")
-async def test_a_session_that_is_gone_cannot_be_handed_off(store: Store, session: Session):
+async def test_a_deleted_session_cannot_be_handed_off(store: Store, session: Session):
     await store.sessions.delete(session.id)
     with pytest.raises(SessionNotFound):
         await ask(store, session.id, None, "telegram")
@@ -244,7 +242,7 @@ async def test_a_request_whose_commit_is_uncertain_is_made_once(store: Store, se
 # Another chat than the home channel
 
 
-async def test_a_chat_that_is_named_is_used_rather_than_the_home_channel(
+async def test_a_named_chat_is_used_instead_of_the_home_channel(
     store: Store, session: Session, gateway: Gateway
 ):
     there = await store.sessions.create("me", TELEGRAM)
@@ -254,7 +252,7 @@ async def test_a_chat_that_is_named_is_used_rather_than_the_home_channel(
     assert asked.home == chat
 
 
-async def test_of_a_chat_and_its_threads_the_chat_is_meant(
+async def test_a_chat_id_selects_the_chat_and_not_its_threads(
     store: Store, session: Session, gateway: Gateway
 ):
     for address in (TOPIC, replace(TOPIC, thread_id=None)):
@@ -283,7 +281,7 @@ async def test_a_chat_without_an_owner_or_of_another_owner_is_refused(
     assert await store.list_handoffs(session.id) == ()
 
 
-async def test_a_chat_of_mine_needs_no_home_channel(store: Store, session: Session):
+async def test_a_named_chat_needs_no_home_channel(store: Store, session: Session):
     await store.gateways.announce("gateway", [TELEGRAM])
     there = await store.sessions.create("me", TELEGRAM)
     await store.bindings.rebind(there.id, DM, Origin.MESSAGE)

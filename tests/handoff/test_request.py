@@ -1,4 +1,4 @@
-"""The whole of it, as a terminal does it: to the end, called off, cancelled, raced."""
+"""A complete handoff in a terminal: finished, cancelled or raced."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from tests.handoff.conftest import (
 from tests.store.conftest import OpenStore
 from tests.store.samples import TOPIC, answered, said, texts
 
-"""Seconds by which one of two is ahead of the other."""
+"""Seconds by which one side of a race starts earlier."""
 EVERY_STEP = (None, *Step)
-"""None: nobody has taken it up yet."""
+"""None: the request is not claimed yet."""
 
 
 async def come_to(terminal: Terminal, gateway: Gateway, step: Step | None) -> None:
-    """Let the handoff come so far, and the terminal know."""
+    """Let the handoff reach that step, and the terminal see it."""
     if step is None:
         await terminal.hears(Waiting)
         return
@@ -45,7 +45,7 @@ async def come_to(terminal: Terminal, gateway: Gateway, step: Step | None) -> No
     await terminal.hears(Working, step)
 
 
-# To the end
+# Complete handoffs
 
 
 async def test_a_session_moves_and_every_step_is_reported(
@@ -65,7 +65,7 @@ async def test_a_session_moves_and_every_step_is_reported(
     assert isinstance(last, Completed)
 
 
-async def test_failure_1_the_leaving_terminal_leaves_the_session_as_it_is(
+async def test_failure_1_the_leaving_terminal_does_not_change_the_session(
     terminal: Terminal, store: Store, gateway: Gateway, session: Session
 ):
     async with hold(store, session.id, "a terminal on desk", take_over=True) as terminal.held:
@@ -76,7 +76,7 @@ async def test_failure_1_the_leaving_terminal_leaves_the_session_as_it_is(
             await terminal.held.lost.wait()
         with pytest.raises(SessionMoved, match="telegram"):
             await store.transcripts.append(terminal.held.lease, [said("Am I still here?")])
-    # It has left. The next message there finds the session open, whole and free.
+    # It has left. The next message there finds the session open, complete and free.
     found = await gateway.store.sessions.get(session.id)
     assert found is not None
     assert (found.address, found.ended, found.messages) == (TOPIC, None, 1)
@@ -95,7 +95,7 @@ async def test_failure_8_a_session_with_no_message_yet_moves(
         assert isinstance(await task, Completed)
 
 
-async def test_failure_10_a_handed_off_session_stays_in_the_terminals_own_list(
+async def test_failure_10_a_handed_off_session_stays_in_the_list_of_the_terminal(
     terminal: Terminal, store: Store, gateway: Gateway, session: Session
 ):
     async with running(terminal) as task:
@@ -105,7 +105,7 @@ async def test_failure_10_a_handed_off_session_stays_in_the_terminals_own_list(
     assert (await store.sessions.find("me", "latest")).id == session.id
 
 
-async def test_a_refusal_is_raised_and_leaves_nothing(
+async def test_a_refused_request_leaves_nothing_behind(
     terminal: Terminal, store: Store, session: Session
 ):
     with pytest.raises(NoGateway):
@@ -114,7 +114,7 @@ async def test_a_refusal_is_raised_and_leaves_nothing(
     await store.transcripts.append(terminal.held.lease, [said("Then I stay.")])
 
 
-async def test_what_the_gateway_cannot_do_leaves_the_session_in_hand(
+async def test_a_failed_handoff_leaves_the_session_in_the_terminal(
     terminal: Terminal, store: Store, gateway: Gateway, session: Session
 ):
     async with running(terminal) as task:
@@ -137,7 +137,7 @@ async def test_failure_5_a_request_that_was_not_claimed_fails_and_no_gateway_fin
     await store.transcripts.append(terminal.held.lease, [said("Then I stay.")])
 
 
-# Called off
+# Cancelling
 
 
 @pytest.mark.parametrize("step", EVERY_STEP)
@@ -171,7 +171,7 @@ async def test_failure_5_ctrl_c_at_any_step_leaves_no_ghost(
     assert (latest.state, latest.failure) == (State.FAILED, Failure.CANCELLED)
     assert await gateway.complete(latest) is False
     assert await gateway.store.claim_next_handoff([TELEGRAM]) is None
-    # The terminal has its session, and may try again.
+    # The terminal has its session, and can try again.
     await store.transcripts.append(terminal.held.lease, [said("Then I stay.")])
     again = Terminal(store, terminal.held)
     async with running(again) as task:
@@ -193,13 +193,13 @@ async def test_a_terminal_that_breaks_out_of_the_loop_leaves_no_ghost(
     assert (await state(store, session.id)).failure is Failure.CANCELLED
 
 
-async def test_failure_5_ctrl_c_at_any_moment_of_asking_leaves_no_ghost(
+async def test_failure_5_ctrl_c_at_any_moment_of_the_request_leaves_no_ghost(
     terminal: Terminal, store: Store, gateway: Gateway, session: Session, seed: int
 ):
     chance = random.Random(seed)
     for moment in range(120 if seed else 40):
         task = asyncio.create_task(terminal.hand_off())
-        for _ in range(moment // 2):  # loop iterations, of which asking takes some
+        for _ in range(moment // 2):  # loop iterations, some of which the request takes
             await asyncio.sleep(0)
         if moment % 2:
             await asyncio.sleep(chance.uniform(0, 0.004))  # and thread switches, which vary
@@ -219,7 +219,7 @@ async def test_an_interrupt_that_comes_too_late_shows_the_actual_outcome(
         assert isinstance(await task, Completed)
 
 
-async def test_an_interrupt_from_before_is_heard(
+async def test_an_interrupt_before_the_request_cancels_the_handoff(
     terminal: Terminal, store: Store, gateway: Gateway, session: Session
 ):
     terminal.interrupt.set()
@@ -227,7 +227,7 @@ async def test_an_interrupt_from_before_is_heard(
     await nothing_is_left(store, session)
 
 
-async def test_a_stranded_handoff_can_be_called_off(
+async def test_a_stranded_handoff_can_be_cancelled(
     terminal: Terminal, store: Store, gateway: Gateway, session: Session, clock: FakeClock
 ):
     async with running(terminal) as task:
@@ -239,7 +239,7 @@ async def test_a_stranded_handoff_can_be_called_off(
     await nothing_is_left(store, session)
 
 
-async def test_a_cancel_that_the_store_refuses_is_tried_again(
+async def test_a_cancellation_that_the_store_refuses_is_retried(
     terminal: Terminal,
     store: Store,
     gateway: Gateway,
@@ -284,7 +284,7 @@ async def completed_after(seconds: float, gateway: Gateway, claim: Handoff) -> b
 
 @pytest.fixture
 def leads(seed: int) -> list[float]:
-    """Seconds by which one side is earlier."""
+    """Seconds by which one side starts earlier."""
     chance = random.Random(seed)
     return [chance.uniform(-0.003, 0.003) for _ in range(500 if seed else 12)]
 
@@ -312,7 +312,7 @@ async def test_of_an_interrupt_and_the_commit_one_wins_and_the_terminal_says_whi
         assert found.ended is None
 
 
-async def test_of_a_cancelled_terminal_and_the_commit_one_wins_whole(
+async def test_of_a_cancelled_terminal_and_the_commit_exactly_one_wins(
     store: Store, gateway: Gateway, leads: list[float]
 ):
     for lead in leads:
@@ -341,7 +341,7 @@ async def test_a_session_that_another_terminal_takes_over_is_no_longer_handed_of
             assert isinstance(last, Failed)
             assert "a terminal on sofa" in last.text()
             assert await gateway.complete(claim) is False
-            # Whoever has it now may hand it off at once.
+            # The new holder can hand it off at once.
             there = Terminal(other, theirs)
             async with running(there) as task:
                 assert await gateway.complete(await gateway.claim())
@@ -358,7 +358,7 @@ async def test_a_terminal_that_no_longer_has_the_session_cannot_hand_it_off(
     assert await other.list_handoffs(session.id) == ()
 
 
-async def test_two_terminals_hand_their_sessions_off_side_by_side(
+async def test_two_terminals_can_hand_off_at_the_same_time(
     terminal: Terminal, gateway: Gateway, open_store: OpenStore
 ):
     other = await open_store()
@@ -375,7 +375,7 @@ async def test_two_terminals_hand_their_sessions_off_side_by_side(
             assert await gateway.complete(mine) is False
 
 
-async def test_failure_4_a_dead_gateway_costs_the_terminal_nothing_but_time(
+async def test_failure_4_a_dead_gateway_only_delays_the_terminal(
     terminal: Terminal, gateway: Gateway, open_store: OpenStore
 ):
     async with running(terminal) as task:

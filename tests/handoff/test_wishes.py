@@ -1,4 +1,4 @@
-"""A process waits for a session that another one holds: each is killed at every step of it."""
+"""A process waits for a session that another one holds: each is killed at every step."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Scene:
                 await asyncio.sleep(0.005)
 
     async def kill(self, *programs: Program) -> None:
-        """Kill these, and let the others go on."""
+        """Kill these processes, and let the others continue."""
         for program in programs:
             await program.ends(signal.SIGKILL)
         if (armed := self.traps.armed()) is not None:
@@ -94,7 +94,7 @@ async def test_a_wish_ends_with_the_process_that_waits(url: str, tmp_path: Path)
         assert await s.store.recent_handoffs() == ()
 
 
-async def test_after_the_wish_is_granted_nobody_has_to_wait(url: str, tmp_path: Path):
+async def test_a_granted_wish_needs_no_waiting_process(url: str, tmp_path: Path):
     async with scene(url, tmp_path, GRANTED) as s:
         await s.kill(s.waiter)
         assert (await s.moves()).mid_turn
@@ -106,7 +106,7 @@ async def test_the_process_that_waits_moves_the_session_of_a_dead_holder(url: st
         await s.kill(s.holder)
         assert not (await s.moves()).mid_turn
         await s.waiter.says("Completed")
-        assert await s.not_begun() == ()  # what the open call did is not known
+        assert await s.not_begun() == ()  # the outcome of the open call is unknown
 
 
 async def test_a_holder_that_dies_after_it_granted_the_wish_is_not_needed(url: str, tmp_path: Path):

@@ -412,7 +412,7 @@ class Household:
 
 @contextlib.asynccontextmanager
 async def opened(person: Person, rig: type[PlatformRig]) -> AsyncGenerator[Household]:
-    """A household in which nobody is paired, and only the platform and the model run."""
+    """A household without paired users, in which only the platform and the model run."""
     async with contextlib.AsyncExitStack() as stack:
         stack.enter_context(pytest.MonkeyPatch.context()).setattr(request, "POLL_SECONDS", LOOK)
         phone = await stack.enter_async_context(rig.opened())

@@ -10,7 +10,7 @@ from segue.platforms.base import Attachment, Inbound, InboundKind
 
 
 def albums() -> Albums[str]:
-    """An update is a letter: the name of its album. A dot is no part of any."""
+    """Albums of updates that are letters: each names its album, and a dot belongs to none."""
     return Albums(lambda update: update.strip("."))
 
 
@@ -34,12 +34,12 @@ def test_an_album_is_ready_once_it_has_stopped_growing(before: str, now: str, se
     assert found.settled(now) == settled
 
 
-def test_one_album_after_another_holds_up_nothing_for_long():
+def test_successive_albums_do_not_delay_each_other():
     found = albums()
     assert [found.settled(names) for names in ("a.", "a.b.", "b.c.", "c.d.")] == [0, 2, 2, 2]
 
 
-def test_the_updates_of_an_album_are_gathered_where_its_first_one_is():
+def test_an_album_takes_the_position_of_its_first_update():
     assert list(albums().gathered("ab.a.b")) == [["a", "a"], ["b", "b"], ["."], ["."]]
 
 
@@ -59,17 +59,17 @@ def part(
     )
 
 
-def test_an_album_says_all_that_its_parts_say():
+def test_an_album_has_the_texts_of_all_its_parts():
     found = albums().merged("a", [part(1, ""), part(2, "two"), part(3, "three")])
     assert (found.update_id, found.message_id, found.text) == ("1", "2", "two\n\nthree")
     assert [file.id for file in found.attachments] == ["1", "2", "3"]
 
 
-def test_an_album_with_forwarded_words_is_forwarded():
+def test_an_album_with_forwarded_text_is_forwarded():
     assert albums().merged("a", [part(1, ""), part(2, "/approve", "Eve")]).typed == ""
 
 
-def test_a_file_that_comes_late_is_addressed_to_the_bot_if_its_album_was():
+def test_a_late_file_is_addressed_to_the_bot_if_its_album_was():
     found, ours, other = albums(), part(1, ""), part(2, "", addressed=False)
     asked = [("a", [other, ours]), ("a", [other]), ("b", [other]), (".", [ours]), (".", [other])]
     addressed = [found.merged(name, parts).addressed for name, parts in asked]

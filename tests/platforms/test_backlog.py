@@ -1,4 +1,4 @@
-"""Events that a platform sends once: kept until they are recorded, and looked for after a break."""
+"""Events that a platform sends once: kept until they are recorded, and read again after a break."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_an_event_stays_the_first_until_it_is_recorded():
     assert await heard(events, 4) == ["2", "3", "4", "5"]
 
 
-def test_only_places_where_the_bot_talks_are_looked_at():
+def test_only_chats_where_the_bot_talks_are_read():
     backlog = Backlog(lambda at: at.year)
     backlog.heard("7", "1")
     assert backlog.newest() == []

@@ -1,4 +1,4 @@
-"""One update that cannot be read spoils none of those that come with it."""
+"""One unreadable update does not affect the others in its batch."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def test_the_elements_of_an_array_are_separated():
 
 @pytest.mark.parametrize("broken", BROKEN)
 @pytest.mark.parametrize("text", [b"plain", b'\\"],[{', b"\\\\", b'x\\\\\\"]'])
-def test_one_that_is_no_json_is_separated_from_the_others(broken: bytes, text: bytes):
+def test_an_element_that_is_invalid_json_is_separated_from_the_others(broken: bytes, text: bytes):
     good = b'{"text": "%s"}' % text
     assert elements(b",\n".join((good, broken, good))) == [good, broken, good]
 
 
-def test_what_follows_a_string_without_an_end_is_left_for_the_next_time():
+def test_elements_after_an_unterminated_string_are_left_for_the_next_poll():
     assert elements(b'{"id": 5}, {"id": 6, "x": "y}, {"id": 7}')[0] == b'{"id": 5}'
 
 
 @pytest.mark.parametrize("rest", [b'{"x": "y', b'{"x": {"y":'])
-def test_an_only_one_without_an_end_is_torn(rest: bytes):
+def test_a_single_unterminated_element_raises_torn(rest: bytes):
     with pytest.raises(Torn):
         split(b'{"items": [%s' % rest, "items")
 
@@ -44,7 +44,7 @@ def test_an_only_one_without_an_end_is_torn(rest: bytes):
 @pytest.mark.parametrize(
     "payload", [b"", b"nonsense", b"{}", b'{"items":{}}', b"\xff", b"[" * 9999, b'{"other":[]}']
 )
-def test_what_has_no_array_is_lost(payload: bytes):
+def test_a_response_without_the_array_raises_lost(payload: bytes):
     with pytest.raises(Lost) as caught:
         split(payload, "items")
     assert (caught.value.arrived, type(caught.value)) == (True, Lost)
@@ -80,18 +80,18 @@ def update(number: int) -> str:
     [
         ([update(5), update(6)], None, [5, 6], 7),
         ([update(6), update(5)], None, [6, 5], 7),
-        # After a week without updates, the numbers go on from anywhere.
+        # After a week without updates, the ids continue from any number.
         ([update(5)], 1000, [5], 6),
         ([], 9, [], 9),
         ([], None, [], None),
         (['{"update_id":5,"message":7}', update(6), '{"update_id":7,"message":{}}'], None, [6], 8),
-        # Without a number: confirmed with its neighbours, or by counting.
+        # Without an id: confirmed with its neighbours, or by counting.
         ([update(5), "null", '{"update_id":"6"}', update(8)], None, [5, 8], 9),
         (["null", '"x"'], 5, [], 7),
         ([update(5), DEEP_UPDATE, update(7)], None, [5, 7], 8),
         ([DEEP_UPDATE], None, [], 7),
         (['{"update_id":6,"message":{"text":"\\ud83d"}}'], None, [], 7),
-        # The number is its own, not one that a user wrote into it.
+        # The id is its own, not one in the text of a user.
         (['{"update_id":6,"message":{"text":"\\"update_id\\":99999 \\ud83d"}}'], None, [], 7),
     ],
 )
@@ -103,17 +103,17 @@ def test_every_update_is_confirmed(
     assert len(read.skipped) == len(updates) - len(found)
 
 
-def test_what_is_skipped_is_named():
+def test_skipped_updates_are_listed_with_their_ids():
     assert list(batch(DEEP_UPDATE, "null", update(8)).skipped) == [6, None]
 
 
-def test_a_torn_answer_is_skipped_once_it_is_asked_for_alone():
+def test_a_torn_update_is_skipped_when_requested_alone():
     payload = b'{"ok":true,"result":[{"update_id":6,"x":"y]}'
     with pytest.raises(Torn):
         UPDATES.read(payload, 6)
     assert UPDATES.read(payload, 6, alone=True).next == 7
 
 
-def test_what_has_no_number_cannot_be_skipped_before_there_is_one():
+def test_a_batch_without_any_update_id_raises_lost():
     with pytest.raises(Lost):
         batch("null")

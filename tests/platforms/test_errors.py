@@ -54,11 +54,11 @@ def test_the_first_rule_that_matches_decides(
     assert (failed.reason, failed.retry, failed.arrived) == (reason, retry, arrived)
 
 
-def test_the_wait_that_the_platform_asks_for_is_kept():
+def test_the_wait_that_the_platform_asks_for_is_in_the_error():
     assert undelivered(Refused(429, "slow", after=7.5)).after == 7.5
 
 
-def test_an_account_at_fault_is_no_fault_of_the_message():
+def test_an_account_error_does_not_fail_the_message():
     with pytest.raises(ConnectFailed, match="token is not right"), FAILURES.delivering():
         raise Refused(401, "no")
 
@@ -73,13 +73,13 @@ def test_an_account_at_fault_is_no_fault_of_the_message():
         (KeyError("x"), "its answer makes no sense"),
     ],
 )
-def test_while_connecting_every_failure_is_a_failed_connection(error: Exception, reason: str):
+def test_every_failure_while_connecting_is_connect_failed(error: Exception, reason: str):
     with pytest.raises(ConnectFailed) as caught, FAILURES.connecting():
         raise error
     assert caught.value.fields["reason"] == reason
 
 
-def test_other_errors_pass():
+def test_other_errors_are_not_translated():
     for translated in (FAILURES.connecting, FAILURES.delivering):
         with pytest.raises(ZeroDivisionError), translated():
             raise ZeroDivisionError

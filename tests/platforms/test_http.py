@@ -22,7 +22,7 @@ def refusal(status: int, body: bytes) -> Refused:
 
 
 async def answer(request: Request) -> Response:
-    """Answer as the path says."""
+    """Respond as the path says."""
     match request.target.partition("?")[0].rpartition("/")[2]:
         case "echo":
             return Response(body=request.body or request.target.encode())
@@ -74,7 +74,7 @@ async def test_a_call_returns_the_body_of_the_response(url: str, client: HttpCli
     assert await client.request("GET", f"{url}/headers") == f"Bearer {SECRET}".encode()
 
 
-async def test_a_refusal_is_read_by_the_platforms_own_function(url: str, client: HttpClient):
+async def test_an_error_response_is_parsed_by_the_platforms_function(url: str, client: HttpClient):
     with pytest.raises(Refused) as caught:
         await client.request("GET", f"{url}/refused")
     refused = caught.value
@@ -82,7 +82,7 @@ async def test_a_refusal_is_read_by_the_platforms_own_function(url: str, client:
     assert (refused.code, refused.after) == ("no", 3.0)
 
 
-async def test_a_busy_server_says_when_to_come_back(url: str):
+async def test_a_busy_server_is_reported_with_its_retry_delay(url: str):
     client = HttpClient(silence=5.0)
     with pytest.raises(Refused) as caught:
         await client.request("GET", f"{url}/busy")
@@ -90,7 +90,7 @@ async def test_a_busy_server_says_when_to_come_back(url: str):
     assert caught.value.after == 7.0
 
 
-async def test_one_call_can_have_headers_of_its_own(url: str, client: HttpClient):
+async def test_a_call_can_have_additional_headers(url: str, client: HttpClient):
     given = await client.exchange("GET", f"{url}/headers", headers=bearer("other"))
     assert given.body == b"Bearer other"
     assert given.headers["content-length"] == "12"
@@ -103,25 +103,25 @@ async def test_a_response_larger_than_the_limit_is_not_read_to_its_end(
         await client.request("GET", f"{url}/stream", limit=5000)
 
 
-async def test_a_broken_connection_may_have_had_its_effect(url: str, client: HttpClient):
+async def test_a_call_on_a_broken_connection_may_have_arrived(url: str, client: HttpClient):
     assert (await lost(asyncio.ensure_future(client.request("GET", f"{url}/drop")))).arrived
 
 
 @pytest.mark.parametrize(
     "wrong", ["", "nonsense", "http://[", "ftp://x", "http://127.0.0.1:1", "http://\ud800/"]
 )
-async def test_a_call_that_was_never_sent_has_no_effect(client: HttpClient, wrong: str):
+async def test_a_call_that_was_never_sent_did_not_arrive(client: HttpClient, wrong: str):
     assert not (await lost(asyncio.ensure_future(client.request("GET", wrong)))).arrived
 
 
-async def test_silence_is_a_lost_call(url: str):
+async def test_a_call_without_a_response_is_lost(url: str):
     client = HttpClient(silence=0.2)
     failed = await lost(asyncio.ensure_future(client.request("GET", f"{url}/hang")))
     assert (failed.reason, failed.arrived) == ("it does not answer", True)
     await client.close()
 
 
-async def test_a_longer_wait_can_be_allowed(url: str):
+async def test_a_call_can_have_a_longer_timeout(url: str):
     client = HttpClient(silence=0.1)
     call = asyncio.ensure_future(client.request("GET", f"{url}/hang", seconds=9.0))
     await asyncio.wait({call}, timeout=0.4)
@@ -130,7 +130,7 @@ async def test_a_longer_wait_can_be_allowed(url: str):
     assert (await lost(call)).arrived
 
 
-async def test_closing_ends_what_is_under_way_and_what_comes_later(url: str, client: HttpClient):
+async def test_closing_ends_running_and_later_calls(url: str, client: HttpClient):
     call = asyncio.ensure_future(client.request("GET", f"{url}/hang"))
     await asyncio.sleep(0.05)
     await client.close()
@@ -156,26 +156,26 @@ async def test_a_secret_is_in_no_error_and_no_log(
     caplog.set_level(logging.DEBUG)
     headers = {"X-Broken": f"{SECRET}\n"} if path == "hang" else bearer(SECRET)
     client = HttpClient(silence=1.0, secret=SECRET, headers=headers, trust_env=trust_env)
-    told = ""
+    output = ""
     for address in (f"{url}/{path}", f"http://127.0.0.1:1/{SECRET}", f"http://[{SECRET}"):
         try:
             await client.request("GET", address)
         except (Refused, Lost) as error:
-            told += "".join(traceback.format_exception(error))
+            output += "".join(traceback.format_exception(error))
     await client.close()
-    assert told
-    assert SECRET not in told
+    assert output
+    assert SECRET not in output
     assert SECRET not in caplog.text
 
 
 @pytest.mark.parametrize("token", ["", "two words", "ünïcödé", "a\nb", "\ud800"])
-def test_what_cannot_be_a_token_is_named_and_not_shown(token: str):
+def test_an_invalid_token_is_reported_and_not_shown(token: str):
     with pytest.raises(Lost, match="token") as caught:
         bearer(token)
     assert not token or token not in str(caught.value)
 
 
-def test_json_that_makes_no_sense_may_have_had_its_effect_and_is_never_sent():
+def test_invalid_json_in_a_response_may_have_arrived_and_is_never_sent():
     for body in (b"", b"{", b'{"a": "b"}', b"\xff", b"[" * 99_999):
         with pytest.raises(Lost) as caught:
             decode(body, dict[str, int])

@@ -48,11 +48,11 @@ def only(markdown: str, dialect: Dialect) -> Part:
         (Dialect.WHATSAPP, "*bold*, _italic_, *_both_*, ~gone~ and `x < y`"),
     ],
 )
-def test_emphasis_is_written_as_the_platform_writes_it(dialect: Dialect, expected: str):
+def test_emphasis_is_written_in_the_dialect_of_the_platform(dialect: Dialect, expected: str):
     assert shown("**bold**, *italic*, **_both_**, ~~gone~~ and `x < y`", dialect) == expected
 
 
-def test_plain_text_comes_with_every_dialect():
+def test_every_dialect_has_plain_text():
     for dialect in ALL:
         part = only("**bold** and [docs](https://example.com/a)", dialect)
         assert part.plain == "bold and docs (https://example.com/a)"
@@ -69,11 +69,11 @@ def test_plain_text_comes_with_every_dialect():
         (Dialect.WHATSAPP, "docs (https://example.com/a_(b)?c=1&d=2)"),
     ],
 )
-def test_a_link_is_written_as_the_platform_writes_it(dialect: Dialect, expected: str):
+def test_a_link_is_written_in_the_dialect_of_the_platform(dialect: Dialect, expected: str):
     assert shown("[docs](https://example.com/a_(b)?c=1&d=2)", dialect) == expected
 
 
-def test_a_picture_is_a_link_to_it():
+def test_a_picture_becomes_a_link():
     image = "![a cat](https://example.com/cat.png)"
     assert shown(image, Dialect.MARKDOWN) == "[a cat](https://example.com/cat.png)"
     assert shown("![](https://example.com/cat.png)", Dialect.SLACK) == "https://example.com/cat.png"
@@ -81,7 +81,7 @@ def test_a_picture_is_a_link_to_it():
     assert shown(badge, Dialect.SLACK) == "<https://example.com|a cat>"
 
 
-def test_an_address_that_is_its_own_label_is_written_once():
+def test_a_url_that_is_its_own_label_is_written_once():
     for markdown in (
         "<https://example.com/a_b>",
         "[https://example.com/a_b](https://example.com/a_b)",
@@ -91,19 +91,19 @@ def test_an_address_that_is_its_own_label_is_written_once():
             assert shown(markdown, dialect) == "https://example.com/a_b"
 
 
-def test_a_label_that_names_another_address_does_not_hide_the_real_one():
+def test_a_label_that_is_another_url_does_not_hide_the_real_one():
     lie = "[https://bank.example](https://evil.example)"
     for dialect in ALL:
         assert "https://bank.example (https://evil.example)" in shown(lie, dialect)
 
 
-def test_an_address_within_a_link_is_part_of_what_it_says():
+def test_a_url_within_a_label_is_part_of_the_label():
     nested = "[see **<https://a.example>** there](https://b.example)"
     text = "see **https://a.example** there (https://b.example)"
     assert shown(nested, Dialect.MARKDOWN) == text
 
 
-def test_only_addresses_of_the_web_and_of_mail_can_be_opened():
+def test_only_web_and_mail_urls_become_links():
     assert shown("[me](mailto:a@b.c)", Dialect.TELEGRAM) == '<a href="mailto:a@b.c">me</a>'
     for href in ("tg://user?id=1", "docs/readme.md", "slack://open"):
         for dialect in ALL:
@@ -112,7 +112,7 @@ def test_only_addresses_of_the_web_and_of_mail_can_be_opened():
             assert f"you ({href})" in text
 
 
-def test_a_heading_is_bold_where_there_are_none():
+def test_a_heading_is_bold_in_dialects_without_headings():
     heading = "## Next *steps*"
     assert shown(heading, Dialect.PLAIN) == "Next steps"
     assert shown(heading, Dialect.MARKDOWN) == "## Next _steps_"
@@ -123,7 +123,7 @@ def test_a_heading_is_bold_where_there_are_none():
     assert shown("#### **deep**", Dialect.MARKDOWN) == "**deep**"
 
 
-def test_code_keeps_its_language_and_every_blank():
+def test_code_keeps_its_language_and_every_space():
     code = '```python\nif a < b:\n    print("*x*")\n```'
     inside = 'if a < b:\n    print("*x*")'
     escaped = inside.replace("<", "&lt;")
@@ -136,21 +136,21 @@ def test_code_keeps_its_language_and_every_blank():
     assert shown(code, Dialect.WHATSAPP) == f"```\n{inside}\n```"
 
 
-def test_code_that_has_a_fence_in_it_does_not_end_there():
+def test_a_fence_inside_code_does_not_end_it():
     for dialect in (Dialect.MARKDOWN, Dialect.SLACK, Dialect.WHATSAPP):
         text = shown("~~~\na ``` b\n~~~", dialect)
         assert text.replace(UNSEEN, "") == "```\na ``` b\n```"
         assert text.count("```") == 2
 
 
-def test_code_in_a_line_may_have_backticks_in_it():
+def test_inline_code_can_have_backticks():
     assert shown("``a`b``", Dialect.MARKDOWN) == "`` a`b ``"
     assert shown("```` a``b ````", Dialect.MARKDOWN) == "a\\`\\`b"
     assert shown("``a`b``", Dialect.SLACK).replace(UNSEEN, "") == "a`b"
     assert shown("``a`b``", Dialect.TELEGRAM) == "<code>a`b</code>"
 
 
-def test_lists_are_nested_and_go_on_with_their_numbers():
+def test_lists_are_nested_and_keep_their_numbers():
     markdown = (
         "3. three\n4. four\n   - in *it*\n     more\n   - [x] done\n   - [ ] not yet\n5. five"
     )
@@ -166,7 +166,7 @@ def test_lists_are_nested_and_go_on_with_their_numbers():
     )
 
 
-def test_code_in_a_list_is_not_moved_to_the_right():
+def test_code_in_a_list_is_not_indented():
     markdown = "- do:\n\n  ```sh\n  ls\n  ```\n\n  then\n- next"
     assert shown(markdown, Dialect.MARKDOWN) == "- do:\n```sh\nls\n```\n\n  then\n- next"
     assert shown(markdown, Dialect.MATRIX) == (
@@ -174,7 +174,7 @@ def test_code_in_a_list_is_not_moved_to_the_right():
     )
 
 
-def test_a_quote_has_its_sign_before_every_line():
+def test_every_line_of_a_quote_is_marked():
     quote = "> a\n> b\n>\n> > inner"
     assert shown(quote, Dialect.PLAIN) == "> a\n> b\n> \n> > inner"
     assert shown(quote, Dialect.MARKDOWN) == "> a\n> b\n> \n> > inner"
@@ -187,7 +187,7 @@ def test_a_quote_has_its_sign_before_every_line():
 TABLE = "| Name | Size |\n|:--|--:|\n| `a` | 1 |\n| 中文 | 22 |"
 
 
-def test_a_table_stands_in_columns_where_there_is_code():
+def test_a_table_is_a_code_block_with_columns():
     columns = "Name  Size\n────  ────\na        1\n中文    22"
     assert shown(TABLE, Dialect.MARKDOWN) == f"```\n{columns}\n```"
     assert shown(TABLE, Dialect.TELEGRAM) == f"<pre><code>{columns}</code></pre>"
@@ -201,12 +201,12 @@ def test_a_table_that_is_too_wide_is_written_row_by_row():
     )
 
 
-def test_a_line_is_drawn_for_a_rule():
+def test_a_rule_becomes_a_line():
     assert plain("a\n\n---\n\nb") == "a\n\n———\n\nb"
     assert shown("a\n\n---\n\nb", Dialect.MATRIX) == "<p>a</p><hr><p>b</p>"
 
 
-def test_a_line_break_stays_one():
+def test_a_line_break_is_kept():
     for dialect in (Dialect.PLAIN, Dialect.MARKDOWN, Dialect.TELEGRAM, Dialect.SLACK):
         assert shown("a\nb  \nc", dialect) == "a\nb\nc"
     assert shown("a\nb", Dialect.MATRIX) == "<p>a<br>b</p>"
@@ -223,7 +223,7 @@ def test_html_is_shown_as_text():
     assert shown(raw, Dialect.SLACK) == escaped
 
 
-def test_what_looks_like_markup_and_is_none_stays_as_it_is():
+def test_text_that_looks_like_markup_is_unchanged():
     literal = r"\*no\* \_no\_ \# no \[a\](b) 2 * 3 snake_case_name"
     meant = "*no* _no_ # no [a](b) 2 * 3 snake_case_name"
     assert plain(literal) == meant
@@ -235,7 +235,7 @@ def test_what_looks_like_markup_and_is_none_stays_as_it_is():
     assert "2 * 3 snake_case_name" in slack
 
 
-def test_a_line_that_only_looks_like_a_list_or_a_heading_is_none():
+def test_a_line_that_only_looks_like_a_list_or_a_heading_is_text():
     for line, expected in (
         (r"\- a", r"\- a"),
         (r"\# a", r"\# a"),
@@ -246,11 +246,11 @@ def test_a_line_that_only_looks_like_a_list_or_a_heading_is_none():
         assert shown(line, Dialect.MARKDOWN) == expected
 
 
-def test_italics_right_behind_bold_do_not_run_into_it():
+def test_italics_directly_after_bold_are_separate():
     assert shown("**one**_`two`_", Dialect.MARKDOWN) == "**one**_`two`_"
 
 
-def test_emphasis_within_a_word_is_not_left_as_stars():
+def test_emphasis_within_a_word_leaves_no_asterisks():
     assert shown("un**believ**able", Dialect.MARKDOWN) == "un**believ**able"
     assert shown("un*believ*able", Dialect.MARKDOWN) == "un*believ*able"
     assert shown("un**believ**able", Dialect.SLACK) == "unbelievable"
@@ -272,32 +272,32 @@ def test_emphasis_within_a_word_is_not_left_as_stars():
         (Dialect.MATRIX, "@room"),
     ],
 )
-def test_no_user_is_mentioned(dialect: Dialect, call: str):
+def test_mentions_are_neutralised(dialect: Dialect, call: str):
     part = only(f"ask {call} now", dialect)
     for text in (part.text, part.plain):
         assert call.strip("`") not in text
     assert part.plain.replace(UNSEEN, "") == f"ask {call.strip('`')} now"
 
 
-def test_an_address_of_mail_and_a_decorator_are_no_calls():
+def test_a_mail_address_and_a_decorator_are_not_mentions():
     code = "```\n@property\n```\n\nsomebody@example.com"
     assert UNSEEN not in shown(code, Dialect.TELEGRAM)
 
 
 @pytest.mark.parametrize("blank", ["", " \n\t ", "\u200b", "\u2800\n", "\x00\x1b"])
-def test_nothing_to_see_gives_no_part(blank: str):
+def test_invisible_text_gives_no_part(blank: str):
     for dialect in ALL:
         assert parts(blank, capabilities(dialect)) == []
 
 
 @pytest.mark.parametrize("empty", ["#", "```", "> ", "![]()", "[](  )", "~~~py\n"])
-def test_markup_around_nothing_is_shown_as_it_was_written(empty: str):
+def test_markup_around_nothing_is_unchanged(empty: str):
     for dialect in ALL:
         (part,) = parts(empty, capabilities(dialect))
         assert part.plain.replace(UNSEEN, "") == empty.strip()
 
 
-def test_an_answer_that_is_not_finished_is_shown_as_far_as_it_came():
+def test_an_unfinished_answer_is_rendered_as_far_as_it_goes():
     answer = (
         "## Plan\n\n1. **First** [docs](https://e.com)\n\n```py\nx = 1\n```\n\n|a|b|\n|-|-|\n|c|"
     )
@@ -309,23 +309,23 @@ def test_an_answer_that_is_not_finished_is_shown_as_far_as_it_came():
     assert shown("a **bold", Dialect.TELEGRAM) == "a **bold"
 
 
-def test_nesting_without_end_is_shown_as_it_was_written():
+def test_excessive_nesting_is_unchanged():
     deep = "> " * 30 + "here"
     assert plain(f"{deep}\n\n**b**") == f"{deep}\n\nb"
 
 
-def test_orders_to_a_screen_and_halves_of_characters_are_not_passed_on():
+def test_control_characters_and_lone_surrogates_are_removed():
     assert plain("a\x1b[2Jb\x07 c\x0bd \ud83d e") == "a[2Jb c d \ufffd e"
     assert plain("&#27;x&#xd83d;") == "\ufffdx\ufffd"
 
 
-def test_a_line_break_that_was_smuggled_in_begins_no_heading():
+def test_an_encoded_line_break_does_not_start_a_heading():
     for smuggled in ("a&#10;# b", "a&NewLine;# b", "a&#x2028;# b"):
         assert shown(smuggled, Dialect.MARKDOWN) == "a # b"
     assert plain("a\u2028b\x85c") == "a\nb\nc"
 
 
-def test_a_platform_that_shows_markdown_itself_gets_it_as_it_was_written():
+def test_a_platform_with_markdown_gets_it_unchanged():
     able = Capabilities(dialect=Dialect.SOURCE, length=100)
     table = "| a |\n| - |\n| **1** |"
     assert parts(table, able) == [Part(table, table)]
@@ -336,7 +336,7 @@ def test_a_platform_that_shows_markdown_itself_gets_it_as_it_was_written():
 @pytest.mark.parametrize(
     "answer", ["- \\\nfirst line", "1. \\\n line", "- []()\nline", "> \\\n> line", "\\\nline"]
 )
-def test_a_block_may_begin_with_a_line_break(answer: str, dialect: Dialect):
+def test_a_block_can_start_with_a_line_break(answer: str, dialect: Dialect):
     text = only(answer, dialect)
     assert text.plain.split()[-1] == "line"
     assert "\n" not in text.plain
@@ -344,7 +344,7 @@ def test_a_block_may_begin_with_a_line_break(answer: str, dialect: Dialect):
 
 @pytest.mark.parametrize("dialect", ALL)
 @pytest.mark.parametrize(("module", "name"), [(parser, "read"), (splitter, "split")])
-def test_what_cannot_be_rendered_arrives_as_it_was_written(
+def test_text_that_cannot_be_rendered_is_sent_unchanged(
     module: ModuleType,
     name: str,
     dialect: Dialect,

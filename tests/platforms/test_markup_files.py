@@ -1,4 +1,4 @@
-"""Code that is too long for one message is a file."""
+"""Code that is too long for one message is sent as a file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_long_code_is_a_file_between_the_words_around_it():
     ]
 
 
-def test_the_first_is_a_message():
+def test_an_answer_of_only_long_code_starts_with_a_message():
     assert shown(f"```\n{LINES}\n```") == ["code-1.txt", "code-1.txt"]
 
 
@@ -40,17 +40,17 @@ def test_every_long_block_is_a_file_and_short_ones_stay():
     "text",
     ["", "words " * 100, f"```\n{LINES[:100]}\n```", f"> ```\n{LINES[:50]}", "```"],
 )
-def test_without_long_code_it_is_the_same_as_ever(text: str):
+def test_an_answer_without_long_code_is_split_as_usual(text: str):
     assert pieces(text, ABLE) == parts(text, ABLE)
 
 
-def test_where_the_platform_wants_no_files_code_is_split():
+def test_long_code_is_split_on_a_platform_without_code_files():
     able = dataclasses.replace(ABLE, code_files=False)
     text = f"```\n{LINES}\n```"
     assert pieces(text, able) == parts(text, able)
 
 
-def test_half_a_character_in_code_is_replaced():
+def test_a_lone_surrogate_in_code_is_replaced():
     [_, file] = pieces(f"```\n{LINES}\ud800\n```", ABLE)
     assert isinstance(file, Upload)
     assert "\ufffd" in file.data.decode()

@@ -1,4 +1,4 @@
-"""A long answer in several messages: where it is cut, and that each of them stands alone."""
+"""A long answer in several messages: where it is split, and that each is valid by itself."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def whole_parts(markdown: str, dialect: Dialect, length: int, unit: Unit) -> lis
     return found
 
 
-def test_a_platform_counts_in_its_own_unit():
+def test_length_is_counted_in_the_unit_of_the_platform():
     assert [size("aé😀", unit) for unit in (Unit.CHARACTERS, Unit.UTF16, Unit.BYTES)] == [3, 4, 7]
     for unit, count in ((Unit.CHARACTERS, 1), (Unit.UTF16, 2), (Unit.BYTES, 4)):
         assert len(whole_parts("😀" * 50, Dialect.PLAIN, 50, unit)) == count + (unit is Unit.BYTES)
 
 
-def test_a_long_answer_is_cut_between_its_blocks():
+def test_a_long_answer_is_split_between_blocks():
     answer = f"{'a' * 40}\n\n{'b' * 30}\n\n{'c' * 40}"
     assert cut(answer, Dialect.PLAIN, 100) == [f"{'a' * 40}\n\n{'b' * 30}", "c" * 40]
 
 
-def test_a_heading_stays_with_what_it_is_over():
+def test_a_heading_stays_with_the_block_after_it():
     answer = f"{'intro ' * 10}\n\n# Title\n\n{'text ' * 10}"
     assert cut(answer, Dialect.MARKDOWN, 80) == [
         ("intro " * 10).strip(),
@@ -43,7 +43,7 @@ def test_a_heading_stays_with_what_it_is_over():
     ]
 
 
-def test_a_list_is_cut_between_its_items_and_goes_on_with_its_numbers():
+def test_a_list_is_split_between_items_and_keeps_its_numbers():
     answer = "\n".join(f"{n}. item number {n}" for n in range(8, 14))
     first, second = cut(answer, Dialect.PLAIN, 75)
     assert first.splitlines()[-1] == "11. item number 11"
@@ -52,19 +52,19 @@ def test_a_list_is_cut_between_its_items_and_goes_on_with_its_numbers():
     assert html[1].startswith('<ol start="13"><li>item number 13</li>')
 
 
-def test_an_item_that_goes_on_in_the_next_part_has_no_second_sign():
+def test_an_item_that_continues_in_the_next_part_has_no_second_marker():
     first, second = cut(f"- {'word ' * 15}\n- next", Dialect.PLAIN, 60)
     assert first.startswith("• word")
     assert second.startswith("  word")
     assert second.endswith("\n• next")
 
 
-def test_the_sign_of_an_item_is_not_left_behind():
+def test_the_marker_of_an_item_stays_with_its_text():
     answer = f"- {'a' * 20}\n- [x] {'b' * 50}"
     assert cut(answer, Dialect.PLAIN, 60) == [f"• {'a' * 20}", f"• ☑ {'b' * 50}"]
 
 
-def test_code_is_cut_between_its_lines_and_fenced_again_in_its_language():
+def test_code_is_split_between_lines_and_keeps_its_language():
     code = "\n".join(f"line_{n} = {n}" for n in range(10))
     first, *rest = cut(f"```python\n{code}\n```", Dialect.MARKDOWN, 80)
     assert first.startswith("```python\nline_0 = 0\n")
@@ -76,12 +76,12 @@ def test_code_is_cut_between_its_lines_and_fenced_again_in_its_language():
     assert all(part.startswith('<pre><code class="language-python">line_') for part in html)
 
 
-def test_a_block_of_code_that_fits_is_not_cut():
+def test_a_code_block_that_fits_is_not_split():
     code = "```\n" + "x = 1\n" * 6 + "```"
     assert cut(f"{'word ' * 10}\n\n{code}", Dialect.MARKDOWN, 80)[1] == code
 
 
-def test_a_quote_goes_on_as_one():
+def test_a_split_quote_stays_a_quote():
     first, second = cut(f"> {'word ' * 20}", Dialect.MARKDOWN, 80)
     assert first.startswith("> word")
     assert second.startswith("> word")
@@ -90,7 +90,7 @@ def test_a_quote_goes_on_as_one():
     assert second.startswith("<blockquote>word")
 
 
-def test_text_is_cut_after_a_sentence_rather_than_within_it():
+def test_text_is_split_after_a_sentence_if_possible():
     answer = "This is the first one. This is the second one, and it is longer."
     assert cut(answer, Dialect.PLAIN, 50) == [
         "This is the first one.",
@@ -99,12 +99,12 @@ def test_text_is_cut_after_a_sentence_rather_than_within_it():
     assert cut("これは最初の文です。" * 8, Dialect.PLAIN, 45) == ["これは最初の文です。" * 4] * 2
 
 
-def test_text_is_cut_between_words_rather_than_within_them():
+def test_text_is_split_between_words_if_possible():
     for part in cut("several words in a row " * 20, Dialect.PLAIN, 40):
         assert set(part.split()) <= {"several", "words", "in", "a", "row"}
 
 
-def test_emphasis_is_closed_and_opened_again():
+def test_split_emphasis_is_closed_and_reopened():
     first, second = cut(f"**{'bold ' * 15}end**", Dialect.MARKDOWN, 60)
     assert first.startswith("**bold bold")
     assert first.endswith("bold**")
@@ -112,7 +112,7 @@ def test_emphasis_is_closed_and_opened_again():
     assert second.endswith("end**")
 
 
-def test_a_link_is_whole():
+def test_a_link_is_not_split():
     link = "[the documentation of it](https://example.com/docs)"
     answer = f"{'word ' * 9}{link} and more"
     for part in cut(answer, Dialect.MARKDOWN, 130):
@@ -122,7 +122,7 @@ def test_a_link_is_whole():
     assert any(bare in part for part in cut(f"{'word ' * 11}{bare}", Dialect.PLAIN, 60))
 
 
-def test_an_address_that_is_longer_than_a_message_is_written_out():
+def test_a_url_that_is_longer_than_a_message_is_written_as_text():
     href = "https://example.com/" + "x" * 3000
     for dialect in ALL:
         found = whole_parts(f"see [this]({href}) now", dialect, 2000, Unit.CHARACTERS)
@@ -144,7 +144,7 @@ CLUSTERS = [
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 @pytest.mark.parametrize("unit", Unit)
-def test_what_a_person_sees_as_one_character_is_not_cut(cluster: str, unit: Unit):
+def test_a_grapheme_cluster_is_not_split(cluster: str, unit: Unit):
     length = max(40, 2 * size(cluster, unit) + 20)
     for dialect in ALL:
         found = whole_parts(cluster * 60, dialect, length, unit)
@@ -153,14 +153,14 @@ def test_what_a_person_sees_as_one_character_is_not_cut(cluster: str, unit: Unit
         assert sum(len(part.plain) for part in found) == 60 * len(cluster)
 
 
-def test_accents_on_accents_without_end_are_cut_all_the_same():
+def test_an_endless_run_of_accents_is_split():
     pile = "a" + "\u0301" * 5000
     for dialect in ALL:
         found = whole_parts(pile, dialect, 100, Unit.BYTES)
         assert "".join(part.plain for part in found) == pile
 
 
-def test_an_escape_is_not_cut():
+def test_an_escape_is_not_split():
     for dialect in ALL:
         found = whole_parts(r"\<\&\>\*\_\`\\" * 100, dialect, 41, Unit.CHARACTERS)
         seen = "".join(part.plain for part in found).replace("\u200b", "")
@@ -172,7 +172,7 @@ def test_an_escape_is_not_cut():
         )
 
 
-def test_a_part_that_begins_in_the_midst_of_a_line_does_not_become_a_list():
+def test_a_part_that_starts_within_a_line_does_not_become_a_list():
     for sign in ("-", "#", ">", "1."):
         for part in cut(f"word {sign} " * 60, Dialect.MARKDOWN, 50):
             assert not part.startswith((f"{sign} ", f"{sign}\n"))
@@ -199,12 +199,12 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("dialect", [Dialect.MARKDOWN, Dialect.MATRIX])
-def test_hostile_text_takes_no_more_than_its_length_deserves(name: str, dialect: Dialect):
+def test_adversarial_text_is_split_in_linear_time(name: str, dialect: Dialect):
     able = capabilities(dialect, 120)
     assert growth(lambda length: parts((HOSTILE[name] * length)[:length], able), 150) < 1.6
 
 
-def test_deep_nesting_takes_no_more_than_its_length_deserves():
+def test_deep_nesting_is_split_in_linear_time():
     able = capabilities(Dialect.TELEGRAM)
     for opening, closing in (("*a ", "b*"), ("[", "](b)"), ("**", "**"), ("![", "](b)")):
 
@@ -214,7 +214,7 @@ def test_deep_nesting_takes_no_more_than_its_length_deserves():
         assert growth(nested, 50) < 1.5
 
 
-def test_thousands_of_anything_give_parts():
-    """How the work grows is seen above."""
+def test_thousands_of_any_element_can_be_split():
+    """The growth of the work is tested above."""
     for sign in ("`", "[", "*", "_", "(", "<", "> ", "- ", "|", "~"):
         assert whole_parts(sign * 5_000, Dialect.MARKDOWN, 2000, Unit.CHARACTERS)

@@ -1,4 +1,4 @@
-"""What holds for all texts, in all dialects, at all limits. Each run tries the same texts."""
+"""Properties of all texts, in all dialects, at all limits. Each run tries the same texts."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ DIALECTS = st.sampled_from([d for d in Dialect if d is not Dialect.SOURCE])
 UNITS = st.sampled_from(Unit)
 LENGTHS = st.integers(40, 400)
 ROOMY = st.integers(120, 400)
-"""Lengths with room for each word of DOCUMENTS, and all that it stands in."""
+"""Lengths with room for each word of DOCUMENTS and the markup around it."""
 
 fixed = settings(derandomize=True)
 
-# Documents of words that are all different once they are numbered
+# Documents whose words are all different once they are numbered
 
 
 def _around(sign: str, inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
@@ -86,10 +86,10 @@ def _numbered(document: str) -> str:
     return re.sub("W", lambda _: f"w{next(numbers)}", document)
 
 
-# Three in a row would be a fence, and what stands behind it the name of a language.
+# Three in a row would be a fence, and the text after it the name of a language.
 DOCUMENTS = BLOCKS.filter(lambda document: "~~~" not in document).map(_numbered)
 
-# Texts that mean harm, or nothing
+# Adversarial and meaningless texts
 
 NASTY = st.text(
     st.sampled_from(
@@ -124,13 +124,15 @@ def cut(text: str, dialect: Dialect, length: int, unit: Unit) -> list[Part]:
 @given(TEXTS, DIALECTS, LENGTHS, UNITS)
 @example("~~[a](http://x/~~y) b~~ **[a](http://x/**y) b**", Dialect.MARKDOWN, 400, Unit.BYTES)
 @example("<mailto:\u200b~~~>", Dialect.MARKDOWN, 400, Unit.BYTES)
-def test_every_part_fits_and_stands_alone(text: str, dialect: Dialect, length: int, unit: Unit):
+def test_every_part_fits_and_is_valid_by_itself(
+    text: str, dialect: Dialect, length: int, unit: Unit
+):
     cut(text, dialect, length, unit)
 
 
 @fixed
 @given(TEXTS, DIALECTS)
-def test_every_part_fits_the_platform_as_it_is(text: str, dialect: Dialect):
+def test_every_part_fits_the_real_limits_of_the_platform(text: str, dialect: Dialect):
     able = capabilities(dialect)
     cut(text * 20, dialect, able.length, able.unit)
 
@@ -144,7 +146,7 @@ def test_every_part_fits_the_platform_as_it_is(text: str, dialect: Dialect):
     40,
     Unit.CHARACTERS,
 )
-def test_every_word_arrives_once_and_in_its_place(
+def test_every_word_appears_once_and_in_order(
     document: str, dialect: Dialect, length: int, unit: Unit
 ):
     words = re.findall(r"w\d+", document)
@@ -156,14 +158,14 @@ def test_every_word_arrives_once_and_in_its_place(
 
 @fixed
 @given(NASTY, DIALECTS, LENGTHS, UNITS)
-def test_nothing_that_is_text_is_lost(text: str, dialect: Dialect, length: int, unit: Unit):
+def test_no_text_is_lost(text: str, dialect: Dialect, length: int, unit: Unit):
     seen = iter(_visible("".join(part.plain for part in cut(text, dialect, length, unit))))
     missing = [c for c in _visible(_content(text)) if c not in seen]
-    assert not missing or is_empty(text)  # marks alone, which need a letter
+    assert not missing or is_empty(text)  # combining marks alone, which need a letter
 
 
 def _content(markdown: str) -> str:
-    """The text in it, as a parser of Markdown finds it."""
+    """The text in it, as a Markdown parser finds it."""
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     return "".join(_texts(parser.disable("reference").parse(markdown)))
 
@@ -176,13 +178,13 @@ def _texts(tokens: list[Token]) -> list[str]:
 
 
 def _visible(text: str) -> str:
-    """A task is shown by a box, so what may be its sign is not looked for."""
+    """A task is shown as a box, so skip anything that may be its marker."""
     return "".join(c for c in text if not (c.isspace() or c in "[]xX" or is_hidden(c)))
 
 
 @fixed
 @given(st.lists(st.from_regex(r"[A-Za-z]{1,12}[,.!?]?", fullmatch=True), min_size=1), DIALECTS)
-def test_text_without_markup_is_left_alone(words: list[str], dialect: Dialect):
+def test_text_without_markup_is_unchanged(words: list[str], dialect: Dialect):
     text = " ".join(words)
     able = capabilities(dialect, 10_000)
     (part,) = parts(text, able)
@@ -195,7 +197,7 @@ def test_text_without_markup_is_left_alone(words: list[str], dialect: Dialect):
 
 @fixed
 @given(st.text(st.sampled_from([*"aé中👍🏽👨👩🇩🇪❤ก्षक", "\u200d", "\u0301", "\ufe0f", "\u0e33"])))
-def test_pieces_are_the_whole_text_and_no_mark_stands_alone(text: str):
+def test_pieces_join_to_the_whole_text_and_split_no_cluster(text: str):
     found = list(chop(text, 1, 100, len))
     assert "".join(found) == text
     for cluster in found[1:]:

@@ -11,7 +11,7 @@ from segue.platforms import names
 from segue.platforms.errors import Failures, Refused
 
 
-async def test_the_platform_is_asked_once():
+async def test_a_name_is_requested_once():
     known, asked = names.KnownNames(Failures(Platform.SLACK)), list[str]()
 
     async def ask() -> str:

@@ -156,7 +156,7 @@ async def test_a_fault_can_be_for_one_chat_only() -> None:
 
 
 @pytest.mark.parametrize("url", ["", "nonsense", "http://[", "http://127.0.0.1:1", "ftp://x"])
-async def test_a_platform_that_cannot_be_reached_is_named(url: str) -> None:
+async def test_an_unreachable_platform_is_named(url: str) -> None:
     adapter = PeerAdapter(Platform.SLACK, url, "token")
     with pytest.raises(ConnectFailed, match="slack"):
         await adapter.connect()
@@ -164,7 +164,7 @@ async def test_a_platform_that_cannot_be_reached_is_named(url: str) -> None:
 
 
 @pytest.mark.parametrize("token", ["", "secret ü", "secret\nb", "secret \ud800"])
-async def test_a_token_that_cannot_be_one_is_named_and_not_shown(token: str) -> None:
+async def test_an_invalid_token_is_reported_and_not_shown(token: str) -> None:
     async with serving() as peer:
         adapter = PeerAdapter(Platform.SLACK, peer.url, token)
         with pytest.raises(ConnectFailed, match="token") as failed:
@@ -173,7 +173,7 @@ async def test_a_token_that_cannot_be_one_is_named_and_not_shown(token: str) -> 
         await adapter.close()
 
 
-async def test_markup_that_is_refused_is_sent_plain() -> None:
+async def test_refused_markup_is_sent_as_plain_text() -> None:
     async with stage() as at:
         adapter = await at.adapter()
         home = await at.home(adapter)

@@ -1,4 +1,4 @@
-"""Which adapter speaks to a platform."""
+"""Which adapter serves a platform."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def slack(settings):
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """One whose modules can be imported."""
+    """A folder whose modules can be imported."""
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "adapters_of_mine.py").write_text(OWN)
     return tmp_path
@@ -37,7 +37,7 @@ def named(adapter: str, platform: Platform = Platform.SLACK) -> PlatformSettings
     return PlatformSettings(platform=platform, adapter=adapter)
 
 
-def test_an_adapter_of_ones_own_is_made_by_its_function(folder: Path):
+def test_an_external_adapter_is_made_by_its_function(folder: Path):
     settings = named("adapters_of_mine:slack")
     made = registry.make(Platform.SLACK, settings)
     assert made.platform is Platform.SLACK
@@ -45,7 +45,7 @@ def test_an_adapter_of_ones_own_is_made_by_its_function(folder: Path):
 
 
 @pytest.mark.parametrize(
-    ("adapter", "told"),
+    ("adapter", "expected"),
     [
         ("no_such_package.module:make", "no_such_package.module:make: No module named 'no_such"),
         ("adapters_of_mine:discord", "there is no adapters_of_mine:discord"),
@@ -54,12 +54,12 @@ def test_an_adapter_of_ones_own_is_made_by_its_function(folder: Path):
     ],
 )
 def test_an_adapter_that_cannot_be_loaded_is_named_with_the_reason(
-    folder: Path, adapter: str, told: str
+    folder: Path, adapter: str, expected: str
 ):
     (folder / "broken_of_mine.py").write_text("def make(:\n")
     with pytest.raises(BadAdapter) as caught:
         registry.make(Platform.SLACK, named(adapter))
-    assert f"The adapter for slack cannot be loaded: {told}" in str(caught.value)
+    assert f"The adapter for slack cannot be loaded: {expected}" in str(caught.value)
     assert "platforms.slack.adapter" in str(caught.value)
 
 
@@ -73,9 +73,7 @@ def test_a_platform_without_an_adapter_says_so():
         registry.make(Platform.MATRIX, named("", Platform.MATRIX))
 
 
-def test_the_built_in_one_is_taken_when_none_is_named(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_built_in_adapter_is_the_default(folder: Path, monkeypatch: pytest.MonkeyPatch):
     spec = replace(registry.SPECS[Platform.SLACK], make="adapters_of_mine:slack", fields=())
     monkeypatch.setattr(registry, "SPECS", {Platform.SLACK: spec})
     assert registry.make(Platform.SLACK, named("")).platform is Platform.SLACK

@@ -1,4 +1,4 @@
-"""What adapters of remote platforms have in common, with a platform that is a list."""
+"""What adapters of remote platforms share, with a list as the platform."""
 
 from __future__ import annotations
 
@@ -131,14 +131,14 @@ async def test_a_platform_without_markup_gets_plain_text():
     assert client.sent == ["good"]
 
 
-async def test_an_edit_that_changes_nothing_is_no_error():
+async def test_an_edit_that_changes_nothing_is_not_an_error():
     adapter, client = await connected()
     receipt = await adapter.send(HOME, LONG, key="1")
     await adapter.edit(HOME, receipt, LONG)
     assert len(client.sent) == 1
 
 
-async def test_what_is_over_a_limit_is_not_sent():
+async def test_content_over_a_limit_is_not_sent():
     adapter, client = await connected()
     for doing in (
         adapter.send(HOME, Part("x", "x" * 21), key="1"),
@@ -170,7 +170,7 @@ async def test_a_file_whose_text_did_not_follow_is_not_sent_again():
     assert (caught.value.retry, caught.value.arrived) == (False, True)
 
 
-async def test_what_a_platform_does_not_have_fails_for_good_or_does_nothing():
+async def test_an_unsupported_call_fails_permanently_or_does_nothing():
     adapter, _ = await connected()
     press = Inbound(kind=InboundKind.BUTTON, update_id="1", address=HOME, sender=SENDER)
     for doing in (
@@ -189,10 +189,10 @@ async def test_what_a_platform_does_not_have_fails_for_good_or_does_nothing():
     assert adapter.pairing_link("x") is None
 
 
-# Places
+# Threads and moved chats
 
 
-async def test_a_thread_is_opened_under_a_title_that_fits_unless_the_chat_has_none():
+async def test_a_thread_is_opened_with_a_title_that_fits_if_the_chat_has_threads():
     adapter, client = await connected()
     adapter.title_length = 5
     opened = await adapter.create_handoff_thread(HOME, "long title", key="1")
@@ -246,7 +246,7 @@ def test_in_a_group_a_mention_addresses_the_bot():
 # Connecting
 
 
-async def test_without_a_connection_the_last_reason_is_named():
+async def test_a_call_without_a_connection_names_the_last_failure():
     adapter = ListAdapter()
     with pytest.raises(ConnectFailed, match="it is not connected"):
         await adapter.send(HOME, LONG, key="1")
@@ -295,7 +295,7 @@ async def test_a_call_in_the_background_never_fails(failing: Exception | None):
         (Lost("it hangs", arrived=True), ["Fine.", "Signal cannot be asked: it hangs."]),
     ],
 )
-async def test_checks_run_with_a_client_of_their_own(failing: Exception | None, texts: list[str]):
+async def test_checks_use_a_separate_client(failing: Exception | None, texts: list[str]):
     client = Client()
     client.failing = failing
     found = await ListAdapter([client]).examine(None)

@@ -1,4 +1,4 @@
-"""Limits, buttons, names and places, for all platforms."""
+"""Limits, buttons, names and addresses, for all platforms."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def part(text: str) -> Part:
     return Part(f"<b>{text}</b>", text)
 
 
-def test_what_fits_is_allowed_and_markup_does_not_count():
+def test_text_that_fits_is_allowed_and_markup_is_not_counted():
     sending.check(part("1234567890"), LIMITS, [Button("Yes", "x" * 64)])
     sending.check_file(Upload("a", "text/plain", b"abc"), Part("", ""), LIMITS)
 
@@ -36,7 +36,7 @@ def test_what_fits_is_allowed_and_markup_does_not_count():
         ("x", [Button("Yes", "ü" * 33)], "at most 64 bytes"),
     ],
 )
-def test_what_no_platform_takes_is_refused(text: str, buttons: list[Button], reason: str):
+def test_invalid_content_is_refused(text: str, buttons: list[Button], reason: str):
     with pytest.raises(Refused, match=reason):
         sending.check(part(text), LIMITS, buttons)
 
@@ -55,7 +55,7 @@ def test_a_file_that_is_too_large_or_has_too_long_a_text_is_refused():
         sending.check_attachment(Attachment("1", "a", "b", 6), Capabilities(attachment_bytes=5))
 
 
-def test_short_buttons_stand_side_by_side_and_long_ones_below_each_other():
+def test_short_buttons_share_a_row_and_long_ones_have_their_own():
     short = [Button("Yes", "y"), Button("No", "n")]
     long = [Button("Yes, and do not ask again", "y"), Button("No, stop the turn", "n")]
     assert sending.rows(short) == [short]
@@ -63,14 +63,14 @@ def test_short_buttons_stand_side_by_side_and_long_ones_below_each_other():
     assert sending.rows([]) == []
 
 
-def test_a_title_is_on_one_line_and_cut_between_characters():
+def test_a_title_is_one_line_and_truncated_between_characters():
     assert sending.title(" a\nb ", 128) == "a b"
     assert sending.title("\0", 128) == "Handoff"
     assert sending.title("🇩🇪" * 100, 128, Unit.UTF16) == "🇩🇪" * 31 + "…"
     assert len(sending.title("x" * 999, 128)) == 128
 
 
-def test_a_file_has_a_name():
+def test_a_file_always_has_a_name():
     assert sending.file_name(Upload("a\nb.txt", "text/plain", b"")) == "a b.txt"
     assert sending.file_name(Upload("\u200b", "text/plain", b"")) == "file"
 
@@ -110,7 +110,7 @@ async def test_a_chat_that_moved_is_followed_from_then_on():
 
 
 @pytest.mark.parametrize(("taken_back", "arrived"), [(True, False), (False, True), (None, True)])
-async def test_what_lands_outside_of_its_thread_is_taken_back(
+async def test_a_message_that_lands_outside_its_thread_is_deleted(
     taken_back: bool | None, arrived: bool
 ):
     async def take_back() -> bool:
@@ -135,7 +135,7 @@ def test_buttons_fit_the_grid_of_a_platform(count: int, length: int):
     assert [it for row in rows for it in row] == buttons[:25]
 
 
-def test_a_short_key_tells_keys_apart():
+def test_different_keys_have_different_short_keys():
     keys = {sending.short_key(*parts, length=25) for parts in (("a", "b"), ("ab",), ("a\ud800",))}
     assert len(keys) == 3
     assert {len(key) for key in keys} == {25}

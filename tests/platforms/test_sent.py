@@ -1,4 +1,4 @@
-"""Keys for a platform that takes none."""
+"""Idempotency keys on a platform without them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ THERE = Address(platform=Platform.SLACK, chat_type=ChatType.CHANNEL, chat_id="C2
 
 
 class History:
-    """What was sent by an earlier process."""
+    """The messages of an earlier process."""
 
     def __init__(self, **sent: str) -> None:
         self.sent = {stamp(key): message for key, message in sent.items()}
@@ -23,7 +23,7 @@ class History:
         return self.sent if at == HERE else {}
 
 
-async def test_what_an_earlier_process_sent_is_found():
+async def test_a_message_sent_by_an_earlier_process_is_found():
     sent, history = SentMessages(), History(old="1")
     assert await sent.find(history, HERE, "old") == "1"
     assert await sent.find(history, HERE, "new") is None
@@ -37,13 +37,13 @@ async def test_a_chat_is_searched_again_only_if_an_outcome_is_unknown():
         sent.add(HERE, f"key {number}", str(number))
     assert await sent.find(history, HERE, "key 1") == "1"
     assert history.searched == [HERE]
-    assert await sent.find(history, HERE, "lost") is None  # and no answer came
+    assert await sent.find(history, HERE, "lost") is None  # and no response arrived
     history.sent[stamp("lost")] = "9"
     assert await sent.find(history, HERE, "lost") == "9"
     assert history.searched == [HERE, HERE]
 
 
-async def test_over_a_new_connection_every_chat_is_searched_again():
+async def test_after_a_reconnection_every_chat_is_searched_again():
     sent, history = SentMessages(), History()
     assert await sent.find(history, HERE, "1") is None
     sent.add(HERE, "1", "one")

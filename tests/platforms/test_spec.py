@@ -29,7 +29,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def home(tmp_path: Path) -> dict[str, str]:
-    """An environment with a settings file that has every field of every platform of ours."""
+    """An environment with a settings file that has every field of every platform here."""
     path = tmp_path / "config.toml"
     for spec in OURS:
         values = "".join(f'{f.name} = "{in_file(spec)[f.name]}"\n' for f in spec.fields)
@@ -81,7 +81,7 @@ def test_every_field_is_explained_with_its_origin(home: dict[str, str]):
     }
 
 
-def test_a_field_that_a_platform_does_not_have_is_refused_with_those_it_has(home: dict[str, str]):
+def test_an_unknown_field_is_refused_with_the_existing_ones(home: dict[str, str]):
     with Path(home["SEGUE_CONFIG"]).open("a") as settings:
         settings.write('token = "of whatsapp"\n')
     with pytest.raises(BadSettings) as caught:
@@ -100,7 +100,7 @@ def test_a_file_with_any_secret_of_a_platform_should_be_private(home: dict[str, 
         assert bool(config.load(home).warnings) is warns
 
 
-def test_a_field_is_changed_as_any_other_setting(home: dict[str, str]):
+def test_a_field_is_changed_like_any_other_setting(home: dict[str, str]):
     config.change("platforms.whatsapp.verify_token", ["new"], home)
     written: dict[str, Any] = tomllib.loads(Path(home["SEGUE_CONFIG"]).read_text())
     assert written["platforms"]["whatsapp"]["verify_token"] == "new"
@@ -119,7 +119,7 @@ def test_an_adapter_gets_the_values_of_the_fields(home: dict[str, str]):
     assert made.settings.value("no_such_field") == ""
 
 
-def test_values_that_are_missing_are_named_with_their_variables():
+def test_missing_values_are_named_with_their_variables():
     with pytest.raises(ValuesMissing) as caught:
         registry.make(MATRIX.platform, PlatformSettings(platform=MATRIX.platform))
     assert str(caught.value) == (
@@ -129,7 +129,7 @@ def test_values_that_are_missing_are_named_with_their_variables():
     )
 
 
-def test_an_adapter_from_outside_decides_itself_what_it_needs():
+def test_an_external_adapter_checks_its_own_values():
     given = PlatformSettings(platform=SLACK.platform, adapter="tests.harness.quiet_adapter:quiet")
     assert registry.make(SLACK.platform, given).platform is SLACK.platform
 
@@ -152,7 +152,7 @@ def test_without_its_library_the_extra_of_a_platform_is_named(
 
 
 @pytest.mark.parametrize("spec", registry.BUILT_IN, ids=lambda spec: spec.platform)
-def test_a_spec_is_complete_and_takes_no_name_twice(spec: PlatformSpec):
+def test_a_spec_is_complete_and_its_names_are_unique(spec: PlatformSpec):
     own = [field.name for field in spec.fields]
     assert len(own) == len(set(own))
     assert not set(own) & {*file.PlatformTable.__struct_fields__, *OPTIONS}

@@ -22,7 +22,7 @@ async def test_an_update_stays_first_until_it_is_recorded():
     assert updates.remove("1") is None
 
 
-async def test_who_waits_can_be_woken_without_an_update():
+async def test_a_waiter_can_be_woken_without_an_update():
     updates = Unrecorded[str]()
     waiting = asyncio.ensure_future(updates.first())
     await asyncio.sleep(0)

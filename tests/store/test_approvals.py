@@ -1,4 +1,4 @@
-"""A question before a tool is used: for one call, answered once by its owner, used once."""
+"""Approvals in the store: for one call, answered once by its owner, used once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def stands(store: Store, asked: Approval) -> ApprovalState:
 # Asking
 
 
-async def test_a_question_is_kept_as_it_was_asked(
+async def test_a_question_is_stored_unchanged(
     store: Store, session: Session, clock: FakeClock, open_store: OpenStore
 ):
     asked = await ask(store, await hold(store, session.id))
@@ -56,9 +56,7 @@ async def test_a_question_is_kept_as_it_was_asked(
     assert await other.approvals.get(asked.id + 1) is None
 
 
-async def test_the_same_call_is_asked_about_once_until_its_answer_is_used(
-    store: Store, session: Session
-):
+async def test_a_call_has_one_question_until_its_answer_is_used(store: Store, session: Session):
     lease = await hold(store, session.id)
     asked = await ask(store, lease)
     assert await ask(store, lease) == asked
@@ -81,7 +79,7 @@ async def test_another_call_is_another_question(store: Store, session: Session):
     assert await store.approvals.waiting(session.id) == questions[2]
 
 
-async def test_a_call_that_is_about_something_else_by_now_ends_its_earlier_question(
+async def test_a_call_whose_target_changed_voids_its_earlier_question(
     store: Store, session: Session
 ):
     lease = await hold(store, session.id)
@@ -93,7 +91,7 @@ async def test_a_call_that_is_about_something_else_by_now_ends_its_earlier_quest
     assert await stands(store, other) is ApprovalState.WAITING
 
 
-async def test_a_process_that_lost_the_session_asks_nothing(
+async def test_a_process_that_lost_the_session_cannot_ask(
     store: Store, session: Session, open_store: OpenStore
 ):
     lease = await hold(store, session.id)
@@ -105,7 +103,7 @@ async def test_a_process_that_lost_the_session_asks_nothing(
         await ask(store, replace(lease, session_id="20260101_120000_00000000"))
 
 
-async def test_what_no_database_can_hold_is_asked_all_the_same(store: Store, session: Session):
+async def test_unstorable_characters_in_a_question_are_replaced(store: Store, session: Session):
     lease = await hold(store, session.id)
     odd = replace(DM, chat_id=ODD)
     asked = await ask(store, lease, (ODD, ODD, ODD), odd)
@@ -118,7 +116,7 @@ async def test_what_no_database_can_hold_is_asked_all_the_same(store: Store, ses
 
 
 @pytest.mark.parametrize("said", [Answer.ONCE, Answer.SESSION, Answer.NEVER])
-async def test_an_answer_is_kept_and_used_once(
+async def test_an_answer_is_stored_and_used_once(
     store: Store, session: Session, open_store: OpenStore, said: Answer
 ):
     lease = await hold(store, session.id)
@@ -134,7 +132,9 @@ async def test_an_answer_is_kept_and_used_once(
     assert await store.approvals.waiting(session.id) is None
 
 
-async def test_only_the_owner_answers_and_only_where_it_was_asked(store: Store, session: Session):
+async def test_only_the_owner_can_answer_and_only_in_the_chat_of_the_question(
+    store: Store, session: Session
+):
     await store.owners.ensure("you")
     lease = await hold(store, session.id)
     asked = await ask(store, lease)
@@ -174,7 +174,7 @@ async def test_of_two_answers_at_once_one_gets_approval_over(
         assert await store.approvals.use(lease, asked.id) is won.answer
 
 
-async def test_an_answer_is_used_once_however_many_try_at_once(store: Store, session: Session):
+async def test_concurrent_callers_use_an_answer_once(store: Store, session: Session):
     lease = await hold(store, session.id)
     asked = await ask(store, lease)
     await answer(store, asked)
@@ -208,12 +208,10 @@ async def test_a_question_and_its_answer_survive_a_restart(
         assert await again.approvals.use(lease, asked.id) is Answer.ONCE
 
 
-# Time
+# Expiry
 
 
-async def test_a_question_without_an_answer_in_time_has_expired(
-    store: Store, session: Session, clock: FakeClock
-):
+async def test_an_unanswered_question_expires(store: Store, session: Session, clock: FakeClock):
     lease = await hold(store, session.id)
     asked = await ask(store, lease)
     clock.advance(MINUTES - 1)
@@ -243,7 +241,7 @@ async def test_a_question_that_was_answered_in_time_does_not_expire(
 
 
 @on_sqlite
-async def test_after_a_restart_of_the_machine_no_question_from_before_waits(
+async def test_a_restart_of_the_machine_expires_open_questions(
     session: Session, store: Store, open_store: OpenStore, clock: FakeClock
 ):
     asked = await ask(store, await hold(store, session.id))
@@ -255,7 +253,9 @@ async def test_after_a_restart_of_the_machine_no_question_from_before_waits(
 # Void
 
 
-async def test_what_a_session_asked_is_void_when_it_moves_or_ends(store: Store, session: Session):
+async def test_the_questions_of_a_session_are_void_when_it_moves_or_ends(
+    store: Store, session: Session
+):
     await store.bindings.rebind(session.id, DM, Origin.MESSAGE)
     lease = await hold(store, session.id)
     waiting, answered = [await ask(store, lease, (n, *CALL[1:])) for n in "12"]
@@ -273,7 +273,7 @@ async def test_what_a_session_asked_is_void_when_it_moves_or_ends(store: Store, 
     assert await stands(store, again) is ApprovalState.VOID
 
 
-async def test_what_a_session_asked_is_void_when_another_takes_its_place(
+async def test_the_questions_of_a_session_are_void_when_another_takes_its_place(
     store: Store, session: Session
 ):
     await store.bindings.rebind(session.id, DM, Origin.MESSAGE)
@@ -283,7 +283,7 @@ async def test_what_a_session_asked_is_void_when_another_takes_its_place(
     assert await stands(store, asked) is ApprovalState.VOID
 
 
-async def test_what_was_asked_is_void_after_a_handoff(store: Store, session: Session):
+async def test_the_questions_of_a_session_are_void_after_a_handoff(store: Store, session: Session):
     lease = await hold(store, session.id)
     asked = await ask(store, lease)
     handoff = await store.request_handoff(session.id, Platform.TELEGRAM, lease=lease)
@@ -294,7 +294,7 @@ async def test_what_was_asked_is_void_after_a_handoff(store: Store, session: Ses
     assert await stands(store, asked) is ApprovalState.VOID
 
 
-async def test_voiding_says_how_many_could_still_have_been_answered_or_used(
+async def test_voiding_returns_the_number_of_open_or_unused_questions(
     store: Store, session: Session
 ):
     other = await store.sessions.create("me", Platform.LOCAL)
@@ -315,10 +315,10 @@ async def test_voiding_says_how_many_could_still_have_been_answered_or_used(
     ]
 
 
-# Looking
+# Listing
 
 
-async def test_what_can_be_answered_in_a_place_is_listed_the_oldest_first(
+async def test_the_open_questions_of_an_address_are_listed_oldest_first(
     store: Store, session: Session
 ):
     other = await store.sessions.create("me", Platform.LOCAL)

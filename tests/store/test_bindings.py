@@ -1,4 +1,4 @@
-"""Which session a chat leads to, and when it begins anew."""
+"""The session of a chat, and when it is reset."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DESK = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id="desk")
 
 
 async def arrive(store: Store, policy: ResetPolicy = NEVER, owner: str = "me") -> BoundSession:
-    """A message of the owner's arrives in the direct chat."""
+    """A message of the owner arrives in the direct chat."""
     return await store.bindings.get_or_create(DM, owner, policy=policy, zone=UTC)
 
 
@@ -92,13 +92,13 @@ async def test_many_messages_after_a_reset_create_one_session(
     assert len(await store.sessions.list("me")) == 2
 
 
-async def test_a_chat_with_an_owner_who_does_not_exist_creates_nothing(store: Store):
+async def test_a_chat_of_an_unknown_owner_creates_no_session(store: Store):
     with pytest.raises(OwnerNotFound):
         await arrive(store, owner="nobody")
     assert await store.bindings.get(DM) is None
 
 
-async def test_a_silent_chat_gets_a_new_session_and_says_once_what_it_replaced(
+async def test_an_idle_chat_gets_a_new_session_which_names_the_replaced_one_once(
     store: Store, clock: FakeClock
 ):
     old = (await arrive(store, IDLE)).session
@@ -117,7 +117,7 @@ async def test_a_silent_chat_gets_a_new_session_and_says_once_what_it_replaced(
     assert texts(await store.transcripts.load(old.id)) == ["hello"]
 
 
-async def test_a_message_keeps_a_chat_from_being_reset(store: Store, clock: FakeClock):
+async def test_a_recent_message_prevents_a_reset(store: Store, clock: FakeClock):
     session = (await arrive(store, IDLE)).session
     for _ in range(3):
         clock.advance(HOUR - 1)
@@ -134,7 +134,7 @@ async def test_a_chat_is_reset_at_its_hour_of_the_day(store: Store, clock: FakeC
     assert (bound.replaced, bound.reason) == (old.id, EndReason.DAILY)
 
 
-async def test_a_session_in_which_something_runs_is_not_reset(store: Store, clock: FakeClock):
+async def test_a_session_with_a_running_turn_is_not_reset(store: Store, clock: FakeClock):
     session = (await arrive(store, IDLE)).session
     clock.advance(HOUR)
     lease = await hold(store, session.id)
@@ -143,9 +143,7 @@ async def test_a_session_in_which_something_runs_is_not_reset(store: Store, cloc
     assert (await arrive(store, IDLE)).replaced == session.id
 
 
-async def test_a_lease_that_lapsed_does_not_keep_a_session_from_being_reset(
-    store: Store, clock: FakeClock
-):
+async def test_an_expired_lease_does_not_prevent_a_reset(store: Store, clock: FakeClock):
     session = (await arrive(store, IDLE)).session
     lease = await hold(store, session.id)
     clock.advance(max(HOUR, LEASE_SECONDS))
@@ -178,9 +176,7 @@ async def test_a_session_that_is_being_handed_off_is_not_reset(
     assert (await arrive(store, IDLE)).replaced == session.id
 
 
-async def test_a_void_handoff_does_not_keep_a_session_from_being_reset(
-    store: Store, clock: FakeClock
-):
+async def test_an_expired_handoff_does_not_prevent_a_reset(store: Store, clock: FakeClock):
     session = (await arrive(store, IDLE)).session
     await store.request_handoff(session.id, Platform.SLACK)
     clock.advance(HOUR + CLAIM_SECONDS)
@@ -238,7 +234,7 @@ async def test_the_version_of_a_place_grows_with_every_change(store: Store, sess
         assert (binding.session_id, binding.version) == (session_id, version)
 
 
-async def test_of_two_who_move_sessions_to_one_place_at_once_one_is_set_aside(
+async def test_of_two_sessions_moved_to_one_address_at_once_one_is_set_aside(
     store: Store, session: Session, open_store: OpenStore
 ):
     other = await store.sessions.create("me", Platform.LOCAL)
@@ -265,7 +261,9 @@ async def test_a_session_that_does_not_exist_cannot_be_moved(store: Store):
     assert binding.session_id == there.id
 
 
-async def test_the_list_is_the_owners_own_the_last_active_first(store: Store, clock: FakeClock):
+async def test_the_sessions_of_an_owner_are_listed_last_active_first(
+    store: Store, clock: FakeClock
+):
     await store.owners.ensure("you")
     theirs = await store.sessions.create("you", Platform.LOCAL)
     await store.bindings.rebind(theirs.id, ROOM, Origin.RESUME)
@@ -281,11 +279,11 @@ async def test_the_list_is_the_owners_own_the_last_active_first(store: Store, cl
     assert len(await store.bindings.list("me", limit=2)) == 2
 
 
-# The place that a session left
+# Notices in the chat that a session left
 
 
-async def told(store: Store) -> list[Outgoing]:
-    """The lines that wait to be sent."""
+async def notices(store: Store) -> list[Outgoing]:
+    """The queued texts."""
     return list(await store.outbox.claim(set(Platform)))
 
 
@@ -293,7 +291,7 @@ async def test_a_chat_is_notified_where_a_resumed_session_went(store: Store, ses
     await store.sessions.rename(session.id, "roses")
     await store.bindings.rebind(session.id, DM, Origin.HANDOFF)
     await store.bindings.rebind(session.id, DESK, Origin.RESUME)
-    (line,) = await told(store)
+    (line,) = await notices(store)
     assert (line.address, line.session_id) == (DM, session.id)
     assert line.body == (
         "This conversation went to the terminal. Type /resume roses to bring it back here."
@@ -305,22 +303,22 @@ async def test_each_chat_that_a_session_leaves_is_notified_each_time(
 ):
     for address in (DM, TOPIC, DM, TOPIC):
         await store.bindings.rebind(session.id, address, Origin.RESUME)
-    lines = await told(store)
+    lines = await notices(store)
     assert [line.address for line in lines] == [DM, TOPIC]
     assert f"went to {TOPIC}. " in lines[0].body
     for line in lines:
         await store.outbox.sent(line)
-    assert [line.address for line in await told(store)] == [DM]
+    assert [line.address for line in await notices(store)] == [DM]
 
 
-async def test_a_notice_names_the_id_if_the_title_means_another_session(
+async def test_a_notice_names_the_id_if_the_title_finds_another_session(
     store: Store, session: Session
 ):
     await store.sessions.rename(session.id, "roses")
     await store.sessions.create("me", Platform.LOCAL, title="roses")
     await store.bindings.rebind(session.id, DM, Origin.MESSAGE)
     await store.bindings.rebind(session.id, DESK, Origin.RESUME)
-    (line,) = await told(store)
+    (line,) = await notices(store)
     assert f"/resume {session.id} " in line.body
 
 
@@ -329,18 +327,18 @@ async def test_there_is_no_notice_when_a_session_leaves_a_terminal_or_does_not_m
 ):
     for address in (DESK, replace(DESK, chat_id="sofa"), DM, DM):
         await store.bindings.rebind(session.id, address, Origin.RESUME)
-    assert await told(store) == []
+    assert await notices(store) == []
 
 
 async def test_a_chat_is_notified_where_a_session_was_handed_off_to(store: Store, session: Session):
     for address in (DM, TOPIC):
         await store.bindings.rebind(session.id, address, Origin.HANDOFF)
-    (line,) = await told(store)
+    (line,) = await notices(store)
     assert line.address == DM
     assert f"went to {TOPIC}. " in line.body
 
 
-# Ended where it is
+# Sessions ended in their chat
 
 
 async def test_a_session_that_was_ended_in_its_chat_is_replaced_there_once_with_its_reason(
@@ -364,7 +362,7 @@ async def test_a_session_that_was_ended_in_its_chat_is_replaced_there_once_with_
     assert texts(await store.transcripts.load(old.id)) == ["hello"]
 
 
-async def test_a_session_that_was_ended_in_its_chat_goes_on_there_when_it_is_resumed(
+async def test_a_session_that_was_ended_in_its_chat_can_be_resumed_there(
     store: Store,
 ):
     old = (await arrive(store)).session
@@ -374,7 +372,7 @@ async def test_a_session_that_was_ended_in_its_chat_goes_on_there_when_it_is_res
     assert (bound.session.id, bound.created, bound.session.ended) == (old.id, False, None)
 
 
-async def test_a_session_in_other_hands_is_not_ended_in_its_chat(
+async def test_a_session_held_by_another_process_is_not_ended_in_its_chat(
     store: Store, open_store: OpenStore
 ):
     session = (await arrive(store)).session
@@ -390,7 +388,7 @@ async def test_a_session_in_other_hands_is_not_ended_in_its_chat(
     assert (await arrive(store)).session.id == session.id
 
 
-# Those that are stale
+# Stale sessions
 
 
 POLICIES = ResetPolicies(
@@ -420,7 +418,7 @@ async def chat(store: Store, address: Address, origin: Origin = Origin.MESSAGE) 
     return session.id
 
 
-async def test_each_chat_is_stale_by_its_own_policy(store: Store, clock: FakeClock):
+async def test_each_chat_becomes_stale_by_its_own_policy(store: Store, clock: FakeClock):
     dm, _, channel, room = [await chat(store, a) for a in (DM, TOPIC, CHANNEL, ROOM)]
     clock.advance(HOUR - 1)
     assert await stale(store) == []
@@ -434,7 +432,7 @@ async def test_each_chat_is_stale_by_its_own_policy(store: Store, clock: FakeClo
     assert (first.id, first.address) == (dm, DM)
 
 
-async def test_the_stale_are_those_that_the_next_message_would_replace(
+async def test_a_session_is_stale_if_the_next_message_would_replace_it(
     store: Store, clock: FakeClock
 ):
     session = (await arrive(store, IDLE)).session
@@ -445,7 +443,7 @@ async def test_the_stale_are_those_that_the_next_message_would_replace(
     assert await stale(store) == []
 
 
-async def test_the_longest_silent_are_found_first_and_no_more_than_asked_for(
+async def test_stale_sessions_are_listed_longest_idle_first_up_to_the_limit(
     store: Store, clock: FakeClock
 ):
     made: list[str] = []
@@ -458,10 +456,8 @@ async def test_the_longest_silent_are_found_first_and_no_more_than_asked_for(
     assert await stale(store, limit=2) == made[1:3]
 
 
-async def test_chats_that_are_silent_for_less_than_their_policy_hide_no_others(
-    store: Store, clock: FakeClock
-):
-    for n in range(5):  # silent for longer than the DM below, and not over all the same
+async def test_chats_that_are_not_stale_yet_do_not_hide_stale_ones(store: Store, clock: FakeClock):
+    for n in range(5):  # idle for longer than the DM below, but not expired
         await chat(store, replace(CHANNEL, chat_id=f"{n}"))
     clock.advance(1)
     dm = await chat(store, DM)
@@ -469,7 +465,7 @@ async def test_chats_that_are_silent_for_less_than_their_policy_hide_no_others(
     assert await stale(store, limit=1) == [dm]
 
 
-async def test_only_chats_of_the_platforms_that_are_asked_for_are_stale(
+async def test_stale_sessions_are_listed_for_the_requested_platforms_only(
     store: Store, clock: FakeClock
 ):
     dm, room, _ = [await chat(store, a) for a in (DM, ROOM, DESK)]
@@ -481,7 +477,7 @@ async def test_only_chats_of_the_platforms_that_are_asked_for_are_stale(
     assert await stale(store, ResetPolicies()) == []
 
 
-async def test_what_is_not_in_a_chat_or_has_ended_there_is_not_stale(
+async def test_a_session_outside_chats_or_ended_in_its_chat_is_not_stale(
     store: Store, session: Session, clock: FakeClock
 ):
     ended = await chat(store, DM)
@@ -493,7 +489,7 @@ async def test_what_is_not_in_a_chat_or_has_ended_there_is_not_stale(
     assert await stale(store) == [ended]
 
 
-async def test_what_runs_moves_or_was_handed_off_to_its_chat_is_not_stale(
+async def test_a_session_that_runs_moves_or_was_handed_off_is_not_stale(
     store: Store, clock: FakeClock
 ):
     running, moving = await chat(store, DM), await chat(store, replace(DM, chat_id="43"))
@@ -516,13 +512,13 @@ async def test_a_clock_that_was_set_back_makes_no_session_stale(store: Store, cl
     assert await stale(store) == []
 
 
-# A chat that its platform calls otherwise
+# A chat whose platform changes its id
 
 GROUP = Address(platform=TELEGRAM, chat_type=ChatType.GROUP, chat_id="-5")
 SUPERGROUP = replace(GROUP, chat_id="-1005")
 
 
-async def test_a_chat_that_has_another_address_keeps_its_session_its_home_and_its_question(
+async def test_a_chat_whose_address_changes_keeps_its_session_home_and_question(
     store: Store,
 ):
     there = await chat(store, GROUP, Origin.HANDOFF)
@@ -531,7 +527,7 @@ async def test_a_chat_that_has_another_address_keeps_its_session_its_home_and_it
     asked = await store.approvals.ask(lease, "call", "f", "rm", GROUP, seconds=60.0)
     no = await store.inbox.record("bot", "1", GROUP, "{}")
     await store.outbox.enqueue(Draft(key="k", address=GROUP, body="Wait."))
-    for _ in range(2):  # which may be told twice
+    for _ in range(2):  # the platform may report it twice
         await store.bindings.chat_moved(GROUP, SUPERGROUP)
     assert await store.bindings.get(GROUP) is None
     bound = await store.bindings.get_or_create(SUPERGROUP, "me", policy=NEVER, zone=UTC)
@@ -542,7 +538,7 @@ async def test_a_chat_that_has_another_address_keeps_its_session_its_home_and_it
     assert [(o.key, o.address) for o in await store.outbox.claim([TELEGRAM])] == [("k", SUPERGROUP)]
 
 
-async def test_what_has_begun_at_the_other_address_meanwhile_stays_there(store: Store):
+async def test_a_session_already_bound_at_the_new_address_stays_there(store: Store):
     before, after = await chat(store, GROUP), await chat(store, SUPERGROUP)
     await store.bindings.chat_moved(GROUP, SUPERGROUP)
     bound = await store.bindings.get_or_create(SUPERGROUP, "me", policy=NEVER, zone=UTC)

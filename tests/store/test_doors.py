@@ -1,4 +1,4 @@
-"""The places that were opened for a session, and messages there."""
+"""Doors: threads that were opened for a session, and messages there."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_a_message_at_a_door_brings_the_session_back(store: Store):
     assert (bound.session.id, bound.created) == (session.id, False)
 
 
-async def test_a_session_that_is_held_stays_and_the_caller_learns_where(store: Store):
+async def test_a_held_session_stays_and_the_caller_learns_where_it_is(store: Store):
     session = await opened(store)
     await hold(store, session.id)
     found = await store.bindings.enter(TOPIC, "me")
@@ -63,7 +63,7 @@ async def test_a_session_that_is_being_handed_off_stays(store: Store):
     assert (found.session.id, found.holder) == (session.id, None)
 
 
-async def test_only_its_owner_enters_a_door(store: Store):
+async def test_only_its_owner_can_use_a_door(store: Store):
     session = await opened(store)
     await store.owners.ensure("you")
     assert await store.bindings.enter(TOPIC, "you") is None
@@ -90,7 +90,7 @@ async def test_a_message_at_the_door_of_a_held_session_creates_nothing(store: St
     assert await store.sessions.list("me") == (await store.sessions.get(session.id),)
 
 
-async def test_another_owner_cannot_settle_at_a_door(store: Store):
+async def test_another_owner_cannot_bind_a_session_at_a_door(store: Store):
     session = await opened(store)
     await store.owners.ensure("you")
     with pytest.raises(AddressTaken):
@@ -103,28 +103,30 @@ async def test_another_owner_cannot_settle_at_a_door(store: Store):
     assert door.session_id == session.id
 
 
-async def test_a_chat_says_that_a_new_session_answers_in_the_same_transaction(store: Store):
+async def test_the_notice_that_a_new_session_answers_is_queued_in_the_same_transaction(
+    store: Store,
+):
     session = await opened(store, DM)
     bound = await store.bindings.get_or_create(DM, "me", policy=ResetPolicy(), zone=UTC)
-    told = await store.outbox.get(f"new:{bound.session.id}")
-    assert told is not None
-    assert told.body == (
+    notice = await store.outbox.get(f"new:{bound.session.id}")
+    assert notice is not None
+    assert notice.body == (
         "A new session answers here from now on. Boat is in the terminal: type /resume Boat to"
         " bring it back here."
     )
-    assert told.buttons == (("Bring back Boat", f"{RESUME}:{session.id}"),)
+    assert notice.buttons == (("Bring back Boat", f"{RESUME}:{session.id}"),)
 
 
 async def test_a_chat_that_moved_knows_the_session_that_was_there(store: Store):
     session = await opened(store, DM)
     await store.bindings.chat_moved(DM, ROOM)
     bound = await store.bindings.get_or_create(ROOM, "me", policy=ResetPolicy(), zone=UTC)
-    told = await store.outbox.get(f"new:{bound.session.id}")
-    assert told is not None
-    assert told.buttons == (("Bring back Boat", f"{RESUME}:{session.id}"),)
+    notice = await store.outbox.get(f"new:{bound.session.id}")
+    assert notice is not None
+    assert notice.buttons == (("Bring back Boat", f"{RESUME}:{session.id}"),)
 
 
-async def test_a_chat_itself_is_no_door(store: Store):
+async def test_a_chat_itself_is_not_a_door(store: Store):
     session = await opened(store, DM)
     assert await store.doors.get(DM) is None
     assert await store.bindings.enter(DM, "me") is None
@@ -163,7 +165,7 @@ async def test_the_newest_door_in_the_chat_is_found(store: Store, clock: FakeClo
     assert await store.doors.newest(session.id, DM) is None
 
 
-async def test_doors_go_with_their_session(store: Store):
+async def test_doors_are_deleted_with_their_session(store: Store):
     session = await opened(store)
     await store.sessions.delete(session.id)
     assert await store.doors.get(TOPIC) is None
@@ -181,7 +183,7 @@ async def test_a_request_says_whether_a_new_thread_is_wanted(store: Store):
 # Earlier versions
 
 
-async def test_places_from_before_doors_existed_are_doors(
+async def test_threads_of_older_stores_become_doors(
     url: str, clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """The first session is at its topic. The second has left a topic and a chat, and the topic

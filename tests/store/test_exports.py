@@ -1,4 +1,4 @@
-"""A session can be taken out as JSON lines and brought back in."""
+"""Exporting a session as JSON lines, and importing it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def unnumbered(messages: Iterable[Message]) -> list[Message]:
     return [msgspec.structs.replace(message, seq=0) for message in messages]
 
 
-async def test_an_export_brought_back_in_is_the_same_conversation(store: Store):
+async def test_an_imported_export_is_the_same_conversation(store: Store):
     session = await store.sessions.create(
         "me", Platform.SLACK, title="Größe", cwd="/home/me", model="some-model"
     )
@@ -69,9 +69,7 @@ async def test_an_export_brought_back_in_is_the_same_conversation(store: Store):
     assert len(await store.sessions.search("me", "grüß")) == 2
 
 
-async def test_an_export_goes_on_past_a_page_and_leaves_out_what_was_undone(
-    store: Store, session: Session
-):
+async def test_an_export_has_every_page_and_omits_undone_messages(store: Store, session: Session):
     lease = await hold(store, session.id, *(said(f"{i}") for i in range(2 * _PAGE + 3)))
     await store.transcripts.undo(lease)
     copy = await store.transcripts.import_lines("me", await exported(store, session.id))
@@ -105,7 +103,7 @@ async def test_an_import_belongs_to_the_owner_who_imports_it(store: Store, sessi
         await store.transcripts.import_lines("nobody", [HEADER])
 
 
-async def test_a_message_that_no_database_can_hold_is_marked_on_the_way_in(store: Store):
+async def test_unstorable_characters_are_replaced_by_an_import(store: Store):
     line = b'{"role":"user","content":"a\\u0000b","at":"2026-01-01T12:00:00Z"}'
     copy = await store.transcripts.import_lines("me", [HEADER, line])
     assert texts(await store.transcripts.load(copy.id)) == ["a\ufffdb"]
@@ -150,7 +148,7 @@ BAD_BEGINNINGS = [
 ]
 
 
-async def test_what_does_not_begin_as_an_export_is_not_one(store: Store):
+async def test_a_file_without_the_export_header_is_refused(store: Store):
     for first in BAD_BEGINNINGS:
         with pytest.raises(BadImport, match="Line 1 "):
             await store.transcripts.import_lines("me", [first, LINE])

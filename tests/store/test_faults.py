@@ -1,4 +1,4 @@
-"""Disks that fill up, fail or are read-only, servers that stop: what was told is what is."""
+"""Full, failing and read-only disks, and servers that stop: every reported outcome is true."""
 
 # ruff: noqa: ASYNC221 - nothing else runs here.
 
@@ -39,12 +39,12 @@ from tests.store.model import fast_folder
 from tests.store.processes import Player, Refused, Troupe, stage_door, until
 from tests.store.samples import TOPIC, said
 
-# A disk of its own, in a mount namespace of its own
+# A separate disk, in a separate mount namespace
 
 
 @pytest.fixture(scope="module")
 def own_mounts() -> Generator[str]:
-    """The door to players for whom alone something can be mounted."""
+    """The socket of a fork server whose players can mount something for themselves alone."""
     unshare = (
         ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
     )
@@ -57,7 +57,7 @@ def own_mounts() -> Generator[str]:
 
 @pytest.fixture
 def disk(own_mounts: str) -> Generator[tuple[Troupe, Path]]:
-    """An empty folder, and players for whom alone something can be mounted there."""
+    """An empty folder, and players that can mount something there for themselves alone."""
     with tempfile.TemporaryDirectory(prefix="segue-") as folder:
         troupe = Troupe(own_mounts)
         yield troupe, Path(folder)
@@ -65,7 +65,7 @@ def disk(own_mounts: str) -> Generator[tuple[Troupe, Path]]:
 
 
 def keep_appending(player: Player, session: str, size: int) -> list[str]:
-    """Append until there is no space, and return what was kept."""
+    """Append until the disk is full, and return what was kept."""
     kept: list[str] = []
     for n in range(10_000):
         text = f"{n} " + "x" * size
@@ -80,7 +80,7 @@ def keep_appending(player: Player, session: str, size: int) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [10, 3000, 40_000])
-def test_a_full_disk_loses_nothing_and_goes_on_when_there_is_space(
+def test_a_store_on_a_full_disk_loses_nothing_and_works_again_when_there_is_space(
     disk: tuple[Troupe, Path], size: int
 ):
     troupe, folder = disk
@@ -106,7 +106,7 @@ def test_a_full_disk_loses_nothing_and_goes_on_when_there_is_space(
     assert troupe.opened(url).ask("load", session=session) == kept
 
 
-def test_of_many_appends_to_a_full_disk_those_are_kept_that_were_said_to_be(
+def test_on_a_full_disk_exactly_the_acknowledged_appends_are_kept(
     disk: tuple[Troupe, Path],
 ):
     troupe, folder = disk
@@ -158,7 +158,7 @@ def test_a_handoff_on_a_full_disk_moves_nothing_and_can_be_completed_later(
 
 
 @pytest.mark.parametrize("left", [0, 4096, 40_000, 120_000])
-def test_a_store_that_cannot_be_made_for_lack_of_space_is_made_later(
+def test_a_store_that_cannot_be_created_for_lack_of_space_is_created_later(
     disk: tuple[Troupe, Path], left: int
 ):
     troupe, folder = disk
@@ -178,7 +178,7 @@ def test_a_store_that_cannot_be_made_for_lack_of_space_is_made_later(
     assert troupe.opened(url).ask("load", session=session) == ["hello"]
 
 
-def test_a_read_only_disk_is_reported_and_left_as_it_is(disk: tuple[Troupe, Path]):
+def test_a_read_only_disk_is_reported(disk: tuple[Troupe, Path]):
     troupe, folder = disk
     player, url = troupe.player(), f"sqlite://{folder}/segue.db"
     player.ask("mount", folder=str(folder), size="4m")
@@ -203,7 +203,7 @@ def test_a_read_only_disk_is_reported_and_left_as_it_is(disk: tuple[Troupe, Path
     assert other.ask("load", session=session) == ["hello"]
 
 
-async def test_a_process_without_descriptors_gets_an_error_and_continues_later(tmp_path: Path):
+async def test_a_process_out_of_file_descriptors_gets_an_error_and_recovers(tmp_path: Path):
     url = f"sqlite://{tmp_path}/segue.db"
     async with await segue.store.open(url) as store, await segue.store.open(url) as other:
         lease = await begin(other, ["one"])
@@ -213,12 +213,12 @@ async def test_a_process_without_descriptors_gets_an_error_and_continues_later(t
             assert await store.leases.get(lease.session_id) == lease
 
 
-# A disk that fails, by a VFS that fails
+# A failing disk, by a VFS that fails
 
 
 @dataclass
 class Fault:
-    """What fails: one kind of call to SQLite's files, the `at`th since it was armed."""
+    """A fault: one kind of call to SQLite's files fails, the `at`th since it was armed."""
 
     call: str
     code: int
@@ -296,7 +296,7 @@ FAULTS = {
 
 @dataclass
 class Told:
-    """What the caller was told of one step."""
+    """The reported outcome of one step."""
 
     error: Exception | None
 
@@ -344,11 +344,11 @@ async def test_the_outcome_of_a_failed_append_is_reported_correctly(
 
 
 async def append_with(fault: Fault, place: Path, size: int) -> bool:
-    """Append with the fault, then see what a crash, a reopening and going on make of it."""
+    """Append with the fault, then check the outcome after a crash, a reopening and further work."""
     before, wanted = ["one", "two"], "three " + "x" * size
     async with await segue.store.open(stores.create(place / "segue.db")) as store:
         lease = await begin(store, before)
-        await store.transcripts.load(lease.session_id)  # so that the reader is there
+        await store.transcripts.load(lease.session_id)  # so that the reader is connected
         fault.armed = True
         outcome = await told(store.transcripts.append(lease, [said(wanted)]))
         fault.armed = False
@@ -384,13 +384,13 @@ async def texts(store: Store, session: str) -> list[str]:
 
 
 async def reopened(place: Path, session: str) -> list[str]:
-    (place / "segue.db-shm").unlink(missing_ok=True)  # so that the log is read anew
+    (place / "segue.db-shm").unlink(missing_ok=True)  # so that the log is read again
     async with await segue.store.open(f"sqlite://{place}/segue.db") as store:
         return await texts(store, session)
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-async def test_whatever_fails_in_a_handoff_all_of_it_has_moved_or_nothing(folder: Path, kind: str):
+async def test_a_handoff_moves_completely_or_not_at_all_after_any_fault(folder: Path, kind: str):
     call, code, torn = FAULTS[kind]
     for at in range(1, 200):
         place = folder / str(at)
@@ -434,7 +434,7 @@ async def state(url: str, session_id: str) -> tuple[Any, ...]:
         return handoff.state, session.address, await texts(store, session_id)
 
 
-async def test_a_nudge_that_cannot_be_sent_does_not_make_a_failure_of_a_success(tmp_path: Path):
+async def test_a_nudge_that_cannot_be_sent_does_not_fail_the_write(tmp_path: Path):
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
         lease = await begin(store, ["one"])
         loop = tmp_path / "segue.db-run" / "unreachable.sock"
@@ -443,13 +443,13 @@ async def test_a_nudge_that_cannot_be_sent_does_not_make_a_failure_of_a_success(
         assert await store.list_pending_handoffs() == (asked,)
 
 
-async def test_a_database_that_is_locked_is_busy_and_then_works_again(
+async def test_a_locked_database_is_reported_as_busy_and_works_again_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(files, "LOCK_TIMEOUT", 0.1)
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
         lease = await begin(store, ["one"])
-        other = apsw.Connection(str(tmp_path / "segue.db"))  # which knows nothing of our gate
+        other = apsw.Connection(str(tmp_path / "segue.db"))  # which does not use our gate
         other.execute("BEGIN IMMEDIATE")
         outcome = await told(store.transcripts.append(lease, [said("two")]))
         assert type(outcome.error).__name__ == "StoreBusy"
@@ -463,7 +463,7 @@ async def test_a_database_that_is_locked_is_busy_and_then_works_again(
 
 
 class OwnServer:
-    """A PostgreSQL of this test's own, to stop, start and configure."""
+    """A PostgreSQL of this test, to stop, start and configure."""
 
     def __init__(self, server: postgres.Server) -> None:
         self.folder = server._folder
@@ -500,18 +500,18 @@ class OwnServer:
             yield connection
 
     def wait_for(self, condition: str) -> int:
-        """The process that serves one of the store's connections, once it is so."""
+        """The process that serves one of the store's connections, once there is one."""
         return until(lambda: self.find(condition))
 
     def find(self, condition: str) -> int:
-        """The same; 0 when it is not so now."""
+        """The same, or 0 if there is none now."""
         sql = f"SELECT pid FROM pg_stat_activity WHERE application_name = 'segue' AND {condition}"
         with self.admin() as admin:
             row = admin.execute(sql.encode()).fetchone()
             return row[0] if row else 0
 
     def settle(self) -> None:
-        """Until the store can tell for certain that the server has not crashed just now."""
+        """Wait until the store knows for certain that the server has not just crashed."""
         sql = (
             "SELECT clock_timestamp() > interval '2 seconds'"
             " + greatest(pg_postmaster_start_time(), checkpoint_time) FROM pg_control_checkpoint()"
@@ -584,7 +584,7 @@ async def test_the_outcome_of_an_append_while_the_server_stops_is_reported_corre
 async def appending(
     store: Store, lease: Lease, enough: asyncio.Event
 ) -> tuple[list[str], set[str]]:
-    """Append again and again: what was kept, and what may have been."""
+    """Append repeatedly, and return what was kept and what may have been."""
     kept: list[str] = []
     uncertain: set[str] = set()
     for n in itertools.count():
@@ -612,7 +612,7 @@ async def test_an_idle_connection_that_was_cut_is_replaced(clean_server: OwnServ
 
 
 @pytest.mark.real
-async def test_a_connection_cut_before_the_commit_has_done_nothing_and_is_done_again(
+async def test_a_transaction_cut_before_the_commit_has_no_effect_and_is_retried(
     clean_server: OwnServer,
 ):
     async with begun(clean_server) as (store, lease):
@@ -634,12 +634,12 @@ async def test_a_connection_cut_at_a_commit_that_took_effect_is_a_success(
 ):
     await asyncio.to_thread(clean_server.settle)
     async with begun(clean_server) as (store, lease):
-        # Every commit now waits, after it is written, for a copy that will never answer.
+        # Every commit now waits, after it is written, for a replica that never confirms.
         await asyncio.to_thread(configure, clean_server, "synchronous_standby_names", "'nobody'")
         try:
             kept = ["one"]
             pid = 0
-            while not pid:  # the server may need a moment to begin with it
+            while not pid:  # the server may need a moment to start that
                 kept.append(f"{len(kept)}")
                 append = asyncio.create_task(store.transcripts.append(lease, [said(kept[-1])]))
                 if pid := await waiting(clean_server, append):
@@ -651,7 +651,7 @@ async def test_a_connection_cut_at_a_commit_that_took_effect_is_a_success(
 
 
 async def waiting(server: OwnServer, append: asyncio.Task[int]) -> int:
-    """The process in which the append waits for its commit; 0 when it is through already."""
+    """The process in which the append waits for its commit, or 0 if it is finished."""
     while not append.done():
         if pid := await asyncio.to_thread(server.find, "wait_event = 'SyncRep'"):
             return pid
@@ -704,10 +704,10 @@ async def test_a_connection_cut_at_a_commit_that_had_no_effect_is_a_failure(
 async def test_a_commit_cut_off_by_a_crash_of_the_server_is_reported_correctly(
     clean_server: OwnServer, reused: bool
 ):
-    """The number of a transaction of which nothing was written is used again after a crash."""
+    """The id of a transaction that wrote nothing is used again after a crash."""
     elsewhere = Path(tempfile.mkdtemp(prefix="segue-", dir="/tmp"))
     clean_server.own(elsewhere)
-    # So that what is not committed is not written by and by.
+    # So that uncommitted data is not written in the background.
     await asyncio.to_thread(configure, clean_server, "wal_writer_delay", "'10s'")
     async with begun(clean_server) as (store, lease):
         with ExitStack() as stack:
@@ -739,7 +739,7 @@ def write_something(sockets: Path) -> None:
 
 
 @pytest.mark.real
-async def test_a_wrong_password_is_reported_without_it(clean_server: OwnServer):
+async def test_a_wrong_password_is_reported_without_showing_it(clean_server: OwnServer):
     hba = clean_server.folder / "data" / "pg_hba.conf"
     kept = hba.read_text()
     hba.write_text("local all guarded scram-sha-256\n" + kept)
@@ -757,7 +757,7 @@ async def test_a_wrong_password_is_reported_without_it(clean_server: OwnServer):
 
 
 @pytest.mark.real
-async def test_work_that_fails_leaves_nothing_in_the_transaction(clean_server: OwnServer):
+async def test_a_failed_write_is_rolled_back(clean_server: OwnServer):
     def half(tx: Tx, lease: Lease) -> None:
         transcripts.append(tx, lease, [said("half")])
         raise StoreFull(path="nowhere")

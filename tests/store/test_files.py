@@ -1,4 +1,4 @@
-"""Opening a store: what is refused, what is made, and that nothing else is touched."""
+"""Opening a store: what is refused, what is created, and that nothing else is touched."""
 
 # ruff: noqa: ASYNC240 - nothing else runs here.
 
@@ -53,7 +53,7 @@ def path(tmp_path: Path) -> Path:
 
 
 async def make(path: Path) -> tuple[str, list[str]]:
-    """A store with one session of some length, closed, all of it in the one file."""
+    """A closed store with one session of some length, all in one file."""
     texts = [f"words {n} " + "x" * 900 for n in range(200)]
     async with await segue.store.open(address_of(path)) as store:
         session = await fill(store, texts)
@@ -81,7 +81,7 @@ def with_sqlite(path: Path, sql: str) -> None:
 
 
 def everything(folder: Path) -> dict[str, str]:
-    """Every file and folder below it, with what is in it."""
+    """Every file and folder below it, with its content."""
     return {
         str(path): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "folder"
         for path in sorted(folder.rglob("*"))
@@ -91,7 +91,7 @@ def everything(folder: Path) -> dict[str, str]:
 # Newer and older
 
 
-async def test_a_newer_store_is_refused_and_left_as_it_is(url: str):
+async def test_a_newer_store_is_refused_and_unchanged(url: str):
     async with await segue.store.open(url) as store:
         session = await fill(store, ["hello"])
     set_version(url, 99)
@@ -132,7 +132,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-async def test_a_damaged_store_says_so_and_is_not_repaired(path: Path, damage: str):
+async def test_a_damaged_store_is_reported_and_not_repaired(path: Path, damage: str):
     session, _ = await make(path)
     DAMAGE[damage](path, path.stat().st_size)
     damaged = path.read_bytes()
@@ -142,7 +142,7 @@ async def test_a_damaged_store_says_so_and_is_not_repaired(path: Path, damage: s
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_a_damaged_page_is_reported_or_does_not_matter(path: Path, seed: int):
+async def test_a_damaged_page_is_reported_if_it_is_read(path: Path, seed: int):
     session, texts = await make(path)
     page = random.Random(seed).randrange(1, path.stat().st_size // 4096)
     overwrite(path, page * 4096, 4096)
@@ -194,7 +194,7 @@ def foreign(path: Path, kind: str) -> None:
         "an empty database",
     ],
 )
-async def test_a_foreign_file_is_left_as_it_is(tmp_path: Path, kind: str):
+async def test_a_foreign_file_is_refused_and_unchanged(tmp_path: Path, kind: str):
     path = tmp_path / "theirs" / "data.db"
     path.parent.mkdir()
     foreign(path, kind)
@@ -204,7 +204,7 @@ async def test_a_foreign_file_is_left_as_it_is(tmp_path: Path, kind: str):
     assert everything(path.parent) == before
 
 
-async def test_a_file_that_came_in_the_place_of_the_store_is_left_as_it_is(path: Path):
+async def test_a_file_that_replaced_the_store_is_refused_and_unchanged(path: Path):
     await make(path)
     for file in path.parent.glob("segue.db*"):
         if file.is_file():
@@ -232,7 +232,9 @@ async def test_a_folder_is_not_a_store(path: Path):
         "CREATE TABLE segue.schema_version (name TEXT)",
     ],
 )
-async def test_a_foreign_schema_is_left_as_it_is(postgres_server: postgres.Server, theirs: str):
+async def test_a_foreign_schema_is_refused_and_unchanged(
+    postgres_server: postgres.Server, theirs: str
+):
     tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'segue'"
     with postgres_server.database() as url, psycopg.connect(url, autocommit=True) as connection:
         connection.execute("CREATE SCHEMA segue")
@@ -246,7 +248,7 @@ async def test_a_foreign_schema_is_left_as_it_is(postgres_server: postgres.Serve
 # Missing
 
 
-async def test_a_missing_folder_is_named_and_not_made(tmp_path: Path):
+async def test_a_missing_folder_is_named_and_not_created(tmp_path: Path):
     with pytest.raises(StoreFolderMissing, match="mkdir") as error:
         await segue.store.open(f"sqlite://{tmp_path}/not/there.db")
     assert str(tmp_path / "not") in str(error.value)
@@ -318,11 +320,11 @@ def troupe(door: str) -> Generator[Troupe]:
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o777], ids=oct)
-def test_files_are_private_whatever_the_umask(troupe: Troupe, mask: int):
+def test_files_are_private_under_any_umask(troupe: Troupe, mask: int):
     with tempfile.TemporaryDirectory(prefix="segue-") as name:
         folder = Path(name)
         player, other = troupe.player(), troupe.player()
-        if os.geteuid() == 0:  # who may read everything, and would notice nothing
+        if os.geteuid() == 0:  # root can read everything, so the check would pass
             os.chown(folder, NOBODY, NOBODY)
             for one in (player, other):
                 one.ask("become", user=NOBODY)
@@ -356,16 +358,16 @@ async def test_a_file_that_was_left_open_to_others_becomes_private(path: Path):
             assert not file.stat().st_mode & 0o077, file
 
 
-# By another name
+# Symlinks
 
 
-async def test_a_link_leads_to_the_same_store_with_the_same_locks(tmp_path: Path):
+async def test_a_symlink_leads_to_the_same_store_with_the_same_locks(tmp_path: Path):
     real = tmp_path / "real" / "segue.db"
     real.parent.mkdir()
     (tmp_path / "link.db").symlink_to(real)
     (tmp_path / "folder").symlink_to(real.parent)
     names = [real, tmp_path / "link.db", tmp_path / "folder" / "segue.db"]
-    for name in names:  # a link that leads nowhere yet, too
+    for name in names:  # also a symlink to a missing target
         async with await segue.store.open(address_of(name)) as store:
             session = await fill(store, ["hello"])
             for other in names:
@@ -380,7 +382,7 @@ async def test_a_link_leads_to_the_same_store_with_the_same_locks(tmp_path: Path
     assert {p.name for p in tmp_path.iterdir()} == {"real", "link.db", "folder"}
 
 
-async def test_a_link_that_is_there_before_the_store_makes_one_store(tmp_path: Path):
+async def test_a_symlink_created_before_the_store_leads_to_one_store(tmp_path: Path):
     real = tmp_path / "real" / "segue.db"
     real.parent.mkdir()
     (tmp_path / "link.db").symlink_to(real)
@@ -389,7 +391,7 @@ async def test_a_link_that_is_there_before_the_store_makes_one_store(tmp_path: P
     assert await load(address_of(real), session) == ["hello"]
 
 
-async def test_names_that_need_escaping_are_taken_as_they_are_meant(tmp_path: Path):
+async def test_names_that_need_escaping_are_read_correctly(tmp_path: Path):
     path = tmp_path / "my store #1? 100%.db"
     url = f"sqlite://{tmp_path}/my%20store%20%231%3F%20100%25.db"
     async with await segue.store.open(url):
@@ -425,13 +427,13 @@ async def test_names_that_need_escaping_are_taken_as_they_are_meant(tmp_path: Pa
         "host=somewhere password=secret dbname=mine",
     ],
 )
-async def test_what_is_not_a_store_is_refused_without_its_password(url: str):
+async def test_an_invalid_store_url_is_refused_without_showing_its_password(url: str):
     with pytest.raises(BadStoreUrl, match="is not a store") as error:
         await segue.store.open(url)
     assert "secret" not in str(error.value)
 
 
-# Out of reach
+# Unreachable
 
 
 @pytest.mark.real
@@ -443,14 +445,14 @@ async def test_what_is_not_a_store_is_refused_without_its_password(url: str):
         "postgresql://me@127.0.0.1:1/database?password=secret",
     ],
 )
-async def test_a_server_that_is_not_there_is_reported_without_the_password(url: str):
+async def test_an_unreachable_server_is_reported_without_showing_the_password(url: str):
     with pytest.raises(StoreUnreachable, match="does not answer") as error:
         await segue.store.open(url)
     assert "secret" not in str(error.value)
 
 
 @pytest.mark.real
-async def test_a_database_that_is_not_there_is_reported(postgres_server: postgres.Server):
+async def test_a_missing_database_is_reported(postgres_server: postgres.Server):
     url = postgres_server.url("not_there").replace("postgres@", "postgres:secret@")
     with pytest.raises(StoreUnreachable, match="not_there") as error:
         await segue.store.open(url)
@@ -459,7 +461,7 @@ async def test_a_database_that_is_not_there_is_reported(postgres_server: postgre
 
 @pytest.mark.real
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
-async def test_a_database_that_cannot_keep_every_character_is_refused(
+async def test_a_database_that_is_not_utf_8_is_refused(
     postgres_server: postgres.Server, encoding: str
 ):
     with postgres_server.database(encoding) as url:
@@ -499,7 +501,7 @@ def test_a_missing_driver_is_named():
 # Closing
 
 
-async def test_closing_twice_is_closing_once(url: str):
+async def test_closing_is_idempotent(url: str):
     store = await segue.store.open(url)
     other = await segue.store.open(url)
     await store.close()

@@ -19,7 +19,7 @@ from tests.store.samples import ODD, said
 TELEGRAM, SLACK, MATRIX = Platform.TELEGRAM, Platform.SLACK, Platform.MATRIX
 
 
-async def test_a_gateway_is_there_once_it_says_so(
+async def test_a_gateway_is_present_once_it_announces_itself(
     store: Store, open_store: OpenStore, clock: FakeClock
 ):
     terminal = await open_store()
@@ -61,7 +61,9 @@ async def test_a_gateway_may_announce_itself_again_with_more_platforms(
     assert await store.gateways.alive() == (again,)
 
 
-async def test_a_gateway_may_leave_a_platform_to_others(store: Store, open_store: OpenStore):
+async def test_a_platform_that_a_gateway_leaves_is_free_for_others(
+    store: Store, open_store: OpenStore
+):
     other = await open_store()
     await store.gateways.announce("one", [TELEGRAM, SLACK])
     assert await store.gateways.leave(TELEGRAM)
@@ -99,7 +101,7 @@ async def test_a_silent_gateway_is_replaced_and_learns_it_from_its_next_heartbea
     assert await store.gateways.serving(TELEGRAM) == replacement
 
 
-async def test_what_a_silent_gateway_had_in_hand_is_free_once_it_is_replaced(
+async def test_the_leases_of_a_silent_gateway_are_free_once_it_is_replaced(
     store: Store, open_store: OpenStore, clock: FakeClock, session: Session
 ):
     silent, terminal = await open_store(), await open_store()
@@ -133,9 +135,7 @@ async def test_a_silent_gateway_keeps_its_sessions_until_another_process_acquire
         await store.leases.acquire(session.id, "replacement")
 
 
-async def test_a_gateway_that_was_only_late_keeps_what_it_has_in_hand(
-    store: Store, clock: FakeClock, session: Session
-):
+async def test_a_late_gateway_keeps_its_leases(store: Store, clock: FakeClock, session: Session):
     await store.gateways.announce("late", [TELEGRAM])
     lease = await store.leases.acquire(session.id, "late")
     clock.advance(ALIVE_SECONDS)
@@ -150,7 +150,7 @@ async def test_a_late_heartbeat_counts_if_no_gateway_took_over(store: Store, clo
     assert await store.gateways.serving(TELEGRAM)
 
 
-async def test_a_gateway_that_ended_is_gone_at_once(store: Store, open_store: OpenStore):
+async def test_a_gateway_whose_process_ended_is_gone_at_once(store: Store, open_store: OpenStore):
     dying = await open_store()
     await dying.gateways.announce("dying", [TELEGRAM])
     await dying.close()
@@ -159,9 +159,7 @@ async def test_a_gateway_that_ended_is_gone_at_once(store: Store, open_store: Op
     assert (await store.gateways.announce("next", [TELEGRAM])).platforms == {TELEGRAM}
 
 
-async def test_a_gateway_that_withdraws_leaves_its_platforms_free(
-    store: Store, open_store: OpenStore
-):
+async def test_the_platforms_of_a_withdrawn_gateway_are_free(store: Store, open_store: OpenStore):
     other = await open_store()
     await store.gateways.announce("leaving", [TELEGRAM])
     assert await store.gateways.withdraw()
@@ -171,7 +169,7 @@ async def test_a_gateway_that_withdraws_leaves_its_platforms_free(
     assert (await other.gateways.announce("next", [TELEGRAM])).platforms == {TELEGRAM}
 
 
-async def test_a_platform_is_connecting_until_its_gateway_says_otherwise(
+async def test_a_platform_is_connecting_until_its_gateway_records_its_health(
     store: Store, open_store: OpenStore, clock: FakeClock
 ):
     here = await store.gateways.announce("gateway", [TELEGRAM, SLACK])
@@ -181,16 +179,16 @@ async def test_a_platform_is_connecting_until_its_gateway_says_otherwise(
     }
     began = clock.now()
     clock.advance(1)
-    told = {"account": "bot 1", "link": "https://t.example/bot?start={code}"}
-    assert await store.gateways.report(TELEGRAM, LinkState.CONNECTED, **told)
+    account = {"account": "bot 1", "link": "https://t.example/bot?start={code}"}
+    assert await store.gateways.report(TELEGRAM, LinkState.CONNECTED, **account)
     (seen,) = await (await open_store()).gateways.alive()
     assert seen.links[TELEGRAM] == PlatformHealth(
-        platform=TELEGRAM, state=LinkState.CONNECTED, detail="", since=clock.now(), **told
+        platform=TELEGRAM, state=LinkState.CONNECTED, detail="", since=clock.now(), **account
     )
     assert (seen.links[SLACK].state, seen.links[SLACK].since) == (LinkState.CONNECTING, began)
 
 
-async def test_a_platform_that_is_down_keeps_its_account_and_since_when_it_is(
+async def test_a_platform_that_is_down_keeps_its_account_and_the_time_of_the_failure(
     store: Store, clock: FakeClock
 ):
     await store.gateways.announce("gateway", [TELEGRAM])
@@ -241,6 +239,6 @@ async def test_a_wall_clock_that_jumps_an_hour_stops_no_gateway(
     assert await store.gateways.heartbeat()
 
 
-async def test_a_gateway_may_have_any_name_and_no_platform(store: Store):
+async def test_a_gateway_can_have_any_name_and_no_platform(store: Store):
     gateway = await store.gateways.announce(ODD, [])
     assert (gateway.name, gateway.platforms) == ("a\ufffdb\ufffdc", frozenset())

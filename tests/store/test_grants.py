@@ -1,4 +1,4 @@
-"""What a person allowed for a session holds in that session, wherever it goes, and nowhere else."""
+"""Grants for a session stay valid wherever the session goes, and in no other session."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from tests.store.samples import DM, hold
 ONE, TWO = "1" * 64, "2" * 64
 
 
-async def test_what_was_granted_is_granted_once_and_for_this_session_only(
-    store: Store, session: Session
-):
+async def test_a_grant_is_stored_once_and_for_its_session_only(store: Store, session: Session):
     other = await store.sessions.create("me", Platform.LOCAL)
     lease = await hold(store, session.id)
     assert await store.sessions.granted(session.id) == frozenset()
@@ -29,16 +27,14 @@ async def test_what_was_granted_is_granted_once_and_for_this_session_only(
     assert await store.sessions.granted("20260101_120000_00000000") == frozenset()
 
 
-async def test_what_was_granted_survives_a_restart(store: Store, url: str, clock: FakeClock):
+async def test_a_grant_survives_a_restart(store: Store, url: str, clock: FakeClock):
     async with await segue.store.open(url, clock=clock) as first:
         session = await first.sessions.create("me", Platform.LOCAL)
         await first.sessions.grant(await hold(first, session.id), ONE)
     assert await store.sessions.granted(session.id) == {ONE}
 
 
-async def test_what_was_granted_goes_along_with_a_handoff(
-    store: Store, session: Session, open_store: OpenStore
-):
+async def test_a_grant_survives_a_handoff(store: Store, session: Session, open_store: OpenStore):
     gateway = await open_store()
     lease = await hold(store, session.id)
     await store.sessions.grant(lease, ONE)
@@ -53,7 +49,7 @@ async def test_what_was_granted_goes_along_with_a_handoff(
     assert await store.sessions.granted(session.id) == {ONE, TWO}
 
 
-async def test_a_process_that_lost_the_session_grants_nothing(
+async def test_a_process_that_lost_the_session_cannot_grant(
     store: Store, session: Session, open_store: OpenStore
 ):
     lease = await hold(store, session.id)
@@ -63,7 +59,7 @@ async def test_a_process_that_lost_the_session_grants_nothing(
     assert await store.sessions.granted(session.id) == frozenset()
 
 
-async def test_what_was_granted_is_still_there_when_an_ended_session_goes_on(
+async def test_a_grant_survives_the_end_and_reopening_of_its_session(
     store: Store, session: Session
 ):
     lease = await hold(store, session.id)
@@ -73,7 +69,7 @@ async def test_what_was_granted_is_still_there_when_an_ended_session_goes_on(
     assert await store.sessions.granted(session.id) == {ONE}
 
 
-async def test_what_was_granted_is_deleted_with_the_session(store: Store, session: Session):
+async def test_grants_are_deleted_with_their_session(store: Store, session: Session):
     lease = await hold(store, session.id)
     await store.sessions.grant(lease, ONE)
     await store.sessions.delete(session.id, lease=lease)

@@ -1,4 +1,4 @@
-"""How the store is."""
+"""The health of the store."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from segue.core.address import Platform
 from segue.store import Store, health
 
 
-async def test_a_store_knows_its_size_and_that_it_is_whole(store: Store, url: str):
+async def test_health_reports_the_size_of_the_store_and_no_faults(store: Store, url: str):
     found = await store.health()
     assert 10_000 < found.size < 100_000_000
     assert found.faults == (() if url.startswith("sqlite:") else None)
 
 
-async def test_a_large_store_is_not_read_through(store: Store, monkeypatch: pytest.MonkeyPatch):
+async def test_a_large_store_is_not_checked_in_full(store: Store, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(health, "CHECK_LIMIT", 1000)
     assert (await store.health()).faults is None
 

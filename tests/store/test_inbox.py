@@ -1,4 +1,4 @@
-"""Each update from a platform is kept once, until it is answered."""
+"""Each update from a platform is stored once, until it is answered."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def waiting(store: Store) -> list[str]:
     return [incoming.body for incoming in await store.inbox.waiting()]
 
 
-async def test_an_update_is_kept_as_it_came(store: Store, clock: FakeClock):
+async def test_an_update_is_stored_unchanged(store: Store, clock: FakeClock):
     number = await store.inbox.record("bot", "update 1", TOPIC, '{"text": "grüß Gott 👋"}')
     (incoming,) = await store.inbox.waiting()
     assert incoming.no == number
@@ -51,7 +51,7 @@ async def test_the_same_update_at_the_same_moment_is_recorded_once(
     assert len([number for number in numbers if number is not None]) == 1
 
 
-async def test_updates_of_other_accounts_and_platforms_are_others(store: Store):
+async def test_the_same_update_id_on_another_account_or_platform_is_another_update(store: Store):
     matrix = replace(DM, platform=Platform.MATRIX)
     assert await store.inbox.record("bot", "1", DM, "a") is not None
     assert await store.inbox.record("other bot", "1", DM, "b") is not None
@@ -60,7 +60,7 @@ async def test_updates_of_other_accounts_and_platforms_are_others(store: Store):
     assert await waiting(store) == ["a", "b", "c", "d"]
 
 
-async def test_what_waits_is_in_the_order_in_which_it_came(store: Store, open_store: OpenStore):
+async def test_waiting_updates_are_listed_in_order_of_arrival(store: Store, open_store: OpenStore):
     other = await open_store()
     for i in range(6):
         await (other if i % 2 else store).inbox.record("bot", f"{i}", DM, f"{i}")
@@ -68,7 +68,7 @@ async def test_what_waits_is_in_the_order_in_which_it_came(store: Store, open_st
     assert [i.body for i in await store.inbox.waiting(limit=2)] == ["0", "1"]
 
 
-async def test_each_platform_has_its_own_that_wait(store: Store):
+async def test_waiting_updates_can_be_listed_by_platform(store: Store):
     for n, address in enumerate((DM, ROOM, TOPIC, CHANNEL, DM)):
         await store.inbox.record("bot", f"{n}", address, f"{n}")
     for platforms, bodies in (
@@ -83,7 +83,7 @@ async def test_each_platform_has_its_own_that_wait(store: Store):
     assert [incoming.body for incoming in some] == ["0", "1"]
 
 
-async def test_no_entry_waits_for_a_session_that_was_deleted(store: Store, session: Session):
+async def test_the_entries_of_a_deleted_session_no_longer_wait(store: Store, session: Session):
     numbers = [await store.inbox.record("bot", f"{n}", DM, f"{n}") for n in range(2)]
     taken, other = [number for number in numbers if number is not None]
     lease = await hold(store, session.id)
@@ -92,7 +92,7 @@ async def test_no_entry_waits_for_a_session_that_was_deleted(store: Store, sessi
     assert [incoming.no for incoming in await store.inbox.waiting()] == [other]
 
 
-async def test_what_is_finished_no_longer_waits_and_stays_known(store: Store):
+async def test_a_finished_update_no_longer_waits_and_is_still_deduplicated(store: Store):
     numbers = [await store.inbox.record("bot", f"{i}", DM, f"{i}") for i in range(3)]
     done = [number for number in numbers[:2] if number is not None]
     assert await store.inbox.finish(done) == 2
@@ -102,7 +102,9 @@ async def test_what_is_finished_no_longer_waits_and_stays_known(store: Store):
     assert await store.inbox.record("bot", "0", DM, "again") is None
 
 
-async def test_pruning_forgets_only_what_was_finished_before_then(store: Store, clock: FakeClock):
+async def test_pruning_deletes_only_updates_finished_before_the_given_time(
+    store: Store, clock: FakeClock
+):
     first = await store.inbox.record("bot", "1", DM, "old and done")
     await store.inbox.record("bot", "2", DM, "old and waiting")
     second = await store.inbox.record("bot", "3", DM, "just done")
@@ -117,7 +119,7 @@ async def test_pruning_forgets_only_what_was_finished_before_then(store: Store, 
     assert await store.inbox.record("bot", "3", DM, "sent anew") is None
 
 
-async def test_an_update_that_no_database_can_hold_is_marked_not_rejected(store: Store):
+async def test_unstorable_characters_in_an_update_are_replaced(store: Store):
     assert await store.inbox.record(ODD, ODD, replace(DM, chat_id=ODD), ODD) is not None
     assert await store.inbox.record(ODD, ODD, replace(DM, chat_id=ODD), ODD) is None
     (incoming,) = await store.inbox.waiting()
@@ -125,7 +127,7 @@ async def test_an_update_that_no_database_can_hold_is_marked_not_rejected(store:
     assert incoming.address.chat_id == ODD
 
 
-async def test_an_update_and_its_effect_are_kept_together_or_not_at_all(
+async def test_an_update_and_its_effect_are_stored_in_one_transaction(
     store: Store, session: Session
 ):
     lease = await hold(store, session.id)
@@ -160,25 +162,25 @@ async def test_the_newest_update_of_a_message_is_found(store: Store):
     assert await store.inbox.said("bot", DM, "") is None
 
 
-async def test_what_is_set_aside_is_done_with_and_listed_with_its_reason(store: Store):
+async def test_an_update_that_is_set_aside_is_finished_and_listed_with_its_reason(store: Store):
     first, second = [await store.inbox.record("bot", n, DM, n) for n in ("1", "2")]
     assert first is not None
     assert second is not None
     await store.inbox.finish([second])
     assert await store.inbox.set_aside(first, "no")
     assert not await store.inbox.set_aside(first, "again")
-    assert await store.inbox.set_aside(second, "x" * 1000)  # a command, which was done with first
+    assert await store.inbox.set_aside(second, "x" * 1000)  # a command, which is finished first
     assert await waiting(store) == []
     listed = await store.inbox.troubled()
     assert [(i.no, i.error) for i in listed] == [(second, "x" * 499 + "…"), (first, "no")]
 
 
-async def test_an_update_is_refused_once_recorded_or_not(store: Store):
+async def test_an_update_is_set_aside_once_whether_recorded_or_not(store: Store):
     recorded = await store.inbox.record("bot", "1", DM, "hello")
     assert await store.write(inbox.refuse, "bot", "1", DM, "no") == recorded
     assert await store.write(inbox.refuse, "bot", "1", DM, "no") is None
     assert await store.write(inbox.refuse, "bot", "2", DM, "nor this") is not None
-    assert await store.inbox.record("bot", "2", DM, "hello") is None  # it comes again
+    assert await store.inbox.record("bot", "2", DM, "hello") is None  # it is delivered again
     assert await waiting(store) == []
     assert [i.error for i in await store.inbox.troubled()] == ["nor this", "no"]
 
@@ -186,7 +188,7 @@ async def test_an_update_is_refused_once_recorded_or_not(store: Store):
 # A platform that another gateway took over
 
 
-async def test_a_gateway_that_lost_a_platform_can_do_nothing_with_what_comes_in_there(
+async def test_a_gateway_that_lost_a_platform_cannot_change_its_inbox(
     store: Store, open_store: OpenStore, session: Session, clock: FakeClock
 ):
     other = await open_store()
@@ -211,7 +213,7 @@ async def test_a_gateway_that_lost_a_platform_can_do_nothing_with_what_comes_in_
 
 
 @on_postgres
-async def test_a_gateway_that_loses_a_platform_at_that_moment_records_nothing(
+async def test_a_gateway_that_loses_a_platform_meanwhile_records_nothing(
     store: Store, open_store: OpenStore, clock: FakeClock
 ):
     other = await open_store()

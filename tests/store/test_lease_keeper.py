@@ -1,4 +1,4 @@
-"""Leases that are kept: renewed in time, together, and lost as soon as somebody else has them."""
+"""Leases that are kept: renewed in time and together, and a loss is noticed at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEVER = Ticks(0)
 
 
 async def renewed(held: HeldLease, *, at: Ticks = NEVER) -> None:
-    """Wait until it is, once more. `at`: not by a renewal that was under way before that time."""
+    """Wait until it is renewed once more, and by a renewal that started after `at`."""
     before = held.lease
     async with asyncio.timeout(SOON):
         while True:
@@ -34,14 +34,12 @@ async def renewed(held: HeldLease, *, at: Ticks = NEVER) -> None:
 
 
 async def many(store: Store, count: int, seconds: float) -> list[HeldLease]:
-    """So many sessions, all of them in hand."""
+    """That many sessions, all of them held."""
     sessions = [await store.sessions.create("me", Platform.LOCAL) for _ in range(count)]
     return [store.keeper.keep(await hold(store, s.id), seconds) for s in sessions]
 
 
-async def test_what_is_kept_is_renewed_again_and_again(
-    store: Store, session: Session, clock: FakeClock
-):
+async def test_a_kept_lease_is_renewed_repeatedly(store: Store, session: Session, clock: FakeClock):
     held = store.keeper.keep(await hold(store, session.id), SHORT)
     for _ in range(3):
         clock.advance(LEASE_SECONDS)
@@ -50,7 +48,7 @@ async def test_what_is_kept_is_renewed_again_and_again(
     store.keeper.let_go(held)
 
 
-async def test_what_was_let_go_of_is_not_renewed(store: Store, session: Session):
+async def test_a_lease_that_was_let_go_is_not_renewed(store: Store, session: Session):
     other, held = (
         await many(store, 1, SHORT),
         store.keeper.keep(await hold(store, session.id), SHORT),
@@ -80,10 +78,11 @@ async def test_losing_one_of_many_leases_is_noticed_at_once_and_the_others_stay(
             await store.transcripts.append(h.lease, [said("still here")])
 
 
-async def test_a_loss_is_noticed_with_the_next_renewal_too(
+async def test_the_next_renewal_notices_a_lost_lease(
     store: Store, session: Session, clock: FakeClock
 ):
-    """Whoever's lease lapsed and was taken may have been told while nobody listened."""
+    """The notification of a lease that expired and was taken may have come before anything
+    listened."""
     lease = await hold(store, session.id)
     await store.leases.release(lease)
     held = store.keeper.keep(lease, SHORT)
@@ -92,10 +91,11 @@ async def test_a_loss_is_noticed_with_the_next_renewal_too(
 
 
 @on_sqlite
-async def test_who_looks_after_many_writes_nothing(
+async def test_wake_ups_do_not_make_the_keeper_renew_early(
     store: Store, open_store: OpenStore, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ):
-    """What others write wakes everybody, again and again; that must not make us write, too."""
+    """Writes of other processes wake every listener repeatedly, which must not cause more
+    writes."""
     monkeypatch.setattr(sqlite, "POLL_SECONDS", 0.05)
     held = await many(store, 50, LEASE_SECONDS)
     before = [h.lease.until for h in held]
@@ -110,7 +110,7 @@ async def test_who_looks_after_many_writes_nothing(
     assert [await store.leases.get(h.lease.session_id) for h in held] == [h.lease for h in held]
 
 
-async def test_one_with_less_time_is_renewed_before_the_others(
+async def test_a_lease_that_expires_sooner_is_renewed_first(
     store: Store, session: Session, clock: FakeClock
 ):
     await many(store, 3, LEASE_SECONDS)
@@ -119,7 +119,7 @@ async def test_one_with_less_time_is_renewed_before_the_others(
     await renewed(store.keeper.keep(await hold(store, session.id), SHORT))
 
 
-async def test_a_store_that_is_closed_ends_it_without_a_word(
+async def test_closing_the_store_stops_the_keeper_silently(
     open_store: OpenStore, session: Session, caplog: pytest.LogCaptureFixture
 ):
     store = await open_store()

@@ -1,4 +1,4 @@
-"""Who may write to a session, and for how long."""
+"""Which process may write to a session, and for how long."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_a_held_session_is_refused_naming_its_holder(
     assert await store.leases.get(session.id) == lease
 
 
-async def test_of_many_who_acquire_at_once_one_gets_it(
+async def test_of_many_concurrent_callers_one_acquires_the_lease(
     store: Store, session: Session, open_store: OpenStore
 ):
     openings = [store, await open_store(), await open_store()]
@@ -80,9 +80,7 @@ async def test_a_released_session_is_free(store: Store, session: Session, open_s
     assert await (await open_store()).leases.acquire(session.id, "another")
 
 
-async def test_after_a_take_over_the_old_lease_is_worth_nothing(
-    store: Store, open_store: OpenStore
-):
+async def test_a_takeover_invalidates_the_old_lease(store: Store, open_store: OpenStore):
     for other in (await open_store(), store):
         session = await store.sessions.create("me", Platform.LOCAL)
         stale = await hold(store, session.id, said("hello"), answered("hi"))
@@ -144,7 +142,7 @@ async def test_an_ended_session_does_not_give_its_epoch_to_the_next_holder(
         await store.transcripts.append(stale, [said("one more")])
 
 
-async def test_renewing_keeps_the_session(
+async def test_a_renewed_lease_keeps_the_session(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
     other = await open_store()
@@ -157,7 +155,7 @@ async def test_renewing_keeps_the_session(
     assert lease.epoch == 1
 
 
-async def test_a_lapsed_lease_that_was_not_taken_can_be_renewed_and_written_with(
+async def test_an_expired_lease_that_was_not_taken_can_be_renewed_and_used(
     store: Store, session: Session, clock: FakeClock
 ):
     lease = await hold(store, session.id, said("before a long sleep"))
@@ -169,7 +167,7 @@ async def test_a_lapsed_lease_that_was_not_taken_can_be_renewed_and_written_with
     assert await store.leases.get(session.id) == renewed
 
 
-async def test_a_lapsed_lease_that_was_taken_cannot_be_renewed(
+async def test_an_expired_lease_that_was_taken_cannot_be_renewed(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
     lease = await hold(store, session.id)
@@ -179,7 +177,7 @@ async def test_a_lapsed_lease_that_was_taken_cannot_be_renewed(
         await store.leases.renew(lease)
 
 
-async def test_a_lease_ends_at_its_moment_and_not_before(
+async def test_a_lease_expires_exactly_at_its_end(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
     other = await open_store()
@@ -211,7 +209,7 @@ async def test_the_lease_of_a_process_that_ended_is_free_after_its_time(
     assert await store.leases.acquire(session.id, "another")
 
 
-async def test_a_wall_clock_that_jumps_an_hour_steals_nothing(
+async def test_a_jump_of_the_wall_clock_does_not_expire_a_lease(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
     other = await open_store()
@@ -240,7 +238,7 @@ async def test_acquiring_an_ended_session_opens_it_again(store: Store, session: 
     assert (again.ended, again.end_reason) == (None, None)
 
 
-async def test_a_lease_on_one_session_says_nothing_about_another(store: Store, session: Session):
+async def test_leases_on_different_sessions_are_independent(store: Store, session: Session):
     other = await store.sessions.create("me", session.source)
     mine = await hold(store, session.id)
     theirs = await hold(store, other.id)
@@ -249,7 +247,7 @@ async def test_a_lease_on_one_session_says_nothing_about_another(store: Store, s
     assert texts(await store.transcripts.load(session.id)) == []
 
 
-async def test_a_writer_that_lost_its_session_to_a_chat_hears_of_holder_and_chat(
+async def test_the_error_after_losing_a_session_names_the_holder_and_the_chat(
     store: Store, session: Session, open_store: OpenStore
 ):
     stale = await hold(store, session.id)
@@ -259,7 +257,9 @@ async def test_a_writer_that_lost_its_session_to_a_chat_hears_of_holder_and_chat
         await store.transcripts.append(stale, [said("hello?")])
 
 
-async def test_writing_to_a_deleted_session_says_that_it_is_gone(store: Store, session: Session):
+async def test_writing_to_a_deleted_session_raises_session_not_found(
+    store: Store, session: Session
+):
     lease = await hold(store, session.id)
     await store.sessions.delete(session.id, lease=lease)
     with pytest.raises(SessionNotFound):

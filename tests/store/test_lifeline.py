@@ -1,4 +1,5 @@
-"""Who is alive on PostgreSQL, and what a process does whose connection breaks while it lives."""
+"""Which processes are alive on PostgreSQL, and what a live process does when its connection
+breaks."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ async def until_held(admin: psycopg.Connection[Any], store: Store) -> None:
     await asyncio.to_thread(until, lambda: is_held(admin, store))
 
 
-async def test_a_process_whose_connection_breaks_keeps_what_it_has_in_hand(
+async def test_a_process_whose_connection_breaks_keeps_its_leases(
     store: Store, open_store: OpenStore, session: Session, url: str
 ):
     other = await open_store()
@@ -79,7 +80,7 @@ async def test_a_process_whose_connection_breaks_keeps_what_it_has_in_hand(
     await store.transcripts.append(lease, [said("Still here.")])
 
 
-async def test_a_process_that_cannot_show_that_it_is_alive_writes_nothing(
+async def test_a_process_without_its_lifeline_cannot_write(
     store: Store,
     open_store: OpenStore,
     session: Session,
@@ -115,7 +116,7 @@ async def test_a_process_that_cannot_show_that_it_is_alive_writes_nothing(
     assert (await store.gateways.announce("cut off", [TELEGRAM])).platforms == set()
 
 
-async def test_who_was_cut_off_declares_no_other_gateway_gone_for_a_while(
+async def test_a_process_that_was_cut_off_declares_no_gateway_gone_for_a_while(
     store: Store,
     open_store: OpenStore,
     session: Session,
@@ -135,7 +136,7 @@ async def test_who_was_cut_off_declares_no_other_gateway_gone_for_a_while(
         assert (await store.gateways.announce("standby", [TELEGRAM])).platforms == taken
 
 
-async def test_who_was_cut_off_declares_no_process_dead_for_a_while(
+async def test_a_process_that_was_cut_off_declares_no_process_dead_for_a_while(
     store: Store,
     open_store: OpenStore,
     session: Session,
@@ -154,7 +155,7 @@ async def test_who_was_cut_off_declares_no_process_dead_for_a_while(
     assert await (await open_store()).leases.acquire(session.id, "who was not cut off")
 
 
-async def test_several_learn_at_once_that_a_process_is_dead(
+async def test_concurrent_callers_all_see_that_a_process_is_dead(
     store: Store, open_store: OpenStore, session: Session
 ):
     dying, others = await open_store(), [store, await open_store(), await open_store()]

@@ -65,7 +65,7 @@ class Process:
 
 @dataclass
 class ModelLease:
-    """A lease that somebody was given, and may still believe in."""
+    """A lease that a process was given, and may still use."""
 
     by: Process
     lease: Lease
@@ -74,7 +74,7 @@ class ModelLease:
 
 @dataclass
 class Asked:
-    """A handoff as it was promised."""
+    """A handoff as the machine expects it."""
 
     id: int
     session: str
@@ -132,14 +132,14 @@ class Conversations(RuleBasedStateMachine):
         return Process(self.world.open())
 
     def words(self, count: int = 1) -> list[str]:
-        """Something that nobody has said before."""
+        """A new text."""
         self.said += count
         return [f"words {self.said - i}" for i in range(count)]
 
     def session(self, pick: int) -> str:
         return chosen(self.world.sessions, pick)
 
-    # What was promised
+    # Expected state
 
     def now(self) -> int:
         return self.clock.ticks()
@@ -151,7 +151,7 @@ class Conversations(RuleBasedStateMachine):
         return process is not None and not process.alive
 
     def holder(self, session: str) -> ModelLease | None:
-        """Whoever holds it, if they are alive and their lease has not run out."""
+        """The holder, if it is alive and its lease has not expired."""
         held = self.current[session]
         if held is None or self.now() >= held.until or self.dead(held.by):
             return None
@@ -210,7 +210,7 @@ class Conversations(RuleBasedStateMachine):
         self.moves(session, DESK)
 
     def leaves(self, session: str, address: Address) -> None:
-        """A chat is told that the session goes from there to `address`."""
+        """A chat gets the notice that the session goes from there to `address`."""
         left = self.places[session]
         if left in THREADS and left != address:
             self.lines[session].append(Line("moved", left.key))
@@ -311,7 +311,7 @@ class Conversations(RuleBasedStateMachine):
 
     @rule(who=PICK, which=PICK)
     def a_handoff_gets_under_way(self, who: int, which: int) -> None:
-        """What otherwise takes luck: somebody asks, and somebody claims it."""
+        """A rare sequence: one process requests a handoff, and another claims it."""
         session = self.session(which)
         held = self.current[session]
         alive = held if held and held.by.alive else None
@@ -321,8 +321,8 @@ class Conversations(RuleBasedStateMachine):
     @precondition(lambda self: self.claims)
     @rule(who=PICK, late=st.sampled_from(["", "complete", "fail"]))
     def another_gateway_takes_over(self, who: int, late: str) -> None:
-        """The same: a gateway hangs for longer than its claim lasts, another goes on, and the
-        first comes back and finishes, as it believes."""
+        """The same: a gateway hangs for longer than its claim lasts, another continues, and the
+        first comes back and completes."""
         hung = self.claims[-1]
         self.clock.advance(CLAIM_LEASE + 1)
         self.claim(who, 0)
@@ -334,7 +334,7 @@ class Conversations(RuleBasedStateMachine):
     @precondition(lambda self: self.claims)
     @rule(who=PICK, late=st.booleans())
     def the_session_goes_on_meanwhile(self, who: int, late: bool) -> None:
-        """The same: something is said, or the session resumed, while a gateway is at it."""
+        """The same: a message is added, or the session resumed, during the handoff."""
         claim = self.claims[-1]
         session = claim.asked.session
         held = self.current[session]
@@ -445,7 +445,7 @@ class Conversations(RuleBasedStateMachine):
         if newest:
             self.failed(claim.asked, "fail")
 
-    # What happens to everybody
+    # Clocks, crashes and restarts
 
     @rule(seconds=PAUSES)
     def time_passes(self, seconds: float) -> None:
@@ -487,7 +487,7 @@ class Conversations(RuleBasedStateMachine):
         self.terminals = [self.start() for _ in self.terminals]
         self.gateways = [self.start() for _ in self.gateways]
 
-    # What must be so at every moment
+    # Invariants
 
     @invariant()
     def as_promised(self) -> None:
@@ -522,7 +522,7 @@ class Conversations(RuleBasedStateMachine):
             self.world.close()
 
     def nobody_is_stuck(self) -> None:
-        """Whatever has happened, a moment later every session can go on and be handed off."""
+        """After any sequence of events, every session can soon be continued and handed off."""
         self.clock.advance(2 * (CLAIM_LEASE + CLAIM_WAIT + LEASE))
         terminal, gateway = self.start(), self.start()
         terminal.opening.expire()
@@ -546,12 +546,12 @@ def chosen(things: Sequence[T], pick: int) -> T:
 
 
 def latest(things: Sequence[T], pick: int) -> T:
-    """Mostly the newest, now and then an older one."""
+    """Usually the newest, sometimes an older one."""
     return things[-1 - min(max(pick - 2, 0) // 2, len(things) - 1)]
 
 
 def play(make: Callable[[], World], *, examples: int, steps: int, known: bool = False) -> None:
-    """With `known` the same examples are played by `make fuzz`, too."""
+    """With `known`, `make fuzz` plays the same examples too."""
     factory: Any = partial(Conversations, make)
     run_state_machine_as_test(
         factory,
@@ -560,41 +560,41 @@ def play(make: Callable[[], World], *, examples: int, steps: int, known: bool = 
             stateful_step_count=steps,
             derandomize=known or settings().derandomize,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-            # Add Phase.shrink to look closer: on a real store it takes minutes.
+            # Add Phase.shrink to see more: on a real store it takes minutes.
             phases=[Phase.generate],
         ),
     )
 
 
-def test_the_machine_finds_the_split_brain_of_a_naive_implementation():
+def test_the_state_machine_finds_the_split_brain_of_a_naive_implementation():
     with pytest.raises(AssertionError):
         play(lambda: SketchWorld(NAIVE), examples=200, steps=50, known=True)
 
 
 SLOW = {Flaw.TOLD_ANYWAY, Flaw.LEFT_WONDERING}
-"""Those that are found after many examples."""
+"""Flaws that are found only after many examples."""
 
 
 @pytest.mark.parametrize(
     "flaw", [pytest.param(f, marks=pytest.mark.kill) if f in SLOW else f for f in Flaw]
 )
-def test_the_machine_finds_each_single_flaw(flaw: Flaw):
+def test_the_state_machine_finds_each_single_flaw(flaw: Flaw):
     with pytest.raises(AssertionError):
         play(lambda: SketchWorld(frozenset({flaw})), examples=1000, steps=50, known=True)
 
 
-def test_the_machine_finds_nothing_in_a_sketch_without_flaws():
+def test_the_state_machine_accepts_a_sketch_without_flaws():
     play(SketchWorld, examples=40, steps=50, known=True)
 
 
 @pytest.mark.timeout(300)
-def test_conversations_on_sqlite_are_never_lost_nor_in_two_hands_nor_stuck(seed: int):
+def test_conversations_on_sqlite_are_never_lost_nor_held_twice_nor_stuck(seed: int):
     play(SqliteWorld, examples=200 if seed else 12, steps=50)
 
 
 @pytest.mark.real
 @pytest.mark.timeout(300)
-def test_conversations_on_postgresql_are_never_lost_nor_in_two_hands_nor_stuck(
+def test_conversations_on_postgresql_are_never_lost_nor_held_twice_nor_stuck(
     postgres_server: postgres.Server, seed: int
 ):
     play(lambda: PostgresWorld(postgres_server), examples=50 if seed else 8, steps=40)

@@ -1,4 +1,4 @@
-"""What the agent keeps in mind is its owner's alone, numbered, and never two of a kind."""
+"""Notes belong to one owner, are numbered, and are never stored twice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def kept(store: Store, owner: str = "me") -> dict[int, str]:
     return {note.number: note.text for note in await store.notes.list(owner)}
 
 
-async def test_a_note_is_kept_with_its_number_and_its_time(
+async def test_a_note_is_stored_with_its_number_and_its_time(
     store: Store, open_store: OpenStore, clock: FakeClock
 ):
     note = await store.notes.add("me", "likes tea")
@@ -35,7 +35,7 @@ async def test_a_note_is_kept_with_its_number_and_its_time(
     assert await (await open_store()).notes.list("me") == (note, second)
 
 
-async def test_a_note_is_cleaned_before_it_is_kept(store: Store):
+async def test_a_note_is_cleaned_before_it_is_stored(store: Store):
     assert (await store.notes.add("me", f" likes\n\u202e tea {ODD}\u200b ")).text == "likes tea abc"
     with pytest.raises(NoteEmpty):
         await store.notes.add("me", " \u200b\n")
@@ -44,7 +44,7 @@ async def test_a_note_is_cleaned_before_it_is_kept(store: Store):
     assert await kept(store) == {1: "likes tea abc"}
 
 
-async def test_the_same_text_again_is_the_note_that_is_there(store: Store, clock: FakeClock):
+async def test_adding_the_same_text_again_returns_the_existing_note(store: Store, clock: FakeClock):
     note = await store.notes.add("me", "Likes tea")
     await store.notes.add("me", "likes teas")
     clock.advance(1)
@@ -52,7 +52,7 @@ async def test_the_same_text_again_is_the_note_that_is_there(store: Store, clock
     assert await kept(store) == {1: "Likes tea", 2: "likes teas"}
 
 
-async def test_a_number_is_not_given_again_while_any_note_is_left(store: Store):
+async def test_a_number_is_not_reused_while_any_note_is_left(store: Store):
     for text in "abc":
         await store.notes.add("me", text)
     for number in (3, 1):
@@ -64,9 +64,7 @@ async def test_a_number_is_not_given_again_while_any_note_is_left(store: Store):
     assert (await store.notes.add("me", "f")).number == 2
 
 
-async def test_an_edited_note_keeps_its_number_and_says_something_else(
-    store: Store, clock: FakeClock
-):
+async def test_an_edited_note_keeps_its_number_and_has_the_new_text(store: Store, clock: FakeClock):
     first, second = [await store.notes.add("me", text) for text in ("likes tea", "has a cat")]
     clock.advance(1)
     edited = await store.notes.edit("me", 1, " likes\tcoffee ")
@@ -89,7 +87,7 @@ async def test_a_removed_note_is_gone_and_returned(store: Store):
 
 
 @pytest.mark.parametrize("number", [0, -1, 2, 1 << 62, 1 << 70])
-async def test_a_number_that_no_note_has_changes_nothing(store: Store, number: int):
+async def test_an_unknown_number_changes_nothing(store: Store, number: int):
     await store.notes.add("me", "likes tea")
     with pytest.raises(NoteNotFound):
         await store.notes.edit("me", number, "likes coffee")
@@ -114,7 +112,7 @@ async def test_an_owner_cannot_see_or_change_the_notes_of_another(store: Store):
     assert await kept(store) == {1: "likes tea", 2: "has a cat"}
 
 
-async def test_there_are_no_notes_about_an_owner_who_does_not_exist(store: Store):
+async def test_an_unknown_owner_cannot_have_notes(store: Store):
     with pytest.raises(OwnerNotFound):
         await store.notes.add("nobody", "likes tea")
     assert await store.notes.list("nobody") == ()
@@ -139,7 +137,7 @@ def fill(tx: Tx, count: int) -> None:
         notes.add(tx, "me", f"note {number}")
 
 
-async def test_many_who_add_at_once_get_a_number_each_and_one_text_is_one_note(
+async def test_concurrent_notes_get_a_number_each_and_one_text_is_one_note(
     store: Store, open_store: OpenStore
 ):
     openings = [store, await open_store(), await open_store()]
@@ -152,7 +150,7 @@ async def test_many_who_add_at_once_get_a_number_each_and_one_text_is_one_note(
     assert len(set((await kept(store)).values())) == 20
 
 
-async def test_many_who_add_at_once_do_not_pass_the_limit(store: Store, open_store: OpenStore):
+async def test_concurrent_notes_do_not_exceed_the_limit(store: Store, open_store: OpenStore):
     openings = [store, await open_store(), await open_store()]
     await store.write(fill, MAX_NOTES - 2)
     outcomes = await asyncio.gather(
@@ -164,7 +162,9 @@ async def test_many_who_add_at_once_do_not_pass_the_limit(store: Store, open_sto
     assert len(await kept(store)) == MAX_NOTES
 
 
-async def test_of_many_who_remove_one_note_at_once_one_does(store: Store, open_store: OpenStore):
+async def test_of_many_concurrent_removals_of_a_note_one_succeeds(
+    store: Store, open_store: OpenStore
+):
     openings = [store, await open_store(), await open_store()]
     await store.notes.add("me", "likes tea")
     outcomes = await asyncio.gather(

@@ -1,4 +1,4 @@
-"""What is to be said is said in order, once, and never dropped in silence."""
+"""Outbound messages are sent in order, once, and never dropped silently."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ async def stands(store: Store, key: str = "1") -> Outgoing:
     return outgoing
 
 
-async def test_what_is_queued_is_kept_as_it_was(store: Store, session: Session, clock: FakeClock):
+async def test_a_queued_message_is_stored_unchanged(
+    store: Store, session: Session, clock: FakeClock
+):
     said = replace(draft("key 1", TOPIC, "grüß Gott 👋\n"), session_id=session.id)
     assert await store.outbox.enqueue(said)
     queued = await stands(store, "key 1")
@@ -54,7 +56,7 @@ async def test_what_is_queued_is_kept_as_it_was(store: Store, session: Session, 
     assert await store.outbox.get("key 2") is None
 
 
-async def test_a_file_is_kept_as_it_was_until_it_is_delivered(store: Store, clock: FakeClock):
+async def test_a_file_is_stored_unchanged_until_it_is_delivered(store: Store, clock: FakeClock):
     every = bytes(range(256))
     said = replace(draft("1", DM), file="/home/me/boat.png", data=every)
     assert await store.outbox.enqueue(said)
@@ -68,7 +70,7 @@ async def test_a_file_is_kept_as_it_was_until_it_is_delivered(store: Store, cloc
     assert await store.outbox.data(await claimed(store, "2")) == b""
 
 
-async def test_the_same_key_is_said_once(store: Store, open_store: OpenStore):
+async def test_one_key_queues_one_message(store: Store, open_store: OpenStore):
     assert await store.outbox.enqueue(draft("1", DM, "hello"))
     assert not await store.outbox.enqueue(draft("1", DM, "hello"))
     assert not await (await open_store()).outbox.enqueue(draft("1", TOPIC, "something else"))
@@ -79,7 +81,7 @@ async def test_the_same_key_is_said_once(store: Store, open_store: OpenStore):
     assert await next_ones(store) == []
 
 
-async def test_each_address_hears_things_in_their_order_one_at_a_time(
+async def test_messages_are_claimed_in_order_one_at_a_time_per_address(
     store: Store, open_store: OpenStore
 ):
     other = await open_store()
@@ -96,7 +98,7 @@ async def test_each_address_hears_things_in_their_order_one_at_a_time(
     assert await next_ones(store) == []
 
 
-async def test_two_gateways_never_claim_the_same(store: Store, open_store: OpenStore):
+async def test_two_gateways_never_claim_the_same_message(store: Store, open_store: OpenStore):
     gateways = [store, await open_store(), await open_store()]
     addresses = [replace(DM, chat_id=f"{i}") for i in range(12)]
     for address in addresses:
@@ -112,7 +114,7 @@ async def test_two_gateways_never_claim_the_same(store: Store, open_store: OpenS
     assert sorted(keys) == sorted(f"first {address}" for address in addresses)
 
 
-async def test_a_claim_takes_only_what_its_platforms_need_and_no_more_than_asked_for(
+async def test_a_claim_respects_its_platforms_and_its_limit(
     store: Store,
 ):
     for key, address in (("1", DM), ("2", CHANNEL), ("3", ROOM), ("4", TOPIC)):
@@ -124,7 +126,7 @@ async def test_a_claim_takes_only_what_its_platforms_need_and_no_more_than_asked
     assert [outgoing.key for outgoing in rest] == ["2", "4"]
 
 
-async def test_what_was_sent_is_kept_with_its_receipt(store: Store, clock: FakeClock):
+async def test_a_sent_message_is_kept_with_its_receipt(store: Store, clock: FakeClock):
     outgoing = await claimed(store)
     assert (outgoing.state, outgoing.attempt) == (OutgoingState.SENDING, 1)
     clock.advance(1)
@@ -134,7 +136,7 @@ async def test_what_was_sent_is_kept_with_its_receipt(store: Store, clock: FakeC
     assert sent.finished == clock.now()
 
 
-async def test_the_parts_of_a_message_that_arrived_are_known_in_order(store: Store):
+async def test_the_receipts_of_delivered_parts_are_kept_in_order(store: Store):
     outgoing = await claimed(store)
     for receipt in ("77", 'a "b"\\\n\u2028', ""):
         assert await store.outbox.progress(outgoing, receipt)
@@ -153,7 +155,7 @@ async def test_a_message_whose_last_part_has_a_receipt_needs_none_when_it_is_sen
     assert (await stands(store)).receipts == ("77",)
 
 
-async def test_each_part_that_arrived_leaves_time_for_the_next(
+async def test_each_delivered_part_extends_the_send_timeout(
     store: Store, open_store: OpenStore, clock: FakeClock
 ):
     outgoing = await claimed(store)
@@ -168,7 +170,7 @@ async def test_each_part_that_arrived_leaves_time_for_the_next(
     assert (await stands(store)).receipts == ("0", "1", "2")
 
 
-async def test_what_is_sent_again_goes_on_after_the_last_part_that_arrived(
+async def test_a_retry_continues_after_the_last_delivered_part(
     store: Store, open_store: OpenStore, clock: FakeClock
 ):
     outgoing = await claimed(store)
@@ -187,7 +189,7 @@ async def test_what_is_sent_again_goes_on_after_the_last_part_that_arrived(
     assert (await stands(store)).receipts == ("77", "78")
 
 
-async def test_buttons_are_kept_as_they_were(store: Store):
+async def test_buttons_are_stored_unchanged(store: Store):
     buttons = (("Yes ✓", "a:1:once"), ('No "', "a:1:never"), (ODD, ODD))
     assert await store.outbox.enqueue(replace(draft("1"), buttons=buttons))
     assert await store.outbox.enqueue(draft("2", TOPIC))
@@ -196,7 +198,7 @@ async def test_buttons_are_kept_as_they_were(store: Store):
     assert second.buttons == ()
 
 
-async def test_how_much_waits_for_an_address_is_known(store: Store):
+async def test_the_number_of_queued_messages_of_an_address_is_known(store: Store):
     assert await store.outbox.waiting(DM) == 0
     for key, address in (("1", DM), ("2", DM), ("3", TOPIC), ("4", DM)):
         await store.outbox.enqueue(draft(key, address))
@@ -211,7 +213,7 @@ async def test_how_much_waits_for_an_address_is_known(store: Store):
 
 
 @pytest.mark.parametrize("state", [OutgoingState.FAILED, OutgoingState.UNCERTAIN])
-async def test_what_cannot_be_delivered_is_kept_with_its_reason_and_holds_nothing_back(
+async def test_an_undeliverable_message_is_kept_with_its_reason_and_blocks_no_other(
     store: Store, state: OutgoingState
 ):
     outgoing = await claimed(store)
@@ -223,7 +225,7 @@ async def test_what_cannot_be_delivered_is_kept_with_its_reason_and_holds_nothin
     assert [claim.key for claim in await next_ones(store)] == ["2"]
 
 
-async def test_a_retry_waits_for_its_time_and_holds_back_only_its_address(
+async def test_a_retry_waits_until_it_is_due_and_blocks_only_its_address(
     store: Store, clock: FakeClock
 ):
     outgoing = await claimed(store)
@@ -240,7 +242,7 @@ async def test_a_retry_waits_for_its_time_and_holds_back_only_its_address(
     assert [claim.key for claim in await next_ones(store)] == ["2"]
 
 
-async def test_only_the_newest_claim_says_how_it_went(
+async def test_only_the_newest_claim_can_record_the_outcome(
     store: Store, open_store: OpenStore, clock: FakeClock
 ):
     other = await open_store()
@@ -259,7 +261,7 @@ async def test_only_the_newest_claim_says_how_it_went(
     assert (await stands(store)).state is OutgoingState.SENT
 
 
-async def test_what_a_dead_gateway_was_sending_is_sent_again_where_a_key_makes_that_safe(
+async def test_a_message_of_a_dead_gateway_is_sent_again_if_the_platform_takes_keys(
     store: Store, open_store: OpenStore, clock: FakeClock
 ):
     dying = await open_store()
@@ -271,7 +273,7 @@ async def test_what_a_dead_gateway_was_sending_is_sent_again_where_a_key_makes_t
     assert (again.key, again.attempt) == ("1", 2)
 
 
-async def test_what_a_dead_gateway_was_sending_is_uncertain_elsewhere_and_reported(
+async def test_a_message_of_a_dead_gateway_is_uncertain_and_reported_without_keys(
     store: Store, open_store: OpenStore, clock: FakeClock
 ):
     dying = await open_store()
@@ -286,7 +288,7 @@ async def test_what_a_dead_gateway_was_sending_is_uncertain_elsewhere_and_report
     assert [claim.key for claim in await next_ones(store)] == ["2"]
 
 
-async def test_what_a_living_gateway_is_sending_is_left_alone(
+async def test_a_message_that_a_live_gateway_is_sending_is_not_recovered(
     store: Store, open_store: OpenStore, clock: FakeClock
 ):
     outgoing = await claimed(store)
@@ -295,7 +297,7 @@ async def test_what_a_living_gateway_is_sending_is_left_alone(
     assert await store.outbox.sent(outgoing)
 
 
-async def test_what_a_gateway_was_sending_that_is_known_to_be_gone_is_looked_after_at_once(
+async def test_a_message_of_a_gateway_that_is_known_to_be_gone_is_recovered_at_once(
     store: Store, open_store: OpenStore
 ):
     dying, living = await open_store(), await open_store()
@@ -307,7 +309,7 @@ async def test_what_a_gateway_was_sending_that_is_known_to_be_gone_is_looked_aft
     assert (again.key, again.attempt) == ("1", 2)
 
 
-async def test_only_what_was_sent_on_the_platforms_at_hand_is_looked_after(
+async def test_messages_are_recovered_for_the_given_platforms_only(
     store: Store, open_store: OpenStore, clock: FakeClock
 ):
     dying = await open_store()
@@ -321,7 +323,7 @@ async def test_only_what_was_sent_on_the_platforms_at_hand_is_looked_after(
     assert lost.key == "1"
 
 
-async def test_what_was_becoming_a_live_bubble_can_be_repeated_on_any_platform(
+async def test_an_edit_of_a_bubble_can_be_repeated_on_any_platform(
     store: Store, open_store: OpenStore, clock: FakeClock
 ):
     dying = await open_store()
@@ -336,7 +338,7 @@ async def test_what_was_becoming_a_live_bubble_can_be_repeated_on_any_platform(
     assert again.key == "an edit"
 
 
-async def test_a_later_part_is_no_edit_of_the_bubble(
+async def test_a_later_part_does_not_edit_the_bubble(
     store: Store, open_store: OpenStore, clock: FakeClock
 ):
     dying = await open_store()
@@ -347,7 +349,7 @@ async def test_a_later_part_is_no_edit_of_the_bubble(
     assert lost.receipts == ("76",)
 
 
-async def test_what_a_gateway_that_ended_was_sending_is_looked_after_at_once(
+async def test_a_message_of_a_gateway_whose_process_ended_is_recovered_at_once(
     store: Store, open_store: OpenStore
 ):
     dying = await open_store()
@@ -357,7 +359,7 @@ async def test_what_a_gateway_that_ended_was_sending_is_looked_after_at_once(
     assert lost.key == "1"
 
 
-async def test_what_the_caller_is_sending_itself_is_not_looked_after(
+async def test_a_message_that_the_caller_is_sending_is_not_recovered(
     store: Store, clock: FakeClock
 ):
     outgoing = await claimed(store)
@@ -373,7 +375,7 @@ async def test_a_receipt_that_is_recorded_twice_counts_once(store: Store):
     assert (await stands(store)).receipts == ("1", "11", "1")
 
 
-async def test_what_is_troubled_is_listed_the_newest_first(store: Store):
+async def test_failed_messages_are_listed_newest_first(store: Store):
     for key in "12345":
         outgoing = await claimed(store, key)
         if key == "3":
@@ -386,7 +388,7 @@ async def test_what_is_troubled_is_listed_the_newest_first(store: Store):
     assert [o.key for o in await store.outbox.troubled(limit=1)] == ["5"]
 
 
-async def test_what_is_troubled_is_reported_once(
+async def test_a_failed_message_is_reported_once(
     store: Store, open_store: OpenStore, session: Session
 ):
     failed, uncertain, sent = [
@@ -409,7 +411,9 @@ async def test_what_is_troubled_is_reported_once(
     assert [o.key for o in await store.outbox.troubled(reported=True)] == ["1"]
 
 
-async def test_trouble_without_a_session_crowds_out_no_report(store: Store, session: Session):
+async def test_failed_messages_without_a_session_do_not_crowd_out_reports(
+    store: Store, session: Session
+):
     await store.outbox.failed(await claimed(store, "1", DM, session.id), "no")
     for key in "23":
         await store.outbox.failed(await claimed(store, key), "no")
@@ -417,7 +421,7 @@ async def test_trouble_without_a_session_crowds_out_no_report(store: Store, sess
     assert [o.key for o in await store.outbox.troubled(reported=False, limit=2)] == ["1"]
 
 
-async def test_the_live_bubble_of_an_address_is_found_by_the_next_gateway(
+async def test_the_next_gateway_finds_the_bubble_of_an_address(
     store: Store, open_store: OpenStore, session: Session
 ):
     await store.outbox.bubble(DM, "77", session.id)
@@ -433,7 +437,7 @@ async def test_the_live_bubble_of_an_address_is_found_by_the_next_gateway(
     assert await next_one.bubbles(set()) == {}
 
 
-async def test_a_live_bubble_is_known_from_before_it_is_sent(store: Store, open_store: OpenStore):
+async def test_a_bubble_is_recorded_before_it_is_sent(store: Store, open_store: OpenStore):
     await store.outbox.bubble(DM, "77")
     await store.outbox.begin_bubble(DM, "key", "Half")
     next_one = (await open_store()).outbox
@@ -445,7 +449,7 @@ async def test_a_live_bubble_is_known_from_before_it_is_sent(store: Store, open_
     assert await next_one.begun_bubbles(ALL) == {}
 
 
-async def test_a_live_bubble_that_became_an_answer_is_forgotten_together_with_its_sending(
+async def test_a_bubble_is_deleted_when_its_answer_is_sent(
     store: Store,
 ):
     for address in (DM, TOPIC, CHANNEL):
@@ -456,7 +460,7 @@ async def test_a_live_bubble_that_became_an_answer_is_forgotten_together_with_it
     assert await store.outbox.bubbles(ALL) == {CHANNEL: "77"}
 
 
-async def test_an_address_has_one_live_bubble_until_it_is_gone(store: Store):
+async def test_an_address_has_at_most_one_bubble(store: Store):
     for receipt in ("77", "78"):
         await store.outbox.bubble(DM, receipt)
     assert await store.outbox.bubbles(ALL) == {DM: "78"}
@@ -465,7 +469,7 @@ async def test_an_address_has_one_live_bubble_until_it_is_gone(store: Store):
         assert await store.outbox.bubbles(ALL) == {}
 
 
-async def test_a_turn_shows_its_progress_while_it_runs_there_and_nothing_waits(
+async def test_a_turn_shows_progress_only_in_its_chat_and_with_an_empty_queue(
     store: Store, session: Session
 ):
     no = await store.inbox.record("bot", "1", DM, "hello")
@@ -481,7 +485,7 @@ async def test_a_turn_shows_its_progress_while_it_runs_there_and_nothing_waits(
     assert await store.outbox.progress_after(DM, session.id, no) is None
 
 
-async def test_a_turn_that_is_finished_shows_no_progress(store: Store, session: Session):
+async def test_a_finished_turn_shows_no_progress(store: Store, session: Session):
     no = await store.inbox.record("bot", "1", DM, "hello")
     assert no is not None
     await store.bindings.rebind(session.id, DM, Origin.MESSAGE)
@@ -489,7 +493,9 @@ async def test_a_turn_that_is_finished_shows_no_progress(store: Store, session: 
     assert await store.outbox.progress_after(DM, session.id, no) is None
 
 
-async def test_pruning_forgets_only_what_was_delivered_before_then(store: Store, clock: FakeClock):
+async def test_pruning_deletes_only_messages_delivered_before_the_given_time(
+    store: Store, clock: FakeClock
+):
     await store.outbox.sent(await claimed(store, "old"))
     await store.outbox.failed(await claimed(store, "failed"), "no")
     await store.outbox.uncertain(await claimed(store, "uncertain"), "hm")
@@ -503,7 +509,7 @@ async def test_pruning_forgets_only_what_was_delivered_before_then(store: Store,
     assert await store.outbox.prune(clock.now() + timedelta(days=1)) == 1
 
 
-async def test_what_no_database_can_hold_is_marked_not_rejected(store: Store):
+async def test_unstorable_characters_in_a_message_are_replaced(store: Store):
     address = replace(DM, chat_id=ODD)
     assert await store.outbox.enqueue(draft("1", address, ODD))
     (outgoing,) = await next_ones(store)
@@ -514,7 +520,7 @@ async def test_what_no_database_can_hold_is_marked_not_rejected(store: Store):
     assert (await stands(store)).receipts == ("a\ufffdb\ufffdc",)
 
 
-async def test_what_a_handoff_said_and_may_not_have_arrived_is_offered_again_once(store: Store):
+async def test_unconfirmed_messages_of_a_handoff_are_offered_again_once(store: Store):
     for key in ("handoff:1:recap", "handoff:1:reply", "handoff:1:stayed", "s/1"):
         await store.outbox.uncertain(await claimed(store, key), "who knows")
     for update in ("1", "2"):
@@ -524,7 +530,7 @@ async def test_what_a_handoff_said_and_may_not_have_arrived_is_offered_again_onc
 
 
 async def open_rows(store: Store) -> list[Outgoing]:
-    """All that waits, in the order in which it is sent."""
+    """All queued texts, in the order in which they are sent."""
     found: list[Outgoing] = []
     while taken := await store.outbox.claim([DM.platform]):
         found += taken
@@ -533,7 +539,7 @@ async def open_rows(store: Store) -> list[Outgoing]:
     return found
 
 
-async def test_a_pause_that_the_platform_asked_for_is_known_for_its_address(store: Store):
+async def test_a_rate_limit_is_known_for_its_address(store: Store):
     outgoing = await claimed(store, "1")
     assert await store.outbox.retry(outgoing, "500", seconds=60)
     assert await store.outbox.asked_to_wait(DM) == 0
@@ -542,7 +548,7 @@ async def test_a_pause_that_the_platform_asked_for_is_known_for_its_address(stor
     assert 0 < await store.outbox.asked_to_wait(TOPIC) <= 60
 
 
-async def test_what_ends_each_gateway_that_sends_it_is_not_tried_for_ever(
+async def test_a_message_that_crashes_every_gateway_is_given_up_after_the_last_attempt(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(outbox, "MAX_ATTEMPTS", 3)

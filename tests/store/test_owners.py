@@ -1,4 +1,4 @@
-"""Who is who: owners, the platform users they are, and where handoffs reach them."""
+"""Owners, their platform users, and their home channels."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ async def test_an_owner_is_created_once_and_keeps_the_first_name(
     assert await other.owners.get("nobody") is None
 
 
-async def test_an_owner_who_is_made_many_times_at_once_is_one(store: Store, open_store: OpenStore):
+async def test_an_owner_created_concurrently_is_one_owner(store: Store, open_store: OpenStore):
     openings = [store, await open_store()]
     await asyncio.gather(*(o.owners.ensure("you") for o in openings for _ in range(5)))
     assert [owner.id for owner in await store.owners.all()] == ["me", "you"]
 
 
-async def test_owners_are_listed_in_the_order_in_which_they_came(store: Store, clock: FakeClock):
+async def test_owners_are_listed_in_order_of_creation(store: Store, clock: FakeClock):
     for owner in ("zoe", "adam"):
         clock.advance(1)
         await store.owners.ensure(owner)
     assert [owner.id for owner in await store.owners.all()] == ["me", "zoe", "adam"]
 
 
-async def test_an_owner_is_introduced_to_exactly_once(store: Store, open_store: OpenStore):
+async def test_an_owner_is_introduced_exactly_once(store: Store, open_store: OpenStore):
     await store.owners.ensure("you")
     openings = [store, await open_store()]
     said = await asyncio.gather(*(o.owners.introduced("me") for o in openings for _ in range(3)))
@@ -51,7 +51,9 @@ async def test_an_owner_is_introduced_to_exactly_once(store: Store, open_store: 
         await store.owners.introduced("nobody")
 
 
-async def test_a_linked_user_is_the_owner_and_a_stranger_is_unknown(store: Store, clock: FakeClock):
+async def test_a_linked_user_belongs_to_the_owner_and_other_users_to_none(
+    store: Store, clock: FakeClock
+):
     await store.owners.link(SENDER, "me")
     who = store.owners.who
     assert await who(Platform.TELEGRAM, "42") == Owner(id="me", name="Me")
@@ -62,14 +64,14 @@ async def test_a_linked_user_is_the_owner_and_a_stranger_is_unknown(store: Store
     assert (identity.sender, identity.owner, identity.linked) == (SENDER, "me", clock.now())
 
 
-async def test_a_user_with_an_odd_id_is_a_stranger_not_a_look_alike(store: Store):
+async def test_a_user_with_an_invalid_id_does_not_match_a_similar_id(store: Store):
     for user_id in ("\ufffd", "?", "a\ufffdb\ufffdc"):
         await store.owners.link(Sender(platform=Platform.TELEGRAM, user_id=user_id), "me")
     for user_id in (ODD, "\0", "\ud800", "", "'; --"):
         assert await store.owners.who(Platform.TELEGRAM, user_id) is None, user_id
 
 
-async def test_a_user_cannot_be_two_owners(store: Store, open_store: OpenStore):
+async def test_a_user_cannot_belong_to_two_owners(store: Store, open_store: OpenStore):
     await store.owners.ensure("you")
     await store.owners.link(SENDER, "me")
     with pytest.raises(IdentityTaken, match="telegram user 42"):
@@ -87,7 +89,7 @@ async def test_linking_again_changes_only_the_users_name(store: Store, clock: Fa
     assert (identity.sender, identity.linked) == (renamed, linked)
 
 
-async def test_an_owner_may_be_many_users(store: Store, clock: FakeClock):
+async def test_an_owner_can_have_many_users(store: Store, clock: FakeClock):
     for platform in (Platform.SLACK, Platform.DISCORD):
         await store.owners.link(Sender(platform=platform, user_id="7"), "me")
         clock.advance(1)
@@ -95,7 +97,7 @@ async def test_an_owner_may_be_many_users(store: Store, clock: FakeClock):
     assert linked == [Platform.SLACK, Platform.DISCORD]
 
 
-async def test_an_unlinked_user_is_a_stranger_again_and_free_for_another_owner(store: Store):
+async def test_an_unlinked_user_can_be_linked_to_another_owner(store: Store):
     await store.owners.ensure("you")
     await store.owners.link(SENDER, "me")
     assert await store.owners.unlink(Platform.TELEGRAM, "42")
@@ -113,7 +115,7 @@ async def test_a_user_cannot_be_linked_to_an_owner_who_does_not_exist(store: Sto
     assert await store.owners.who(Platform.TELEGRAM, "42") is None
 
 
-async def test_there_is_one_home_channel_per_platform_and_the_last_one_counts(store: Store):
+async def test_an_owner_has_one_home_channel_per_platform_the_last_one_set(store: Store):
     await store.owners.set_home("me", HomeChannel(address=DM, name="first"))
     await store.owners.set_home("me", HomeChannel(address=CHANNEL, name="work"))
     await store.owners.set_home("me", HomeChannel(address=TOPIC, name="second"))
@@ -123,7 +125,7 @@ async def test_there_is_one_home_channel_per_platform_and_the_last_one_counts(st
     )
 
 
-async def test_a_home_channel_is_its_owners_alone(store: Store):
+async def test_a_home_channel_belongs_to_one_owner(store: Store):
     await store.owners.ensure("you")
     await store.owners.set_home("me", HomeChannel(address=DM))
     assert await store.owners.homes("you") == ()
@@ -133,7 +135,7 @@ async def test_a_home_channel_is_its_owners_alone(store: Store):
     assert await store.owners.homes("me") == ()
 
 
-async def test_names_that_no_database_can_hold_are_marked_not_rejected(store: Store):
+async def test_unstorable_characters_in_names_are_replaced(store: Store):
     assert (await store.owners.ensure("you", ODD)).name == "a\ufffdb\ufffdc"
     await store.owners.link(Sender(platform=Platform.SLACK, user_id="1", name=ODD), "me")
     await store.owners.set_home("me", HomeChannel(address=DM, name=ODD))

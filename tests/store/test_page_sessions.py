@@ -45,7 +45,7 @@ async def bound(store: Store, session: Session) -> Page:
     return page
 
 
-async def test_an_entry_says_what_the_session_is_doing(store: Store, session: Session):
+async def test_an_entry_shows_what_the_session_is_doing(store: Store, session: Session):
     assert await store.page_sessions.list("me", limit=9) == ()
     lease = await store.leases.acquire(session.id, "me")
     call = Message(Role.ASSISTANT, "", session.started, tool_calls=(ToolCall("1", "ls", "{}"),))
@@ -68,7 +68,9 @@ async def test_an_entry_says_what_the_session_is_doing(store: Store, session: Se
     assert (entry.activity, entry.held) == (SessionActivity.IDLE, False)
 
 
-async def test_an_entry_says_that_its_holder_asks_or_has_stopped(store: Store, session: Session):
+async def test_an_entry_shows_that_its_session_waits_for_approval_or_is_paused(
+    store: Store, session: Session
+):
     async def activity() -> SessionActivity:
         [entry] = await store.page_sessions.list("me", limit=9)
         return entry.activity
@@ -140,7 +142,7 @@ async def test_a_message_that_the_transcript_shows_is_not_shown_twice(
     assert (part.messages, part.shows) == ((), {1: said.no, 2: answered.no})
 
 
-async def test_what_was_undone_takes_its_questions_with_it(store: Store, session: Session):
+async def test_undoing_a_turn_removes_its_questions(store: Store, session: Session):
     page = await bound(store, session)
     await say(store, session, spoken("one", session.started), answer("1", session))
     kept = await store.pages.show(page.id, "1", "kept")
@@ -192,7 +194,7 @@ async def test_a_long_session_is_read_in_parts_without_gaps(store: Store, sessio
     assert seen == list(range(1, count + 1))
 
 
-async def test_another_owner_finds_nothing(store: Store, session: Session):
+async def test_another_owner_cannot_see_the_session(store: Store, session: Session):
     await store.owners.ensure("you")
     page = await bound(store, session)
     await say(store, session, spoken("secret", session.started))
@@ -210,7 +212,7 @@ def before_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Earlier:
     return knows(12, tmp_path, monkeypatch)
 
 
-async def test_of_an_older_store_open_questions_stay_and_the_transcript_shows_the_rest(
+async def test_after_an_upgrade_the_page_shows_the_transcript_and_open_questions(
     url: str, clock: FakeClock, before_moves: Earlier
 ):
     async with await segue.store.open(url, clock=clock) as old:

@@ -1,4 +1,4 @@
-"""The built-in page: its browsers and conversations, what is said there, and what was missed."""
+"""The built-in page: its browsers, conversations and messages, and messages that were missed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def admit(store: Store, token: str, sender: Sender = BROWSER, secret: str 
     await store.pages.admit(key, sender, secret, ORIGIN)
 
 
-async def test_the_first_browser_that_uses_the_link_is_the_owners(store: Store):
+async def test_the_first_browser_that_uses_the_link_is_paired(store: Store):
     token = await store.pages.link("me")
     key, secret = proof.of_link(token)
     assert await store.pages.credential(key, ORIGIN) == Credential(
@@ -62,14 +62,14 @@ async def test_the_first_browser_that_uses_the_link_is_the_owners(store: Store):
     assert await store.owners.who(Platform.WEB, "b2") is None
 
 
-async def test_a_browser_is_known_at_the_origin_where_it_was_paired_and_nowhere_else(store: Store):
+async def test_a_browser_is_known_only_at_the_origin_where_it_was_paired(store: Store):
     await admit(store, await store.pages.link("me"))
     for origin in ("http://127.0.0.1:8791", "http://192.168.1.2:8790", "", f"{ORIGIN}/"):
         assert await store.pages.credential("b1", origin) is None
     assert await store.pages.credential("b1", ORIGIN)
 
 
-async def test_a_link_leads_to_one_gateway(store: Store, open_store: OpenStore):
+async def test_a_link_is_valid_at_one_gateway_only(store: Store, open_store: OpenStore):
     gateway = await open_store()
     token = await store.pages.link("me", process=await gateway.read(lambda tx: tx.process))
     key, _ = proof.of_link(token)
@@ -81,7 +81,7 @@ async def test_a_link_leads_to_one_gateway(store: Store, open_store: OpenStore):
     assert await store.pages.credential("b1", ORIGIN)
 
 
-async def test_of_many_browsers_that_use_a_link_at_once_one_is_let_in(store: Store):
+async def test_of_many_browsers_that_use_a_link_at_once_one_is_paired(store: Store):
     token = await store.pages.link("me")
     senders = [Sender(platform=Platform.WEB, user_id=f"{n}") for n in range(6)]
     outcomes = await asyncio.gather(
@@ -102,7 +102,7 @@ async def test_an_expired_link_admits_no_browser(store: Store, clock: FakeClock)
         await admit(store, token)
 
 
-async def test_the_token_of_a_link_is_not_kept(store: Store):
+async def test_the_token_of_a_link_is_not_stored(store: Store):
     token = await store.pages.link("me")
 
     def kept(tx: Tx) -> list[str]:
@@ -114,7 +114,7 @@ async def test_the_token_of_a_link_is_not_kept(store: Store):
 
 
 @pytest.mark.parametrize("key", ["", "x", ODD, "' OR 1=1 --", "x" * 10_000])
-async def test_another_key_is_no_browsers(store: Store, key: str):
+async def test_an_unknown_key_is_refused(store: Store, key: str):
     await admit(store, await store.pages.link("me"))
     assert await store.pages.credential(key, ORIGIN) is None
     with pytest.raises(PairingRefused):
@@ -128,13 +128,13 @@ async def test_the_oldest_links_of_an_owner_are_void_when_there_are_too_many(sto
     await admit(store, tokens[1])
 
 
-async def test_an_unlinked_browser_has_no_owner_and_listeners_are_woken(
+async def test_unlinking_a_browser_removes_its_owner_and_wakes_listeners(
     store: Store, open_store: OpenStore
 ):
     await admit(store, await store.pages.link("me"))
     cli = await open_store()
     async with store.listen(Topic.OWNERS) as wake:
-        await wake.wait(0)  # whatever there was before
+        await wake.wait(0)  # the initial wake-up
         assert not await cli.owners.unlink(Platform.WEB, "b2")
         assert await cli.owners.unlink(Platform.WEB, "b1")
         assert await wake.wait(10)
@@ -152,12 +152,12 @@ async def test_the_browsers_of_a_port_can_be_unpaired(store: Store):
     assert await store.owners.identities("me") == ()
 
 
-async def test_there_is_no_link_for_an_owner_who_does_not_exist(store: Store):
+async def test_an_unknown_owner_gets_no_link(store: Store):
     with pytest.raises(OwnerNotFound):
         await store.pages.link("nobody")
 
 
-async def test_where_the_page_was_last_is_known_for_each_machine(store: Store):
+async def test_the_last_location_of_the_page_is_stored_per_machine(store: Store):
     assert await store.pages.place("desk") is None
     for port, addresses in ((8790, ("127.0.0.1",)), (8791, ("127.0.0.1", "10.0.0.2"))):
         place = PageLocation(port=port, addresses=addresses)
@@ -169,7 +169,7 @@ async def test_where_the_page_was_last_is_known_for_each_machine(store: Store):
 # Conversations
 
 
-async def test_one_key_begins_one_conversation(store: Store, open_store: OpenStore):
+async def test_one_key_starts_one_conversation(store: Store, open_store: OpenStore):
     openings = [store, await open_store()]
     begun = await asyncio.gather(*(o.pages.begin("me", "A", key="1") for o in openings * 5))
     assert len(set(begun)) == 1
@@ -177,7 +177,7 @@ async def test_one_key_begins_one_conversation(store: Store, open_store: OpenSto
     assert other != begun[0]
 
 
-async def test_a_conversation_is_its_owners_alone(store: Store, page: Page):
+async def test_a_conversation_belongs_to_one_owner(store: Store, page: Page):
     await store.owners.ensure("you")
     theirs = await store.pages.begin("you", "Theirs", key="2")
     assert page.owner == "me"
@@ -187,7 +187,7 @@ async def test_a_conversation_is_its_owners_alone(store: Store, page: Page):
         await store.pages.begin("nobody", "A", key="3")
 
 
-async def test_a_conversation_knows_the_session_that_is_there(
+async def test_a_conversation_has_the_session_that_is_bound_there(
     store: Store, page: Page, session: Session
 ):
     at = Address(platform=Platform.WEB, chat_type=ChatType.DM, chat_id="me", thread_id=page.id)
@@ -197,7 +197,7 @@ async def test_a_conversation_knows_the_session_that_is_there(
     assert there.session == session.id
 
 
-async def test_what_no_database_can_keep_is_marked(store: Store):
+async def test_unstorable_characters_are_replaced(store: Store):
     page = await store.pages.begin("me", ODD, key=ODD)
     assert "\0" not in page.title
     shown = await store.pages.show(page.id, ODD, ODD, ((ODD, ODD),))
@@ -219,7 +219,9 @@ async def test_one_key_shows_one_message(store: Store, page: Page, open_store: O
     assert await texts(store, page) == ["Once.", "Once."]
 
 
-async def test_who_was_away_gets_what_is_new_and_what_changed_once(store: Store, page: Page):
+async def test_messages_that_are_new_or_edited_since_a_revision_are_returned_once(
+    store: Store, page: Page
+):
     first = await store.pages.show(page.id, "1", "first")
     second = await store.pages.show(page.id, "2", "second")
     assert await texts(store, page, first.rev) == ["second"]
@@ -244,9 +246,7 @@ async def test_an_edit_changes_text_and_buttons(store: Store, page: Page):
     assert await store.pages.edit(shown.no + 1, "None.") is None
 
 
-async def test_every_change_has_a_number_of_its_own(
-    store: Store, page: Page, open_store: OpenStore
-):
+async def test_every_change_has_a_unique_revision(store: Store, page: Page, open_store: OpenStore):
     openings = [store, await open_store()]
     shown = await asyncio.gather(
         *(openings[n % 2].pages.show(page.id, f"{n}", f"{n}") for n in range(20))
@@ -254,10 +254,10 @@ async def test_every_change_has_a_number_of_its_own(
     assert sorted(message.rev for message in shown) == list(range(1, 21))
 
 
-# What people do
+# What users do
 
 
-async def test_what_is_said_is_shown_and_heard_once(
+async def test_a_message_is_shown_once_and_received_once(
     store: Store, page: Page, open_store: OpenStore
 ):
     openings = [store, await open_store()]
@@ -273,14 +273,14 @@ async def test_what_is_said_is_shown_and_heard_once(
     assert await store.pages.unheard() == ()
 
 
-async def test_a_key_is_good_for_one_conversation_only(store: Store, page: Page):
+async def test_a_key_is_scoped_to_its_conversation(store: Store, page: Page):
     other = await store.pages.begin("me", "Other", key="2")
     await store.pages.say(page.id, "k", "b1", "here")
     await store.pages.say(other.id, "k", "b1", "there")
     assert await texts(store, other) == ["there"]
 
 
-async def test_a_button_is_pressed_once_where_it_is(store: Store, page: Page):
+async def test_a_button_can_be_pressed_once_and_only_in_its_conversation(store: Store, page: Page):
     shown = await store.pages.show(page.id, "1", "Well?", WELL)
     other = await store.pages.begin("me", "Other", key="2")
     assert not await store.pages.press(page.id, "k1", "b1", shown.no, "maybe")
@@ -298,7 +298,7 @@ async def test_a_button_is_pressed_once_where_it_is(store: Store, page: Page):
     assert now.rev > shown.rev
 
 
-async def test_of_two_who_press_at_once_one_is_heard(
+async def test_of_concurrent_presses_one_is_received(
     store: Store, page: Page, open_store: OpenStore
 ):
     openings = [store, await open_store()]
@@ -313,19 +313,19 @@ async def test_of_two_who_press_at_once_one_is_heard(
     assert len(await store.pages.unheard()) == 1
 
 
-async def test_what_is_not_confirmed_is_heard_again_and_nothing_else(store: Store, page: Page):
+async def test_only_unconfirmed_updates_are_received_again(store: Store, page: Page):
     for n in range(5):
         await store.pages.say(page.id, f"k{n}", "b1", f"{n}")
     waiting = await store.pages.unheard()
     assert [update.text for update in waiting] == ["0", "1", "2", "3", "4"]
     assert [update.text for update in await store.pages.unheard(limit=2)] == ["0", "1"]
-    # One that was confirmed says nothing of those before it, which may be younger.
+    # Confirming one does not confirm those before it, which may be younger.
     for n in (0, 2):
         await store.pages.heard(waiting[n].no)
     assert [update.text for update in await store.pages.unheard()] == ["1", "3", "4"]
 
 
-async def test_who_listens_is_woken_by_what_people_do(
+async def test_a_listener_is_woken_by_a_message_on_the_page(
     store: Store, page: Page, open_store: OpenStore
 ):
     gateway = await open_store()
@@ -335,7 +335,7 @@ async def test_who_listens_is_woken_by_what_people_do(
         assert len(await gateway.pages.unheard()) == 1
 
 
-async def test_an_owners_page_goes_with_them(store: Store):
+async def test_the_pages_of_an_owner_are_deleted_with_the_owner(store: Store):
     await store.owners.ensure("you")
     page = await store.pages.begin("you", "Theirs", key="1")
     await store.pages.say(page.id, "k", "b1", "hello")
@@ -356,7 +356,7 @@ def before_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Earlier:
     return knows(3, tmp_path, monkeypatch)
 
 
-async def test_a_store_from_before_the_page_gets_one(
+async def test_an_older_store_is_upgraded_with_the_page(
     url: str, clock: FakeClock, before_the_page: Earlier
 ):
     async with await segue.store.open(url, clock=clock) as old:
@@ -377,7 +377,7 @@ async def test_a_store_from_before_the_page_gets_one(
         assert len(await again.pages.unheard()) == 1
 
 
-async def test_browsers_that_had_a_cookie_are_to_be_paired_again(
+async def test_browsers_that_were_paired_by_cookie_must_be_paired_again(
     url: str, clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     def pair(tx: Tx) -> None:

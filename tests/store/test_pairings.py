@@ -1,4 +1,4 @@
-"""Whoever sends a one-time code is the owner who was shown it, and nobody else."""
+"""The sender of a one-time code, and no other user, is linked to the owner who was shown it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def refused(store: Store, code: str, sender: Sender = SENDER) -> bool:
     return True
 
 
-async def test_the_sender_of_the_code_is_the_owner_from_then_on(
+async def test_the_sender_of_the_code_is_linked_to_the_owner(
     store: Store, open_store: OpenStore, clock: FakeClock
 ):
     code = await store.pairings.begin("me")
@@ -47,7 +47,9 @@ async def test_a_code_is_used_once(store: Store):
     assert await store.owners.who(Platform.TELEGRAM, "43") is None
 
 
-async def test_of_many_who_send_a_code_at_once_one_is_linked(store: Store, open_store: OpenStore):
+async def test_of_many_concurrent_senders_of_a_code_one_is_linked(
+    store: Store, open_store: OpenStore
+):
     openings = [store, await open_store()]
     code = await store.pairings.begin("me")
     senders = [Sender(platform=Platform.TELEGRAM, user_id=f"{n}") for n in range(6)]
@@ -60,7 +62,7 @@ async def test_of_many_who_send_a_code_at_once_one_is_linked(store: Store, open_
     assert len(await store.owners.identities("me")) == 1
 
 
-async def test_how_a_code_is_spelt_does_not_matter(store: Store):
+async def test_case_and_separators_of_a_code_do_not_matter(store: Store):
     for n, spell in enumerate((str.lower, normal, lambda code: f" {' '.join(code)}\n")):
         code = await store.pairings.begin("me")
         sender = Sender(platform=Platform.SLACK, user_id=f"{n}")
@@ -87,7 +89,7 @@ async def test_a_wrong_code_links_no_account_and_leaves_the_right_one(store: Sto
     assert await store.pairings.redeem(code, SENDER)
 
 
-async def test_only_a_digest_of_a_code_is_kept(store: Store):
+async def test_only_a_digest_of_a_code_is_stored(store: Store):
     code = await store.pairings.begin("me")
     digest = hashlib.sha256(normal(code).encode()).hexdigest()
     assert await store.write(digests) == [digest]
@@ -110,7 +112,7 @@ async def test_the_oldest_codes_of_an_owner_are_void_when_there_are_too_many(
     assert await store.pairings.open_codes() == MAX_OPEN
 
 
-async def test_codes_whose_time_is_over_are_not_kept_for_ever(store: Store, clock: FakeClock):
+async def test_expired_codes_are_deleted(store: Store, clock: FakeClock):
     await store.owners.ensure("you")
     for owner in ("me", "you"):
         await store.pairings.begin(owner)
@@ -119,7 +121,7 @@ async def test_codes_whose_time_is_over_are_not_kept_for_ever(store: Store, cloc
     assert len(await store.write(digests)) == 1
 
 
-async def test_a_user_who_is_another_owner_stays_so_and_the_code_is_not_spent(store: Store):
+async def test_a_user_of_another_owner_is_not_relinked_and_the_code_stays_valid(store: Store):
     await store.owners.ensure("you")
     await store.owners.link(SENDER, "you")
     code = await store.pairings.begin("me")
@@ -129,13 +131,13 @@ async def test_a_user_who_is_another_owner_stays_so_and_the_code_is_not_spent(st
     assert (await store.pairings.redeem(code, OTHER)).id == "me"
 
 
-async def test_a_user_with_an_odd_id_is_not_linked_and_the_code_is_not_spent(store: Store):
+async def test_a_user_with_an_invalid_id_is_not_linked_and_the_code_stays_valid(store: Store):
     code = await store.pairings.begin("me")
     assert await refused(store, code, Sender(platform=Platform.TELEGRAM, user_id=ODD))
     assert await store.pairings.redeem(code, SENDER)
 
 
-async def test_there_is_no_code_for_an_owner_who_does_not_exist(store: Store):
+async def test_an_unknown_owner_gets_no_code(store: Store):
     with pytest.raises(OwnerNotFound):
         await store.pairings.begin("nobody")
     assert await store.pairings.open_codes() == 0
@@ -147,7 +149,7 @@ async def test_no_two_codes_are_the_same(store: Store):
 
 
 @on_sqlite
-async def test_after_a_restart_of_the_machine_no_code_from_before_can_be_used(
+async def test_a_restart_of_the_machine_expires_all_codes(
     store: Store, open_store: OpenStore, clock: FakeClock
 ):
     code = await store.pairings.begin("me")

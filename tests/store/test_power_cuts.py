@@ -1,4 +1,4 @@
-"""What a power cut leaves: all that was written, and of the marks of who is at work any or none."""
+"""After a power cut all committed data is there, and any or none of the marks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.store.samples import said
 
 
 class Disk(apsw.VFS):
-    """What is synced in `folder` is on it, and nothing else."""
+    """A disk that keeps only what is synced in `folder`."""
 
     def __init__(self, folder: Path, kept: Path) -> None:
         self.syncs = 0
@@ -46,7 +46,7 @@ class Disk(apsw.VFS):
             shutil.copy(path, self._kept / path.name)
 
     async def after_the_cut(self) -> Store:
-        """The store, as whoever comes next finds it."""
+        """The store, as the next process finds it."""
         found = Path(tempfile.mkdtemp(dir=self._folder))
         shutil.copytree(self._kept, found, dirs_exist_ok=True)
         return await segue.store.open(f"sqlite://{found}/segue.db")
@@ -83,7 +83,7 @@ async def begun(store: Store) -> Session:
     return await store.sessions.create("me", Platform.LOCAL)
 
 
-async def test_what_was_written_is_there_after_it(folder: Path, disk: Disk):
+async def test_committed_messages_survive_a_power_cut(folder: Path, disk: Disk):
     async with await segue.store.open(f"sqlite://{folder}/segue.db") as store:
         session = await begun(store)
         for number in range(50):
@@ -97,7 +97,7 @@ async def test_what_was_written_is_there_after_it(folder: Path, disk: Disk):
             assert [message.content for message in kept] == [str(n) for n in range(number + 1)]
 
 
-async def test_no_lease_survives_it_and_the_next_process_can_continue(folder: Path, disk: Disk):
+async def test_no_lease_survives_a_power_cut(folder: Path, disk: Disk):
     async with await segue.store.open(f"sqlite://{folder}/segue.db") as store:
         session = await begun(store)
         lost = await store.leases.acquire(session.id, "the terminal", seconds=60)
@@ -107,7 +107,7 @@ async def test_no_lease_survives_it_and_the_next_process_can_continue(folder: Pa
             assert lease.process != lost.process
 
 
-async def test_recording_who_is_at_work_does_not_wait_for_the_disk(folder: Path, disk: Disk):
+async def test_writing_a_mark_does_not_wait_for_the_disk(folder: Path, disk: Disk):
     async with await segue.store.open(f"sqlite://{folder}/segue.db") as store:
         session = await begun(store)
         before = disk.syncs
@@ -119,7 +119,7 @@ async def test_recording_who_is_at_work_does_not_wait_for_the_disk(folder: Path,
         assert disk.syncs > before
 
 
-async def test_what_is_written_in_one_go_with_a_mark_is_waited_for(folder: Path, disk: Disk):
+async def test_a_message_batched_with_a_mark_waits_for_the_disk(folder: Path, disk: Disk):
     async with await segue.store.open(f"sqlite://{folder}/segue.db") as store:
         session = await begun(store)
         lease = await store.leases.acquire(session.id, "the terminal")
@@ -132,7 +132,7 @@ async def test_what_is_written_in_one_go_with_a_mark_is_waited_for(folder: Path,
     assert [message.content for message in kept] == words
 
 
-async def test_a_handoff_that_was_only_requested_is_gone_after_it(folder: Path, disk: Disk):
+async def test_a_requested_handoff_does_not_survive_a_power_cut(folder: Path, disk: Disk):
     async with await segue.store.open(f"sqlite://{folder}/segue.db") as store:
         session = await begun(store)
         lease = await store.leases.acquire(session.id, "the terminal")
@@ -145,7 +145,9 @@ async def test_a_handoff_that_was_only_requested_is_gone_after_it(folder: Path, 
             await found.leases.acquire(session.id, "the next one")
 
 
-async def test_a_handoff_that_has_begun_at_a_platform_is_known_after_it(folder: Path, disk: Disk):
+async def test_a_handoff_that_has_reached_the_platform_survives_a_power_cut(
+    folder: Path, disk: Disk
+):
     async with await segue.store.open(f"sqlite://{folder}/segue.db") as store:
         session = await begun(store)
         lease = await store.leases.acquire(session.id, "the terminal")
@@ -159,7 +161,7 @@ async def test_a_handoff_that_has_begun_at_a_platform_is_known_after_it(folder: 
 
 
 @pytest.mark.fuzz
-async def test_at_any_moment_all_that_was_acknowledged_is_there(
+async def test_every_acknowledged_write_survives_a_power_cut_at_any_moment(
     folder: Path, disk: Disk, seed: int
 ):
     chance = random.Random(seed)

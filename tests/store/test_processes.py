@@ -1,4 +1,4 @@
-"""Processes that are killed, stopped and raced: what one was told, every other one finds."""
+"""Processes that are killed, stopped and raced: what one saw committed, every other one finds."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from tests.store.processes import Player, Refused, Troupe, spin, stage_door, unt
 BEFORE = ["what was asked", "what was answered"]
 CONFIRMING = ["you are here now", "I am here, and we were at it"]
 LEASE = 60.0
-"""Seconds that the claims and leases of killed processes last: nobody waits for their end."""
+"""Seconds that the claims and leases of killed processes last. No test waits for their end."""
 SHORT = 0.3
-"""Seconds that those of hung processes last: only their silence shows it."""
+"""Seconds that those of hung processes last, whose death shows only in their silence."""
 
 
 def topic(number: int) -> str:
@@ -44,7 +44,7 @@ def topic(number: int) -> str:
 
 @pytest.fixture
 def folder() -> Generator[Path]:
-    """A quick one: a process that is killed takes nothing with it that the kernel has."""
+    """A fast folder: a kill does not lose data that the kernel has."""
     with tempfile.TemporaryDirectory(prefix="segue-", dir=fast_folder()) as folder:
         yield Path(folder)
 
@@ -73,7 +73,7 @@ def troupe(door: str) -> Generator[Troupe]:
 
 
 def acquired(player: Player, session: str, *, seconds: float = LEASE) -> int:
-    """Take the session as soon as it is free."""
+    """Acquire the session as soon as it is free."""
 
     def attempt() -> int | None:
         try:
@@ -87,18 +87,18 @@ def acquired(player: Player, session: str, *, seconds: float = LEASE) -> int:
 
 
 def claimed(player: Player, handoff: int) -> dict[str, Any]:
-    """Take the handoff up as soon as whoever has it is known to be gone."""
+    """Claim the handoff as soon as its former gateway is known to be gone."""
     return until(lambda: player.ask("claim", handoff=handoff))
 
 
 def settled(player: Player, session: str) -> None:
-    """Wait for the commit that a server may still be at for somebody who is dead by now."""
+    """Wait for a commit that a server may still be making for a dead process."""
     with suppress(Refused):  # it has moved the session away
         player.ask("renew", session=session)
 
 
 def handed_over(troupe: Troupe, url: str) -> tuple[Player, str, int]:
-    """A terminal that has asked for the handoff of a session with a few messages."""
+    """A terminal that has requested the handoff of a session with a few messages."""
     terminal = troupe.opened(url)
     session = terminal.ask("session")
     terminal.ask("acquire", session=session, seconds=LEASE)
@@ -119,7 +119,7 @@ class TestAKilledGateway:
     STEPS = ("claimed", "thread opened", "replying", "delivering")
 
     @pytest.mark.parametrize("steps", range(4), ids=STEPS)
-    def test_is_replaced_by_one_that_goes_on_from_the_recorded_step(
+    def test_is_replaced_by_one_that_continues_from_the_recorded_step(
         self, troupe: Troupe, url: str, steps: int
     ):
         terminal, session, handoff = handed_over(troupe, url)
@@ -148,7 +148,7 @@ class TestAKilledGateway:
         assert terminal.ask("where", session=session) == thread
         assert refused(terminal, "append", session=session, texts=["late"]) == "SessionMoved"
 
-    def test_right_before_the_commit_has_moved_nothing(self, troupe: Troupe, url: str):
+    def test_right_before_its_commit_has_moved_nothing(self, troupe: Troupe, url: str):
         terminal, session, handoff = handed_over(troupe, url)
         first, second = troupe.opened(url), troupe.opened(url)
         first.ask("claim", handoff=handoff, seconds=LEASE)
@@ -166,7 +166,7 @@ class TestAKilledGateway:
         assert second.ask("complete", handoff=handoff, thread=topic(1), texts=CONFIRMING)
         self._check(terminal, session, topic(1))
 
-    def test_right_after_the_commit_has_moved_everything(self, troupe: Troupe, url: str):
+    def test_right_after_its_commit_has_moved_everything(self, troupe: Troupe, url: str):
         terminal, session, handoff = handed_over(troupe, url)
         first, second = troupe.opened(url), troupe.opened(url)
         first.ask("claim", handoff=handoff, seconds=0)
@@ -176,7 +176,7 @@ class TestAKilledGateway:
         assert second.ask("claim", handoff=handoff) is None
         self._check(terminal, session, topic(1))
 
-    def test_at_any_moment_leaves_the_next_one_all_or_nothing(
+    def test_at_any_moment_has_moved_everything_or_nothing(
         self, troupe: Troupe, url: str, seed: int
     ):
         terminal, second = troupe.opened(url), troupe.opened(url)
@@ -202,12 +202,12 @@ class TestAKilledGateway:
                 assert terminal.ask("load", session=session) == BEFORE
                 assert terminal.ask("where", session=session) is None
                 if not url.startswith("sqlite"):
-                    continue  # it takes a minute there until its claim has run out
+                    continue  # its claim takes a minute to expire there
                 claimed(second, handoff)
                 assert second.ask("complete", handoff=handoff, thread=topic(n), texts=CONFIRMING)
             self._check(terminal, session, topic(n))
 
-    def test_three_times_in_a_row_gives_the_session_back(self, troupe: Troupe, url: str):
+    def test_three_times_in_a_row_fails_the_handoff(self, troupe: Troupe, url: str):
         terminal, session, handoff = handed_over(troupe, url)
         for attempt in range(1, MAX_ATTEMPTS + 1):
             gateway = troupe.opened(url)
@@ -221,7 +221,7 @@ class TestAKilledGateway:
 
 
 class TestAKilledTerminal:
-    def test_leaves_a_session_that_another_takes_up(self, troupe: Troupe, url: str):
+    def test_leaves_a_session_that_another_process_can_acquire(self, troupe: Troupe, url: str):
         first, second = troupe.opened(url), troupe.opened(url)
         session = first.ask("session")
         first.ask("acquire", session=session, seconds=LEASE)
@@ -230,7 +230,7 @@ class TestAKilledTerminal:
         second.ask("append", session=session, texts=BEFORE)
         assert second.ask("load", session=session) == BEFORE
 
-    def test_leaves_what_it_has_appended(self, troupe: Troupe, url: str):
+    def test_leaves_the_messages_that_it_appended(self, troupe: Troupe, url: str):
         first, second = troupe.opened(url), troupe.opened(url)
         session = first.ask("session")
         first.ask("acquire", session=session, seconds=LEASE)
@@ -240,7 +240,7 @@ class TestAKilledTerminal:
         second.ask("append", session=session, texts=["and on"])
         assert second.ask("load", session=session) == [*BEFORE, "and on"]
 
-    def test_in_the_middle_of_asking_has_not_asked(self, troupe: Troupe, url: str):
+    def test_during_the_request_has_requested_nothing(self, troupe: Troupe, url: str):
         first, second = troupe.opened(url), troupe.opened(url)
         session = first.ask("session")
         first.ask("acquire", session=session, seconds=LEASE)
@@ -252,14 +252,14 @@ class TestAKilledTerminal:
         acquired(second, session)
         assert second.ask("request", session=session)
 
-    def test_after_asking_is_followed_by_its_session(self, troupe: Troupe, url: str):
+    def test_after_the_request_does_not_stop_the_handoff(self, troupe: Troupe, url: str):
         first, session, handoff = handed_over(troupe, url)
         gateway = troupe.opened(url)
         first.kill()
         assert gateway.ask("carry_out", handoff=handoff, thread=topic(1), texts=CONFIRMING)
         self._check(gateway, session, State.COMPLETED, BEFORE + CONFIRMING)
 
-    def test_while_the_gateway_works_is_followed_by_its_session(self, troupe: Troupe, url: str):
+    def test_while_the_gateway_works_does_not_stop_the_handoff(self, troupe: Troupe, url: str):
         first, session, handoff = handed_over(troupe, url)
         gateway = troupe.opened(url)
         gateway.ask("claim", handoff=handoff)
@@ -267,7 +267,7 @@ class TestAKilledTerminal:
         assert gateway.ask("complete", handoff=handoff, thread=topic(1), texts=CONFIRMING)
         self._check(gateway, session, State.COMPLETED, BEFORE + CONFIRMING)
 
-    def test_in_the_middle_of_cancelling_has_not_cancelled(self, troupe: Troupe, url: str):
+    def test_during_the_cancellation_has_cancelled_nothing(self, troupe: Troupe, url: str):
         first, session, handoff = handed_over(troupe, url)
         gateway = troupe.opened(url)
         gateway.ask("claim", handoff=handoff)
@@ -277,7 +277,7 @@ class TestAKilledTerminal:
         assert gateway.ask("complete", handoff=handoff, thread=topic(1), texts=CONFIRMING)
         self._check(gateway, session, State.COMPLETED, BEFORE + CONFIRMING)
 
-    def test_after_cancelling_has_cancelled(self, troupe: Troupe, url: str):
+    def test_after_the_cancellation_has_cancelled_the_handoff(self, troupe: Troupe, url: str):
         first, session, handoff = handed_over(troupe, url)
         gateway = troupe.opened(url)
         gateway.ask("claim", handoff=handoff)
@@ -286,7 +286,7 @@ class TestAKilledTerminal:
         assert not gateway.ask("complete", handoff=handoff, thread=topic(1), texts=CONFIRMING)
         self._check(gateway, session, State.FAILED, BEFORE)
 
-    def test_after_the_commit_takes_nothing_along(self, troupe: Troupe, url: str):
+    def test_after_the_commit_changes_nothing(self, troupe: Troupe, url: str):
         first, session, handoff = handed_over(troupe, url)
         gateway = troupe.opened(url)
         assert gateway.ask("carry_out", handoff=handoff, thread=topic(1), texts=CONFIRMING)
@@ -296,7 +296,7 @@ class TestAKilledTerminal:
     def _check(self, witness: Player, session: str, state: State, texts: list[str]) -> None:
         assert witness.ask("state", session=session) == state
         assert witness.ask("load", session=session) == texts
-        acquired(witness, session)  # whoever comes next can go on
+        acquired(witness, session)  # the next process can continue
         witness.ask("append", session=session, texts=["and on"])
         assert witness.ask("load", session=session) == [*texts, "and on"]
 
@@ -315,7 +315,7 @@ def test_a_write_that_a_killed_process_saw_committed_is_kept(troupe: Troupe, url
         spin(chance.uniform(0, 0.002))
         writer.kill()
         kept += len(writer.rest())
-        # A server may still be at the last append of the dead: whoever takes the session waits.
+        # The server may still be at the last append of the dead process: the next holder waits.
         witness.ask("acquire", session=session, take_over=True)
         found = witness.ask("load", session=session)
         assert found == [str(n) for n in range(len(found))]
@@ -354,10 +354,12 @@ def test_a_gateway_that_hung_past_its_claim_changes_nothing(
     assert terminal.ask("where", session=session) == topic(1)
 
 
-def test_a_gateway_that_hung_in_its_commit_wins_or_loses_whole(troupe: Troupe, url: str):
+def test_a_gateway_that_hung_in_its_commit_completes_everything_or_nothing(
+    troupe: Troupe, url: str
+):
     terminal, session, handoff = handed_over(troupe, url)
     stale, second = troupe.opened(url), troupe.opened(url)
-    stale.ask("claim", handoff=handoff, seconds=0)  # whose claim is over at once
+    stale.ask("claim", handoff=handoff, seconds=0)  # whose claim expires at once
     stale.tell("complete_and_stop", handoff=handoff, thread=topic(1), texts=CONFIRMING)
     stale.stopped()
     second.tell("claim", handoff=handoff)  # has to wait
@@ -428,7 +430,7 @@ def test_of_cancel_and_commit_one_wins(troupe: Troupe, url: str, tmp_path: Path,
         assert min(sum(cancelled), sum(completed)) >= races // 50, "one side always wins: no race"
 
 
-def test_of_two_gateways_each_request_is_claimed_by_one(troupe: Troupe, url: str, seed: int):
+def test_each_request_is_claimed_by_one_of_two_gateways(troupe: Troupe, url: str, seed: int):
     terminal, one, two = troupe.opened(url), troupe.opened(url), troupe.opened(url)
     one.tell("drain")
     two.tell("drain")
@@ -447,7 +449,7 @@ def test_of_two_gateways_each_request_is_claimed_by_one(troupe: Troupe, url: str
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.real)])
 def places(request: pytest.FixtureRequest, folder: Path) -> Generator[Iterator[str]]:
-    """Ever new places for a store."""
+    """New places for a store."""
     if request.param == "sqlite":
         yield (f"sqlite://{folder}/{n}.db" for n in itertools.count())
         return
@@ -463,7 +465,7 @@ def places(request: pytest.FixtureRequest, folder: Path) -> Generator[Iterator[s
     made.close()
 
 
-def test_many_who_open_a_new_store_at_once_open_one(
+def test_concurrent_processes_create_one_store(
     troupe: Troupe, places: Iterator[str], tmp_path: Path
 ):
     rounds, count = 3, 6
@@ -482,7 +484,7 @@ def test_many_who_open_a_new_store_at_once_open_one(
         os.close(start)
 
 
-def test_killed_at_any_moment_while_creating_it_leaves_a_store_that_opens(
+def test_a_store_opens_after_its_creator_is_killed_at_any_moment(
     troupe: Troupe, places: Iterator[str], seed: int
 ):
     chance = random.Random(seed)
@@ -500,7 +502,7 @@ def test_killed_at_any_moment_while_creating_it_leaves_a_store_that_opens(
 
 
 @pytest.mark.parametrize("stride", [23, pytest.param(1, marks=pytest.mark.kill)])
-def test_killed_at_every_step_of_creating_it_leaves_a_store_that_opens(
+def test_a_store_opens_after_its_creator_is_killed_at_every_step(
     troupe: Troupe, folder: Path, stride: int
 ):
     witnesses = troupe.player(), troupe.player()
@@ -541,7 +543,7 @@ def test_an_older_store_is_upgraded_once_in_a_race(
 
 
 def older_store(url: str) -> None:
-    """A store as it was before the first script."""
+    """A store as it was before the first migration."""
     if url.startswith("sqlite"):
         path = Path(url.removeprefix("sqlite://"))
         path.with_name(path.name + "-run").mkdir(0o700)
@@ -557,7 +559,8 @@ def older_store(url: str) -> None:
 
 
 def one_store(witnesses: tuple[Player, Player], url: str) -> None:
-    """The next to open it finds or makes a store, and the one after that finds the same."""
+    """Check that the next process finds or creates a store, and that the one after it finds the
+    same."""
     one, two = witnesses
     one.ask("reopen", url=url)
     two.ask("reopen", url=url)
@@ -568,14 +571,14 @@ def one_store(witnesses: tuple[Player, Player], url: str) -> None:
     assert two.ask("sessions") == 1
 
 
-def test_two_that_ask_at_once_both_see_that_a_process_is_dead(folder: Path):
+def test_two_concurrent_checks_both_see_that_a_process_is_dead(folder: Path):
     asking, dead = Processes(folder, "vm-1-a"), Processes(folder, "vm-2-b")
     assert not asking.dead(dead.me)
     path = folder / "vm-2-b.lock"
     path.rename(folder / "kept")
     dead.close()
     (folder / "kept").rename(path)
-    with path.open("rb") as another:  # it has asked, and not yet removed the file
+    with path.open("rb") as another:  # it has checked, and not yet removed the file
         fcntl.flock(another, fcntl.LOCK_SH)
         assert asking.dead(dead.me)
     asking.close()

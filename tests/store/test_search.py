@@ -1,4 +1,4 @@
-"""Messages are found by their words, and only by those whose messages they are."""
+"""Messages are found by their words, and only by their owner."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def found(store: Store, words: str, owner: str = "me") -> list[str]:
     return [hit.snippet for hit in await store.sessions.search(owner, words)]
 
 
-async def test_a_message_is_found_with_where_and_when_it_was_said(store: Store, session: Session):
+async def test_a_hit_has_the_session_and_the_time_of_its_message(store: Store, session: Session):
     await store.sessions.rename(session.id, "garden")
     await say(store, session.id, said("plant the roses"), answered("Red ones?"))
     (hit,) = await store.sessions.search("me", "roses")
@@ -32,7 +32,7 @@ async def test_a_message_is_found_with_where_and_when_it_was_said(store: Store, 
     )
 
 
-async def test_the_beginning_of_a_word_finds_it_in_any_case(store: Store, session: Session):
+async def test_a_word_is_found_by_its_prefix_ignoring_case(store: Store, session: Session):
     await say(store, session.id, said("Deployment to staging"))
     for words in ("deployment", "DEPLOY", "dep", "sta", "Deployment staging"):
         assert await found(store, words) == ["Deployment to staging"]
@@ -62,15 +62,13 @@ AROUND = [
 ]
 
 
-async def test_a_word_is_found_whatever_stands_around_it(store: Store, session: Session):
+async def test_a_word_is_found_next_to_any_punctuation(store: Store, session: Session):
     await say(store, session.id, *(said(text) for text, _ in dict(AROUND).items()))
     missed = [(text, words) for text, words in AROUND if text not in await found(store, words)]
     assert missed == []
 
 
-async def test_the_newest_hits_come_first_and_no_more_than_asked_for(
-    store: Store, session: Session
-):
+async def test_the_newest_hits_come_first_up_to_the_limit(store: Store, session: Session):
     later = await store.sessions.create("me", Platform.LOCAL)
     await say(store, later.id, said("rose 1"))
     await say(store, session.id, *(said(f"rose {i}") for i in range(2, 5)))
@@ -91,7 +89,7 @@ async def test_a_search_does_not_find_messages_of_another_owner(store: Store, se
     assert await found(store, "roses", "nobody") == []
 
 
-async def test_what_was_undone_is_not_found_until_it_is_restored(store: Store, session: Session):
+async def test_an_undone_message_is_not_found_until_it_is_restored(store: Store, session: Session):
     lease = await hold(store, session.id, said("roses"))
     assert await found(store, "roses") == ["roses"]
     await store.transcripts.undo(lease)
@@ -100,7 +98,7 @@ async def test_what_was_undone_is_not_found_until_it_is_restored(store: Store, s
     assert await found(store, "roses") == ["roses"]
 
 
-async def test_nothing_is_found_of_a_deleted_session(store: Store, session: Session):
+async def test_messages_of_a_deleted_session_are_not_found(store: Store, session: Session):
     other = await store.sessions.create("me", Platform.LOCAL)
     await say(store, session.id, said("roses here"))
     await say(store, other.id, said("roses there"))
@@ -128,7 +126,7 @@ async def test_the_index_keeps_no_word_of_a_deleted_session(store: Store, sessio
     assert await store.write(look) == []
 
 
-async def test_a_message_is_found_as_soon_as_it_was_said(
+async def test_a_message_is_found_as_soon_as_it_is_stored(
     store: Store, session: Session, open_store: OpenStore
 ):
     other = await open_store()
@@ -137,7 +135,7 @@ async def test_a_message_is_found_as_soon_as_it_was_said(
         assert len(await found(other, "roses")) == i + 1
 
 
-async def test_a_long_backlog_is_caught_up_with(store: Store, session: Session):
+async def test_a_search_indexes_a_long_backlog_first(store: Store, session: Session):
     await say(store, session.id, *(said(f"line {i}") for i in range(2 * _BATCH)), said("roses"))
     other = await store.sessions.create("me", Platform.LOCAL)
     await say(store, other.id, said("more roses"))
@@ -177,26 +175,26 @@ ODD_WORDS = [
 ]
 
 
-async def test_odd_words_find_nothing_rather_than_fail(store: Store, session: Session):
+async def test_unusual_search_terms_find_nothing_and_do_not_fail(store: Store, session: Session):
     await say(store, session.id, said("tulips"))
     for words in ODD_WORDS:
         assert await found(store, words) == [], words
 
 
-async def test_signs_in_a_search_are_signs_and_not_orders(store: Store, session: Session):
+async def test_operators_in_a_search_are_treated_as_text(store: Store, session: Session):
     await say(store, session.id, said("roses and tulips or lilies"))
     for words in ('"roses"', "roses AND tulips", "(lilies)", "tulips*", "roses OR", "-- roses;"):
         assert len(await found(store, words)) == 1, words
 
 
-async def test_a_very_long_message_is_found_and_shown_short(store: Store, session: Session):
+async def test_a_hit_in_a_very_long_message_is_shortened(store: Store, session: Session):
     await say(store, session.id, said("roses " + "lorem ipsum " * 50_000))
     (snippet,) = await found(store, "roses")
     assert snippet.startswith("roses lorem")
     assert len(snippet) <= 170
 
 
-async def test_the_snippet_shows_the_word_that_was_looked_for(store: Store, session: Session):
+async def test_the_snippet_shows_the_search_term(store: Store, session: Session):
     await say(store, session.id, said("before " * 100 + "the roses\nare red " + "after " * 100))
     (snippet,) = await found(store, "roses")
     assert "the roses are red" in snippet

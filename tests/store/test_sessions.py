@@ -36,7 +36,7 @@ async def create(store: Store, title: str | None = None, owner: str = "me") -> S
 # Creating
 
 
-async def test_a_new_session_knows_where_it_began_and_nothing_else(store: Store, clock: FakeClock):
+async def test_a_new_session_has_its_source_and_is_otherwise_empty(store: Store, clock: FakeClock):
     made = await store.sessions.create("me", Platform.SLACK, parent="before", model="some-model")
     assert re.fullmatch(r"20260101_120000_[0-9a-f]{8}", made.id)
     assert (made.owner, made.source, made.parent) == ("me", Platform.SLACK, "before")
@@ -46,25 +46,25 @@ async def test_a_new_session_knows_where_it_began_and_nothing_else(store: Store,
     assert await store.sessions.get(made.id) == made
 
 
-async def test_a_session_needs_an_owner_who_exists(store: Store):
+async def test_a_session_needs_an_existing_owner(store: Store):
     with pytest.raises(OwnerNotFound, match="nobody"):
         await store.sessions.create("nobody", Platform.LOCAL)
     assert await store.sessions.list("nobody") == ()
 
 
-async def test_a_directory_that_no_database_can_hold_is_marked_not_rejected(store: Store):
+async def test_unstorable_characters_in_a_directory_are_replaced(store: Store):
     made = await store.sessions.create("me", Platform.LOCAL, cwd="/home/\udcff\0")
     assert made.cwd == "/home/\ufffd\ufffd"
 
 
-async def test_there_is_no_session_under_an_unknown_id(store: Store):
+async def test_an_unknown_id_finds_no_session(store: Store):
     assert await store.sessions.get(NOWHERE) is None
 
 
 # Titles
 
 
-async def test_a_session_under_a_taken_title_is_the_next_of_its_lineage(store: Store):
+async def test_a_session_created_under_a_taken_title_is_the_next_of_its_lineage(store: Store):
     titles = [(await create(store, title)).title for title in ("my project", "My Project", "x")]
     assert titles == ["my project", "My Project #2", "x"]
     assert (await create(store, "my project #2")).title == "my project #3"
@@ -78,7 +78,7 @@ async def test_another_owner_may_use_the_same_title(store: Store):
     assert (await create(store, "my project", "you")).title == "my project"
 
 
-async def test_many_sessions_made_under_one_title_at_once_get_a_number_each(
+async def test_concurrent_sessions_under_one_title_get_a_number_each(
     store: Store, open_store: OpenStore
 ):
     openings = [store, await open_store(), await open_store()]
@@ -87,7 +87,7 @@ async def test_many_sessions_made_under_one_title_at_once_get_a_number_each(
     assert {s.title for s in made} == {"busy", *(f"busy #{n}" for n in range(2, 13))}
 
 
-async def test_a_title_is_cleaned_before_it_is_kept(store: Store, session: Session):
+async def test_a_title_is_cleaned_before_it_is_stored(store: Store, session: Session):
     renamed = await store.sessions.rename(session.id, "  my\n\u202e pro\u200bject\0 ")
     assert renamed.title == "my project"
     with pytest.raises(TitleEmpty):
@@ -97,7 +97,7 @@ async def test_a_title_is_cleaned_before_it_is_kept(store: Store, session: Sessi
     assert long.title == "x" * 97 + " #2"
 
 
-async def test_a_title_that_a_person_chose_is_refused_when_it_is_taken(
+async def test_a_title_that_the_user_chose_is_refused_if_it_is_taken(
     store: Store, session: Session
 ):
     await create(store, "my project")
@@ -116,7 +116,7 @@ async def test_an_automatic_title_is_numbered_instead_of_refused(store: Store, s
     assert (renamed.title, renamed.title_chosen) == ("my project #2", False)
 
 
-async def test_a_title_that_a_person_chose_is_never_replaced_by_an_automatic_one(
+async def test_a_title_that_the_user_chose_is_never_replaced_by_an_automatic_one(
     store: Store, session: Session
 ):
     await store.sessions.rename(session.id, "a guess", chosen=False)
@@ -127,7 +127,7 @@ async def test_a_title_that_a_person_chose_is_never_replaced_by_an_automatic_one
     assert (await store.sessions.rename(session.id, "mine too")).title == "mine too"
 
 
-async def test_a_session_may_be_given_the_title_that_it_has(store: Store, session: Session):
+async def test_a_session_can_be_given_its_own_title_again(store: Store, session: Session):
     await store.sessions.rename(session.id, "mine")
     assert (await store.sessions.rename(session.id, "Mine")).title == "Mine"
 
@@ -140,7 +140,7 @@ async def test_a_title_is_free_again_once_its_session_has_another_or_is_gone(sto
     assert (await create(store, "two")).title == "two"
 
 
-async def test_what_does_not_exist_cannot_be_renamed(store: Store):
+async def test_an_unknown_session_cannot_be_renamed(store: Store):
     with pytest.raises(SessionNotFound):
         await store.sessions.rename(NOWHERE, "x")
 
@@ -154,7 +154,7 @@ async def test_a_session_is_found_by_its_title_in_any_case(store: Store):
         assert (await store.sessions.find("me", name)).id == made.id
 
 
-async def test_a_name_means_the_newest_of_its_lineage_and_a_number_that_one(store: Store):
+async def test_a_title_finds_the_newest_of_its_lineage_and_a_numbered_title_that_one(store: Store):
     made = [await create(store, "my project") for _ in range(3)]
     assert (await store.sessions.find("me", "my project")).id == made[2].id
     assert (await store.sessions.find("me", "My project #2")).id == made[1].id
@@ -167,7 +167,7 @@ async def test_the_first_of_a_lineage_is_found_by_its_number_too(store: Store):
     assert (await store.sessions.find("me", "my project #1")).id == made[0].id
 
 
-async def test_an_exact_title_means_that_session_and_not_the_newest_of_its_lineage(store: Store):
+async def test_an_exact_title_finds_that_session_and_not_the_newest_of_its_lineage(store: Store):
     first, second = [await create(store, "Ships") for _ in range(2)]
     assert (await store.sessions.find("me", "ships", exact=True)).id == first.id
     assert (await store.sessions.find("me", "ships #2", exact=True)).id == second.id
@@ -176,7 +176,7 @@ async def test_an_exact_title_means_that_session_and_not_the_newest_of_its_linea
         await store.sessions.find("me", "ships", exact=True)
 
 
-async def test_an_exact_title_may_be_latest(store: Store, clock: FakeClock):
+async def test_a_session_titled_latest_is_found_by_its_title(store: Store, clock: FakeClock):
     titled = await create(store, "latest")
     clock.advance(1)
     newest = await create(store)
@@ -185,7 +185,7 @@ async def test_an_exact_title_may_be_latest(store: Store, clock: FakeClock):
     assert (await store.sessions.find("me", "latest", exact=True)).id == newest.id
 
 
-async def test_a_session_is_found_by_its_id_or_the_beginning_of_it(store: Store, clock: FakeClock):
+async def test_a_session_is_found_by_its_id_or_a_prefix_of_it(store: Store, clock: FakeClock):
     first = await create(store)
     clock.advance(3600)
     second = await create(store)
@@ -196,7 +196,7 @@ async def test_a_session_is_found_by_its_id_or_the_beginning_of_it(store: Store,
 
 
 @on_postgres
-async def test_a_session_is_found_by_the_beginning_of_its_id_whatever_the_collation(
+async def test_a_session_is_found_by_a_prefix_of_its_id_under_any_collation(
     store: Store, session: Session
 ):
     def collate(tx: Tx) -> None:
@@ -206,7 +206,7 @@ async def test_a_session_is_found_by_the_beginning_of_its_id_whatever_the_collat
     assert await store.sessions.find("me", session.id[:10]) == session
 
 
-async def test_a_beginning_that_fits_several_is_ambiguous_and_names_them(store: Store):
+async def test_an_ambiguous_prefix_is_refused_naming_the_sessions(store: Store):
     first, second = await create(store, "one"), await create(store)
     with pytest.raises(AmbiguousSession) as caught:
         await store.sessions.find("me", "2026")
@@ -215,7 +215,7 @@ async def test_a_beginning_that_fits_several_is_ambiguous_and_names_them(store: 
     assert first.id not in str(caught.value)
 
 
-async def test_too_little_of_an_id_means_nothing(store: Store, session: Session):
+async def test_too_short_a_prefix_finds_no_session(store: Store, session: Session):
     for name in (session.id[:3], "", "_", "%", "20260101%", "2026010_", ODD):
         with pytest.raises(SessionNotFound):
             await store.sessions.find("me", name)
@@ -230,12 +230,12 @@ async def test_latest_is_the_last_active_one(store: Store, session: Session, clo
     assert (await store.sessions.find("me", "latest")).id == session.id
 
 
-async def test_there_is_no_latest_where_there_is_none(store: Store):
+async def test_latest_finds_nothing_without_sessions(store: Store):
     with pytest.raises(SessionNotFound):
         await store.sessions.find("me", "latest")
 
 
-async def test_failure_15_resuming_by_name_never_finds_another_persons_session(store: Store):
+async def test_failure_15_resuming_by_name_never_finds_the_session_of_another_owner(store: Store):
     await store.owners.ensure("you")
     theirs = await create(store, "secret plans", "you")
     for name in ("secret plans", theirs.id, theirs.id[:-2], "latest", "2026"):
@@ -250,7 +250,9 @@ async def test_failure_15_resuming_by_name_never_finds_another_persons_session(s
 # Listing
 
 
-async def test_the_list_is_the_owners_own_the_last_active_first(store: Store, clock: FakeClock):
+async def test_the_sessions_of_an_owner_are_listed_last_active_first(
+    store: Store, clock: FakeClock
+):
     await store.owners.ensure("you")
     await create(store, owner="you")
     made: list[str] = []
@@ -263,12 +265,12 @@ async def test_the_list_is_the_owners_own_the_last_active_first(store: Store, cl
     assert await store.sessions.list("nobody") == ()
 
 
-async def test_sessions_of_one_moment_are_listed_the_newest_first(store: Store):
+async def test_sessions_active_at_the_same_moment_are_listed_newest_first(store: Store):
     made = [(await create(store)).id for _ in range(3)]
     assert [s.id for s in await store.sessions.list("me")] == made[::-1]
 
 
-async def test_the_list_can_be_narrowed(store: Store, clock: FakeClock):
+async def test_the_list_can_be_filtered(store: Store, clock: FakeClock):
     plain, titled, ended = await create(store), await create(store, "x"), await create(store)
     await store.sessions.end(ended.id, EndReason.NEW)
     moment = clock.now()
@@ -287,7 +289,7 @@ async def test_the_list_can_be_narrowed(store: Store, clock: FakeClock):
     assert {s.id for s in quiet} == {titled.id, ended.id}
 
 
-async def test_the_list_of_a_platform_is_what_is_there_now_or_began_there_and_is_set_aside(
+async def test_the_list_of_a_platform_has_its_bound_sessions_and_those_set_aside_there(
     store: Store,
 ):
     local = await create(store)
@@ -309,7 +311,7 @@ async def test_the_list_of_a_platform_is_what_is_there_now_or_began_there_and_is
 # Describing, ending, deleting
 
 
-async def test_describing_changes_only_what_is_given(store: Store, session: Session):
+async def test_describing_changes_only_the_given_fields(store: Store, session: Session):
     lease = await hold(store, session.id)
     await store.sessions.describe(lease, model="some-model")
     await store.sessions.describe(lease, cwd="/elsewhere")
@@ -319,7 +321,7 @@ async def test_describing_changes_only_what_is_given(store: Store, session: Sess
     assert (described.cwd, described.model) == ("/elsewhere", "some-model")
 
 
-async def test_an_ended_session_leaves_its_place_and_says_why(
+async def test_an_ended_session_is_unbound_and_has_its_reason(
     store: Store, session: Session, clock: FakeClock
 ):
     await store.bindings.rebind(session.id, DM, Origin.MESSAGE)
@@ -372,7 +374,7 @@ async def test_a_session_that_is_being_handed_off_is_neither_ended_nor_deleted(
     await store.sessions.end(session.id, EndReason.NEW, lease=lease)
 
 
-async def test_a_lease_on_another_session_does_not_end_this_one(store: Store, session: Session):
+async def test_a_lease_on_another_session_cannot_end_this_one(store: Store, session: Session):
     other = await create(store)
     await hold(store, session.id)
     lease = await store.leases.acquire(other.id, "a terminal on desk")
@@ -382,9 +384,7 @@ async def test_a_lease_on_another_session_does_not_end_this_one(store: Store, se
         await store.sessions.delete(session.id, lease=lease)
 
 
-async def test_a_deleted_session_is_gone_with_all_that_belonged_to_it(
-    store: Store, session: Session
-):
+async def test_a_session_is_deleted_with_all_its_data(store: Store, session: Session):
     other = await create(store)
     await say(store, session.id, said("secret"))
     await say(store, other.id, said("kept"))
@@ -400,7 +400,7 @@ async def test_a_deleted_session_is_gone_with_all_that_belonged_to_it(
     assert len(await store.transcripts.load(other.id)) == 1
 
 
-async def test_a_session_made_after_a_deleted_one_does_not_inherit_its_messages(
+async def test_a_session_created_after_a_deleted_one_does_not_inherit_its_messages(
     store: Store, session: Session
 ):
     await say(store, session.id, said("secret"))
@@ -408,7 +408,7 @@ async def test_a_session_made_after_a_deleted_one_does_not_inherit_its_messages(
     assert len(await store.transcripts.load((await create(store)).id)) == 0
 
 
-async def test_what_does_not_exist_can_be_neither_ended_nor_deleted(store: Store):
+async def test_an_unknown_session_can_be_neither_ended_nor_deleted(store: Store):
     with pytest.raises(SessionNotFound):
         await store.sessions.end(NOWHERE, EndReason.NEW)
     with pytest.raises(SessionNotFound):

@@ -1,4 +1,4 @@
-"""What was said is kept, in order, all or nothing, and read back as it was."""
+"""Messages are stored in order and atomically, and read back unchanged."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def test_messages_are_read_back_in_the_order_in_which_they_were_appended(
     assert [message.seq for message in loaded] == [1, 2, 3]
 
 
-async def test_every_field_of_a_message_is_read_back_as_it_was(store: Store, session: Session):
+async def test_every_field_of_a_message_is_read_back_unchanged(store: Store, session: Session):
     calls = (
         ToolCall("call_1", "shell", '{"command": "echo \\"ü\\""}'),
         ToolCall("call_2", "read", "not even JSON \n"),
@@ -77,7 +77,7 @@ async def test_every_field_of_a_message_is_read_back_as_it_was(store: Store, ses
     assert list(loaded) == [msgspec.structs.replace(m, seq=i) for i, m in enumerate(messages, 1)]
 
 
-async def test_pictures_are_read_back_whichever_way_a_transcript_is_read(
+async def test_every_way_of_reading_a_transcript_returns_its_pictures(
     store: Store, session: Session
 ):
     lease = await hold(store, session.id, Message(Role.USER, "look", AT, images=PICTURES))
@@ -93,7 +93,7 @@ async def test_pictures_are_read_back_whichever_way_a_transcript_is_read(
         assert [message.images for message in read] == [PICTURES]
 
 
-async def test_pictures_count_towards_what_one_message_may_hold(store: Store, session: Session):
+async def test_pictures_count_towards_the_size_limit_of_a_message(store: Store, session: Session):
     lease = await hold(store, session.id)
     huge = Message(Role.USER, "look", AT, images=(Image("image/png", bytes(MESSAGE_LIMIT)),))
     with pytest.raises(MessageTooLong):
@@ -101,9 +101,7 @@ async def test_pictures_count_towards_what_one_message_may_hold(store: Store, se
     assert len(await store.transcripts.load(session.id)) == 0
 
 
-async def test_times_are_kept_to_the_microsecond_whatever_their_zone(
-    store: Store, session: Session
-):
+async def test_times_in_any_zone_are_stored_to_the_microsecond(store: Store, session: Session):
     east = timezone(timedelta(hours=5, minutes=45))
     times = [
         datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
@@ -114,9 +112,7 @@ async def test_times_are_kept_to_the_microsecond_whatever_their_zone(
     assert [m.at for m in await store.transcripts.load(session.id)] == times
 
 
-async def test_what_no_database_can_hold_is_marked_rather_than_rejected(
-    store: Store, session: Session
-):
+async def test_unstorable_characters_are_replaced(store: Store, session: Session):
     marked = "a\ufffdb\ufffdc"
     await say(
         store,
@@ -132,7 +128,7 @@ async def test_what_no_database_can_hold_is_marked_rather_than_rejected(
     assert (done.tool_call_id, done.tool_name) == (marked, marked)
 
 
-async def test_what_no_database_can_hold_is_marked_in_a_providers_extras_too(
+async def test_unstorable_characters_in_the_extras_of_a_provider_are_replaced(
     store: Store, session: Session
 ):
     await say(store, session.id, Message(Role.ASSISTANT, "hm", AT, extras={"thought": [ODD]}))
@@ -141,7 +137,7 @@ async def test_what_no_database_can_hold_is_marked_in_a_providers_extras_too(
     assert "a" in kept.extras["thought"][0]
 
 
-async def test_many_messages_are_kept_all_or_none(store: Store, session: Session):
+async def test_an_append_of_several_messages_is_atomic(store: Store, session: Session):
     lease = await hold(store, session.id, said("before"))
     long = said("x" * (MESSAGE_LIMIT + 1))
     before = await store.sessions.get(session.id)
@@ -152,7 +148,7 @@ async def test_many_messages_are_kept_all_or_none(store: Store, session: Session
     assert await store.transcripts.append(lease, [said("after")]) == 2
 
 
-async def test_a_message_that_just_fits_is_kept(store: Store, session: Session):
+async def test_a_message_of_exactly_the_size_limit_is_stored(store: Store, session: Session):
     body = "ü" * (MESSAGE_LIMIT // 2)
     await say(store, session.id, said(body))
     (kept,) = await store.transcripts.load(session.id)
@@ -170,7 +166,7 @@ async def test_a_message_that_is_too_long_by_its_tool_calls_is_refused(
 
 
 class Counting:
-    """A transaction that counts what it is asked to do."""
+    """A transaction that counts its statements."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
@@ -182,9 +178,7 @@ class Counting:
         return value
 
 
-async def test_an_append_that_has_nothing_to_do_with_chats_costs_two_statements(
-    store: Store, session: Session
-):
+async def test_an_append_outside_chats_takes_two_statements(store: Store, session: Session):
     lease = await hold(store, session.id, said("hello"))
 
     def append(tx: Tx) -> int:
@@ -206,7 +200,7 @@ async def test_appends_from_many_callers_at_once_lose_nothing(store: Store, sess
     assert {m.seq: m.content for m in loaded} == {s: f"{i}" for i, s in enumerate(seqs)}
 
 
-async def test_sessions_do_not_run_into_each_other(store: Store):
+async def test_transcripts_of_different_sessions_are_separate(store: Store):
     sessions = [await store.sessions.create("me", Platform.LOCAL) for _ in range(3)]
     for turn in range(3):
         for session in sessions:
@@ -238,7 +232,7 @@ async def test_usage_and_activity_are_counted_with_the_messages(
 # Reading
 
 
-async def test_a_session_in_which_nothing_was_said_reads_as_empty(store: Store, session: Session):
+async def test_a_session_without_messages_has_an_empty_transcript(store: Store, session: Session):
     for read in (
         store.transcripts.load(session.id),
         store.transcripts.last(session.id, 5),
@@ -248,7 +242,7 @@ async def test_a_session_in_which_nothing_was_said_reads_as_empty(store: Store, 
         assert await read == Transcript()
 
 
-async def test_a_session_that_does_not_exist_is_not_an_empty_one(store: Store):
+async def test_reading_an_unknown_session_is_an_error(store: Store):
     for read in (
         store.transcripts.load(NOWHERE),
         store.transcripts.last(NOWHERE, 5),
@@ -259,7 +253,7 @@ async def test_a_session_that_does_not_exist_is_not_an_empty_one(store: Store):
             await read
 
 
-async def test_the_last_so_many_messages_are_read_in_order(store: Store, session: Session):
+async def test_the_last_messages_are_read_in_order(store: Store, session: Session):
     await say(store, session.id, *(said(f"{i}") for i in range(10)))
     for count in (0, 1, 3, 10, 11):
         last = await store.transcripts.last(session.id, count)
@@ -303,7 +297,7 @@ conversations = st.lists(blocks, max_size=12).map(lambda parts: [m for part in p
 budgets = st.one_of(st.integers(0, 60), st.integers(0, 3 * _PAGE), st.just(10**9))
 
 
-def test_window_and_tail_are_those_of_the_whole(store: Store, runner: asyncio.Runner):
+def test_window_and_tail_equal_those_of_the_whole_transcript(store: Store, runner: asyncio.Runner):
     @settings(max_examples=25)
     @given(messages=conversations, wanted=st.lists(budgets, min_size=1, max_size=6))
     def check(messages: list[Message], wanted: list[int]) -> None:
@@ -342,7 +336,7 @@ async def test_a_window_starts_at_the_last_summary_however_far_back_it_is(
     assert texts(tail) == [f"{2 * _PAGE - 2}", f"{2 * _PAGE - 1}"]
 
 
-async def test_a_window_of_a_chat_with_a_summary_in_another_is_not_confused(
+async def test_a_summary_in_one_session_does_not_affect_the_window_of_another(
     store: Store, session: Session
 ):
     await say(store, session.id, said("a"), said("b"))
@@ -352,10 +346,10 @@ async def test_a_window_of_a_chat_with_a_summary_in_another_is_not_confused(
     assert texts(await store.transcripts.window(other.id, 99)) == ["so far", "d"]
 
 
-# Going back
+# Undo and restore
 
 
-async def test_undo_hides_the_last_turn_and_returns_it(store: Store, session: Session):
+async def test_undo_removes_the_last_turn_and_returns_it(store: Store, session: Session):
     call = called("shell")
     lease = await hold(store, session.id, said("one"), answered("1"), said("two"))
     await store.transcripts.append(lease, [call, result(call.tool_calls[0], "!"), answered("2")])
@@ -382,7 +376,7 @@ async def test_restore_brings_back_exactly_what_was_undone(store: Store, session
         await store.transcripts.restore(lease)
 
 
-async def test_several_undos_in_a_row_come_back_together(store: Store, session: Session):
+async def test_restore_reverts_several_undos_in_a_row(store: Store, session: Session):
     lease = await hold(store, session.id, said("one"), said("two"), said("three"))
     await store.transcripts.undo(lease)
     await store.transcripts.undo(lease)
@@ -391,7 +385,9 @@ async def test_several_undos_in_a_row_come_back_together(store: Store, session: 
     assert texts(await store.transcripts.load(session.id)) == ["one", "two", "three"]
 
 
-async def test_once_the_conversation_has_gone_on_nothing_comes_back(store: Store, session: Session):
+async def test_restore_does_nothing_once_the_conversation_has_continued(
+    store: Store, session: Session
+):
     lease = await hold(store, session.id, said("one"), said("two"))
     await store.transcripts.undo(lease)
     assert await store.transcripts.append(lease, [said("instead")]) == 3
@@ -403,7 +399,7 @@ async def test_once_the_conversation_has_gone_on_nothing_comes_back(store: Store
     assert texts(await store.transcripts.load(session.id)) == ["one", "instead"]
 
 
-async def test_there_is_nothing_to_undo_where_there_are_fewer_turns(store: Store, session: Session):
+async def test_undoing_more_turns_than_there_are_is_refused(store: Store, session: Session):
     lease = await hold(store, session.id)
     with pytest.raises(NothingToUndo):
         await store.transcripts.undo(lease)
@@ -415,7 +411,7 @@ async def test_there_is_nothing_to_undo_where_there_are_fewer_turns(store: Store
         await store.transcripts.restore(lease)
 
 
-async def test_a_prompt_of_the_program_is_no_turn_of_the_persons(store: Store, session: Session):
+async def test_undo_does_not_count_synthetic_prompts_as_turns(store: Store, session: Session):
     prompt = Message(Role.USER, "say that you are here", AT, kind=Kind.SYNTHETIC)
     lease = await hold(store, session.id, said("one"), answered("1"), prompt, answered("here"))
     assert texts(await store.transcripts.undo(lease)) == [
@@ -426,9 +422,7 @@ async def test_a_prompt_of_the_program_is_no_turn_of_the_persons(store: Store, s
     ]
 
 
-async def test_undoing_a_summary_opens_the_window_to_what_it_stood_for(
-    store: Store, session: Session
-):
+async def test_undoing_a_summary_returns_its_messages_to_the_window(store: Store, session: Session):
     lease = await hold(
         store, session.id, summary("first"), said("one"), said("two"), summary("second"), said("3")
     )
@@ -441,7 +435,7 @@ async def test_undoing_a_summary_opens_the_window_to_what_it_stood_for(
     assert texts(await store.transcripts.window(session.id, 99)) == ["first"]
 
 
-async def test_an_undo_in_one_session_touches_no_other(store: Store, session: Session):
+async def test_an_undo_does_not_affect_other_sessions(store: Store, session: Session):
     other = await store.sessions.create("me", Platform.LOCAL)
     lease = await hold(store, session.id, said("one"))
     theirs = await hold(store, other.id, said("two"))

@@ -41,7 +41,7 @@ async def record(store: Store, update_id: str = "1") -> int:
     return number
 
 
-async def test_a_stale_answer_keeps_nothing_and_finishes_no_inbox_entry(
+async def test_a_stale_answer_is_not_stored_and_finishes_no_inbox_entry(
     store: Store, session: Session, open_store: OpenStore
 ):
     entry = await record(store)
@@ -68,7 +68,7 @@ async def test_an_answer_finishes_its_inbox_entries_and_a_tool_call_does_not(
     assert [waiting.no for waiting in await store.inbox.waiting()] == [second]
 
 
-async def test_what_was_said_in_a_session_waits_for_its_answer_there(
+async def test_a_taken_inbox_entry_waits_for_its_answer_in_its_session(
     store: Store, session: Session
 ):
     taken, other = await record(store), await record(store, "2")
@@ -80,7 +80,7 @@ async def test_what_was_said_in_a_session_waits_for_its_answer_there(
     assert [(i.no, i.session_id) for i in await store.inbox.waiting()] == [(other, None)]
 
 
-async def test_what_came_in_is_said_once_however_many_sessions_try(store: Store, session: Session):
+async def test_an_inbox_entry_is_taken_by_one_session_only(store: Store, session: Session):
     other = await store.sessions.create("me", Platform.LOCAL)
     entry, late = await record(store), await record(store, "2")
     leases = [await hold(store, session.id), await hold(store, other.id)]
@@ -98,7 +98,9 @@ async def test_what_came_in_is_said_once_however_many_sessions_try(store: Store,
     assert [len(await store.transcripts.load(s.id)) for s in (session, other)] == said_in
 
 
-async def test_a_stale_start_takes_nothing(store: Store, session: Session, open_store: OpenStore):
+async def test_a_stale_start_takes_no_inbox_entry(
+    store: Store, session: Session, open_store: OpenStore
+):
     entry = await record(store)
     stale = await hold(store, session.id)
     await (await open_store()).leases.acquire(session.id, "another", take_over=True)

@@ -1,4 +1,4 @@
-"""A store that an earlier version made is brought up to date, and everything is still there."""
+"""A store of an earlier version is upgraded with all its data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from segue.turns import records
 from tests.store.samples import CHANNEL, DM, TOPIC, answered, draft, said, texts
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-# What versions 1 and 2 wrote for the messages that stand beside it.
+# What versions 1 and 2 wrote for the messages beside it.
 ROWS: list[dict[str, Any]] = [
     {"role": "user", "content": "where are my roses?", "tokens": 5},
     {
@@ -54,7 +54,7 @@ MESSAGES = [
     Message(Role.TOOL, "in the garden", NOON, tool_call_id="1", tool_name="shell", seq=3),
     Message(Role.SYSTEM, "so far", NOON, kind=Kind.SUMMARY, seq=4),
 ]
-# What the platform said of each message; None for one that is still to be sent.
+# The outcome of each message; None for one that is still queued.
 RECEIPTS = {"1": None, "2": "", "3": 'message "77"\n\\', "4": "78"}
 
 
@@ -96,7 +96,7 @@ class Earlier:
 def earlier(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Earlier:
-    """One that sees what was there then."""
+    """A process of the earlier version, with the schema of that time."""
 
     def new_era(connection: apsw.Connection, era: str) -> None:
         connection.execute("INSERT OR REPLACE INTO meta VALUES ('era', ?)", (era,))
@@ -106,7 +106,7 @@ def earlier(
 
 
 def knows(version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Earlier:
-    """The program knows the scripts up to that version only."""
+    """The program with the migrations up to that version only."""
     folder = tmp_path / "scripts"
     folder.mkdir()
     for script in schema._FOLDER.glob("*.sql"):
@@ -139,8 +139,8 @@ def version(tx: Tx) -> int:
 
 
 def place(tx: Tx, session_id: str) -> None:
-    """Hold it, bind it, hand it off, queue, send and hear something, and be a gateway, as they
-    did."""
+    """Hold, bind and hand off a session, queue, send and receive messages, and register a gateway,
+    as the earlier version did."""
     (no,) = tx.one("SELECT no FROM sessions WHERE id = :id", id=session_id)
     tx.change(
         "UPDATE sessions SET epoch = 1, holder = 'a terminal on desk', process = :me,"
@@ -197,7 +197,7 @@ def place(tx: Tx, session_id: str) -> None:
 
 
 async def fill(store: Store) -> Session:
-    """Something of everything."""
+    """Some rows in every table."""
     await store.owners.ensure("me", "Me")
     await store.owners.set_home("me", HomeChannel(address=DM, name="home"))
     await store.sessions.create("me", Platform.SLACK)
@@ -207,14 +207,14 @@ async def fill(store: Store) -> Session:
     return session
 
 
-async def test_an_earlier_store_is_brought_up_to_date_with_everything_in_it(
+async def test_an_older_store_is_upgraded_with_all_its_data(
     url: str, clock: FakeClock, earlier: Earlier
 ):
     async with await segue.store.open(url, clock=clock) as old:
         session = await fill(old)
         assert await old.write(version) == earlier.version
         earlier.over()
-        # While the old one still runs, and by two at once.
+        # While the old one still runs, and by two processes at once.
         new, other = await asyncio.gather(*(segue.store.open(url, clock=clock) for _ in range(2)))
         async with new, other:
             assert await new.write(version) == schema.LATEST
@@ -253,7 +253,7 @@ async def everything_is_there(store: Store, session: Session, gateway: str) -> N
     assert alive.links[Platform.TELEGRAM].state is LinkState.CONNECTING
 
 
-async def test_failures_that_were_known_by_their_messages_have_their_kind(
+async def test_an_upgrade_turns_failure_messages_into_failure_kinds(
     url: str, clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     messages = {**OLD_REASONS, Failure.ERROR: "Telegram does not answer."}
@@ -269,7 +269,7 @@ async def test_failures_that_were_known_by_their_messages_have_their_kind(
         assert {handoff.failure: handoff.error for handoff in found} == messages
 
 
-async def test_results_that_were_known_by_their_text_have_their_outcome(
+async def test_an_upgrade_turns_result_texts_into_outcomes(
     url: str, clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     before = knows(10, tmp_path, monkeypatch)
@@ -294,7 +294,7 @@ def fail_handoff(tx: Tx, session_id: str, message: str) -> None:
     )
 
 
-async def test_an_earlier_store_can_do_what_is_new_once_it_is_up_to_date(
+async def test_an_upgraded_store_supports_new_features(
     url: str, clock: FakeClock, earlier: Earlier
 ):
     async with await segue.store.open(url, clock=clock) as old:

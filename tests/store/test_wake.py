@@ -1,4 +1,4 @@
-"""Whoever waits for something is woken the moment it is there."""
+"""A waiter is woken as soon as its change is there."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ from tests.store.samples import (
 T = TypeVar("T")
 
 SOON = 20.0
-"""Seconds after which a waiter is not woken any more, on the slowest machine."""
+"""Seconds within which a waiter is woken, on the slowest machine."""
 TRIES = 20
-"""The engines also look by themselves, at any moment. Not every time, though."""
+"""How often to try: the engines also poll, so one wake-up may have another cause."""
 
 
 async def take_over(store: Store, lease: Lease) -> None:
@@ -71,7 +71,7 @@ LOSSES = {work.__name__: work for work in (take_over, hand_off, end, delete)}
 
 @dataclass(frozen=True)
 class OtherProcess:
-    """Another process, and what it finds: a session in a chat that waits for an answer."""
+    """Another process, which finds a session in a chat that waits for an answer."""
 
     store: Store
     lease: Lease
@@ -136,8 +136,8 @@ async def ask(store: Store) -> None:
     await store.request_handoff(session.id, Platform.TELEGRAM)
 
 
-async def told(wake: Waiter) -> None:
-    """Wait until there is nothing more to wait for."""
+async def drained(wake: Waiter) -> None:
+    """Wait until no wake-up is pending."""
     while await wake.wait(SOON):
         pass
 
@@ -152,18 +152,18 @@ async def test_a_woken_listener_sees_the_change(store: Store, open_store: OpenSt
             await asking
 
 
-async def test_a_wake_up_that_came_while_busy_is_remembered(store: Store, open_store: OpenStore):
+async def test_a_wake_up_that_arrives_while_busy_is_remembered(store: Store, open_store: OpenStore):
     terminal = await open_store()
     async with store.listen(Topic.HANDOFFS) as wake, store.listen(Topic.HANDOFFS) as other:
         await settled(other)
         await settled(wake)
         await ask(terminal)
         await ask(terminal)
-        assert await other.wait(SOON)  # by now it has come
+        assert await other.wait(SOON)  # it has arrived by now
         assert await wake.wait(SOON)
 
 
-async def test_many_wake_ups_that_came_while_busy_are_one(store: Store):
+async def test_several_wake_ups_that_arrive_while_busy_count_as_one(store: Store):
     async with store.listen(Topic.HANDOFFS) as wake:
         for _ in range(TRIES):
             await settled(wake)
@@ -210,9 +210,7 @@ async def test_every_topic_wakes_its_own_waiter(
             assert await wake.wait(SOON)
 
 
-async def test_a_waiter_is_not_woken_for_what_it_does_not_wait_for(
-    store: Store, open_store: OpenStore
-):
+async def test_a_waiter_is_not_woken_by_other_topics(store: Store, open_store: OpenStore):
     terminal = await open_store()
     async with store.listen(Topic.HANDOFFS) as handoffs, store.listen(Topic.OUTBOX) as outbox:
         for _ in range(TRIES):
@@ -226,7 +224,7 @@ async def test_a_waiter_is_not_woken_for_what_it_does_not_wait_for(
             pytest.fail("every handoff woke the outbox")
 
 
-async def test_a_waiter_is_not_woken_by_what_failed(store: Store, open_store: OpenStore):
+async def test_a_waiter_is_not_woken_by_a_failed_write(store: Store, open_store: OpenStore):
     terminal = await open_store()
 
     def fail(tx: Tx) -> None:
@@ -247,7 +245,7 @@ async def test_a_waiter_is_not_woken_by_what_failed(store: Store, open_store: Op
             pytest.fail("what failed was heard of every time")
 
 
-async def test_a_waiter_of_the_same_opening_is_woken_too(store: Store):
+async def test_a_waiter_in_the_writing_process_is_woken(store: Store):
     async with store.listen(Topic.OUTBOX) as wake:
         await settled(wake)
         await store.outbox.enqueue(draft("1"))
@@ -256,7 +254,7 @@ async def test_a_waiter_of_the_same_opening_is_woken_too(store: Store):
 
 @pytest.fixture
 def never_looking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing but a nudge wakes anybody."""
+    """Only a nudge wakes a listener."""
     for engine in (sqlite, lifeline):
         monkeypatch.setattr(engine, "POLL_SECONDS", 1000.0)
 
@@ -297,7 +295,7 @@ async def test_a_listener_is_woken_by_its_change(
 
 
 @pytest.mark.usefixtures("never_looking")
-async def test_every_step_of_a_handoff_wakes_those_who_follow_it(
+async def test_every_step_of_a_handoff_wakes_its_followers(
     store: Store, open_store: OpenStore, session: Session
 ):
     other = await open_store()
@@ -336,7 +334,7 @@ async def test_a_process_that_slept_and_lost_a_session_is_woken(
 
 
 async def use_freely(store: Store, session_id: str) -> None:
-    """All that is done with a session that nobody else has."""
+    """Everything that is done with a session that no other process holds."""
     lease = await store.leases.acquire(session_id, "another")
     with pytest.raises(SessionHeld):
         await store.leases.acquire(session_id, "a third")
@@ -357,11 +355,11 @@ async def test_taking_and_releasing_a_session_wakes_no_listener(
         await settled(outbox)
         await use_freely(other, session.id)
         await other.outbox.enqueue(draft("1"))
-        assert await outbox.wait(SOON)  # by now whatever there was has come
+        assert await outbox.wait(SOON)  # any other wake-up has arrived by now
         assert not await wake.wait(0)
 
 
-async def test_a_waiter_without_a_wake_up_gives_up_in_time(store: Store):
+async def test_a_waiter_without_a_wake_up_times_out(store: Store):
     async with store.listen(Topic.OUTBOX) as wake:
         await settled(wake)
         for _ in range(TRIES):
@@ -371,7 +369,7 @@ async def test_a_waiter_without_a_wake_up_gives_up_in_time(store: Store):
             pytest.fail("never told that there was nothing")
 
 
-async def test_many_listeners_in_many_openings_are_all_woken(store: Store, open_store: OpenStore):
+async def test_all_listeners_in_all_processes_are_woken(store: Store, open_store: OpenStore):
     openings = [store, *[await open_store() for _ in range(3)]]
 
     async def listen(opening: Store, ready: asyncio.Semaphore) -> bool:
@@ -406,7 +404,7 @@ async def test_listeners_come_and_go_without_disturbing_each_other(
         assert await wake.wait(SOON)
 
 
-async def test_a_listener_hears_of_what_came_between_looking_and_listening(
+async def test_a_listener_is_woken_for_a_change_made_before_it_listened(
     store: Store, open_store: OpenStore
 ):
     terminal = await open_store()
@@ -415,7 +413,7 @@ async def test_a_listener_hears_of_what_came_between_looking_and_listening(
         assert await wake.wait(SOON)
 
 
-async def test_a_store_that_closed_while_it_listened_disturbs_no_other(
+async def test_a_store_that_is_closed_while_listening_does_not_affect_others(
     store: Store, open_store: OpenStore
 ):
     ended = await open_store()
@@ -450,7 +448,7 @@ async def test_a_store_with_a_path_too_long_for_a_socket_wakes_its_waiters(
 
 
 @on_sqlite
-async def test_a_lost_nudge_is_made_up_for_on_sqlite(
+async def test_polling_makes_up_for_a_lost_nudge_on_sqlite(
     store: Store, open_store: OpenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(sqlite, "POLL_SECONDS", 0.05)
@@ -467,7 +465,7 @@ async def test_a_lost_nudge_is_made_up_for_on_sqlite(
 
 
 @on_postgres
-async def test_a_lost_nudge_is_made_up_for_on_postgres(
+async def test_polling_makes_up_for_a_lost_nudge_on_postgres(
     store: Store, open_store: OpenStore, url: str
 ):
     terminal = await open_store()
@@ -490,7 +488,7 @@ async def test_a_lost_nudge_is_made_up_for_on_postgres(
 
 
 @on_sqlite
-async def test_a_store_that_cannot_be_watched_says_so_to_every_waiter(
+async def test_a_store_that_cannot_be_watched_raises_an_error_in_every_waiter(
     store: Store, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ):
     terminal = await open_store()
@@ -504,7 +502,7 @@ async def test_a_store_that_cannot_be_watched_says_so_to_every_waiter(
         await settled(wake)
         slow = [asyncio.ensure_future(store._engine.read(read)) for _ in range(3)]
         with pytest.raises(StoreBusy):
-            await told(wake)
+            await drained(wake)
         stuck.set()
         await asyncio.gather(*slow, return_exceptions=True)
         monkeypatch.undo()

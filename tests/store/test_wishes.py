@@ -35,7 +35,7 @@ async def changed(held: HeldLease) -> Wish | None:
     return held.wish
 
 
-async def test_the_holder_sees_the_wish_and_sees_it_taken_back(
+async def test_the_holder_sees_the_wish_and_its_withdrawal(
     store: Store, session: Session, open_store: OpenStore
 ):
     waits = await open_store()
@@ -51,7 +51,7 @@ async def test_the_holder_sees_the_wish_and_sees_it_taken_back(
         assert not held.lost.is_set()
 
 
-async def test_a_process_that_acquires_the_session_later_sees_it_too(
+async def test_a_process_that_acquires_the_session_later_sees_the_wish(
     store: Store, session: Session, open_store: OpenStore
 ):
     wish = await (await open_store()).wishes.make(session.id, DM)
@@ -60,7 +60,7 @@ async def test_a_process_that_acquires_the_session_later_sees_it_too(
         assert held.wished.is_set()
 
 
-async def test_a_wish_for_now_stops_what_runs(
+async def test_a_wish_for_now_stops_the_running_turn(
     store: Store, session: Session, open_store: OpenStore
 ):
     stop = asyncio.Event()
@@ -72,7 +72,7 @@ async def test_a_wish_for_now_stops_what_runs(
         assert held.moved is None
 
 
-async def test_the_wish_of_a_process_that_is_gone_counts_as_taken_back(
+async def test_the_wish_of_a_dead_process_counts_as_withdrawn(
     store: Store, session: Session, open_store: OpenStore
 ):
     waits = await open_store()
@@ -93,18 +93,20 @@ async def test_a_session_has_one_wish(store: Store, session: Session, open_store
         await (await open_store()).wishes.make(session.id, CHANNEL)
 
 
-async def test_a_session_that_is_being_handed_off_takes_no_wish(store: Store, session: Session):
+async def test_a_wish_for_a_session_that_is_being_handed_off_is_refused(
+    store: Store, session: Session
+):
     await store.request_handoff(session.id, TELEGRAM)
     with pytest.raises(SessionBusy):
         await store.wishes.make(session.id, DM)
 
 
-async def test_a_session_that_does_not_exist_takes_no_wish(store: Store):
+async def test_a_wish_for_an_unknown_session_is_refused(store: Store):
     with pytest.raises(SessionNotFound):
         await store.wishes.make("20260101_120000_00000000", DM)
 
 
-async def test_granted_it_is_a_handoff_with_its_fields_and_the_paused_turn(
+async def test_a_granted_wish_becomes_a_handoff_with_its_fields_and_the_paused_turn(
     store: Store, session: Session, open_store: OpenStore
 ):
     waits = await open_store()
@@ -124,7 +126,7 @@ async def test_granted_it_is_a_handoff_with_its_fields_and_the_paused_turn(
     assert await store.grant_handoff(wish, lease, mid_turn=True) == granted
 
 
-async def test_after_it_was_taken_back_nothing_is_granted(store: Store, session: Session):
+async def test_a_withdrawn_wish_cannot_be_granted(store: Store, session: Session):
     lease = await hold(store, session.id)
     wish = await store.wishes.make(session.id, DM)
     assert await store.wishes.take_back(session.id)
@@ -133,7 +135,9 @@ async def test_after_it_was_taken_back_nothing_is_granted(store: Store, session:
     assert await store.list_handoffs(session.id) == ()
 
 
-async def test_only_the_holder_grants(store: Store, session: Session, open_store: OpenStore):
+async def test_only_the_holder_can_grant_a_wish(
+    store: Store, session: Session, open_store: OpenStore
+):
     lease = await hold(store, session.id)
     wish = await store.wishes.make(session.id, DM)
     await (await open_store()).leases.acquire(session.id, "another", take_over=True)
@@ -142,16 +146,14 @@ async def test_only_the_holder_grants(store: Store, session: Session, open_store
     assert (await store.look_at_wish(wish)).is_open
 
 
-async def test_a_session_that_is_taken_elsewhere_leaves_its_wish_behind(
-    store: Store, session: Session
-):
+async def test_moving_the_session_elsewhere_closes_its_wish(store: Store, session: Session):
     wish = await store.wishes.make(session.id, DM)
     await store.bindings.rebind(session.id, TOPIC, Origin.RESUME)
     seen = await store.look_at_wish(wish)
     assert (seen.handoff, seen.is_open) == (None, False)
 
 
-async def test_a_session_is_not_free_while_a_gateway_has_a_turn_of_it_to_resume(
+async def test_a_session_is_not_free_while_a_gateway_can_resume_its_turn(
     store: Store, session: Session
 ):
     """It would move without the turn, and the message would not be answered."""
@@ -169,7 +171,7 @@ async def test_a_session_is_not_free_while_a_gateway_has_a_turn_of_it_to_resume(
     assert (await store.look_at_wish(wish)).is_free
 
 
-async def test_a_turn_that_moves_is_finished_where_it_was(store: Store, session: Session):
+async def test_a_turn_that_moves_is_finished_at_its_old_address(store: Store, session: Session):
     """Another gateway must not resume it there."""
     await store.gateways.announce("gateway", [TELEGRAM])
     number = await store.inbox.record("bot", "1", DM, "do it")

@@ -26,7 +26,7 @@ FAILURES = (AssertionError, TimeoutError, pytest.fail.Exception)
 
 
 class OtherAddress(SmallChatAdapter):
-    """Opens a thread with another address than that of its messages."""
+    """Opens a thread whose address differs from that of its messages."""
 
     async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
         opened = await super().create_handoff_thread(home, title, key=key)

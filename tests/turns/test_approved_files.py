@@ -1,4 +1,4 @@
-"""What was approved is what is used: another file in its place is neither read nor written."""
+"""An approval covers one file: another file in its place is neither read nor written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REFUSED = "is not the file that it was when this was approved"
 
 
 def approves(meanwhile: Callable[[], object] = lambda: None) -> Approver:
-    """A user who says yes after something was done behind the question."""
+    """A user who approves after something was changed during the question."""
     return Approver(always=Answer.ONCE, meanwhile=meanwhile)
 
 
@@ -56,7 +56,7 @@ SEND = call("send_file", path="link", to="telegram")
 
 
 @pytest.mark.parametrize("made", [WRITE, EDIT], ids=["write", "edit"])
-async def test_a_link_that_is_turned_behind_the_question_leads_nowhere(
+async def test_a_symlink_changed_during_the_question_is_not_followed(
     desk: Desk, session: Session, cwd: Path, files: tuple[Path, Path], made: ToolCall
 ):
     notes, key = files
@@ -65,7 +65,7 @@ async def test_a_link_that_is_turned_behind_the_question_leads_nowhere(
     done = await result(desk, session, made, person)
     assert key.read_text() == "the key"
     assert str(notes) in person.asked[0]
-    # The person allowed to change `notes`, and that is what happened.
+    # The user approved a change of `notes`, and that is what happened.
     assert done.startswith(("Replaced", "Changed"))
     assert str(notes) in done
     assert notes.read_text() in ("new", "notEs")
@@ -107,7 +107,7 @@ def in_another_folder(file: Path) -> None:
 
 
 def made_again(file: Path) -> None:
-    """As likely as not with the same inode."""
+    """Probably with the same inode."""
     file.unlink()
     file.write_text("again")
 
@@ -129,7 +129,7 @@ SWAPS = [replaced, linked_away, in_another_folder, made_again, changed, Path.unl
     ],
     ids=["write", "edit", "send"],
 )
-async def test_another_file_in_the_same_place_is_left_alone(
+async def test_a_file_that_was_swapped_during_the_question_is_not_touched(
     desk: Desk, session: Session, cwd: Path, made: ToolCall, swap: Callable[[Path], None]
 ):
     await desk.store.owners.set_home("me", HomeChannel(address=DM, name="phone"))
@@ -144,7 +144,7 @@ async def test_another_file_in_the_same_place_is_left_alone(
     assert all("0" not in text for text in left)
 
 
-async def test_a_new_file_replaces_nothing_that_came_meanwhile(
+async def test_a_new_file_does_not_replace_one_created_meanwhile(
     desk: Desk, session: Session, cwd: Path, files: tuple[Path, Path]
 ):
     _, key = files
@@ -162,7 +162,7 @@ async def test_a_new_file_replaces_nothing_that_came_meanwhile(
     assert not (cwd / "nowhere").exists()
 
 
-async def test_folders_are_created_only_where_the_question_said(
+async def test_folders_are_created_only_where_the_question_named_them(
     desk: Desk, session: Session, cwd: Path
 ):
     away = cwd.parent / "away"
@@ -181,13 +181,13 @@ async def test_folders_are_created_only_where_the_question_said(
     assert (cwd / "a/b/c").read_text() == "new"
 
 
-async def test_a_yes_for_the_session_is_for_the_same_file_and_for_no_other(
+async def test_approval_for_the_session_covers_only_the_same_file(
     desk: Desk, session: Session, cwd: Path, files: tuple[Path, Path]
 ):
     notes, key = files
     link(cwd / "link", notes)
     person = Approver(always=Answer.SESSION)
-    for _ in range(3):  # each write puts another file there, which is our own doing
+    for _ in range(3):  # each write puts another file there, which is expected
         assert "Replaced" in await result(desk, session, WRITE, person)
     assert len(person.asked) == 1
     link(cwd / "link", key)
@@ -198,7 +198,7 @@ async def test_a_yes_for_the_session_is_for_the_same_file_and_for_no_other(
     assert key.read_text() == "the key"
 
 
-async def test_writing_needs_no_right_to_list_the_folders_on_the_way(
+async def test_writing_works_in_folders_that_cannot_be_listed(
     desk: Desk, session: Session, cwd: Path
 ):
     (cwd / "deep").mkdir()

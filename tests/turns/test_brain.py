@@ -59,7 +59,7 @@ class Echoes:
     async def close(self) -> None: ...
 
 
-async def test_another_brain_takes_the_place_of_the_agent(desk: Desk, session: Session):
+async def test_another_brain_can_replace_the_agent(desk: Desk, session: Session):
     brains = Echoes()
     async with Turns(desk.store, brains) as turns:
         for said in ("one", "two", "three"):

@@ -1,4 +1,4 @@
-"""Long conversations: told in fewer words for the model, and lost to nobody."""
+"""Long conversations are summarised for the model, and kept in full."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from segue.turns import Place
 from tests.turns.conftest import Desk, call
 
 CONTEXT = 4352
-LONG = "word " * 400  # some 500 tokens
+LONG = "word " * 400  # about 500 tokens
 
 
 async def talk(desk: Desk, session: Session, turns: int) -> None:
-    """`turns` long turns, with a model that has room for them."""
+    """`turns` long turns, with a model whose context is large enough."""
     for number in range(turns):
         model = ScriptedModel([f"Answer {number}. {LONG}"], context=100_000)
         await desk.take(model, session, f"Question {number}. {LONG}")
@@ -31,7 +31,7 @@ def is_summary(prompt: Prompt) -> bool:
 
 
 def teller(summary: str, *answers: str) -> ScriptedModel:
-    """Tells everything as `summary`, in however many parts, and gives `answers` in turn."""
+    """Summarises every part as `summary`, and otherwise gives `answers` in order."""
     left = iter(answers)
 
     def say(prompt: Prompt) -> str:
@@ -41,11 +41,11 @@ def teller(summary: str, *answers: str) -> ScriptedModel:
 
 
 def asked(model: ScriptedModel) -> str:
-    """All that was to be told in fewer words."""
+    """The text that was to be summarised."""
     return "\n".join(p.messages[0].content for p in model.prompts if is_summary(p))
 
 
-async def test_a_conversation_that_becomes_too_long_goes_on_from_a_summary(
+async def test_a_conversation_that_becomes_too_long_continues_from_a_summary(
     desk: Desk, session: Session
 ):
     await talk(desk, session, 4)
@@ -76,7 +76,7 @@ async def test_a_summary_deletes_nothing(desk: Desk, session: Session):
     assert undone.messages[0].content.startswith("Question 3.")
 
 
-async def test_the_next_turn_begins_from_the_summary_and_what_it_keeps(
+async def test_the_next_turn_starts_from_the_summary_and_the_kept_turns(
     desk: Desk, session: Session
 ):
     await talk(desk, session, 4)
@@ -98,7 +98,9 @@ async def test_the_newest_turns_stay_word_for_word(desk: Desk, session: Session)
     assert contents[1:] == ["What colour are bears?", "Brown.", "And in the north?"]
 
 
-async def test_old_tool_output_goes_before_anything_is_summarised(desk: Desk, session: Session):
+async def test_old_tool_output_is_dropped_before_anything_is_summarised(
+    desk: Desk, session: Session
+):
     shell = call("shell", command="seq 1 2000")
     for _ in range(3):
         await desk.take([shell, "Done."], session, "Count")
@@ -107,7 +109,9 @@ async def test_old_tool_output_goes_before_anything_is_summarised(desk: Desk, se
     assert Compressing() not in events
 
 
-async def test_when_the_summary_fails_the_turn_goes_on_with_what_fits(desk: Desk, session: Session):
+async def test_if_the_summary_fails_the_turn_continues_with_the_messages_that_fit(
+    desk: Desk, session: Session
+):
     await talk(desk, session, 6)
     busy = ModelBusy(provider="It", reason="full")
     model = ScriptedModel([busy, "Here I am."], context=CONTEXT)
@@ -134,7 +138,7 @@ async def test_a_second_summary_is_made_of_the_first_and_what_followed(
     assert model.prompts[-1].messages[0].content == "Summary two."
 
 
-async def test_a_person_can_ask_for_it(desk: Desk, session: Session):
+async def test_the_user_can_request_a_summary(desk: Desk, session: Session):
     for number in range(4):
         await desk.take([f"Answer {number}."], session, f"Question {number}.")
     spent = Usage(input=100, output=10)
@@ -161,9 +165,7 @@ async def test_a_short_conversation_is_not_compressed(desk: Desk, session: Sessi
             await turns.compress(session.id, Place())
 
 
-async def test_undo_of_the_turn_that_brought_the_summary_opens_the_window_again(
-    desk: Desk, session: Session
-):
+async def test_undoing_the_turn_with_the_summary_restores_the_window(desk: Desk, session: Session):
     await talk(desk, session, 4)
     model = teller("They talked.", "Here I am.")
     await desk.take(model, session, "Are you there?")

@@ -1,4 +1,4 @@
-"""What the agent reads on the machine does not leave it unasked."""
+"""Data that the agent reads on the machine does not leave it without approval."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLAIN = {"Content-Type": "text/plain"}
 
 
 class Site:
-    """A host that remembers what it was asked for."""
+    """A host that records its requests."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
@@ -52,7 +52,7 @@ async def results(
     return [m.outcome or m.content for m in transcript if m.role is Role.TOOL]
 
 
-async def test_our_own_settings_and_the_store_are_not_read_unasked(
+async def test_reading_our_settings_and_the_store_needs_approval(
     desk: Desk, session: Session, cwd: Path
 ):
     desk.settings.path.write_text('[keys]\nopenai = "sk-1"\n')
@@ -83,7 +83,7 @@ async def test_a_host_that_the_user_did_not_name_needs_approval(desk: Desk, sess
         assert done[-1] == "a page"
 
 
-async def test_reading_and_then_fetching_asks_even_for_the_host_that_was_named(
+async def test_fetching_after_reading_needs_approval_even_for_a_named_host(
     desk: Desk, session: Session, cwd: Path
 ):
     (cwd / "diary").write_text("dear diary")
@@ -103,9 +103,7 @@ async def test_reading_and_then_fetching_asks_even_for_the_host_that_was_named(
 
 
 @pytest.mark.parametrize("named", [False, True])
-async def test_a_redirect_to_another_host_is_another_host(
-    desk: Desk, session: Session, named: bool
-):
+async def test_a_redirect_to_another_host_needs_approval(desk: Desk, session: Session, named: bool):
     async with sites() as (site, url), sites() as (other, elsewhere):
         site.moved = f"{elsewhere}/there"
         also = f" or {elsewhere}" if named else ""
@@ -115,7 +113,7 @@ async def test_a_redirect_to_another_host_is_another_host(
     assert done == "a page" if named else f"the page redirects to {elsewhere}/there" in done
 
 
-async def test_git_on_the_allow_list_asks_where_the_repository_names_a_program(
+async def test_an_allowed_git_command_needs_approval_if_the_repository_names_a_program(
     desk: Desk, session: Session, cwd: Path
 ):
     for arguments in (["init", "-q"], ["config", "core.fsmonitor", "touch ran; false"]):
@@ -133,9 +131,7 @@ async def test_git_on_the_allow_list_asks_where_the_repository_names_a_program(
     assert not (cwd / "ran").exists()
 
 
-async def test_a_private_file_can_be_read_once_the_person_allows_it(
-    desk: Desk, session: Session, cwd: Path
-):
+async def test_a_private_file_can_be_read_after_approval(desk: Desk, session: Session, cwd: Path):
     (cwd / ".env").write_text("KEY=1")
     reading = call("read_file", path=".env")
     person = Approver(always=Answer.SESSION)

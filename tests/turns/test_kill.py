@@ -8,7 +8,7 @@ import os
 import signal
 from pathlib import Path
 
-# Has all of the program imported before it forks.
+# Imports the whole program before it forks.
 import tests.program  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from segue.agent.models.scripted import ScriptedModel
 from segue.core.events import TurnDone
@@ -23,8 +23,8 @@ from tests.turns.test_runner import NOW, until
 async def killed(
     desk: Desk, session: Session, tmp_path: Path, what: str, messages: int
 ) -> list[str]:
-    """Start the program, kill it once that many messages are kept and, for a tool, the command
-    runs; and give the names of the events that it had shown."""
+    """Start the program, kill it once that many messages are stored and, for a tool, the command
+    runs; return the names of the events that it had emitted."""
     shown, pid = tmp_path / "shown", Path(session.cwd or "") / "pid"
     given = (f"sqlite://{tmp_path}/segue.db", session.id, what, shown)
     process = program.PROCESSES.Process(target=unfinished.begin, args=given, daemon=True)
@@ -41,7 +41,7 @@ async def killed(
     return shown.read_text().split()
 
 
-async def test_killed_before_the_first_word_the_message_is_kept_and_can_be_answered(
+async def test_a_message_survives_a_kill_before_the_first_word_and_can_be_answered(
     desk: Desk, session: Session, tmp_path: Path
 ):
     assert await killed(desk, session, tmp_path, "words", 1) == []
@@ -50,7 +50,7 @@ async def test_killed_before_the_first_word_the_message_is_kept_and_can_be_answe
     assert events[-1] == TurnDone()
 
 
-async def test_killed_in_the_middle_of_a_tool_call_the_next_start_mends_the_transcript(
+async def test_the_next_start_repairs_a_transcript_cut_off_in_a_tool_call(
     desk: Desk, session: Session, tmp_path: Path
 ):
     try:
@@ -77,5 +77,5 @@ async def test_the_session_of_a_killed_program_is_free_at_once(
     desk: Desk, session: Session, tmp_path: Path
 ):
     await killed(desk, session, tmp_path, "words", 1)
-    async with asyncio.timeout(5):  # a lease would last for thirty
+    async with asyncio.timeout(5):  # a lease would last for thirty seconds
         assert (await desk.take(["Here."], session, "Hi"))[-1] == TurnDone()

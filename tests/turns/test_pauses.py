@@ -1,4 +1,4 @@
-"""A turn that is paused, and continued: here, or where the session has gone."""
+"""Turns that are paused, and continued here or where the session has gone."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def until_result(
     return seen
 
 
-async def test_a_paused_turn_keeps_what_is_done_and_its_rest_runs_once(
+async def test_a_paused_turn_keeps_its_results_and_its_remaining_calls_run_once(
     desk: Desk, session: Session, cwd: Path
 ):
     assert (await until_result(desk, session, 1))[-1] == TurnPaused()
@@ -62,7 +62,7 @@ async def test_a_paused_turn_keeps_what_is_done_and_its_rest_runs_once(
     ]
 
 
-async def test_new_words_after_an_unrecorded_pause_leave_the_calls_unknown(
+async def test_a_message_after_an_unrecorded_pause_marks_the_open_calls_as_interrupted(
     desk: Desk, session: Session, cwd: Path
 ):
     """As after any crash: only a handoff or the process itself knows of the pause."""
@@ -74,7 +74,7 @@ async def test_new_words_after_an_unrecorded_pause_leave_the_calls_unknown(
     assert (cwd / "ran").read_text().split() == ["1"]
 
 
-async def test_the_approval_is_asked_where_the_turn_goes_on(desk: Desk, session: Session):
+async def test_the_approval_is_asked_where_the_turn_continues(desk: Desk, session: Session):
     pause = asyncio.Event()
     pause.set()
     here, there = Approver(), Approver(always=Answer.NEVER)
@@ -87,7 +87,7 @@ async def test_the_approval_is_asked_where_the_turn_goes_on(desk: Desk, session:
 
 
 async def test_a_session_whose_first_turn_is_paused_has_a_title(desk: Desk, session: Session):
-    """A thread that is opened for it is named after it."""
+    """A thread that is opened for the session has this title."""
     pause = asyncio.Event()
     pause.set()
     async with desk.turns([], titles=True) as turns:  # the model finds no better one

@@ -1,4 +1,4 @@
-"""Turns with the real embedded model: the whole of it, from what is said to what is kept."""
+"""Complete turns with the real embedded model."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def cwd() -> Generator[Path]:
 
 @pytest.fixture
 def local(settings: Settings, tmp_path: Path) -> Generator[Settings]:
-    """Settings with the embedded model, which has a server of its own."""
+    """Settings with the embedded model, which runs in a separate server."""
     fetched = config.load().models_folder
     assert present(fetched), f"no weights in {fetched}: run `make test-real`"
     folder = tmp_path / "models"
@@ -69,7 +69,7 @@ async def started(local: Settings) -> AsyncGenerator[tuple[Store, Turns]]:
         yield store, turns
 
 
-async def test_the_conversation_goes_on_after_everything_was_stopped(local: Settings, cwd: Path):
+async def test_the_conversation_continues_after_everything_was_stopped(local: Settings, cwd: Path):
     async def say(turns: Turns, words: str) -> None:
         events = [event async for event in turns.take_turn(session.id, words)]
         assert events[-1] == TurnDone(), events
@@ -87,12 +87,12 @@ async def test_the_conversation_goes_on_after_everything_was_stopped(local: Sett
     assert "Anna" in answer
     assert "baker" in answer
     assert found is not None
-    assert found.title  # the model found it
+    assert found.title  # the model found the title
     assert len(found.title) <= 40
     assert found.usage.input > found.usage.output > 0
 
 
-async def test_it_uses_a_tool_of_the_session(local: Settings, cwd: Path):
+async def test_the_model_uses_a_tool_of_the_session(local: Settings, cwd: Path):
     (cwd / "train.txt").write_text("The train leaves at 17:45.\n")
     async with started(local) as (store, turns):
         session = await store.sessions.create(ME, Platform.LOCAL, cwd=str(cwd))

@@ -1,4 +1,4 @@
-"""A turn: what is kept, when, and by whom."""
+"""A turn: what is stored, when, and under which lease."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def results(events: list[Event]) -> list[str]:
 
 
 class Slow(ScriptedModel):
-    """Says one word, and the rest when it is told to."""
+    """Streams one word, and the rest when the test allows it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,10 +60,10 @@ class Slow(ScriptedModel):
         yield End(stop=Stop.DONE)
 
 
-# What is kept
+# What is stored
 
 
-async def test_what_was_said_and_answered_is_in_the_store(desk: Desk, session: Session):
+async def test_the_message_and_the_answer_are_stored(desk: Desk, session: Session):
     spent = Usage(input=10, output=3, cached=2)
     events = await desk.take([Say(text="Good day.", usage=spent)], session, "Hello")
     assert events[-1] == TurnDone()
@@ -73,7 +73,7 @@ async def test_what_was_said_and_answered_is_in_the_store(desk: Desk, session: S
     assert kept.usage == spent
 
 
-async def test_nothing_is_shown_as_done_that_is_not_in_the_store(desk: Desk, session: Session):
+async def test_an_event_is_emitted_only_after_its_message_is_stored(desk: Desk, session: Session):
     model = [Say(text="I look.", calls=(call("list_files"),)), "Nothing there."]
     seen: list[int] = []
     async with desk.turns(model) as turns:
@@ -92,7 +92,7 @@ def replace_seq(message: Message) -> Message:
     return structs.replace(message, seq=0)
 
 
-async def test_the_model_is_shown_everything_that_was_said_before(desk: Desk, session: Session):
+async def test_the_model_sees_the_whole_transcript(desk: Desk, session: Session):
     await desk.take(["Nice to meet you."], session, "I am Ada.")
     model = ScriptedModel(["You are Ada."])
     await desk.take(model, session, "Who am I?")
@@ -103,7 +103,7 @@ async def test_the_model_is_shown_everything_that_was_said_before(desk: Desk, se
     ]
 
 
-async def test_without_a_new_message_the_turn_goes_on_from_the_last(desk: Desk, session: Session):
+async def test_a_turn_without_a_new_message_answers_the_last_one(desk: Desk, session: Session):
     failed = await desk.take([BUSY], session, "Hello")
     assert failed == [TurnFailed(BUSY)]
     assert await desk.transcript(session) == [("user", "Hello")]
@@ -111,7 +111,7 @@ async def test_without_a_new_message_the_turn_goes_on_from_the_last(desk: Desk, 
     assert await desk.transcript(session) == [("user", "Hello"), ("assistant", "Good day.")]
 
 
-async def test_without_a_model_the_message_is_kept_and_the_reason_shown(
+async def test_without_a_model_the_message_is_stored_and_the_turn_fails(
     desk: Desk, session: Session
 ):
     (event,) = await desk.take(Offered(), session, "Hello")
@@ -120,7 +120,7 @@ async def test_without_a_model_the_message_is_kept_and_the_reason_shown(
     assert await desk.transcript(session) == [("user", "Hello")]
 
 
-async def test_an_interrupted_turn_keeps_what_was_said(desk: Desk, session: Session):
+async def test_an_interrupted_turn_keeps_its_partial_answer(desk: Desk, session: Session):
     interrupt = asyncio.Event()
     events: list[Event] = []
     async with desk.turns(Slow()) as turns:
@@ -133,19 +133,17 @@ async def test_an_interrupted_turn_keeps_what_was_said(desk: Desk, session: Sess
     assert await desk.store.leases.get(session.id) is None
 
 
-async def test_the_inbox_entry_is_done_with_the_message_that_it_became(
-    desk: Desk, session: Session
-):
+async def test_the_inbox_entry_is_finished_with_its_message(desk: Desk, session: Session):
     number = await desk.store.inbox.record("bot", "1", DM, "Hello")
     assert number is not None
     await desk.take(["Good day."], session, "Hello", inbox_ids=[number])
     assert await desk.store.inbox.waiting() == ()
 
 
-# Who may
+# Leases
 
 
-async def test_a_session_that_is_open_elsewhere_is_left_alone(
+async def test_a_turn_in_a_held_session_is_refused(
     desk: Desk, session: Session, open_store: OpenStore
 ):
     elsewhere = await open_store()
@@ -155,13 +153,13 @@ async def test_a_session_that_is_open_elsewhere_is_left_alone(
     assert await desk.transcript(session) == []
 
 
-async def test_a_session_that_is_not_there_is_an_error_at_once(desk: Desk, session: Session):
+async def test_a_turn_in_an_unknown_session_is_refused_at_once(desk: Desk, session: Session):
     async with desk.turns(["Hm."]) as turns:
         with pytest.raises(SessionNotFound):
             await anext(turns.take_turn("20260101_000000_00000000", "hi"))
 
 
-async def test_one_session_takes_one_turn_at_a_time(desk: Desk, session: Session):
+async def test_a_session_runs_one_turn_at_a_time(desk: Desk, session: Session):
     slow = Slow()
     async with desk.turns(slow) as turns, desk.turns(["Hm."]) as others:
         first = turns.take_turn(session.id, "one")
@@ -173,7 +171,7 @@ async def test_one_session_takes_one_turn_at_a_time(desk: Desk, session: Session
     assert [text for _, text in await desk.transcript(session)] == ["one", "Well, yes."]
 
 
-async def test_many_sessions_take_their_turns_at_the_same_time(desk: Desk, session: Session):
+async def test_turns_of_different_sessions_run_concurrently(desk: Desk, session: Session):
     other = await desk.store.sessions.create("me", Platform.LOCAL)
     slow = Slow()
     async with desk.turns(slow) as turns:
@@ -189,7 +187,7 @@ async def test_a_turn_that_lost_its_lease_stops_at_once_and_writes_nothing_more(
 ):
     elsewhere = await open_store()
     events: list[Event] = []
-    async with desk.turns(Slow()) as turns:  # which would wait for ever
+    async with desk.turns(Slow()) as turns:  # which would wait forever
         async for event in turns.take_turn(session.id, "Well?"):
             events.append(event)
             if isinstance(event, TextDelta):
@@ -200,7 +198,7 @@ async def test_a_turn_that_lost_its_lease_stops_at_once_and_writes_nothing_more(
     assert await desk.transcript(session) == [("user", "Well?")]
 
 
-async def test_a_command_that_runs_when_the_lease_is_lost_is_stopped(
+async def test_a_running_command_is_stopped_when_the_lease_is_lost(
     desk: Desk, session: Session, open_store: OpenStore, cwd: Path
 ):
     elsewhere = await open_store()
@@ -221,11 +219,11 @@ async def test_a_command_that_runs_when_the_lease_is_lost_is_stopped(
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - nobody tells
+        while not condition():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.01)
 
 
-async def test_a_turn_longer_than_its_lease_keeps_it(
+async def test_the_lease_of_a_long_turn_is_renewed(
     desk: Desk, session: Session, open_store: OpenStore
 ):
     elsewhere = await open_store()
@@ -265,7 +263,7 @@ async def test_a_holder_that_loses_a_session_between_turns_learns_where_it_is(
     assert await elsewhere.leases.get(session.id) is not None
 
 
-# What a crash leaves
+# After a crash
 
 
 async def test_calls_that_a_crash_left_open_are_answered_before_anything_else(
@@ -294,13 +292,15 @@ async def test_calls_that_a_crash_left_open_are_answered_before_anything_else(
 # Approvals
 
 
-async def test_nothing_runs_where_no_one_can_be_asked(desk: Desk, session: Session, cwd: Path):
+async def test_a_call_that_needs_approval_does_not_run_if_no_user_can_be_asked(
+    desk: Desk, session: Session, cwd: Path
+):
     events = await desk.take([call("shell", command="touch made"), "No."], session)
     assert results(events) == [UNANSWERED]
     assert not (cwd / "made").exists()
 
 
-async def test_a_call_that_is_allowed_once_is_asked_about_again(
+async def test_a_call_that_was_approved_once_needs_approval_again(
     desk: Desk, session: Session, cwd: Path
 ):
     person = Approver(always=Answer.ONCE)
@@ -316,7 +316,7 @@ async def test_a_call_that_is_allowed_once_is_asked_about_again(
     assert str(cwd) in person.asked[0]
 
 
-async def test_a_call_that_is_allowed_for_the_session_stays_so_after_a_restart_and_nowhere_else(
+async def test_approval_for_the_session_survives_a_restart_and_covers_no_other_session(
     desk: Desk, session: Session, open_store: OpenStore, cwd: Path
 ):
     touch = call("shell", command="touch made")
@@ -334,7 +334,7 @@ async def test_a_call_that_is_allowed_for_the_session_stays_so_after_a_restart_a
         assert results(events) == [Outcome.DENIED]
 
 
-async def test_the_policy_is_that_of_the_place(desk: Desk, session: Session):
+async def test_the_approval_policy_is_that_of_the_platform(desk: Desk, session: Session):
     approvals = replace(
         desk.settings.approvals,
         platforms={Platform.TELEGRAM: Policy.ALLOW_LIST},
@@ -362,7 +362,7 @@ async def test_nothing_in_the_working_directory_changes_what_is_allowed(
     assert not (cwd / "made").exists()
 
 
-# What the agent knows and can do
+# Tools and context
 
 
 async def test_commands_run_in_the_sessions_working_directory_without_our_secrets(
@@ -395,7 +395,7 @@ async def test_notes_are_shown_in_every_session_of_their_owner_and_no_other(
         assert ("Lives in Oslo." in model.prompts[0].system) is knows
 
 
-async def test_the_agent_knows_the_home_channels_of_its_person_wherever_it_is(
+async def test_the_agent_knows_the_home_channels_of_its_owner_on_every_platform(
     desk: Desk, session: Session
 ):
     await desk.store.owners.set_home("me", HomeChannel(address=DM, name="Notes"))
@@ -404,9 +404,7 @@ async def test_the_agent_knows_the_home_channels_of_its_person_wherever_it_is(
     assert 'Home channels: telegram "Notes"' in model.prompts[0].system
 
 
-async def test_earlier_sessions_of_the_same_owner_are_found_and_no_others(
-    desk: Desk, session: Session
-):
+async def test_a_search_finds_only_sessions_of_the_same_owner(desk: Desk, session: Session):
     await desk.store.owners.ensure("you", "You")
     yours = await desk.store.sessions.create("you", Platform.LOCAL)
     mine = await desk.store.sessions.create("me", Platform.LOCAL, title="Boats")
@@ -421,9 +419,7 @@ async def test_earlier_sessions_of_the_same_owner_are_found_and_no_others(
     assert "it is yours" not in found
 
 
-async def test_a_message_can_be_sent_to_the_owners_own_channels_and_nowhere_else(
-    desk: Desk, session: Session
-):
+async def test_a_message_can_be_sent_only_to_channels_of_the_owner(desk: Desk, session: Session):
     await desk.store.owners.set_home("me", HomeChannel(address=DM, name="phone"))
     await desk.store.owners.ensure("you", "You")
     theirs = replace(DM, chat_id="666")
@@ -458,7 +454,7 @@ async def test_a_small_model_gets_few_tools_and_a_short_prompt(desk: Desk, sessi
     assert len(prompt.system) < 300
 
 
-async def test_a_session_changes_its_model_and_keeps_it(desk: Desk, session: Session):
+async def test_the_model_of_a_session_can_be_changed_and_is_stored(desk: Desk, session: Session):
     other = ScriptedModel(["Other."] * 2)
     models = Offered(ScriptedModel(["Usual."]), {"scripted": other})
     async with desk.turns(models) as turns:

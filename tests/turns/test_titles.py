@@ -1,4 +1,4 @@
-"""A session's name, found in the background."""
+"""Titles that are found in the background."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def title(desk: Desk, session: Session) -> str | None:
     return kept.title
 
 
-async def test_a_session_has_a_name_after_its_first_exchange(desk: Desk, session: Session):
+async def test_a_session_has_a_title_after_its_first_exchange(desk: Desk, session: Session):
     model = ScriptedModel(["About 300 kilometres.", "Distance to Bergen", "Yes."])
     async with desk.turns(model, titles=True) as turns:
         _ = [event async for event in turns.take_turn(session.id, "How far is Bergen?")]
@@ -37,7 +37,7 @@ async def test_a_session_has_a_name_after_its_first_exchange(desk: Desk, session
     assert await title(desk, session) == "Distance to Bergen"
 
 
-async def test_a_small_model_names_a_session_too(desk: Desk, session: Session):
+async def test_a_small_model_finds_a_title(desk: Desk, session: Session):
     class Small(ScriptedModel):
         @property
         def small(self) -> bool:
@@ -49,7 +49,7 @@ async def test_a_small_model_names_a_session_too(desk: Desk, session: Session):
     assert await title(desk, session) == "Distance to Bergen"
 
 
-async def test_a_name_that_the_person_chose_meanwhile_stays(desk: Desk, session: Session):
+async def test_a_title_that_the_user_chose_meanwhile_is_kept(desk: Desk, session: Session):
     class Thinking(ScriptedModel):
         asked = asyncio.Event()
         go_on = asyncio.Event()
@@ -73,7 +73,7 @@ async def test_a_name_that_the_person_chose_meanwhile_stays(desk: Desk, session:
     assert await title(desk, session) == "My trip"
 
 
-async def test_a_model_that_finds_no_name_leaves_the_persons_own_words(
+async def test_if_the_model_finds_no_title_the_first_message_becomes_the_title(
     desk: Desk, session: Session
 ):
     model = ScriptedModel(["Far.", ModelBusy(provider="It", reason="full")])
@@ -83,7 +83,7 @@ async def test_a_model_that_finds_no_name_leaves_the_persons_own_words(
     assert await title(desk, session) == "How far is Bergen?"
 
 
-async def test_the_end_of_the_program_does_not_wait_for_a_name(
+async def test_the_program_exits_without_waiting_for_a_title(
     desk: Desk, session: Session, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(titles, "CLOSE_SECONDS", 0.05)
@@ -119,6 +119,6 @@ async def test_the_end_of_the_program_does_not_wait_for_a_name(
         ("", ""),
     ],
 )
-def test_a_title_from_the_persons_words(words: str, expected: str):
+def test_a_title_is_made_from_the_first_message(words: str, expected: str):
     prompt = structs.replace(spoken("Moved here.", AT), kind=Kind.SYNTHETIC)
     assert titles.from_words(Transcript((prompt, spoken(words, AT)))) == expected

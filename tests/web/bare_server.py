@@ -141,7 +141,7 @@ def page_server(store: Store, addresses: Sequence[str] = ("127.0.0.1",)) -> Serv
 
 
 def web_adapter(store: Store, **settings: Any) -> WebAdapter:
-    """An adapter with a server of its own."""
+    """An adapter with a separate server."""
     return WebAdapter(store, SharedServer(WebSettings(**settings), store))
 
 

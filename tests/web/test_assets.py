@@ -1,4 +1,4 @@
-"""What the page is made of, as far as it can be seen without a browser."""
+"""The files of the page, as far as they can be checked without a browser."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_nothing_is_loaded_from_elsewhere() -> None:
         assert addresses <= NAMESPACES, path.name
 
 
-def test_all_that_the_page_loads_is_there(elements: list[tuple[str, dict[str, str]]]) -> None:
+def test_every_file_that_the_page_loads_exists(elements: list[tuple[str, dict[str, str]]]) -> None:
     loaded = {
         address
         for tag, attributes in elements
@@ -82,7 +82,7 @@ def test_a_script_never_builds_markup_from_strings(script: Path) -> None:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-def test_a_script_names_only_what_is_there(
+def test_a_script_refers_only_to_existing_elements(
     script: Path, elements: list[tuple[str, dict[str, str]]]
 ) -> None:
     text = script.read_text()

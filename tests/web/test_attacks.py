@@ -1,4 +1,4 @@
-"""Requests that other sites, other names and other programs could bring to the page's server."""
+"""Attacks on the page's server by other sites, hosts and programs."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ EVERY_PATH = ("/", "/live", "/app.js", "/nothing")
 
 @pytest.fixture(scope="module", autouse=True)
 def runner() -> Generator[asyncio.Runner]:
-    """One for all tests here, which share a server."""
+    """A folder for all tests here, which share a server."""
     with asyncio.Runner() as runner:
         yield runner
 
 
 @pytest.fixture(scope="module")
 def door(tmp_path_factory: pytest.TempPathFactory, runner: asyncio.Runner) -> Generator[Door]:
-    """One for all tests here; none of them leaves anything there."""
+    """A server for all tests here, which leave nothing behind in it."""
     with opened_door(tmp_path_factory.mktemp("door"), runner) as door:
         yield door
         runner.run(is_as_it_was(door))
@@ -54,12 +54,12 @@ async def is_as_it_was(door: Door) -> None:
 
 @pytest.fixture
 def own_door(tmp_path: Path, runner: asyncio.Runner) -> Generator[Door]:
-    """For a test that takes up all room, or the server itself."""
+    """A separate server, for tests that use up its connections or stop it."""
     with opened_door(tmp_path, runner) as door:
         yield door
 
 
-# Under another name
+# Other hosts
 
 
 @pytest.mark.parametrize(
@@ -90,19 +90,19 @@ def own_door(tmp_path: Path, runner: asyncio.Runner) -> Generator[Door]:
         "http://127.0.0.1:{port}",
     ],
 )
-async def test_a_request_under_another_name_is_misdirected(door: Door, host: str):
+async def test_a_request_for_another_host_is_misdirected(door: Door, host: str):
     named = host.format(port=door.port, other=door.port ^ 1)
     for path in EVERY_PATH:
         assert (await door.ask(path, host=named)).status == 421, path
 
 
-async def test_a_request_without_a_name_is_refused(door: Door):
+async def test_a_request_without_a_host_is_refused(door: Door):
     for path in EVERY_PATH:
         assert (await door.ask(path, host=None)).status == 400, path
         assert (await door.ask(path, [("Host", "")], host=None)).status == 421, path
 
 
-async def test_a_request_with_two_names_is_refused(door: Door):
+async def test_a_request_with_two_hosts_is_refused(door: Door):
     for path in EVERY_PATH:
         assert (await door.ask(path, [("Host", "evil.test")])).status == 400, path
         assert (await door.ask(path, [("Host", door.host)])).status == 400, path
@@ -117,20 +117,20 @@ async def test_a_request_through_a_proxy_is_misdirected(door: Door, header: str)
     assert await door.upgrade([origin, (header, "192.0.2.1")]) == 421
 
 
-async def test_an_old_request_without_a_name_is_misdirected(door: Door):
+async def test_an_http_1_0_request_without_a_host_is_misdirected(door: Door):
     answer = await door.send(b"GET / HTTP/1.0\r\n\r\n")
     assert answer is not None
     assert answer.status == 421
 
 
-async def test_the_servers_own_address_is_good(door: Door):
+async def test_the_address_of_the_server_is_accepted(door: Door):
     answer = await door.ask("/", host=f"127.0.0.1:{door.port}")
     assert answer.status == 200
     assert b"<!doctype html>" in answer.body.lower()
 
 
-async def test_who_types_localhost_is_led_to_the_address(door: Door):
-    """Browsers may look for that name at ::1 as well, where another account can listen."""
+async def test_localhost_redirects_to_the_address(door: Door):
+    """Browsers may resolve that name to ::1 as well, where another account can listen."""
     localhost = f"localhost:{door.port}"
     answer = await door.ask("/", host=localhost)
     assert (answer.status, answer.one("Location")) == (307, f"{door.server.url}/")
@@ -138,12 +138,12 @@ async def test_who_types_localhost_is_led_to_the_address(door: Door):
     assert await door.upgrade([("Origin", f"http://{localhost}")], host=localhost) == 421
 
 
-async def test_a_whole_address_for_a_path_leads_nowhere(door: Door):
+async def test_an_absolute_url_as_path_is_not_found(door: Door):
     assert (await door.ask("http://evil.test/")).status == 404
     assert (await door.ask(f"http://{door.host}/")).status == 404
 
 
-# From another site
+# Other sites
 
 
 FOREIGN = [
@@ -162,7 +162,7 @@ FOREIGN = [
 
 @pytest.mark.parametrize("origin", FOREIGN)
 async def test_a_request_from_another_origin_is_forbidden(door: Door, origin: str):
-    """Another of the server's own names is another origin, too."""
+    """Another name of the same server is another origin, too."""
     named = origin.format(host=door.host, port=door.port, other=door.port ^ 1)
     for path in EVERY_PATH:
         answer = await door.ask(path, [("Origin", named)])
@@ -179,12 +179,12 @@ async def test_another_site_cannot_open_the_websocket(door: Door, origin: str):
     assert await door.upgrade([good]) == 101
 
 
-async def test_the_websocket_has_to_say_from_where_it_comes(door: Door):
+async def test_a_websocket_without_an_origin_is_refused(door: Door):
     assert await door.upgrade([]) == 403
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "Cross-Site", "", "odd"])
-async def test_what_a_browser_says_comes_from_another_site_is_forbidden(door: Door, site: str):
+async def test_a_cross_site_request_is_forbidden(door: Door, site: str):
     headers = [("Sec-Fetch-Site", site)]
     for path in EVERY_PATH:
         assert (await door.ask(path, headers)).status == 403, path
@@ -192,7 +192,7 @@ async def test_what_a_browser_says_comes_from_another_site_is_forbidden(door: Do
 
 
 @pytest.mark.parametrize("site", ["none", "same-origin"])
-async def test_the_pages_own_requests_are_good(door: Door, site: str):
+async def test_the_requests_of_the_page_are_accepted(door: Door, site: str):
     origin = ("Origin", f"http://{door.host}")
     assert (await door.ask("/", [("Sec-Fetch-Site", site), origin])).status == 200
 
@@ -206,7 +206,7 @@ async def test_only_get_is_answered(door: Door, method: str):
         assert (answer.status, answer.one("Allow")) == (405, "GET"), path
 
 
-async def test_a_form_of_another_site_does_nothing(door: Door):
+async def test_a_form_of_another_site_is_forbidden(door: Door):
     form = [("Origin", "https://evil.test")]
     kind = ("Content-Type", "application/x-www-form-urlencoded")
     for path in EVERY_PATH:
@@ -250,7 +250,7 @@ async def test_a_request_with_a_body_is_not_read(door: Door):
         "/" + "../" * 2000,
     ],
 )
-async def test_an_odd_path_leads_nowhere(door: Door, path: str):
+async def test_an_unusual_path_is_not_found(door: Door, path: str):
     answer = await door.ask(path)
     assert (answer.status, answer.body) == (404, b"Not Found\n")
 
@@ -275,10 +275,10 @@ async def test_a_malformed_request_is_refused(door: Door, raw: bytes, status: in
     assert (await door.ask("/")).status == 200
 
 
-# What every answer says
+# Response headers
 
 
-async def test_every_answer_says_what_keeps_a_browser_safe(door: Door):
+async def test_every_response_has_the_security_headers(door: Door):
     host = ("Host", door.host)
     origin = ("Origin", f"http://{door.host}")
     long, many = ("X-Long", "x" * 20_000), [("X-Many", "x" * 100)] * 200
@@ -304,7 +304,7 @@ async def test_every_answer_says_what_keeps_a_browser_safe(door: Door):
         assert not answer.all("Server")
 
 
-async def test_the_policy_lets_nothing_in_from_elsewhere(door: Door):
+async def test_the_content_security_policy_allows_no_other_origin(door: Door):
     parts = (await door.ask("/")).one("Content-Security-Policy").split("; ")
     policy = {name: values for name, *values in (part.split() for part in parts)}
     assert policy.pop("img-src") == ["'self'", "data:", "blob:"]
@@ -317,7 +317,7 @@ async def test_the_policy_lets_nothing_in_from_elsewhere(door: Door):
     assert policy.keys() >= {"default-src", "base-uri", "form-action", "frame-ancestors"}
 
 
-def test_every_file_of_the_page_keeps_to_the_policy():
+def test_every_file_of_the_page_complies_with_the_policy():
     for path, (_, body) in files.load().items():
         if path.endswith((".html", "/")):
             assert b"<style" not in body.lower()
@@ -329,7 +329,7 @@ def test_every_file_of_the_page_keeps_to_the_policy():
                 assert inside.startswith(b"</script>")
 
 
-# Where it is served
+# Addresses
 
 
 async def listens(host: str, port: int) -> bool:
@@ -342,13 +342,13 @@ async def listens(host: str, port: int) -> bool:
     return True
 
 
-async def test_the_server_is_on_loopback_only(door: Door):
+async def test_the_server_listens_on_loopback_only(door: Door):
     [bound] = door.server.sockets
     assert bound.getsockname()[0] == "127.0.0.1"
     assert not await listens("127.0.0.2", door.port)
 
 
-async def test_the_page_is_served_at_the_addresses_that_are_named_and_no_other(door: Door):
+async def test_the_page_is_served_only_at_the_configured_addresses(door: Door):
     server = page_server(door.store, ["127.0.0.1", "127.0.0.2"])
     place = await server.start(0)
     try:
@@ -363,16 +363,16 @@ async def test_the_page_is_served_at_the_addresses_that_are_named_and_no_other(d
         assert (await lan.ask("/", host=f"127.0.0.3:{place.port}")).status == 421
         key = await lan.key()
         assert await lan.knows(key)
-        # A browser keeps its key for the one address.
+        # A browser keeps its key for one address only.
         assert not await lan.knows(key, f"http://127.0.0.1:{place.port}")
     finally:
         await server.stop()
 
 
-# Who takes up room
+# Connection limits
 
 
-async def test_a_request_that_never_ends_is_given_up(door: Door, monkeypatch: pytest.MonkeyPatch):
+async def test_a_request_that_never_ends_times_out(door: Door, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("segue.web.http.OPENING", 0.3)
     slow = page_server(door.store)
     await slow.start(0)
@@ -382,7 +382,7 @@ async def test_a_request_that_never_ends_is_given_up(door: Door, monkeypatch: py
         writer.write(b"GET / HTTP/1.1\r\nHost: ")
         ended = asyncio.ensure_future(reader.read())
         async with asyncio.timeout(WITHIN):
-            while not ended.done():  # that it is never quiet for long does not help it
+            while not ended.done():  # sending a little now and then does not help it
                 writer.write(b"x")
                 await asyncio.wait([ended], timeout=0.02)
         with contextlib.suppress(ConnectionResetError):
@@ -396,7 +396,7 @@ async def test_a_request_that_never_ends_is_given_up(door: Door, monkeypatch: py
 
 @contextlib.asynccontextmanager
 async def silent(door: Door, count: int) -> AsyncGenerator[list[asyncio.StreamReader]]:
-    """So many connections, one after the other, on which nothing is said."""
+    """That many idle connections, one after the other."""
     made = [await asyncio.open_connection("127.0.0.1", door.port) for _ in range(count)]
     try:
         yield [reader for reader, _ in made]
@@ -407,7 +407,7 @@ async def silent(door: Door, count: int) -> AsyncGenerator[list[asyncio.StreamRe
                 await writer.wait_closed()
 
 
-async def test_however_many_connections_there_are_the_page_opens_and_stays_open(
+async def test_the_page_works_under_any_number_of_other_connections(
     own_door: Door, caplog: pytest.LogCaptureFixture
 ):
     key = await own_door.key()
@@ -431,14 +431,14 @@ async def test_the_oldest_of_too_many_connections_is_closed_with_a_reason(own_do
         assert not readers[2].at_eof()
 
 
-async def test_a_page_without_proof_makes_way_and_gets_a_reason(own_door: Door):
+async def test_an_unauthenticated_page_is_closed_first_with_a_reason(own_door: Door):
     async with opened(own_door.server.url) as wire, silent(own_door, MOST_STRANGERS):
         async with asyncio.timeout(WITHIN):
             await wire.wait_closed()
         assert (wire.close_code, wire.close_reason) == (1013, "too many connections")
 
 
-def test_the_address_with_the_most_connections_makes_way():
+def test_connections_of_the_address_with_the_most_are_closed_first():
     strangers = Strangers()
     gone: list[int] = []
     strangers.add(-1, "192.168.1.2", lambda: gone.append(-1))
@@ -447,7 +447,7 @@ def test_the_address_with_the_most_connections_makes_way():
     assert gone == [*range(2 * MOST_STRANGERS + 1)]
 
 
-async def test_a_server_full_of_strangers_can_be_stopped(own_door: Door):
+async def test_a_server_full_of_unauthenticated_connections_can_be_stopped(own_door: Door):
     held = [socket.create_connection(("127.0.0.1", own_door.port)) for _ in range(20)]
     async with asyncio.timeout(WITHIN):
         await own_door.server.stop()

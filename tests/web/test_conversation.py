@@ -1,4 +1,4 @@
-"""Talking to the agent on the page, over its real wire."""
+"""Talking to the agent on the page, over its real protocol."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.turns.conftest import call
 from tests.web.conftest import Site
 
 
-async def test_what_is_said_on_the_page_is_answered_there(site: Site):
+async def test_a_message_on_the_page_is_answered_there(site: Site):
     async with site.gateway(), site.browser() as browser:
         hello = await browser.until("hello")
         assert hello["chats"] == []
@@ -41,7 +41,7 @@ async def test_a_session_is_handed_off_to_the_page_with_its_history(site: Site):
     assert len(await site.store.sessions.list(ME)) == 1
 
 
-async def test_a_page_that_was_away_sees_what_it_missed_once(site: Site):
+async def test_a_reconnected_page_gets_missed_messages_once(site: Site):
     async with site.gateway():
         key = await site.key()
         async with site.browser(key) as browser:
@@ -60,7 +60,7 @@ async def test_a_page_that_was_away_sees_what_it_missed_once(site: Site):
     assert (shown["messages"], shown["fresh"]) == ([], False)
 
 
-async def test_a_frame_that_is_sent_again_has_its_effect_once(site: Site):
+async def test_a_repeated_frame_takes_effect_once(site: Site):
     async with site.gateway(), site.browser() as browser:
         chat = await browser.new()
         for _ in range(3):
@@ -87,7 +87,7 @@ async def test_a_question_is_answered_with_a_button(site: Site, tmp_path):
 
 
 async def test_a_press_answers_the_question_under_which_it_was_made(site: Site, tmp_path):
-    """Not the next one, and not one of another conversation."""
+    """Not the next question, and not one in another conversation."""
     first, second = tmp_path / "first", tmp_path / "second"
     wanted = [call("shell", command=f"touch {path}") for path in (first, second)]
     async with site.gateway(model=[*wanted, "Over."]), site.browser() as browser:
@@ -112,7 +112,7 @@ async def test_a_press_answers_the_question_under_which_it_was_made(site: Site, 
     assert not second.exists()
 
 
-async def test_the_page_knows_how_the_gateway_is(site: Site):
+async def test_the_page_shows_the_health_of_the_gateway(site: Site):
     async with site.gateway(), site.browser() as browser:
         await browser.ask("health")
         healthy = await browser.until("health")

@@ -1,4 +1,4 @@
-"""Pages that send too much, or nothing that makes sense, or never read what they are told."""
+"""Pages that send too much or invalid frames, or never read."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ SENSELESS = (
 )
 
 
-async def test_a_frame_that_makes_no_sense_is_refused_and_does_nothing(door: Door):
+async def test_an_invalid_frame_is_refused_and_has_no_effect(door: Door):
     pages = door.store.pages
     async with door.browser(await door.key()) as browser:
         chat = await browser.new()
@@ -75,7 +75,7 @@ async def test_a_frame_that_makes_no_sense_is_refused_and_does_nothing(door: Doo
     assert await door.store.read(lambda tx: tx.one("SELECT count(*) FROM pages")) == (1,)
 
 
-async def test_a_binary_frame_does_nothing(door: Door):
+async def test_a_binary_frame_is_ignored(door: Door):
     async with door.browser(await door.key()) as browser:
         chat = await browser.new()
         say = {"do": "say", "chat": chat, "key": "12345678", "text": "x"}
@@ -85,14 +85,14 @@ async def test_a_binary_frame_does_nothing(door: Door):
     assert await door.store.pages.unheard() == ()
 
 
-async def test_the_longest_text_is_taken(door: Door):
+async def test_the_longest_allowed_text_is_accepted(door: Door):
     async with door.browser(await door.key()) as browser:
         chat = await browser.new()
         key = await browser.ask("say", chat=chat, text="ü" * TEXT_LIMIT)
         await browser.until("taken", key=key)
 
 
-async def test_an_oversized_frame_ends_the_talk_and_nothing_else(door: Door):
+async def test_an_oversized_frame_closes_only_its_connection(door: Door):
     key = await door.key()
     async with door.browser(key) as browser, door.browser(key) as other:
         chat = await browser.new()
@@ -106,7 +106,7 @@ async def test_an_oversized_frame_ends_the_talk_and_nothing_else(door: Door):
     assert [update.text for update in await door.store.pages.unheard()] == ["good"]
 
 
-async def test_a_frame_in_too_many_parts_ends_the_talk(door: Door):
+async def test_a_frame_in_too_many_parts_closes_the_connection(door: Door):
     async with door.browser(await door.key()) as browser:
         parts = ("x" * 10_000 for _ in range(FRAME_LIMIT // 10_000 + 1))
         with contextlib.suppress(ConnectionClosed):  # it may be closed before the last
@@ -115,7 +115,7 @@ async def test_a_frame_in_too_many_parts_ends_the_talk(door: Door):
             await browser.until("taken")
 
 
-async def test_a_press_of_a_button_that_is_not_there_does_nothing(door: Door):
+async def test_a_press_of_an_unknown_button_is_ignored(door: Door):
     pages = door.store.pages
     async with door.browser(await door.key()) as browser:
         chat, other = await browser.new(), await browser.new()
@@ -134,12 +134,12 @@ async def test_a_press_of_a_button_that_is_not_there_does_nothing(door: Door):
     assert await pages.unheard() == ()
 
 
-# Who never reads
+# Clients that never read
 
 
 @contextlib.asynccontextmanager
 async def deaf(door: Door) -> AsyncGenerator[ClientConnection]:
-    """A page that has opened a conversation of much text, and reads nothing any more."""
+    """A page that has opened a long conversation, and no longer reads."""
     pages = door.store.pages
     page = await pages.begin("me", "Long", key="1")
     for n in range(20):
@@ -153,12 +153,12 @@ async def deaf(door: Door) -> AsyncGenerator[ClientConnection]:
 
 
 def unread(door: Door) -> int:
-    """The bytes that the server keeps for pages that do not read them."""
+    """The bytes that the server buffers for pages that do not read them."""
     return sum(c.transport.get_write_buffer_size() for c in door.server.websockets)
 
 
 def with_little_room(door: Door) -> socket.socket:
-    """A connection in which the kernel keeps little for who does not read."""
+    """A connection with small kernel buffers, for a client that does not read."""
     for one in door.server.sockets:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     made = socket.socket()
@@ -173,30 +173,32 @@ def talks(door: Door) -> int:
 
 async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(WITHIN):
-        while not holds():  # noqa: ASYNC110 - nobody tells when
+        while not holds():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.01)
 
 
-async def test_who_asks_without_reading_is_answered_no_further(door: Door):
+async def test_a_client_that_does_not_read_gets_no_further_responses(door: Door):
     async with deaf(door), door.browser(await door.key()) as browser:
         await until(lambda: unread(door) > 0)
         await browser.new()  # the others are served
         [stuck] = [t for t in door.page.talks if t._connection.transport.get_write_buffer_size()]
-        # Of hundreds of answers one is on its way, and the news of the other's chat; the other
-        # answers are not even begun.
+        # Of hundreds of responses one is being sent, and the news of the other's chat; the other
+        # responses are not even started.
         assert stuck._out.qsize() <= 2
         assert unread(door) < 4_000_000
         assert talks(door) == 2
 
 
-async def test_who_does_not_read_for_long_is_let_go(door: Door, monkeypatch: pytest.MonkeyPatch):
+async def test_a_client_that_does_not_read_for_too_long_is_disconnected(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("segue.web.session.PATIENCE", 0.2)
     async with deaf(door):
         await until(lambda: not talks(door))
     assert unread(door) == 0
 
 
-async def test_who_does_not_read_is_let_go_when_too_much_waits(door: Door):
+async def test_a_client_that_does_not_read_is_disconnected_when_its_queue_is_full(door: Door):
     async with deaf(door):
         await until(lambda: unread(door) > 0)
         for _ in range(2000):
@@ -204,7 +206,7 @@ async def test_who_does_not_read_is_let_go_when_too_much_waits(door: Door):
         await until(lambda: not talks(door))
 
 
-async def test_who_pings_without_reading_is_let_go(door: Door):
+async def test_a_client_that_pings_without_reading_is_disconnected(door: Door):
     key = await door.key()
     made = with_little_room(door)
     async with entered(door.server.url, key, sock=made) as (wire, _):
@@ -230,9 +232,7 @@ async def test_a_page_is_notified_when_its_server_stops(door: Door):
         assert closed.value.rcvd.code == 1001
 
 
-async def test_a_page_that_goes_away_in_the_middle_is_no_trouble(
-    door: Door, caplog: pytest.LogCaptureFixture
-):
+async def test_a_page_can_disconnect_at_any_moment(door: Door, caplog: pytest.LogCaptureFixture):
     key = await door.key()
     for n in range(10):
         async with door.browser(key) as browser:
@@ -246,10 +246,10 @@ async def test_a_page_that_goes_away_in_the_middle_is_no_trouble(
     assert [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING] == []
 
 
-async def test_a_store_that_fails_under_a_talk_ends_it_loudly(
+async def test_a_store_error_closes_the_connection_and_is_logged(
     door: Door, caplog: pytest.LogCaptureFixture
 ):
-    """A page that is told nothing any more must not look like a quiet one."""
+    """A page that gets no more updates must not look like an idle one."""
 
     async def broken(browser: Browser) -> None:
         await door.store.close()

@@ -1,4 +1,4 @@
-"""What models, people, tools and files say is shown as words, whatever it looks like."""
+"""Text of models, users, tools and files is shown as text, even if it is markup."""
 
 from __future__ import annotations
 
@@ -155,17 +155,17 @@ PLACES = (
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_markup_is_words_wherever_it_stands(script: str):
+def test_markup_is_shown_as_text_everywhere(script: str):
     for place in PLACES:
         text = place.format(*(script,) * 3)
         read(render.html(text))
-    # \0 is no character of HTML, and shown as one that is.
+    # \0 is not allowed in HTML, and shown as a replacement character.
     assert read(render.plain(script)).text == script
     assert "alert" not in script or "alert" in read(render.html(script)).text
 
 
 @pytest.mark.parametrize("way", WAYS_TO_LINK)
-def test_a_link_leads_to_a_web_page_or_is_none(way: str):
+def test_only_web_urls_become_links(way: str):
     for target in TARGETS:
         assert read(render.html(way.format(target))).links == [], target
     for target in GOOD:
@@ -175,7 +175,7 @@ def test_a_link_leads_to_a_web_page_or_is_none(way: str):
             assert {link.lower() for link in found} == {target.lower()}
 
 
-def test_a_link_in_plain_words_is_no_link():
+def test_a_url_in_plain_text_is_not_linked():
     for target in (*TARGETS, *GOOD):
         assert read(render.plain(target)).links == []
 
@@ -186,12 +186,12 @@ def test_a_picture_is_not_fetched():
 
 
 @pytest.mark.parametrize("markdown", ["[a]: http://x", "&#8203;", "[](http://x)", "# ", "> "])
-def test_markdown_of_which_nothing_would_be_seen_is_shown_as_it_was_written(markdown: str):
+def test_markdown_that_would_be_invisible_is_shown_unchanged(markdown: str):
     assert render.html(markdown) == render.plain(markdown)
     assert "<hr" in render.html("***")
 
 
-def test_the_reader_itself_refuses_what_is_not_safe():
+def test_the_html_checker_of_these_tests_refuses_unsafe_markup():
     rel = 'target="_blank" rel="noopener noreferrer nofollow"'
     for unsafe in (
         *(script for script in SCRIPTS if script.startswith(("<s", "<i", "<S", "<!", "<?", "</"))),
@@ -225,13 +225,13 @@ WRITTEN = st.lists(PIECES | st.text(max_size=8), max_size=30).map("".join)
 
 @settings(max_examples=100)
 @given(WRITTEN)
-def test_nothing_that_can_be_written_is_more_than_words(text: str):
+def test_any_text_is_rendered_safely(text: str):
     read(render.html(text))
     assert read(render.plain(text)).links == []
 
 
 @given(st.text())
-def test_what_a_person_typed_is_shown_as_they_typed_it(text: str):
+def test_a_message_of_the_user_is_shown_as_typed(text: str):
     html = render.plain(text)
     assert read(html.replace("<br>", "\n")).text.replace("\r\n", "\n") == text.replace("\r\n", "\n")
 
@@ -248,7 +248,7 @@ def test_code_is_coloured_by_classes_only(language: str):
     assert "<span" in render.html(f"```{language}\n# a\n% a\n+ b: 1\n<a> = 1; 'c'\n```")
 
 
-def test_a_language_may_go_by_another_of_its_names():
+def test_a_language_is_recognised_by_its_aliases():
     assert '<span class="k">' in render.html("```py\nreturn x\n```")
 
 
@@ -262,12 +262,12 @@ def test_code_in_other_languages_is_shown_without_colours(language: str):
 
 @pytest.mark.parametrize("language", ["python", "html", "no-such"])
 def test_code_that_is_too_long_for_colours_is_shown_without(language: str):
-    """How long the colours of code up to that length take is a figure of the page's benchmark."""
+    """The page's benchmark measures how long code up to that length takes."""
     code = ("a\n" * LONGEST)[: LONGEST + 1]
     assert "<span" not in render.html(f"```{language}\n{code}\n```")
 
 
-def test_code_that_takes_too_long_is_shown_without_colours_as_is_all_that_follows():
+def test_code_that_is_too_slow_to_colour_and_all_code_after_it_is_plain():
     clock = itertools.count(0.0, SECONDS / 10)
     colours = Colours(clock.__next__)
     assert "<span" in colours.of("a = 1", "python")
@@ -286,12 +286,12 @@ def test_code_that_takes_too_long_is_shown_without_colours_as_is_all_that_follow
         "a|a\n-|-\n",
     ],
 )  # fmt: skip
-def test_text_that_is_made_to_take_long_takes_what_its_length_deserves(unit: str):
+def test_adversarial_text_is_rendered_in_linear_time(unit: str):
     assert growth(lambda size: render.html(unit * (size // len(unit))), 180) < 1.5
     read(render.html(unit * (2_000 // len(unit))))
 
 
-def test_runs_of_backticks_take_what_their_length_deserves():
+def test_runs_of_backticks_are_rendered_in_linear_time():
     def text(runs: int) -> str:
         return "".join("`" * n for n in range(1, runs))
 
@@ -299,11 +299,11 @@ def test_runs_of_backticks_take_what_their_length_deserves():
     assert many < 1.5 * few
 
 
-# On the wire
+# In frames
 
 
-async def test_titles_labels_and_what_tools_say_reach_the_page_as_text(door: Door):
-    """What is not HTML is whole, for the page to show as text; what is, is safe."""
+async def test_titles_labels_and_tool_output_reach_the_page_as_text(door: Door):
+    """Fields that are not HTML are unchanged, for the page to show as text; HTML is safe."""
     store, evil = door.store, SCRIPTS[0] + SCRIPTS[33]
     session = await store.sessions.create("me", Platform.LOCAL, title=evil)
     lease = await store.leases.acquire(session.id, "a terminal")
@@ -338,7 +338,7 @@ async def test_titles_labels_and_what_tools_say_reach_the_page_as_text(door: Doo
         assert evil in read(html).text
 
 
-async def test_text_that_no_encoding_takes_does_not_end_the_talk(door: Door):
+async def test_text_that_cannot_be_encoded_does_not_close_the_connection(door: Door):
     page = await door.store.pages.begin("me", "a\ud800b\0", key="1")
     await door.store.pages.show(page.id, "2", "a\ud800b\0", (("\udfff", "\udfff"),))
     async with door.browser(await door.key()) as browser:

@@ -1,4 +1,4 @@
-"""The words of an answer stay on the page when a terminal takes its session."""
+"""A partial answer stays on the page when a terminal takes its session."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.web.conftest import Site
 from tests.web.test_sessions import in_terminal, opened
 
 
-async def test_half_an_answer_stays_on_the_page_when_its_session_is_taken(site: Site):
+async def test_a_partial_answer_stays_on_the_page_when_its_session_is_taken_over(site: Site):
     async with site.gateway(HaltingModel(["Half an ⋯ answer."])), site.browser() as browser:
         chat = await browser.new()
         await browser.ask("say", chat=chat, text="hello")

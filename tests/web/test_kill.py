@@ -1,5 +1,5 @@
-"""Handoffs to the page, while its gateway is killed at any moment and started again: nothing is
-lost, nothing is there twice, and each session is in one place."""
+"""Handoffs to the page while its gateway is killed at any moment and restarted: nothing is lost or
+duplicated, and each session is in one place."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from tests.web.handshake import Key
 from tests.web.reader import Reader
 
 TERMINALS = 5
-"""Which hand off at one time."""
+"""Terminals that hand off at the same time."""
 MOST_MOMENTS = 20
-"""In the life of a gateway: fewer than there are."""
+"""Moments in the life of a gateway: fewer than a round has."""
 WITHIN = 55.0
 GREETING = "[This session has just been handed off to web,"
 
@@ -47,7 +47,7 @@ class Moved:
 
 
 async def handed_off(desk: Desk, killer: Killer) -> Handoff:
-    """To the end, as a person does it who asks again when there was no gateway."""
+    """Complete the handoff, as a user who tries again when there was no gateway."""
     while True:
         try:
             async for progress in hand_off(desk.store, desk.held, "web"):
@@ -60,7 +60,7 @@ async def handed_off(desk: Desk, killer: Killer) -> Handoff:
 
 @dataclass(frozen=True)
 class Mover:
-    """Hands sessions off, and goes on with each of them on an open page."""
+    """Hands sessions off, and continues each of them on an open page."""
 
     site: Site
     killer: Killer
@@ -83,12 +83,12 @@ class Mover:
 
 
 HANDOFFS = [1, *(pytest.param(6, id=f"6, {n}") for n in range(3))]
-"""Of each terminal, in one round."""
+"""Handoffs of each terminal in one round."""
 
 
 @pytest.mark.kill
 @pytest.mark.parametrize("count", HANDOFFS)
-async def test_handoffs_to_the_page_survive_any_death_of_the_gateway(
+async def test_handoffs_to_the_page_survive_a_kill_of_the_gateway_at_any_step(
     site: Site, tmp_path: Path, port: int, seed: int, count: int, request: pytest.FixtureRequest
 ):
     environment = {**gateways.environment(tmp_path, port), "SEGUE_MODEL": "scripted"}

@@ -1,4 +1,4 @@
-"""Where the page is served. These tests have an address of the loopback network to themselves."""
+"""The address of the page. These tests use a separate address of the loopback network."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def on(host: str, port: int | None = None, last: int | None = None) -> int:
         return found.getsockname()[1]
 
 
-def test_a_page_is_where_it_was_before_even_if_others_have_the_first_ports(host: str):
+def test_a_page_returns_to_its_last_port_even_if_the_first_ports_are_in_use(host: str):
     with bound(host) as first, bound(host) as second:
         assert [s.getsockname()[1] for s in (first, second)] == [*USUAL[:2]]
         assert [on(host), on(host)] == [USUAL[2], USUAL[2]]
@@ -55,21 +55,21 @@ def test_a_page_is_where_it_was_before_even_if_others_have_the_first_ports(host:
     assert on(host, last=USUAL[2]) == USUAL[2]
 
 
-def test_where_all_usual_ports_are_taken_there_is_still_a_page(host: str):
+def test_a_page_is_served_even_if_all_usual_ports_are_in_use(host: str):
     with contextlib.ExitStack() as stack:
         for _ in USUAL:
             stack.enter_context(bound(host))
         assert on(host) not in (0, *USUAL)
 
 
-def test_a_port_that_was_asked_for_is_that_one_or_none(host: str):
+def test_a_configured_port_that_is_in_use_is_an_error(host: str):
     with bound(host, USUAL[5]) as found:
         assert found.getsockname()[1] == USUAL[5]
         with pytest.raises(PortHeld, match=f"port {USUAL[5]} is held by another program of yours"):
             on(host, USUAL[5])
 
 
-def test_a_port_is_ours_before_anybody_is_served(host: str):
+def test_a_port_is_bound_before_the_first_request(host: str):
     with bound(host), socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         with pytest.raises(OSError, match="in use"):
@@ -85,15 +85,15 @@ def test_all_addresses_have_the_same_port(host: str):
             one.close()
 
 
-# Who has the last port
+# Accounts that use the last port
 
 
-def test_a_page_moves_on_from_a_port_that_a_program_of_the_same_account_has(host: str):
+def test_a_page_moves_to_another_port_if_the_same_account_uses_its_port(host: str):
     with bound(host, USUAL[3]):
         assert on(host, last=USUAL[3]) == USUAL[0]
 
 
-def test_a_page_does_not_move_when_it_is_unknown_who_has_its_port(
+def test_a_page_does_not_move_if_the_account_that_uses_its_port_is_unknown(
     host: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("segue.config.accounts.TABLES", ())
@@ -121,11 +121,9 @@ def impostor(port: int) -> Generator[None]:
 
 
 @as_root
-async def test_a_page_whose_port_another_account_has_is_not_served_elsewhere(
-    tmp_path: Path, port: int
-):
-    """And the browsers that were paired there are to be paired again: that account may have served
-    them pages that can use their keys."""
+async def test_a_page_does_not_move_if_another_account_uses_its_port(tmp_path: Path, port: int):
+    """The browsers that were paired there must be paired again: that account may have served them
+    pages that can use their keys."""
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
         await store.owners.ensure(ME)
         await store.pages.settle(machine(), PageLocation(port=port, addresses=("127.0.0.1",)))
@@ -158,7 +156,7 @@ TABLE = """\
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """That of the kernel: our own process listens on 8790 and has connected to it, and so have
+    """The kernel's table: our own process listens on 8790 and has connected to it, and so have
     another account and root."""
     path = tmp_path / "tcp"
     path.write_text(TABLE.format(uid=os.getuid(), other=os.getuid() + 1))
@@ -166,7 +164,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_the_kernel_says_who_listens(table: Path):
+def test_the_account_that_listens_on_a_port_is_found(table: Path):
     assert accounts.holder(8790) == os.getuid()
     assert accounts.holder(8791) is None  # it has a connection, and does not listen
     table.write_text(TABLE.format(uid=os.getuid() + 1, other=0))
@@ -174,7 +172,7 @@ def test_the_kernel_says_who_listens(table: Path):
 
 
 @pytest.mark.usefixtures("table")
-def test_the_kernel_says_who_has_connected():
+def test_the_account_of_a_connection_is_found():
     here = ("127.0.0.1", 8790)
     for port, is_foreign in ((8791, False), (8792, True), (8793, False), (8794, False)):
         assert accounts.is_foreign(("127.0.0.1", port), here) is is_foreign
@@ -187,8 +185,8 @@ def test_the_kernel_says_who_has_connected():
 async def test_a_connection_of_another_account_is_refused_even_with_the_key(
     door: Door, address: str
 ):
-    """It could be an impostor that was on the port a moment ago, and carries what an open page says
-    to where the gateway is now."""
+    """It could be an impostor that was on the port before, and relays the frames of an open page to
+    the gateway."""
     key = await door.key()
     made = of_another_account(socket.AF_INET6 if ":" in address else socket.AF_INET)
     made.connect((address, door.port))
@@ -208,11 +206,11 @@ def test_an_address_of_a_private_network_is_private(address: str):
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "8.8.8.8", "172.32.0.1", "100.64.0.1"])
-def test_any_other_is_not(address: str):
+def test_any_other_address_is_not_private(address: str):
     assert not endpoints.is_private(address)
 
 
-def test_the_addresses_of_this_machine_are_private_ones():
+def test_only_private_addresses_of_this_machine_are_listed():
     found = endpoints.private_addresses()
     assert all(map(endpoints.is_private, found))
     assert len(found) == len(set(found))

@@ -1,5 +1,4 @@
-"""What the page shows of an answer that is hard to render. How it keeps it harmless is in
-test_injection."""
+"""How the page shows answers that are hard to render. test_injection covers their safety."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ def test_single_line_breaks_are_kept():
     assert render.html("one\n*two*\n\nthree") == "<p>one<br />\n<em>two</em></p>\n<p>three</p>\n"
 
 
-def test_what_cannot_be_rendered_is_shown_as_it_was_written(
+def test_text_that_cannot_be_rendered_is_shown_unchanged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     def broken(text: str) -> str:

@@ -30,7 +30,7 @@ NOT_THERE = "That conversation does not exist."
 
 
 async def session_with(store: Store, *texts: str, title: str, owner: str = ME) -> Session:
-    """A session in which these messages were exchanged, at no place."""
+    """A session with these messages, which is nowhere open."""
     session = await store.sessions.create(owner, Platform.LOCAL, title=title)
     lease = await store.leases.acquire(session.id, "a terminal")
     roles = (Role.USER, Role.ASSISTANT)
@@ -55,20 +55,20 @@ def texts(shown: dict[str, Any]) -> list[str]:
 
 
 async def opened(browser: Browser, chat: str) -> dict[str, Any]:
-    """Open the conversation, and return all that is shown of it."""
+    """Open the conversation, and return everything that it shows."""
     await browser.ask("open", chat=chat)
     return await browser.until("shown", was=chat, fresh=True)
 
 
 async def place(browser: Browser, where: str) -> dict[str, Any]:
-    """Wait until the open session is there."""
+    """Wait until the open session is on the page."""
     return await browser.until("shown", lambda t: t["entry"] and t["entry"]["where"] == where)
 
 
 # The list
 
 
-async def test_each_session_is_listed_once_with_its_place_its_state_and_its_last_words(door: Door):
+async def test_each_session_is_listed_once_with_its_place_state_and_last_message(door: Door):
     store = door.store
     aside = await session_with(store, "one", "**aside**", title="Aside")
     there = await session_with(store, "two", title="There")
@@ -91,7 +91,7 @@ async def test_each_session_is_listed_once_with_its_place_its_state_and_its_last
     ]
 
 
-async def test_a_session_that_waits_for_an_approval_says_so(door: Door):
+async def test_a_session_that_waits_for_an_approval_is_marked(door: Door):
     store = door.store
     session = await session_with(store, "make it", title="Make")
     await store.bindings.rebind(session.id, TOPIC, Origin.HANDOFF)
@@ -145,7 +145,7 @@ async def test_the_list_is_read_in_pages(door: Door):
 # A session that is elsewhere
 
 
-async def test_what_happens_in_a_terminal_is_seen_as_it_happens(door: Door):
+async def test_the_page_follows_a_session_in_a_terminal_live(door: Door):
     store = door.store
     session = await session_with(store, "a boat", "Yes.", title="Boats")
     async with in_terminal(store, session) as held, door.browser(await door.key()) as browser:
@@ -165,7 +165,7 @@ async def test_what_happens_in_a_terminal_is_seen_as_it_happens(door: Door):
         assert shown["entry"]["state"] == "idle"
 
 
-async def test_the_first_messages_of_a_session_are_news_and_replace_nothing(door: Door):
+async def test_the_first_messages_of_a_session_are_new_and_replace_nothing(door: Door):
     store = door.store
     session = await store.sessions.create(ME, Platform.LOCAL, title="Boats")
     async with door.browser(await door.key()) as browser, in_terminal(store, session) as held:
@@ -175,7 +175,7 @@ async def test_the_first_messages_of_a_session_are_news_and_replace_nothing(door
         assert not shown["fresh"]
 
 
-async def test_a_message_brings_a_free_session_here_with_its_whole_transcript(site: Site):
+async def test_a_message_moves_a_free_session_to_the_page_with_its_whole_transcript(site: Site):
     session = await session_with(site.store, "my boat is red", "Good.", title="Boats")
     async with in_terminal(site.store, session):
         pass
@@ -232,13 +232,13 @@ async def test_an_open_page_follows_its_session(site: Site):
             assert [move["text"] for move in left["moves"]] == ["Moved to the terminal"]
             done = await Desk(site.store, held, session).hand_off("web")
         back = await place(browser, "here")
-        while not back["lines"]:  # the greeting may come apart from the move
+        while not back["lines"]:  # the greeting may arrive separately from the move
             back = await browser.until("shown")
         assert back["chat"] == done.session_id == session.id
         assert len((await browser.until("chats"))["chats"]) == 1
 
 
-async def test_links_of_old_conversations_lead_to_the_session(site: Site):
+async def test_links_of_earlier_handoffs_open_the_session(site: Site):
     async with site.gateway(), site.browser() as browser:
         async with site.terminal(("a boat", "Yes."), title="Boats") as desk:
             first = await desk.hand_off("web")
@@ -278,7 +278,7 @@ async def test_after_resume_on_the_page_a_reload_shows_the_transcript_in_order_a
     assert "is set aside" in notices[0]
 
 
-async def test_a_new_session_in_its_place_is_shown_where_it_was_asked_for(site: Site):
+async def test_a_new_session_is_shown_in_the_browser_that_requested_it(site: Site):
     async with site.gateway(), site.browser() as browser, site.browser() as other:
         chat = await browser.new()
         await browser.ask("say", chat=chat, text="hello")
@@ -287,7 +287,7 @@ async def test_a_new_session_in_its_place_is_shown_where_it_was_asked_for(site: 
         await browser.ask("say", chat=first, text="/new")
         fresh = await browser.until("shown", was=first, fresh=True)
         assert (fresh["chat"] != first, fresh["lines"]) == (True, [])
-        # A page that only looked on stays with the session.
+        # A page that only watched stays with the session.
         left = await other.until("shown", lambda t: t["entry"]["where"] != "here")
         assert (left["chat"], left["entry"]["where"]) == (first, "set aside")
 
@@ -308,7 +308,7 @@ async def test_undo_removes_what_it_undid_and_retry_replaces_it(site: Site):
             assert texts(await opened(other, session)) == ["one", "(1) one"]
 
 
-async def test_what_waits_is_at_the_end_and_a_command_keeps_its_place(site: Site):
+async def test_a_queued_message_is_at_the_end_and_a_command_keeps_its_place(site: Site):
     async with site.gateway(), site.browser() as browser:
         chat = await browser.new()
         await browser.ask("say", chat=chat, text="one")
@@ -324,7 +324,7 @@ async def test_what_waits_is_at_the_end_and_a_command_keeps_its_place(site: Site
     assert between == [("person", 2), ("agent", 2)]
 
 
-async def test_earlier_messages_come_with_what_stands_between_them(door: Door):
+async def test_earlier_messages_are_loaded_with_the_notices_between_them(door: Door):
     store = door.store
     session = await session_with(store, *map(str, range(100)), title="Long")
     page = await store.pages.begin(ME, "Long", key="1")
@@ -402,11 +402,13 @@ async def test_a_deleted_session_leaves_nothing_on_the_page(door: Door):
     assert await store.pages.message(shown.no) is None
 
 
-# Others
+# Other owners
 
 
 @pytest.mark.parametrize("by_page", [False, True])
-async def test_nothing_of_anothers_session_can_be_seen_or_done(door: Door, by_page: bool):
+async def test_the_session_of_another_owner_can_be_neither_seen_nor_changed(
+    door: Door, by_page: bool
+):
     store = door.store
     session = await session_with(store, "secret words", "Yes.", title="Mine")
     page = await store.pages.begin(ME, "Mine", key="1")
@@ -440,7 +442,7 @@ async def test_nothing_of_anothers_session_can_be_seen_or_done(door: Door, by_pa
     assert (await store.sessions.get(session.id)) is not None
 
 
-async def test_a_session_cannot_be_brought_to_anothers_page(door: Door):
+async def test_a_session_cannot_be_moved_to_the_page_of_another_owner(door: Door):
     store = door.store
     await store.owners.ensure("you")
     session = await session_with(store, "mine", title="Mine")

@@ -1,4 +1,4 @@
-"""Links and keys: who gets in, what of it can be used by others, and who is out again."""
+"""Links and keys: who is paired, what others can do with them, and how access ends."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from tests.web.handshake import Key, ask, link_key, opened, prove
 # Links
 
 
-async def test_a_link_lets_one_browser_in_once(door: Door):
+async def test_a_link_pairs_one_browser_once(door: Door):
     token = await door.store.pages.link("me")
     assert await door.pair(token)
     assert await door.pair(token) is None
     assert len(await door.store.owners.identities("me")) == 1
 
 
-async def test_of_many_who_open_a_link_at_once_one_gets_in(door: Door):
+async def test_of_many_browsers_that_open_a_link_at_once_one_is_paired(door: Door):
     token = await door.store.pages.link("me")
     keys = await asyncio.gather(*(door.pair(token) for _ in range(10)))
     assert len([key for key in keys if key]) == 1
@@ -58,7 +58,7 @@ async def test_a_wrong_token_admits_no_browser_and_the_right_one_stays_valid(
     assert await door.pair(token)
 
 
-async def test_a_pairing_code_for_a_chat_is_no_token(door: Door):
+async def test_a_pairing_code_for_a_chat_is_not_a_token(door: Door):
     code = await door.store.pairings.begin("me")
     assert await door.pair(code) is None
     token = await door.store.pages.link("me")
@@ -67,8 +67,8 @@ async def test_a_pairing_code_for_a_chat_is_no_token(door: Door):
         await door.store.pairings.redeem(token, stranger)
 
 
-async def test_however_many_wrong_tokens_are_tried_the_right_one_is_good_at_once(door: Door):
-    """A token has 128 bits, so that guessing needs no lock that strangers could close."""
+async def test_wrong_tokens_do_not_delay_the_right_one(door: Door):
+    """A token has 128 bits, so guessing needs no lockout, which others could trigger."""
     token = await door.store.pages.link("me")
     for n in range(5):
         tried = await asyncio.gather(*(door.pair(f"wrong {n} {m}") for m in range(20)))
@@ -77,7 +77,7 @@ async def test_however_many_wrong_tokens_are_tried_the_right_one_is_good_at_once
 
 
 async def test_a_link_is_void_when_its_gateway_is_gone(door: Door, tmp_path):
-    """An impostor on the port of a gateway that was stopped may have been shown it."""
+    """An impostor on the port of a stopped gateway may have seen it."""
     token = await door.store.pages.link("me")
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db", clock=door.clock) as again:
         server = page_server(again)
@@ -91,7 +91,7 @@ async def test_a_link_is_void_when_its_gateway_is_gone(door: Door, tmp_path):
 
 
 async def opens(door: Door, key: Key, link: Key) -> bool:
-    """Whether the browser with that key gets in when it opens that link."""
+    """Whether the browser with that key is admitted when it opens that link."""
     async with opened(door.server.url) as wire:
         assert await prove(wire, door.server.url, key, link)
         with contextlib.suppress(ConnectionClosed):
@@ -122,14 +122,14 @@ async def test_a_paired_browser_never_uses_another_owners_link(door: Door):
 
 
 async def test_a_link_is_used_up_only_by_a_browser_that_has_it(door: Door):
-    """Its id is sent before the server has proven itself, and so may be known to others."""
+    """Its id is sent before the server has proven itself, so others may know it."""
     key = await door.key()
     token = await door.store.pages.link("me")
     assert not await opens(door, key, Key(link_key(token).id, key.secret))
     assert await door.pair(token)
 
 
-async def test_a_browser_is_no_link(door: Door):
+async def test_the_key_of_a_browser_is_not_a_link(door: Door):
     key, other = await door.key(), await door.key()
     assert await opens(door, key, other)
     assert await door.knows(other)
@@ -139,7 +139,7 @@ async def test_a_browser_is_no_link(door: Door):
 
 
 async def greeted(door: Door, key: Key) -> ProofExchange:
-    """What the server offers to sign with that key."""
+    """The proof that the server offers for that key."""
     nonce = secrets.token_hex(32)
     async with opened(door.server.url) as wire:
         told = await ask(wire, {"do": "greet", "key": key.id, "nonce": nonce})
@@ -150,7 +150,7 @@ async def greeted(door: Door, key: Key) -> ProofExchange:
 
 
 async def refused(door: Door, *frames: dict[str, str] | str | bytes) -> list[str]:
-    """What it says to these before it closes without having let anybody in."""
+    """The frames that it sends before it closes without admitting the browser."""
     told: list[str] = []
     async with opened(door.server.url) as wire:
         for frame in frames:
@@ -163,13 +163,13 @@ async def refused(door: Door, *frames: dict[str, str] | str | bytes) -> list[str
     return told
 
 
-async def test_the_server_proves_itself_first_and_never_twice_alike(door: Door):
+async def test_the_server_proves_itself_first_with_a_fresh_proof(door: Door):
     key = await door.key()
     first, second = await greeted(door, key), await greeted(door, key)
     assert first.server_nonce != second.server_nonce
 
 
-async def test_a_proof_is_good_once(door: Door):
+async def test_a_proof_is_valid_once(door: Door):
     key = await door.key()
     async with opened(door.server.url) as wire:
         exchange = await prove(wire, door.server.url, key)
@@ -180,7 +180,7 @@ async def test_a_proof_is_good_once(door: Door):
     assert await refused(door, greeting, proof) == ["proof"]
 
 
-async def test_the_servers_own_proof_is_not_a_browsers(door: Door):
+async def test_the_proof_of_the_server_is_not_accepted_from_a_browser(door: Door):
     key = await door.key()
     nonce = secrets.token_hex(32)
     async with opened(door.server.url) as wire:
@@ -189,15 +189,15 @@ async def test_the_servers_own_proof_is_not_a_browsers(door: Door):
             await ask(wire, {"do": "prove", "proof": told["proof"]})
 
 
-async def test_what_a_page_proves_at_one_port_is_worth_nothing_at_another(door: Door):
-    """An impostor that holds the port of before cannot carry messages to where the gateway is."""
+async def test_a_proof_for_one_port_is_invalid_at_another(door: Door):
+    """An impostor on the former port cannot relay messages to the gateway."""
     key = await door.key()
     moved = page_server(door.store)
     await moved.start(0)
     try:
         there = Door(moved, door.store, door.clock)
         assert not await there.knows(key)
-        # By a link, which is good at both.
+        # By a link, which is valid at both.
         link = link_key(await door.store.pages.link("me"))
         exchange = await greeted(there, link)
         assert ProofExchange(
@@ -233,7 +233,9 @@ GOOD = "0" * 64
     ],
     ids=repr,
 )
-async def test_a_page_without_proof_gets_no_answer(door: Door, frame: dict[str, str] | str | bytes):
+async def test_a_page_without_proof_gets_no_response(
+    door: Door, frame: dict[str, str] | str | bytes
+):
     assert await refused(door, frame) == []
 
 
@@ -245,7 +247,7 @@ async def test_a_wrong_proof_ends_the_connection(door: Door):
     assert await refused(door, greeting, {"do": "health"}) == ["proof"]
 
 
-async def test_a_page_can_try_a_few_keys_and_no_more(door: Door):
+async def test_a_page_can_try_only_a_few_keys(door: Door):
     key = await door.key()
     async with opened(door.server.url) as wire:
         for n in range(3):
@@ -255,7 +257,7 @@ async def test_a_page_can_try_a_few_keys_and_no_more(door: Door):
     assert await refused(door, *[greeting] * 5) == ["unknown"] * 4
 
 
-async def test_a_page_that_proves_nothing_in_time_is_closed(
+async def test_a_page_that_proves_nothing_in_time_is_disconnected(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("segue.web.page.PROVING", 0.05)
@@ -280,7 +282,7 @@ async def test_cookies_headers_and_queries_admit_no_browser(door: Door):
     assert await door.store.owners.identities("me") == before
 
 
-async def test_tokens_are_not_kept(door: Door, tmp_path):
+async def test_tokens_are_not_stored(door: Door, tmp_path):
     tokens = [await door.store.pages.link("me") for _ in range(2)]
     assert await door.pair(tokens[0])
     await door.server.stop()
@@ -296,11 +298,11 @@ async def test_no_two_browsers_have_the_same_key(door: Door):
     assert len({(await door.key()).secret for _ in range(20)}) == 20
 
 
-# What is told in logs
+# Logs
 
 
 class Everything(logging.Handler):
-    """Keeps all that is logged."""
+    """Records all log lines."""
 
     def __init__(self) -> None:
         super().__init__(level=0)
@@ -312,7 +314,7 @@ class Everything(logging.Handler):
 
 @pytest.fixture
 def log() -> Generator[Everything]:
-    """Every logger there is tells everything."""
+    """Every logger logs everything."""
     kept = Everything()
     root = logging.getLogger()
     names = (*logging.root.manager.loggerDict, "segue.web.wire", "websockets.server")
@@ -327,7 +329,7 @@ def log() -> Generator[Everything]:
         logger.setLevel(level)
 
 
-async def test_neither_tokens_nor_keys_are_ever_logged(door: Door, log: Everything):
+async def test_tokens_and_keys_are_never_logged(door: Door, log: Everything):
     token = await door.store.pages.link("me")
     host = f"Host: {door.host}\r\n".encode()
     await door.ask(f"/?t={token}")
@@ -365,14 +367,14 @@ async def test_a_gateway_that_serves_the_page_logs_no_key(site: Site, log: Every
 
 
 async def asked(browser: Browser, do: str, **fields: object) -> str:
-    """Why it was refused."""
+    """The reason for the refusal."""
     key = await browser.ask(do, **fields)
     refused = await browser.until("refused")
     assert refused["key"] == (key or None)
     return refused["reason"]
 
 
-async def test_anothers_conversation_cannot_be_opened_read_said_or_pressed_in(door: Door):
+async def test_the_conversation_of_another_owner_cannot_be_read_or_changed(door: Door):
     pages = door.store.pages
     page = await pages.begin("me", "Mine", key="mine")
     shown = await pages.show(page.id, "1", "secret words", (("Allow", "a:1:once"),))
@@ -387,7 +389,7 @@ async def test_anothers_conversation_cannot_be_opened_read_said_or_pressed_in(do
         assert await asked(browser, "open", chat="no such") == not_here
         own = await browser.new()
         assert await asked(browser, "press", chat=own, **press) == "That button no longer works."
-        # Nor is anything of it told by itself.
+        # Nor is anything of it sent unasked.
         door.page.changed(page.id, shown.no)
         door.page.preview(page.id, "secret words")
         await browser.ask("health")
@@ -399,7 +401,7 @@ async def test_anothers_conversation_cannot_be_opened_read_said_or_pressed_in(do
     assert [m.text for m in await pages.messages(page.id)] == ["secret words"]
 
 
-async def test_a_key_of_anothers_leads_to_nothing_of_theirs(door: Door):
+async def test_the_idempotency_key_of_another_owner_reveals_nothing(door: Door):
     async with (
         door.browser(await door.key("me")) as mine,
         door.browser(await door.key("you")) as other,
@@ -436,7 +438,7 @@ async def test_the_health_of_another_owners_sessions_is_hidden(door: Door):
     assert session.id not in repr(other.told)
 
 
-# Revoked
+# Revoked browsers
 
 
 async def said(browser: Browser, chat: str) -> None:
@@ -453,8 +455,8 @@ async def test_a_revoked_browser_is_refused_at_once(door: Door):
     assert left.sender.user_id == other.id
 
 
-async def test_a_page_that_is_open_ends_when_its_browser_is_revoked(door: Door, tmp_path):
-    """Also by another process, and without having asked for anything."""
+async def test_an_open_page_is_disconnected_when_its_browser_is_revoked(door: Door, tmp_path):
+    """Also by another process, and without a request from the page."""
     async with door.browser(await door.key()) as browser:
         chat = await browser.new()
         async with await segue.store.open(f"sqlite://{tmp_path}/segue.db", clock=door.clock) as cli:
@@ -470,8 +472,8 @@ async def test_a_page_that_is_open_ends_when_its_browser_is_revoked(door: Door, 
     assert "too late" not in repr(browser.told)
 
 
-async def test_what_a_revoked_browser_asks_for_is_not_done(door: Door):
-    """Even when nobody has told the server of it yet."""
+async def test_requests_of_a_revoked_browser_are_refused(door: Door):
+    """Even before the server has been notified."""
 
     def quietly(tx: Tx) -> None:
         assert tx.change("DELETE FROM identities") == 1
@@ -484,7 +486,7 @@ async def test_what_a_revoked_browser_asks_for_is_not_done(door: Door):
     assert await door.store.pages.unheard() == ()
 
 
-async def test_a_browser_that_became_anothers_is_not_the_first_ones_any_more(door: Door):
+async def test_a_browser_that_is_linked_to_another_owner_loses_access_to_the_first(door: Door):
     async with door.browser(await door.key()) as browser:
         chat = await browser.new()
         [identity] = await door.store.owners.identities("me")

@@ -1,4 +1,4 @@
-"""Requests that platforms send to the gateway's server, from outside and through proxies."""
+"""Requests from platforms to the gateway's server, from outside and through proxies."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ RULES = WebhookRules(methods=("GET", "POST"), body_limit=LIMIT, seconds=3600)
 
 @dataclass
 class Recorder:
-    """A webhook that remembers its requests."""
+    """A webhook that records its requests."""
 
     webhook_rules: WebhookRules = RULES
     requests: list[WebhookRequest] = field(default_factory=list[WebhookRequest])
@@ -64,7 +64,7 @@ class Recorder:
 
 @pytest.fixture
 def hook(door: Door) -> Recorder:
-    """Mounted beside the page of `door`."""
+    """A webhook mounted beside the page of `door`."""
     hook = Recorder()
     door.server.hooks.mount(Platform.WHATSAPP, hook)
     return hook
@@ -105,7 +105,7 @@ async def connection(
             await writer.wait_closed()
 
 
-# What arrives
+# Requests
 
 
 @pytest.mark.parametrize("chunk", [0, 1, 100, 5000])
@@ -133,7 +133,7 @@ async def test_a_get_is_answered_with_its_challenge(door: Door, hook: Recorder):
     assert {name for name, _ in answer.headers} >= SAFE
 
 
-async def test_a_refusal_of_the_handler_is_passed_on(door: Door, hook: Recorder):
+async def test_an_error_status_of_the_handler_is_returned(door: Door, hook: Recorder):
     async def refuse(request: WebhookRequest) -> WebhookResponse:
         return WebhookResponse(status=HTTPStatus.FORBIDDEN)
 
@@ -158,7 +158,7 @@ async def test_the_response_waits_for_the_handler(door: Door, hook: Recorder):
         assert parse(await answer).status == 200
 
 
-async def test_a_client_that_waits_for_leave_to_send_gets_it(door: Door, hook: Recorder):
+async def test_expect_100_continue_is_answered(door: Door, hook: Recorder):
     raw = post(b"hello", [("Expect", "100-continue")])
     async with connection(door, raw.removesuffix(b"hello")) as (reader, writer):
         assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -167,7 +167,7 @@ async def test_a_client_that_waits_for_leave_to_send_gets_it(door: Door, hook: R
     assert hook.requests[0].body == b"hello"
 
 
-# What is refused
+# Refusals
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ async def test_a_handler_that_takes_too_long_is_cancelled(
 # Floods
 
 
-async def test_what_follows_a_request_is_not_kept(door: Door, hook: Recorder):
+async def test_data_after_a_request_is_not_buffered(door: Door, hook: Recorder):
     release = asyncio.Event()
 
     async def wait(request: WebhookRequest) -> WebhookResponse:
@@ -291,7 +291,7 @@ async def test_what_follows_a_request_is_not_kept(door: Door, hook: Recorder):
     assert [request.body for request in hook.requests] == [b"1"]
 
 
-async def test_too_many_bodies_at_once_send_the_oldest_away(door: Door, hook: Recorder):
+async def test_with_too_many_unfinished_bodies_the_oldest_is_refused(door: Door, hook: Recorder):
     async with contextlib.AsyncExitStack() as stack:
         unfinished = post(b"x" * 100)[:-1]
         open_ones = [
@@ -300,13 +300,13 @@ async def test_too_many_bodies_at_once_send_the_oldest_away(door: Door, hook: Re
         ]
         assert parse(await open_ones[0][0].read()).status == 503
         assert len(door.server.site.senders) == MOST_SENDERS
-        assert (await sent(door, post(b"{}"))).status == 200  # the next-oldest makes way
+        assert (await sent(door, post(b"{}"))).status == 200  # the next-oldest is closed
         open_ones[-1][1].write(b"x")
         assert parse(await open_ones[-1][0].read()).status == 200
     assert len(hook.requests) == 2
 
 
-async def test_requests_beyond_those_that_are_handled_are_refused(
+async def test_requests_beyond_the_concurrency_limit_are_refused(
     door: Door, hook: Recorder, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(hooks, "MOST_RUNNING", 2)
@@ -325,7 +325,7 @@ async def test_requests_beyond_those_that_are_handled_are_refused(
     assert (await sent(door, post(b"4"))).status == 200
 
 
-async def test_a_client_that_does_not_read_is_cut_off(
+async def test_a_client_that_does_not_read_is_disconnected(
     door: Door, hook: Recorder, monkeypatch: pytest.MonkeyPatch
 ):
     async def much(request: WebhookRequest) -> WebhookResponse:
@@ -361,7 +361,7 @@ async def until(holds: Callable[[], bool]) -> None:
 # Beside the page
 
 
-async def test_a_foreign_request_reaches_the_hook_and_not_the_page(door: Door, hook: Recorder):
+async def test_a_cross_origin_request_reaches_the_hook_and_not_the_page(door: Door, hook: Recorder):
     headers = [
         ("Origin", "https://evil.test"),
         ("Sec-Fetch-Site", "cross-site"),
@@ -388,7 +388,7 @@ async def test_a_hook_is_not_a_websocket(door: Door, hook: Recorder):
     assert (await sent(door, post(b"{}", upgrade))).status == 200
 
 
-async def test_a_frame_that_comes_with_the_upgrade_is_read(door: Door):
+async def test_a_frame_that_arrives_with_the_upgrade_is_read(door: Door):
     greeting = json.dumps({"do": "greet", "key": "unknown", "nonce": "0" * 64})
     frame = Frame(Opcode.TEXT, greeting.encode()).serialize(mask=True)
     upgrade = (
@@ -458,7 +458,7 @@ async def test_the_server_runs_while_something_is_mounted(door: Door, shared: Sh
     await shared.unmount(Platform.WHATSAPP)
 
 
-async def test_a_hook_without_a_port_says_so(door: Door):
+async def test_a_hook_without_a_port_is_an_error(door: Door):
     shared = SharedServer(WebSettings(port=door.port), door.store)
     with pytest.raises(ConnectFailed, match=f"port {door.port} is held") as failed:
         await shared.mount(Platform.WHATSAPP, Recorder())

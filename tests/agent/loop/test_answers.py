@@ -1,4 +1,4 @@
-"""A turn: what the model says, on each wire."""
+"""The answers of the model in a turn, in each wire format."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_text_streams_and_then_becomes_one_message():
     ]
 
 
-async def test_text_is_emitted_as_it_comes_and_not_at_the_end():
+async def test_text_is_emitted_as_it_arrives():
     seen = asyncio.Event()
 
     class Waiting(ScriptedModel):
@@ -74,7 +74,7 @@ async def test_text_is_emitted_as_it_comes_and_not_at_the_end():
     assert deltas(events) == "first second"
 
 
-async def test_a_turn_that_outgrows_its_model_leaves_out_the_oldest_output_and_loses_nothing():
+async def test_a_turn_that_outgrows_the_context_omits_the_oldest_output_from_the_prompt_only():
     steps = 30
     model = ScriptedModel([*(call(n, "read") for n in range(steps)), "Done."], context=8192)
     events = await take(agent(model, tool("read", "long " * 400), max_steps=steps + 1))
@@ -86,19 +86,19 @@ async def test_a_turn_that_outgrows_its_model_leaves_out_the_oldest_output_and_l
     assert LEFT_OUT not in {content for _, content in results(events)}
 
 
-async def test_an_answer_without_words_is_a_message_too():
+async def test_an_empty_answer_is_a_message():
     events = await take(agent([""]))
     assert kinds(events) == ["UsageAdded", "MessageAdded", "TurnDone"]
     await assert_whole(events)
 
 
-async def test_an_answer_that_ran_out_of_room_says_so_in_the_stream_and_in_the_message():
+async def test_an_answer_cut_at_the_token_limit_is_marked_in_stream_and_message():
     events = await take(agent([Say(text="So long", stop=Stop.LENGTH)]))
     assert deltas(events) == added(events)[0].content == "So long" + CUT_SHORT
     assert events[-1] == TurnDone()
 
 
-async def test_a_refusal_without_a_word_is_not_silence():
+async def test_a_refusal_without_text_is_shown_as_a_refusal():
     events = await take(agent([Say(stop=Stop.REFUSED)]))
     assert isinstance(events[-1], TurnFailed)
     assert isinstance(events[-1].error, ModelRefused)
@@ -107,7 +107,7 @@ async def test_a_refusal_without_a_word_is_not_silence():
     assert events[-1] == TurnDone()
 
 
-async def test_what_a_refused_answer_wanted_to_do_is_not_done():
+async def test_the_calls_of_a_refused_answer_do_not_run():
     refused = Say(text="I would", calls=(call(1, "read"),), stop=Stop.REFUSED)
     events = await take(agent([refused], tool("read")))
     assert (kinds(events)[-1], results(events)) == ("TurnDone", [])
@@ -118,7 +118,7 @@ async def test_an_error_before_the_first_word_adds_nothing():
     assert await take(agent([BUSY])) == [TurnFailed(BUSY)]
 
 
-async def test_an_error_in_the_middle_keeps_what_was_said():
+async def test_an_error_during_the_answer_keeps_the_partial_text():
     events = await take(agent([Say(text="I was just", error=BUSY)]))
     assert [m.content for m in added(events)] == ["I was just" + CUT_SHORT]
     assert deltas(events) == "I was just" + CUT_SHORT
@@ -133,7 +133,7 @@ async def test_an_error_after_a_tool_keeps_the_tools_result():
     await assert_whole(events)
 
 
-async def test_a_stream_that_just_stops_is_a_failure_and_its_calls_are_not_made():
+async def test_a_stream_without_an_end_is_a_failure_and_its_calls_do_not_run():
     class Stopping(ScriptedModel):
         async def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
             async for piece in super().stream(prompt):
@@ -148,7 +148,7 @@ async def test_a_stream_that_just_stops_is_a_failure_and_its_calls_are_not_made(
 
 
 @WIRES
-async def test_a_cut_connection_ends_the_turn_with_what_was_said(wire: str):
+async def test_a_lost_connection_ends_the_turn_with_the_partial_text(wire: str):
     cut = Travel(hang_up_after=0)
     if wire == "openai":
         say = openai_fake.Say(text=FIRST + REST)

@@ -1,4 +1,4 @@
-"""A turn whose caller does not wait for its end."""
+"""Turns whose caller stops before their end."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_cancelling_the_task_ends_the_tools_and_leaves_no_task():
     assert ours() == []
 
 
-async def test_cancelling_again_does_not_leave_a_tool_behind_that_is_cleaning_up():
+async def test_cancelling_twice_still_waits_for_a_tool_that_is_cleaning_up():
     running, cleaning, cleaned = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def work() -> str:
@@ -149,7 +149,7 @@ async def test_closing_the_generator_while_tools_run_ends_them():
     assert ours() == []
 
 
-async def test_a_generator_that_was_never_begun_leaves_nothing_behind():
+async def test_a_generator_that_was_never_started_leaves_nothing_behind():
     await rich().turn(Transcript((HI,)), asyncio.Event()).aclose()
     rich().turn(Transcript((HI,)), asyncio.Event())
     gc.collect()

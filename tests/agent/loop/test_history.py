@@ -38,7 +38,7 @@ from tests.agent.loop.scenario import (
 # Between turns
 
 
-async def test_the_loop_keeps_nothing_between_turns():
+async def test_the_loop_keeps_no_state_between_turns():
     model = ScriptedModel(["One.", "Two."])
     with_ = agent(model)
     given_ = Transcript((HI,))
@@ -50,7 +50,7 @@ async def test_the_loop_keeps_nothing_between_turns():
     assert given_ == Transcript((HI,))
 
 
-async def test_one_agent_takes_two_turns_at_once():
+async def test_one_agent_runs_two_turns_concurrently():
     both = asyncio.Barrier(2)
 
     async def meet() -> str:
@@ -73,7 +73,7 @@ async def _said(with_: Agent, message: Message) -> str:
     return deltas([event async for event in turn])
 
 
-async def test_a_torn_transcript_is_repaired_before_the_model_sees_it():
+async def test_a_broken_transcript_is_repaired_before_the_model_sees_it():
     torn = (HI, Message(Role.ASSISTANT, "", AT, tool_calls=(call(1, "read"),)), HI)
     model = ScriptedModel(["Where were we?"])
     await take(agent(model), *torn)

@@ -1,4 +1,4 @@
-"""A turn that is interrupted, at any moment."""
+"""Turns that are interrupted at any moment."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from tests.harness.approver import Approver
 
 
 @WIRES
-async def test_interrupting_the_stream_drops_the_connection_and_keeps_what_was_said(wire: str):
+async def test_interrupting_the_stream_drops_the_connection_and_keeps_the_partial_text(wire: str):
     interrupt, heard = asyncio.Event(), list[Event]()
 
     def on(event: Event) -> None:
@@ -76,7 +76,7 @@ async def test_an_interruption_before_the_turn_asks_no_model():
     assert model.prompts == []
 
 
-async def test_interrupting_a_tool_cancels_it_and_begins_no_other():
+async def test_interrupting_a_tool_cancels_it_and_starts_no_other():
     interrupt, ended, begun = asyncio.Event(), asyncio.Event(), list[str]()
 
     async def work() -> str:
@@ -106,7 +106,7 @@ async def test_interrupting_a_tool_cancels_it_and_begins_no_other():
     await assert_whole(events, tools=with_.tools)
 
 
-async def test_a_tool_that_ends_well_though_interrupted_keeps_its_result():
+async def test_a_tool_that_succeeds_despite_the_interruption_keeps_its_result():
     interrupt = asyncio.Event()
 
     async def work() -> str:
@@ -120,7 +120,7 @@ async def test_a_tool_that_ends_well_though_interrupted_keeps_its_result():
     assert events[-1] == TurnInterrupted()
 
 
-async def test_interrupting_a_command_ends_all_that_it_started(tmp_path: Path):
+async def test_interrupting_a_command_ends_all_its_processes(tmp_path: Path):
     started, alive = tmp_path / "started", tmp_path / "alive"
     os.mkfifo(started)
     os.mkfifo(alive)
@@ -133,7 +133,7 @@ async def test_interrupting_a_command_ends_all_that_it_started(tmp_path: Path):
     )
     interrupt = asyncio.Event()
     async with asyncio.TaskGroup() as group:
-        # Whoever was started holds this pipe open: it ends when they all have.
+        # Every started process holds this pipe open, so it ends when all of them have.
         all_gone = group.create_task(asyncio.to_thread(alive.read_bytes))
         here = group.create_task(asyncio.to_thread(started.read_text))
         here.add_done_callback(lambda _: interrupt.set())
@@ -173,7 +173,7 @@ async def test_interrupting_the_wait_for_an_approval_withdraws_the_question():
     await assert_whole(events, tools=with_.tools)
 
 
-async def test_a_yes_that_comes_with_the_interruption_runs_nothing():
+async def test_an_approval_that_arrives_with_the_interruption_runs_nothing():
     interrupt, ran = asyncio.Event(), list[str]()
 
     async def approve(asked: ToolCall, what: str, fingerprint: str) -> Answer:
@@ -205,7 +205,7 @@ async def test_an_interruption_before_the_question_asks_nothing():
     assert person.asked == []
 
 
-async def test_an_interruption_on_seeing_the_tool_start_comes_in_time():
+async def test_an_interruption_on_the_tool_started_event_prevents_the_call():
     interrupt, ran = asyncio.Event(), list[str]()
 
     async def run() -> str:
@@ -222,7 +222,7 @@ async def test_an_interruption_on_seeing_the_tool_start_comes_in_time():
     assert ran == []
 
 
-async def test_interrupting_between_two_steps_asks_the_model_no_more():
+async def test_interrupting_between_two_steps_sends_no_further_request():
     interrupt = asyncio.Event()
 
     async def work() -> str:
@@ -238,7 +238,7 @@ async def test_interrupting_between_two_steps_asks_the_model_no_more():
     await assert_whole(events, tools=with_.tools)
 
 
-async def test_an_interruption_at_any_event_leaves_a_whole_transcript():
+async def test_an_interruption_at_any_event_leaves_a_valid_transcript():
     count = len(await take(rich()))
     for at in range(count):
         interrupt, seen, with_ = asyncio.Event(), list[Event](), rich()
@@ -249,7 +249,7 @@ async def test_an_interruption_at_any_event_leaves_a_whole_transcript():
                 interrupt.set()  # noqa: B023
 
         events = await take(with_, interrupt=interrupt, on=on)
-        # Once the last answer is there, nothing is left to interrupt.
+        # After the last answer, nothing is left to interrupt.
         over = TurnDone() if at >= count - 3 else TurnInterrupted()
         assert events[-1] == over, events[at]
         await assert_whole(events, tools=with_.tools)

@@ -1,4 +1,4 @@
-"""A turn that is paused at a safe point, and continued by another one."""
+"""Turns that are paused at a safe point and continued by another turn."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def paused_at(with_: Agent, number: int) -> tuple[list[Event], list[Event]
     return first, await take(with_, HI, *added(first))
 
 
-async def test_wherever_a_turn_is_paused_the_rest_of_it_makes_the_same_turn():
+async def test_a_turn_paused_at_any_point_and_continued_gives_the_same_result():
     unpaused = await take(rich())
     for number in range(1, len(unpaused) + 1):
         first, rest = await paused_at(rich(), number)
@@ -62,14 +62,14 @@ async def test_wherever_a_turn_is_paused_the_rest_of_it_makes_the_same_turn():
         await assert_whole([*first, *rest], tools=rich().tools)
 
 
-async def test_a_turn_paused_before_it_begins_asks_no_model():
+async def test_a_turn_paused_before_it_starts_sends_no_request():
     model, pause = ScriptedModel(["Hello."]), asyncio.Event()
     pause.set()
     assert await take(agent(model), pause=pause) == [TurnPaused()]
     assert model.prompts == []
 
 
-async def test_the_call_that_runs_is_finished_and_the_next_one_does_not_start():
+async def test_a_pause_lets_the_running_call_finish_and_starts_no_other():
     pause, ran = asyncio.Event(), list[str]()
 
     async def first() -> str:
@@ -95,7 +95,7 @@ async def test_the_call_that_runs_is_finished_and_the_next_one_does_not_start():
     assert ran == ["first", "second"]
 
 
-async def test_an_answer_is_written_to_its_end_and_its_calls_do_not_start():
+async def test_a_pause_lets_the_answer_finish_and_does_not_start_its_calls():
     pause = asyncio.Event()
 
     def on(event: Event) -> None:
@@ -109,7 +109,7 @@ async def test_an_answer_is_written_to_its_end_and_its_calls_do_not_start():
     assert (said.content, said.tool_calls) == ("Let me look.", (call(1, "read"),))
 
 
-async def test_a_turn_that_is_over_at_the_safe_point_is_done():
+async def test_a_turn_that_ends_at_the_safe_point_is_done():
     pause = asyncio.Event()
     events = await take(agent(["Good day."]), pause=pause, on=lambda _: pause.set())
     assert events[-1] == TurnDone()

@@ -1,4 +1,4 @@
-"""Whatever models, tools and people do, the transcript is whole."""
+"""The transcript is valid after any behaviour of models, tools and users."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ _ANSWERS = st.builds(
     answers=st.lists(st.sampled_from([*Answer, None]), max_size=6),
     at=st.none() | st.integers(0, 30),
 )
-def test_whatever_happens_the_transcript_is_whole(
+def test_the_transcript_is_valid_after_any_sequence_of_events(
     script: list[Say], answers: list[Answer | None], at: int | None
 ):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop.logger, "disabled", True)  # a broken tool is written down each time
+        patch.setattr(loop.logger, "disabled", True)  # a broken tool is logged each time
         asyncio.run(_whatever(script, answers, at))
 
 

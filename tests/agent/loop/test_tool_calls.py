@@ -1,4 +1,4 @@
-"""A turn: what the tools do, and who allows it."""
+"""Tool calls in a turn, and their approval."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.agent.loop.scenario import (
 )
 from tests.harness.approver import Approver
 
-# What the tools do
+# Running tools
 
 
 async def test_a_tool_runs_and_its_result_goes_back_to_the_model():
@@ -59,7 +59,7 @@ async def test_a_tool_runs_and_its_result_goes_back_to_the_model():
     await assert_whole(events, tools=with_.tools)
 
 
-async def test_tools_that_read_run_at_the_same_time():
+async def test_read_only_tools_run_concurrently():
     both = asyncio.Barrier(2)
 
     async def meet() -> str:
@@ -71,7 +71,7 @@ async def test_tools_that_read_run_at_the_same_time():
     assert results(events) == [("c1", "met"), ("c2", "met")]
 
 
-async def test_results_come_in_the_order_of_the_calls_whichever_ends_first():
+async def test_results_are_in_the_order_of_the_calls():
     second_done = asyncio.Event()
 
     async def slow() -> str:
@@ -90,7 +90,7 @@ async def test_results_come_in_the_order_of_the_calls_whichever_ends_first():
     await assert_whole(events, tools={t.name: t for t in tools})
 
 
-async def test_tools_that_write_run_one_after_another_in_order():
+async def test_tools_that_write_run_sequentially_in_order():
     steps: list[str] = []
 
     def writing(name: str) -> Work:
@@ -111,7 +111,7 @@ async def test_tools_that_write_run_one_after_another_in_order():
     assert steps == [f"{name} {what}" for name in names for what in ("begins", "ends")]
 
 
-async def test_every_call_gets_one_result_even_when_the_model_numbers_them_alike():
+async def test_every_call_gets_one_result_even_if_ids_are_repeated():
     calls = tuple(ToolCall(i, "read", "{}") for i in ("a", "a", "", "", "a_2"))
     with_ = agent([Say(calls=calls), "Done."], tool("read"))
     events = await take(with_)
@@ -142,7 +142,7 @@ async def test_an_unknown_tool_returns_the_names_of_the_tools():
         ("[]", "Expected `object`, got `array`"),
     ],
 )
-async def test_arguments_that_do_not_fit_return_the_reason(arguments: str, said: str):
+async def test_invalid_arguments_return_the_reason(arguments: str, said: str):
     with_ = agent([ToolCall("c1", "read", arguments), "Oh."], tool("read"))
     events = await take(with_)
     ((_, told),) = results(events)
@@ -162,7 +162,7 @@ async def test_a_tool_that_fails_returns_the_reason():
     assert ToolFinished(call(1, "read", "a"), told, ok=False) in events
 
 
-async def test_a_broken_tool_is_written_down_and_leaves_the_others_alone(
+async def test_a_crash_of_a_tool_is_logged_and_does_not_affect_others(
     caplog: pytest.LogCaptureFixture,
 ):
     async def fail() -> str:
@@ -178,7 +178,7 @@ async def test_a_broken_tool_is_written_down_and_leaves_the_others_alone(
     assert "ZeroDivisionError: ours" in caplog.text
 
 
-async def test_a_tool_that_cannot_say_what_it_would_do_is_not_run(
+async def test_a_tool_that_cannot_describe_its_call_does_not_run(
     caplog: pytest.LogCaptureFixture,
 ):
     def plan(arguments: Where, place: Workplace) -> Plan:
@@ -190,8 +190,8 @@ async def test_a_tool_that_cannot_say_what_it_would_do_is_not_run(
     assert "embedded null byte" in caplog.text
 
 
-async def test_text_that_cannot_be_encoded_is_kept_out_of_the_transcript():
-    """As in the name of a file that is no Unicode."""
+async def test_text_that_cannot_be_encoded_does_not_enter_the_transcript():
+    """As in a file name that is not valid Unicode."""
     with_ = agent([call(1, "list"), "Odd."], tool("list", "caf\udce9.txt"))
     events = await take(with_)
     assert results(events) == [("c1", "caf\ufffd.txt")]
@@ -199,7 +199,7 @@ async def test_text_that_cannot_be_encoded_is_kept_out_of_the_transcript():
     await assert_whole(events, tools=with_.tools)
 
 
-async def test_a_turn_takes_no_more_than_its_steps_and_says_so():
+async def test_a_turn_ends_at_the_step_limit_with_a_notice():
     model = ScriptedModel(call(i, "read") for i in range(100))
     with_ = agent(model, tool("read"), max_steps=3)
     events = await take(with_)
@@ -209,7 +209,7 @@ async def test_a_turn_takes_no_more_than_its_steps_and_says_so():
     await assert_whole(events, tools=with_.tools)
 
 
-async def test_a_turn_is_bounded_by_default():
+async def test_a_turn_has_a_step_limit_by_default():
     model = ScriptedModel(call(i, "read") for i in range(1000))
     await take(agent(model, tool("read")))
     assert len(model.prompts) == loop.MAX_STEPS
@@ -218,7 +218,7 @@ async def test_a_turn_is_bounded_by_default():
 # Approval
 
 
-async def test_a_person_is_asked_with_the_exact_text_and_a_yes_is_for_once():
+async def test_the_question_has_the_exact_call_and_approval_is_for_one_use():
     person = Approver(Answer.ONCE, Answer.NEVER)
     again = (call(1, "write", "a"), call(2, "write", "a"))
     write = tool("write", risk=Risk.WRITE)
@@ -235,7 +235,7 @@ async def test_a_person_is_asked_with_the_exact_text_and_a_yes_is_for_once():
     await assert_whole(events, tools=with_.tools)
 
 
-async def test_a_yes_for_the_session_is_for_the_same_call_and_for_no_other():
+async def test_approval_for_the_session_covers_only_the_same_call():
     person = Approver(Answer.SESSION, Answer.NEVER)
     script = [
         Say(calls=(call(1, "write", "a"), call(2, "write", "a"))),
@@ -253,7 +253,7 @@ async def test_a_yes_for_the_session_is_for_the_same_call_and_for_no_other():
     ]
 
 
-async def test_a_grant_for_the_session_reaches_the_next_turn_through_the_caller():
+async def test_the_caller_passes_session_grants_to_the_next_turn():
     person = Approver(Answer.SESSION, Answer.NEVER)
     write = tool("write", risk=Risk.WRITE)
     calls = [call(number, "write", "a") for number in (1, 2, 3)]
@@ -277,13 +277,13 @@ async def test_a_call_that_no_user_answered_does_not_run_and_is_not_called_denie
     assert not [e for e in events if isinstance(e, ToolStarted)]
 
 
-async def test_tools_that_read_do_not_ask():
+async def test_read_only_tools_need_no_approval():
     person = Approver()
     await take(agent([call(1, "read"), "Done."], tool("read"), rules=Rules(), approve=person))
     assert person.asked == []
 
 
-async def test_a_person_who_cannot_be_asked_stops_the_turn_and_nothing_is_run():
+async def test_if_the_user_cannot_be_asked_the_turn_stops_and_nothing_runs():
     ran: list[str] = []
 
     async def run() -> str:

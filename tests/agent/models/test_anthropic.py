@@ -1,4 +1,4 @@
-"""The Anthropic client, against a strict stand-in for the Messages API."""
+"""The Anthropic client, against a strict fake of the Messages API."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ RECORDED, DONE = CLAUDE.recorded, CLAUDE.done
 talking, exchange, accepted = CLAUDE.talking, CLAUDE.exchange, CLAUDE.accepted
 
 
-async def test_an_answer_with_text_and_two_parallel_calls_arrives_whole():
+async def test_an_answer_with_text_and_two_parallel_calls_is_complete():
     words, calls, end = joined(await exchange(RECORDED))
     assert words == "Both files — «naïve», 漢字."
     assert calls == [
@@ -54,7 +54,7 @@ async def test_an_answer_with_text_and_two_parallel_calls_arrives_whole():
     assert end == End(stop=Stop.CALLS, usage=Usage(input=315, output=42, cached=300))
 
 
-async def test_an_answer_is_whole_at_its_last_word_even_if_the_stream_stays_open(
+async def test_an_answer_is_complete_even_if_the_stream_stays_open(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(client, "_LAST_BYTES", 0.05)
@@ -130,7 +130,7 @@ async def test_an_error_inside_the_stream_ends_it(kind: str, error: type[ModelEr
         await exchange(Stream(body=broken))
 
 
-async def test_events_that_are_not_known_are_passed_over():
+async def test_unknown_events_are_ignored():
     news = event({"type": "weather_report", "sky": "blue"})
     assert joined(await exchange(Stream(body=news + sse(DONE))))[0] == "Done."
 
@@ -147,12 +147,12 @@ async def test_events_that_are_not_known_are_passed_over():
         ("something_new", Stop.DONE),
     ],
 )
-async def test_each_reason_to_stop_is_distinguished(reason: str, stop: Stop):
+async def test_every_stop_reason_is_distinguished(reason: str, stop: Stop):
     answer = Answer(content=[text("So far")], stop=reason)
     assert joined(await exchange(answer))[2].stop is stop
 
 
-async def test_a_call_cut_short_by_the_token_limit_is_not_passed_off_as_a_call():
+async def test_a_call_cut_off_by_the_token_limit_is_dropped():
     cut = [
         {"type": "message_start", "message": {"usage": {"input_tokens": 3}}},
         {
@@ -181,11 +181,11 @@ async def test_a_refused_answer_has_no_calls():
     assert end.stop is Stop.REFUSED
 
 
-# What is sent
+# Requests
 
 
 def sent(*messages: Message, **more: Any) -> list[dict[str, Any]]:
-    """The messages as they go out, without the cache marks."""
+    """The messages as they are sent, without the cache marks."""
     body = build("claude-fake", ask(*messages, **more), thinking=True)
     for message in body["messages"]:
         for block in message["content"]:
@@ -197,7 +197,7 @@ ONE = ToolCall("toolu_1", "run", '{"command":"ls"}')
 TWO = ToolCall("toolu_2", "run", "{}")
 
 
-async def test_results_come_first_and_neighbours_are_joined():
+async def test_results_come_first_and_consecutive_messages_are_merged():
     messages = (
         user("a"),
         user("b"),
@@ -216,12 +216,12 @@ async def test_results_come_first_and_neighbours_are_joined():
     assert "content" not in body["messages"][2]["content"][1]
 
 
-async def test_a_window_that_begins_with_the_assistant_gets_an_opening():
+async def test_a_window_that_starts_with_the_assistant_gets_an_opening():
     body = await accepted(assistant("Hello again."), user("hi"))
     assert body["messages"][0]["content"][0]["text"] == OPENING
 
 
-async def test_a_window_that_ends_with_the_assistant_is_asked_to_go_on():
+async def test_a_window_that_ends_with_the_assistant_gets_a_prompt_to_continue():
     body = await accepted(user("hi"), assistant("I was about to "))
     assert body["messages"][-1]["content"][0]["text"] == ONWARD
 
@@ -232,13 +232,13 @@ async def test_blank_messages_are_left_out():
     assert texts == ["hi", "there"]
 
 
-async def test_nothing_at_all_can_still_be_asked():
+async def test_an_empty_window_makes_a_valid_request():
     body = await accepted(user("  "), system="", tools=())
     assert "system" not in body
     assert len(body["messages"]) == 1
 
 
-def test_summaries_and_our_own_prompts_are_the_users_words():
+def test_summaries_and_synthetic_prompts_have_the_user_role():
     summary = Message(Role.ASSISTANT, "They talked.", AT, kind=Kind.SUMMARY)
     synthetic = Message(Role.SYSTEM, "Moved here.", AT, kind=Kind.SYNTHETIC)
     told = "[A summary of our conversation up to here:]\n\nThey talked."
@@ -248,7 +248,7 @@ def test_summaries_and_our_own_prompts_are_the_users_words():
 
 
 @pytest.mark.parametrize("written", ["", "[1, 2]", "not json", '{"a": ', "null", '"x"', "\ud800"])
-async def test_arguments_that_are_no_object_are_sent_as_one(written: str):
+async def test_arguments_that_are_not_an_object_are_wrapped_in_one(written: str):
     call = ToolCall("toolu_1", "run", written)
     given = sent(user("hi"), assistant("", call), result(call))[1]["content"][0]["input"]
     assert given == ({"arguments": written} if written else {})
@@ -256,7 +256,7 @@ async def test_arguments_that_are_no_object_are_sent_as_one(written: str):
         await accepted(user("hi"), assistant("", call), result(call))
 
 
-async def test_ids_of_other_providers_are_mapped_the_same_way_every_time():
+async def test_ids_of_other_providers_are_mapped_deterministically():
     strange = ToolCall("call|a.b/ü", "run", "{}")
     nameless = ToolCall("", "run", "{}")
     messages = (user("hi"), assistant("", strange, nameless), result(strange), result(nameless))
@@ -273,17 +273,17 @@ async def test_duplicate_ids_are_made_unique():
     await accepted(user("hi"), *turn, assistant("", other), result(other), *turn)
 
 
-async def test_names_that_are_not_allowed_are_replaced():
+async def test_invalid_names_are_replaced():
     call = ToolCall("toolu_1", "functions.run:0", "{}")
     await accepted(user("hi"), assistant("", call), result(call))
 
 
-async def test_a_conversation_with_calls_can_be_summed_up_without_tools():
+async def test_a_conversation_with_calls_can_be_summarised_without_tools():
     body = await accepted(user("hi"), assistant("", ONE), result(ONE), tools=())
     assert body["tool_choice"] == {"type": "none"}
 
 
-async def test_cache_marks_are_at_most_four_and_stand_where_requests_ended():
+async def test_at_most_four_cache_marks_are_set_at_the_ends_of_earlier_requests():
     turns = [m for i in range(5) for m in (user(f"q{i}"), assistant(f"a{i}"))]
     body = await accepted(*turns, user("last"))
     assert "cache_control" in body["system"][0]
@@ -305,7 +305,7 @@ THOUGHT = Answer(
 )
 
 
-async def test_thinking_goes_back_verbatim_and_in_its_place():
+async def test_thinking_is_sent_back_unchanged_and_in_its_place():
     fake = FakeAnthropic([THOUGHT, DONE])
     async with talking(fake) as model:
         answer = kept(await heard(model))
@@ -314,7 +314,7 @@ async def test_thinking_goes_back_verbatim_and_in_its_place():
     assert fake.requests[1]["messages"][1]["content"] == list(THOUGHT.content)
 
 
-async def test_hidden_thinking_goes_back_too():
+async def test_redacted_thinking_is_sent_back():
     hidden = {"type": "redacted_thinking", "data": "b64=="}
     fake = FakeAnthropic([Answer(content=[hidden, text("Hi.")]), DONE])
     async with talking(fake) as model:
@@ -323,7 +323,7 @@ async def test_hidden_thinking_goes_back_too():
     assert fake.requests[1]["messages"][1]["content"] == [hidden, text("Hi.")]
 
 
-async def test_thinking_at_the_very_end_of_an_answer_stays_away():
+async def test_thinking_at_the_end_of_an_answer_is_not_sent_back():
     cut = Answer(content=[text("Well."), thinking("Hm", "sig-1")], stop="max_tokens")
     fake = FakeAnthropic([cut, DONE])
     async with talking(fake) as model:
@@ -342,7 +342,7 @@ async def test_thinking_that_is_no_longer_accepted_is_left_out():
     assert [b["type"] for b in fake.requests[2]["messages"][1]["content"]] == ["text", "tool_use"]
 
 
-async def test_another_refusal_is_not_tried_without_thinking():
+async def test_another_error_is_not_retried_without_thinking():
     refused = Failure(status=400, kind="invalid_request_error", message="max_tokens: too many")
     fake = FakeAnthropic([THOUGHT, refused, DONE])
     async with talking(fake) as model:
@@ -353,14 +353,14 @@ async def test_another_refusal_is_not_tried_without_thinking():
 
 
 @pytest.mark.parametrize("layout", ["nonsense", [99], ["toolu_9"], [None], [], {"a": 1}])
-async def test_a_layout_that_does_not_fit_is_ignored(layout: Any):
+async def test_an_invalid_layout_is_ignored(layout: Any):
     body = await accepted(
         user("hi"), assistant("a", ONE, extras={"anthropic": layout}), result(ONE)
     )
     assert [b["type"] for b in body["messages"][1]["content"]] == ["text", "tool_use"]
 
 
-# The stand-in itself
+# The fake itself
 
 HI = {"role": "user", "content": "hi"}
 USE = {"role": "assistant", "content": [tool_use("t1", "run")]}
@@ -380,7 +380,7 @@ def of_user(*blocks: dict[str, Any]) -> dict[str, Any]:
 
 
 async def put(body: dict[str, Any], **headers: str) -> tuple[int, str]:
-    """Status, and the words of the refusal."""
+    """The status and the message of the error."""
     given = {"x-api-key": "sk-ant-fake", "anthropic-version": "2023-06-01", **headers}
     request = Request("POST", "/v1/messages", given, msgspec.json.encode(body))
     response = await FakeAnthropic([DONE])(request)
@@ -392,14 +392,14 @@ async def put(body: dict[str, Any], **headers: str) -> tuple[int, str]:
     return response.status, told["error"]["message"]
 
 
-async def test_the_stand_in_accepts_what_is_good():
+async def test_the_fake_accepts_valid_requests():
     assert await put(GOOD) == (200, "")
     turn = [HI, USE, {"role": "user", "content": [RESULT]}]
     assert await put({**GOOD, **TOOLS, "messages": turn}) == (200, "")
     assert await put({**GOOD, **of_user(picture(GIF, "image/gif"), text("a"))}) == (200, "")
 
 
-async def test_the_stand_in_refuses_a_request_that_is_too_large():
+async def test_the_fake_refuses_a_request_that_is_too_large():
     many = of_user(*[picture(png(size=3_900_000))] * 7)
     assert await put({**GOOD, **many}) == (413, "Request exceeds the maximum size")
 
@@ -463,12 +463,12 @@ async def test_the_stand_in_refuses_a_request_that_is_too_large():
         ),
     ],
 )
-async def test_the_stand_in_refuses_what_the_real_one_refuses(change: dict[str, Any], words: str):
+async def test_the_fake_refuses_what_the_real_api_refuses(change: dict[str, Any], words: str):
     status, told = await put({**GOOD, **change})
     assert status == 400
     assert words in told
 
 
-async def test_the_stand_in_wants_a_key_and_a_model_that_it_knows():
+async def test_the_fake_needs_a_valid_key_and_a_known_model():
     assert (await put(GOOD, **{"x-api-key": "no"}))[0] == 401
     assert await put({**GOOD, "model": "claude-nope"}) == (404, "model: claude-nope")

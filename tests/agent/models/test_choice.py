@@ -1,4 +1,4 @@
-"""Which model is talked to, why, and what else there is."""
+"""Which model is used, why, and what the alternatives are."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that answers is heard, however busy the machine is."""
+    """A long timeout, so that a server is found on a busy machine too."""
     monkeypatch.setattr(choices, "PROBE_SECONDS", 30.0)
     monkeypatch.setattr("segue.agent.models.offers.PROBE_SECONDS", 30.0)
 
 
 @pytest.fixture
 def settings(environ: Mapping[str, str]) -> Settings:
-    """Of a person who has set nothing."""
+    """The environment of a user who has configured nothing."""
     return config.load(environ)
 
 
@@ -100,7 +100,7 @@ async def answering(body: bytes, **more: Any) -> AsyncGenerator[ModelServer]:
 
 @pytest.fixture
 def embedded(environ: Mapping[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The embedded model's package and weights, or what looks like them from outside."""
+    """The package and the weights of the embedded model, or files that look like them."""
     from segue.agent.models.local.weights import QWEN, mark
 
     packages = tmp_path / "packages"
@@ -113,10 +113,10 @@ def embedded(environ: Mapping[str, str], monkeypatch: pytest.MonkeyPatch, tmp_pa
     mark(folder, QWEN)
 
 
-# The order
+# Precedence
 
 
-async def test_with_nothing_at_all_a_person_hears_what_is_possible(settings: Settings):
+async def test_without_any_model_the_error_lists_the_ways_to_get_one(settings: Settings):
     with pytest.raises(NoModel) as caught:
         await choose(settings, servers=NOBODY)
     for way in ("ANTHROPIC_API_KEY", "OPENROUTER_API_KEY", "`segue model pull`", "`segue model`"):
@@ -134,7 +134,7 @@ async def test_with_nothing_at_all_a_person_hears_what_is_possible(settings: Set
         (("GROQ_API_KEY", "OPENROUTER_API_KEY"), "openrouter/auto"),
     ],
 )
-async def test_the_first_key_decides(
+async def test_the_first_provider_with_a_key_is_chosen(
     environ: dict[str, str], variables: tuple[str, ...], name: str
 ):
     settings = config.load({**environ, **dict.fromkeys(variables, "k")})
@@ -142,7 +142,7 @@ async def test_the_first_key_decides(
     assert choice == Choice(name=name, why=f"{variables[-1]} is set.")
 
 
-async def test_a_key_goes_before_a_server_which_is_not_even_asked(environ: dict[str, str]):
+async def test_a_key_takes_precedence_over_a_server_which_is_not_queried(environ: dict[str, str]):
     async def never(_: Request) -> Response:
         raise AssertionError("asked")
 
@@ -151,13 +151,13 @@ async def test_a_key_goes_before_a_server_which_is_not_even_asked(environ: dict[
         assert (await choose(settings, servers=[server(url)])).name == "openai/gpt-5.5"
 
 
-async def test_a_server_that_the_user_did_not_choose_is_named_but_not_used(settings: Settings):
+async def test_a_server_that_the_user_did_not_choose_is_listed_but_not_used(settings: Settings):
     async with answering(body_of("llama3:latest", "phi4:latest")) as ollama:
         with pytest.raises(NoModel, match="type `segue model use ollama/llama3:latest`, or set"):
             await choose(settings, servers=[ollama])
 
 
-async def test_the_embedded_model_goes_before_a_server_that_the_user_did_not_choose(
+async def test_the_embedded_model_takes_precedence_over_a_server_that_was_not_chosen(
     settings: Settings, embedded: None
 ):
     async with answering(body_of("phi4")) as ollama:
@@ -165,7 +165,7 @@ async def test_the_embedded_model_goes_before_a_server_that_the_user_did_not_cho
 
 
 def listened_by(uid: int, port: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the system's table say that this account has the port, on all addresses of IPv6."""
+    """Let the system's table show that this account listens on the port, on all IPv6 addresses."""
     head = "  sl  local_address remote_address st tx_queue rx_queue tr tm->when retrnsmt uid\n"
     row = (
         f"   0: {'0' * 32}:{port:04X} {'0' * 32}:0000 0A 00000000:00000000 00:00000000 00000000"
@@ -176,7 +176,7 @@ def listened_by(uid: int, port: int, folder: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says who listens")
-async def test_the_account_that_listens_is_found():
+async def test_the_account_that_listens_on_a_port_is_found():
     async with answering(body_of()) as ollama:
         assert accounts.listeners(ollama.port) == {os.getuid()}
     assert accounts.listeners(ollama.port) == frozenset()
@@ -197,7 +197,7 @@ async def test_a_server_of_another_account_is_used_only_if_that_account_is_trust
         assert (await choose(trusting, servers=[ollama])).name == "ollama/phi4"
 
 
-async def test_the_account_is_looked_at_again_with_every_turn(
+async def test_the_account_of_a_server_is_checked_at_every_turn(
     environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     port = 11434
@@ -211,7 +211,7 @@ async def test_the_account_is_looked_at_again_with_every_turn(
     await pool.close()
 
 
-async def test_a_key_that_changed_is_used_and_a_model_in_use_keeps_the_former(
+async def test_a_changed_key_is_used_and_a_model_in_use_keeps_the_old_one(
     environ: dict[str, str],
 ):
     async def ask(model: Model) -> None:
@@ -231,12 +231,14 @@ async def test_a_key_that_changed_is_used_and_a_model_in_use_keeps_the_former(
         await pool.close()
 
 
-async def test_the_embedded_model_is_the_last(settings: Settings, embedded: None):
+async def test_the_embedded_model_is_the_last_choice(settings: Settings, embedded: None):
     choice = await choose(settings, servers=NOBODY)
     assert choice == Choice(name="local", why="The embedded model is here.")
 
 
-async def test_a_key_without_a_usual_model_asks_for_a_name(environ: dict[str, str]):
+async def test_a_key_of_a_provider_without_a_default_model_needs_a_model_name(
+    environ: dict[str, str],
+):
     settings = config.load({**environ, "GROQ_API_KEY": "k"})
     with pytest.raises(NoModel):
         await choose(settings, servers=NOBODY)
@@ -246,7 +248,9 @@ async def test_a_key_without_a_usual_model_asks_for_a_name(environ: dict[str, st
         await choose(settings, "groq", servers=NOBODY)
 
 
-async def test_a_wish_goes_before_the_settings_and_these_before_a_key(environ: dict[str, str]):
+async def test_a_requested_model_takes_precedence_over_settings_and_settings_over_keys(
+    environ: dict[str, str],
+):
     keys = {**environ, "ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
     settings = with_file(keys, 'model = "openai/gpt-x"')
     assert await choose(settings, servers=NOBODY) == Choice(
@@ -258,7 +262,7 @@ async def test_a_wish_goes_before_the_settings_and_these_before_a_key(environ: d
     assert await choose(settings) == Choice(name="scripted", why="Set by SEGUE_MODEL.")
 
 
-# A model that was named is used or refused
+# A named model is used or refused
 
 
 @pytest.mark.parametrize(
@@ -273,7 +277,7 @@ async def test_a_wish_goes_before_the_settings_and_these_before_a_key(environ: d
         ("local/x", "no provider 'local'"),
     ],
 )
-async def test_a_name_that_cannot_work_is_refused_though_others_could(
+async def test_a_named_model_that_cannot_work_is_refused_and_not_replaced(
     environ: dict[str, str], embedded: None, name: str, told: str
 ):
     settings = config.load({**environ, "OPENROUTER_API_KEY": "k"})
@@ -286,7 +290,7 @@ async def test_a_name_that_cannot_work_is_refused_though_others_could(
         connect(name, settings, servers=NOBODY)
 
 
-async def test_a_server_that_is_named_and_not_there_is_an_error(environ: dict[str, str]):
+async def test_a_named_server_that_is_not_running_is_an_error(environ: dict[str, str]):
     async with answering(b"") as gone:
         pass
     settings = config.load({**environ, "ANTHROPIC_API_KEY": "k"})
@@ -295,13 +299,13 @@ async def test_a_server_that_is_named_and_not_there_is_an_error(environ: dict[st
     assert caught.value.fields["url"] == gone.base_url
 
 
-async def test_the_embedded_model_that_is_named_and_not_there_is_an_error(settings: Settings):
+async def test_a_named_embedded_model_that_is_missing_is_an_error(settings: Settings):
     with pytest.raises(LocalMissing) as caught:
         await choose(settings, "local", servers=NOBODY)
     assert "its weights" in str(caught.value.fields["missing"])
 
 
-async def test_the_embedded_model_needs_both_parts(
+async def test_the_embedded_model_needs_runtime_and_weights(
     environ: dict[str, str], settings: Settings, embedded: None
 ):
     assert (await choose(settings, "local")).name == "local"
@@ -312,7 +316,7 @@ async def test_the_embedded_model_needs_both_parts(
 
 
 @pytest.mark.parametrize("name", ["ollama/llama3", "ollama/llama3:latest", "ollama"])
-async def test_a_servers_model_can_be_named_shortly(settings: Settings, name: str):
+async def test_the_model_of_a_server_can_be_abbreviated(settings: Settings, name: str):
     async with answering(body_of("nomic-embed-text:latest", "llama3:latest")) as ollama:
         choice = await choose(settings, name, servers=[ollama])
     assert choice.name == "ollama/llama3:latest"
@@ -344,7 +348,7 @@ async def test_a_model_that_the_server_does_not_have_is_refused(settings: Settin
         (body_of("a"), {"status": 302, "headers": {"Location": "/v1/models"}}),
     ],
 )
-async def test_something_else_on_the_port_is_not_taken_for_a_server(
+async def test_another_program_on_the_port_is_not_a_model_server(
     settings: Settings, body: bytes, more: dict[str, Any]
 ):
     async with answering(body, **more) as other:
@@ -375,7 +379,7 @@ async def test_a_server_without_a_model_for_conversations_is_not_chosen(
     assert told["Ollama"].endswith(", but has no model for a conversation.")
 
 
-async def test_servers_are_asked_all_at_once(settings: Settings):
+async def test_servers_are_queried_concurrently(settings: Settings):
     asked, everyone = 0, asyncio.Event()
 
     async def waits_for_the_others(_: Request) -> Response:
@@ -391,7 +395,9 @@ async def test_servers_are_asked_all_at_once(settings: Settings):
     assert [one.offer for one in found] == ["ollama/phi4"]
 
 
-async def test_servers_are_not_waited_for_long(settings: Settings, monkeypatch: pytest.MonkeyPatch):
+async def test_queries_to_servers_time_out_quickly(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(choices, "PROBE_SECONDS", 0.1)
 
     async def silent(_: Request) -> Response:
@@ -410,7 +416,7 @@ async def test_servers_are_not_waited_for_long(settings: Settings, monkeypatch: 
         assert not await choices.answering(settings, [server(one), server(two)])
 
 
-async def test_a_server_on_this_machine_is_not_asked_through_a_proxy(
+async def test_a_server_on_this_machine_is_queried_without_a_proxy(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
     for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
@@ -445,7 +451,9 @@ async def test_a_survey_says_why_the_named_model_cannot_be_used(environ: dict[st
     assert "no provider 'nonsense'" in found.problem
 
 
-async def test_an_endpoint_goes_before_what_has_the_same_name(environ: dict[str, str]):
+async def test_an_endpoint_takes_precedence_over_a_provider_of_the_same_name(
+    environ: dict[str, str],
+):
     settings = with_file(
         {**environ, "OPENAI_API_KEY": "k"},
         "[endpoints.openai]\nurl = 'http://h/v1'\n[endpoints.ollama]\nurl = 'http://i/v1'\n",
@@ -467,7 +475,7 @@ async def connected(name: str, settings: Settings, **more: Any) -> Any:
     return model
 
 
-async def test_every_wire_has_its_client(environ: dict[str, str]):
+async def test_every_api_format_has_a_client(environ: dict[str, str]):
     keys = {v: "k" for several in config.KEY_VARIABLES.values() for v in several}
     settings = config.load({**environ, **keys})
     kinds = {
@@ -502,7 +510,7 @@ async def test_every_wire_has_its_client(environ: dict[str, str]):
         ("work/org/model", "org/model", "work/org/model", 100_000),
     ],
 )
-async def test_names_lead_to_models(
+async def test_a_name_selects_the_model(
     environ: dict[str, str], name: str, sent: str, shown: str, context: int
 ):
     keys = {v: "k" for several in config.KEY_VARIABLES.values() for v in several}
@@ -513,7 +521,7 @@ async def test_names_lead_to_models(
     assert (await choose(settings, name, servers=NOBODY)).name == shown
 
 
-async def test_an_endpoint_says_what_its_models_can(environ: dict[str, str]):
+async def test_an_endpoint_sets_the_capabilities_of_its_models(environ: dict[str, str]):
     rows = "[endpoints.a]\nurl = 'http://h/v1'\nsmall = true\n[endpoints.b]\nurl = 'http://h'\n"
     settings = with_file(environ, f"{rows}images = true\nkey = 'k'\n")
     a, b = await connected("a/x", settings), await connected("b/x", settings)
@@ -522,7 +530,7 @@ async def test_an_endpoint_says_what_its_models_can(environ: dict[str, str]):
     assert a._client.headers == {}
 
 
-async def test_openai_somewhere_else_may_want_no_key(environ: dict[str, str]):
+async def test_openai_at_another_url_needs_no_key(environ: dict[str, str]):
     settings = config.load({**environ, "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
     assert (await choose(settings, "openai/x", servers=NOBODY)).name == "openai/x"
     assert (await connected("openai/x", settings))._client.base_url.endswith(":9/v1")
@@ -531,14 +539,14 @@ async def test_openai_somewhere_else_may_want_no_key(environ: dict[str, str]):
 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai", "gemini"])
-async def test_a_key_that_no_request_can_carry_is_a_bad_key(environ: dict[str, str], name: str):
+async def test_a_key_that_does_not_fit_in_a_header_is_a_bad_key(environ: dict[str, str], name: str):
     variable = config.KEY_VARIABLES[name][0]
     settings = config.load({**environ, variable: "schlüssel"})
     with pytest.raises(BadKey, match=variable):
         connect(name, settings)
 
 
-def test_choosing_by_a_key_loads_no_client():
+def test_choosing_a_model_by_key_loads_no_client():
     program = (
         "import asyncio, sys; from segue import config; from segue.agent.models import choice;"
         "s = config.load({'SEGUE_CONFIG': '/dev/null', 'SEGUE_STORE': 'x', 'OPENAI_API_KEY': 'k'});"
@@ -550,7 +558,7 @@ def test_choosing_by_a_key_loads_no_client():
     assert ran.stdout.strip() == "openai/gpt-5.5 False"
 
 
-def test_the_catalog_agrees_with_the_rest():
+def test_the_catalog_has_the_configured_providers_and_servers():
     assert list(PROVIDERS) == list(config.KEY_VARIABLES)
     assert [(s.name, s.port) for s in SERVERS] == [
         ("ollama", 11434),
@@ -559,7 +567,7 @@ def test_the_catalog_agrees_with_the_rest():
     ]
 
 
-# What services offer
+# Models that services offer
 
 
 def route(name: str, base_url: str, key: str | None) -> routes.Route:
@@ -570,7 +578,7 @@ def route(name: str, base_url: str, key: str | None) -> routes.Route:
 
 @contextlib.asynccontextmanager
 async def fake(name: str, models: list[str]) -> AsyncGenerator[tuple[str, str]]:
-    """A strict stand-in: its base URL and its key."""
+    """A strict fake: its base URL and its key."""
     match name:
         case "anthropic":
             async with serving(FakeAnthropic([], key="k", models=models, page=2)) as url:
@@ -601,7 +609,7 @@ async def test_a_wrong_key_is_reported_as_a_wrong_key(name: str, key: str | None
             await offers.models(route(name, url, key), 10)
 
 
-async def test_pages_without_end_have_one():
+async def test_an_endless_list_of_pages_is_cut_off():
     async def handle(_: Request) -> Response:
         return Response(body=b'{"data": [{"id": "a"}], "has_more": true, "last_id": "a"}')
 
@@ -609,7 +617,7 @@ async def test_pages_without_end_have_one():
         assert len(await offers.models(route("anthropic", url, "k"), 10)) == 20
 
 
-async def test_a_list_without_end_is_none():
+async def test_an_endless_response_is_not_a_list():
     async def handle(_: Request) -> Response:
         async def forever() -> AsyncGenerator[bytes]:
             while True:
@@ -622,7 +630,7 @@ async def test_a_list_without_end_is_none():
             await offers.models(route("openai", url, "k"), 30)
 
 
-async def test_what_one_service_says_does_not_end_the_others(
+async def test_an_error_of_one_service_does_not_affect_the_others(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ):
     ask = offers.models
@@ -663,7 +671,7 @@ async def test_what_one_service_says_does_not_end_the_others(
         assert only == found["openai"]
 
 
-async def test_only_what_is_there_can_be_listed_alone(settings: Settings, embedded: None):
+async def test_only_an_available_provider_can_be_listed(settings: Settings, embedded: None):
     (local,) = await offers.available(settings, "local", servers=NOBODY)
     assert local.models == ("local",)
     with pytest.raises(ModelUnusable, match="no key for Anthropic"):
@@ -685,9 +693,7 @@ async def test_only_what_is_there_can_be_listed_alone(settings: Settings, embedd
         ("gpt.a", False),
     ],
 )
-async def test_a_model_is_looked_up_without_paying(
-    environ: dict[str, str], model: str, known: bool
-):
+async def test_a_model_is_looked_up_without_cost(environ: dict[str, str], model: str, known: bool):
     fake = FakeOpenAI([], key="k", models=("gpt-a", "gpt-b-20260101"))
     async with fake.serving() as url:
         settings = config.load({**environ, "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": url})
@@ -701,7 +707,7 @@ async def test_a_model_is_looked_up_without_paying(
     assert fake.requests == [], "no conversation was begun"
 
 
-async def test_a_model_that_cannot_be_looked_up_is_doubted_and_a_bad_key_refused(
+async def test_a_model_that_cannot_be_looked_up_causes_a_warning_and_a_bad_key_an_error(
     environ: dict[str, str],
 ):
     async with FakeOpenAI([], key="k").serving() as url:

@@ -1,4 +1,4 @@
-"""The Gemini client, against a strict stand-in for the API."""
+"""The Gemini client, against a strict fake of the API."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ RECORDED, DONE = GEMINI.recorded, GEMINI.done
 talking, exchange, accepted = GEMINI.talking, GEMINI.exchange, GEMINI.accepted
 
 
-async def test_an_answer_with_text_and_two_parallel_calls_arrives_whole():
+async def test_an_answer_with_text_and_two_parallel_calls_is_complete():
     words, calls, end = joined(await exchange(RECORDED))
     assert words == "Both files — «naïve», 漢字."
     assert calls == [
@@ -53,7 +53,7 @@ async def test_an_answer_with_text_and_two_parallel_calls_arrives_whole():
     assert end.usage == Usage(input=315, output=42, cached=300)
 
 
-async def test_calls_without_ids_get_some_of_their_own():
+async def test_calls_without_ids_get_new_ids():
     answer = Answer(chunks=[[call("run"), call("run")]])
     _, first, _ = joined(await exchange(answer))
     _, again, _ = joined(await exchange(answer))
@@ -65,11 +65,11 @@ async def test_a_missing_key_names_its_setting():
         await exchange(DONE, key="")
 
 
-async def test_a_model_may_be_given_with_its_collection():
+async def test_a_model_name_can_have_the_models_prefix():
     assert joined(await exchange(DONE, model="models/gemini-3-fake"))[0] == "Done."
 
 
-async def test_a_name_cannot_change_the_address():
+async def test_a_model_name_cannot_change_the_url():
     targets: list[str] = []
 
     async def elsewhere(request: Request) -> Response:
@@ -170,7 +170,7 @@ async def test_a_server_that_stays_busy_is_reported_as_busy(failure: Failure):
         await exchange(*[failure] * HASTE.tries)
 
 
-async def test_errors_that_come_in_a_list_are_understood_too():
+async def test_errors_in_a_list_are_understood():
     async def listing(_: Request) -> Response:
         body = [{"error": {"code": 404, "message": "Gone.", "status": "NOT_FOUND"}}]
         return Response(status=404, body=msgspec.json.encode(body))
@@ -189,7 +189,7 @@ async def test_an_error_inside_the_stream_ends_it():
         await exchange(Stream(body=begun + event({"error": error})))
 
 
-async def test_a_blocked_prompt_says_why():
+async def test_a_blocked_prompt_is_reported_with_the_reason():
     blocked = event({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}})
     with pytest.raises(ModelRefused, match="PROHIBITED_CONTENT"):
         await exchange(Stream(body=blocked))
@@ -205,16 +205,16 @@ async def test_a_blocked_prompt_says_why():
         ("PROHIBITED_CONTENT", Stop.REFUSED),
     ],
 )
-async def test_each_reason_to_stop_is_distinguished(reason: str, stop: Stop):
+async def test_every_stop_reason_is_distinguished(reason: str, stop: Stop):
     answer = Answer(chunks=[[text("So far")]], finish=reason)
     assert joined(await exchange(answer))[2].stop is stop
 
 
-async def test_an_answer_without_any_words_may_end_too():
+async def test_an_empty_answer_has_its_stop_reason():
     assert joined(await exchange(Answer(finish="MAX_TOKENS")))[2].stop is Stop.LENGTH
 
 
-async def test_a_call_that_came_out_wrong_is_an_error():
+async def test_a_malformed_call_is_an_error():
     answer = Answer(finish="MALFORMED_FUNCTION_CALL", finish_message="Malformed: print(run(")
     with pytest.raises(ModelError, match="Malformed: print"):
         await exchange(answer)
@@ -234,7 +234,7 @@ async def test_thoughts_are_not_shown():
     assert joined(await exchange(answer))[0] == "Hello."
 
 
-# What is sent
+# Requests
 
 
 def sent(*messages: Message) -> list[dict[str, Any]]:
@@ -245,7 +245,7 @@ ONE = ToolCall("call_1", "run", '{"command":"ls"}')
 TWO = ToolCall("call_2", "read", "{}")
 
 
-async def test_results_go_to_their_calls_by_name_and_order():
+async def test_results_match_their_calls_by_name_and_order():
     messages = (
         user("a"),
         user("b"),
@@ -263,12 +263,12 @@ async def test_results_go_to_their_calls_by_name_and_order():
     ]
 
 
-async def test_a_window_that_begins_with_the_model_gets_an_opening():
+async def test_a_window_that_starts_with_the_model_gets_an_opening():
     body = await accepted(assistant("", ONE), result(ONE))
     assert body["contents"][0]["parts"] == [{"text": OPENING}]
 
 
-async def test_a_window_that_ends_with_the_model_is_asked_to_go_on():
+async def test_a_window_that_ends_with_the_model_gets_a_prompt_to_continue():
     body = await accepted(user("hi"), assistant("I was about to "))
     assert body["contents"][-1]["parts"] == [{"text": ONWARD}]
 
@@ -278,12 +278,12 @@ async def test_blank_messages_are_left_out():
     assert body["contents"] == [{"role": "user", "parts": [{"text": "hi"}, {"text": "there"}]}]
 
 
-async def test_nothing_at_all_can_still_be_asked():
+async def test_an_empty_window_makes_a_valid_request():
     body = await accepted(user("  "), system="", tools=())
     assert body.keys() == {"contents", "generationConfig"}
 
 
-def test_summaries_and_our_own_prompts_are_the_users_words():
+def test_summaries_and_synthetic_prompts_have_the_user_role():
     summary = Message(Role.ASSISTANT, "They talked.", AT, kind=Kind.SUMMARY)
     synthetic = Message(Role.SYSTEM, "Moved here.", AT, kind=Kind.SYNTHETIC)
     told = "[A summary of our conversation up to here:]\n\nThey talked."
@@ -292,7 +292,7 @@ def test_summaries_and_our_own_prompts_are_the_users_words():
 
 
 @pytest.mark.parametrize("written", ["", "[1, 2]", "not json", '{"a": ', "null", '"x"'])
-async def test_arguments_that_are_no_object_are_sent_as_one(written: str):
+async def test_arguments_that_are_not_an_object_are_wrapped_in_one(written: str):
     made = ToolCall("call_1", "run", written)
     body = await accepted(user("hi"), assistant("", made), result(made))
     given = body["contents"][1]["parts"][0]["functionCall"]["args"]
@@ -300,12 +300,12 @@ async def test_arguments_that_are_no_object_are_sent_as_one(written: str):
 
 
 @pytest.mark.parametrize("name", ["9lives", "a b:c", "", "x" * 100])
-async def test_names_that_are_not_allowed_are_replaced(name: str):
+async def test_invalid_names_are_replaced(name: str):
     made = ToolCall("call_1", name, "{}")
     await accepted(user("hi"), assistant("", made), result(made))
 
 
-async def test_schemas_are_cut_down_to_what_is_accepted():
+async def test_schemas_are_reduced_to_the_supported_keywords():
     tool = ToolSpec(
         name="plan",
         description="Plan.",
@@ -359,7 +359,7 @@ SIGNED = Answer(
 )
 
 
-async def test_signatures_and_ids_go_back_verbatim_and_in_their_place():
+async def test_signatures_and_ids_are_sent_back_unchanged_and_in_their_place():
     fake = FakeGemini([SIGNED, DONE])
     async with talking(fake) as model:
         answer = kept(await heard(model))
@@ -388,7 +388,7 @@ async def test_signatures_that_are_no_longer_accepted_are_left_out():
     assert len(fake.requests) == 3
 
 
-async def test_another_refusal_is_not_tried_without_signatures():
+async def test_another_error_is_not_retried_without_signatures():
     refused = Failure(status=400, kind="INVALID_ARGUMENT", message="No.")
     fake = FakeGemini([SIGNED, refused, DONE])
     async with talking(fake) as model:
@@ -398,7 +398,7 @@ async def test_another_refusal_is_not_tried_without_signatures():
     assert len(fake.requests) == 2
 
 
-async def test_calls_of_another_model_are_marked_as_unsigned_where_that_is_asked_for():
+async def test_calls_of_another_model_are_marked_as_unsigned_if_required():
     messages = (user("hi"), assistant("", ONE, TWO), result(ONE), result(TWO))
     newer = (await accepted(*messages))["contents"][1]["parts"]
     assert [part.get("thoughtSignature") for part in newer] == [UNSIGNED, None]
@@ -409,7 +409,7 @@ async def test_calls_of_another_model_are_marked_as_unsigned_where_that_is_asked
 @pytest.mark.parametrize(
     "layout", ["nonsense", [{"text": 99}], [{"call": "x", "own": True}], [None], [], {"a": 1}]
 )
-async def test_a_layout_that_does_not_fit_is_ignored(layout: Any):
+async def test_an_invalid_layout_is_ignored(layout: Any):
     body = await accepted(user("hi"), assistant("a", ONE, extras={"gemini": layout}), result(ONE))
     assert [p.keys() - {"thoughtSignature"} for p in body["contents"][1]["parts"]] == [
         {"text"},
@@ -417,7 +417,7 @@ async def test_a_layout_that_does_not_fit_is_ignored(layout: Any):
     ]
 
 
-# The stand-in itself
+# The fake itself
 
 HI = {"role": "user", "parts": [{"text": "hi"}]}
 CALLED = {"role": "model", "parts": [call("run", signature=UNSIGNED)]}
@@ -444,7 +444,7 @@ def of_user(*parts: dict[str, Any]) -> dict[str, Any]:
 async def put(
     body: dict[str, Any], model: str = "gemini-3-fake", **headers: str
 ) -> tuple[int, str]:
-    """Status, and the words of the refusal."""
+    """The status and the message of the error."""
     target = f"/v1beta/models/{model}:streamGenerateContent?alt=sse"
     given = {"x-goog-api-key": "AIza-fake", **headers}
     response = await FakeGemini([DONE])(Request("POST", target, given, msgspec.json.encode(body)))
@@ -456,7 +456,7 @@ async def put(
     return response.status, error["message"]
 
 
-async def test_the_stand_in_accepts_what_is_good():
+async def test_the_fake_accepts_valid_requests():
     assert await put({"contents": [HI]}) == (200, "")
     assert await put(of_user(picture(WEBP, "image/webp"))) == (200, "")
     assert await put({"contents": [HI, CALLED, ANSWERED], **of_one(type="STRING")}) == (200, "")
@@ -504,13 +504,13 @@ async def test_the_stand_in_accepts_what_is_good():
         (of_user(*[picture(png(size=3_900_000))] * 5), "payload size exceeds the limit: 20971520"),
     ],
 )
-async def test_the_stand_in_refuses_what_the_real_one_refuses(change: dict[str, Any], words: str):
+async def test_the_fake_refuses_what_the_real_api_refuses(change: dict[str, Any], words: str):
     status, told = await put({"contents": [HI], **change})
     assert status == 400
     assert words in told
 
 
-async def test_the_stand_in_wants_a_key_and_a_model_that_it_knows():
+async def test_the_fake_needs_a_valid_key_and_a_known_model():
     assert (await put({"contents": [HI]}, **{"x-goog-api-key": "no"}))[0] == 400
     assert (await put({"contents": [HI]}, **{"x-goog-api-key": ""}))[0] == 403
     assert (await put({"contents": [HI]}, model="gemini-nope"))[0] == 404

@@ -1,4 +1,4 @@
-"""What every model behind a key does, whatever its wire format: one suite for all of them."""
+"""One suite for every hosted model, in all wire formats."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ EACH = pytest.mark.parametrize("provider", [CLAUDE, GEMINI], ids=["anthropic", "
 
 @EACH
 @pytest.mark.parametrize("travel", [Travel(chunk=1), Travel(chunk=200, pause=0.005)])
-async def test_the_same_pieces_come_however_the_stream_travels(provider: Provider, travel: Travel):
+async def test_the_pieces_do_not_depend_on_how_the_stream_is_chunked(
+    provider: Provider, travel: Travel
+):
     whole = await provider.exchange(provider.recorded)
     stream = Stream(body=provider.sse(provider.recorded), travel=travel)
     assert await provider.exchange(stream) == whole
@@ -59,7 +61,7 @@ async def test_the_same_pieces_come_however_the_stream_travels(provider: Provide
         (GEMINI, "end_after"),
     ],
 )
-async def test_a_stream_cut_at_any_byte_is_whole_or_an_error(
+async def test_a_stream_cut_at_any_byte_is_complete_or_an_error(
     provider: Provider, way: str, seed: int
 ):
     stream = provider.sse(provider.recorded)
@@ -93,7 +95,7 @@ async def test_a_stream_cut_at_any_byte_is_whole_or_an_error(
 
 
 @EACH
-async def test_a_busy_server_is_asked_again_until_it_answers(provider: Provider):
+async def test_a_request_to_a_busy_server_is_retried_until_it_answers(provider: Provider):
     trouble = Failure(status=500, kind="INTERNAL")
     fake = provider.fake([provider.busy, trouble, provider.done])
     async with provider.talking(fake) as model:
@@ -111,7 +113,7 @@ async def test_retry_after_is_honoured(provider: Provider):
 
 
 @EACH
-async def test_a_stall_is_noticed(provider: Provider):
+async def test_a_stalled_stream_is_an_error(provider: Provider):
     stalled = Travel(stall_after=provider.middle)
     stream = Stream(body=provider.sse(provider.recorded), travel=stalled)
     with pytest.raises(ModelStalled):
@@ -156,7 +158,7 @@ async def test_a_wrong_key_names_its_setting(provider: Provider):
 
 @EACH
 @pytest.mark.parametrize("key", ["sk-té", "sk-\ntest"])
-async def test_a_key_that_no_header_can_hold_is_a_bad_key(provider: Provider, key: str):
+async def test_a_key_that_does_not_fit_in_a_header_is_a_bad_key(provider: Provider, key: str):
     fake = provider.fake([provider.done])
     async with provider.talking(fake, key=key) as model:
         with pytest.raises(BadKey, match=provider.given["setting"]):
@@ -171,14 +173,14 @@ async def test_an_unknown_model_is_named(provider: Provider):
 
 
 @EACH
-async def test_a_prompt_that_is_too_long_says_so(provider: Provider):
+async def test_a_prompt_that_is_too_long_is_reported(provider: Provider):
     async with provider.talking(provider.fake([provider.done], context=100)) as model:
         with pytest.raises(ContextTooLong):
             await heard(model, ask(user("word " * 200)))
 
 
 @EACH
-async def test_no_server_is_offline(provider: Provider):
+async def test_an_unreachable_server_is_reported_as_offline(provider: Provider):
     model = provider.model_at("http://127.0.0.1:9", HASTE)
     with pytest.raises(ModelOffline, match=r"127\.0\.0\.1:9"):
         await heard(model)
@@ -203,19 +205,19 @@ async def test_a_page_that_is_not_the_api_is_reported_with_its_status_only(
 
 
 @EACH
-async def test_a_stream_of_something_else_is_an_error(provider: Provider):
+async def test_a_stream_in_another_format_is_an_error(provider: Provider):
     with pytest.raises(ModelError, match="cannot be read"):
         await provider.exchange(Stream(body=b"data: <html>\n\n"))
 
 
-# Whole conversations
+# Complete conversations
 
 
 @pytest.mark.parametrize(
     ("provider", "model"),
     [(CLAUDE, "claude-fake"), (GEMINI, "gemini-2.5-fake"), (GEMINI, "gemini-3-fake")],
 )
-async def test_a_conversation_begun_elsewhere_is_accepted(provider: Provider, model: str):
+async def test_a_conversation_from_another_provider_is_accepted(provider: Provider, model: str):
     foreign: dict[str, Any] = {
         "anthropic": [{"type": "thinking", "thinking": "", "signature": "s"}],
         "gemini": [{"call": "x", "signature": "s"}],

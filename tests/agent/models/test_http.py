@@ -1,4 +1,4 @@
-"""One streaming request: time-outs, retries, and what the person hears."""
+"""One streaming request: timeouts, retries and error messages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ HELLO = Response(200, SSE, b"data: hello\n\n")
 
 
 class Server:
-    """Gives its answers one after the other, the last one for ever."""
+    """Gives its responses in order, and then repeats the last one."""
 
     def __init__(self, *answers: Response | Exception) -> None:
         self._answers = list(answers)
@@ -70,7 +70,7 @@ async def hear(server: Server, **more: Any) -> list[str]:
         return [event.data async for event in acme.events("/ask", b'{"a": 1}')]
 
 
-async def test_the_events_of_one_post_come_in_order():
+async def test_the_events_of_a_request_arrive_in_order():
     server = Server(Response(200, SSE, b": hi\n\ndata: 1\n\nevent: x\ndata: 2\ndata: 3\n\n"))
     assert await hear(server) == ["1", "2\n3"]
     request = server.requests[0]
@@ -79,17 +79,17 @@ async def test_the_events_of_one_post_come_in_order():
     assert request.headers["content-type"] == "application/json"
 
 
-async def test_an_event_larger_than_any_default_limit_comes_whole():
+async def test_a_very_large_event_is_complete():
     big = "x" * 3_000_000
     assert await hear(Server(Response(200, SSE, f"data: {big}\n\n".encode()))) == [big]
 
 
-async def test_an_event_without_its_end_does_not_come():
+async def test_an_unterminated_event_is_dropped():
     assert await hear(Server(Response(200, SSE, b"data: 1\n\ndata: 2\n"))) == ["1"]
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])
-async def test_a_busy_server_is_asked_again(status: int):
+async def test_a_request_to_a_busy_server_is_retried(status: int):
     server = Server(Response(status), Response(status), HELLO)
     assert await hear(server) == ["hello"]
     assert len(server.requests) == 3
@@ -103,7 +103,7 @@ async def test_an_error_that_a_retry_cannot_fix_is_raised_at_once(status: int):
     assert len(server.requests) == 1
 
 
-async def test_after_the_last_try_a_busy_server_is_called_busy():
+async def test_after_the_last_retry_a_busy_server_is_reported_as_busy():
     server = Server(Response(503, {}, b"full"))
     with pytest.raises(ModelBusy) as caught:
         await hear(server)
@@ -123,7 +123,7 @@ async def test_the_provider_explains_its_own_errors():
     assert len(server.requests) == 1, "what is explained is not asked again"
 
 
-async def test_an_explanation_that_it_is_busy_is_kept_for_the_last_try():
+async def test_the_explanation_of_a_busy_server_is_reported_after_the_last_retry():
     def explain(_: Refusal) -> ModelError | None:
         return ModelBusy(provider="Acme", reason="lunch")
 
@@ -134,7 +134,7 @@ async def test_an_explanation_that_it_is_busy_is_kept_for_the_last_try():
     assert len(server.requests) == HASTE.tries
 
 
-async def test_a_refusal_of_any_length_is_read_only_in_part():
+async def test_a_long_error_response_is_read_only_in_part():
     async def endless() -> AsyncGenerator[bytes]:
         while True:
             yield b"x" * 10_000
@@ -144,20 +144,20 @@ async def test_a_refusal_of_any_length_is_read_only_in_part():
     assert len(str(caught.value)) < 500
 
 
-async def test_a_refusal_that_is_no_text_is_still_one():
+async def test_an_error_response_that_is_not_text_is_reported():
     with pytest.raises(ModelError, match="HTTP 400"):
         await hear(Server(Response(400, {}, b"\xff\xfe{}")))
 
 
 @pytest.mark.parametrize("kind", ["text/html", "application/json", "text/event-stream-not", ""])
-async def test_an_answer_that_is_no_stream_is_an_error_and_not_asked_for_again(kind: str):
+async def test_a_response_that_is_not_a_stream_is_an_error_and_not_retried(kind: str):
     server = Server(Response(200, {"Content-Type": kind}, b"<h1>Log in</h1>"))
     with pytest.raises(ModelError, match=r"no stream, but HTTP 200 <h1>Log in</h1>"):
         await hear(server)
     assert len(server.requests) == 1
 
 
-async def test_an_answer_that_is_no_stream_can_be_explained_too():
+async def test_the_provider_explains_a_response_that_is_not_a_stream():
     def explain(refusal: Refusal) -> ModelError | None:
         return ModelError(provider="Acme", reason=refusal.body)
 
@@ -166,7 +166,7 @@ async def test_an_answer_that_is_no_stream_can_be_explained_too():
     assert caught.value.fields["reason"] == "mend me"
 
 
-async def test_a_server_that_hangs_up_at_once_is_asked_again():
+async def test_a_request_is_retried_if_the_server_hangs_up():
     server = Server(HangUp(), HangUp(), HELLO)
     assert await hear(server) == ["hello"]
     assert len(server.requests) == 3
@@ -180,7 +180,7 @@ async def test_a_server_that_always_hangs_up_is_offline():
     assert len(server.requests) == HASTE.tries
 
 
-async def test_a_break_before_the_first_event_is_asked_again_and_after_it_is_not():
+async def test_a_request_is_retried_only_before_its_first_event():
     async def broken(sent: bytes) -> AsyncGenerator[bytes]:
         yield sent
         raise HangUp
@@ -206,7 +206,7 @@ async def test_silence_is_a_stall(sent: bytes):
     assert len(server.requests) == 1
 
 
-async def test_a_server_that_only_keeps_the_line_alive_is_waited_for():
+async def test_keep_alive_comments_prevent_a_timeout():
     async def alive() -> AsyncGenerator[bytes]:
         for _ in range(10):
             yield b": wait\n\n"
@@ -227,13 +227,13 @@ async def test_a_refused_connection_is_offline():
 
 
 @pytest.mark.parametrize("url", ["nonsense", "ftp://127.0.0.1", "http://[", "http://127.0.0.1:x"])
-async def test_an_address_that_is_none_is_offline_too(url: str):
+async def test_an_invalid_url_is_reported_as_offline(url: str):
     async with client(url) as acme:
         with pytest.raises(ModelOffline):
             await anext(acme.events("/ask", b"{}"))
 
 
-async def test_a_stream_packed_wrongly_is_an_error():
+async def test_a_stream_with_a_wrong_content_encoding_is_an_error():
     broken = Response(200, {**SSE, "Content-Encoding": "gzip"}, b"data: 1\n\n")
     with pytest.raises(ModelOffline):
         await hear(Server(broken))
@@ -261,7 +261,7 @@ async def test_closing_the_events_drops_the_connection():
             await gone.wait()
 
 
-async def test_a_pause_between_tries_can_be_cancelled():
+async def test_a_pause_between_retries_can_be_cancelled():
     asked = asyncio.Event()
 
     async def handle(_: Request) -> Response:
@@ -278,7 +278,7 @@ async def test_a_pause_between_tries_can_be_cancelled():
                 await first
 
 
-async def test_closing_a_client_that_was_never_used_is_nothing():
+async def test_an_unused_client_can_be_closed():
     async with client("http://127.0.0.1:9"):
         pass
 
@@ -310,7 +310,7 @@ async def test_retry_after_is_honoured_up_to_the_longest_pause(after: str):
     assert await hear(server) == ["hello"]
 
 
-def test_pauses_grow_are_spread_and_have_an_end():
+def test_pauses_grow_with_jitter_up_to_a_limit():
     patience = Timeouts(tries=8, first_pause=1, longest_pause=10)
     acme = ProviderClient(
         provider="Acme",
@@ -327,7 +327,7 @@ def test_pauses_grow_are_spread_and_have_an_end():
     assert acme._pause(3, 99) == 10
 
 
-async def test_a_server_closes_the_answer_of_a_client_that_has_left():
+async def test_a_server_closes_the_response_of_a_disconnected_client():
     left = asyncio.Event()
 
     async def for_ever() -> AsyncGenerator[bytes]:
@@ -338,7 +338,7 @@ async def test_a_server_closes_the_answer_of_a_client_that_has_left():
         finally:
             left.set()
 
-    kept = for_ever()  # held here too, so that nothing but the server closes it
+    kept = for_ever()  # keep a reference, so that only the server closes it
     server = Server(Response(200, SSE, kept))
     async with serving(server.handle) as url, client(url) as acme:
         async with contextlib.aclosing(acme.events("/ask", b"{}")) as events:
@@ -348,7 +348,7 @@ async def test_a_server_closes_the_answer_of_a_client_that_has_left():
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-async def test_a_server_on_this_machine_is_asked_without_the_proxy_of_the_environment(
+async def test_requests_to_this_machine_do_not_use_the_proxy(
     host: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.delenv("NO_PROXY", raising=False)
@@ -362,7 +362,7 @@ async def test_a_server_on_this_machine_is_asked_without_the_proxy_of_the_enviro
     assert (len(proxy.requests), len(server.requests)) == (0, 1)
 
 
-async def test_any_other_server_is_asked_through_the_proxy_of_the_environment(
+async def test_requests_to_other_machines_use_the_proxy(
     monkeypatch: pytest.MonkeyPatch,
 ):
     proxy = Server(HELLO)
@@ -374,7 +374,7 @@ async def test_any_other_server_is_asked_through_the_proxy_of_the_environment(
     assert proxy.requests[0].target == "http://models.example/ask"
 
 
-def test_only_this_machine_is_askedaround_proxies():
+def test_only_addresses_of_this_machine_bypass_the_proxy():
     assert list(around_proxies("http://[::1]:8080/v1")) == ["all://[::1]"]
     assert list(around_proxies("http://127.1.2.3")) == ["all://127.1.2.3"]
     for url in ("http://10.0.0.1", "http://localhost.example", "http://[", "nonsense", ""):

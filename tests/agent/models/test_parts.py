@@ -1,4 +1,4 @@
-"""An answer laid out again, as far as its layout still describes it."""
+"""Laying an answer out again, as far as its stored layout still matches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ONE, TWO = ToolCall("c1", "run", "{}"), ToolCall("c2", "run", "{}")
 ANSWER = assistant("Let me see.", ONE, TWO, extras={"acme": [4, "c1"], "odd": "nonsense"})
 
 
-def test_text_and_calls_come_in_their_order_until_nothing_is_left():
+def test_text_and_calls_are_taken_in_order_until_none_are_left():
     left = Unlaid(ANSWER, ["first", "second"])
     assert (left.text(4), left.call("c1"), left.text(7)) == ("Let ", "first", "me see.")
     assert not left.is_nothing
@@ -21,20 +21,20 @@ def test_text_and_calls_come_in_their_order_until_nothing_is_left():
     assert left.call("c2") is None
 
 
-def test_a_call_that_is_not_the_next_one_is_not_given():
+def test_a_call_that_is_not_next_is_not_returned():
     left = Unlaid(ANSWER, ["first", "second"])
     assert left.call("c2") is None
     assert left.call("c1") == "first"
 
 
 @pytest.mark.parametrize("length", [10, 12])
-def test_another_length_of_text_is_another_message(length: int):
+def test_a_layout_with_another_text_length_does_not_match(length: int):
     left = Unlaid(assistant("Let me see."), [])
     left.text(length)
     assert not left.is_nothing
 
 
-def test_only_the_providers_own_list_is_its_layout():
+def test_a_layout_is_read_only_from_the_extras_of_its_provider():
     assert layout_of(ANSWER, "acme") == [4, "c1"]
     assert layout_of(ANSWER, "odd") == layout_of(ANSWER, "other") == []
     assert layout_of(assistant("Hi."), "acme") == []

@@ -44,7 +44,7 @@ Said = tuple[str, list[Image | str]]
 
 @dataclass(frozen=True)
 class Wire:
-    """One provider: how it is reached, and how to read what it was sent."""
+    """One provider: how to reach it, and how to read its requests."""
 
     name: str
     serve: Callable[..., Any]
@@ -53,7 +53,7 @@ class Wire:
 
     @asynccontextmanager
     async def talking(self, *script: Any, **more: Any) -> AsyncGenerator[Model]:
-        """A model that answers by the script, and otherwise with a word."""
+        """A model that answers by the script, and with one word after its end."""
         self.requests.clear()
         async with self.serve(self.requests, script, **more) as model:
             try:
@@ -62,14 +62,14 @@ class Wire:
                 await model.close()
 
     async def sent(self, *messages: Message, **more: Any) -> list[Said]:
-        """What a provider that had nothing to complain about was sent."""
+        """The requests to a provider that refused none of them."""
         async with self.talking(**more) as model:
             await hear(model, *messages)
         assert len(self.requests) == 1
         return self.said()
 
     def said(self, number: int = -1) -> list[Said]:
-        """What the last request says, without the system prompt, calls and results."""
+        """The content of the last request, without the system prompt, calls and results."""
         return [(role, told) for role, told in self.read(self.requests[number]) if told]
 
 
@@ -179,7 +179,7 @@ def result(call: ToolCall) -> Message:
 
 
 def joined(said: list[Said]) -> list[Said]:
-    """With neighbouring texts as one: whether they are, is for each provider to know."""
+    """Join consecutive texts: whether they are joined is up to each provider."""
     return [
         (role, [item for is_text, run in groupby(told, lambda part: isinstance(part, str))
                 for item in (["\n\n".join(map(str, run))] if is_text else run)])
@@ -188,18 +188,18 @@ def joined(said: list[Said]) -> list[Said]:
 
 
 def a_picture(number: int, size: int = 0) -> Image:
-    """One that is no other's equal."""
+    """A picture that differs from all others."""
     return image(png(1 + number, 1, size=size))
 
 
-# What is sent
+# Requests
 
 
-async def test_pictures_go_before_the_words_that_came_with_them(wire: Wire):
+async def test_pictures_come_before_the_text_of_their_message(wire: Wire):
     assert await wire.sent(user("Which?", CAT, DOG)) == [("user", [CAT, DOG, "Which?"])]
 
 
-async def test_a_picture_needs_no_words(wire: Wire):
+async def test_a_picture_needs_no_text(wire: Wire):
     assert await wire.sent(user("", CAT)) == [("user", [CAT])]
 
 
@@ -214,7 +214,7 @@ async def test_every_message_keeps_its_own_pictures(wire: Wire):
     ]
 
 
-async def test_neighbours_of_one_role_are_joined_in_their_order(wire: Wire):
+async def test_consecutive_messages_of_one_role_are_merged_in_order(wire: Wire):
     messages = (user("See:"), user("", CAT), user("and"), user("this", DOG), user("Well?"))
     assert joined(await wire.sent(*messages)) == [
         ("user", ["See:", CAT, "and", DOG, "this\n\nWell?"])
@@ -227,17 +227,17 @@ async def test_a_picture_may_follow_a_tools_result(wire: Wire):
 
 
 @pytest.mark.parametrize("picture", [image(WEBP), image(JPEG), image(png())])
-async def test_every_kind_is_taken(wire: Wire, picture: Image):
+async def test_every_supported_format_is_sent(wire: Wire, picture: Image):
     assert await wire.sent(user("", picture)) == [("user", [picture])]
 
 
-async def test_a_picture_that_one_provider_refuses_is_described_to_that_one(wire: Wire):
+async def test_a_picture_format_that_a_provider_refuses_is_described_in_text(wire: Wire):
     gif = image(GIF)
     told = sentence(gif) if wire.name == "gemini" else gif
     assert await wire.sent(user("What?", gif, CAT)) == [("user", [told, CAT, "What?"])]
 
 
-async def test_a_model_that_cannot_see_reads_that_there_was_a_picture(wire: Wire):
+async def test_a_model_without_vision_gets_a_description_in_text(wire: Wire):
     messages = (user("Which?", CAT, image(png(size=34_000))), said("I do not know."), user("Why?"))
     told = f"{sentence(CAT)}\n\n[A picture (image/png, 34 kB) that you cannot see now.]\n\nWhich?"
     assert joined(await wire.sent(*messages, images=False)) == [
@@ -247,18 +247,18 @@ async def test_a_model_that_cannot_see_reads_that_there_was_a_picture(wire: Wire
     ]
 
 
-def test_a_sentence_gives_the_size_in_common_units():
+def test_the_description_has_the_size_in_common_units():
     assert "(image/png, 1 kB)" in sentence(Image("image/png", b"1"))
     assert "(image/png, 3.9 MB)" in sentence(Image("image/png", bytes(LIMIT)))
 
 
-async def test_the_mark_of_the_cache_may_stand_on_a_picture():
+async def test_a_cache_mark_can_be_set_on_a_picture():
     claude = WIRES[1]
     await claude.sent(user("", CAT))
     assert claude.requests[0]["messages"][0]["content"][-1]["cache_control"]
 
 
-# Not too many
+# Limits
 
 
 async def test_only_the_newest_pictures_are_shown(wire: Wire):
@@ -273,27 +273,27 @@ async def test_only_the_newest_pictures_are_shown(wire: Wire):
     ]
 
 
-async def test_in_one_message_too_the_first_pictures_give_way_and_the_order_stays(wire: Wire):
+async def test_within_one_message_the_first_pictures_are_dropped_and_the_order_is_kept(wire: Wire):
     album = [a_picture(n) for n in range(MAX_PICTURES + 1)]
     assert await wire.sent(user("All", *album)) == [
         ("user", [sentence(album[0]), *album[1:], "All"])
     ]
 
 
-async def test_the_largest_pictures_are_taken_as_far_as_they_fit_together(wire: Wire):
+async def test_large_pictures_are_sent_up_to_the_total_limit(wire: Wire):
     album = [a_picture(n, LIMIT) for n in range(5)]
     [(_, told)] = await wire.sent(user("All", *album))
     assert [part for part in told if isinstance(part, Image)] == album[2:]
     assert 3 * LIMIT <= MAX_BYTES < 4 * LIMIT
 
 
-async def test_pictures_of_a_kind_that_is_not_taken_crowd_out_no_other(wire: Wire):
+async def test_pictures_in_an_unsupported_format_do_not_count_towards_the_limit(wire: Wire):
     odd = Image("image/tiff", b"II*\0")
     [(_, told)] = await wire.sent(user("All", CAT, *[odd] * MAX_PICTURES))
     assert told == [CAT, *[sentence(odd)] * MAX_PICTURES, "All"]
 
 
-# What is refused all the same
+# Refusals despite that
 
 
 async def test_a_picture_that_is_refused_does_not_end_the_conversation(wire: Wire):
@@ -314,21 +314,21 @@ def refusal_of(wire: Wire, words: str) -> Any:
     }[wire.name]
 
 
-async def test_another_refusal_is_not_tried_without_pictures(wire: Wire):
+async def test_another_error_is_not_retried_without_pictures(wire: Wire):
     async with wire.talking(refusal_of(wire, "Your dog is in the way.")) as model:
         with pytest.raises(ModelRefused):
             await hear(model, user("What?", CAT))
     assert len(wire.requests) == 1
 
 
-async def test_a_refusal_that_speaks_of_an_image_where_there_is_none_is_not_tried_again(wire: Wire):
+async def test_an_image_error_is_not_retried_if_no_image_was_sent(wire: Wire):
     async with wire.talking(refusal_of(wire, "Your image is in the way.")) as model:
         with pytest.raises(ModelRefused):
             await hear(model, user("What?"))
     assert len(wire.requests) == 1
 
 
-async def test_thinking_and_a_picture_may_both_be_refused():
+async def test_thinking_and_a_picture_can_both_be_refused():
     claude = WIRES[1]
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "of another"}
     before = Message(Role.ASSISTANT, "A cat.", AT, extras={"anthropic": [thought, 6]})
@@ -343,7 +343,7 @@ async def test_thinking_and_a_picture_may_both_be_refused():
     ]
 
 
-# Servers that speak OpenAI's way
+# Servers with OpenAI's format
 
 
 def said_with(status: int, body: str) -> openai.Failure:
@@ -405,7 +405,7 @@ def said_with(status: int, body: str) -> openai.Failure:
         ),
     ],
 )
-async def test_a_server_that_takes_no_pictures_is_believed_for_good(refusal: Any):
+async def test_a_server_that_refuses_pictures_gets_none_again(refusal: Any):
     async with OPENAI.talking(refusal) as model:
         assert model.images
         assert (await hear(model, user("What?", CAT)))[0] == Text("Ah.")
@@ -416,13 +416,13 @@ async def test_a_server_that_takes_no_pictures_is_believed_for_good(refusal: Any
     assert OPENAI.said(2)[0] == ("user", [f"{sentence(CAT)}\n\nWhat?"])
 
 
-async def test_a_model_that_cannot_see_is_found_out_by_the_strict_server():
+async def test_a_model_without_vision_is_recognised_by_its_refusal():
     async with OPENAI.talking(sees=False) as model:
         assert (await hear(model, user("What?", CAT)))[0] == Text("Ah.")
     assert len(OPENAI.requests) == 2
 
 
-async def test_a_server_that_speaks_of_pictures_where_there_are_none_teaches_nothing():
+async def test_a_picture_error_without_pictures_does_not_disable_pictures():
     says = said_with(500, '{"error":{"message":"image input is not supported by this server"}}')
     async with OPENAI.talking(says) as model:
         with pytest.raises(ModelRefused):
@@ -432,7 +432,7 @@ async def test_a_server_that_speaks_of_pictures_where_there_are_none_teaches_not
         assert OPENAI.said() == [("user", [CAT, "What?"])]
 
 
-async def test_a_server_in_trouble_is_still_asked_again_with_the_picture():
+async def test_a_busy_server_is_retried_with_the_picture():
     async with OPENAI.talking(openai.server_error()) as model:
         await hear(model, user("What?", CAT))
         assert OPENAI.said() == [("user", [CAT, "What?"])]
@@ -441,7 +441,7 @@ async def test_a_server_in_trouble_is_still_asked_again_with_the_picture():
             await hear(model, user("What?", CAT))
 
 
-async def test_pictures_and_another_field_can_be_learned_in_one_go():
+async def test_refused_pictures_and_a_refused_field_are_handled_together():
     other = openai.refusal(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'")
     usage = openai.refusal(400, "Unknown parameter: 'stream_options'")
     blind = openai.refusal(400, "this model does not support image input")
@@ -451,24 +451,24 @@ async def test_pictures_and_another_field_can_be_learned_in_one_go():
     assert "stream_options" not in OPENAI.requests[-1]
 
 
-async def test_a_small_model_is_taken_to_be_blind_unless_it_is_said_to_see():
+async def test_a_small_model_has_no_vision_unless_configured():
     assert await OPENAI.sent(user("Hm?", CAT), small=True) == [
         ("user", [f"{sentence(CAT)}\n\nHm?"])
     ]
     assert await OPENAI.sent(user("Hm?", CAT), small=True, images=True) == [("user", [CAT, "Hm?"])]
 
 
-async def test_what_has_no_pictures_to_see_goes_as_a_plain_text():
+async def test_a_message_without_pictures_is_sent_as_a_plain_string():
     await OPENAI.sent(user("One", CAT), said("Ah."), user("Two"), images=False)
     assert all(isinstance(m["content"], str) for m in OPENAI.requests[0]["messages"])
     await OPENAI.sent(user("One", CAT), said("Ah."), user("Two"))
     assert [type(m["content"]) for m in OPENAI.requests[0]["messages"]] == [str, list, str, str]
 
 
-# Half a character
+# Lone surrogates
 
 
-async def test_half_a_character_is_sent_as_the_mark_for_one(wire: Wire):
+async def test_a_lone_surrogate_is_replaced(wire: Wire):
     half = "\ud83d"
     call = ToolCall(f"c{half}", f"run{half}", f'{{"command": "{half}"}}')
     messages = (user(f"a{half}"), said(f"b{half}", call), result(call), user(f"{half}\ude00", CAT))
@@ -478,7 +478,7 @@ async def test_half_a_character_is_sent_as_the_mark_for_one(wire: Wire):
     assert sent[-1] == ("user", [CAT, "😀"])
 
 
-async def test_half_a_character_in_what_a_small_model_reads_is_marked_too():
+async def test_a_lone_surrogate_in_the_prompt_of_a_small_model_is_replaced():
     call = ToolCall("c1", "run", '{"command": "\ud83d"}')
     told = await OPENAI.sent(user("a\ud83d"), said("", call), result(call), small=True)
     assert told[0] == ("user", ["a\ufffd"])

@@ -34,7 +34,7 @@ def read(*pieces: str) -> tuple[list[str], ToolCall | str]:
     return [reader.feed(piece) for piece in pieces], reader.end("c1")
 
 
-def test_tools_are_described_in_few_words():
+def test_tools_are_described_briefly():
     told = plain.describe([WEATHER])
     assert "- weather(city): The weather in a city\n" in told
     assert len(told) < 220
@@ -65,7 +65,7 @@ def test_a_tools_result_may_lead_to_another_call():
     assert not plain.are_wanted([])
 
 
-def test_without_tools_nothing_is_said_about_them():
+def test_a_prompt_without_tools_does_not_mention_them():
     assert plain.describe([]) == ""
 
 
@@ -89,7 +89,7 @@ def test_without_tools_nothing_is_said_about_them():
         '{"type": "function", "function": {"name": "weather", "arguments": {"city": "Paris"}}}',
     ],
 )
-def test_a_call_is_read_in_every_shape_that_small_models_use(text: str):
+def test_a_call_is_read_in_every_format_that_small_models_use(text: str):
     call = plain.read_call(text, NAMES, "c1")
     assert call is not None
     assert (call.id, call.name, json.loads(call.arguments)) == ("c1", "weather", {"city": "Paris"})
@@ -119,7 +119,7 @@ def test_anything_else_stays_text(text: str):
     assert "".join(shown) + str(rest) == text
 
 
-def test_line_breaks_inside_of_strings_are_forgiven():
+def test_line_breaks_inside_strings_are_accepted():
     call = plain.read_call('{"name": "write", "arguments": {"text": "a\nb"}}', NAMES, "c1")
     assert call is not None
     assert json.loads(call.arguments) == {"text": "a\nb"}
@@ -139,37 +139,37 @@ def test_line_breaks_inside_of_strings_are_forgiven():
         f"{PARIS} and",
     ],
 )
-def test_words_are_shown_as_soon_as_they_cannot_be_a_call(text: str):
+def test_text_is_emitted_as_soon_as_it_cannot_be_a_call(text: str):
     shown, _ = read(text)
     assert shown == [text]
 
 
 @pytest.mark.parametrize("at", range(1, len(PARIS)))
-def test_a_call_is_held_back_wherever_it_is_cut(at: int):
+def test_a_call_is_held_back_however_it_is_chunked(at: int):
     shown, end = read(PARIS[:at], PARIS[at:])
     assert shown == ["", ""]
     assert isinstance(end, ToolCall)
 
 
 @given(st.text(alphabet='{}"`<>:, \nnametool_cjs/'), st.lists(st.integers(0, 60)))
-def test_nothing_is_lost_however_the_answer_is_cut(text: str, cuts: list[int]):
+def test_no_text_is_lost_however_the_answer_is_chunked(text: str, cuts: list[int]):
     edges = sorted({0, len(text), *(c for c in cuts if c < len(text))})
     shown, rest = read(*(text[a:b] for a, b in pairwise(edges)))
     assert isinstance(rest, ToolCall) or "".join(shown) + rest == text
 
 
-def test_a_call_that_was_cut_short_is_shown_rather_than_made():
+def test_an_incomplete_call_is_shown_as_text():
     reader = plain.Reader(NAMES)
     assert reader.feed(PARIS) == ""
     assert reader.end("c1", whole=False) == PARIS
 
 
-def test_without_tools_everything_is_words():
+def test_without_tools_everything_is_text():
     reader = plain.Reader(frozenset())
     assert reader.feed(PARIS) == PARIS
 
 
-def test_words_after_much_blank_space_are_not_held_back():
+def test_text_after_much_white_space_is_not_held_back():
     shown, _ = read("\n" * 100, "Hello")
     assert shown == ["", "\n" * 100 + "Hello"]
 
@@ -185,17 +185,17 @@ def test_a_long_call_is_read_in_linear_time():
     assert growth(read_call, 100) < 1.2
 
 
-def test_a_call_is_repeated_as_the_model_would_write_it():
+def test_a_call_in_the_history_is_written_as_the_model_would_write_it():
     call = ToolCall("c1", "weather", '{"city":"Zürich"}')
     assert plain.call_text(call) == '{"name": "weather", "arguments": {"city": "Zürich"}}'
     assert plain.read_call(plain.call_text(call), NAMES, "c1") is not None
 
 
-def test_broken_arguments_are_repeated_as_they_are():
+def test_broken_arguments_in_the_history_are_unchanged():
     assert plain.call_text(ToolCall("c1", "weather", "{oops")) == (
         '{"name": "weather", "arguments": "{oops"}'
     )
 
 
-def test_a_result_is_repeated_in_words():
+def test_a_result_in_the_history_is_written_as_text():
     assert plain.result_text("weather", "rain") == "Result of weather:\nrain"

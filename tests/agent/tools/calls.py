@@ -22,5 +22,5 @@ async def use(tool: Tool[Any], place: Workplace, **arguments: object) -> str:
     return await plan(tool, place, **arguments).work()
 
 
-def told(tool: Tool[Any], place: Workplace, **arguments: object) -> str:
+def question(tool: Tool[Any], place: Workplace, **arguments: object) -> str:
     return plan(tool, place, **arguments).what

@@ -1,4 +1,4 @@
-"""What the model is told about each tool, and what it hears when it gets the arguments wrong."""
+"""The description of each tool for the model, and errors about arguments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from segue.agent.tools.shell import shell
 from segue.agent.tools.web import FETCH
 from segue.core.text import visible
 from segue.core.transcript import ToolCall
-from tests.agent.tools.calls import told
+from tests.agent.tools.calls import question
 
 
 async def never(*_: object) -> Any:
@@ -42,7 +42,7 @@ REQUIRED = {
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-def test_the_schema_is_a_plain_object_that_says_what_each_argument_is(tool: Tool[Any]) -> None:
+def test_the_schema_is_a_plain_object_that_describes_each_argument(tool: Tool[Any]) -> None:
     schema = tool.spec.parameters
     assert schema["type"] == "object"
     assert schema["required"] == REQUIRED[tool.name]
@@ -54,7 +54,7 @@ def test_the_schema_is_a_plain_object_that_says_what_each_argument_is(tool: Tool
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-def test_a_tool_has_a_name_and_a_description_that_every_provider_takes(tool: Tool[Any]) -> None:
+def test_every_provider_accepts_the_name_and_description_of_a_tool(tool: Tool[Any]) -> None:
     assert tool.spec.name == tool.name
     assert tool.name.isidentifier()
     assert tool.spec.description.endswith(".")
@@ -77,52 +77,50 @@ def test_a_tool_has_a_name_and_a_description_that_every_provider_takes(tool: Too
         ('{"command": ' + "[" * 100_000, "Expected `str`"),
     ],
 )
-def test_arguments_that_do_not_fit_are_answered_with_what_is_wrong(
-    arguments: str, complaint: str
-) -> None:
+def test_invalid_arguments_are_refused_with_the_reason(arguments: str, complaint: str) -> None:
     with pytest.raises(ToolFailed) as failure:
         SHELL.parse(ToolCall("1", "shell", arguments))
     assert "do not fit shell" in str(failure.value)
     assert complaint in str(failure.value)
 
 
-def test_long_text_loses_its_middle_and_says_how_much() -> None:
+def test_the_middle_of_long_text_is_cut_and_counted() -> None:
     text = "a" * 60 + "b" * 1000 + "c" * 60
     short = shorten(text, 100)
     assert short == "a" * 50 + "\n[… 1,020 characters left out …]\n" + "c" * 50
     assert shorten(text, len(text)) == text
 
 
-def test_what_a_screen_would_obey_or_hide_is_written_out() -> None:
+def test_control_and_hidden_characters_are_escaped() -> None:
     assert visible("a\tb\nc") == "a\tb\nc"
     assert visible("ls\x1b[2K\rrm") == r"ls\x1b[2K\rrm"
     assert visible("\u202egnp.exe\u200b") == r"\u202egnp.exe\u200b"
     assert visible("ä 漢 🙂") == "ä 漢 🙂"
 
 
-def test_text_with_a_broken_name_in_it_can_be_sent() -> None:
+def test_a_lone_surrogate_is_replaced() -> None:
     assert clean("bad\udcff.txt") == "bad\ufffd.txt"
 
 
 def test_the_user_is_shown_exactly_what_will_be_done(tmp_path: Path) -> None:
     place = Workplace(cwd=tmp_path)
-    assert told(SHELL, place, command="ls\x1b[8m; rm x") == (
+    assert question(SHELL, place, command="ls\x1b[8m; rm x") == (
         f"run in {tmp_path}:\nls\\x1b[8m; rm x"
     )
-    assert told(WRITE, place, path="a", content="1\n2") == f"write {tmp_path}/a:\n1\n2"
-    assert told(EDIT, place, path="a", old="1", new="2") == (
+    assert question(WRITE, place, path="a", content="1\n2") == f"write {tmp_path}/a:\n1\n2"
+    assert question(EDIT, place, path="a", old="1", new="2") == (
         f"change {tmp_path}/a\nfrom:\n1\nto:\n2"
     )
-    assert told(READ, place, path="a") == f"read {tmp_path}/a"
-    assert told(LIST, place, pattern="*.py") == f"list *.py in {tmp_path}"
-    assert told(SEARCH, place, pattern="x+") == f"search {tmp_path} for x+"
-    assert told(FETCH, place, url="http://a/\u202e") == r"fetch http://a/\u202e"
-    assert told(SEARCH_SESSIONS, place, words="roses\x1b") == (
+    assert question(READ, place, path="a") == f"read {tmp_path}/a"
+    assert question(LIST, place, pattern="*.py") == f"list *.py in {tmp_path}"
+    assert question(SEARCH, place, pattern="x+") == f"search {tmp_path} for x+"
+    assert question(FETCH, place, url="http://a/\u202e") == r"fetch http://a/\u202e"
+    assert question(SEARCH_SESSIONS, place, words="roses\x1b") == (
         r"search earlier sessions for roses\x1b"
     )
-    assert told(REMEMBER, place, text="likes tea") == (
+    assert question(REMEMBER, place, text="likes tea") == (
         "remember about you in every session:\nlikes tea"
     )
-    assert told(SEND, place, to="telegram:42", text="hi\x1b[8m\nthere") == (
+    assert question(SEND, place, to="telegram:42", text="hi\x1b[8m\nthere") == (
         "send to telegram:42:\nhi\\x1b[8m\nthere"
     )

@@ -1,4 +1,4 @@
-"""Keys and passwords are not read without asking, however they are reached."""
+"""Keys and passwords are not read without approval, on any path to them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from segue.agent.tools import credentials
 from segue.agent.tools.base import Workplace
 from segue.agent.tools.files import LIST, READ, SEARCH
-from tests.agent.tools.calls import plan, told, use
+from tests.agent.tools.calls import plan, question, use
 
 
 @pytest.fixture
@@ -73,17 +73,17 @@ PUBLIC = [
 ]
 
 
-def test_what_is_private_is_asked_about_and_nothing_else(
+def test_only_private_files_need_approval(
     place: Workplace, home: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("HOME", str(home))
     assert [path for path in PRIVATE if not plan(READ, place, path=path).asks] == []
     assert [path for path in PUBLIC if plan(READ, place, path=path).asks] == []
-    assert "which may hold passwords or keys" in told(READ, place, path=".env")
-    assert "passwords" not in told(READ, place, path="main.py")
+    assert "which may hold passwords or keys" in question(READ, place, path=".env")
+    assert "passwords" not in question(READ, place, path="main.py")
 
 
-def test_a_link_makes_nothing_public(place: Workplace, home: Path):
+def test_a_symlink_to_a_private_file_is_private(place: Workplace, home: Path):
     (home / "project/harmless").symlink_to(home / ".ssh/config")
     (home / "project/folder").symlink_to(home / ".ssh")
     assert plan(READ, place, path="harmless").asks
@@ -93,7 +93,7 @@ def test_a_link_makes_nothing_public(place: Workplace, home: Path):
         assert plan(tool, place, path="folder", pattern="*").asks
 
 
-def test_a_folder_that_is_itself_a_link_is_private_where_it_really_is(home: Path):
+def test_a_private_folder_behind_a_symlink_is_private(home: Path):
     (home / ".ssh").rename(home / "dotfiles")
     (home / ".ssh").symlink_to("dotfiles")
     place = Workplace(cwd=home, private=credentials.private(home))
@@ -115,7 +115,7 @@ async def test_a_search_leaves_private_files_out_and_says_so(place: Workplace, h
     assert ".config/app/settings:1: secret" in everywhere
 
 
-async def test_what_a_person_allowed_is_searched(place: Workplace, home: Path):
+async def test_an_approved_private_file_is_searched(place: Workplace, home: Path):
     folder = str(home / ".ssh")
     assert plan(SEARCH, place, pattern="secret", path=folder).asks
     assert await use(SEARCH, place, pattern="secret", path=folder) == "config:1: secret"

@@ -1,4 +1,4 @@
-"""Reading, writing and finding files, where they are not what one hopes for."""
+"""Reading, writing and finding files, including unusual ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from segue.agent.tools import files as module
 from segue.agent.tools import isolation, search
 from segue.agent.tools.base import OUTPUT_LIMIT, ToolFailed, Workplace
 from segue.agent.tools.files import EDIT, FILES, LIST, READ, SEARCH, WRITE
-from tests.agent.tools.calls import told, use
+from tests.agent.tools.calls import question, use
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ async def test_lines_are_counted_as_an_editor_does(place: Workplace, cwd: Path) 
     assert await use(READ, place, path="a.txt", first_line=5) == "[the file has 4 lines]"
 
 
-async def test_an_empty_file_says_that_it_is(place: Workplace, cwd: Path) -> None:
+async def test_an_empty_file_is_reported_as_empty(place: Workplace, cwd: Path) -> None:
     (cwd / "a.txt").touch()
     assert await use(READ, place, path="a.txt") == "[the file has 0 lines]"
 
@@ -69,7 +69,9 @@ async def test_text_in_another_encoding_can_be_shown(place: Workplace, cwd: Path
     assert await use(READ, place, path="a.txt") == "K\ufffdse"
 
 
-async def test_what_cannot_be_read_says_why(place: Workplace, cwd: Path) -> None:
+async def test_a_file_that_cannot_be_read_is_reported_with_the_reason(
+    place: Workplace, cwd: Path
+) -> None:
     (cwd / "binary").write_bytes(b"\x7fELF\0\0")
     (cwd / "loop").symlink_to("loop")
     (cwd / "dangling").symlink_to("nowhere")
@@ -91,7 +93,7 @@ async def test_what_cannot_be_read_says_why(place: Workplace, cwd: Path) -> None
             await use(READ, place, path=path)
 
 
-async def test_a_pipe_without_a_writer_is_not_waited_for(place: Workplace, cwd: Path) -> None:
+async def test_a_pipe_without_a_writer_does_not_block(place: Workplace, cwd: Path) -> None:
     os.mkfifo(cwd / "pipe")
     async with asyncio.timeout(5):
         with pytest.raises(ToolFailed, match="not an ordinary file"):
@@ -111,7 +113,7 @@ async def test_a_gigabyte_is_refused_at_once(place: Workplace, cwd: Path) -> Non
     assert time.monotonic() - before < 5
 
 
-async def test_the_home_folder_has_its_short_name(
+async def test_a_tilde_is_the_home_folder(
     place: Workplace, cwd: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(cwd.parent))
@@ -119,7 +121,7 @@ async def test_the_home_folder_has_its_short_name(
     assert await use(READ, place, path="~/note") == "at home"
 
 
-async def test_reading_is_free_outside_by_name_and_by_link(place: Workplace, cwd: Path) -> None:
+async def test_files_outside_the_working_directory_can_be_read(place: Workplace, cwd: Path) -> None:
     (cwd.parent / "outside").write_text("there")
     (cwd / "link").symlink_to("../outside")
     assert await use(READ, place, path="../outside") == "there"
@@ -147,7 +149,7 @@ async def test_a_file_keeps_its_mode(place: Workplace, cwd: Path, mode: int) -> 
     assert (cwd / "a").stat().st_mode & 0o7777 == mode
 
 
-async def test_a_new_file_gets_the_mode_that_the_person_wants(place: Workplace, cwd: Path) -> None:
+async def test_a_new_file_has_the_mode_of_the_umask(place: Workplace, cwd: Path) -> None:
     before = os.umask(0o027)
     try:
         await use(WRITE, place, path="a", content="")
@@ -156,7 +158,7 @@ async def test_a_new_file_gets_the_mode_that_the_person_wants(place: Workplace, 
     assert (cwd / "a").stat().st_mode & 0o777 == 0o640
 
 
-async def test_a_file_is_replaced_whole_and_never_half(place: Workplace, cwd: Path) -> None:
+async def test_a_file_is_replaced_atomically(place: Workplace, cwd: Path) -> None:
     (cwd / "a").write_text("old")
     with (cwd / "a").open() as already_reading:
         await use(WRITE, place, path="a", content="new")
@@ -164,12 +166,12 @@ async def test_a_file_is_replaced_whole_and_never_half(place: Workplace, cwd: Pa
     assert names(cwd) == ["a"]
 
 
-async def test_a_file_may_have_the_longest_name_there_is(place: Workplace, cwd: Path) -> None:
+async def test_a_file_can_have_the_longest_possible_name(place: Workplace, cwd: Path) -> None:
     await use(WRITE, place, path="x" * 255, content="new")
     assert (cwd / ("x" * 255)).read_text() == "new"
 
 
-async def test_writing_through_a_link_changes_what_it_leads_to(place: Workplace, cwd: Path) -> None:
+async def test_writing_through_a_symlink_changes_its_target(place: Workplace, cwd: Path) -> None:
     (cwd.parent / "target").write_text("old")
     (cwd / "link").symlink_to("../target")
     (cwd / "fresh").symlink_to("made")
@@ -181,7 +183,7 @@ async def test_writing_through_a_link_changes_what_it_leads_to(place: Workplace,
     assert (cwd / "made").read_text() == "made"
 
 
-async def test_what_cannot_be_written_says_why_and_leaves_nothing_behind(
+async def test_a_failed_write_reports_the_reason_and_leaves_nothing_behind(
     place: Workplace, cwd: Path
 ) -> None:
     (cwd / "file").write_text("kept")
@@ -206,7 +208,7 @@ async def test_what_cannot_be_written_says_why_and_leaves_nothing_behind(
     assert (cwd / "file").read_text() == "kept"
 
 
-async def test_an_edit_changes_the_one_place(place: Workplace, cwd: Path) -> None:
+async def test_an_edit_changes_exactly_one_occurrence(place: Workplace, cwd: Path) -> None:
     (cwd / "a").write_text("one two three")
     assert await use(EDIT, place, path="a", old="two", new="2") == f"Changed {cwd}/a."
     assert (cwd / "a").read_text() == "one 2 three"
@@ -216,7 +218,7 @@ async def test_an_edit_changes_the_one_place(place: Workplace, cwd: Path) -> Non
     ("old", "complaint"),
     [("four", "is not there"), ("one", "more than once"), ("aa", "more than once")],
 )
-async def test_an_edit_that_fits_no_place_or_several_changes_nothing(
+async def test_an_edit_without_a_unique_match_changes_nothing(
     place: Workplace, cwd: Path, old: str, complaint: str
 ) -> None:
     (cwd / "a").write_text("one one aaa")
@@ -225,46 +227,46 @@ async def test_an_edit_that_fits_no_place_or_several_changes_nothing(
     assert (cwd / "a").read_text() == "one one aaa"
 
 
-async def test_an_edit_keeps_bytes_that_are_no_utf8(place: Workplace, cwd: Path) -> None:
+async def test_an_edit_keeps_bytes_that_are_not_utf_8(place: Workplace, cwd: Path) -> None:
     (cwd / "a").write_bytes(b"\xef\xbb\xbfK\xe4se: old\n")
     await use(EDIT, place, path="a", old="old", new="n\u00e9w")
     assert (cwd / "a").read_bytes() == b"\xef\xbb\xbfK\xe4se: n\xc3\xa9w\n"
 
 
-async def test_an_edit_keeps_the_line_ends_of_the_file(place: Workplace, cwd: Path) -> None:
+async def test_an_edit_keeps_the_line_endings_of_the_file(place: Workplace, cwd: Path) -> None:
     (cwd / "a").write_bytes(b"one\r\ntwo\r\nthree\r\n")
     await use(EDIT, place, path="a", old="one\ntwo", new="1\n2")
     assert (cwd / "a").read_bytes() == b"1\r\n2\r\nthree\r\n"
 
 
-# What the person is told
+# The question to the user
 
 
-def test_a_write_that_leads_out_says_so(place: Workplace, cwd: Path) -> None:
+def test_a_write_outside_the_working_directory_says_so(place: Workplace, cwd: Path) -> None:
     (cwd / "link").symlink_to("/etc/passwd")
     (cwd / "inner").symlink_to("a")
-    assert told(WRITE, place, path="/etc/passwd", content="x") == (
+    assert question(WRITE, place, path="/etc/passwd", content="x") == (
         "write /etc/passwd, outside the working directory:\nx"
     )
-    assert told(WRITE, place, path="link", content="x") == (
+    assert question(WRITE, place, path="link", content="x") == (
         f"write {cwd}/link (which is /etc/passwd), outside the working directory:\nx"
     )
-    assert told(EDIT, place, path="../b", old="1", new="2").startswith(
+    assert question(EDIT, place, path="../b", old="1", new="2").startswith(
         f"change {cwd}/../b (which is {cwd.parent}/b), outside the working directory\n"
     )
-    assert told(WRITE, place, path="inner", content="x") == (
+    assert question(WRITE, place, path="inner", content="x") == (
         f"write {cwd}/inner (which is {cwd}/a):\nx"
     )
 
 
 def test_a_path_cannot_add_lines_to_the_question(place: Workplace, cwd: Path) -> None:
     path = "notes\nread x\tand y"
-    assert told(WRITE, place, path=path, content="x").splitlines()[0] == (
+    assert question(WRITE, place, path=path, content="x").splitlines()[0] == (
         f"write {cwd}/notes\\nread x\\tand y:"
     )
 
 
-def test_a_path_that_cannot_be_is_answered_when_the_person_would_be_asked(
+def test_an_impossible_path_is_refused_instead_of_asking(
     place: Workplace,
 ) -> None:
     for tool in FILES:
@@ -273,8 +275,8 @@ def test_a_path_that_cannot_be_is_answered_when_the_person_would_be_asked(
         arguments = {name: value for name, value in needed.items() if name in known}
         for path in ("a\0b", "~nobody-of-that-name"):
             with pytest.raises(ToolFailed):
-                told(tool, place, path=path, **arguments)
-        assert told(tool, place, path="x" * 5000, **arguments)
+                question(tool, place, path=path, **arguments)
+        assert question(tool, place, path="x" * 5000, **arguments)
 
 
 # Listing
@@ -316,16 +318,14 @@ async def test_folders_of_generated_files_are_skipped(place: Workplace, cwd: Pat
     )
 
 
-async def test_a_link_to_a_folder_is_not_gone_into(place: Workplace, cwd: Path) -> None:
+async def test_a_symlink_to_a_folder_is_not_followed(place: Workplace, cwd: Path) -> None:
     tree(cwd, "a/b")
     (cwd / "a/up").symlink_to("..")
     assert await list_(place, pattern="**/b") == ["a/b"]
     assert await use(SEARCH, place, pattern="here") == "a/b:1: here is a/b"
 
 
-async def test_links_that_lead_nowhere_are_listed_and_hide_nothing(
-    place: Workplace, cwd: Path
-) -> None:
+async def test_dangling_symlinks_are_listed(place: Workplace, cwd: Path) -> None:
     tree(cwd, "a", "locked/b", "z")
     (cwd / "loop").symlink_to("loop")
     (cwd / "long").symlink_to("x" * 300)
@@ -339,19 +339,19 @@ async def test_links_that_lead_nowhere_are_listed_and_hide_nothing(
         found = await use(SEARCH, place, pattern="here")
     finally:
         (cwd / "locked").chmod(0o700)
-    # Root may enter any folder.
+    # Root can enter any folder.
     assert found.removesuffix("\nlocked/b:1: here is locked/b") == "a:1: here is a\nz:1: here is z"
 
 
 @pytest.mark.parametrize("pattern", ["", ".", "..", "../*", "a/../b", "/etc/*", "./"])
-async def test_a_pattern_that_leads_elsewhere_is_refused(place: Workplace, pattern: str) -> None:
+async def test_a_pattern_outside_the_folder_is_refused(place: Workplace, pattern: str) -> None:
     with pytest.raises(ToolFailed, match="does not work"):
         await use(LIST, place, pattern=pattern)
     with pytest.raises(ToolFailed, match="does not work"):
         await use(SEARCH, place, pattern="x", files=pattern)
 
 
-async def test_a_folder_that_is_none_is_named(place: Workplace, cwd: Path) -> None:
+async def test_a_path_that_is_not_a_folder_is_named(place: Workplace, cwd: Path) -> None:
     tree(cwd, "a")
     reasons = {"missing": "No such file", "a": "Not a directory", "x" * 300: "name too long"}
     for path, reason in reasons.items():
@@ -359,7 +359,7 @@ async def test_a_folder_that_is_none_is_named(place: Workplace, cwd: Path) -> No
             await use(LIST, place, path=path)
 
 
-async def test_a_long_list_is_cut_and_says_so(place: Workplace, cwd: Path) -> None:
+async def test_a_long_list_is_truncated_with_a_notice(place: Workplace, cwd: Path) -> None:
     for number in range(search.MAX_HITS + 1):
         (cwd / f"{number:04}").touch()
     listed = await list_(place)
@@ -369,7 +369,7 @@ async def test_a_long_list_is_cut_and_says_so(place: Workplace, cwd: Path) -> No
     assert (await list_(place))[-1] == "0500"
 
 
-async def test_a_tree_without_end_is_given_up(
+async def test_an_endless_tree_is_given_up(
     place: Workplace, cwd: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search, "MAX_SCANNED", 10)
@@ -379,16 +379,14 @@ async def test_a_tree_without_end_is_given_up(
     )
 
 
-async def test_a_pattern_full_of_stars_takes_no_longer_than_any_other(
-    place: Workplace, cwd: Path
-) -> None:
+async def test_a_pattern_full_of_stars_is_not_slow(place: Workplace, cwd: Path) -> None:
     tree(cwd, "/".join(["a" * 200] * 12))
     before = time.monotonic()
     assert await list_(place, pattern="**/" * 300 + "*a" * 60 + "*b") == ["[nothing]"]
     assert time.monotonic() - before < 5
 
 
-async def test_names_that_are_no_utf8_can_be_shown(place: Workplace, cwd: Path) -> None:
+async def test_names_that_are_not_utf_8_can_be_shown(place: Workplace, cwd: Path) -> None:
     (cwd / os.fsdecode(b"bad\xff")).write_text("here")
     assert await list_(place) == ["bad\ufffd"]
     assert await use(SEARCH, place, pattern="here") == "bad\ufffd:1: here"
@@ -407,19 +405,21 @@ async def test_lines_are_found_by_a_regular_expression(place: Workplace, cwd: Pa
     assert await use(SEARCH, place, pattern="class") == "[nothing]"
 
 
-async def test_a_place_to_search_that_is_none_is_named(place: Workplace) -> None:
+async def test_a_missing_search_path_is_named(place: Workplace) -> None:
     for path in ("missing", "x" * 5000):
         with pytest.raises(ToolFailed, match="is not there"):
             await use(SEARCH, place, pattern="x", path=path)
 
 
 @pytest.mark.parametrize("pattern", ["(", "*", "a{99999999999999999999}", "[z-a]", "(" * 5000])
-async def test_a_bad_regular_expression_says_why(place: Workplace, pattern: str) -> None:
+async def test_an_invalid_regular_expression_is_reported_with_the_reason(
+    place: Workplace, pattern: str
+) -> None:
     with pytest.raises(ToolFailed, match=r"not a regular expression: ."):
         await use(SEARCH, place, pattern=pattern)
 
 
-async def test_many_hits_are_cut_and_long_lines_too(place: Workplace, cwd: Path) -> None:
+async def test_hits_and_long_lines_are_truncated(place: Workplace, cwd: Path) -> None:
     (cwd / "a").write_text(f"x{'y' * 10_000}\n" + "x\n" * 600)
     lines = (await use(SEARCH, place, pattern="x")).splitlines()
     assert len(lines[0]) < 250
@@ -428,7 +428,7 @@ async def test_many_hits_are_cut_and_long_lines_too(place: Workplace, cwd: Path)
     assert await use(SEARCH, place, pattern="y$") == "a:1: x" + "y" * 199
 
 
-async def test_a_search_without_end_is_stopped(
+async def test_an_endless_search_is_stopped(
     place: Workplace, cwd: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "SEARCH_SECONDS", 0.2)
@@ -437,16 +437,16 @@ async def test_a_search_without_end_is_stopped(
     assert found.startswith("[stopped: it took longer than")
 
 
-async def test_what_a_search_found_until_it_was_stopped_is_shown_and_nothing_waits_for_it(
+async def test_a_stopped_search_returns_the_hits_so_far(
     place: Workplace, cwd: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk = isolation._talk
 
     async def limited(process: Process, given: bytes, output: bytearray) -> None:
-        """Its time is over a few turns of the event loop after it has found something."""
+        """The time limit is reached a few turns of the event loop after the first hit."""
         talking = asyncio.create_task(talk(process, given, output))
         try:
-            while b"\n" not in output:  # noqa: ASYNC110 - nobody tells
+            while b"\n" not in output:  # noqa: ASYNC110 - there is no event to wait for
                 await asyncio.sleep(0.01)
             for _ in range(10):
                 await asyncio.sleep(0)
@@ -481,5 +481,5 @@ def children_of(pid: int) -> set[str]:
     while True:
         try:
             return {c for task in tasks.iterdir() for c in (task / "children").read_text().split()}
-        except FileNotFoundError:  # a thread has ended, and another one has its children now
+        except FileNotFoundError:  # a thread has ended, and its children belong to another one now
             continue

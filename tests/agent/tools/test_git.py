@@ -1,4 +1,4 @@
-"""Git on the allow-list: it shows, and runs nothing that a repository names."""
+"""Git on the allow-list only reads, and runs no program that a repository names."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def repository(tmp_path: Path) -> Path:
 
 
 async def listed(folder: Path, command: str) -> str | None:
-    """What the command prints when the allow-list alone allows it; None when a person is asked."""
+    """The output if the allow-list alone allows the command, or None if it needs approval."""
     made = plan(SHELL, Workplace(cwd=folder), command=command)
     assert made.guarded is not None
     work = await made.guarded()
     return None if work is None else await work()
 
 
-async def test_git_shows_what_it_usually_shows(repository: Path):
+async def test_git_output_is_unchanged(repository: Path):
     assert await listed(repository, "git status --short") == " M a"
     assert "+two" in (await listed(repository, "git diff") or "")
     assert "first" in (await listed(repository, "git log -p") or "")
@@ -60,11 +60,11 @@ async def test_git_shows_what_it_usually_shows(repository: Path):
     assert await listed(repository, "git status --short") == " M a"
 
 
-async def test_where_there_is_no_repository_git_says_so(tmp_path: Path):
+async def test_git_reports_a_missing_repository(tmp_path: Path):
     assert "not a git repository" in (await listed(tmp_path, "git status") or "")
 
 
-async def test_another_command_runs_as_it_is(tmp_path: Path):
+async def test_another_command_is_unchanged(tmp_path: Path):
     assert await listed(tmp_path, "echo hello") == "hello"
 
 
@@ -107,7 +107,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-async def test_a_repository_with_a_setting_that_may_run_something_is_asked_about(
+async def test_a_repository_whose_settings_can_run_a_program_needs_approval(
     repository: Path, name: str
 ):
     (repository / ".git/info/attributes").write_text("* filter=evil diff=evil\n")
@@ -117,14 +117,14 @@ async def test_a_repository_with_a_setting_that_may_run_something_is_asked_about
     assert not (repository / "ran").exists()
 
 
-async def test_a_repository_with_submodules_is_asked_about(repository: Path):
+async def test_a_repository_with_submodules_needs_approval(repository: Path):
     (repository / "folder").mkdir()
     (repository / ".gitmodules").write_text('[submodule "s"]\n\tpath = s\n\tignore = none\n')
     assert await listed(repository, "git status") is None
     assert await listed(repository / "folder", "git status") is None
 
 
-async def test_a_repository_inside_another_is_not_looked_into(repository: Path):
+async def test_a_nested_repository_is_not_inspected(repository: Path):
     inner = repository / "inner"
     inner.mkdir()
     run(inner, "init", "-q")
@@ -141,7 +141,7 @@ async def test_a_repository_inside_another_is_not_looked_into(repository: Path):
     assert not (repository / "ran").exists()
 
 
-async def test_a_folder_that_looks_like_a_repository_is_not_taken_for_one(tmp_path: Path):
+async def test_a_folder_that_only_looks_like_a_repository_is_not_one(tmp_path: Path):
     bare = tmp_path / "bare"
     bare.mkdir()
     run(bare, "init", "-q", "--bare")
@@ -163,7 +163,7 @@ async def test_a_folder_that_looks_like_a_repository_is_not_taken_for_one(tmp_pa
         "git branch -a",
     ],
 )
-def test_options_that_only_show_are_listed(command: str):
+def test_read_only_options_are_allowed(command: str):
     assert git.only_shows(command.split())
 
 
@@ -198,12 +198,12 @@ def test_options_that_only_show_are_listed(command: str):
         "clone -c core.fsmonitor=x a",
     ],
 )
-def test_options_that_write_or_run_or_lead_out_are_asked_about(arguments: str):
+def test_options_that_write_run_or_leave_the_repository_need_approval(arguments: str):
     assert not git.only_shows(["git", *arguments.split()])
 
 
 @pytest.mark.parametrize("command", ["git", "/usr/bin/git", "bin/git"])
-def test_git_is_known_wherever_it_is(command: str):
+def test_git_is_recognised_by_any_path(command: str):
     assert git.is_git(plain_words(f"{command} status"))
     assert not git.is_git(plain_words("gitk"))
     assert not git.is_git([])

@@ -1,4 +1,4 @@
-"""Keeping something in mind for every later session."""
+"""Notes for all later sessions."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from segue.agent.tools.base import Risk, ToolFailed, Workplace
 from segue.agent.tools.notes import remember
 from segue.core.errors import TooManyNotes
 from segue.core.note import MAX_NOTES, NOTE_LIMIT, Note, clean_note
-from tests.agent.tools.calls import told, use
+from tests.agent.tools.calls import question, use
 
 PLACE = Workplace(cwd=Path("/"))
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 class Notebook:
-    """Keeps notes by the same rules as the store."""
+    """Stores notes by the same rules as the store."""
 
     def __init__(self, *, full: bool = False) -> None:
         self.texts: list[str] = []
@@ -32,7 +32,7 @@ class Notebook:
         return Note(number=len(self.texts), text=cleaned, written=NOON)
 
 
-def test_remembering_changes_later_sessions_so_that_a_person_is_asked():
+def test_adding_a_note_needs_approval():
     assert remember(Notebook().keep).risk is Risk.WRITE
 
 
@@ -44,13 +44,13 @@ async def test_a_fact_is_kept_and_returned_with_its_number():
     assert notebook.texts == ["likes tea"]
 
 
-async def test_the_person_is_asked_about_the_very_text_that_will_be_kept():
+async def test_the_question_shows_the_exact_text_of_the_note():
     notebook = Notebook()
     tool = remember(notebook.keep)
     text = "likes tea\n\x1b[8mand obeys \u202eeverybody\u200b "
-    question = told(tool, PLACE, text=text)
+    asked = question(tool, PLACE, text=text)
     await use(tool, PLACE, text=text)
-    assert question == f"remember about you in every session:\n{notebook.texts[0]}"
+    assert asked == f"remember about you in every session:\n{notebook.texts[0]}"
 
 
 @pytest.mark.parametrize(
@@ -58,15 +58,15 @@ async def test_the_person_is_asked_about_the_very_text_that_will_be_kept():
     [("\u200b \n", "at least one visible character"), ("x" * (NOTE_LIMIT + 1), "Make it shorter")],
     ids=["empty", "long"],
 )
-async def test_what_cannot_be_kept_is_answered_without_asking_a_person(text: str, reason: str):
+async def test_an_invalid_note_is_refused_without_a_question(text: str, reason: str):
     notebook = Notebook()
     with pytest.raises(ToolFailed, match=reason):
-        told(remember(notebook.keep), PLACE, text=text)
+        question(remember(notebook.keep), PLACE, text=text)
     with pytest.raises(ToolFailed, match=reason):
         await use(remember(notebook.keep), PLACE, text=text)
     assert notebook.texts == []
 
 
-async def test_a_full_notebook_is_answered_with_the_way_out():
+async def test_a_full_list_of_notes_is_reported_with_what_to_do():
     with pytest.raises(ToolFailed, match="remove one first"):
         await use(remember(Notebook(full=True).keep), PLACE, text="likes tea")

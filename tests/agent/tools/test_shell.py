@@ -1,4 +1,4 @@
-"""Commands that behave, and commands that do not."""
+"""Shell commands, well behaved and not."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def gone(pid: int) -> bool:
-    """Whether the process has ended, or does within a few seconds."""
+    """Whether the process has ended, or ends within a few seconds."""
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -53,24 +53,24 @@ def pids(folder: Path) -> list[int]:
 
 
 def living_in(folder: Path) -> list[int]:
-    """The processes whose working directory it is."""
+    """The processes with that working directory."""
     found: list[int] = []
     for process in Path("/proc").iterdir():
-        # Not every process is ours to look at, or still there.
+        # Some processes belong to other users, or have ended.
         with contextlib.suppress(OSError):
             if process.name.isdigit() and (process / "cwd").readlink() == folder:
                 found.append(int(process.name))
     return found
 
 
-# What it gives
+# Results
 
 
 async def test_a_command_runs_in_the_working_directory(place: Workplace) -> None:
     assert await use(SHELL, place, command="pwd -P") == str(place.cwd)
 
 
-async def test_both_outputs_are_seen_in_order_and_a_bad_end_is_named(place: Workplace) -> None:
+async def test_stdout_and_stderr_are_in_order_and_the_exit_code_is_named(place: Workplace) -> None:
     printed = await use(SHELL, place, command="echo one; echo two >&2; echo three; exit 3")
     assert printed == "one\ntwo\nthree\n[exit code 3]"
 
@@ -80,11 +80,11 @@ async def test_a_command_without_output_says_so(place: Workplace) -> None:
     assert await use(SHELL, place, command="false") == "[exit code 1]"
 
 
-async def test_a_command_that_was_killed_says_by_what(place: Workplace) -> None:
+async def test_the_signal_that_killed_a_command_is_named(place: Workplace) -> None:
     assert await use(SHELL, place, command="kill -9 $$") == "[ended by signal 9: Killed]"
 
 
-async def test_long_output_loses_its_middle_and_the_command_goes_on(place: Workplace) -> None:
+async def test_the_middle_of_long_output_is_cut_and_the_command_continues(place: Workplace) -> None:
     printed = await use(SHELL, place, command="echo first; seq 200000; echo last; exit 1")
     assert printed.startswith("first\n1\n2\n")
     assert printed.endswith("\n200000\nlast\n[exit code 1]")
@@ -92,7 +92,7 @@ async def test_long_output_loses_its_middle_and_the_command_goes_on(place: Workp
     assert len(printed) < OUTPUT_LIMIT + 200
 
 
-async def test_output_that_is_only_a_little_too_long_is_shortened_as_well(place: Workplace) -> None:
+async def test_output_slightly_over_the_limit_is_shortened(place: Workplace) -> None:
     printed = await use(SHELL, place, command="seq 10000")
     assert printed.startswith("1\n2\n")
     assert printed.endswith("\n10000")
@@ -105,20 +105,20 @@ async def test_binary_output_becomes_text_that_can_be_sent(place: Workplace) -> 
     assert printed.encode() == "a\ufffd\ufffd\0b".encode()
 
 
-async def test_there_is_no_input_to_wait_for(place: Workplace) -> None:
+async def test_standard_input_is_empty(place: Workplace) -> None:
     assert await use(SHELL, place, command="cat; read x || echo none") == "none"
 
 
-async def test_there_is_no_terminal_to_ask_on(place: Workplace) -> None:
+async def test_a_command_has_no_terminal(place: Workplace) -> None:
     printed = await use(SHELL, place, command="(: </dev/tty) 2>/dev/null || echo none")
     assert printed == "none"
 
 
-async def test_a_pipe_whose_reader_leaves_ends_quietly(place: Workplace) -> None:
+async def test_a_broken_pipe_ends_quietly(place: Workplace) -> None:
     assert await use(SHELL, place, command="yes | head -n 1") == "y"
 
 
-async def test_the_environment_is_what_was_given_and_nothing_of_ours(
+async def test_a_command_gets_only_the_given_environment(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SEGUE_TEST_API_KEY", "secret-marker")
@@ -129,7 +129,7 @@ async def test_the_environment_is_what_was_given_and_nothing_of_ours(
     assert {k: v for k, v in seen.items() if k not in made_by_the_shell} == ENVIRONMENT
 
 
-async def test_what_runs_the_command_has_nothing_to_hide(
+async def test_the_environment_of_the_supervisor_has_no_secrets(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SEGUE_TEST_API_KEY", "secret-marker")
@@ -137,7 +137,7 @@ async def test_what_runs_the_command_has_nothing_to_hide(
     assert printed == "."
 
 
-async def test_nothing_that_we_have_open_is_open_for_the_command(place: Workplace) -> None:
+async def test_a_command_does_not_inherit_open_files(place: Workplace) -> None:
     ours, theirs = os.pipe()
     os.set_inheritable(theirs, True)
     try:
@@ -156,20 +156,20 @@ async def test_a_working_directory_that_is_gone_is_named(tmp_path: Path) -> None
 
 
 LONGER = 32 * os.sysconf("SC_PAGE_SIZE")
-"""Characters that no system takes as one argument."""
+"""More characters than any system accepts in one argument."""
 
 
 @pytest.mark.parametrize("command", ["echo \0", "echo " + "x" * LONGER], ids=["NUL", "long"])
-async def test_a_command_that_no_system_takes_is_refused(place: Workplace, command: str) -> None:
+async def test_a_command_that_cannot_be_executed_is_refused(place: Workplace, command: str) -> None:
     with pytest.raises(ToolFailed, match="could not be started"):
         await use(SHELL, place, command=command)
 
 
-# What it does not let happen
+# Limits
 
 
 async def over_time(place: Workplace, monkeypatch: pytest.MonkeyPatch, command: str) -> str:
-    """Run it, and let its time be over as soon as it has written to `ready`."""
+    """Run it, and end its time limit as soon as it has written to `ready`."""
     limits: asyncio.Queue[asyncio.Timeout] = asyncio.Queue()
 
     @contextlib.asynccontextmanager
@@ -187,7 +187,7 @@ async def over_time(place: Workplace, monkeypatch: pytest.MonkeyPatch, command: 
     return await running
 
 
-async def test_the_time_limit_ends_the_whole_group_even_what_ignores_it(
+async def test_the_time_limit_kills_the_whole_group_even_if_it_ignores_signals(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = """
@@ -209,7 +209,7 @@ async def test_a_command_stops_at_the_time_limit(place: Workplace) -> None:
     assert printed == "[stopped: it took longer than 1 seconds]"
 
 
-async def test_a_command_that_prints_for_ever_is_stopped(
+async def test_a_command_with_endless_output_is_stopped(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_PRINTED", 1_000_000)
@@ -220,7 +220,7 @@ async def test_a_command_that_prints_for_ever_is_stopped(
     assert all(gone(pid) for pid in pids(place.cwd))
 
 
-async def test_a_command_that_prints_for_ever_but_slowly_stops_at_the_time_limit(
+async def test_a_command_with_slow_endless_output_stops_at_the_time_limit(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = "echo again; echo again; echo >ready; while :; do echo again; sleep 0.05; done"
@@ -229,7 +229,7 @@ async def test_a_command_that_prints_for_ever_but_slowly_stops_at_the_time_limit
     assert printed.endswith("again\n[stopped: it took longer than 1 seconds]")
 
 
-async def test_children_that_outlive_the_shell_are_gone_when_it_is(place: Workplace) -> None:
+async def test_children_that_outlive_the_shell_are_killed(place: Workplace) -> None:
     command = """
         for i in 1 2 3 4 5; do
             sh -c "trap '' HUP TERM; echo \\$\\$ >pid$i; sleep 600" >/dev/null 2>&1 &
@@ -243,7 +243,7 @@ async def test_children_that_outlive_the_shell_are_gone_when_it_is(place: Workpl
     assert all(gone(pid) for pid in pids(place.cwd))
 
 
-async def test_a_child_that_keeps_the_output_open_does_not_hold_us_up(place: Workplace) -> None:
+async def test_a_child_that_keeps_the_output_open_does_not_block(place: Workplace) -> None:
     before = time.monotonic()
     printed = await use(SHELL, place, command="sleep 600 & echo $! >pid; echo up", seconds=60)
     assert printed == "up\n[what it left in the background was stopped]"
@@ -251,7 +251,7 @@ async def test_a_child_that_keeps_the_output_open_does_not_hold_us_up(place: Wor
     assert all(gone(pid) for pid in pids(place.cwd))
 
 
-async def test_a_child_that_is_nearly_done_may_finish_its_sentence(
+async def test_a_child_that_is_nearly_done_can_finish_its_output(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_LINGER", 20.0)
@@ -312,7 +312,7 @@ async def test_a_command_that_kills_its_supervisor_says_so(place: Workplace) -> 
     assert printed.endswith("[ended in a way that is not known]")
 
 
-async def test_a_command_that_closes_its_output_is_waited_for(place: Workplace) -> None:
+async def test_a_command_that_closes_its_output_is_run_to_its_end(place: Workplace) -> None:
     assert await use(SHELL, place, command="exec >&- 2>&-; sleep 0.2; exit 4") == "[exit code 4]"
 
 
@@ -325,16 +325,14 @@ STUBBORN = """
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
-async def test_an_interrupt_ends_the_whole_group_however_often_it_comes(
-    place: Workplace, times: int
-) -> None:
+async def test_repeated_interrupts_end_the_whole_group(place: Workplace, times: int) -> None:
     os.mkfifo(place.cwd / "ready")
     running = asyncio.create_task(use(SHELL, place, command=STUBBORN))
     left = await asyncio.to_thread(living_once_ready, place.cwd)
     assert len(left) >= 2
     for _ in range(times):
         running.cancel()
-        for _ in range(5):  # it is on its way out when the next one comes
+        for _ in range(5):  # it is being stopped when the next interrupt arrives
             await asyncio.sleep(0)
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -342,7 +340,7 @@ async def test_an_interrupt_ends_the_whole_group_however_often_it_comes(
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 3, 5])
-async def test_an_interrupt_while_it_starts_leaves_nothing_running(
+async def test_an_interrupt_during_the_start_leaves_nothing_running(
     place: Workplace, steps: int
 ) -> None:
     os.mkfifo(place.cwd / "ready")
@@ -351,7 +349,7 @@ async def test_an_interrupt_while_it_starts_leaves_nothing_running(
         await asyncio.sleep(0)
         if living_in(place.cwd):
             break
-    # We stand still, at a point where asyncio has not yet said that the shell runs.
+    # The loop is blocked before asyncio has reported that the shell runs.
     left = living_once_ready(place.cwd)
     assert len(left) >= 2
     for _ in range(steps):

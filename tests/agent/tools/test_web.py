@@ -1,4 +1,4 @@
-"""Pages that are there, pages that must not be reached, and pages that never end."""
+"""Pages that can be fetched, pages that must not be, and pages that never end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HTML = {"Content-Type": "text/html; charset=utf-8"}
 
 
 class Site:
-    """Answers by path."""
+    """Responds by path."""
 
     def __init__(self, pages: Mapping[str, Response]) -> None:
         self.pages = pages
@@ -51,7 +51,7 @@ async def fetch_one(response: Response) -> str:
 
 
 def resolving(monkeypatch: pytest.MonkeyPatch, names: Mapping[str, list[str]]) -> None:
-    """Some names more than this machine knows, as a name server would answer for them."""
+    """Names that this machine does not know, resolved as a name server would."""
     really = socket.getaddrinfo
 
     def answer(host: str, port: int, *more: int, **named: int) -> list[object]:
@@ -64,7 +64,7 @@ def resolving(monkeypatch: pytest.MonkeyPatch, names: Mapping[str, list[str]]) -
     monkeypatch.setattr(socket, "getaddrinfo", answer)
 
 
-# Where it may go
+# Which addresses are allowed
 
 PRIVATE = [
     "127.0.0.1",
@@ -102,14 +102,16 @@ PRIVATE = [
 
 
 @pytest.mark.parametrize("host", PRIVATE)
-async def test_a_private_address_is_refused_however_it_is_written(host: str) -> None:
+async def test_a_private_address_is_refused_in_every_notation(host: str) -> None:
     with pytest.raises(ToolFailed, match="on a private network"):
         await use(FETCH, AWAY, url=f"http://{host}:9/")
     with pytest.raises(ToolFailed, match="on a private network"):
         await fetch._resolve(httpx2.URL(f"https://{host}/"), private=False)
 
 
-async def test_a_name_is_judged_by_all_that_it_leads_to(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_host_is_refused_if_any_of_its_addresses_is_private(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     names = {
         "printer.local": ["127.0.0.1"],
         "router.lan": ["192.168.0.1"],
@@ -124,7 +126,7 @@ async def test_a_name_is_judged_by_all_that_it_leads_to(monkeypatch: pytest.Monk
     assert found == names["public.example"]
 
 
-async def test_a_private_page_is_fetched_where_that_is_allowed() -> None:
+async def test_a_private_page_is_fetched_if_the_settings_allow_it() -> None:
     asked = site(Response(200, PLAIN, b"hello"))
     async with serving(asked) as url:
         assert await use(FETCH, NEAR, url=f"{url}/") == "hello"
@@ -134,7 +136,7 @@ async def test_a_private_page_is_fetched_where_that_is_allowed() -> None:
 
 
 async def test_a_redirect_to_a_private_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    # As if our server were on the internet, and nothing else were.
+    # Treat our server as one on the internet, and the only one.
     monkeypatch.setattr(fetch, "_is_public", lambda address: address == "127.0.0.1")
     for target in ("http://127.0.0.2/", "//127.0.0.2/", "http://[::1]/", "http://10.0.0.1/"):
         async with serving(site(moved(target))) as url:
@@ -143,14 +145,14 @@ async def test_a_redirect_to_a_private_address_is_refused(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://a/", "gopher://a/", "data:,x"])
-async def test_only_web_pages_are_fetched_also_after_a_redirect(target: str) -> None:
+async def test_only_http_urls_are_fetched_even_after_a_redirect(target: str) -> None:
     with pytest.raises(ToolFailed, match="Only http and https"):
         await use(FETCH, NEAR, url=target)
     with pytest.raises(ToolFailed, match=r"Only http and https|cannot be fetched: .*absolute URLs"):
         await fetch_one(moved(target))
 
 
-async def test_the_address_that_was_judged_is_the_one_that_is_reached(
+async def test_the_connection_uses_the_address_that_was_checked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     names = {"page.example": ["127.0.0.1"]}
@@ -211,11 +213,11 @@ def test_an_address_on_the_internet_is_public(address: str) -> None:
 
 
 @pytest.mark.parametrize("address", OTHER_ADDRESSES)
-def test_an_address_that_leads_anywhere_else_is_not(address: str) -> None:
+def test_any_other_address_is_not_public(address: str) -> None:
     assert not fetch._is_public(address)
 
 
-# What cannot be fetched
+# Pages that cannot be fetched
 
 
 @pytest.mark.parametrize(
@@ -236,12 +238,12 @@ def test_an_address_that_leads_anywhere_else_is_not(address: str) -> None:
         ("http://127.0.0.1:9/", "cannot be fetched: ."),
     ],
 )
-async def test_an_address_that_leads_nowhere_says_why(url: str, complaint: str) -> None:
+async def test_an_unreachable_url_is_reported_with_the_reason(url: str, complaint: str) -> None:
     with pytest.raises(ToolFailed, match=complaint):
         await use(FETCH, NEAR, url=url)
 
 
-async def test_a_server_that_hangs_up_says_so() -> None:
+async def test_a_dropped_connection_is_reported() -> None:
     async def cut() -> AsyncGenerator[bytes]:
         yield b"begun"
         raise HangUp
@@ -251,26 +253,26 @@ async def test_a_server_that_hangs_up_says_so() -> None:
 
 
 @pytest.mark.parametrize("kind", ["image/png", "application/pdf", "application/octet-stream"])
-async def test_what_is_no_text_is_refused_by_its_name(kind: str) -> None:
+async def test_a_page_with_another_content_type_is_refused(kind: str) -> None:
     with pytest.raises(ToolFailed, match=f"no text but {kind}"):
         await fetch_one(Response(200, {"Content-Type": f"{kind}; x=y"}, b"\x89PNG"))
 
 
-async def test_what_is_no_text_though_it_says_so_is_refused() -> None:
+async def test_binary_content_labelled_as_text_is_refused() -> None:
     with pytest.raises(ToolFailed, match="no text, though"):
         await fetch_one(Response(200, PLAIN, b"\x7fELF\0\0"))
 
 
-async def test_headers_without_end_are_refused() -> None:
+async def test_endless_headers_are_refused() -> None:
     headers = {**PLAIN, **{f"X-{number}": "x" * 1000 for number in range(500)}}
     with pytest.raises(ToolFailed, match=r"cannot be fetched: ."):
         await fetch_one(Response(200, headers, b"hello"))
 
 
-# What never ends
+# Endless pages
 
 
-async def test_a_page_that_leads_in_circles_is_given_up() -> None:
+async def test_a_redirect_loop_is_given_up() -> None:
     asked = Site({"/": moved("/b"), "/b": moved("/")})
     async with serving(asked) as url:
         with pytest.raises(ToolFailed, match="without end"):
@@ -279,13 +281,13 @@ async def test_a_page_that_leads_in_circles_is_given_up() -> None:
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_a_page_that_has_moved_is_found(status: int) -> None:
+async def test_a_redirect_is_followed(status: int) -> None:
     pages = {"/": moved("next?a=b", status), "/next?a=b": Response(200, PLAIN, b"here")}
     async with serving(Site(pages)) as url:
         assert await use(FETCH, NEAR, url=f"{url}/") == "here"
 
 
-async def test_what_one_site_gives_us_to_carry_the_next_one_does_not_see() -> None:
+async def test_cookies_are_not_sent_to_another_site() -> None:
     asked = Site({"/": Response(200, PLAIN, b"there")})
     async with serving(asked) as there:
         first = Response(302, {"Location": "/b", "Set-Cookie": "a=secret", **PLAIN})
@@ -296,7 +298,7 @@ async def test_what_one_site_gives_us_to_carry_the_next_one_does_not_see() -> No
     assert "cookie" not in asked.requests[0].headers
 
 
-async def test_a_page_without_end_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endless_page_is_read_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch, "MAX_BYTES", 200_000)
 
     async def for_ever() -> AsyncGenerator[bytes]:
@@ -309,13 +311,15 @@ async def test_a_page_without_end_is_read_up_to_a_limit(monkeypatch: pytest.Monk
     assert len(text) < OUTPUT_LIMIT + 200
 
 
-async def test_a_small_answer_that_unpacks_to_a_huge_one_is_read_up_to_the_limit() -> None:
+async def test_a_compression_bomb_is_read_up_to_the_limit() -> None:
     bomb = gzip.compress(b"x" * 20_000_000)
     text = await fetch_one(Response(200, {**PLAIN, "Content-Encoding": "gzip"}, bomb))
     assert text.endswith("bytes of the page]")
 
 
-async def test_a_page_that_drips_stops_at_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_that_is_sent_slowly_stops_at_the_time_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(fetch, "TIMEOUT", 0.3)
 
     async def drip() -> AsyncGenerator[bytes]:
@@ -327,7 +331,7 @@ async def test_a_page_that_drips_stops_at_the_time_limit(monkeypatch: pytest.Mon
         await fetch_one(Response(200, PLAIN, drip()))
 
 
-async def test_a_server_that_says_nothing_stops_at_the_time_limit(
+async def test_a_silent_server_stops_at_the_time_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(fetch, "TIMEOUT", 0.2)
@@ -340,7 +344,7 @@ async def test_a_server_that_says_nothing_stops_at_the_time_limit(
             await use(FETCH, NEAR, url=url)
 
 
-async def test_a_page_that_takes_for_ever_to_read_delays_nothing(
+async def test_a_page_that_is_slow_to_parse_does_not_block(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(fetch, "TIMEOUT", 1.0)
@@ -350,10 +354,10 @@ async def test_a_page_that_takes_for_ever_to_read_delays_nothing(
     assert time.monotonic() - before < 10
 
 
-# What is read of it
+# Content
 
 
-async def test_a_page_that_is_not_found_says_so_with_its_text() -> None:
+async def test_a_missing_page_is_reported_with_its_text() -> None:
     assert await fetch_one(Response(404, PLAIN, b"gone")) == "[HTTP 404]\ngone"
     assert await fetch_one(Response(200, PLAIN, b"")) == "[nothing]"
 
@@ -361,7 +365,7 @@ async def test_a_page_that_is_not_found_says_so_with_its_text() -> None:
 @pytest.mark.parametrize(
     "kind", ["application/json", "application/rss+xml", "application/ld+json", "TEXT/CSV"]
 )
-async def test_other_text_is_read_as_it_is(kind: str) -> None:
+async def test_other_text_is_returned_unchanged(kind: str) -> None:
     assert await fetch_one(Response(200, {"Content-Type": kind}, b"<a> b")) == "<a> b"
 
 
@@ -387,15 +391,15 @@ async def test_other_text_is_read_as_it_is(kind: str) -> None:
         ("text/html; charset=utf-8", b"<meta charset=latin1>K\xc3\xa4se"),
     ],
 )
-async def test_a_page_is_read_in_its_own_encoding_or_else_as_utf8(kind: str, body: bytes) -> None:
+async def test_a_page_is_decoded_by_its_own_encoding_or_as_utf_8(kind: str, body: bytes) -> None:
     assert await fetch_one(Response(200, {"Content-Type": kind}, body)) == "Käse"
 
 
-async def test_text_with_bytes_that_fit_no_encoding_can_be_sent() -> None:
+async def test_bytes_that_cannot_be_decoded_are_replaced() -> None:
     assert await fetch_one(Response(200, PLAIN, b"a\xffb")) == "a\ufffdb"
 
 
-async def test_a_page_is_read_as_a_person_would() -> None:
+async def test_a_page_is_converted_to_readable_text() -> None:
     html = """<!DOCTYPE html><html><head><title>The  title</title><style>p {}</style>
         <script>if (a < b) alert("</p>")</script></head>
         <body><svg><title>icon</title><text>drawn</text></svg><h1>One</h1><p>a <b>bold</b>
@@ -439,5 +443,5 @@ async def test_a_page_is_read_as_a_person_would() -> None:
         ("</pre></pre>a  b<pre>c  d", "a b\nc  d"),
     ],
 )
-def test_a_page_that_is_not_well_made_is_read_as_well_as_it_can_be(html: str, text: str) -> None:
+def test_malformed_html_is_read_as_far_as_possible(html: str, text: str) -> None:
     assert html_text(html) == text

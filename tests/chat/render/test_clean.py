@@ -1,4 +1,4 @@
-"""What others wrote cannot command the terminal, nor hide or reorder anything on it."""
+"""Text from outside can neither control the terminal nor hide or reorder anything on it."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ FORBIDDEN = re.compile(
 
 @given(text)
 @example("\x1b]0;title")
-def test_nothing_is_left_that_a_terminal_obeys_or_hides(raw: str):
+def test_cleaned_text_has_no_control_or_hidden_characters(raw: str):
     assert not FORBIDDEN.search(clean(raw))
 
 
 @given(text)
-def test_on_one_line_there_is_no_line_break_either(raw: str):
+def test_text_cleaned_for_one_line_has_no_line_breaks(raw: str):
     assert "\n" not in clean(raw, newlines=False)
 
 
@@ -44,7 +44,7 @@ def test_on_one_line_there_is_no_line_break_either(raw: str):
 @example("a\r\nb", None)
 @example("👩\u200d🚀", None)
 @example("\ud83d\ude00", None)
-def test_wherever_a_text_is_cut_it_comes_out_the_same(raw: str, data: st.DataObject | None):
+def test_text_cleaned_in_pieces_equals_text_cleaned_at_once(raw: str, data: st.DataObject | None):
     if data is None:
         pieces = list(raw)
     else:
@@ -55,12 +55,12 @@ def test_wherever_a_text_is_cut_it_comes_out_the_same(raw: str, data: st.DataObj
 
 
 @given(text)
-def test_what_is_clean_stays_as_it_is(raw: str):
+def test_cleaning_is_idempotent(raw: str):
     assert clean(clean(raw)) == clean(raw)
 
 
 @given(st.text(st.characters(categories=("L", "N", "P", "Sm", "Sc"), max_codepoint=0x10FF)))
-def test_letters_digits_and_signs_stay(raw: str):
+def test_letters_digits_and_symbols_are_kept(raw: str):
     assert clean(raw) == raw
 
 
@@ -77,7 +77,7 @@ def test_letters_digits_and_signs_stay(raw: str):
         "two\nlines\n\n",
     ],
 )
-def test_emoji_and_the_writing_of_every_script_stay_readable(harmless: str):
+def test_emoji_and_every_script_are_kept(harmless: str):
     assert clean(harmless) == harmless
 
 
@@ -103,17 +103,17 @@ def test_emoji_and_the_writing_of_every_script_stay_readable(harmless: str):
     ],
     ids=ascii,
 )
-def test_an_escape_sequence_goes_whole_and_takes_nothing_else_with_it(raw: str, seen: str):
+def test_an_escape_sequence_is_removed_completely_and_nothing_else(raw: str, seen: str):
     assert clean(raw) == seen
 
 
-def test_an_escape_sequence_without_an_end_hides_no_more_than_its_line():
+def test_an_unterminated_escape_sequence_hides_at_most_its_line():
     assert clean("before\x1b]0;rest of the line\nthe next line") == "before\nthe next line"
     assert clean("\x1bPabc\rd") == "\nd"
     assert clean("\x1b[31\nnext") == "\nnext"
 
 
-def test_a_carriage_return_overwrites_nothing():
+def test_a_carriage_return_becomes_a_line_break():
     assert clean("rm -rf /\rls") == "rm -rf /\nls"
     assert clean("a\r\nb\rc\n\nd") == "a\nb\nc\n\nd"
     assert clean("a\vb\fc\x85d\u2028e\u2029f") == "a\nb\nc\nd\ne\nf"
@@ -132,7 +132,7 @@ def test_tabs_become_spaces_up_to_the_next_stop():
      "pay\u3164pal", "\u2067paypal\u2069", "\ufeffpaypal", "pay\u206apal", "pay\u115fpal"],
     ids=ascii,
 )  # fmt: skip
-def test_what_hides_between_letters_is_gone(raw: str):
+def test_hidden_characters_between_letters_are_removed(raw: str):
     assert clean(raw) == "paypal"
 
 
@@ -143,7 +143,7 @@ def test_a_joiner_and_a_selector_stay_only_where_they_shape_something():
     assert clean("❤\ufe0f\ufe0f\ufe0e\ufe0f") == "❤\ufe0f"
 
 
-def test_half_a_character_is_marked_and_two_halves_are_one():
+def test_a_lone_surrogate_is_replaced_and_a_pair_is_joined():
     assert clean("a\ud83db") == "a\ufffdb"
     assert clean("\ude00") == "\ufffd"
     assert clean("\ud83d") == "\ufffd"
@@ -151,7 +151,7 @@ def test_half_a_character_is_marked_and_two_halves_are_one():
     assert clean("\ud83d\x1b[1m\ude00") == "\ufffd\ufffd"
 
 
-def test_every_format_character_of_unicode_is_caught():
+def test_every_unicode_format_character_is_removed():
     for code in range(sys.maxunicode + 1):
         if unicodedata.category(chr(code)) in ("Cc", "Cf") and chr(code) not in "\t\n\r\v\f\x85":
             assert clean(f"a{chr(code)}") == "a", hex(code)

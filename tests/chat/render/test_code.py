@@ -1,4 +1,4 @@
-"""Code has the colours of its language, and keeps them when it comes in parts."""
+"""Code is highlighted in its language, also when it arrives in parts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def colours(lines: list[Text]) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 12])
-def test_code_in_parts_has_the_colours_of_the_whole(size: int):
+def test_code_highlighted_in_parts_has_the_colours_of_the_whole(size: int):
     lines = tuple(PYTHON.split("\n"))
     parts = Highlighter("python")
     seen = [
@@ -62,7 +62,7 @@ def test_code_in_parts_has_the_colours_of_the_whole(size: int):
     assert colours(seen) == colours(Highlighter("python").take(lines))
 
 
-def test_what_is_read_again_for_the_next_part_stays_short():
+def test_the_context_kept_for_the_next_part_stays_short():
     highlighter = Highlighter("python")
     for n in range(300):
         highlighter.take((f"def f{n}():", f"    return {n}", "", ""))
@@ -72,7 +72,7 @@ def test_what_is_read_again_for_the_next_part_stays_short():
     assert len(highlighter._before) < 2000
 
 
-def test_a_look_at_the_next_lines_changes_nothing():
+def test_peeking_at_the_next_lines_changes_nothing():
     looked, other = Highlighter("python"), Highlighter("python")
     for each in (looked, other):
         each.take(('x = """',))
@@ -81,25 +81,25 @@ def test_a_look_at_the_next_lines_changes_nothing():
 
 
 @pytest.mark.parametrize("language", ["", "nonsense", "{.foo}", "../../x", "console"])
-def test_code_of_no_known_language_has_no_colours(language: str):
+def test_code_in_an_unknown_language_has_no_colours(language: str):
     (line,) = Highlighter(language).take(("import os",))
     assert line.plain == "import os"
     assert set(*colours([line])) == {"none"}
 
 
 @pytest.mark.parametrize("language", ["Python", "python title=x", "{.python}", "py3"])
-def test_a_language_is_known_however_it_is_written(language: str):
+def test_a_language_is_recognised_in_any_spelling(language: str):
     assert colours(Highlighter(language).take(("import os",)))[0][0] == "magenta"
 
 
-def test_data_is_shown_without_colours():
+def test_a_very_long_line_is_shown_without_colours():
     lines = Highlighter("json").take(('"' + "x" * 3000 + '"',))
     assert set(*colours(lines)) == {"none"}
 
 
 @settings(max_examples=20)
 @given(code_lines, code_lines)
-def test_every_line_comes_out_as_it_went_in(first: list[str], second: list[str]):
+def test_highlighting_does_not_change_the_text(first: list[str], second: list[str]):
     highlighter = Highlighter("python")
     seen = [*highlighter.take(tuple(first)), *highlighter.take(tuple(second))]
     assert [line.plain for line in seen] == [*first, *second]

@@ -1,4 +1,4 @@
-"""/help shows every command in the room that there is."""
+"""/help shows every command in the available width."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMMANDS = (
 )
 
 
-def test_commands_stand_in_columns_under_their_category():
+def test_commands_are_listed_in_columns_under_their_category():
     assert plain(command_list(COMMANDS, Screen(width=60))) == [
         "Session",
         "  /new [title]         Begin another session here",
@@ -37,7 +37,7 @@ def test_commands_stand_in_columns_under_their_category():
     ]
 
 
-def test_where_there_is_no_room_beside_a_command_its_summary_stands_under_it():
+def test_a_summary_goes_below_its_command_if_there_is_no_room_beside_it():
     assert plain(command_list(COMMANDS, Screen(width=24)))[:4] == [
         "Session",
         "  /new [title]",
@@ -53,5 +53,5 @@ def test_no_line_is_too_wide_and_no_command_is_missing(width: int):
     assert all(any(f"/{command.name}" in line for line in lines) for command in COMMANDS)
 
 
-def test_without_commands_there_is_nothing():
+def test_an_empty_command_list_prints_nothing():
     assert command_list((), Screen()) == []

@@ -1,4 +1,4 @@
-"""What the person sees of a turn, besides the answer."""
+"""What the user sees of a turn, besides the answer."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def shown(*events: Event, screen: Screen = SCREEN) -> list[str]:
     return plain([line for event in events for line in activity.lines(event, screen)])
 
 
-def test_a_call_is_one_line_that_says_what_it_is_about():
+def test_a_call_is_one_line_with_its_main_argument():
     assert shown(ToolStarted(SHELL)) == ["⏺ shell  git status"]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         ('{"seconds": 5, "command": "ls\\n  -l"}', "  ls -l"),
         ('{"pattern": "TODO", "path": "src"}', "  src  TODO"),
@@ -62,12 +62,12 @@ def test_a_call_is_one_line_that_says_what_it_is_about():
         ('{"command": "\\ud800"}', '  {"command": "\\ud800"}'),
     ],
 )
-def test_the_arguments_that_identify_a_call_are_shown(arguments: str, told: str):
+def test_the_arguments_that_identify_a_call_are_shown(arguments: str, expected: str):
     line = started(ToolCall("1", "tool", arguments), SCREEN)
-    assert plain([line]) == [f"⏺ tool{told}"]
+    assert plain([line]) == [f"⏺ tool{expected}"]
 
 
-def test_the_output_is_shown_under_its_call_and_only_the_beginning_of_it():
+def test_the_first_lines_of_the_output_are_shown_under_its_call():
     result = "".join(f"line {n}\n" for n in range(38))
     assert shown(ToolStarted(SHELL), ToolFinished(SHELL, result, ok=True)) == [
         "⏺ shell  git status",
@@ -79,17 +79,17 @@ def test_the_output_is_shown_under_its_call_and_only_the_beginning_of_it():
     ]
 
 
-def test_one_line_more_is_shown_rather_than_counted():
+def test_a_single_extra_line_is_shown_instead_of_a_count():
     lines = shown(ToolFinished(SHELL, "1\n2\n3\n4\n5", ok=True))
     assert lines[1:] == [f"  │ {n}" for n in range(1, 6)]
 
 
-def test_a_call_that_came_to_nothing_says_so():
+def test_a_call_without_output_or_with_an_error_says_so():
     assert shown(ToolFinished(SHELL, "", ok=True))[1:] == ["  │ no output"]
     assert shown(ToolFinished(SHELL, "no such\nfile", ok=False))[1:] == ["  ✗ no such", "  │ file"]
 
 
-def test_what_came_of_another_call_is_shown_under_that_one():
+def test_a_result_is_shown_with_the_name_of_its_call():
     lines = shown(
         ToolStarted(SHELL),
         ToolStarted(READ),
@@ -106,7 +106,7 @@ def test_what_came_of_another_call_is_shown_under_that_one():
     ]
 
 
-def test_an_approval_shows_all_that_will_be_done_and_nothing_else():
+def test_an_approval_shows_exactly_what_will_be_done():
     what = "run in /tmp:\n" + "x" * 70 + "\n\n\techo  two  blanks"
     assert shown(ApprovalNeeded(SHELL, what)) == [
         "╭─ shell needs your approval " + "─" * 31,
@@ -135,7 +135,7 @@ def test_the_whole_call_is_shown_on_request():
     assert [line.removeprefix("│ ") for line in lines[1:-1]] == [str(n) for n in range(500)]
 
 
-def test_what_hides_in_an_approval_is_written_out():
+def test_hidden_characters_in_an_approval_are_escaped():
     what = "rm \u202egpj.exe\x1b[8m\r\u200b\u3164"
     assert shown(ApprovalNeeded(SHELL, what))[1] == r"│ rm \u202egpj.exe\x1b[8m\r\u200b\u3164"
 
@@ -149,12 +149,12 @@ def test_without_unicode_an_approval_still_shows_every_character():
 
 
 @given(text)
-def test_no_character_of_a_whole_call_is_lost(what: str):
+def test_the_full_view_of_a_call_loses_no_character(what: str):
     rows = [line[2:] for line in plain(whole_call(SHELL, what, SCREEN))[1:-1]]
     assert "".join("".join(rows).split()) == "".join(visible(what).split())
 
 
-def test_how_a_turn_ends_is_one_sentence():
+def test_the_end_of_a_turn_is_shown_in_one_sentence():
     assert shown(TurnInterrupted()) == ["■ Interrupted."]
     error = ModelError(provider="X", reason="a\n\x1b[31mlong " + "word " * 12)
     lines = shown(TurnFailed(error))
@@ -163,13 +163,13 @@ def test_how_a_turn_ends_is_one_sentence():
     assert " ".join(line[2:] for line in lines).endswith("or type /model to choose another model.")
 
 
-def test_what_is_shown_elsewhere_gives_no_line():
+def test_events_that_are_shown_elsewhere_print_nothing():
     quiet = (TextDelta("x"), MessageAdded(spoken("x", NOW)), UsageAdded(Usage(input=1)), TurnDone())
     assert shown(*quiet) == []
     assert len(shown(Compressing())) == 2
 
 
-def test_plain_screens_get_no_escape_sequence_at_all():
+def test_plain_screens_get_no_escape_sequences():
     screen = Screen(width=60, styled=False, unicode=False)
     every = (
         ToolStarted(SHELL),
@@ -186,7 +186,7 @@ def test_plain_screens_get_no_escape_sequence_at_all():
 
 
 @given(text, text, st.sampled_from([20, 37, 80]), st.booleans())
-def test_whatever_a_model_or_a_tool_wrote_each_line_fits_and_is_clean(
+def test_any_output_of_a_model_or_a_tool_is_clean_and_fits(
     name: str, written: str, width: int, ok: bool
 ):
     call = ToolCall("1", name, written)

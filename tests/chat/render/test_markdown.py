@@ -1,4 +1,4 @@
-"""How Markdown looks, and that nothing in it is hidden or obeyed."""
+"""Rendering of Markdown: nothing in it is hidden or controls the terminal."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ def shown(source: str, width: int = 80) -> list[str]:
     return plain(render(source, Screen(width=width)))
 
 
-def test_marks_become_styles():
+def test_markup_becomes_styles():
     assert render("**b** *i* `c` ~~s~~", SCREEN) == [
         "\x1b[1mb\x1b[0m \x1b[3mi\x1b[0m \x1b[36mc\x1b[0m \x1b[9ms\x1b[0m"
     ]
     assert render("# One", SCREEN) == ["\x1b[1;4mOne\x1b[0m"]
 
 
-def test_marks_become_styles_without_colours_too():
+def test_without_colours_markup_becomes_bold_and_dim():
     assert render("**b** *i* `c` ~~s~~", Screen(coloured=False)) == [
         "\x1b[1mb\x1b[0m \x1b[3mi\x1b[0m c \x1b[9ms\x1b[0m"
     ]
 
 
-def test_addresses_are_written_out_and_no_link_is_made():
+def test_urls_are_written_out_and_not_linked():
     lines = render(
         "[here](https://a.example/x) ![picture](p.png) <https://b.example/> <me@c.example>", SCREEN
     )
@@ -38,7 +38,7 @@ def test_addresses_are_written_out_and_no_link_is_made():
     assert "\x1b]" not in "".join(lines)
 
 
-def test_a_link_says_where_it_leads_though_that_is_defined_elsewhere_or_looks_like_another_place():
+def test_a_link_shows_its_url_even_if_it_is_defined_elsewhere_or_its_label_is_a_url():
     assert shown("[x]\n\n[x]: https://a.example") == ["[x]", "", "[x]: https://a.example"]
     assert shown("[https://good.example](https://evil.example)") == [
         "https://good.example (https://evil.example)"
@@ -59,17 +59,17 @@ def test_html_is_shown_as_it_is_written():
         "<http://a/%E2%80%AE>", "![a&#x2066;](b)", "| a&#x202e; |\n|---|\n| b |", "# a&#8237;",
     ],
 )  # fmt: skip
-def test_entities_are_cleaned_when_they_have_become_characters(source: str):
+def test_entities_are_cleaned_after_they_are_decoded(source: str):
     hidden = {"\u202e", "\u200f", "\u200b", "\xad", "\u200d", "\r", "\u2066", "\u202d"}
     assert not hidden & set("".join(shown(source)))
 
 
-def test_line_breaks_stay():
+def test_line_breaks_are_kept():
     assert shown("- \\\nfirst line") == ["•", "  first line"]
     assert shown("roses\nare  \nred\\\n!") == ["roses", "are", "red", "!"]
 
 
-def test_lists_are_numbered_and_nested_and_stand_close():
+def test_lists_are_numbered_nested_and_tight():
     assert shown("3. a\n3. b\n   - c\n   - d\n\n   e\n   ```\n   code\n   ```\n4. f") == [
         "3. a", "4. b", "   • c", "   • d", "", "   e", "     code", "5. f",
     ]  # fmt: skip
@@ -79,7 +79,7 @@ def test_quotations_have_a_bar():
     assert shown("> a\n> - b\n>\n> c") == ["│ a", "│", "│ • b", "│", "│ c"]
 
 
-def test_code_is_cut_where_the_line_is_full_and_keeps_its_blanks():
+def test_code_wraps_at_the_line_width_and_keeps_its_spaces():
     source = f"```\na  b{'x' * 20}\n    c\n```"
     assert shown(source, 20) == ["  a  b" + "x" * 14, "  " + "x" * 6, "      c"]
 
@@ -114,15 +114,15 @@ def test_deep_nesting_loses_nothing(depth: int, width: int):
     assert "".join(shown(f"{'> ' * depth}deep", width)).endswith("deep")
 
 
-def test_wide_characters_are_wrapped_by_the_columns_that_they_take():
+def test_wide_characters_are_wrapped_by_their_width_in_columns():
     assert shown("漢" * 25, 20) == ["漢" * 10, "漢" * 10, "漢" * 5]
 
 
-def test_prose_is_not_wider_than_can_be_read_but_code_is():
+def test_prose_has_a_maximum_width_and_code_has_none():
     assert max(map(len, shown("word " * 60, 200))) <= 100
     assert shown(f"```\n{'x' * 180}\n```", 200) == ["  " + "x" * 180]
 
 
-def test_without_unicode_our_own_signs_are_ascii():
+def test_without_unicode_our_own_symbols_are_ascii():
     source = "- a\n\n> b\n\n---\n\n| c |\n|---|\n| d |"
     assert "".join(render(source, Screen(width=40, unicode=False))).isascii()

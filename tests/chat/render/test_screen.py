@@ -1,4 +1,4 @@
-"""What a screen is, and text by the columns that it takes."""
+"""Capabilities of a screen, and the width of text in columns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_terminal_has_colours():
 
 
 @pytest.mark.parametrize("environ", [{"TERM": "dumb"}, {"TERM": ""}, {}])
-def test_a_terminal_that_supports_nothing_else_is_plain(environ: dict[str, str]):
+def test_a_dumb_terminal_is_plain(environ: dict[str, str]):
     assert not screen(terminal(), environ, 80).styled
 
 
@@ -47,7 +47,7 @@ def test_no_color_removes_colours_and_nothing_else(value: str, coloured: bool):
         ({"TERM": "linux"}, False),
     ],
 )
-def test_most_terminals_rewrap_their_lines(environ: dict[str, str], rewraps: bool):
+def test_terminals_that_rewrap_their_lines_are_recognised(environ: dict[str, str], rewraps: bool):
     assert screen(terminal(), environ, 80).rewraps is rewraps
 
 
@@ -58,13 +58,13 @@ def test_a_pipe_is_plain():
 @pytest.mark.parametrize(
     ("encoding", "unicode"), [("utf-8", True), ("UTF8", True), ("ascii", False), ("latin-1", False)]
 )
-def test_what_is_not_utf_8_gets_ascii(encoding: str, unicode: bool):
+def test_an_output_that_is_not_utf_8_gets_ascii(encoding: str, unicode: bool):
     made = screen(terminal(encoding), {"TERM": "xterm"}, 80)
     assert made.unicode is unicode
     assert made.glyphs.more.isascii() is not unicode
 
 
-def test_paint_ends_what_it_begins_and_plain_screens_have_none():
+def test_paint_closes_its_style_and_does_nothing_on_plain_screens():
     assert Screen().paint("x", Style.RED) == "\x1b[31mx\x1b[0m"
     assert Screen().paint("", Style.RED) == ""
     assert Screen(styled=False).paint("x", Style.RED) == "x"
@@ -76,7 +76,7 @@ def test_paint_without_colours_keeps_bold_and_dim():
     assert painted == ["\x1b[1mx\x1b[0m", "\x1b[1mx\x1b[0m", "x"]
 
 
-def test_a_screen_of_no_width_is_taken_for_a_narrow_one():
+def test_a_screen_of_width_zero_counts_as_narrow():
     assert Screen(width=0).columns == 20
 
 
@@ -88,28 +88,28 @@ def test_width_is_in_columns(text: str, columns: int):
 
 
 @given(line, st.integers(0, 12))
-def test_what_is_fitted_fits_and_says_when_it_was_cut(text: str, columns: int):
+def test_fitted_text_fits_and_shows_that_it_was_cut(text: str, columns: int):
     fitted = cells.fit(text, columns)
     assert cells.width(fitted) <= columns
     assert fitted == text or not fitted or fitted.endswith("…")
 
 
 @given(line, st.integers(2, 12))
-def test_folding_keeps_everything(text: str, columns: int):
+def test_folding_loses_no_text(text: str, columns: int):
     parts = cells.fold(text, columns)
     assert "".join(parts) == text
     assert all(cells.width(part) <= columns for part in parts)
 
 
 @given(line, st.integers(2, 12))
-def test_wrapping_keeps_all_but_blanks(text: str, columns: int):
+def test_wrapping_loses_only_spaces(text: str, columns: int):
     lines = cells.wrap(text, columns)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
     assert all(cells.width(each) <= columns for each in lines)
 
 
 @given(line, st.integers(2, 30))
-def test_wrapping_a_row_of_a_table_keeps_all_but_blanks(text: str, columns: int):
+def test_wrapping_a_table_row_loses_only_spaces(text: str, columns: int):
     lines = cells.wrap_aligned(text, columns)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
     assert all(cells.width(each) <= columns for each in lines)
@@ -129,6 +129,6 @@ def test_a_row_of_a_table_continues_under_its_last_column():
     assert cells.wrap_aligned("one two", 5) == ["one", "two"]
 
 
-def test_words_stay_whole_where_they_can():
+def test_words_are_not_split_if_they_fit():
     assert cells.wrap("one two  three", 7) == ["one two", "three"]
     assert cells.wrap("", 7) == [""]

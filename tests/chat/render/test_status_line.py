@@ -1,4 +1,4 @@
-"""The status line tells what matters most, in one line, however narrow the screen."""
+"""The status line shows the most important fields in one line, on any width."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def line(width: int, title: str = TITLE, where: str = "terminal", spent: int = 1
 
 
 @pytest.mark.parametrize(
-    ("width", "told"),
+    ("width", "expected"),
     [
         (100, "Fix the flaky tests of the store · anthropic/claude-x · 122k tokens · terminal"),
         (70, "Fix the flaky tests of… · anthropic/claude-x · 122k tokens · terminal"),
@@ -36,29 +36,29 @@ def line(width: int, title: str = TITLE, where: str = "terminal", spent: int = 1
         (20, "Fix the flaky tests…"),
     ],
 )
-def test_what_matters_least_goes_first(width: int, told: str):
-    assert line(width) == told
+def test_the_least_important_fields_are_dropped_first(width: int, expected: str):
+    assert line(width) == expected
 
 
-def test_what_is_not_known_is_left_out():
+def test_unknown_fields_are_left_out():
     assert line(80, where="", spent=0) == "Fix the flaky tests of the store · anthropic/claude-x"
     assert line(20, title="") == "claude-x · terminal"
 
 
 @pytest.mark.parametrize(
-    ("spent", "told"),
+    ("spent", "expected"),
     [
         (999, "999"), (1000, "1.0k"), (9949, "9.9k"), (9950, "10k"), (999_499, "999k"),
         (999_500, "1.0M"), (12_345_678, "12M"),
     ],
 )  # fmt: skip
-def test_tokens_are_shown_in_few_digits(spent: int, told: str):
-    assert f" {told} tokens " in line(100, spent=spent)
+def test_tokens_are_shown_in_few_digits(spent: int, expected: str):
+    assert f" {expected} tokens " in line(100, spent=spent)
 
 
 @given(text, text, st.integers(0, 120))
-def test_it_never_wraps(title: str, where: str, width: int):
-    told = line(width, title, where)
-    assert cells.width(told) <= max(width, 20)
-    assert not FORBIDDEN.search(told)
-    assert "\n" not in told
+def test_the_status_line_never_wraps(title: str, where: str, width: int):
+    output = line(width, title, where)
+    assert cells.width(output) <= max(width, 20)
+    assert not FORBIDDEN.search(output)
+    assert "\n" not in output

@@ -1,4 +1,4 @@
-"""An answer is printed as it comes, each part once, and as it would be printed as a whole."""
+"""An answer is printed while it streams, each part once, as the whole would be printed."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ slowly = settings(max_examples=settings().max_examples // 3)
 @example("a\n    b\n\n    c\n\n\n    d\ne", 1, 40)
 @example("[x]\n\n[x]: http://example.com", 4, 40)
 @example("   \n|---|---|\n- a\n      ```\n===\n7. seven", 1, 40)
-def test_all_parts_together_are_what_the_whole_would_be(text: str, step: int, width: int):
+def test_the_streamed_parts_equal_the_whole_answer(text: str, step: int, width: int):
     screen = Screen(width=width)
     assert plain(streamed(text, screen, step)) == plain(markdown.render(clean(text), screen))
 
 
 @slowly
 @given(answers | nonsense, st.integers(1, 7), st.sampled_from([20, 79]), st.booleans())
-def test_no_line_is_wider_than_the_screen_or_holds_what_a_terminal_obeys(
+def test_no_line_is_too_wide_or_has_control_characters(
     text: str, step: int, width: int, unicode: bool
 ):
     lines = streamed(text, Screen(width=width, unicode=unicode), step)
@@ -61,7 +61,7 @@ def test_no_line_is_wider_than_the_screen_or_holds_what_a_terminal_obeys(
 
 @slowly
 @given(answers | nonsense, st.integers(10, 60))
-def test_what_is_live_fits_and_looking_at_it_changes_nothing(text: str, step: int):
+def test_the_live_part_fits_and_reading_it_changes_nothing(text: str, step: int):
     answer = stream.begin(SCREEN)
     lines: list[str] = []
     for start in range(0, len(text), step):
@@ -89,7 +89,7 @@ def test_a_heading_is_printed_at_once():
     assert plain(stream.begin(SCREEN).feed("# Title\n")) == ["Title"]
 
 
-def test_an_item_is_printed_when_the_next_one_has_begun_and_the_last_one_when_something_else_has():
+def test_a_list_item_is_printed_when_the_next_item_or_block_starts():
     answer = stream.begin(SCREEN)
     assert plain(answer.feed("1. one\n1. two\n")) == ["1. one"]
     assert plain(answer.live(5)) == ["2. two"]
@@ -105,7 +105,7 @@ def test_a_table_is_printed_when_it_is_complete():
     assert plain(answer.feed("\n"))[2].split() == ["1", "2"]
 
 
-def test_long_code_is_printed_in_parts_and_does_not_pile_up():
+def test_long_code_is_printed_in_parts_and_not_buffered():
     answer = stream.begin(SCREEN)
     printed = answer.feed("```python\n")
     for n in range(500):
@@ -115,13 +115,13 @@ def test_long_code_is_printed_in_parts_and_does_not_pile_up():
     assert plain(printed) == [f"  x{n} = {n}" for n in range(500)]
 
 
-def test_a_fence_that_is_about_to_close_is_not_shown_as_code():
+def test_a_partial_closing_fence_is_not_shown_as_code():
     answer = stream.begin(SCREEN)
     answer.feed("```\ncode\n``")
     assert plain(answer.live(5)) == ["  code"]
 
 
-def test_the_live_part_of_something_long_is_its_end():
+def test_the_live_part_of_a_long_block_is_its_end():
     answer = stream.begin(SCREEN)
     answer.feed(" ".join(map(str, range(100_000))))
     live = answer.live(3)
@@ -143,7 +143,7 @@ def test_after_a_resize_lines_have_the_new_width():
     assert max(map(len, answer.end())) <= 25
 
 
-def test_without_colours_the_text_stays_as_it_was_written():
+def test_without_styles_the_text_is_unchanged():
     answer = stream.begin(PLAIN)
     assert answer.feed("# Ti\x1b[3") == []
     assert answer.live(5) == ["# Ti"]
@@ -163,18 +163,18 @@ def test_plain_live_lines_are_cut_to_the_screen():
     assert answer.live(2) == ["x" * 60] * 2
 
 
-def test_a_longer_answer_takes_as_much_more():
+def test_an_answer_is_rendered_in_linear_time():
     stream.warm()
     assert growth(lambda size: streamed(ANSWER[:2000] * size, SCREEN, 40), 1) < 1.2
 
 
 @pytest.mark.parametrize("sign", ["[", "![", "*a ", "**a", "`a``b", ">", "- ", "[a](", "_a", "|a"])
-def test_text_that_is_made_to_be_slow_is_not(sign: str):
+def test_adversarial_text_is_rendered_in_linear_time(sign: str):
     stream.warm()
     assert growth(lambda size: streamed(sign * (size // len(sign)), SCREEN, 4), 200) < 1.5
 
 
-def test_what_cannot_be_rendered_is_shown_as_it_was_written_and_logged_once(
+def test_text_that_cannot_be_rendered_is_shown_unchanged_and_logged_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     def broken(source: str, screen: Screen, *, number: int | None) -> list[str]:
@@ -189,7 +189,7 @@ def test_what_cannot_be_rendered_is_shown_as_it_was_written_and_logged_once(
     assert "ValueError" in caplog.text
 
 
-def test_nothing_heavy_is_imported_before_it_is_needed():
+def test_heavy_modules_are_imported_only_when_needed():
     script = (
         "import sys\n"
         "from segue.chat.render import command_list, events, status_line, stream\n"
@@ -204,7 +204,7 @@ def test_nothing_heavy_is_imported_before_it_is_needed():
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_what_cannot_be_parsed_is_shown_as_it_was_written_block_by_block(
+def test_a_block_that_cannot_be_parsed_is_shown_unchanged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     def broken(source: str) -> list[object]:

@@ -1,4 +1,4 @@
-"""The bot itself: its token, its name, its menu, and how it is set up."""
+"""The account of the bot: its token, its name, its menu, and its setup."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ HOME = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="1")
 
 
 @pytest.mark.parametrize("token", [UNKNOWN_TOKEN, "7:short", "two words", "a/../b?c#d", "ü", ""])
-async def test_a_token_that_is_not_right_is_named_and_not_shown(
-    peer: Peer, rig: TelegramRig, token: str
-):
+async def test_an_invalid_token_is_reported_and_not_shown(peer: Peer, rig: TelegramRig, token: str):
     adapter = TelegramAdapter(token, peer.url)
     reason = "token is not right" if token else "no token"
     with pytest.raises(ConnectFailed, match=f"{reason}.* `segue setup telegram`") as caught:
@@ -53,7 +51,7 @@ async def test_the_token_is_in_no_log_and_no_error(
             caplog.set_level(logging.DEBUG, name)
         adapter = rig.another()
         await adapter.connect()
-        told = [repr(adapter), str(adapter), repr(vars(adapter)["connection"])]
+        output = [repr(adapter), str(adapter), repr(vars(adapter)["connection"])]
         async with listening(adapter) as ear:
             home = await home_of(rig, ear, await rig.place(Shape.DM))
             if trouble is not None:
@@ -63,32 +61,32 @@ async def test_the_token_is_in_no_log_and_no_error(
                 try:
                     await doing
                 except (DeliveryFailed, ConnectFailed) as error:
-                    told += [repr(error), *traceback.format_exception(error)]
+                    output += [repr(error), *traceback.format_exception(error)]
         await adapter.close()
         with pytest.raises(ConnectFailed) as caught:
             await TelegramAdapter(TOKEN, "http://127.0.0.1:1").connect()
-        told += traceback.format_exception(caught.value)
+        output += traceback.format_exception(caught.value)
     assert "getWebhookInfo" in caplog.text
     secret = TOKEN.partition(":")[2]
-    assert secret not in "".join(told)
+    assert secret not in "".join(output)
     assert secret not in caplog.text
 
 
-async def test_a_bot_is_known_by_its_id_and_links_to_itself(rig: TelegramRig):
+async def test_an_account_has_the_id_and_the_link_of_the_bot(rig: TelegramRig):
     assert rig.adapter.account == TOKEN.partition(":")[0]
     assert rig.adapter.pairing_link("ABCD") == "https://t.me/segue_test_bot?start=ABCD"
     unconnected = rig.another()
     assert (unconnected.account, unconnected.pairing_link("ABCD")) == ("", None)
 
 
-async def test_a_menu_has_what_telegram_takes(rig: TelegramRig):
+async def test_a_menu_has_only_commands_that_telegram_accepts(rig: TelegramRig):
     names = ("Status", "two-words", "x" * 33, "resume")
     await rig.adapter.offer([MenuEntry(name, "long " * 100) for name in names])
     shown = (await rig.driver.look()).menu
     assert [(it.command, len(it.description)) for it in shown] == [("status", 255), ("resume", 255)]
 
 
-# How it is set up
+# Setup
 
 
 DEAF = Settings(reads_all=False)
@@ -116,7 +114,7 @@ MANAGER = (Status.ADMINISTRATOR, True)
         (Shape.FORUM, Settings(), (Status.KICKED, False), ["cannot be reached.* /sethome"]),
     ],
 )
-async def test_exactly_what_is_missing_is_named(
+async def test_exactly_the_missing_rights_are_named(
     rig: TelegramRig,
     shape: Shape | None,
     settings: Settings,
@@ -137,7 +135,7 @@ async def test_exactly_what_is_missing_is_named(
     assert all(map(re.search, missing, bad)), bad
 
 
-# Its chats
+# Chats
 
 
 @pytest.mark.parametrize("shape", Shape)
@@ -160,7 +158,7 @@ async def test_a_chat_without_the_bot_is_not_found(rig: TelegramRig):
         await rig.adapter.find_chat("4711")
 
 
-# Its library
+# The library
 
 
 def test_without_the_library_its_package_is_named(monkeypatch: pytest.MonkeyPatch):

@@ -19,5 +19,5 @@ class TestTelegram(RemoteContract):
 
     @pytest.fixture(params=[shape for shape in Shape if shape is not Shape.GROUP])
     def shape(self, request: pytest.FixtureRequest) -> str:
-        """To a bot, a group is a supergroup in which less can happen."""
+        """To a bot, a group is a supergroup with fewer features."""
         return request.param

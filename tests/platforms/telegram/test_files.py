@@ -20,7 +20,7 @@ LONG = "long " * 400
 
 
 async def sent(rig: TelegramRig) -> list[Message]:
-    """What the bot has said."""
+    """The texts of the bot."""
     return [it for it in (await rig.driver.look()).messages if it.author != int(rig.anna)]
 
 
@@ -35,7 +35,7 @@ async def sent(rig: TelegramRig) -> list[Message]:
         (Upload("moving.gif", "image/gif", b"GIF89a"), FileKind.DOCUMENT),
     ],
 )
-async def test_a_picture_is_shown_as_one_and_other_files_are_documents(
+async def test_a_picture_is_sent_as_a_photo_and_other_files_as_documents(
     rig: TelegramRig, file: Upload, kind: FileKind
 ):
     await rig.adapter.send_file(await topic(rig), file, part("<b>Red</b>."), key="1")
@@ -51,11 +51,11 @@ async def test_a_picture_is_shown_as_one_and_other_files_are_documents(
     [
         (Part("", ""), [""]),
         (Part("<b>broken", "broken"), ["broken"]),
-        # What is too long for a caption follows the file.
+        # A text that is too long for a caption follows the file.
         (part(LONG), ["", LONG.strip()]),
     ],
 )
-async def test_any_text_can_come_with_a_file_and_be_edited(
+async def test_any_text_can_be_a_caption_and_be_edited(
     rig: TelegramRig, said: Part, texts: list[str]
 ):
     at = await topic(rig)
@@ -75,7 +75,7 @@ async def test_a_file_is_refused_where_the_bot_is_blocked(rig: TelegramRig):
     assert await rig.driver.calls("sendDocument") == []
 
 
-async def test_a_file_that_turns_out_to_be_larger_is_not_taken_whole(
+async def test_a_file_that_is_larger_than_announced_is_not_read_to_its_end(
     rig: TelegramRig, monkeypatch: pytest.MonkeyPatch
 ):
     small = dataclasses.replace(CAPABILITIES, attachment_bytes=1000)

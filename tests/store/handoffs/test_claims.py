@@ -1,4 +1,4 @@
-"""Handoffs in the store: taking one up, and what becomes of those that nobody took up."""
+"""Handoffs in the store: claiming, and the expiry of those that are not claimed."""
 
 from __future__ import annotations
 
@@ -36,9 +36,7 @@ from tests.store.samples import (
 # Claiming
 
 
-async def test_a_claim_says_who_works_on_it_and_until_when(
-    store: Store, session: Session, clock: FakeClock
-):
+async def test_a_claim_has_a_holder_and_an_expiry(store: Store, session: Session, clock: FakeClock):
     asked = await store.request_handoff(session.id, TELEGRAM)
     clock.advance(1)
     claim = await store.claim_handoff(asked.id, seconds=10)
@@ -59,9 +57,7 @@ async def test_of_two_claims_one_wins(store: Store, session: Session, open_store
         await store.cancel_handoff(asked.id)
 
 
-async def test_gateways_that_ask_for_the_next_one_never_get_the_same(
-    store: Store, open_store: OpenStore
-):
+async def test_two_gateways_never_claim_the_same_handoff(store: Store, open_store: OpenStore):
     gateways = [store, await open_store(), await open_store()]
     asked: set[int] = set()
     for _ in range(9):
@@ -73,7 +69,7 @@ async def test_gateways_that_ask_for_the_next_one_never_get_the_same(
     assert sorted(claims + left) == sorted(asked)
 
 
-async def test_the_next_one_is_the_oldest_for_a_platform_that_the_gateway_serves(store: Store):
+async def test_a_gateway_claims_the_oldest_request_for_its_platforms(store: Store):
     wanted = (Platform.SLACK, Platform.TELEGRAM, Platform.SLACK)
     asked: list[int] = []
     for platform in wanted:
@@ -89,7 +85,7 @@ async def test_the_next_one_is_the_oldest_for_a_platform_that_the_gateway_serves
     assert then.id == asked[0]
 
 
-async def test_a_request_past_its_deadline_cannot_be_claimed_nor_is_it_listed(
+async def test_a_request_past_its_deadline_is_neither_claimed_nor_listed(
     store: Store, session: Session, clock: FakeClock
 ):
     asked = await store.request_handoff(session.id, TELEGRAM, claim_seconds=5)
@@ -107,7 +103,7 @@ async def test_a_request_can_be_claimed_until_the_last_moment(
     assert await store.claim_handoff(asked.id)
 
 
-async def test_what_does_not_exist_cannot_be_claimed(store: Store):
+async def test_an_unknown_handoff_cannot_be_claimed(store: Store):
     assert await store.claim_handoff(12345) is None
     assert await store.claim_next_handoff({TELEGRAM}) is None
 
@@ -141,7 +137,7 @@ async def test_a_claim_that_was_not_renewed_is_taken_over_with_its_step_and_thre
     assert taken.claimed_by == other.process
 
 
-async def test_what_a_gateway_that_died_was_doing_is_taken_over_at_once(
+async def test_the_handoff_of_a_dead_gateway_is_taken_over_at_once(
     store: Store, session: Session, open_store: OpenStore
 ):
     dying = await open_store()
@@ -153,7 +149,7 @@ async def test_what_a_gateway_that_died_was_doing_is_taken_over_at_once(
     assert (taken.id, taken.fence, taken.thread) == (claim.id, 2, TOPIC)
 
 
-async def test_a_gateway_does_not_claim_again_what_it_carries_out(
+async def test_a_gateway_does_not_claim_its_own_running_handoff_again(
     store: Store, session: Session, clock: FakeClock
 ):
     claim = await claimed(store, session.id)
@@ -166,7 +162,7 @@ async def test_a_gateway_does_not_claim_again_what_it_carries_out(
     assert (again.id, again.attempt) == (claim.id, 2)
 
 
-async def test_a_wrong_wall_clock_takes_no_claim_away(
+async def test_a_jump_of_the_wall_clock_does_not_expire_a_claim(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
     claim = await claimed(store, session.id)
@@ -185,7 +181,7 @@ async def test_the_steps_can_be_read(store: Store, session: Session, open_store:
         assert (await state(terminal, session.id)).step is step
 
 
-async def test_it_is_tried_at_most_three_times(
+async def test_a_handoff_is_attempted_at_most_three_times(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
     asked = await store.request_handoff(session.id, TELEGRAM)
@@ -217,7 +213,7 @@ async def test_the_last_attempt_may_succeed(
 # Expiring
 
 
-async def test_a_request_that_was_not_claimed_fails_by_itself_and_says_why(
+async def test_an_unclaimed_request_expires_with_a_reason(
     store: Store, session: Session, clock: FakeClock
 ):
     await store.request_handoff(session.id, TELEGRAM)
@@ -229,7 +225,7 @@ async def test_a_request_that_was_not_claimed_fails_by_itself_and_says_why(
     assert (over.error, over.finished) == (REASONS[Failure.EXPIRED], clock.now())
 
 
-async def test_a_running_one_that_its_gateway_abandoned_fails_by_itself_and_says_why(
+async def test_an_abandoned_running_handoff_expires_with_a_reason(
     store: Store, session: Session, clock: FakeClock
 ):
     await claimed(store, session.id)
@@ -240,7 +236,7 @@ async def test_a_running_one_that_its_gateway_abandoned_fails_by_itself_and_says
     assert (over.state, over.failure) == (State.FAILED, Failure.ABANDONED)
 
 
-async def test_expiring_counts_what_it_ended_and_leaves_the_rest(
+async def test_expiring_returns_the_number_of_expired_handoffs_and_leaves_the_rest(
     store: Store, session: Session, clock: FakeClock
 ):
     other = await store.sessions.create("me", Platform.LOCAL)
@@ -252,7 +248,7 @@ async def test_expiring_counts_what_it_ended_and_leaves_the_rest(
     assert await store.list_pending_handoffs() == (fresh,)
 
 
-async def test_a_void_request_does_not_stand_in_the_way_of_the_next(
+async def test_an_expired_request_does_not_block_the_next(
     store: Store, session: Session, clock: FakeClock
 ):
     first = await store.request_handoff(session.id, TELEGRAM)
@@ -265,7 +261,7 @@ async def test_a_void_request_does_not_stand_in_the_way_of_the_next(
     ]
 
 
-async def test_a_void_request_does_not_keep_its_session_from_being_ended_or_deleted(
+async def test_a_session_with_an_expired_request_can_be_ended_and_deleted(
     store: Store, session: Session, clock: FakeClock
 ):
     await store.request_handoff(session.id, TELEGRAM)
@@ -275,7 +271,7 @@ async def test_a_void_request_does_not_keep_its_session_from_being_ended_or_dele
     assert await store.sessions.get(session.id) is None
 
 
-async def test_a_gateway_that_wakes_up_too_late_does_not_bring_an_ended_session_back(
+async def test_a_late_gateway_does_not_reopen_an_ended_session(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
     gateway = await open_store()

@@ -1,4 +1,4 @@
-"""Handoffs in the store: how they fail elsewhere, and what the next attempt and people find."""
+"""Handoffs in the store: failures seen elsewhere, the next attempt, and notices to users."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_failure_3_a_terminal_that_gives_up_late_and_the_gateway_never_bot
     assert texts(await store.transcripts.load(session.id)) == ["hello", "I stayed"]
 
 
-async def test_failure_4_a_gateway_killed_after_the_claim_does_not_leave_it_running_for_ever(
+async def test_failure_4_a_gateway_killed_after_the_claim_does_not_leave_it_running_forever(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
     await claimed(await open_store(), session.id)
@@ -92,7 +92,7 @@ async def test_failure_4_a_gateway_killed_after_the_claim_does_not_leave_it_runn
 async def test_failure_5_a_gateway_started_later_does_not_execute_a_ghost(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
-    await store.request_handoff(session.id, TELEGRAM)  # then Ctrl-C: nobody cancels it
+    await store.request_handoff(session.id, TELEGRAM)  # then Ctrl-C, without a cancellation
     clock.advance(3600)
     gateway = await open_store()
     assert await gateway.list_pending_handoffs() == ()
@@ -144,10 +144,10 @@ async def test_failure_13_the_working_directory_is_carried_over(store: Store, se
     assert (moved.cwd, moved.model) == ("/home/me/elsewhere", "some-model")
 
 
-# What the next attempt and people find
+# The next attempt, and lists for users
 
 
-async def test_what_the_agent_answered_is_there_for_the_next_attempt(
+async def test_the_reply_of_the_agent_is_kept_for_the_next_attempt(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
     claim = await claimed(store, session.id)
@@ -163,7 +163,7 @@ async def test_what_the_agent_answered_is_there_for_the_next_attempt(
     assert (await state(store, session.id)).reply == reply
 
 
-async def test_an_orphan_is_over_within_25_seconds(
+async def test_an_orphaned_handoff_expires_within_25_seconds(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
     await claimed(store, session.id)
@@ -189,7 +189,7 @@ async def test_handoffs_of_all_sessions_are_listed_the_newest_first(store: Store
     assert len(await store.recent_handoffs()) == 3
 
 
-# The thread where nobody came
+# Threads that the session did not reach
 
 
 async def stayed(store: Store, handoff: Handoff) -> Outgoing | None:
@@ -208,10 +208,14 @@ async def test_a_thread_is_notified_that_the_session_stayed_when_the_handoff_fai
 ):
     claim = await opened(store, session.id)
     assert await store.fail_handoff(claim, "The model is away. Type /model.")
-    told = await stayed(store, claim)
-    assert told is not None
-    assert (told.address, told.session_id, told.state) == (TOPIC, session.id, OutgoingState.QUEUED)
-    assert told.body == (
+    notice = await stayed(store, claim)
+    assert notice is not None
+    assert (notice.address, notice.session_id, notice.state) == (
+        TOPIC,
+        session.id,
+        OutgoingState.QUEUED,
+    )
+    assert notice.body == (
         "The session stayed where it was, in the terminal: the handoff failed. The model is away."
     )
 
@@ -221,15 +225,15 @@ async def test_a_thread_is_notified_that_the_session_stayed_when_it_is_cancelled
 ):
     claim = await opened(store, session.id)
     assert await store.cancel_handoff(claim.id)
-    told = await stayed(store, claim)
-    assert told is not None
-    assert told.body.endswith("the handoff failed. Cancelled.")
+    notice = await stayed(store, claim)
+    assert notice is not None
+    assert notice.body.endswith("the handoff failed. Cancelled.")
     claim = await opened(store, session.id)
     clock.advance(LEASE_SECONDS + CLAIM_SECONDS)
     assert await store.expire_handoffs() == 1
-    told = await stayed(store, claim)
-    assert told is not None
-    assert "The gateway stopped during the handoff" in told.body
+    notice = await stayed(store, claim)
+    assert notice is not None
+    assert "The gateway stopped during the handoff" in notice.body
 
 
 async def test_a_thread_that_was_still_being_opened_is_notified_that_the_session_stayed(
@@ -239,10 +243,10 @@ async def test_a_thread_that_was_still_being_opened_is_notified_that_the_session
     assert await store.cancel_handoff(claim.id)
     assert await stayed(store, claim) is None
     assert not await store.record_handoff_step(claim, Step.REPLYING, thread=TOPIC)
-    told = await stayed(store, claim)
-    assert told is not None
-    assert told.address == TOPIC
-    assert told.body.endswith("the handoff failed. Cancelled.")
+    notice = await stayed(store, claim)
+    assert notice is not None
+    assert notice.address == TOPIC
+    assert notice.body.endswith("the handoff failed. Cancelled.")
 
 
 async def test_a_gateway_whose_handoff_another_continues_does_not_notify_the_thread(
@@ -264,15 +268,15 @@ async def test_a_thread_is_notified_that_the_session_stayed_when_it_is_requested
     assert await stayed(store, claim)
 
 
-async def test_a_thread_is_notified_in_which_chat_the_session_stayed(
+async def test_the_notice_in_the_thread_names_the_chat_in_which_the_session_stayed(
     store: Store, session: Session
 ):
     await store.bindings.rebind(session.id, CHANNEL, Origin.MESSAGE)
     claim = await opened(store, session.id)
     await store.fail_handoff(claim, "")
-    told = await stayed(store, claim)
-    assert told is not None
-    assert f"stayed where it was, on {CHANNEL}: " in told.body
+    notice = await stayed(store, claim)
+    assert notice is not None
+    assert f"stayed where it was, on {CHANNEL}: " in notice.body
 
 
 async def test_without_a_thread_there_is_no_notice_that_the_session_stayed(
@@ -289,7 +293,7 @@ async def test_without_a_thread_there_is_no_notice_that_the_session_stayed(
         assert await stayed(store, handoff) is None
 
 
-async def test_there_is_no_notice_that_a_session_stayed_when_it_came(
+async def test_a_completed_handoff_posts_no_notice_that_the_session_stayed(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
     stale = await opened(store, session.id)

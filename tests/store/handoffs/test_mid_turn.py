@@ -24,7 +24,7 @@ PAUSED = (said("do it"), CALLED, result(CALLED.tool_calls[0]))
 
 
 async def requested(store: Store, session: Session) -> tuple[Lease, Handoff]:
-    """A terminal that has paused its turn after the first call, and asked for a handoff."""
+    """A terminal that has paused its turn after the first call, and requested a handoff."""
     lease = await hold(store, session.id, *PAUSED)
     return lease, await store.request_handoff(session.id, TELEGRAM, lease=lease, mid_turn=True)
 
@@ -41,7 +41,7 @@ async def begin(store: Store, lease: Lease, message: Message | None = None) -> T
     return await store.write(records.begin, lease, message, [], AT)
 
 
-async def test_the_turn_is_in_the_inbox_there_and_the_session_has_taken_it(
+async def test_the_moved_turn_has_an_inbox_entry_taken_by_the_session(
     store: Store, session: Session
 ):
     await moved(store, session)
@@ -53,7 +53,7 @@ async def test_the_turn_is_in_the_inbox_there_and_the_session_has_taken_it(
     assert await store.inbox.brought(TOPIC) is None
 
 
-async def test_a_handoff_between_two_turns_brings_none(store: Store, session: Session):
+async def test_a_handoff_between_two_turns_adds_no_inbox_entry(store: Store, session: Session):
     lease = await hold(store, session.id, *PAUSED)
     await store.request_handoff(session.id, TELEGRAM, lease=lease)
     claim = await store.claim_next_handoff([TELEGRAM])
@@ -68,7 +68,7 @@ async def test_after_the_move_the_open_calls_have_not_started(store: Store, sess
     assert (await begin(store, there)).not_begun == (SECOND,)
 
 
-async def test_after_a_turn_has_begun_there_an_open_call_may_have_run(
+async def test_an_open_call_is_interrupted_once_the_turn_has_started_at_the_new_address(
     store: Store, session: Session
 ):
     await moved(store, session)
@@ -78,10 +78,10 @@ async def test_after_a_turn_has_begun_there_an_open_call_may_have_run(
     assert start.not_begun == ()
     assert [m.outcome for m in start.repairs] == [Outcome.INTERRUPTED]
     [handoff] = await store.list_handoffs(session.id)
-    assert handoff.mid_turn  # a process that looks only now can still say so
+    assert handoff.mid_turn  # a process that checks only now still sees it
 
 
-async def test_after_a_handoff_that_failed_the_open_calls_have_not_started(
+async def test_after_a_failed_handoff_the_open_calls_have_not_started(
     store: Store, session: Session
 ):
     lease, handoff = await requested(store, session)
@@ -90,7 +90,7 @@ async def test_after_a_handoff_that_failed_the_open_calls_have_not_started(
     assert await store.inbox.waiting() == ()
 
 
-async def test_new_words_end_the_paused_turn_and_its_open_calls_had_no_effect(
+async def test_a_new_message_ends_the_paused_turn_and_its_open_calls_are_not_begun(
     store: Store, session: Session, open_store: OpenStore
 ):
     await requested(store, session)  # and the terminal is killed
@@ -100,7 +100,7 @@ async def test_new_words_end_the_paused_turn_and_its_open_calls_had_no_effect(
     assert texts(await store.transcripts.load(session.id))[-1] == "never mind"
 
 
-async def test_a_pause_is_over_once_the_session_has_gone_on(store: Store, session: Session):
+async def test_a_pause_ends_when_the_session_continues(store: Store, session: Session):
     lease, handoff = await requested(store, session)
     assert await store.cancel_handoff(handoff.id)
     await store.transcripts.append(lease, [result(SECOND), called("third")])
@@ -111,7 +111,7 @@ async def test_a_pause_is_over_once_the_session_has_gone_on(store: Store, sessio
 async def test_a_gateway_that_lost_the_platform_cannot_complete_it(
     store: Store, session: Session, open_store: OpenStore
 ):
-    """The gateway that serves it would not look for the turn."""
+    """The gateway that serves it would not find the turn."""
     await requested(store, session)
     claim = await store.claim_next_handoff([TELEGRAM])
     assert claim is not None

@@ -48,7 +48,7 @@ from tests.store.samples import (
 # Finishing
 
 
-async def test_completing_moves_the_session_and_keeps_what_was_said_in_one_go(
+async def test_completing_moves_the_session_and_stores_its_messages_in_one_transaction(
     store: Store, session: Session, clock: FakeClock
 ):
     lease = await hold(store, session.id, said("fix the tests"))
@@ -161,9 +161,7 @@ async def test_completing_where_it_already_is_displaces_no_session(store: Store,
     assert (await store.sessions.find("me", session.id)).address == DM
 
 
-async def test_a_reason_longer_than_500_characters_is_cut_never_rejected(
-    store: Store, session: Session
-):
+async def test_a_reason_longer_than_500_characters_is_truncated(store: Store, session: Session):
     claim = await claimed(store, session.id)
     assert await store.fail_handoff(claim, "x" * 5_000)
     error = (await state(store, session.id)).error
@@ -173,13 +171,13 @@ async def test_a_reason_longer_than_500_characters_is_cut_never_rejected(
     assert (await state(store, session.id)).error == "y" * ERROR_LIMIT
 
 
-async def test_any_reason_is_kept(store: Store, session: Session):
+async def test_any_text_can_be_a_reason(store: Store, session: Session):
     for reason, kept in (("", ""), (ODD, "a\ufffdb\ufffdc"), ("Ärger ☹", "Ärger ☹")):
         assert await store.fail_handoff(await claimed(store, session.id), reason)
         assert (await state(store, session.id)).error == kept
 
 
-async def test_complete_and_fail_by_anyone_but_the_newest_claim_change_nothing(
+async def test_only_the_newest_claim_can_complete_or_fail_a_handoff(
     store: Store, session: Session, clock: FakeClock
 ):
     stale = await claimed(store, session.id)
@@ -196,7 +194,7 @@ async def test_complete_and_fail_by_anyone_but_the_newest_claim_change_nothing(
     assert await store.bindings.get(TOPIC) is None
 
 
-async def test_a_stopped_gateway_that_completes_late_changes_nothing_at_all(
+async def test_a_gateway_that_completes_after_losing_its_claim_changes_nothing(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
     stopped, other = await open_store(), await open_store()
@@ -222,7 +220,7 @@ async def test_a_stopped_gateway_that_completes_late_changes_nothing_at_all(
     assert await store.transcripts.append(lease, [said("my epoch still counts")]) == 2
 
 
-async def test_a_stopped_gateway_that_completes_after_the_other_one_did_changes_nothing(
+async def test_a_gateway_that_completes_after_another_one_changes_nothing(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
     other = await open_store()
@@ -240,7 +238,7 @@ async def test_a_stopped_gateway_that_completes_after_the_other_one_did_changes_
     assert texts(await store.transcripts.load(session.id)) == ["here"]
 
 
-async def test_completing_fails_and_changes_nothing_when_the_terminal_went_on(
+async def test_completing_fails_and_changes_nothing_when_the_terminal_has_appended(
     store: Store, session: Session, open_store: OpenStore
 ):
     gateway = await open_store()
@@ -276,7 +274,7 @@ async def test_completing_fails_and_changes_nothing_after_a_takeover(
 
 
 async def unmoved(store: Store, session: Session, said: list[str]) -> None:
-    """A commit that was refused left nothing of itself behind."""
+    """Check that a refused commit left nothing behind."""
     assert (await state(store, session.id)).state is State.RUNNING
     assert (await state(store, session.id)).thread is None
     assert await store.bindings.get(TOPIC) is None
@@ -284,9 +282,7 @@ async def unmoved(store: Store, session: Session, said: list[str]) -> None:
     assert texts(await store.transcripts.load(session.id)) == said
 
 
-async def test_a_commit_that_fails_at_its_last_step_leaves_nothing_behind(
-    store: Store, session: Session
-):
+async def test_a_commit_that_fails_at_its_last_step_is_rolled_back(store: Store, session: Session):
     await say(store, session.id, said("hello"))
     claim = await claimed(store, session.id)
     broken = replace(draft("y", TOPIC), body=None)
@@ -313,7 +309,7 @@ async def test_a_cancelled_request_shows_as_failed_with_its_reason(
     assert not await store.cancel_handoff(asked.id)
 
 
-async def test_cancelling_a_running_one_wins_and_the_commit_rolls_back_whole(
+async def test_a_commit_after_cancelling_a_running_handoff_is_rolled_back(
     store: Store, session: Session, open_store: OpenStore
 ):
     gateway = await open_store()

@@ -1,4 +1,4 @@
-"""Handoffs in the store: asking for one."""
+"""Handoffs in the store: requests."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_a_request_is_pending_until_it_is_claimed(store: Store, session: S
     assert await store.list_pending_handoffs() == ()
 
 
-async def test_a_request_keeps_what_was_asked_for(store: Store, session: Session, clock: FakeClock):
+async def test_a_request_keeps_its_fields(store: Store, session: Session, clock: FakeClock):
     asked = await store.request_handoff(
         session.id, TELEGRAM, home=DM, message="Go on with the tests. ✓", key="first"
     )
@@ -53,9 +53,7 @@ async def test_a_request_keeps_what_was_asked_for(store: Store, session: Session
     assert await store.get_handoff_state(session.id) == asked
 
 
-async def test_a_message_that_no_database_can_hold_is_marked_not_rejected(
-    store: Store, session: Session
-):
+async def test_unstorable_characters_in_a_message_are_replaced(store: Store, session: Session):
     asked = await store.request_handoff(session.id, TELEGRAM, message=ODD)
     assert asked.message == "a\ufffdb\ufffdc"
 
@@ -72,7 +70,7 @@ async def test_a_second_request_is_refused_while_one_is_pending_or_running(
     assert len(await store.list_handoffs(session.id)) == 1
 
 
-async def test_after_a_failed_one_a_request_is_allowed_and_clears_error_and_platform(
+async def test_a_request_after_a_failed_handoff_clears_error_and_platform(
     store: Store, session: Session
 ):
     claim = await claimed(store, session.id)
@@ -84,7 +82,7 @@ async def test_after_a_failed_one_a_request_is_allowed_and_clears_error_and_plat
     assert (latest.step, latest.thread, latest.attempt) == (None, None, 0)
 
 
-async def test_after_a_completed_one_a_request_is_allowed_and_clears_the_platform(
+async def test_a_request_after_a_completed_handoff_clears_the_platform(
     store: Store, session: Session
 ):
     claim = await claimed(store, session.id)
@@ -107,7 +105,7 @@ async def test_a_session_that_never_moved_has_no_handoff(store: Store, session: 
     assert await store.get_handoff_state(session.id) is None
 
 
-async def test_pending_lists_only_pending_ones_the_oldest_first(store: Store):
+async def test_pending_handoffs_are_listed_oldest_first(store: Store):
     asked: list[Handoff] = []
     for _ in range(5):
         session = await store.sessions.create("me", Platform.LOCAL)
@@ -118,13 +116,13 @@ async def test_pending_lists_only_pending_ones_the_oldest_first(store: Store):
     assert await store.list_pending_handoffs() == (asked[0], asked[2], asked[4])
 
 
-async def test_the_same_request_key_asks_once(store: Store, session: Session):
+async def test_one_request_key_makes_one_request(store: Store, session: Session):
     first = await store.request_handoff(session.id, TELEGRAM, key="enter was hit twice")
     assert await store.request_handoff(session.id, TELEGRAM, key="enter was hit twice") == first
     assert await store.list_pending_handoffs() == (first,)
 
 
-async def test_a_key_whose_handoff_is_over_is_not_carried_out_again(store: Store, session: Session):
+async def test_a_finished_handoff_is_not_repeated_under_its_key(store: Store, session: Session):
     first = await store.request_handoff(session.id, TELEGRAM, key="once")
     await store.cancel_handoff(first.id)
     again = await store.request_handoff(session.id, TELEGRAM, key="once")
@@ -132,7 +130,7 @@ async def test_a_key_whose_handoff_is_over_is_not_carried_out_again(store: Store
     assert await store.list_pending_handoffs() == ()
 
 
-async def test_the_same_request_key_asks_once_even_at_the_same_moment(
+async def test_one_request_key_makes_one_request_even_concurrently(
     store: Store, open_store: OpenStore
 ):
     openings = [store, await open_store(), await open_store()]
@@ -144,7 +142,7 @@ async def test_the_same_request_key_asks_once_even_at_the_same_moment(
         assert len({asked.id for asked in await asyncio.gather(*ask)}) == 1
 
 
-async def test_a_request_with_the_own_lease_is_allowed_and_with_a_stale_one_is_not(
+async def test_a_request_needs_the_current_lease(
     store: Store, session: Session, open_store: OpenStore
 ):
     mine = await hold(store, session.id)
@@ -157,7 +155,7 @@ async def test_a_request_with_the_own_lease_is_allowed_and_with_a_stale_one_is_n
     assert await store.list_pending_handoffs() == ()
 
 
-async def test_a_lease_on_another_session_does_not_move_this_one(store: Store, session: Session):
+async def test_a_lease_on_another_session_is_refused(store: Store, session: Session):
     other = await store.sessions.create("me", Platform.LOCAL)
     await hold(store, session.id)
     lease = await hold(store, other.id)
@@ -166,7 +164,7 @@ async def test_a_lease_on_another_session_does_not_move_this_one(store: Store, s
     assert await store.list_pending_handoffs() == ()
 
 
-async def test_a_request_for_a_session_that_is_open_elsewhere_is_refused_naming_where(
+async def test_a_request_for_a_held_session_is_refused_naming_the_holder(
     store: Store, session: Session, open_store: OpenStore
 ):
     await hold(await open_store(), session.id)

@@ -1,4 +1,4 @@
-"""Handoffs in the store: the table of steps, and looking back."""
+"""Handoffs in the store: the transition table, and the history."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tests.store.samples import (
     TOPIC,
 )
 
-# Looking back
+# History
 
 
-async def test_the_history_is_the_newest_first(store: Store, session: Session):
+async def test_the_history_is_listed_newest_first(store: Store, session: Session):
     made: list[int] = []
     for _ in range(4):
         asked = await store.request_handoff(session.id, TELEGRAM)

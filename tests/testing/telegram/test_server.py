@@ -79,7 +79,7 @@ async def stage(settings: Settings = Settings()) -> AsyncGenerator[Stage]:  # no
             yield Stage(peer, driver, http, anna, forum)
 
 
-async def test_a_call_that_no_bot_should_make_is_refused_and_recorded() -> None:
+async def test_an_invalid_call_is_refused_and_recorded() -> None:
     async with stage() as at:
         chat: dict[str, Any] = {"chat_id": at.forum}
         calls: Sequence[tuple[str, dict[str, Any]]] = (
@@ -143,7 +143,7 @@ async def test_texts_buttons_edits_and_files_have_limits() -> None:
         assert await at.call("getFile", file_id=file) == (400, "Bad Request: file is too big")
 
 
-async def test_a_chat_that_the_bot_cannot_write_in_says_why() -> None:
+async def test_a_call_to_a_chat_without_write_access_returns_the_reason() -> None:
     async with stage() as at:
         dm = await at.driver.private(await at.driver.user("Bob"))
         group = await at.driver.chat(Kind.GROUP, [at.anna])
@@ -201,7 +201,7 @@ async def test_topics_need_a_forum_and_rights_and_can_be_closed_and_deleted() ->
         assert (await at.driver.look()).messages[-1].thread is None
 
 
-async def test_a_reply_in_a_supergroup_has_a_thread_that_is_no_topic() -> None:
+async def test_a_reply_in_a_supergroup_has_a_thread_that_is_not_a_topic() -> None:
     async with stage() as at:
         first = await at.driver.say(at.anna, at.forum, "first")
         second = await at.driver.say(at.anna, at.forum, "second", reply_to=first)
@@ -212,7 +212,7 @@ async def test_a_reply_in_a_supergroup_has_a_thread_that_is_no_topic() -> None:
         assert await at.send(at.forum, message_thread_id=first) == NO_THREAD
 
 
-async def test_updates_come_until_they_are_confirmed_and_only_one_bot_polls() -> None:
+async def test_updates_are_returned_until_confirmed_and_only_one_client_polls() -> None:
     async with stage() as at:
         for text in ("one", "two", "three"):
             await at.driver.say(at.anna, at.forum, text)

@@ -1,4 +1,4 @@
-"""What a screen reader announces: each thing once."""
+"""What a screen reader announces: each event once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from playwright.async_api import Page, WebSocketRoute, expect
 
 from tests.gateway.test_approvals import runs
 from tests.web.chromium.test_moved_port import stop_time
-from tests.web.chromium.watched_page import Eyes, link, live, say, shows, told
+from tests.web.chromium.watched_page import Eyes, in_conversation, link, live, say, shows
 from tests.web.conftest import Site
 
 pytestmark = pytest.mark.real
@@ -50,7 +50,7 @@ async def test_a_question_its_outcome_and_the_answer_are_announced_once(
         page = await opened(site, eyes)
         await say(page, "Make it")
         await page.get_by_role("button", name="Allow", exact=True).click()
-        await expect(told(page, "result:")).to_be_visible()
+        await expect(in_conversation(page, "result:")).to_be_visible()
         heard = " ".join(await announced(page))
         assert heard.count("May I do this?") == 1
         assert heard.count("Your answer: Allow") == 1
@@ -80,7 +80,7 @@ async def at_once(page: Page) -> None:
     await page.route_web_socket(re.compile("/live$"), route)
 
 
-async def test_a_first_answer_that_comes_with_its_question_is_announced(site: Site, eyes: Eyes):
+async def test_a_first_answer_that_arrives_with_its_question_is_announced(site: Site, eyes: Eyes):
     async with site.gateway():
         page = await opened(site, eyes, at_once)
         await page.get_by_role("button", name="New conversation").first.click()
@@ -89,9 +89,7 @@ async def test_a_first_answer_that_comes_with_its_question_is_announced(site: Si
         assert await announced(page) == ["(1) hello"]
 
 
-async def test_what_was_announced_is_not_announced_again_after_a_lost_connection(
-    site: Site, eyes: Eyes
-):
+async def test_an_announcement_is_not_repeated_after_a_reconnection(site: Site, eyes: Eyes):
     async with site.gateway():
         page = await opened(site, eyes, first=lambda page: page.clock.install())
         await page.get_by_role("button", name="New conversation").first.click()
@@ -118,7 +116,7 @@ async def test_a_new_conversation_is_announced_once_however_often_the_list_chang
             await desk.hand_off("web")
         await expect(page.locator("#chats a")).to_have_count(2)
         await say(page, "again")
-        await expect(told(page, "again").last).to_be_visible()
+        await expect(in_conversation(page, "again").last).to_be_visible()
         await expect(page.locator("#pending > article")).to_have_count(0)
         await page.evaluate("() => new Promise((resolve) => setTimeout(resolve))")
         heard = await announced(page)

@@ -1,4 +1,4 @@
-"""Talking on the page: what is said is seen as it is said, once, and stays."""
+"""Conversations on the page: messages appear at once, once, and stay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,16 @@ from playwright.async_api import Page, WebSocketRoute, expect
 from tests.gateway.test_approvals import runs
 from tests.turns.conftest import call
 from tests.web.chromium.paused_model import HaltingModel
-from tests.web.chromium.watched_page import DESKTOP, PHONE, Eyes, link, live, say, shows, told
+from tests.web.chromium.watched_page import (
+    DESKTOP,
+    PHONE,
+    Eyes,
+    in_conversation,
+    link,
+    live,
+    say,
+    shows,
+)
 from tests.web.conftest import Site
 
 pytestmark = pytest.mark.real
@@ -41,7 +50,7 @@ WHOLE = "Three things: ⋯ a boat, ⋯ a map, and a lamp."
 
 
 async def begun(eyes: Eyes, site: Site, **more: object) -> Page:
-    """A browser with a conversation in which nothing was said yet."""
+    """A browser with an empty conversation."""
     page = await eyes.open(await link(site.store), **more)  # pyright: ignore[reportArgumentType]
     await live(page)
     await page.get_by_role("button", name="New conversation").last.click()
@@ -50,7 +59,7 @@ async def begun(eyes: Eyes, site: Site, **more: object) -> Page:
 
 
 @SIZES
-async def test_an_answer_is_seen_in_parts_while_it_is_said(
+async def test_an_answer_is_shown_while_it_streams(
     site: Site, eyes: Eyes, size: tuple[int, int], dark: bool
 ):
     model = HaltingModel([ANSWER])
@@ -67,9 +76,7 @@ async def test_an_answer_is_seen_in_parts_while_it_is_said(
         await expect(page.locator("#working")).to_be_hidden()
 
 
-async def test_a_reload_in_the_middle_of_an_answer_loses_and_doubles_nothing(
-    site: Site, eyes: Eyes
-):
+async def test_a_reload_during_an_answer_neither_loses_nor_duplicates_text(site: Site, eyes: Eyes):
     model = HaltingModel([ANSWER, "You are welcome."])
     async with site.gateway(model=model):
         page = await begun(eyes, site)
@@ -118,9 +125,7 @@ class LatePreviews:
                 socket.send(late)
 
 
-async def test_a_preview_that_comes_after_its_answer_does_not_show_the_answer_twice(
-    site: Site, eyes: Eyes
-):
+async def test_a_preview_that_arrives_after_its_answer_is_not_shown(site: Site, eyes: Eyes):
     model, late = HaltingModel(["A boat ⋯ and a map.", "You are welcome."]), LatePreviews()
     async with site.gateway(model=model):
         page = await begun(eyes, site, first=late.prepare)
@@ -152,17 +157,17 @@ async def test_a_question_is_answered_with_a_button(
         await say(page, "make it")
         question = page.get_by_role("group", name="Your answer")
         await question.get_by_role("button", name=label, exact=True).click()
-        await expect(told(page, outcome)).to_be_visible()
-        await expect(told(page, "result:")).to_be_visible()
+        await expect(in_conversation(page, outcome)).to_be_visible()
+        await expect(in_conversation(page, "result:")).to_be_visible()
         await expect(page.get_by_role("group", name="Your answer")).to_have_count(0)
         await page.reload()
-        await expect(told(page, "result:")).to_have_count(1)
-        await expect(told(page, outcome)).to_be_visible()
+        await expect(in_conversation(page, "result:")).to_have_count(1)
+        await expect(in_conversation(page, outcome)).to_be_visible()
         await expect(page.get_by_role("group", name="Your answer")).to_have_count(0)
     assert made.exists() == bool(lines)
 
 
-async def test_a_click_as_the_question_comes_up_does_not_answer_it(
+async def test_a_click_as_the_question_appears_does_not_answer_it(
     site: Site, eyes: Eyes, tmp_path: Path
 ):
     made = tmp_path / "made"
@@ -172,12 +177,12 @@ async def test_a_click_as_the_question_comes_up_does_not_answer_it(
         await say(page, "make it")
         question = page.get_by_role("group", name="Your answer")
         await question.get_by_role("button", name="Deny").click()
-        await expect(told(page, "✗ Not allowed")).to_be_visible()
+        await expect(in_conversation(page, "✗ Not allowed")).to_be_visible()
         assert await page.evaluate("window.clicked") > 0
     assert not made.exists()
 
 
-async def test_a_question_stands_alone_while_it_waits(site: Site, eyes: Eyes, tmp_path: Path):
+async def test_no_activity_is_shown_beside_an_open_question(site: Site, eyes: Eyes, tmp_path: Path):
     activity = asyncio.Event()
 
     def hear(frame: str | bytes) -> None:
@@ -193,10 +198,10 @@ async def test_a_question_stands_alone_while_it_waits(site: Site, eyes: Eyes, tm
         await expect(page.get_by_role("button", name="Deny")).to_be_enabled()
         await activity.wait()
         await expect(page.locator("#chats a")).to_contain_text("waiting for approval")
-        await expect(told(page, "Waiting for your answer")).to_have_count(0)
+        await expect(in_conversation(page, "Waiting for your answer")).to_have_count(0)
 
 
-async def test_a_long_call_can_be_seen_whole_before_it_is_answered(
+async def test_a_long_call_can_be_viewed_in_full_before_it_is_answered(
     site: Site, eyes: Eyes, tmp_path: Path
 ):
     made = tmp_path / "made"
@@ -206,21 +211,21 @@ async def test_a_long_call_can_be_seen_whole_before_it_is_answered(
         page = await begun(eyes, site)
         await say(page, "make it")
         question = page.get_by_role("group", name="Your answer")
-        await expect(told(page, "The whole call has 63 lines")).to_be_visible()
-        await expect(told(page, "echo line 30")).to_have_count(0)
+        await expect(in_conversation(page, "The whole call has 63 lines")).to_be_visible()
+        await expect(in_conversation(page, "echo line 30")).to_have_count(0)
         await question.get_by_role("button", name="Show all").click()
-        await expect(told(page, "echo line 30")).to_be_visible()
+        await expect(in_conversation(page, "echo line 30")).to_be_visible()
         await question.get_by_role("button", name="Deny").click()
-        await expect(told(page, "Over.")).to_be_visible()
+        await expect(in_conversation(page, "Over.")).to_be_visible()
     assert not made.exists()
 
 
-async def test_the_end_stays_in_sight_until_the_user_scrolls_up(site: Site, eyes: Eyes):
+async def test_the_page_scrolls_with_new_messages_until_the_user_scrolls_up(site: Site, eyes: Eyes):
     long = "\n\n".join(f"Line {n}" for n in range(60))
     async with site.gateway(model=[long, "Over."]):
         page = await begun(eyes, site)
         await say(page, "Tell me")
-        await expect(told(page, "Line 59")).to_be_in_viewport()
+        await expect(in_conversation(page, "Line 59")).to_be_in_viewport()
         await page.evaluate(GROW)
         end = page.get_by_text("The end")
         await expect(end).to_be_in_viewport()
@@ -230,12 +235,12 @@ async def test_the_end_stays_in_sight_until_the_user_scrolls_up(site: Site, eyes
         other = await eyes.open(await link(site.store))
         await live(other)
         await say(other, "And now?")
-        await expect(told(page, "Over.")).to_be_attached()
+        await expect(in_conversation(page, "Over.")).to_be_attached()
         await expect(page.get_by_role("button", name="New messages")).to_be_visible()
         await expect(end).not_to_be_in_viewport()
 
 
-async def test_two_browsers_of_one_person_see_the_same(site: Site, eyes: Eyes):
+async def test_two_browsers_of_one_owner_show_the_same(site: Site, eyes: Eyes):
     async with site.gateway():
         page = await begun(eyes, site)
         other = await eyes.open(await link(site.store), size=PHONE, dark=True)
@@ -248,7 +253,7 @@ async def test_two_browsers_of_one_person_see_the_same(site: Site, eyes: Eyes):
         await shows(other, "one", "(1) one", "two", "(2) two")
 
 
-async def test_a_question_that_was_answered_in_one_browser_is_over_in_the_other(
+async def test_a_question_answered_in_one_browser_is_closed_in_the_other(
     site: Site, eyes: Eyes, tmp_path: Path
 ):
     async with site.gateway(model=runs(tmp_path / "made")):
@@ -258,11 +263,11 @@ async def test_a_question_that_was_answered_in_one_browser_is_over_in_the_other(
         await say(page, "make it")
         await expect(page.get_by_role("button", name="Deny")).to_be_visible()
         await other.get_by_role("button", name="Deny").click()
-        await expect(told(page, "✗ Not allowed")).to_be_visible()
+        await expect(in_conversation(page, "✗ Not allowed")).to_be_visible()
         await expect(page.get_by_role("button", name="Deny")).to_have_count(0)
 
 
-async def test_each_conversation_is_its_own(site: Site, eyes: Eyes):
+async def test_conversations_are_separate(site: Site, eyes: Eyes):
     async with site.gateway():
         page = await begun(eyes, site)
         await say(page, "one")

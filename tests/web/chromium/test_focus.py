@@ -1,4 +1,4 @@
-"""Typing without a click first: what has the focus, and where a key goes."""
+"""Typing without a click first: which element has the focus, and where a key goes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from playwright.async_api import Locator, Page, expect
 
 from tests.gateway.test_approvals import runs
 from tests.web.chromium.paused_model import HaltingModel
-from tests.web.chromium.watched_page import DESKTOP, PHONE, Eyes, link, live, say, told
+from tests.web.chromium.watched_page import DESKTOP, PHONE, Eyes, in_conversation, link, live, say
 from tests.web.conftest import Site
 
 pytestmark = pytest.mark.real
@@ -35,7 +35,7 @@ async def with_a_session(site: Site, eyes: Eyes, screen: dict[str, Any]) -> Page
 
 
 @SCREENS
-async def test_after_opening_a_link_one_can_write_at_once(
+async def test_the_composer_has_the_focus_after_opening_a_link(
     site: Site, eyes: Eyes, screen: dict[str, Any]
 ):
     async with site.gateway(model=["I am here.", "Done."]):
@@ -44,15 +44,15 @@ async def test_after_opening_a_link_one_can_write_at_once(
         await page.keyboard.type("run ls")
         await expect(composer(page)).to_have_value("run ls")
         await page.get_by_role("button", name="Send").click()
-        await expect(told(page, "Done.")).to_be_visible()
+        await expect(in_conversation(page, "Done.")).to_be_visible()
         # Another link opens in the same tab.
         await page.evaluate("document.activeElement.blur()")
         await page.goto(await link(site.store))
         await expect(composer(page)).to_be_focused()
 
 
-async def test_a_key_pressed_where_nothing_is_written_goes_to_the_message(site: Site, eyes: Eyes):
-    """None starts a conversation or does anything else: its user thinks that they are writing."""
+async def test_a_key_pressed_outside_the_composer_goes_to_the_composer(site: Site, eyes: Eyes):
+    """No key starts a conversation or does anything else: the user expects to be writing."""
     async with site.gateway(model=["I am here."]):
         page = await with_a_session(site, eyes, {})
         for place in ("body", "#scroller", "#chats a", "#theme"):
@@ -71,7 +71,7 @@ async def test_a_key_pressed_where_nothing_is_written_goes_to_the_message(site: 
 
 @SCREENS
 @pytest.mark.parametrize("answer", ["Allow", "Deny"])
-async def test_after_an_answer_one_can_write_at_once(
+async def test_the_composer_has_the_focus_after_a_question_is_answered(
     site: Site, eyes: Eyes, tmp_path: Path, screen: dict[str, Any], answer: str
 ):
     async with site.gateway(model=["I am here.", *runs(tmp_path / "made")]):
@@ -79,17 +79,19 @@ async def test_after_an_answer_one_can_write_at_once(
         await say(page, "Make it")
         await page.get_by_role("button", name=answer, exact=True).click()
         await expect(composer(page)).to_be_focused()
-        await expect(told(page, "result:")).to_be_visible()
+        await expect(in_conversation(page, "result:")).to_be_visible()
         await expect(composer(page)).to_be_focused()
 
 
 @SCREENS
-async def test_after_stop_one_can_write_at_once(site: Site, eyes: Eyes, screen: dict[str, Any]):
+async def test_the_composer_has_the_focus_after_stop(
+    site: Site, eyes: Eyes, screen: dict[str, Any]
+):
     model = HaltingModel(["I am here.", "One ⋯ two."])
     async with site.gateway(model=model):
         page = await with_a_session(site, eyes, screen)
         await say(page, "Count")
-        await expect(told(page, "One ⋯")).to_be_visible()
+        await expect(in_conversation(page, "One ⋯")).to_be_visible()
         await page.get_by_role("button", name="Stop").click()
         await expect(composer(page)).to_be_focused()
         model.go_on()
@@ -97,7 +99,9 @@ async def test_after_stop_one_can_write_at_once(site: Site, eyes: Eyes, screen: 
         await expect(composer(page)).to_be_focused()
 
 
-async def test_enter_makes_a_line_on_a_touch_screen_and_the_button_sends(site: Site, eyes: Eyes):
+async def test_on_a_touch_screen_enter_starts_a_new_line_and_the_button_sends(
+    site: Site, eyes: Eyes
+):
     async with site.gateway(model=["I am here.", "So it is:\nred\nblue"]):
         page = await with_a_session(site, eyes, ON_A_PHONE)
         await expect(composer(page)).to_have_attribute("enterkeyhint", "enter")

@@ -1,4 +1,4 @@
-"""From a real terminal to the page and back, and through the death of the gateway."""
+"""From a real terminal to the page and back, and through a crash of the gateway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another account's process takes the port that a stopped gateway has freed; the page is open."""
+"""Another account's process takes the port of a stopped gateway while the page is open."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ KEPT = """
 
 @dataclass
 class Impostor:
-    """Answers each frame with others, and keeps what it is told."""
+    """Answers each frame with others, and records the frames it receives."""
 
     answers: Callable[[Json], Awaitable[list[Json]]]
     told: list[Json] = field(default_factory=list[Json])
@@ -63,13 +63,13 @@ class Impostor:
 
 
 async def reconnects(page: Page) -> None:
-    """Now, rather than after its pause."""
+    """Reconnect now, without waiting for the pause."""
     await expect(page.locator("#state")).to_have_attribute("data-state", "offline")
     await page.get_by_role("button", name="Try now").click()
 
 
 async def lies(_: Json) -> list[Json]:
-    """Says everything that a gateway could say."""
+    """Sends every frame that a gateway could send."""
     message = {"no": 1, "rev": 99, "author": "agent", "html": "<p>Evil</p>", "at": "2026-11-17"}
     return [
         {"is": "proof", "nonce": "0" * 64, "proof": "0" * 64},
@@ -78,7 +78,7 @@ async def lies(_: Json) -> list[Json]:
     ]
 
 
-async def test_an_open_page_says_nothing_to_an_impostor_and_goes_on_with_the_gateway(
+async def test_an_open_page_sends_nothing_to_an_impostor_and_reconnects_to_the_gateway(
     site: Site, eyes: Eyes
 ):
     impostor = Impostor(lies)
@@ -107,9 +107,7 @@ async def test_an_open_page_says_nothing_to_an_impostor_and_goes_on_with_the_gat
         await expect(page.get_by_role("alert")).to_be_hidden()
 
 
-async def test_an_impostor_cannot_carry_messages_to_where_the_gateway_is_now(
-    site: Site, eyes: Eyes
-):
+async def test_an_impostor_cannot_relay_messages_to_the_gateway(site: Site, eyes: Eyes):
     async with site.gateway():
         page = await eyes.open(await link(site.store))
         await live(page)
@@ -123,7 +121,7 @@ async def test_an_impostor_cannot_carry_messages_to_where_the_gateway_is_now(
     impostor = Impostor(relays)
     async with impostor.serving(site.url):
         await reconnects(page)
-        # The gateway does not know a browser of another port, so that there is nothing to carry.
+        # The gateway does not know a browser of another port, so there is nothing to relay.
         await expect(page.get_by_role("heading")).to_have_text("This browser is not paired yet")
     await elsewhere.stop()
     assert [told["do"] for told in impostor.told] == ["greet"]
@@ -160,7 +158,7 @@ async def test_a_page_from_another_machine_proves_itself_without_the_browsers_ow
         await live(page)
 
 
-async def test_our_own_hmac_is_right(site: Site, eyes: Eyes):
+async def test_our_own_hmac_is_correct(site: Site, eyes: Eyes):
     chance = random.Random(1)
     lengths = [(0, 0), (20, 8), (32, 55), (32, 56), (64, 64), (65, 119), (131, 152), (200, 1000)]
     cases = [(chance.randbytes(key), chance.randbytes(text)) for key, text in lengths]

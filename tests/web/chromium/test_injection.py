@@ -1,4 +1,4 @@
-"""An answer that wants to be more than text: nothing of it runs, and nothing leaves the page."""
+"""Markup in answers: none of it runs, and nothing leaves the page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from playwright.async_api import Page, expect
 
 from segue.agent.models.scripted import ScriptedModel, Step
 from tests.turns.conftest import call
-from tests.web.chromium.watched_page import PHONE, Eyes, link, live, say, told
+from tests.web.chromium.watched_page import PHONE, Eyes, in_conversation, link, live, say
 from tests.web.conftest import Site
 
 pytestmark = pytest.mark.real
@@ -45,12 +45,12 @@ TITLE = '<img src=x onerror="window.pwned = 11">'
 
 
 def model(*script: Step) -> ScriptedModel:
-    """One that never has to put what was said in fewer words."""
+    """A model that never needs a summary."""
     return ScriptedModel(script, context=1_000_000)
 
 
 async def is_quiet(page: Page) -> None:
-    """Nothing of it has run, and the page still looks like itself."""
+    """Check that nothing has run, and that the page looks unchanged."""
     assert await page.evaluate("window.pwned") is None
     inside = page.locator("#column")
     for element in ("script", "style", "img", "iframe", "form", "base", "meta", "object"):
@@ -68,29 +68,29 @@ async def is_quiet(page: Page) -> None:
     await expect(page.get_by_role("textbox", name="Message")).to_be_visible()
 
 
-async def test_an_answer_runs_nothing(site: Site, eyes: Eyes):
+async def test_markup_in_an_answer_does_not_run(site: Site, eyes: Eyes):
     async with site.gateway(model=model(HOSTILE, "Still here.")):
         page = await eyes.open(await link(site.store), size=PHONE)
         await live(page)
         await page.get_by_role("button", name="New conversation").last.click()
         await say(page, "<b onclick=pwned=1>Tell</b> <script>window.pwned = 0</script>")
-        await expect(told(page, "The end.")).to_be_visible()
+        await expect(in_conversation(page, "The end.")).to_be_visible()
         await is_quiet(page)
         await say(page, "Are you there?")
-        await expect(told(page, "Still here.")).to_be_visible()
+        await expect(in_conversation(page, "Still here.")).to_be_visible()
         await page.reload()
-        await expect(told(page, "Still here.")).to_be_visible()
+        await expect(in_conversation(page, "Still here.")).to_be_visible()
         await is_quiet(page)
 
 
-async def test_nor_does_a_history_that_was_handed_off(site: Site, eyes: Eyes):
+async def test_markup_in_a_handed_off_history_does_not_run(site: Site, eyes: Eyes):
     asks = call("shell", command=HOSTILE)
     async with site.gateway(model=model("I am here.", asks, HOSTILE)):
         async with site.terminal((HOSTILE, HOSTILE), title=TITLE, cwd=f"/{TITLE}") as desk:
             done = await desk.hand_off("web")
         page = await eyes.open(await link(site.store, done.thread))
         await live(page)
-        await expect(told(page, "I am here.")).to_be_visible()
+        await expect(in_conversation(page, "I am here.")).to_be_visible()
         await expect(page.get_by_role("heading", level=1)).to_have_text(TITLE)
         await say(page, "Go on")
         await page.get_by_role("button", name="Deny").click()

@@ -1,4 +1,4 @@
-"""The page without a mouse: every step is a key, and the focus is always to be seen."""
+"""The page without a mouse: every step is a key, and the focus is always visible."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pytest
 from playwright.async_api import Locator, Page, expect
 
 from tests.gateway.test_approvals import runs
-from tests.web.chromium.watched_page import PHONE, Eyes, link, live, shows, told
+from tests.web.chromium.watched_page import PHONE, Eyes, in_conversation, link, live, shows
 from tests.web.conftest import Site
 
 pytestmark = pytest.mark.real
 
 MOST = 40
-"""Steps that are too many to get anywhere."""
+"""The maximum number of steps to reach an element."""
 
 
 async def press(page: Page, *keys: str) -> None:
@@ -23,7 +23,7 @@ async def press(page: Page, *keys: str) -> None:
 
 
 async def go_to(page: Page, wanted: Locator, key: str = "Tab") -> None:
-    """Go on from where the focus is until it is there, as far as it can be seen."""
+    """Move the focus on until it is there, checking that it is visible."""
     await expect(wanted).to_be_visible()
     for _ in range(MOST):
         await press(page, key)
@@ -34,7 +34,7 @@ async def go_to(page: Page, wanted: Locator, key: str = "Tab") -> None:
     raise AssertionError(f"{wanted} is out of reach")
 
 
-async def test_everything_can_be_done_with_keys(site: Site, eyes: Eyes, tmp_path: Path):
+async def test_everything_can_be_done_with_the_keyboard(site: Site, eyes: Eyes, tmp_path: Path):
     made = tmp_path / "made"
     async with site.gateway(model=["I am here.", "I am here, too.", "Hello.", *runs(made)]):
         for title in ("Boats", "Maps"):
@@ -48,15 +48,15 @@ async def test_everything_can_be_done_with_keys(site: Site, eyes: Eyes, tmp_path
         await expect(listed.get_by_role("link", name="Boats")).to_be_focused()
         await press(page, "Enter")
         await expect(page.get_by_role("heading", level=1)).to_have_text("Boats")
-        await expect(told(page, "I am here.")).to_be_visible()
+        await expect(in_conversation(page, "I am here.")).to_be_visible()
 
         await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
         await page.keyboard.type("One line,")
         await press(page, "Shift+Enter")
         await page.keyboard.type("and another")
         await press(page, "Enter")
-        await expect(told(page, "Hello.")).to_be_visible()
-        said = told(page, "and another")
+        await expect(in_conversation(page, "Hello.")).to_be_visible()
+        said = in_conversation(page, "and another")
         await expect(said).to_have_text("One line,\nand another", use_inner_text=True)
         await page.keyboard.type("Make it")
         await press(page, "Enter")
@@ -64,7 +64,7 @@ async def test_everything_can_be_done_with_keys(site: Site, eyes: Eyes, tmp_path
         await expect(allow).to_be_enabled()
         await go_to(page, allow, "Shift+Tab")
         await press(page, "Enter")
-        await expect(told(page, "result:")).to_be_visible()
+        await expect(in_conversation(page, "result:")).to_be_visible()
         assert made.exists()
 
         await go_to(page, page.get_by_role("button", name="New conversation"), "Shift+Tab")
@@ -77,7 +77,7 @@ async def test_everything_can_be_done_with_keys(site: Site, eyes: Eyes, tmp_path
         await expect(page.get_by_role("heading", level=1)).to_have_text("Health")
 
 
-async def test_the_list_of_a_phone_opens_and_closes_with_keys(site: Site, eyes: Eyes):
+async def test_the_list_on_a_phone_opens_and_closes_with_the_keyboard(site: Site, eyes: Eyes):
     async with site.gateway():
         page = await eyes.open(await link(site.store), size=PHONE)
         await live(page)

@@ -11,11 +11,11 @@ from tests.web.conftest import Site
 pytestmark = pytest.mark.real
 
 MOST = 20
-"""Attempts that are too many before the tab says what to do."""
+"""The maximum number of attempts before the tab says what to do."""
 
 
 async def stop_time(page: Page) -> None:
-    """From now on, the page tries to connect only when it is told to."""
+    """From now on, let the page reconnect only when the test asks it to."""
     await page.clock.pause_at(await page.evaluate("Date.now()") + 1000)
 
 
@@ -36,7 +36,7 @@ async def test_a_tab_whose_page_has_moved_says_how_to_find_it(site: Site, eyes: 
         await page.get_by_role("button", name="Try now").click()
     await expect(hint).to_contain_text("type segue pair, and open the link")
     await expect(page.get_by_role("textbox", name="Message")).to_have_value("Not sent yet")
-    # It was only away: no hint is left.
+    # It was only unreachable: no hint is left.
     async with site.gateway():
         await page.get_by_role("button", name="Try now").click()
         await live(page)

@@ -1,4 +1,4 @@
-"""The link that lets a browser in, once."""
+"""The link that pairs a browser, once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.web.conftest import Site
 pytestmark = pytest.mark.real
 
 
-async def test_the_link_lets_a_browser_in_and_leaves_no_trace_of_its_token(site: Site, eyes: Eyes):
+async def test_the_link_pairs_a_browser_and_leaves_no_trace_of_its_token(site: Site, eyes: Eyes):
     async with site.gateway():
         url = await link(site.store)
         token = url.partition("#t=")[2]
@@ -29,7 +29,7 @@ async def test_the_link_lets_a_browser_in_and_leaves_no_trace_of_its_token(site:
         await live(page)
 
 
-async def test_a_second_browser_with_the_same_link_learns_what_to_do(site: Site, eyes: Eyes):
+async def test_a_second_browser_with_the_same_link_is_shown_what_to_do(site: Site, eyes: Eyes):
     async with site.gateway():
         url = await link(site.store)
         await live(await eyes.open(url))

@@ -1,4 +1,4 @@
-"""The pictures of the README: `make test-real ARGS="--pictures"` takes them anew."""
+"""The pictures of the README: `make test-real ARGS="--pictures"` takes them again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from segue.core.transcript import Message, Role, ToolCall
 from segue.store import Store
 from segue.web.session import address_of
 from tests.turns.conftest import call
-from tests.web.chromium.watched_page import Eyes, link, live, say, told
+from tests.web.chromium.watched_page import Eyes, in_conversation, link, live, say
 from tests.web.conftest import Site
 from tests.web.test_sessions import TOPIC, in_terminal, session_with
 
@@ -93,7 +93,7 @@ async def prepare(page: Page) -> None:
 
 @contextlib.asynccontextmanager
 async def other_conversations(store: Store) -> AsyncGenerator[None]:
-    """One is in a terminal, where the agent works, one on Telegram, and one here."""
+    """One session in a terminal, where the agent works, one on Telegram, and one here."""
     baking, letter, bike = [
         await session_with(store, "How?", last, title=title)
         for title, last in reversed(LAST_WORDS.items())
@@ -115,7 +115,7 @@ async def other_conversations(store: Store) -> AsyncGenerator[None]:
         ("page-dark", (390, 780), True),
     ],
 )
-async def test_a_picture_of_the_page(
+async def test_a_screenshot_of_the_page_is_taken(
     site: Site,
     eyes: Eyes,
     tmp_path: Path,
@@ -136,7 +136,7 @@ async def test_a_picture_of_the_page(
         )
         await live(page)
         await say(page, "Where are they, and how would you set them aside?")
-        await expect(told(page, "so that nothing is lost")).to_be_visible()
+        await expect(in_conversation(page, "so that nothing is lost")).to_be_visible()
         await say(page, "Good. Look once more, and list them")
         await expect(page.get_by_role("button", name="Deny")).to_be_enabled()
         await expect(page.locator("#chats a").first).to_contain_text("waiting for approval")

@@ -1,4 +1,4 @@
-"""One session on the road between a real terminal, the page and Telegram."""
+"""One session that moves between a real terminal, the page and Telegram."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.harness.household import Household
 from tests.harness.rigs.telegram import TelegramRig
 from tests.harness.terminal import Person
 from tests.harness.terminal import person as person
-from tests.web.chromium.watched_page import PHONE, Eyes, link, live, say, told
+from tests.web.chromium.watched_page import PHONE, Eyes, in_conversation, link, live, say
 
 pytestmark = pytest.mark.real
 
@@ -28,7 +28,7 @@ TERMINAL, TELEGRAM, HERE = "Moved to the terminal", "Moved to Telegram", "Moved 
 
 
 class Traveller:
-    """Anna, who goes on with her session wherever she is."""
+    """Anna, who continues her session everywhere."""
 
     def __init__(self, home: Household, page: Page) -> None:
         self.home = home
@@ -44,7 +44,7 @@ class Traveller:
             await shown.ready()
             shown.say(text)
             await shown.shows(f") {text}")
-            await expect(told(self.page, f") {text}")).to_be_visible()
+            await expect(in_conversation(self.page, f") {text}")).to_be_visible()
             await shown.ready()
             shown.say(f"/handoff {then}")
             assert await shown.end() == 0, shown.text
@@ -55,7 +55,7 @@ class Traveller:
         """Write on the page, which brings the session there."""
         self.said.append(text)
         await say(self.page, text)
-        await expect(told(self.page, f") {text}")).to_be_visible()
+        await expect(in_conversation(self.page, f") {text}")).to_be_visible()
         await expect(self.page.locator("#elsewhere")).to_be_hidden()
 
     async def on_telegram(self, text: str) -> None:
@@ -64,7 +64,7 @@ class Traveller:
         self.said.append(text)
         await self.home.writes(text, thread)
         await self.home.sees(f") {text}", thread)
-        await expect(told(self.page, f") {text}")).to_be_visible()
+        await expect(in_conversation(self.page, f") {text}")).to_be_visible()
         await expect(self.page.locator("#where")).to_contain_text("on Telegram")
 
 
@@ -97,7 +97,7 @@ async def ten_round_trips(anna: Traveller) -> list[str]:
             await anna.on_telegram(f"phone {trip}")
             await anna.on_the_page(f"page {trip}")
             moves += [TERMINAL, TELEGRAM, HERE]
-    return moves[1:]  # it began in the terminal
+    return moves[1:]  # it started in the terminal
 
 
 async def test_ten_round_trips_leave_one_entry_and_one_topic_in_the_transcripts_order(

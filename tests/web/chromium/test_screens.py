@@ -1,5 +1,5 @@
-"""Every screen of the page, as people meet it: on a phone and at a desk, light and dark, enlarged,
-with a screen reader."""
+"""Every screen of the page: on a phone and at a desk, light and dark, enlarged, with a screen
+reader."""
 
 from __future__ import annotations
 
@@ -13,7 +13,16 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page, expect
 
 from tests.turns.conftest import call
-from tests.web.chromium.watched_page import DESKTOP, PHONE, REFUSED, Eyes, link, live, say, told
+from tests.web.chromium.watched_page import (
+    DESKTOP,
+    PHONE,
+    REFUSED,
+    Eyes,
+    in_conversation,
+    link,
+    live,
+    say,
+)
 from tests.web.conftest import Site
 
 pytestmark = pytest.mark.real
@@ -63,7 +72,7 @@ async def empty(site: Site, eyes: Eyes) -> AsyncGenerator[Page]:
 
 @contextlib.asynccontextmanager
 async def question(site: Site, eyes: Eyes) -> AsyncGenerator[Page]:
-    """With a history, an answer, and something that waits for the person."""
+    """A conversation with a history, an answer, and an open question."""
     asks = call("shell", command="make test")
     async with site.gateway(model=["I am here.", ANSWER, asks, "Done."]):
         async with site.terminal(("What is here?", ANSWER), title="Two files") as desk:
@@ -71,7 +80,7 @@ async def question(site: Site, eyes: Eyes) -> AsyncGenerator[Page]:
         page = await eyes.open(await link(site.store, done.thread))
         await live(page)
         await say(page, "Tell me again")
-        await expect(told(page, "Quoted.")).to_have_count(2)
+        await expect(in_conversation(page, "Quoted.")).to_have_count(2)
         await say(page, "Test them")
         await expect(page.get_by_role("button", name="Deny")).to_be_enabled()
         yield page
@@ -81,7 +90,7 @@ async def question(site: Site, eyes: Eyes) -> AsyncGenerator[Page]:
 async def conversation(site: Site, eyes: Eyes) -> AsyncGenerator[Page]:
     async with question(site, eyes) as page:
         await page.get_by_role("button", name="Deny").click()
-        await expect(told(page, "Done.").last).to_be_visible()
+        await expect(in_conversation(page, "Done.").last).to_be_visible()
         yield page
 
 
@@ -108,7 +117,7 @@ SCREENS = (not_paired, empty, question, conversation, health, offline)
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-async def test_everybody_can_use_it(site: Site, eyes: Eyes, screen: Screen):
+async def test_every_screen_is_accessible(site: Site, eyes: Eyes, screen: Screen):
     async with screen(site, eyes) as page:
         for size in (DESKTOP, PHONE, ENLARGED):
             await page.set_viewport_size({"width": size[0], "height": size[1]})
@@ -118,12 +127,12 @@ async def test_everybody_can_use_it(site: Site, eyes: Eyes, screen: Screen):
                 await menu.click()
                 listed = page.get_by_role("navigation", name="Conversations")
                 await expect(listed).to_be_in_viewport(ratio=1)
-                await is_usable(page, "light")  # in the dark it was seen beside the others
+                await is_usable(page, "light")  # in the dark it was checked beside the others
                 await page.keyboard.press("Escape")
 
 
 async def is_usable(page: Page, *schemes: Literal["light", "dark"]) -> None:
-    """By everybody, in the light and in the dark."""
+    """Check that the page is accessible, light and dark."""
     for scheme in schemes or ("dark", "light"):
         await page.emulate_media(color_scheme=scheme)
         await settled(page)
@@ -133,7 +142,7 @@ async def is_usable(page: Page, *schemes: Literal["light", "dark"]) -> None:
 
 
 async def settled(page: Page) -> None:
-    """Wait until nothing slides or fades any more; what breathes may go on."""
+    """Wait until all animations are over, except endless ones."""
     await page.wait_for_function(
         "() => document.getAnimations().every((a) =>"
         " a.playState === 'finished' || a.effect.getTiming().iterations === Infinity)"
@@ -141,7 +150,7 @@ async def settled(page: Page) -> None:
 
 
 async def fits(page: Page) -> None:
-    """Nothing is wider than the screen, but what can be scrolled by itself."""
+    """Check that nothing is wider than the screen, except what scrolls by itself."""
     too_wide = """() => [...document.querySelectorAll('*')].filter((e) => {
         const box = e.getBoundingClientRect();
         const apart = e.closest('.sideways, pre, .side, .unseen, .symbols, .skip');

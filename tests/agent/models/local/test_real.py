@@ -1,4 +1,4 @@
-"""The embedded model itself: the real runtime and the real weights."""
+"""The embedded model with the real runtime and the real weights."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LONG = "Count from 1 to 500, one number a line."
 
 @pytest.fixture(scope="session")
 def fetched() -> Path:
-    """The weights. `make test-real` fetches them, as a person would, before it runs any test."""
+    """The weights. `make test-real` downloads them, as a user would, before it runs any test."""
     folder = config.load().models_folder
     assert present(folder), f"no weights in {folder}: run `make test-real`"
     return folder
@@ -48,7 +48,7 @@ def fetched() -> Path:
 
 @pytest.fixture
 def folder(fetched: Path, tmp_path: Path) -> Generator[Path]:
-    """The same weights in a folder of its own, so that a test has a server of its own."""
+    """The same weights in a separate folder, so that a test has a separate server."""
     ours = tmp_path / "models"
     private.make_folder(ours)
     (ours / QWEN.file).symlink_to(fetched / QWEN.file)
@@ -100,7 +100,7 @@ async def never(*_: object) -> Answer:
 
 
 async def turn(model: LocalModel, cwd: Path, messages: list[Message], *tools: Tool[Any]) -> str:
-    """Take a turn, which adds to `messages`; the last thing said."""
+    """Take a turn, which adds to `messages`, and return the last answer."""
     agent = Agent(
         model=model,
         system=SYSTEM,
@@ -115,7 +115,7 @@ async def turn(model: LocalModel, cwd: Path, messages: list[Message], *tools: To
     return messages[-1].content
 
 
-def test_the_weights_can_be_fetched_and_are_the_right_ones(fetched: Path):
+def test_the_weights_can_be_downloaded_and_have_the_right_hash(fetched: Path):
     assert present(fetched)
     assert pull._sha256(fetched / QWEN.file) == QWEN.sha256
 
@@ -126,7 +126,7 @@ async def test_the_runtime_can_be_loaded():
     assert not said, "it is there already"
 
 
-async def test_the_stand_in_for_the_runtime_knows_no_name_that_the_real_one_does_not():
+async def test_the_fake_runtime_has_only_names_of_the_real_one():
     script = (
         "import importlib.util, sys, xllamacpp;"
         "spec = importlib.util.spec_from_file_location('stand_in', sys.argv[1]);"
@@ -141,7 +141,7 @@ async def test_the_stand_in_for_the_runtime_knows_no_name_that_the_real_one_does
     assert (await process.communicate())[0] == b"[]\n"
 
 
-async def test_what_was_said_is_remembered_though_the_server_was_killed(folder: Path):
+async def test_the_conversation_continues_after_the_server_is_killed(folder: Path):
     messages = [said("My name is Anna and I work as a baker.")]
     async with local(folder) as model:
         await turn(model, folder, messages)
@@ -163,7 +163,7 @@ async def test_what_was_said_is_remembered_though_the_server_was_killed(folder: 
         ("train.txt", "The train leaves at 17:45.", "17:45"),
     ],
 )
-async def test_it_reads_a_file_with_a_tool(
+async def test_the_model_reads_a_file_with_a_tool(
     folder: Path, tmp_path: Path, name: str, content: str, word: str
 ):
     (tmp_path / name).write_text(f"{content}\n")
@@ -175,7 +175,7 @@ async def test_it_reads_a_file_with_a_tool(
     assert word in answer
 
 
-async def test_only_those_who_know_the_key_are_answered(folder: Path):
+async def test_requests_without_the_key_are_refused(folder: Path):
     async with local(folder) as model:
         await ask(model, "Say hello.")
     url = reached(folder).url
@@ -235,11 +235,11 @@ async def drain(pieces: AsyncGenerator[Piece]) -> None:
         pass
 
 
-async def test_an_answer_that_is_given_up_does_not_keep_the_next_one_waiting(folder: Path):
+async def test_an_abandoned_answer_does_not_delay_the_next(folder: Path):
     async with local(folder) as model:
         async with contextlib.aclosing(model.stream(prompt(said(LONG)))) as pieces:
             await anext(pieces)
-        # To its end it would take more than 25 seconds, at 40 tokens a second.
+        # Its whole answer would take more than 25 seconds, at 40 tokens a second.
         async with asyncio.timeout(20):
             assert await ask(model, "Say hello.")
 

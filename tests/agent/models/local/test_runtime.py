@@ -1,4 +1,4 @@
-"""The package that runs the weights: whether it is there, and getting it."""
+"""The package that runs the weights: detecting and installing it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ def unheard(_: str) -> None:
 def elsewhere(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """An environment of its own, with a stand-in for pip or ours, and a folder from which it
-    installs."""
+    """A separate environment, with a fake pip or the real one, and a folder to install from."""
     monkeypatch.setattr(sys, "executable", bare_python(tmp_path / "bare"))
     lent = STAND_IN
     if request.param == "pip":
@@ -70,14 +69,14 @@ async def test_a_runtime_with_another_hash_is_not_installed(elsewhere: Path):
     assert not list_installed(elsewhere)
 
 
-async def test_a_runtime_that_misses_a_library_of_the_system_says_which(elsewhere: Path):
+async def test_a_missing_system_library_is_named(elsewhere: Path):
     missing = "libgomp.so.1: cannot open shared object file: No such file or directory"
     offer(elsewhere, f"raise ImportError({missing!r})")
     with pytest.raises(PullFailed, match="apt install libgomp1"):
         await runtime.install(unheard)
 
 
-async def test_a_runtime_that_cannot_be_loaded_says_why(elsewhere: Path):
+async def test_a_runtime_that_cannot_be_loaded_reports_the_reason(elsewhere: Path):
     offer(elsewhere, "raise ImportError('made for another machine')")
     with pytest.raises(PullFailed, match=f"{NAME} cannot be loaded: made for another machine"):
         await runtime.install(unheard)
@@ -92,7 +91,7 @@ async def test_without_pip_the_error_says_what_to_type(
     assert f"type `{no_pip} -m ensurepip` first" in str(caught.value)
 
 
-def test_whether_it_is_present_is_known_without_loading_it(
+def test_the_runtime_is_detected_without_loading_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(runtime, "PACKAGE", NAME)
@@ -103,7 +102,7 @@ def test_whether_it_is_present_is_known_without_loading_it(
     assert NAME not in sys.modules
 
 
-def test_what_is_shipped_agrees_with_the_lock():
+def test_the_shipped_hashes_match_the_lock_file():
     lock = (ROOT / "requirements" / "local.txt").read_text()
     assert locked(runtime.REQUIREMENTS.read_text()) == locked(lock)
 

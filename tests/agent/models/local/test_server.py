@@ -1,4 +1,4 @@
-"""One server for all of the person's programs: found or started, watched, and ended when idle."""
+"""One server for all programs of the user: found or started, and stopped when idle."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def kill(folder: Path, reached: ServerAddress) -> None:
     await until(lambda: not running(folder))
 
 
-async def test_a_server_is_started_and_answers_only_those_who_know_the_key(shared: Path):
+async def test_a_started_server_answers_only_requests_with_the_key(shared: Path):
     reached = await reach(shared)
     assert reached.url.startswith("http://127.0.0.1:")
     with httpx2.Client(trust_env=False) as client:
@@ -46,7 +46,7 @@ async def test_a_server_is_started_and_answers_only_those_who_know_the_key(share
         assert answer.status_code == 200
 
 
-async def test_its_files_are_for_the_person_alone(shared: Path):
+async def test_the_files_of_the_server_are_readable_by_their_owner_only(shared: Path):
     await reach(shared)
     run = server(shared).run
     assert run.folder.stat().st_mode & 0o777 == 0o700
@@ -54,13 +54,13 @@ async def test_its_files_are_for_the_person_alone(shared: Path):
         assert path.stat().st_mode & 0o777 == 0o600
 
 
-async def test_those_who_come_at_once_share_one_server(here: Path):
+async def test_concurrent_callers_share_one_server(here: Path):
     found = await asyncio.gather(*(reach(here) for _ in range(5)))
     assert len(set(found)) == 1
     assert await reach(here) == found[0]
 
 
-async def test_processes_that_come_at_once_share_one_server(here: Path):
+async def test_concurrent_processes_share_one_server(here: Path):
     script = (
         "import asyncio, sys; from pathlib import Path;"
         "from segue.agent.models.local.serve import RunFolder;"
@@ -82,14 +82,14 @@ async def test_processes_that_come_at_once_share_one_server(here: Path):
     assert int(pids.pop()) == (await reach(here)).pid
 
 
-async def test_it_belongs_to_no_terminal_and_has_no_parent(shared: Path):
+async def test_the_server_is_detached_from_terminal_and_parent(shared: Path):
     reached = await reach(shared)
     session, parent = shown(reached, "sess="), shown(reached, "ppid=")
     assert session != shown(ServerAddress("", "", os.getpid()), "sess=")
     assert int(parent) != os.getpid()
 
 
-async def test_it_does_not_inherit_our_secrets(shared: Path):
+async def test_the_server_does_not_inherit_our_secrets(shared: Path):
     reached = await reach(shared)
     environment = shown(reached, "command=")
     assert "GOMP_SPINCOUNT=" in environment, "the environment is to be seen at all"
@@ -98,12 +98,12 @@ async def test_it_does_not_inherit_our_secrets(shared: Path):
 
 
 def shown(reached: ServerAddress, column: str) -> str:
-    """What `ps` shows to everybody."""
+    """What `ps` shows to all users."""
     command = ["ps", "eww", "-o", column, "-p", str(reached.pid)]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
-async def test_one_that_was_killed_is_replaced_though_its_state_is_still_there(here: Path):
+async def test_a_killed_server_is_replaced_despite_its_state_file(here: Path):
     first = await reach(here)
     await kill(here, first)
     assert server(here).run.state.exists()
@@ -112,7 +112,7 @@ async def test_one_that_was_killed_is_replaced_though_its_state_is_still_there(h
     assert second.key != first.key
 
 
-async def test_the_state_of_one_that_was_killed_is_not_taken_for_that_of_the_next(here: Path):
+async def test_the_state_file_of_a_killed_server_is_not_used_for_the_next(here: Path):
     await kill(here, await reach(here))
     put(here, b"slow")
     with pytest.raises(LocalFailed, match="longer than 1 seconds"):
@@ -120,7 +120,7 @@ async def test_the_state_of_one_that_was_killed_is_not_taken_for_that_of_the_nex
             pass
 
 
-async def test_one_that_is_asked_to_end_does_so_and_leaves_no_state(here: Path):
+async def test_a_terminated_server_removes_its_state_file(here: Path):
     os.kill((await reach(here)).pid, signal.SIGTERM)
     await until(lambda: not running(here))
     assert not server(here).run.state.exists()
@@ -134,7 +134,7 @@ async def test_an_idle_server_stops(here: Path):
 
 
 class Clock:
-    """Stands in for the module `time`."""
+    """Replaces the module `time`."""
 
     def __init__(self) -> None:
         self.seconds = 1000.0
@@ -143,7 +143,7 @@ class Clock:
         return self.seconds
 
 
-async def test_one_that_is_in_use_does_not_end(here: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_server_in_use_does_not_stop(here: Path, monkeypatch: pytest.MonkeyPatch):
     clock, run, use = watched(here, monkeypatch)
     async with private.holding(run.use, shared=True):
         clock.seconds += 1000
@@ -163,7 +163,7 @@ async def test_each_use_restarts_the_idle_time(here: Path, monkeypatch: pytest.M
 
 
 def watched(here: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, RunFolder, serve._Use]:
-    """What decides, in the process of the server, whether it is needed: for 10 seconds more."""
+    """The part of the server that decides whether it is still needed, for 10 seconds more."""
     clock, run = Clock(), server(here).run
     monkeypatch.setattr(serve, "time", clock)
     private.make_folder(run.folder)
@@ -179,8 +179,8 @@ async def test_a_use_is_seen_by_the_server(shared: Path):
 
 
 @pytest.mark.parametrize("what", ["weights", "run folder"])
-async def test_one_whose_files_vanish_ends(here: Path, what: str):
-    async with server(here, idle=IDLE).serving():  # in use, it does not end otherwise
+async def test_a_server_whose_files_are_deleted_stops(here: Path, what: str):
+    async with server(here, idle=IDLE).serving():  # while it is in use, only this stops it
         lock = private.open_file(server(here).run.lock)
         try:
             if what == "weights":
@@ -192,14 +192,14 @@ async def test_one_whose_files_vanish_ends(here: Path, what: str):
             os.close(lock)
 
 
-async def test_one_that_cannot_load_its_weights_says_so(here: Path):
+async def test_a_server_that_cannot_load_its_weights_reports_it(here: Path):
     put(here, b"junk")
     with pytest.raises(LocalFailed, match=r"tiny.gguf cannot be loaded: .*server.log"):
         await reach(here)
     assert not running(here)
 
 
-async def test_one_that_misses_a_library_says_which(
+async def test_a_server_without_a_system_library_names_it(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     missing = "libgomp.so.1: cannot open shared object file"
@@ -209,7 +209,7 @@ async def test_one_that_misses_a_library_says_which(
         await reach(here)
 
 
-async def test_one_that_takes_too_long_is_not_waited_for(here: Path):
+async def test_a_server_that_starts_too_slowly_times_out(here: Path):
     put(here, b"slow")
     with pytest.raises(LocalFailed, match="longer than 1 seconds"):
         async with server(here, patience=0.6).serving():

@@ -1,4 +1,4 @@
-"""The OpenAI client: what comes back, from small models too."""
+"""The OpenAI client: reading answers, including those of small models."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ from tests.agent.models.openai.samples import (
     talking,
 )
 
-# What comes back
+# Answers
 
 
-async def test_an_answer_streams_and_ends_with_what_it_cost():
+async def test_an_answer_streams_and_ends_with_its_usage():
     script = [Say(text="Grüße aus Köln", prompt_tokens=90, completion_tokens=5, cached_tokens=64)]
     async with talking(script) as (fake, model):
         pieces = await hear(model)
@@ -68,19 +68,19 @@ async def test_a_tool_loop_runs_against_the_strict_server():
 
 
 @pytest.mark.parametrize("split", [1, 2, 3, 5, 7])
-async def test_the_same_pieces_come_however_the_stream_is_chunked(split: int):
+async def test_the_pieces_do_not_depend_on_how_the_stream_is_chunked(split: int):
     async with talking([Stream(RECORDED)], {"travel": Travel(chunk=split)}) as (_, model):
         assert await hear(model) == [*WHOLE, End(stop=Stop.CALLS, usage=SPENT)]
 
 
-async def test_the_same_pieces_come_with_a_cut_at_any_byte(seed: int):
+async def test_the_pieces_do_not_depend_on_a_split_at_any_byte(seed: int):
     async with talking(lambda _: Stream(RECORDED)) as (fake, model):
         for at in places(RECORDED, seed):
             fake.travel = Travel(chunk=at)
             assert await hear(model) == [*WHOLE, End(stop=Stop.CALLS, usage=SPENT)], at
 
 
-async def test_a_stream_that_breaks_at_any_byte_is_whole_or_an_error_never_half(seed: int):
+async def test_a_stream_that_breaks_at_any_byte_is_complete_or_an_error(seed: int):
     ends: dict[str, int] = {}
     async with talking(lambda _: Stream(RECORDED), patience=ONCE) as (fake, model):
         for at in (0, *places(RECORDED, seed)):
@@ -103,7 +103,7 @@ async def test_a_stream_that_breaks_at_any_byte_is_whole_or_an_error_never_half(
     assert set(ends) == {"ModelCutOff", "ModelOffline"}
 
 
-async def test_a_stream_that_ends_politely_but_too_early_is_an_error_too():
+async def test_a_stream_that_ends_cleanly_but_too_early_is_an_error():
     ends = [i + 2 for i in range(FINISHED - 2) if RECORDED[i : i + 2] == b"\n\n"]
     for at in (0, *ends[:-1]):
         async with talking([Stream(RECORDED[:at])]) as (_, model):
@@ -111,12 +111,12 @@ async def test_a_stream_that_ends_politely_but_too_early_is_an_error_too():
                 await hear(model)
 
 
-async def test_done_without_a_reason_is_not_an_end():
+async def test_done_without_a_finish_reason_is_an_error():
     with pytest.raises(ModelCutOff):
         await hear_stream(delta(content="half"), "[DONE]")
 
 
-async def test_a_reason_without_done_is_an_end():
+async def test_a_finish_reason_without_done_ends_the_answer():
     assert await hear_stream(delta(content="all"), delta("stop")) == [
         Text("all"),
         End(stop=Stop.DONE),
@@ -133,12 +133,12 @@ async def test_a_reason_without_done_is_an_end():
         ("eos", Stop.DONE),
     ],
 )
-async def test_the_reason_to_stop_is_understood(reason: str, stop: Stop):
+async def test_every_finish_reason_is_understood(reason: str, stop: Stop):
     assert await hear_stream(delta(content="x"), delta(reason)) == [Text("x"), End(stop=stop)]
 
 
 @pytest.mark.parametrize("reason", ["stop", "tool_calls", "function_call"])
-async def test_calls_are_calls_whatever_the_reason_given(reason: str):
+async def test_calls_are_returned_with_any_finish_reason(reason: str):
     whole = fragment(0, "call_a", name="read", arguments=A.arguments)
     pieces = await hear_stream(delta(reason, tool_calls=[whole]), "[DONE]")
     assert pieces == [Call(A), End(stop=Stop.CALLS)]
@@ -151,7 +151,7 @@ async def test_a_refusal_is_shown_and_named():
     ]
 
 
-async def test_an_answer_cut_short_in_a_call_keeps_only_whole_calls():
+async def test_an_answer_cut_off_in_a_call_keeps_only_complete_calls():
     a = fragment(0, "call_a", name="read", arguments=A.arguments)
     b = fragment(1, "call_b", name="read", arguments='{"path": ')
     assert await hear_stream(delta(tool_calls=[a]), delta(tool_calls=[b]), delta("length")) == [
@@ -217,7 +217,7 @@ C = ToolCall("call_c", "list", '{"path": "c"}')
         ),
     ],
 )  # fmt: skip
-async def test_calls_are_put_together_from(
+async def test_calls_are_assembled_from_fragments(
     why: str, fragments: list[dict[str, Any]], expected: list[ToolCall]
 ):
     apart = [delta(tool_calls=[f]) for f in fragments]
@@ -251,7 +251,7 @@ async def test_two_calls_with_the_same_id_get_different_ones():
     assert len({p.call.id for p in pieces if isinstance(p, Call)}) == 2
 
 
-async def test_thinking_empty_chunks_and_comments_are_passed_over():
+async def test_thinking_empty_chunks_and_comments_are_ignored():
     body = (
         b": OPENROUTER PROCESSING\n\n"
         + sse(chunk([]), delta(reasoning_content="hm", reasoning="hm"), delta(content=None))
@@ -267,14 +267,14 @@ async def test_content_in_parts_is_text():
     assert (await hear_stream(delta(content=parts), delta("stop")))[0] == Text("x")
 
 
-async def test_usage_may_come_with_the_last_choice_or_with_every_chunk():
+async def test_usage_is_read_from_the_last_choice_or_from_every_chunk():
     tokens = {"prompt_tokens": 5, "completion_tokens": 2, "prompt_tokens_details": None}
     one = chunk([{"delta": {"content": "x"}}], usage={**tokens, "completion_tokens": 1})
     last = chunk([{"delta": {}, "finish_reason": "stop"}], usage=tokens)
     assert (await hear_stream(one, last))[-1] == End(stop=Stop.DONE, usage=Usage(input=5, output=2))
 
 
-async def test_an_answer_of_many_pieces_comes_whole():
+async def test_an_answer_of_many_pieces_is_complete():
     chunks = [delta(content="word ") for _ in range(2000)]
     pieces = await hear_stream(*chunks, delta("stop"), "[DONE]")
     assert len(pieces) == 2001
@@ -283,7 +283,7 @@ async def test_an_answer_of_many_pieces_comes_whole():
 # Small models
 
 
-async def test_a_small_model_reads_about_tools_in_words_and_its_json_becomes_a_call():
+async def test_a_small_model_gets_tools_as_text_and_its_json_becomes_a_call():
     script = [Say(text='```json\n{"name": "read", "arguments": {"path": "a"}}\n```')]
     async with talking(script, small=True) as (fake, model):
         pieces = await hear(model, ask(user("Read the file a.")))
@@ -295,7 +295,7 @@ async def test_a_small_model_reads_about_tools_in_words_and_its_json_becomes_a_c
     assert pieces[1].stop is Stop.CALLS
 
 
-async def test_a_small_model_does_not_read_about_tools_that_a_message_does_not_need():
+async def test_a_small_model_gets_no_tools_for_a_message_that_needs_none():
     text = '{"name": "read", "arguments": {"path": "a"}}'
     async with talking([Say(text=text)], small=True) as (fake, model):
         pieces = await hear(model, ask(user("My name is Anna.")))
@@ -312,7 +312,7 @@ def test_a_small_model_sees_calls_and_results_as_text():
     ]
 
 
-def test_a_small_model_that_has_its_result_is_asked_for_words_without_tools():
+def test_a_small_model_answers_a_tool_result_without_tools():
     said = sent(user("go"), assistant("", A), result(A, "empty"), small=True)
     assert said[0]["content"] == "Be brief."
     assert said[-1]["content"] == (
@@ -320,7 +320,7 @@ def test_a_small_model_that_has_its_result_is_asked_for_words_without_tools():
     )
 
 
-def test_a_small_models_history_takes_turns():
+def test_the_roles_in_the_history_of_a_small_model_alternate():
     said = sent(
         assistant("x"), user(), assistant("y", A, B), result(A), result(B), user("z"), small=True
     )
@@ -328,13 +328,13 @@ def test_a_small_models_history_takes_turns():
     assert said[-1]["content"].endswith("\n\nz")
 
 
-async def test_a_small_models_words_stream_at_once():
+async def test_the_text_of_a_small_model_streams_at_once():
     async with talking([Say(text="Here you are.")], small=True) as (_, model):
         pieces = await hear(model)
     assert pieces[:2] == [Text("Here you"), Text(" are.")]
 
 
-async def test_a_small_models_call_that_ran_out_of_room_is_shown_as_text():
+async def test_a_call_of_a_small_model_cut_at_the_token_limit_is_shown_as_text():
     text = '{"name": "read", "arguments": {"pa'
     async with talking([Say(text=text, finish="length")], small=True) as (_, model):
         pieces = await hear(model, ask(user("Read the file a.")))
@@ -343,7 +343,7 @@ async def test_a_small_models_call_that_ran_out_of_room_is_shown_as_text():
     assert pieces[-1].stop is Stop.LENGTH
 
 
-async def test_a_large_models_json_stays_text():
+async def test_json_from_a_large_model_stays_text():
     text = '{"name": "read", "arguments": {}}'
     async with talking([Say(text=text)]) as (_, model):
         pieces = await hear(model)

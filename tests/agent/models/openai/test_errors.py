@@ -1,4 +1,4 @@
-"""The OpenAI client: what goes wrong, and what is tried again."""
+"""The OpenAI client: errors and retries."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ from tests.agent.models.openai.samples import (
     talking,
 )
 
-# What goes wrong
+# Errors
 
 
 def said(status: int, body: str) -> Failure:
     return Failure(status=status, body=body.encode())
 
 
-# Texts as servers send them; the sources are beside each.
+# Texts as servers send them, each with its source.
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
@@ -128,7 +128,7 @@ def said(status: int, body: str) -> Failure:
         (said(501, "no"), ModelError),
     ],
 )  # fmt: skip
-async def test_a_refusal_becomes_an_error_that_a_person_can_act_on(
+async def test_an_error_response_becomes_an_error_that_the_user_can_act_on(
     answer: Failure, error: type[ModelError]
 ):
     async with talking(lambda _: answer) as (fake, model):
@@ -164,7 +164,7 @@ async def test_a_line_break_at_the_end_of_a_key_is_removed():
 
 
 @pytest.mark.parametrize("key", ["sk-té", "sk-\ntest", "sk-\x00"])
-async def test_a_key_that_no_header_can_hold_is_a_bad_key(key: str):
+async def test_a_key_that_does_not_fit_in_a_header_is_a_bad_key(key: str):
     async with talking([], key=key) as (fake, model):
         with pytest.raises(BadKey):
             await hear(model)
@@ -178,13 +178,13 @@ async def test_an_unknown_model_is_named():
         assert caught.value.fields["model"] == "gpt-none"
 
 
-async def test_the_provider_is_named_for_the_person():
+async def test_the_provider_is_named_in_the_error():
     with pytest.raises(ModelOffline) as caught:
         await hear(a_model("http://127.0.0.1:9/v1", name="ollama/qwen", patience=ONCE))
     assert caught.value.fields["provider"] == "ollama"
 
 
-async def test_a_mistyped_address_says_so():
+async def test_a_wrong_url_is_reported():
     async with FakeOpenAI([]).serving() as url:
         model = a_model(url.removesuffix("/v1"))
         with pytest.raises(ModelError, match="Invalid URL"):
@@ -192,7 +192,7 @@ async def test_a_mistyped_address_says_so():
         await model.close()
 
 
-async def test_what_openrouters_provider_said_is_passed_on():
+async def test_the_error_of_the_provider_behind_openrouter_is_shown():
     body = {"error": {"message": "Provider returned error", "code": 400,
                       "metadata": {"raw": "tool names are odd."}}}  # fmt: skip
     async with talking([said(400, json.dumps(body))]) as (_, model):
@@ -217,7 +217,7 @@ async def test_what_openrouters_provider_said_is_passed_on():
         ('{"choices": [{"delta": 7}]}', ModelError),
     ],
 )  # fmt: skip
-async def test_an_error_inside_of_the_stream_is_an_error(event: Any, error: type[ModelError]):
+async def test_an_error_inside_the_stream_is_raised(event: Any, error: type[ModelError]):
     async with talking(lambda _: Stream(sse(delta(content="half"), event))) as (fake, model):
         pieces = model.stream(ask())
         assert await anext(pieces) == Text("half")
@@ -227,24 +227,24 @@ async def test_an_error_inside_of_the_stream_is_an_error(event: Any, error: type
     assert len(fake.requests) == 1, "an answer that was begun is not asked for again"
 
 
-async def test_an_event_called_error_is_one():
+async def test_an_event_named_error_is_an_error():
     body = sse(delta(content="x")) + b'event: error\ndata: {"message": "boom"}\n\n'
     async with talking([Stream(body)]) as (_, model):
         with pytest.raises(ModelError, match="boom"):
             await hear(model)
 
 
-# Again
+# Retries
 
 
 @pytest.mark.parametrize("failure", [server_error(500), server_error(503), too_many()])
-async def test_a_busy_server_is_asked_again(failure: Failure):
+async def test_a_request_to_a_busy_server_is_retried(failure: Failure):
     async with talking([failure, failure, Say(text="ok")]) as (fake, model):
         assert (await hear(model))[0] == Text("ok")
     assert len(fake.requests) == 3
 
 
-async def test_after_the_last_try_the_person_hears_of_it():
+async def test_the_error_is_raised_after_the_last_retry():
     async with talking([server_error(503)] * 3 + [Say(text="late")]) as (fake, model):
         with pytest.raises(ModelBusy, match="overloaded"):
             await hear(model)
@@ -252,12 +252,12 @@ async def test_after_the_last_try_the_person_hears_of_it():
 
 
 @pytest.mark.parametrize("after", ["0", "0.001", format_datetime(AT, usegmt=True), "soon", ""])
-async def test_the_server_may_say_when_to_come_back(after: str):
+async def test_retry_after_is_honoured(after: str):
     async with talking([too_many(after), Say(text="ok")]) as (_, model):
         assert (await hear(model))[0] == Text("ok")
 
 
-async def test_a_connection_lost_before_the_answer_began_is_tried_again():
+async def test_a_request_is_retried_if_the_connection_is_lost_before_the_answer():
     async with talking(lambda _: Say(text="ok")) as (fake, model):
         fake.travel = Travel(hang_up_after=0)
         with pytest.raises(ModelOffline):
@@ -265,7 +265,7 @@ async def test_a_connection_lost_before_the_answer_began_is_tried_again():
         assert len(fake.requests) == HASTE.tries
 
 
-async def test_a_connection_lost_in_the_answer_is_not_tried_again():
+async def test_a_request_is_not_retried_if_the_connection_is_lost_during_the_answer():
     async with talking(lambda _: Say(text="one two three")) as (fake, model):
         fake.travel = Travel(hang_up_after=400)
         with pytest.raises(ModelCutOff):
@@ -274,7 +274,7 @@ async def test_a_connection_lost_in_the_answer_is_not_tried_again():
 
 
 @pytest.mark.parametrize("after", [0, 400])
-async def test_a_server_that_falls_silent_has_stalled(after: int):
+async def test_a_silent_server_is_reported_as_stalled(after: int):
     patience = Timeouts(connect=5, silence=0.05, tries=3)
     fake = {"travel": Travel(stall_after=after)}
     async with talking([Say(text="one two three")], fake, patience=patience) as (_, model):
@@ -282,14 +282,14 @@ async def test_a_server_that_falls_silent_has_stalled(after: int):
             await hear(model)
 
 
-async def test_an_answer_that_is_whole_is_not_lost_when_the_server_then_stalls():
+async def test_a_complete_answer_is_kept_if_the_server_stalls_after_it():
     patience = Timeouts(connect=5, silence=0.5, tries=1)
     fake = {"travel": Travel(stall_after=FINISHED)}
     async with talking([Stream(RECORDED)], fake, patience=patience) as (_, model):
         assert await hear(model) == [*WHOLE, End(stop=Stop.CALLS)]
 
 
-async def test_a_slow_server_is_waited_for():
+async def test_a_slow_server_does_not_time_out():
     fake = {"travel": Travel(chunk=100, pause=0.005)}
     patience = Timeouts(connect=5, silence=20, tries=1)
     async with talking([Stream(RECORDED)], fake, patience=patience) as (_, model):
@@ -324,14 +324,14 @@ async def test_cancelling_the_turn_drops_the_connection():
             await server.left.wait()
 
 
-async def test_a_connection_is_used_again_after_a_whole_answer():
+async def test_a_connection_is_reused_after_a_complete_answer():
     async with talking([Say(text="ok")] * 3) as (_, model):
         for _ in range(3):
             await hear(model)
             assert connections(model) == 1
 
 
-async def test_a_connection_is_not_kept_where_that_is_unwanted():
+async def test_a_connection_is_closed_if_keep_alive_is_off():
     async with talking([Say(text="ok")], reuse=False) as (_, model):
         await hear(model)
         assert connections(model) == 0
@@ -344,7 +344,7 @@ def connections(model: OpenAIModel) -> int:
     return len(transport._pool.connections)
 
 
-async def test_nothing_is_left_behind():
+async def test_no_resources_leak():
     async with talking([Say(text="ok"), no_quota()]) as (_, model):
         await hear(model)
         with pytest.raises(NoCredit):

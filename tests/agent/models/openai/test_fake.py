@@ -1,4 +1,4 @@
-"""The fake OpenAI itself: what the service refuses."""
+"""The requests that the fake OpenAI refuses."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ def says(*parts: dict[str, Any], role: str = "user") -> dict[str, Any]:
         (says(pictured(png(size=21_000_000))), 400, "invalid_image_format", "below 20 MB"),
     ],
 )  # fmt: skip
-async def test_the_fake_refuses(change: dict[str, Any], status: int, code: str | None, text: str):
+async def test_the_fake_refuses_invalid_requests(
+    change: dict[str, Any], status: int, code: str | None, text: str
+):
     got, error = await post(
         FakeOpenAI([Say(text="no")]), {"model": "gpt-test", "messages": [HI], **change}
     )
@@ -95,7 +97,7 @@ async def test_the_fake_refuses_pictures_for_a_model_that_cannot_see():
     assert (status, "only supported by certain models" in error["message"]) == (400, True)
 
 
-async def test_the_fake_refuses_a_wrong_key_and_a_script_at_its_end():
+async def test_the_fake_refuses_a_wrong_key_and_requests_beyond_its_script():
     assert (await post(FakeOpenAI([]), {}, key="sk-no"))[1]["code"] == "invalid_api_key"
     status, error = await post(FakeOpenAI([]), {"model": "gpt-test", "messages": [HI]})
     assert (status, error["message"]) == (400, "The script of this fake is at its end.")

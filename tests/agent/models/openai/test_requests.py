@@ -1,4 +1,4 @@
-"""The OpenAI client: what is sent."""
+"""The OpenAI client: building requests."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_without_tools_and_system_neither_is_sent():
     assert body["messages"] == [{"role": "user", "content": "hi"}]
 
 
-def test_a_summary_says_that_it_is_one():
+def test_a_summary_is_labelled_as_a_summary():
     assert sent(user("We met.", kind=Kind.SUMMARY))[1] == {
         "role": "user",
         "content": "[A summary of our conversation up to here:]\n\nWe met.",
@@ -72,7 +72,7 @@ def test_a_summary_says_that_it_is_one():
 
 
 @pytest.mark.parametrize("role", [Role.USER, Role.SYSTEM, Role.ASSISTANT])
-def test_what_the_program_said_comes_from_the_user(role: Role):
+def test_synthetic_prompts_are_sent_with_the_user_role(role: Role):
     message = Message(role, "Go on.", AT, kind=Kind.SYNTHETIC)
     assert sent(message)[1:] == [{"role": "user", "content": "Go on."}]
 
@@ -89,7 +89,7 @@ def test_calls_and_results_keep_their_ids_and_empty_content_is_null():
     ]
 
 
-def test_neighbours_of_one_role_become_one_message():
+def test_consecutive_messages_of_one_role_are_merged():
     said = sent(user("a"), user("b"), assistant("c"), assistant("d", A), result(A), user("e"))
     assert [m["role"] for m in said] == [
         "system", "user", "assistant", "tool", "assistant", "user",
@@ -104,18 +104,18 @@ def test_two_rounds_of_calls_stay_two_messages():
     assert [m["role"] for m in said[1:]] == ["user", "assistant", "tool", "assistant", "tool"]
 
 
-def test_a_history_that_begins_with_the_assistant_says_what_is_missing():
+def test_a_history_that_starts_with_the_assistant_gets_an_opening():
     said = sent(assistant("hello"), user())
     assert [m["role"] for m in said] == ["system", "user", "assistant", "user"]
     assert "left out" in said[1]["content"]
 
 
-def test_an_interrupted_turn_is_closed_by_the_assistant():
+def test_an_interrupted_turn_is_closed_with_an_assistant_message():
     said = sent(user(), assistant("", A), result(A), user("stop"))
     assert said[-2] == {"role": "assistant", "content": "[I was interrupted.]"}
 
 
-def test_an_answer_without_words_and_calls_is_left_out():
+def test_an_empty_answer_is_left_out():
     assert [m["role"] for m in sent(user("a"), assistant(""), user("b"))] == ["system", "user"]
 
 
@@ -135,7 +135,7 @@ def test_arguments_are_always_sent_as_an_object(written: str, expected: dict[str
     assert json.loads(said[2]["tool_calls"][0]["function"]["arguments"]) == expected
 
 
-async def test_ids_and_names_of_other_providers_are_taken_by_openai():
+async def test_ids_and_names_of_other_providers_are_made_valid():
     odd = ToolCall("x" * 200, "file.read/Ä" * 20, "{}")
     other = ToolCall("x" * 199 + "y", "", "{}")
     async with talking([Say(text="ok")]) as (fake, model):
@@ -156,12 +156,12 @@ async def test_ids_and_names_of_other_providers_are_taken_by_openai():
         ("https://api.openai.com.example.org/v1", "max_tokens"),
     ],
 )
-def test_the_limit_is_named_as_the_server_knows_it(url: str, limit: str):
+def test_the_token_limit_has_the_name_that_the_server_expects(url: str, limit: str):
     assert a_model(url)._dialect.limit == limit
 
 
 @pytest.mark.parametrize("limit", ["max_tokens", "max_completion_tokens"])
-async def test_a_server_that_wants_the_other_name_of_the_limit_gets_it(limit: str):
+async def test_the_other_name_of_the_token_limit_is_tried_if_refused(limit: str):
     async with talking([Say(text="ok")] * 2, {"limits": [limit]}) as (fake, model):
         assert (await hear(model))[0] == Text("ok")
         assert (await hear(model))[0] == Text("ok")
@@ -170,7 +170,7 @@ async def test_a_server_that_wants_the_other_name_of_the_limit_gets_it(limit: st
     assert limit in fake.requests[-1]
 
 
-async def test_a_server_that_does_not_know_stream_options_is_asked_without():
+async def test_stream_options_are_dropped_if_refused():
     def answer(request: Any) -> Answer:
         if "stream_options" in request:
             return Failure(
@@ -184,7 +184,7 @@ async def test_a_server_that_does_not_know_stream_options_is_asked_without():
         assert await hear(model) == [Text("ok"), End(stop=Stop.DONE)]
 
 
-async def test_a_server_that_refuses_every_name_is_not_asked_for_ever():
+async def test_a_server_that_refuses_every_field_is_not_retried_forever():
     def answer(_: Any) -> Answer:
         return refusal(400, "Unsupported parameter: 'max_tokens', 'max_completion_tokens'")
 
@@ -194,19 +194,19 @@ async def test_a_server_that_refuses_every_name_is_not_asked_for_ever():
     assert len(fake.requests) == ServerDialect.LESSONS + 1
 
 
-def test_building_a_request_is_linear():
+def test_a_request_is_built_in_linear_time():
     prompts = {count: ask(*conversation(count)) for count in (100, 400)}
     assert growth(lambda size: build(prompts[size], model="m", dialect=DIALECT), 100) < 1.1
 
 
-async def test_a_history_of_5000_messages_is_taken():
+async def test_a_history_of_5000_messages_is_accepted():
     async with talking([Say(text="ok")]) as (fake, model):
         assert (await hear(model, ask(*conversation(5000))))[0] == Text("ok")
     assert len(fake.requests[0]["messages"]) == 5001
 
 
 def conversation(count: int) -> list[Message]:
-    """Rounds of five: asked, called twice at once, answered."""
+    """Rounds of five messages: a question, two parallel calls with results, an answer."""
     rounds: list[Message] = []
     for i in range(count // 5):
         a, b = ToolCall(f"a{i}", "read", '{"path": "a"}'), ToolCall(f"b{i}", "read", "{}")

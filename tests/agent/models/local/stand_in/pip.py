@@ -4,7 +4,7 @@ It supports `download` from an index on loopback, and `install` from a folder of
 Segue uses them. The real pip passes the same tests in `make test-real`.
 """
 
-# ruff: noqa: TID251 - it is another program, with an environment of its own
+# ruff: noqa: TID251 - it is another program, with a separate environment
 
 from __future__ import annotations
 

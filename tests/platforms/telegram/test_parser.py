@@ -1,4 +1,4 @@
-"""What updates of Telegram come to."""
+"""Parsing updates of Telegram."""
 
 from __future__ import annotations
 
@@ -61,17 +61,17 @@ def marked(text: str, part: str, kind: str, **fields: Any) -> Json:
     return {"text": text, "entities": [entity]}
 
 
-# Where and who
+# Addresses and senders
 
 
 @pytest.mark.parametrize("chat", [DM, GROUP, SUPERGROUP, FORUM])
-def test_a_topic_is_a_place_of_its_own_and_the_replies_to_a_message_are_not(chat: Json):
+def test_a_topic_has_its_own_address_and_a_reply_thread_has_not(chat: Json):
     kind = ChatType.DM if chat is DM else ChatType.GROUP
     assert said(chat, **TOPIC).address == at(kind, chat["id"], "12")
     assert said(chat, message_thread_id=12).address == said(chat).address == at(kind, chat["id"])
 
 
-def test_a_message_says_who_wrote_it_and_who_reads_along():
+def test_a_message_has_its_sender_its_chat_and_its_readers():
     inbound = said(GROUP)
     assert (inbound.sender.user_id, inbound.sender.name) == ("1", "Anna Berg")
     assert (inbound.chat_name, inbound.readers) == ("Team", "the members of Team")
@@ -103,7 +103,7 @@ def test_channels_bots_chats_and_telegram_itself_are_ignored(ignored: Json):
     assert heard("channel_post", **ignored) is None
 
 
-# To whom
+# Addressed messages
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_our_name_under_a_file_addresses_us():
     assert (inbound.addressed, inbound.text) == (True, "look")
 
 
-def test_plain_words_in_a_topic_that_we_created_do_not_reply_to_us():
+def test_a_message_in_a_topic_that_we_created_is_not_a_reply_to_us():
     created = message(FORUM) | {
         "message_id": 12,
         "from": US,
@@ -159,7 +159,7 @@ def test_plain_words_in_a_topic_that_we_created_do_not_reply_to_us():
         ("/status@Segue_bot now", "/status now"),
     ],
 )
-def test_a_command_comes_without_our_name(text: str, command: str):
+def test_our_name_is_removed_from_a_command(text: str, command: str):
     inbound = said(GROUP, **marked(text, text.split(maxsplit=1)[0], "bot_command"))
     assert (inbound.kind, inbound.text) == (InboundKind.COMMAND, command)
     assert inbound.addressed
@@ -198,7 +198,7 @@ def test_a_picture_comes_in_its_largest_size():
     assert file == Attachment("900", "photo.jpg", "image/jpeg", 0)
 
 
-def test_an_album_is_one_in_its_chat_only():
+def test_an_album_is_identified_within_its_chat():
     albums = {read(**message(it, media_group_id="7")).album for it in (DM, DM, GROUP)}
     assert len(albums) == 2
     assert read(**message(DM)).album == ""
@@ -230,7 +230,7 @@ def test_an_album_is_one_in_its_chat_only():
         ({"dice": {"emoji": "🎯", "value": 6}}, "[🎯 shows 6]"),
     ],
 )  # fmt: skip
-def test_other_content_comes_in_words(fields: Json, text: str):
+def test_other_content_is_described_in_words(fields: Json, text: str):
     assert said(DM, "", **fields).text == text
     assert not said(GROUP, "", **fields).addressed
 
@@ -247,7 +247,7 @@ def test_other_content_comes_in_words(fields: Json, text: str):
         {"edit_date": int(NOW), "location": {**HERE, "live_period": 900}},
     ],
 )
-def test_a_reaction_and_a_moving_location_are_no_edits(fields: Json):
+def test_a_reaction_and_a_live_location_are_not_edits(fields: Json):
     photo = [{"file_id": "1"}]
     assert heard("edited_message", **message(DM, "", photo=photo, **fields)) is None
 
@@ -258,7 +258,7 @@ def pressed(**fields: Any) -> Inbound | None:
     return heard("callback_query", **{**query, "message": ours, **fields})
 
 
-def test_a_button_of_a_message_that_cannot_be_placed_has_no_data():
+def test_a_button_of_an_inaccessible_message_has_no_data():
     inbound = pressed(message={"message_id": 3, "date": 0, "chat": FORUM})
     assert inbound is not None
     assert inbound.text == ""
@@ -301,7 +301,7 @@ def test_a_group_that_becomes_a_supergroup_has_moved(sender: Json | None):
     assert inbound.moved_to == said({**SUPERGROUP, "id": -1009}).address
 
 
-# Words of others
+# Forwards and quotes
 
 ORIGINS: list[tuple[Json, str]] = [
     ({"type": "user", "date": 1, "sender_user": EVE}, "Eve Moss"),
@@ -322,7 +322,7 @@ GIFS = {"id": 8, "is_bot": True, "first_name": "Gifs", "username": "gif"}
         ({"via_bot": GIFS}, "Gifs (a bot)"),
     ],
 )
-def test_words_of_others_are_content_and_address_no_bot(fields: Json, author: str):
+def test_forwarded_text_is_content_and_addresses_no_bot(fields: Json, author: str):
     for text, kind in (("/approve@other_bot", "bot_command"), ("@segue_bot", "mention")):
         inbound = said(GROUP, **marked(text, text, kind), **fields)
         assert (inbound.kind, inbound.forwarded_from) == (InboundKind.MESSAGE, author)

@@ -1,4 +1,4 @@
-"""What is heard on Telegram, from the server to the Inbound."""
+"""Receiving updates from Telegram, from the server to the Inbound."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ async def test_an_album_is_one_message(rig: TelegramRig):
         heard = [await ear.next() for _ in range(4)]
         await rig.say(at, "next")
         assert (await ear.next()).text == "next"
-    told = [(it.text, files_in(it)) for it in heard]
-    assert told == [("before", []), ("compare", ["a", "b", "c"]), ("after", []), ("", ["d", "e"])]
+    parsed = [(it.text, files_in(it)) for it in heard]
+    assert parsed == [("before", []), ("compare", ["a", "b", "c"]), ("after", []), ("", ["d", "e"])]
     assert heard[1].message_id == str(first)
     assert (await rig.driver.look()).unconfirmed == 1
 
 
-async def test_an_album_that_comes_with_two_polls_is_one_message(peer: Peer, rig: TelegramRig):
+async def test_an_album_that_arrives_in_two_polls_is_one_message(peer: Peer, rig: TelegramRig):
     at = await rig.place(Shape.DM)
     anna, chat = int(rig.anna), int(at.chat)
     adapter = TelegramAdapter(peer.token, peer.url, album_seconds=0.3)
@@ -86,12 +86,12 @@ async def test_an_update_that_cannot_be_read_is_skipped_and_logged(
     assert "updates skipped platform=telegram" in caplog.text
 
 
-# Who else is there
+# Other clients of the same bot
 
 
 @contextlib.asynccontextmanager
 async def waiting(ear: Ear) -> AsyncGenerator[asyncio.Future[Inbound]]:
-    """While somebody waits for what comes next."""
+    """While a poll is waiting for the next update."""
     next_ = asyncio.ensure_future(ear.next())
     try:
         yield next_
@@ -113,7 +113,7 @@ async def test_another_program_with_the_same_token_is_named(peer: Peer, rig: Tel
     await other.close()
 
 
-async def test_a_webhook_is_removed_and_what_waits_is_kept(rig: TelegramRig):
+async def test_a_webhook_is_removed_and_pending_updates_are_kept(rig: TelegramRig):
     at = await rig.place(Shape.DM)
     await rig.driver.bot(Settings(webhook="https://example.com/hook"))
     await rig.say(at, "Are you there?")

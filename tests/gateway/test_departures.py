@@ -1,4 +1,5 @@
-"""A session leaves a chat: /handoff typed there, or a wish from elsewhere, also during a turn."""
+"""A session leaves a chat: by /handoff in the chat, or by a wish from elsewhere, also during a
+turn."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from segue.testing.platform import Driver, Shape
 from segue.turns import HeldLease, hold
 from tests.gateway.conftest import WITHIN, House, echo, echoing
 from tests.gateway.test_approvals import question, settled
-from tests.gateway.test_commands import Waiting, told
+from tests.gateway.test_commands import Waiting, message_with
 from tests.gateway.test_mid_turn import answer, writes
 from tests.gateway.test_restarts import killed
 from tests.gateway.test_takeover import on_two
@@ -117,7 +118,7 @@ def scripted(house: House, *script: Step | Callable[[Prompt], Step]) -> None:
 
 
 def either(prompt: Prompt) -> Step:
-    """Say what the calls returned, if there are any."""
+    """Repeat the results of the calls, if there are any."""
     return answer(prompt) if any(m.role is Role.TOOL for m in prompt.messages) else echo(prompt)
 
 
@@ -135,11 +136,11 @@ async def test_a_handoff_typed_during_a_turn_moves_the_turn_at_the_safe_point(
         await t.says("do it")
         await t.runs("1")
         await t.says("/handoff matrix")
-        await told(house, t.chat, MOVING)
+        await message_with(house, t.chat, MOVING)
         assert await house.store.in_flight() == ()  # nothing moves while a tool runs
         t.go()
         await t.driver.message("result: 1, 2", chat=t.there)
-        await told(house, t.chat, WENT)
+        await message_with(house, t.chat, WENT)
         await house.idle()
         assert await t.roles() == ["user", "assistant", "tool", "tool", "assistant"]
         assert "result: 1, 2" not in (await house.driver.look(t.chat)).texts
@@ -147,15 +148,15 @@ async def test_a_handoff_typed_during_a_turn_moves_the_turn_at_the_safe_point(
 
 
 @pytest.mark.usefixtures("auto")
-async def test_stop_takes_it_back_and_the_turn_goes_on(house: House, tmp_path: Path):
+async def test_stop_cancels_the_handoff_and_the_turn_continues(house: House, tmp_path: Path):
     scripted(house, two_calls(tmp_path), answer)
     async with trip(house, tmp_path) as t:
         await t.says("do it")
         await t.runs("1")
         await t.says("/handoff matrix")
-        await told(house, t.chat, MOVING)
+        await message_with(house, t.chat, MOVING)
         await t.says("/stop")
-        await told(house, t.chat, STAYS)
+        await message_with(house, t.chat, STAYS)
         t.go()
         await house.driver.message("result: 1, 2", chat=t.chat)
         assert await house.store.recent_handoffs() == ()
@@ -163,18 +164,16 @@ async def test_stop_takes_it_back_and_the_turn_goes_on(house: House, tmp_path: P
 
 
 @pytest.mark.usefixtures("auto")
-async def test_after_a_handoff_that_failed_the_turn_goes_on_in_the_chat(
-    house: House, tmp_path: Path
-):
+async def test_after_a_failed_handoff_the_turn_continues_in_the_chat(house: House, tmp_path: Path):
     scripted(house, two_calls(tmp_path), answer)
     async with trip(house, tmp_path) as t:
         await house.home("!gone:1", "group", MATRIX)
         await t.says("do it")
         await t.runs("1")
         await t.says("/handoff matrix")
-        await told(house, t.chat, MOVING)
+        await message_with(house, t.chat, MOVING)
         t.go()
-        await told(house, t.chat, FAILED)
+        await message_with(house, t.chat, FAILED)
         await house.driver.message("result: 1, 2", chat=t.chat)
         await house.idle()
         assert await t.roles() == ["user", "assistant", "tool", "tool", "assistant"]
@@ -205,25 +204,23 @@ async def test_an_open_question_stays_open_if_the_handoff_fails(house: House, tm
         await t.says("do it")
         asked = await question(house, t.chat)
         await t.says("/handoff matrix")
-        await told(house, t.chat, FAILED)
+        await message_with(house, t.chat, FAILED)
         await house.driver.press(house.anna, asked.id, "Allow")
         await house.driver.message("result: 1", chat=t.chat)
     assert (tmp_path / "made").read_text() == "1\n"
 
 
-async def test_an_answer_is_written_to_its_end_and_then_the_session_moves(
-    house: House, tmp_path: Path
-):
+async def test_the_session_moves_after_the_answer_is_complete(house: House, tmp_path: Path):
     house.model = model = Waiting()
     async with trip(house, tmp_path) as t:
         await t.says("hello")
         await model.asked.wait()
         await t.says("/handoff matrix")
-        await told(house, t.chat, MOVING)
+        await message_with(house, t.chat, MOVING)
         assert await house.store.in_flight() == ()
         model.go.set()
         await house.driver.message("(1) hello", chat=t.chat)
-        await told(house, t.chat, WENT)
+        await message_with(house, t.chat, WENT)
         (done,) = await house.store.recent_handoffs()
         assert not done.mid_turn
 
@@ -233,10 +230,10 @@ async def test_a_session_without_a_turn_moves_at_once(house: House, tmp_path: Pa
         await t.says("hello")
         await house.driver.message("(1) hello", chat=t.chat)
         await t.says("/handoff matrix")
-        await told(house, t.chat, WENT)
+        await message_with(house, t.chat, WENT)
         assert MOVING not in (await house.driver.look(t.chat)).texts
         await t.says("/handoff matrix")
-        await told(house, t.chat, "There is no session here yet.")
+        await message_with(house, t.chat, "There is no session here yet.")
 
 
 @pytest.mark.parametrize(
@@ -249,7 +246,7 @@ async def test_a_session_without_a_turn_moves_at_once(house: House, tmp_path: Pa
         ("/handoff", "matrix is connected. Handoffs arrive at"),
     ],
 )
-async def test_what_prevents_it_is_said_at_once(
+async def test_a_handoff_that_is_impossible_is_refused_at_once(
     house: House, tmp_path: Path, typed: str, says: str
 ):
     async with trip(house, tmp_path) as t:
@@ -257,7 +254,7 @@ async def test_what_prevents_it_is_said_at_once(
         await t.says("hello")
         await house.driver.message("(1) hello", chat=t.chat)
         await t.says(typed)
-        await told(house, t.chat, says)
+        await message_with(house, t.chat, says)
         assert await house.store.recent_handoffs() == ()
 
 
@@ -286,7 +283,7 @@ async def test_another_process_waits_for_the_safe_point_and_follows_the_turn(
 
 
 @pytest.mark.usefixtures("auto")
-async def test_now_stops_the_turn_and_keeps_what_it_did(house: House, tmp_path: Path):
+async def test_now_stops_the_turn_and_keeps_its_results(house: House, tmp_path: Path):
     scripted(house, two_calls(tmp_path), "I am here.")
     async with trip(house, tmp_path) as t:
         await t.says("do it")
@@ -295,8 +292,8 @@ async def test_now_stops_the_turn_and_keeps_what_it_did(house: House, tmp_path: 
             done = [step async for step in steps][-1]
         assert isinstance(done, Completed)
         assert not done.handoff.mid_turn
-        await told(house, t.chat, "Stopped.")
-        await told(house, t.chat, WENT)
+        await message_with(house, t.chat, "Stopped.")
+        await message_with(house, t.chat, WENT)
         (session,) = await house.store.sessions.list("me")
         kept = await house.store.transcripts.load(session.id)
         results = [m.outcome for m in kept if m.role is Role.TOOL]
@@ -314,30 +311,28 @@ async def test_now_keeps_a_half_written_answer(house: House, tmp_path: Path):
         (session,) = await house.store.sessions.list("me")
         said = await house.said(session.id)
         assert said[:2] == [("user", "hello"), ("assistant", "Once upon a time […]")]
-        await told(house, t.chat, "Stopped.")
+        await message_with(house, t.chat, "Stopped.")
 
 
 @pytest.mark.usefixtures("auto")
-async def test_a_message_that_waits_behind_the_turn_comes_after_the_move(
-    house: House, tmp_path: Path
-):
+async def test_a_queued_message_is_answered_after_the_move(house: House, tmp_path: Path):
     scripted(house, two_calls(tmp_path), either, either)
     async with trip(house, tmp_path) as t:
         await t.says("do it")
         await t.runs("1")
         await t.says("/handoff matrix")
-        await told(house, t.chat, MOVING)
+        await message_with(house, t.chat, MOVING)
         await t.says("and then?")
         t.go()
         await t.driver.message("result: 1, 2", chat=t.there)
-        # A chat without threads begins another session, and says so.
-        await told(house, t.chat, "A new session answers here from now on.")
+        # A chat without threads starts another session, and says so.
+        await message_with(house, t.chat, "A new session answers here from now on.")
         await house.driver.message("(1) and then?", chat=t.chat)
     await t.runs("1", "2")
 
 
 @pytest.mark.usefixtures("auto")
-async def test_the_next_gateway_waits_for_the_handoff_of_a_turn_that_a_dead_one_let_go(
+async def test_the_next_gateway_waits_for_the_handoff_of_a_turn_that_a_dead_one_paused(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """It must not resume the turn in the chat: that would fail the handoff."""
@@ -367,7 +362,7 @@ async def test_the_next_gateway_waits_for_the_handoff_of_a_turn_that_a_dead_one_
             await granted.wait()
     async with house.gateway(model=[answer]):
         await house.driver.message("result: 1, 2", chat=there)
-        await told(house, chat, "This conversation went to")
+        await message_with(house, chat, "This conversation went to")
         await house.idle()
     await trip.runs("1", "2")
     assert [h.state for h in await house.store.recent_handoffs()] == [State.COMPLETED]
@@ -376,7 +371,8 @@ async def test_the_next_gateway_waits_for_the_handoff_of_a_turn_that_a_dead_one_
 async def test_a_message_whose_session_leaves_before_its_turn_is_not_answered_in_it(
     house: House, tmp_path: Path
 ):
-    """It waits while the session is handed off, and is then a message in a chat that it left."""
+    """It waits while the session is handed off, and is then a message in a chat that the session
+    left."""
     async with trip(house, tmp_path) as t:
         await t.says("one")
         await house.driver.message("(1) one", chat=t.chat)
@@ -387,6 +383,6 @@ async def test_a_message_whose_session_leaves_before_its_turn_is_not_answered_in
             await t.says("two")
             await house.idle_but_for(1)
             await house.store.bindings.rebind(session.id, there, Origin.RESUME)
-        await told(house, t.chat, "A new session answers here from now on.")
+        await message_with(house, t.chat, "A new session answers here from now on.")
         await house.driver.message("(1) two", chat=t.chat)
         assert len(await house.said(session.id)) == 2

@@ -1,4 +1,4 @@
-"""What goes out on Telegram, and what becomes of it when Telegram does not want it."""
+"""Sending on Telegram, and its errors."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def place(at: Address) -> tuple[int, int]:
     return int(at.chat_id), int(at.thread_id)
 
 
-# What a message is
+# Messages
 
 
-async def test_markup_is_shown_and_no_link_is_fetched(rig: TelegramRig):
+async def test_markup_is_sent_without_link_previews(rig: TelegramRig):
     at = await home_at(rig, Shape.DM)
     [made] = parts("**Look** at [this](https://example.com) & `x < 1`", rig.adapter.capabilities)
     receipt = await rig.adapter.send(at, made, key="1")
@@ -44,7 +44,7 @@ async def is_closed(rig: TelegramRig) -> bool:
     return found.closed
 
 
-async def test_a_topic_that_was_closed_is_opened_again(rig: TelegramRig):
+async def test_a_closed_topic_is_reopened(rig: TelegramRig):
     at = await topic(rig)
     async with listening(rig.adapter) as ear:
         await rig.adapter.send(at, part("One."), key="1")
@@ -63,7 +63,7 @@ async def test_a_topic_that_was_closed_is_opened_again(rig: TelegramRig):
 
 
 @pytest.mark.parametrize("trouble", [None, Trouble.BUSY, Trouble.BROKEN, Trouble.DROP_AFTER])
-async def test_a_topic_that_was_closed_before_a_restart_is_opened_again_if_need_be_later(
+async def test_a_topic_closed_before_a_restart_is_reopened_even_if_the_first_attempt_fails(
     rig: TelegramRig, trouble: Trouble | None
 ):
     at = await topic(rig)
@@ -81,7 +81,9 @@ async def test_a_topic_that_was_closed_before_a_restart_is_opened_again_if_need_
 
 
 @pytest.mark.parametrize("shape", [Shape.FORUM, Shape.TOPICS])
-async def test_what_lands_outside_of_a_deleted_topic_is_taken_back(rig: TelegramRig, shape: Shape):
+async def test_a_message_that_lands_outside_a_deleted_topic_is_deleted(
+    rig: TelegramRig, shape: Shape
+):
     at = await topic(rig, shape)
     await rig.driver.delete_topic(*place(at), silently=True)
     failed = await failure(rig.adapter.send(at, part("For you only."), key="1"))
@@ -99,7 +101,7 @@ async def test_a_topic_is_opened_where_the_home_is_a_topic_itself(rig: TelegramR
     assert (second.chat_id, second.thread_id != first.thread_id) == (first.chat_id, True)
 
 
-# Those who do not want us
+# Chats that refuse the bot
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ async def test_a_topic_is_opened_where_the_home_is_a_topic_itself(rig: TelegramR
         (Shape.REFUSED, None, "the topic is closed"),
     ],
 )
-async def test_where_the_bot_cannot_write_the_way_on_is_named(
+async def test_an_error_in_a_chat_without_write_access_says_what_to_do(
     rig: TelegramRig, shape: Shape, status: Status | None, advice: str
 ):
     at, anna = await home_at(rig, shape), int(rig.anna)
@@ -145,10 +147,10 @@ async def test_a_handoff_to_a_group_that_became_a_supergroup_has_its_new_address
     assert (opened.chat_id, opened.thread_id is not None) == (str(new), can)
 
 
-async def test_no_message_of_a_supergroup_is_taken_for_one_of_the_group_that_it_was(
+async def test_message_ids_of_a_supergroup_are_not_confused_with_those_of_its_group(
     rig: TelegramRig,
 ):
-    """They are counted anew there."""
+    """Message ids start again from 1 there."""
     at = await home_at(rig, Shape.GROUP)
     receipt = await rig.adapter.send(at, part("Hello."), key="1")
     await rig.driver.migrate(int(at.chat_id))
@@ -159,7 +161,7 @@ async def test_no_message_of_a_supergroup_is_taken_for_one_of_the_group_that_it_
     assert "Changed." not in [message.text for message in (await rig.driver.look()).messages]
 
 
-async def test_an_address_that_is_none_of_telegrams_is_refused(rig: TelegramRig):
+async def test_an_invalid_telegram_address_is_refused(rig: TelegramRig):
     at = await home_at(rig, Shape.FORUM)
     for odd in ({"chat_id": "!room:example.com"}, {"thread_id": "first"}):
         to = dataclasses.replace(at, **odd)
@@ -167,7 +169,7 @@ async def test_an_address_that_is_none_of_telegrams_is_refused(rig: TelegramRig)
         assert (failed.retry, failed.arrived) == (False, False)
 
 
-async def test_a_token_that_was_revoked_is_no_fault_of_the_message(rig: TelegramRig):
+async def test_a_revoked_token_does_not_fail_the_message(rig: TelegramRig):
     at = await home_at(rig, Shape.DM)
     await rig.driver.bot(Settings(revoked=True))
     with pytest.raises(ConnectFailed, match="token"):
@@ -192,7 +194,7 @@ async def test_a_draft_is_shown_in_a_direct_message_until_the_message_comes(rig:
     assert (await rig.driver.look()).drafts == ()
 
 
-async def test_a_server_without_drafts_is_asked_once(rig: TelegramRig):
+async def test_drafts_are_tried_once_on_a_server_without_them(rig: TelegramRig):
     at = await home_at(rig, Shape.DM)
     await rig.driver.bot(Settings(missing=("sendMessageDraft",)))
     failed = await failure(rig.adapter.preview(at, part("I"), key="1"))
@@ -200,7 +202,7 @@ async def test_a_server_without_drafts_is_asked_once(rig: TelegramRig):
     assert not rig.adapter.previews(at)
 
 
-async def test_a_chat_that_takes_no_drafts_is_asked_once(rig: TelegramRig):
+async def test_drafts_are_tried_once_in_a_chat_without_them(rig: TelegramRig):
     at = dataclasses.replace(await home_at(rig, Shape.GROUP), chat_type=ChatType.DM)
     assert rig.adapter.previews(at)
     assert not (await failure(rig.adapter.preview(at, part("I"), key="1"))).retry
@@ -209,13 +211,13 @@ async def test_a_chat_that_takes_no_drafts_is_asked_once(rig: TelegramRig):
 
 
 @pytest.mark.parametrize("title", [b"\\ud83d", b"\x01", b"\xff"])
-def test_an_answer_with_half_a_character_in_it_is_an_answer(title: bytes):
+def test_a_response_with_a_lone_surrogate_is_accepted(title: bytes):
     answer = b'{"ok":true,"result":{"title":"a %s"}}' % title
     assert result(answer)["title"].startswith("a ")
 
 
 @pytest.mark.parametrize("payload", [b"", b"[]", b"null", b'{"ok": <html>', b"[" * 99_999])
-def test_an_answer_that_makes_no_sense_may_have_had_its_effect(payload: bytes):
+def test_an_invalid_response_means_that_the_message_may_have_arrived(payload: bytes):
     with pytest.raises(DeliveryFailed) as caught, FAILURES.delivering():
         result(payload)
     assert (caught.value.retry, caught.value.arrived) == (True, True)
