@@ -186,7 +186,7 @@ class GatewaySocket:
             raise self.mistake(4007, "Invalid seq")
         self._session = session
         self._gateway.missed.clear()
-        session.resume(self._wire, it.seq)
+        self._gateway.resume(session, self._wire, it.seq)
         session.tell("RESUMED", {"_trace": []})
 
 
