@@ -67,7 +67,7 @@ class DiscordRig(FakeRig):
     lacks = frozenset({Feature.JOINS, Feature.FORWARD_AUTHORS, Feature.REDELIVERY})
     usual = Shape.TEXT
 
-    def __init__(self, peer: Peer, driver: Driver, anna: int) -> None:
+    def __init__(self, peer: Peer, driver: Driver, anna: int, guild: int) -> None:
         self._peer = peer
         self.driver = driver
         self._annas: dict[str, int] = {}
@@ -75,6 +75,8 @@ class DiscordRig(FakeRig):
         self._said: dict[str, int] = {}
         """The channel or thread of each message."""
         self.anna = str(anna)
+        self.guild = guild
+        """The server that the bot has joined."""
         self.adapter = self.another()
 
     def another(self) -> Adapter:
@@ -176,7 +178,7 @@ async def plugged_in(peer: Peer) -> AsyncGenerator[DiscordRig]:
     """A rig on a fake in its initial state."""
     async with peer.driver() as driver:
         await driver.clear()
-        rig = DiscordRig(peer, driver, await driver.user("Anna"))
+        rig = DiscordRig(peer, driver, await driver.user("Anna"), await driver.guild())
         await rig.adapter.connect()
         yield rig
         await rig.adapter.close()

@@ -27,7 +27,6 @@ async def problem(rig: DiscordRig, home: Address | None = None) -> Finding:
 
 
 async def test_the_invitation_asks_for_exactly_what_the_bot_needs(rig: DiscordRig):
-    await rig.driver.guild()
     *_, servers = await found(rig)
     assert servers.endswith(f"This link adds it to another: {LINK}")
     needed = (Permission.VIEW_CHANNEL, Permission.SEND_MESSAGES, Permission.ATTACH_FILES)
@@ -36,7 +35,7 @@ async def test_the_invitation_asks_for_exactly_what_the_bot_needs(rig: DiscordRi
 
 
 async def test_a_bot_in_no_server_is_invited(rig: DiscordRig):
-    await rig.driver.kick(await rig.driver.guild("Club"))
+    await rig.driver.kick(rig.guild)
     bad = await problem(rig)
     assert (bad.text, bad.vital) == ("The bot is in no server yet.", False)
     assert bad.fix.endswith(LINK)
@@ -75,7 +74,7 @@ async def test_the_missing_intent_stops_the_set_up(rig: DiscordRig):
 
 
 async def test_a_bot_that_was_removed_is_named(rig: DiscordRig):
-    _, guild = await rig.driver.guild(), await rig.driver.guild("Club")
+    guild = await rig.driver.guild("Club")
     chat = await rig.driver.chat(Kind.TEXT, [int(rig.anna)], guild=guild)
     home = await rig.adapter.find_chat(str(chat))
     assert home is not None
