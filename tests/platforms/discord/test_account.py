@@ -111,6 +111,7 @@ async def test_a_user_is_found_as_their_direct_message(rig: DiscordRig):
 
 async def test_a_message_and_its_edit_notify_nobody_and_fetch_no_link(rig: DiscordRig):
     home = await home_at(rig, Shape.TEXT)
+    await rig.driver.permit(int(home.chat_id), USUAL | Permission.MENTION_EVERYONE)
     text = f"@everyone <@{rig.anna}> https://example.com"
     receipt = await rig.adapter.send(home, part(text), key="1")
     for shown in (text, f"{text} again"):

@@ -191,6 +191,8 @@ class GatewayShown(Shown[Id, AnyMessage, AnyThread], frozen=True, kw_only=True):
     """The number of sessions of the bot that are connected to the gateway now."""
     sessions: int
     """The number of sessions, including those that can be resumed."""
+    resumed: int
+    """How often a session was resumed."""
 
 
 class GatewayState(State[Settings, Id, AnyChat, AnyThread, AnyMessage], ABC):
@@ -218,7 +220,7 @@ class GatewayState(State[Settings, Id, AnyChat, AnyThread, AnyMessage], ABC):
 
     def shown(self, chat: Id | None, **more: Any) -> Mapping[str, Any]:
         it = self.gateway
-        counts = {"connected": it.connected, "sessions": len(it.sessions)}
+        counts = {"connected": it.connected, "sessions": len(it.sessions), "resumed": it.resumed}
         return super().shown(chat, **counts, unconfirmed=len(it.missed), **more)
 
 

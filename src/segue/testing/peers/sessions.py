@@ -45,6 +45,8 @@ class SessionUpdates(Updates, Generic[AnySession]):
     def __init__(self, pulse: Pulse) -> None:
         super().__init__(pulse)
         self.sessions: dict[str, AnySession] = {}
+        self.resumed = 0
+        """How often a session was resumed."""
 
     @property
     def connected(self) -> int:
@@ -68,6 +70,7 @@ class SessionUpdates(Updates, Generic[AnySession]):
     def resume(self, session: AnySession, wire: WebSocket, after: int) -> None:
         """Send the updates after that number again, and all later ones, there."""
         session.resume(wire, after)
+        self.resumed += 1
         self._pulse.beat()
 
     def leave(self, wire: WebSocket) -> None:
