@@ -39,6 +39,21 @@ async def test_a_session_comes_and_goes_in_every_kind_of_chat(home: Household, k
     assert (await home.rig.look()).faults == ()
 
 
+async def test_a_command_is_acknowledged_while_the_agent_works(home: Household):
+    chat = await home.at_home(DiscordRig.dm)
+    driver = home.rig.driver
+    home.model.hold("do it")
+    async with home.gateway():
+        await home.writes("do it")
+        await home.model.hears("do it")
+        use = await driver.slash(int(home.anna), int(chat), "/status")
+        await driver.until(lambda shown: str(use) in shown.answered)
+        assert "(1) do it" not in await home.texts(), "the agent is not done yet"
+        home.model.let_go()
+        await home.sees("(1) do it")
+    assert (await home.rig.look()).faults == ()
+
+
 async def test_a_gateway_without_discord_never_loads_its_library(home: Household):
     settings = '[platforms.discord]\nenabled = false\ntoken = "a"\n'
     assert await loaded(home, Platform.DISCORD, settings) == []

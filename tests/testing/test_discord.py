@@ -97,7 +97,7 @@ class Stage:
 async def connected(peer: Peer, bot: Bot) -> AsyncGenerator[None]:
     Route.BASE, before = peer.base_url, Route.BASE
     DiscordWebSocket.DEFAULT_GATEWAY, gateway = (
-        yarl.URL(peer.gateway),
+        yarl.URL(peer.socket_url),
         DiscordWebSocket.DEFAULT_GATEWAY,
     )
     running = asyncio.create_task(bot.start(peer.token))
@@ -128,7 +128,7 @@ async def stage(
 
 async def test_discord_py_talks_with_a_user_in_a_thread_from_a_message() -> None:
     async with stage() as at:
-        assert (await at.bot.http.get_bot_gateway())[1].startswith(at.peer.gateway)
+        assert (await at.bot.http.get_bot_gateway())[1].startswith(at.peer.socket_url)
         root = await at.channel.send("Moving in", nonce="n1", suppress_embeds=True)
         again = await at.channel.send("Moving in", nonce="n1")
         assert again.id == root.id
@@ -263,7 +263,7 @@ async def test_what_a_dead_bot_missed_is_unconfirmed_until_it_reads_the_channel(
         anna = await driver.user("Anna")
         chat = await driver.chat(Kind.TEXT, [anna])
         identify = {"op": 2, "d": {"token": peer.token, "intents": 1 << 0 | 1 << 9}}
-        async with websockets.connect(f"{peer.gateway}/?v=10&encoding=json") as socket:
+        async with websockets.connect(f"{peer.socket_url}/?v=10&encoding=json") as socket:
             await socket.send(json.dumps(identify))
             await driver.until(lambda shown: shown.connected == 1)
             socket.transport.abort()
@@ -307,7 +307,7 @@ async def test_a_silent_gateway_is_left_and_an_unwelcome_bot_is_closed_out() -> 
 async def test_a_client_that_breaks_the_protocol_is_closed_out(said: str | None, code: int) -> None:
     settings = Settings(heartbeat_seconds=0.1 if said is None else 60.0)
     async with serving(settings) as peer, peer.driver() as driver:
-        async with websockets.connect(f"{peer.gateway}/?v=10&encoding=json") as socket:
+        async with websockets.connect(f"{peer.socket_url}/?v=10&encoding=json") as socket:
             assert json.loads(await socket.recv())["op"] == 10
             if said is not None:
                 await socket.send(said.replace("TOKEN", peer.token))

@@ -10,7 +10,6 @@ import contextlib
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import cast
 
 import h11
 
@@ -44,35 +43,60 @@ class HangUp(Exception):
 Handler = Callable[[Request], Awaitable[Response]]
 
 
+def bind(port: int = 0) -> socket.socket:
+    """Return a loopback socket with that port, or a free one. Several sockets can share a port."""
+    # asyncio sets TCP_NODELAY only on sockets created with this protocol, so that writes do not
+    # wait for each other.
+    bound = socket.socket(proto=socket.IPPROTO_TCP)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    bound.bind(("127.0.0.1", port))
+    return bound
+
+
 @contextlib.asynccontextmanager
 async def serving(handler: Handler, bound: socket.socket | None = None) -> AsyncGenerator[str]:
     """Serve `handler` and yield the base URL, such as `http://127.0.0.1:43210`.
 
-    Listens on the socket `bound`, which is closed afterwards, or on a free port.
+    Listens on the socket `bound`, or on a free port. Afterwards that socket and every connection
+    are closed, including those that are only just accepted.
     """
-    tasks: set[asyncio.Task[None]] = set()
+    # asyncio's own server does not know a connection until some time after accepting it.
+    loop, listener = asyncio.get_running_loop(), bound or bind()
+    tasks: dict[asyncio.Task[None], socket.socket] = {}
 
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = cast("asyncio.Task[None]", asyncio.current_task())
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-        # asyncio would report the cancellation below as an error in this callback.
-        with contextlib.suppress(ConnectionError, asyncio.CancelledError):
-            await _Connection(reader, writer, handler).serve()
+    def accept() -> None:
+        with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
+            client, _ = listener.accept()
+            task = loop.create_task(_serve(client, handler))
+            tasks[task] = client
+            task.add_done_callback(ended)
 
-    if bound is None:
-        server = await asyncio.start_server(connected, "127.0.0.1", 0)
-    else:
-        server = await asyncio.start_server(connected, sock=bound)
+    def ended(task: asyncio.Task[None]) -> None:
+        tasks.pop(task).close()  # open only if the task was cancelled before it began
+
+    listener.listen(100)
+    listener.setblocking(False)
+    loop.add_reader(listener, accept)
     try:
-        port: int = server.sockets[0].getsockname()[1]
+        port: int = listener.getsockname()[1]
         yield f"http://127.0.0.1:{port}"
     finally:
-        server.close()
+        loop.remove_reader(listener)
+        listener.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await server.wait_closed()
+
+
+async def _serve(client: socket.socket, handler: Handler) -> None:
+    reader, writer = await asyncio.open_connection(sock=client)
+    try:
+        with contextlib.suppress(ConnectionError):
+            await _Connection(reader, writer, handler).serve()
+            writer.close()
+            await writer.wait_closed()
+    finally:
+        writer.transport.abort()
 
 
 class _Connection:
@@ -99,8 +123,6 @@ class _Connection:
             self._writer.transport.abort()
         except h11.RemoteProtocolError:
             pass
-        finally:
-            self._writer.close()
 
     async def _receive(self) -> Request | None:
         head: h11.Request | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Self
@@ -191,8 +191,34 @@ class PlatformRig(ABC):
 
     # The fake
 
-    @abstractmethod
-    def _view(self, shown: Any) -> View: ...
+    def _view(self, shown: Any) -> View:
+        return View(
+            version=shown.version,
+            messages=tuple(self._message(it) for it in self._messages(shown)),
+            threads=tuple(Thread(str(it.id), it.title) for it in shown.threads),
+            menu=self._menu(shown),
+            calls=shown.calls,
+            faults=shown.errors,
+            hanging=shown.hanging,
+            unconfirmed=shown.unconfirmed,
+        )
+
+    def _messages(self, shown: Any) -> Iterable[Any]:
+        """The messages that are not the platform's own."""
+        return shown.messages
+
+    def _message(self, it: Any) -> Message:
+        return Message(
+            id=str(it.id),
+            author=str(it.author),
+            text=it.text,
+            thread=str(it.thread) if it.thread else None,
+            labels=it.labels,
+            file=it.file.name if it.file else None,
+        )
+
+    def _menu(self, shown: Any) -> Mapping[str, str]:
+        return {}
 
     def _chat(self, chat: str) -> Any:
         """The platform's own id of a chat."""

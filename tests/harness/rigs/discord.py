@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from segue.core.address import Address, ChatType, Platform
 from segue.platforms import registry
 from segue.store import Store
 from segue.testing import discord
-from segue.testing.discord import BOT, USUAL, Driver, Flag, Peer, Permission, Shown, Upload
+from segue.testing.discord import (
+    BOT,
+    USUAL,
+    Driver,
+    Flag,
+    Peer,
+    Permission,
+    Shown,
+    Upload,
+    snapshot,
+)
 from segue.testing.discord.process import FAKE
 from segue.testing.peers.process import Fake
-from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig, Thread, View
+from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig
 
 _ADAPTER = "segue.platforms.discord.adapter.DiscordAdapter"
 _CHANNEL = ChatType.CHANNEL
@@ -99,26 +109,15 @@ class DiscordRig(PlatformRig):
     def _chat(self, chat: str) -> int:
         return int(chat)
 
-    def _view(self, shown: Shown) -> View:
-        return View(
-            version=shown.version,
-            messages=tuple(
-                Message(
-                    id=str(m.id),
-                    author=str(m.author),
-                    text=_MARKUP.sub(r"\1", m.text),
-                    thread=str(m.thread) if m.thread else None,
-                    labels=m.labels,
-                    file=m.file.name if m.file else None,
-                )
-                for m in shown.messages
-                # A thread is opened from a message, and a post with one: that is its title.
-                if not m.flags & Flag.HAS_THREAD and m.id != m.thread
-            ),
-            threads=tuple(Thread(str(it.id), it.title) for it in shown.threads),
-            menu=shown.commands,
-            calls=shown.calls,
-            faults=shown.errors,
-            hanging=shown.hanging,
-            unconfirmed=shown.unconfirmed,
+    def _messages(self, shown: Shown) -> Iterable[snapshot.Message]:
+        # A thread is opened from a message, and a post with one: that is its title.
+        return (
+            it for it in shown.messages if not it.flags & Flag.HAS_THREAD and it.id != it.thread
         )
+
+    def _message(self, it: snapshot.Message) -> Message:
+        # A dataclass with slots has no super().
+        return replace(PlatformRig._message(self, it), text=_MARKUP.sub(r"\1", it.text))
+
+    def _menu(self, shown: Shown) -> Mapping[str, str]:
+        return shown.commands

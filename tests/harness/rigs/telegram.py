@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from segue.core.address import ChatType, Platform
@@ -11,7 +11,7 @@ from segue.testing import telegram
 from segue.testing.peers.process import Fake
 from segue.testing.telegram import Driver, FileKind, Peer, Shown, Upload
 from segue.testing.telegram.process import FAKE
-from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig, Thread, View
+from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig
 
 BOT = f"@{telegram.Settings().username}"
 _ADAPTER = "segue.platforms.telegram.adapter.TelegramAdapter"
@@ -91,24 +91,9 @@ class TelegramRig(PlatformRig):
     def _chat(self, chat: str) -> int:
         return int(chat)
 
-    def _view(self, shown: Shown) -> View:
-        return View(
-            version=shown.version,
-            messages=tuple(
-                Message(
-                    id=str(m.id),
-                    author=str(m.author),
-                    text=m.text,
-                    thread=str(m.thread) if m.topic else None,
-                    labels=m.labels,
-                    file=m.file.name if m.file else None,
-                )
-                for m in shown.messages
-            ),
-            threads=tuple(Thread(str(topic.id), topic.title) for topic in shown.threads),
-            menu={c.command: c.description for c in shown.menu},
-            calls=shown.calls,
-            faults=shown.errors,
-            hanging=shown.hanging,
-            unconfirmed=shown.unconfirmed,
-        )
+    def _message(self, it: telegram.Message) -> Message:
+        # A dataclass with slots has no super().
+        return replace(PlatformRig._message(self, it), thread=str(it.thread) if it.topic else None)
+
+    def _menu(self, shown: Shown) -> Mapping[str, str]:
+        return {c.command: c.description for c in shown.menu}

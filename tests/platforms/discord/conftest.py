@@ -10,7 +10,7 @@ import pytest
 from segue.testing.discord import Peer
 from segue.testing.discord.process import FAKE
 from tests.harness.fakes import forked
-from tests.platforms.discord.rig import DiscordRig, plugged_in
+from tests.platforms.discord.rig import DiscordRig
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +21,6 @@ def peer() -> Generator[Peer]:
 
 @pytest.fixture
 def rig(peer: Peer, runner: asyncio.Runner) -> Generator[DiscordRig]:
-    plugged = plugged_in(peer)
+    plugged = DiscordRig.plugged_in(peer)
     yield runner.run(plugged.__aenter__())
     runner.run(plugged.__aexit__(None, None, None))

@@ -6,8 +6,7 @@ It makes adapters as the registry does. For one whose calls time out early, it c
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, cast
 
@@ -15,10 +14,10 @@ from segue.core.address import Address, Platform
 from segue.platforms import registry
 from segue.platforms.base import Adapter, MenuEntry
 from segue.platforms.spec import PlatformSettings
-from segue.testing.contract.fake import FakeRig
+from segue.testing.contract.fake import FakeRig, uploads
 from segue.testing.contract.malformed import Specimen
 from segue.testing.contract.rig import Act, Feature, File, Place, Seen, listening
-from segue.testing.discord import USUAL, Driver, Kind, Peer, Permission, Upload
+from segue.testing.discord import USUAL, Driver, Kind, Permission
 from segue.testing.discord.snapshot import Message
 from segue.testing.peers import Trouble
 from tests.platforms.discord.specimens import SPECIMENS
@@ -67,15 +66,8 @@ class DiscordRig(FakeRig):
     lacks = frozenset({Feature.JOINS, Feature.FORWARD_AUTHORS, Feature.REDELIVERY})
     usual = Shape.TEXT
 
-    def __init__(self, peer: Peer, driver: Driver, anna: int) -> None:
-        self._peer = peer
-        self.driver = driver
-        self._annas: dict[str, int] = {}
-        """Anna's account in each chat."""
-        self._said: dict[str, int] = {}
-        """The channel or thread of each message."""
-        self.anna = str(anna)
-        self.adapter = self.another()
+    async def prepare(self) -> None:
+        self.guild = await self.driver.guild()
 
     def another(self) -> Adapter:
         return registry.make(Platform.DISCORD, self._settings())
@@ -109,9 +101,10 @@ class DiscordRig(FakeRig):
     # Anna
 
     async def say(self, at: Place, text: str, files: Sequence[File] = (), **more: Any) -> str:
-        sent = [Upload(name=f.name, media_type=f.media_type, content=f.content) for f in files]
         channel = _channel(at)
-        said = await self.driver.say(self._annas[at.chat], channel, text, files=sent, **more)
+        said = await self.driver.say(
+            self._annas[at.chat], channel, text, files=uploads(files), **more
+        )
         self._said[str(said)] = channel
         return str(said)
 
@@ -169,18 +162,6 @@ class DiscordRig(FakeRig):
 
     def specimens(self) -> Sequence[Specimen]:
         return SPECIMENS
-
-
-@contextlib.asynccontextmanager
-async def plugged_in(peer: Peer) -> AsyncGenerator[DiscordRig]:
-    """A rig on a fake in its initial state."""
-    async with peer.driver() as driver:
-        await driver.clear()
-        rig = DiscordRig(peer, driver, await driver.user("Anna"))
-        await rig.adapter.connect()
-        yield rig
-        await rig.adapter.close()
-        assert await driver.errors() == ()
 
 
 def _channel(at: Place) -> int:

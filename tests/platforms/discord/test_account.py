@@ -27,7 +27,6 @@ async def problem(rig: DiscordRig, home: Address | None = None) -> Finding:
 
 
 async def test_the_invitation_asks_for_exactly_what_the_bot_needs(rig: DiscordRig):
-    await rig.driver.guild()
     *_, servers = await found(rig)
     assert servers.endswith(f"This link adds it to another: {LINK}")
     needed = (Permission.VIEW_CHANNEL, Permission.SEND_MESSAGES, Permission.ATTACH_FILES)
@@ -36,7 +35,7 @@ async def test_the_invitation_asks_for_exactly_what_the_bot_needs(rig: DiscordRi
 
 
 async def test_a_bot_in_no_server_is_invited(rig: DiscordRig):
-    await rig.driver.kick(await rig.driver.guild("Club"))
+    await rig.driver.kick(rig.guild)
     bad = await problem(rig)
     assert (bad.text, bad.vital) == ("The bot is in no server yet.", False)
     assert bad.fix.endswith(LINK)
@@ -75,7 +74,7 @@ async def test_the_missing_intent_stops_the_set_up(rig: DiscordRig):
 
 
 async def test_a_bot_that_was_removed_is_named(rig: DiscordRig):
-    _, guild = await rig.driver.guild(), await rig.driver.guild("Club")
+    guild = await rig.driver.guild("Club")
     chat = await rig.driver.chat(Kind.TEXT, [int(rig.anna)], guild=guild)
     home = await rig.adapter.find_chat(str(chat))
     assert home is not None
@@ -112,6 +111,7 @@ async def test_a_user_is_found_as_their_direct_message(rig: DiscordRig):
 
 async def test_a_message_and_its_edit_notify_nobody_and_fetch_no_link(rig: DiscordRig):
     home = await home_at(rig, Shape.TEXT)
+    await rig.driver.permit(int(home.chat_id), USUAL | Permission.MENTION_EVERYONE)
     text = f"@everyone <@{rig.anna}> https://example.com"
     receipt = await rig.adapter.send(home, part(text), key="1")
     for shown in (text, f"{text} again"):

@@ -10,7 +10,7 @@ from segue.core.address import Platform
 from segue.platforms import registry
 from segue.testing.contract.suite import RemoteContract
 from segue.testing.discord import Peer
-from tests.platforms.discord.rig import DiscordRig, Shape, plugged_in
+from tests.platforms.discord.rig import DiscordRig, Shape
 
 pytestmark = pytest.mark.skipif(
     not registry.is_supported(Platform.DISCORD), reason="there is no adapter for Discord"
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
 class TestDiscord(RemoteContract):
     @pytest.fixture
     async def rig(self, peer: Peer) -> AsyncGenerator[DiscordRig]:
-        async with plugged_in(peer) as rig:
+        async with DiscordRig.plugged_in(peer) as rig:
             yield rig
 
     @pytest.fixture(params=[shape for shape in Shape if shape is not Shape.FORUM])

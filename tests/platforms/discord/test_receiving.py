@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -11,7 +13,7 @@ import pytest
 
 from segue.core.errors import ConnectFailed
 from segue.platforms.base import Button, Inbound, InboundKind, MenuEntry, Quote
-from segue.platforms.discord import parser
+from segue.platforms.discord import client, parser
 from segue.platforms.discord.wire import Channel, Message
 from segue.testing.contract.rig import listening, part
 from segue.testing.discord import BOT, Kind, Settings
@@ -141,7 +143,7 @@ async def test_a_server_that_the_bot_joins_gets_the_commands_at_once(rig: Discor
     async with listening(rig.adapter) as ear:
         await rig.driver.say(int(rig.anna), chat, "hello")
         await ear.next()
-        await rig.driver.until(lambda it: it.calls.get("bulk_overwrite_commands", 0) >= 2)
+        await rig.driver.until(lambda it: it.calls["bulk_overwrite_commands"] >= 3)
         await rig.driver.slash(int(rig.anna), chat, "/resume boats")
         command = await ear.next()
     assert (command.kind, command.text) == (InboundKind.COMMAND, "/resume boats")
@@ -182,6 +184,23 @@ async def test_nothing_is_missed_when_discord_asks_to_reconnect(
         assert (await ear.next()).text == "during"
         await rig.say(at, "after")
         assert (await ear.next()).text == "after"
+
+
+async def test_a_gateway_that_answers_no_heartbeats_is_left_and_the_session_resumed(
+    rig: DiscordRig, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(client, "Library", partial(client.Library, heartbeat_timeout=0.3))
+    await rig.driver.bot(Settings(heartbeat_seconds=0.2))
+    await rig.adapter.close()
+    await rig.adapter.connect()
+    at = await rig.place(Shape.DM)
+    async with listening(rig.adapter) as ear:
+        back = asyncio.ensure_future(ear.next())
+        await rig.driver.silence()
+        await rig.driver.until(lambda shown: shown.resumed > 0)
+        await rig.driver.silence(on=False)
+        await rig.say(at, "Are you back?")
+        assert (await back).text == "Are you back?"
 
 
 @pytest.mark.parametrize(("code", "forget"), [(4000, False), (4009, True), (None, True)])

@@ -10,7 +10,7 @@ import pytest
 from segue.testing.telegram import Peer
 from segue.testing.telegram.process import FAKE
 from tests.harness.fakes import forked
-from tests.platforms.telegram.rig import TelegramRig, plugged_in
+from tests.platforms.telegram.rig import TelegramRig
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +21,6 @@ def peer() -> Generator[Peer]:
 
 @pytest.fixture
 def rig(peer: Peer, runner: asyncio.Runner) -> Generator[TelegramRig]:
-    plugged = plugged_in(peer)
+    plugged = TelegramRig.plugged_in(peer)
     yield runner.run(plugged.__aenter__())
     runner.run(plugged.__aexit__(None, None, None))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
 from segue.core.address import Address
 from segue.platforms.base import Adapter
 from segue.platforms.telegram.adapter import TelegramAdapter
-from segue.testing.contract.fake import FakeRig
+from segue.testing.contract.fake import FakeRig, uploads
 from segue.testing.contract.malformed import Specimen
 from segue.testing.contract.rig import Act, File, Place, Seen, listening
-from segue.testing.telegram import Driver, Kind, Message, Peer, Upload, cleaned
+from segue.testing.telegram import Driver, Kind, Message, cleaned
 from segue.testing.telegram.errors import Refuse
 from segue.testing.telegram.markup import parse_html
 from tests.platforms.telegram.specimens import SPECIMENS
@@ -58,16 +57,6 @@ class TelegramRig(FakeRig):
     many = 105  # a batch has at most 100
     usual = Shape.FORUM
 
-    def __init__(self, peer: Peer, driver: Driver, anna: int) -> None:
-        self._peer = peer
-        self.driver = driver
-        self._annas: dict[int, int] = {}
-        """Anna's account in each chat."""
-        self._said: dict[str, int] = {}
-        """The chat of each message id. If two chats share an id, the later message wins."""
-        self.anna = str(anna)
-        self.adapter = self.another()
-
     def another(self) -> Adapter:
         return TelegramAdapter(self._peer.token, f"{self._peer.url}/", album_seconds=0.01)
 
@@ -93,10 +82,9 @@ class TelegramRig(FakeRig):
     # Anna
 
     async def say(self, at: Place, text: str, files: Sequence[File] = (), **more: Any) -> str:
-        sent = [Upload(name=f.name, media_type=f.media_type, content=f.content) for f in files]
         chat, thread = _numbers(at)
         anna = self._annas[chat]
-        said = await self.driver.say(anna, chat, text, thread=thread, files=sent, **more)
+        said = await self.driver.say(anna, chat, text, thread=thread, files=uploads(files), **more)
         self._said[str(said)] = chat
         return str(said)
 
@@ -146,18 +134,6 @@ class TelegramRig(FakeRig):
 
     def specimens(self) -> Sequence[Specimen]:
         return SPECIMENS
-
-
-@contextlib.asynccontextmanager
-async def plugged_in(peer: Peer) -> AsyncGenerator[TelegramRig]:
-    """A rig on a fake in its initial state."""
-    async with peer.driver() as driver:
-        await driver.clear()
-        rig = TelegramRig(peer, driver, await driver.user("Anna"))
-        await rig.adapter.connect()
-        yield rig
-        await rig.adapter.close()
-        assert await driver.errors() == ()
 
 
 def _numbers(at: Place) -> tuple[int, int | None]:

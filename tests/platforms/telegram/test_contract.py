@@ -8,13 +8,13 @@ import pytest
 
 from segue.testing.contract.suite import RemoteContract
 from segue.testing.telegram import Peer
-from tests.platforms.telegram.rig import Shape, TelegramRig, plugged_in
+from tests.platforms.telegram.rig import Shape, TelegramRig
 
 
 class TestTelegram(RemoteContract):
     @pytest.fixture
     async def rig(self, peer: Peer) -> AsyncGenerator[TelegramRig]:
-        async with plugged_in(peer) as rig:
+        async with TelegramRig.plugged_in(peer) as rig:
             yield rig
 
     @pytest.fixture(params=[shape for shape in Shape if shape is not Shape.GROUP])

@@ -48,7 +48,6 @@ async def checks(client: DiscordClient, home: Address | None) -> AsyncGenerator[
     if not app.flags & _CONTENT:
         yield Finding(False, "The bot cannot read what users write.", _INTENT, vital=True)
         return
-    # Exactly the permissions that it needs.
     link = f"{_INVITE}?client_id={app.id}&scope=bot&permissions={sum(NEEDED)}"
     servers = app.approximate_guild_count
     good = f"The bot is in {count(servers, 'server')}. This link adds it to another: {link}"

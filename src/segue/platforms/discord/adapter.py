@@ -255,7 +255,8 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
         """Set the commands of direct messages, and of each server, where they appear at once."""
         self._menu = [{"name": it.name, "description": it.help, "options": [_TEXT]} for it in menu]
         for guild in ("", *(it.id for it in self.client.ready.guilds)):
-            await self._register(self.client, guild)
+            with tolerating_absence():  # the bot may have left that server
+                await self._register(self.client, guild)
 
     async def _register(self, client: DiscordClient, guild: str) -> None:
         """Set the commands of a server, or of direct messages, if they differ."""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+import contextlib
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from typing import Any, Self
 
-from segue.testing.contract.rig import Act, RemoteRig
-from segue.testing.peers import Trouble
+from segue.testing.contract.rig import Act, File, RemoteRig
+from segue.testing.peers import Trouble, Upload
+
+
+def uploads(files: Sequence[File]) -> list[Upload]:
+    """The files as a fake takes them."""
+    return [Upload(name=it.name, media_type=it.media_type, content=it.content) for it in files]
 
 
 class FakeRig(RemoteRig):
@@ -14,6 +20,33 @@ class FakeRig(RemoteRig):
     """The fake's own kind of `segue.testing.peers.Driver`."""
     methods: Mapping[Act, str] = {act: act.value for act in Act}
     """The platform's method for each operation."""
+
+    def __init__(self, peer: Any, driver: Any, anna: object) -> None:
+        """`peer` and `driver` are the fake's own kinds."""
+        self._peer = peer
+        self.driver = driver
+        self._annas: dict[Any, Any] = {}
+        """Anna's account in each chat."""
+        self._said: dict[str, Any] = {}
+        """The place of each message of hers. If two have the same id, that of the later one."""
+        self.anna = str(anna)
+        self.adapter = self.another()
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def plugged_in(cls, peer: Any) -> AsyncGenerator[Self]:
+        """A rig with a connected adapter, on the fake in its initial state."""
+        async with peer.driver() as driver:
+            await driver.clear()
+            rig = cls(peer, driver, await driver.user(cls.name))
+            await rig.prepare()
+            await rig.adapter.connect()
+            yield rig
+            await rig.adapter.close()
+            assert await driver.errors() == ()
+
+    async def prepare(self) -> None:
+        """Do what the platform needs before the bot connects."""
 
     async def fail(self, act: Act, trouble: Trouble, *, seconds: float) -> None:
         await self.driver.fail(self.methods[act], trouble, seconds=seconds)

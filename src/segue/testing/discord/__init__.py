@@ -5,7 +5,7 @@
             anna = await driver.user("Anna")
             chat = await driver.chat(Kind.TEXT, [anna])
             discord.http.Route.BASE = peer.base_url
-            DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(peer.gateway)
+            DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(peer.socket_url)
             ...
             await driver.say(anna, chat, "hello")
             shown = await driver.until(lambda shown: "hi Anna" in shown.texts, chat=chat)
@@ -23,17 +23,12 @@ session or reads the message's channel.
 
 from __future__ import annotations
 
-from segue.testing.discord.driver import Driver as Driver
-from segue.testing.discord.process import TOKEN as TOKEN
-from segue.testing.discord.process import Peer as Peer
-from segue.testing.discord.process import running as running
-from segue.testing.discord.process import serving as serving
-from segue.testing.discord.snapshot import BOT as BOT
-from segue.testing.discord.snapshot import USUAL as USUAL
-from segue.testing.discord.snapshot import Flag as Flag
-from segue.testing.discord.snapshot import Kind as Kind
-from segue.testing.discord.snapshot import Permission as Permission
-from segue.testing.discord.snapshot import Settings as Settings
-from segue.testing.discord.snapshot import Shown as Shown
-from segue.testing.peers import Trouble as Trouble
-from segue.testing.peers import Upload as Upload
+from segue.testing.discord.driver import Driver
+from segue.testing.discord.process import TOKEN, Peer, running, serving
+from segue.testing.discord.snapshot import BOT, USUAL, Flag, Kind, Permission, Settings, Shown
+from segue.testing.peers import Trouble, Upload
+
+__all__ = [
+    "BOT", "TOKEN", "USUAL", "Driver", "Flag", "Kind", "Peer", "Permission", "Settings", "Shown",
+    "Trouble", "Upload", "running", "serving",
+]  # fmt: skip

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from segue.testing import peers
 from segue.testing.discord import snapshot
-from segue.testing.discord.errors import check, refuse
+from segue.testing.discord.errors import check
 from segue.testing.discord.snapshot import USUAL, Chat, Kind, Message, MessageType
 from segue.testing.discord.state import State
 from segue.testing.peers import Interaction, Status, Upload, User
@@ -38,12 +38,10 @@ class Control(GatewayControl[State]):
         self.state.tell("GUILD_CREATE", self.state.objects.guild(guild))
         return guild.id
 
-    def chat(
-        self, kind: Kind, members: Sequence[int], *, title: str = "team", guild: int = 0
-    ) -> int:
+    def chat(self, kind: Kind, members: Sequence[int], *, guild: int = 0) -> int:
         """Add a channel with these members, in the first guild unless given. Return its id."""
         guild, who = guild or next(iter(self.state.guilds), 0) or self.guild(), tuple(members)
-        chat = Chat(id=self.state.name(), kind=kind, guild=guild, title=title, members=who)
+        chat = Chat(id=self.state.name(), kind=kind, guild=guild, title="team", members=who)
         self.state.chats[chat.id] = chat
         self.state.tell("CHANNEL_CREATE", self.state.objects.channel(chat), chat)
         return chat.id
@@ -85,10 +83,7 @@ class Control(GatewayControl[State]):
         reply_to: int | None = None,
         forwarded: str | None = None,
     ) -> int:
-        """Send a message to a channel, thread or direct message, and return its id.
-
-        `forwarded` is the text of a message that it forwards.
-        """
+        """Send a message and return its id. `forwarded` is the text of one that it forwards."""
         state, at = self.state, self.state.place(channel)
         check(at.chat.kind is not Kind.FORUM or at.thread, 50008)
         check(at.thread is None or not at.thread.locked, 160005)
@@ -98,8 +93,8 @@ class Control(GatewayControl[State]):
             said = replace(said, forwarded=forwarded, reference=(channel, 1))
         if reply_to is not None:
             who = tuple(dict.fromkeys([*said.mentions, state.message(at, reply_to).author]))
-            said = replace(said, type=MessageType.REPLY, mentions=who, reply_to=reply_to)
-            said = replace(said, reference=(channel, reply_to))
+            more = {"reply_to": reply_to, "reference": (channel, reply_to), "mentions": who}
+            said = replace(said, type=MessageType.REPLY, **more)
         return state.say(said).id
 
     def edit(self, channel: int, message: int, text: str) -> None:
@@ -114,54 +109,40 @@ class Control(GatewayControl[State]):
 
     # Threads
 
-    def open_thread(self, user: int, chat: int, title: str, message: int | None = None) -> int:
-        """Open a thread, from a message if it is given. In a forum its first message is its title.
-
-        Return its id.
-        """
-        state, at, name = self.state, self.state.place(chat), message or self.state.name()
-        source = None if message is None else state.message(at, message)
-        state.open(state.thread(at.chat, name, title, user), source)
-        if at.chat.kind is Kind.FORUM:
-            state.say(replace(state.written(state.place(name), user, title), id=name))
-        return name
+    def open_thread(self, user: int, chat: int, title: str) -> int:
+        """Open a thread and return its id. In a forum its first message is its title."""
+        at = self.state.place(chat)
+        first = self.state.written(at, user, title) if at.chat.kind is Kind.FORUM else None
+        return self.state.open(at.chat, title, user, first).id
 
     def set_thread(self, thread: int, *, archived: bool = False, locked: bool = False) -> None:
         """Archive or lock a thread, or undo it."""
-        _, found = self.state.place(thread)
-        if found is None:
-            raise refuse(10003)
+        found = self.state.thread(self.state.place(thread))
         self.state.update(replace(found, closed=archived, locked=locked))
 
     # Interactions
 
     def press(self, user: int, channel: int, message: int, label: str, data: str = "") -> int:
-        """Press the button with that label, or that had `data` when the user last saw it.
-
-        Return the id of the interaction.
-        """
+        """Press the button with that label, or that had `data` before. Return the press's id."""
         at = self.state.message(self.state.place(channel), message)
         data = data or next((it.data for it in at.buttons if it.label == label), "")
         check(data, 404)
         return self._interact(3, user, channel, {"custom_id": data, "component_type": 2}, at)
 
     def slash(self, user: int, channel: int, text: str) -> int:
-        """Use an application command, typed as `/status disk`. Return the id of the interaction.
-
-        What follows its name is the value of its first option.
-        """
+        """Use a command that is offered there, as `/status disk`. Return the id of its use."""
         (chat, thread), (name, _, rest) = self.state.place(channel), text[1:].partition(" ")
-        known = self.state.commands.get(0, {}) | self.state.commands.get(chat.guild, {})
+        known, context = self.state.commands.get(0, {}), int(not chat.guild)
+        known = {at: it for at, it in known.items() if context in it.get("contexts", (0, 1))}
+        known |= self.state.commands.get(chat.guild, {}) if chat.guild else {}
         check(name in known and not (thread and thread.closed), 404)
         first = known[name]["options"][:1]
         check(first if rest else not any(it.get("required") for it in first), 404)
         values = [{"name": it["name"], "type": 3, "value": rest} for it in first if rest]
         data: Json = {"id": known[name]["id"], "name": name, "type": 1, "options": values}
-        return self._interact(2, user, channel, data)
+        return self._interact(2, user, channel, data, None)
 
-    def _interact(
-        self, kind: int, user: int, place: int, data: Json, at: Message | None = None
-    ) -> int:
+    def _interact(self, kind: int, user: int, place: int, data: Json, at: Message | None) -> int:
         name, message = self.state.name(), at and at.id
         it = Interaction(name, kind, user, place, message, data, token=f"a{name:x}")
         self.state.interactions[name] = it

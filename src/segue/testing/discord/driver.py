@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from segue.testing import peers
 from segue.testing.discord.control import Control
 from segue.testing.discord.snapshot import Message, Settings, Shown, Thread
 from segue.testing.peers import Action
+from segue.testing.peers.gateway import GatewayDriver
 
 
-class Driver(peers.Driver[Settings, int, Message, Thread, Shown]):
+class Driver(GatewayDriver[Settings, int, Message, Thread, Shown]):
     """Acts for the users. Any process can connect through the control URL."""
 
     snapshot = Shown
@@ -28,6 +28,3 @@ class Driver(peers.Driver[Settings, int, Message, Thread, Shown]):
     delete_channel = Action(Control.delete_channel)
     press = Action(Control.press)
     slash = Action(Control.slash)
-    cut = Action(Control.cut)
-    signal = Action(Control.signal)
-    silence = Action(Control.silence)

@@ -15,9 +15,9 @@ from typing import Annotated, Any
 from msgspec import Meta
 from msgspec.structs import replace
 
-from segue.testing.discord.errors import check, invalid, refuse
+from segue.testing.discord.errors import check, refuse
 from segue.testing.discord.objects import SIGNED
-from segue.testing.discord.snapshot import BOT, Flag, Kind, Message, MessageType, Thread
+from segue.testing.discord.snapshot import BOT, Flag, Kind, Message, MessageType
 from segue.testing.discord.state import Place, State
 from segue.testing.peers import Button
 from segue.testing.peers.rest import NONE, Files, RestMethods, Routes
@@ -25,10 +25,7 @@ from segue.testing.peers.templates import Json
 
 _IGNORED = ("use_nested_fields", "with_counts", "is")
 ROUTES = Routes(Path(__file__).with_suffix(".json"), "payload_json", _IGNORED)
-_SETTABLE = Flag.SUPPRESS_EMBEDS | Flag.SUPPRESS_NOTIFICATIONS
 _LARGEST_FILE = 10 * 1024 * 1024
-_NONCE_SECONDS = 180.0
-"""How long a nonce is enforced. The documentation says "the past few minutes"."""
 
 
 class Methods(RestMethods[State]):
@@ -40,7 +37,7 @@ class Methods(RestMethods[State]):
         self._make = state.objects
         if (channel := path.get("channel")) is not None:
             if not channel.isdecimal():
-                raise invalid(f"Value {channel!r} is not snowflake. - at `$.channel_id`")
+                raise refuse.invalid(f"Value {channel!r} is not snowflake. - at `$.channel_id`")
             self._at = state.place(int(channel))
             self.chat = self._at.chat.id
             check(state.sees(self._at.chat), 50001)
@@ -54,7 +51,7 @@ class Methods(RestMethods[State]):
     # The bot and its guilds
 
     def get_gateway(self) -> Json:
-        return self._make("gateway", url=self._state.gateway)
+        return self._make("gateway", url=self._state.socket_url)
 
     def get_current_user(self) -> Json:
         return self._make.user(BOT)
@@ -94,7 +91,7 @@ class Methods(RestMethods[State]):
     def modify_channel(self, body: Json) -> Json:
         """Reopen a thread that is not locked."""
         check(not self._is_locked(), 50013)
-        changed = self._state.update(replace(self._thread(), closed=body["archived"]))
+        changed = self._state.update(replace(self._state.thread(self._at), closed=body["archived"]))
         return self._make.thread(changed)
 
     def trigger_typing(self) -> None:
@@ -121,26 +118,24 @@ class Methods(RestMethods[State]):
         check(self._at.chat.threads and self._at.thread is None, 50024)
         if self._at.chat.kind is Kind.FORUM:
             if (said := body.get("message")) is None:
-                raise invalid("This field is required - at `$.message`")
+                raise refuse.invalid("This field is required - at `$.message`")
             first = self._compose(self._state.written(self._at, BOT), said, files)
             opened = self._open(body, first)
-            post = self._state.say(replace(first, thread=first.id))
+            post = self._state.messages[first.chat, first.id]
             return {**opened, "message": self._make.message(post)}
         if body.get("type") != self._at.chat.threads:
-            raise invalid("This is no public thread. - at `$.type`")
+            raise refuse.invalid("This is no public thread. - at `$.type`")
         return self._open(body)
 
     def _open(self, body: Json, source: Message | None = None) -> Json:
-        chat, name = self._at.chat, self._state.name() if source is None else source.id
+        chat, active = self._at.chat, [it for it in self._state.threads.values() if not it.closed]
         self._need("SEND_MESSAGES" if chat.kind is Kind.FORUM else "CREATE_PUBLIC_THREADS")
-        active = sum(not it.closed for it in self._state.threads.values())
-        check(active < self._state.settings.active_threads, 160006)
-        thread = self._state.thread(chat, name, body["name"], BOT)
-        return self._make.thread(self._state.open(thread, source))
+        check(len(active) < self._state.settings.active_threads, 160006)
+        return self._make.thread(self._state.open(chat, body["name"], BOT, source))
 
     def add_thread_member(self, user: int | str) -> None:
         """`@me` is the bot."""
-        thread, who = self._thread(), BOT if user == "@me" else int(user)
+        thread, who = self._state.thread(self._at), BOT if user == "@me" else int(user)
         check(not thread.closed, 50083)
         if who != BOT:
             self._need("SEND_MESSAGES_IN_THREADS")
@@ -150,16 +145,14 @@ class Methods(RestMethods[State]):
     # Messages
 
     def get_channel_messages(
-        self, limit: Annotated[int, Meta(ge=1, le=100)] = 50, after: int = -1
+        self, limit: Annotated[int, Meta(ge=1, le=100)] = 50, after: int | None = None
     ) -> list[Json]:
         """The newest first, or those that follow `after`; none without the permission."""
         if not self._state.can(self._at.chat, "READ_MESSAGE_HISTORY"):
             return []
-        every = self._state.replies(*self._at.ids)
-        found = [it for it in every if it.id > after and it.only_for is None]
-        chosen = found[:limit] if after >= 0 else found[-limit:]
-        self._state.events.missed -= {it.id for it in chosen}
-        return [self._read(it) for it in reversed(chosen)]
+        found = self._state.page(self._at, limit, after)
+        self._state.gateway.missed -= {it.id for it in found}
+        return [self._read(it) for it in found if it.only_for is None]
 
     def get_channel_message(self, message: int) -> Json:
         self._need("READ_MESSAGE_HISTORY")
@@ -175,14 +168,13 @@ class Methods(RestMethods[State]):
         The nonce of a deleted message stays used: discord-api-docs 6647.
         """
         self._check_writable()
-        state, now, nonce = self._state, time.monotonic(), body.get("nonce")
-        at, *where = state.nonces.get(str(nonce), (-_NONCE_SECONDS, 0, 0))
-        if body.get("enforce_nonce") and now - at < _NONCE_SECONDS:
-            check(tuple(where) in state.messages, 10008)
-            return self._make.message(state.messages[where[0], where[1]])
-        made = self._compose(replace(self._state.written(self._at, BOT), nonce=nonce), body, files)
+        state, nonce = self._state, body.get("nonce")
+        if body.get("enforce_nonce") and (before := state.nonces.get(str(nonce))):
+            check(before in state.messages, 10008)
+            return self._make.message(state.messages[before])
+        made = self._compose(replace(state.written(self._at, BOT), nonce=nonce), body, files)
         if nonce is not None:
-            state.nonces[str(nonce)] = (now, made.chat, made.id)
+            state.nonces.put(str(nonce), (made.chat, made.id))
         return self._make.message(state.say(made))
 
     def edit_message(self, message: int, body: Json, files: Files = NONE) -> Json:
@@ -209,14 +201,9 @@ class Methods(RestMethods[State]):
         if body["type"] == 4:
             self._at = state.place(it.place)
             check(not self._is_locked(), 50083)
-            data: Json = {"allowed_mentions": {"parse": ["users"]}, **(body.get("data") or {})}
-            flags = (data.get("flags") or 0) & Flag.EPHEMERAL
-            blank = replace(state.written(self._at, BOT), flags=flags)
-            kind = MessageType.REPLY if it.message else MessageType.CHAT_INPUT_COMMAND
-            refers = (it.place, it.message) if it.message else None
-            only_for = it.user if flags else None
-            blank = replace(blank, type=kind, reference=refers, only_for=only_for)
-            made = state.say(self._compose(blank, data))
+            blank = replace(state.written(self._at, BOT), type=MessageType.CHAT_INPUT_COMMAND)
+            made = self._compose(replace(blank, flags=Flag.EPHEMERAL), body["data"])
+            made = state.say(replace(made, only_for=it.user))
             answer, resource["message"] = made.id, self._make.message(made)
         state.answered.append(str(it.id))
         done = self._make("callback", it=it, answer=answer, resource=resource)
@@ -226,11 +213,6 @@ class Methods(RestMethods[State]):
 
     def _need(self, permission: str) -> None:
         check(self._state.can(self._at.chat, permission), 50013)
-
-    def _thread(self) -> Thread:
-        if self._at.thread is None:
-            raise refuse(50024)
-        return self._at.thread
 
     def _check_writable(self) -> None:
         chat, thread = self._at
@@ -252,7 +234,7 @@ class Methods(RestMethods[State]):
             text, every = (body["content"] or "").strip(), {"parse": ["users", "everyone"]}
             if len(text) > 2000:
                 reason = "Must be 2000 or fewer in length. - at `$.content`"
-                raise invalid(reason, "BASE_TYPE_MAX_LENGTH", mistake=False)
+                raise refuse.invalid(reason, "BASE_TYPE_MAX_LENGTH", mistake=False)
             allowed = (body.get("allowed_mentions") or every).get("parse") or ()
             everyone = "everyone" in allowed and state.can(self._at.chat, "MENTION_EVERYONE")
             change["mentions"] = state.mentioned(text) if "users" in allowed else ()
@@ -266,8 +248,8 @@ class Methods(RestMethods[State]):
             rows = tuple(body["components"] or ())
             change |= {"buttons": _buttons(rows), "components": rows}
         if (given := body.get("flags")) is not None:
-            change["flags"] = it.flags & ~_SETTABLE | given & _SETTABLE
-            change["preview"] = not given & Flag.SUPPRESS_EMBEDS
+            preview, kept = not given & Flag.SUPPRESS_EMBEDS, it.flags & ~Flag.SUPPRESS_EMBEDS
+            change |= {"preview": preview, "flags": kept | given & Flag.SUPPRESS_EMBEDS}
         made = replace(it, **change)
         check(made.text or made.buttons or made.files, 50006)
         return made

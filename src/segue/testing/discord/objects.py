@@ -109,9 +109,7 @@ class Objects(Templates):
 
     def interaction(self, it: Interaction[int], at: Message | None) -> Json:
         where = self._state.place(it.place)
-        guild, place = where.chat.guild, self.place(where)
-        who = {"user": it.user, "member": None}
-        if guild:
-            who = {"user": None, "member": self.member(guild, it.user)}
-        more = {"chat": where.chat, "place": place, "context": int(not guild), "message": at}
-        return self("interaction", it=it, bot=BOT, **who, **more)
+        guild, more = where.chat.guild, {"chat": where.chat, "place": self.place(where)}
+        who = {"member": self.member(guild, it.user)} if guild else {"user": self.user(it.user)}
+        made = self("interaction", it=it, bot=BOT, context=int(not guild), message=at, **more)
+        return {**made, **who}

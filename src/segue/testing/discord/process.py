@@ -11,18 +11,14 @@ TOKEN = "MTEwMDAwMDAwMDAwMDAwMDAwMQ.Gtests.the_token_of_the_bot_for_tests_000000
 
 
 class Peer(peers.Peer):
-    """A running fake. Set `discord.http.Route.BASE` and the default gateway to its URLs."""
+    """A running fake. Set `discord.http.Route.BASE` and the default gateway to two of its URLs."""
 
     @property
     def base_url(self) -> str:
         return f"{self.url}/api/v10"
 
-    @property
-    def gateway(self) -> str:
-        return self.url.replace("http", "ws", 1)
-
     def driver(self) -> Driver:
-        """Return new driver, for use in an `async with`."""
+        """Return a new driver, for use in an `async with`."""
         return Driver(self.obey or self.control)
 
 

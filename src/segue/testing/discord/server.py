@@ -6,15 +6,12 @@ that of the proxy in front of Discord: discord.py takes a 429 without it for a b
 
 from __future__ import annotations
 
-import dataclasses
-
 from segue.testing.discord.control import Control
-from segue.testing.discord.errors import check, invalid, refuse, too_often
+from segue.testing.discord.errors import check, refuse
 from segue.testing.discord.methods import ROUTES, Methods
 from segue.testing.discord.snapshot import Settings
 from segue.testing.discord.state import State
-from segue.testing.http import Request, Response
-from segue.testing.peers import Refuse
+from segue.testing.http import Request
 from segue.testing.peers.gateway import GatewaySocket
 from segue.testing.peers.rest import RestServer
 from segue.testing.websocket import WebSocket
@@ -24,21 +21,19 @@ class Server(RestServer[Settings, State]):
     control = Control
     routes = ROUTES
     methods = Methods
+    errors = refuse
+    headers = {"Via": "1.1 google"}  # noqa: RUF012
 
     def fresh(self, settings: Settings) -> State:
         return State(settings, self.pulse)
 
     async def connect(self, wire: WebSocket, target: str) -> None:
         state, token = self.state, "" if self.state.settings.revoked else self.token
-        socket = GatewaySocket(state.events, wire, token, state.errors)
+        socket = GatewaySocket(state.gateway, wire, token, state.errors)
         wire.is_compressed = "compress=zlib-stream" in target
         if "v=10" not in target or "encoding=json" not in target:
             raise socket.mistake(4012, "Invalid API version")
         await socket.serve(state.settings.heartbeat_seconds)
-
-    async def _answer_bot(self, request: Request) -> Response:
-        response = await super()._answer_bot(request)
-        return dataclasses.replace(response, headers={"Via": "1.1 google", **response.headers})
 
     def check(self, request: Request, *, is_open: bool) -> None:
         if not is_open:
@@ -47,16 +42,4 @@ class Server(RestServer[Settings, State]):
             if not request.headers.get("user-agent", "").startswith("DiscordBot ("):
                 raise refuse(40333, mistake=True)
             if wait := self.state.wait(0, self.state.settings.per_second, 0, 1):
-                raise too_often(wait, everywhere=True)
-
-    def window(self) -> float:
-        return self.state.windows.limit * self.state.settings.chat_seconds
-
-    def too_often(self, seconds: float) -> Refuse:
-        return too_often(seconds)
-
-    def unknown(self) -> Refuse:
-        return refuse(404, mistake=True)
-
-    def malformed(self, reason: str) -> Refuse:
-        return invalid(reason)
+                raise refuse.too_often(wait, everywhere=True)

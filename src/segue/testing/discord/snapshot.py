@@ -11,6 +11,7 @@ from enum import IntEnum, IntFlag
 from typing import Any
 
 from segue.testing import peers
+from segue.testing.peers.gateway import GatewayShown
 
 BOT = 1100000000000000001
 """The id of the bot's user and of its application."""
@@ -45,7 +46,6 @@ class Flag(IntFlag):
     SUPPRESS_EMBEDS = 1 << 2
     HAS_THREAD = 1 << 5
     EPHEMERAL = 1 << 6
-    SUPPRESS_NOTIFICATIONS = 1 << 12
 
 
 class Permission(IntFlag):
@@ -114,10 +114,6 @@ class Message(peers.Message[int], frozen=True, kw_only=True):
     """The user who alone sees it, as an ephemeral answer."""
 
 
-class Shown(peers.Shown[int, Message, Thread], frozen=True, kw_only=True):
+class Shown(GatewayShown[int, Message, Thread], frozen=True, kw_only=True):
     commands: Mapping[str, str]
     """The application commands and their descriptions, of all guilds."""
-    connected: int
-    """The number of sessions of the bot that are connected to the gateway now."""
-    sessions: int
-    """The number of sessions, including those that can be resumed."""

@@ -1,42 +1,39 @@
-"""The Discord fake's state: lookups, permissions, and the events that changes cause.
+"""The Discord fake's state: lookups, permissions, and which events a session gets.
 
-`topics/threads.mdx`, `topics/permissions.mdx` and `events/gateway-events.mdx` of
-discord/discord-api-docs.
+`topics/threads.mdx`, `topics/permissions.mdx`, `topics/opcodes-and-status-codes.mdx`,
+`events/gateway.mdx` and `events/gateway-events.mdx` of discord/discord-api-docs. What clients make
+of it is in discord.py's `gateway.py`, in hikari's `impl/shard.py` and its tests, and in
+twilight-gateway.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
 from segue.testing import peers
 from segue.testing.discord import errors, snapshot
 from segue.testing.discord.errors import refuse
-from segue.testing.discord.gateway import Events
 from segue.testing.discord.objects import Objects
 from segue.testing.discord.snapshot import BOT, Chat, Flag, Kind, Message, MessageType, Thread
 from segue.testing.peers import File, Interaction, Pulse, Upload, User
+from segue.testing.peers.gateway import Event, GatewaySession, GatewayState
+from segue.testing.peers.keys import Keys
 from segue.testing.peers.snowflakes import Snowflakes
 from segue.testing.peers.templates import Json
 
-
-class Place(NamedTuple):
-    """A channel, or a thread in it."""
-
-    chat: Chat
-    thread: Thread | None
-
-    @property
-    def ids(self) -> tuple[int, int | None]:
-        return self.chat.id, None if self.thread is None else self.thread.id
+Place: TypeAlias = peers.Place[Chat, Thread]
+_GUILDS, _GUILD_MESSAGES, _DIRECT_MESSAGES, _CONTENT = 1 << 0, 1 << 9, 1 << 12, 1 << 15
+_PRIVILEGED = 1 << 1 | 1 << 8 | _CONTENT
+_INTENTS = sum(1 << bit for bit in (*range(17), 20, 21, 24, 25))
+_FREE = ("READY", "RESUMED", "INTERACTION_CREATE")
 
 
-class State(peers.State[snapshot.Settings, int, Chat, Thread, Message]):
+class State(GatewayState[snapshot.Settings, int, Chat, Thread, Message]):
     def __init__(self, settings: snapshot.Settings, pulse: Pulse) -> None:
-        self.events = Events(pulse, self)
-        super().__init__(settings, pulse, self.events, errors.injected)
+        super().__init__(settings, pulse, errors.injected)
         self.objects = Objects(self)
         self.snowflakes = Snowflakes(1420070400000)
         self.guilds: dict[int, peers.Chat[int]] = {}
@@ -44,8 +41,8 @@ class State(peers.State[snapshot.Settings, int, Chat, Thread, Message]):
         self.commands: dict[int, dict[str, Json]] = {}
         """The application commands by guild, 0 for the global ones, and by name."""
         self.interactions: dict[int, Interaction[int]] = {}
-        self.nonces: dict[str, tuple[float, int, int]] = {}
-        """When a nonce was used, in which channel, and for which message."""
+        self.nonces = Keys[tuple[int, int]](180.0)
+        """The channel and the id of a message. The documentation says "the past few minutes"."""
 
     def name(self) -> int:
         return self.snowflakes.new()
@@ -55,15 +52,10 @@ class State(peers.State[snapshot.Settings, int, Chat, Thread, Message]):
 
     # Lookups
 
-    @property
-    def gateway(self) -> str:
-        return self.url.replace("http", "ws", 1)
-
     def place(self, name: int) -> Place:
-        thread = next((it for it in self.threads.values() if it.id == name), None)
-        if (chat := self.chats.get(name if thread is None else thread.chat)) is None:
+        if (found := self.locate(name)) is None:
             raise refuse(10003)
-        return Place(chat, thread)
+        return found
 
     def sees(self, it: Chat) -> bool:
         """Whether the bot is told of the channel."""
@@ -77,6 +69,11 @@ class State(peers.State[snapshot.Settings, int, Chat, Thread, Message]):
         dms = (it for it in self.chats.values() if it.kind is Kind.DM and it.members == (user,))
         chat = next(dms, None) or Chat(id=self.name(), kind=Kind.DM, members=(user,))
         return self.chats.setdefault(chat.id, chat)
+
+    def thread(self, at: Place) -> Thread:
+        if at.thread is None:
+            raise refuse(50024)
+        return at.thread
 
     def message(self, at: Place, name: int) -> Message:
         message = self.messages.get((at.chat.id, name))
@@ -94,10 +91,30 @@ class State(peers.State[snapshot.Settings, int, Chat, Thread, Message]):
         made = Message(id=name, chat=chat, thread=thread, author=author, text=text)
         return replace(made, mentions=self.mentioned(text))
 
-    def thread(self, chat: Chat, name: int, title: str, by: int) -> Thread:
-        """A new thread, which nobody sees yet."""
-        kind = chat.threads or Kind.PUBLIC_THREAD
-        return Thread(id=name, chat=chat.id, title=title, by=by, kind=kind, members=(by,))
+    # Sessions
+
+    def identify(self, intents: int) -> tuple[int, str] | None:
+        if intents & ~_INTENTS:
+            self.errors.append(f"gateway: there are no intents {intents:b}")
+            return 4013, "Invalid intent(s)"
+        allowed = _CONTENT if self.settings.content else 0
+        return (4014, "Disallowed intent(s)") if intents & _PRIVILEGED & ~allowed else None
+
+    def greet(self, session: GatewaySession) -> None:
+        guilds = [it for it in self.guilds.values() if it.joined]
+        there = [{"id": str(it.id), "unavailable": True} for it in guilds]
+        more = {"url": self.socket_url, "bot": BOT, "session": session.name}
+        session.tell("READY", self.objects("ready", guilds=there, **more))
+        for it in guilds:
+            session.tell("GUILD_CREATE", self.objects.guild(it))
+
+    def wanted(self, event: Event, intents: int) -> Event | None:
+        need = 0 if event.t in _FREE else _GUILDS
+        if event.t in ("MESSAGE_CREATE", "MESSAGE_UPDATE"):
+            need = _GUILD_MESSAGES if "guild_id" in event.d else _DIRECT_MESSAGES
+            if "guild_id" in event.d and not intents & _CONTENT:
+                event = replace(event, d=self.objects.concealed(event.d))
+        return event if need & intents == need else None
 
     # Changes and their events
 
@@ -105,7 +122,7 @@ class State(peers.State[snapshot.Settings, int, Chat, Thread, Message]):
         """Queue an event for the bot, unless it is about a channel that the bot cannot see."""
         if chat is None or self.sees(chat):
             data = {**data, "guild_id": str(chat.guild)} if chat and chat.guild else data
-            self.events.tell(event, data)
+            self.gateway.tell(event, data)
 
     def say(self, message: Message) -> Message:
         """Post the message. Its author and those it mentions become members of its thread."""
@@ -116,7 +133,7 @@ class State(peers.State[snapshot.Settings, int, Chat, Thread, Message]):
                 thread = self.update(replace(thread, closed=False))
             self.join(thread, message.author, *message.mentions)
         if self.sees(chat):
-            self.events.miss(message.id)
+            self.gateway.miss(message.id)
         return self.show("MESSAGE_CREATE", self.post(message))
 
     def change(self, before: Message, after: Message) -> Message:
@@ -127,18 +144,24 @@ class State(peers.State[snapshot.Settings, int, Chat, Thread, Message]):
             self.tell(event, self.objects.message(it, event=True), self.chats[it.chat])
         return it
 
-    def open(self, thread: Thread, source: Message | None = None) -> Thread:
-        """Open a thread, from a message if it is given. Outside of forums a message tells of it."""
-        chat, by = self.chats[thread.chat], thread.by or BOT
+    def open(self, chat: Chat, title: str, by: int, source: Message | None = None) -> Thread:
+        """Open a thread, from a message if it is given, with the id of that message.
+
+        In a forum that is its first message. Elsewhere a message of the platform tells of it.
+        """
+        name, kind = source.id if source else self.name(), chat.threads or Kind.PUBLIC_THREAD
+        thread = Thread(id=name, chat=chat.id, title=title, by=by, kind=kind, members=(by,))
         self.update(thread, "THREAD_CREATE", newly_created=True)
         note = Message(id=self.name(), chat=chat.id, author=by, service=True)
-        if source is not None and chat.kind is not Kind.FORUM:
+        if source is None:
+            kind, refers = MessageType.THREAD_CREATED, (name, 0)
+            self.say(replace(note, type=kind, text=title, reference=refers))
+        elif chat.kind is Kind.FORUM:
+            self.say(replace(source, thread=name))
+        else:
             self.change(source, replace(source, flags=source.flags | Flag.HAS_THREAD))
-            kind, refers = MessageType.THREAD_STARTER_MESSAGE, (chat.id, source.id)
-            self.say(replace(note, type=kind, thread=thread.id, reference=refers))
-        elif chat.kind is not Kind.FORUM:
-            kind, refers = MessageType.THREAD_CREATED, (thread.id, 0)
-            self.say(replace(note, type=kind, text=thread.title, reference=refers))
+            kind, refers = MessageType.THREAD_STARTER_MESSAGE, (chat.id, name)
+            self.say(replace(note, type=kind, thread=name, reference=refers))
         return thread
 
     def update(self, thread: Thread, event: str = "THREAD_UPDATE", **more: Any) -> Thread:
@@ -154,8 +177,6 @@ class State(peers.State[snapshot.Settings, int, Chat, Thread, Message]):
             self.update(joined, "THREAD_CREATE")
 
     def snapshot(self, chat: int | None) -> snapshot.Shown:
-        events, every = self.events, [it for some in self.commands.values() for it in some.values()]
-        more = {"connected": events.connected, "sessions": len(events.sessions)}
-        more |= {"unconfirmed": len(events.missed)}
+        every = [it for some in self.commands.values() for it in some.values()]
         commands = {it["name"]: it["description"] for it in every}
-        return snapshot.Shown(**self.shown(chat, commands=commands, **more))
+        return snapshot.Shown(**self.shown(chat, commands=commands))

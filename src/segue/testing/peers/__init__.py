@@ -19,7 +19,7 @@ A platform with a REST interface names its calls with `rest`, which also has the
 `rpc` reads calls by the name of a method. `templates` has a platform's objects as data, `shapes`
 what the bot sends. `sockets` pushes updates until the bot acknowledges them; `sessions` numbers
 them and keeps them for a bot that comes back, and `gateway` has sessions with opcodes. `snowflakes`
-are ids with a time. `uploads` takes files before their message.
+are ids with a time. `uploads` takes files before their message, `keys` makes calls repeatable.
 `segue.testing.websocket` makes a connection of the bot a WebSocket.
 
 Updates wait in `State.updates`, which can hold, repeat and confirm them. The bot polls for them, or
@@ -57,6 +57,7 @@ from segue.testing.peers.snapshot import Status as Status
 from segue.testing.peers.snapshot import Thread as Thread
 from segue.testing.peers.snapshot import Upload as Upload
 from segue.testing.peers.snapshot import User as User
+from segue.testing.peers.state import Place as Place
 from segue.testing.peers.state import State as State
 from segue.testing.peers.tls import tls as tls
 from segue.testing.peers.updates import Updates as Updates

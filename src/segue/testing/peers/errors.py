@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +37,11 @@ def bad_gateway() -> Refuse:
 
 
 class Codes:
-    """Errors with numbers. A JSON file has the status and the text of each."""
+    """Errors with numbers, as Discord has them. A JSON file has the status and text of each."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, invalid: int) -> None:
+        """`invalid` is the code for a wrong field."""
+        self._invalid = invalid
         self._all = msgspec.json.decode(path.read_bytes(), type=dict[int, tuple[int, str]])
 
     def __call__(
@@ -53,6 +57,24 @@ class Codes:
         """Refuse the call with that error, unless all is fine."""
         if not fine:
             raise self(code)
+
+    def invalid(
+        self, reason: str, kind: str = "BASE_TYPE_INVALID", *, mistake: bool = True
+    ) -> Refuse:
+        """The body or a parameter is not as documented. The error is in a tree of field names."""
+        message, _, fields = reason.partition(" - at `$")
+        tree: Json = {"_errors": [{"code": kind, "message": message}]}
+        for name in reversed(re.findall(r"\w+", fields)):
+            tree = {name: tree}
+        return self(self._invalid, mistake=mistake, errors=tree)
+
+    def too_often(self, seconds: float, *, everywhere: bool = False) -> Refuse:
+        """The limit of a bucket, or the global one."""
+        headers = {"Retry-After": str(math.ceil(seconds))}
+        headers["X-RateLimit-Scope"] = "global" if everywhere else "user"
+        headers |= {"X-RateLimit-Global": "true"} if everywhere else {}
+        scope: Json = {"global": everywhere}
+        return self(429, headers=headers, retry_after=round(seconds, 3), **scope)
 
 
 class Malformed(Exception):

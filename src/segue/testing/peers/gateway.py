@@ -10,16 +10,22 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from typing import Any, Generic, Literal, TypeVar, cast
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from segue.testing.peers import driver
 from segue.testing.peers.control import Control
+from segue.testing.peers.driver import Action, AnyShown, Driver, Settings
+from segue.testing.peers.errors import Refuse
+from segue.testing.peers.faults import Trouble
 from segue.testing.peers.pulse import Pulse
 from segue.testing.peers.sessions import Session, SessionUpdates
-from segue.testing.peers.state import State
+from segue.testing.peers.snapshot import AnyMessage, AnyThread, Id, Shown
+from segue.testing.peers.state import AnyChat, State
 from segue.testing.websocket import Close, WebSocket
 
 
@@ -66,7 +72,7 @@ class GatewaySession(Session):
         except (msgspec.MsgspecError, RecursionError):
             self.push(frame)
             return
-        if (wanted := self._gateway.wanted(event, self.intents)) is not None:
+        if (wanted := self._gateway.rules.wanted(event, self.intents)) is not None:
             numbered = replace(wanted, s=len(self.frames) + 1)
             super().take(msgspec.json.encode(numbered).decode())
 
@@ -75,29 +81,14 @@ class GatewaySession(Session):
         self.take(msgspec.json.encode(Event(t=event, d=data)).decode())
 
 
-class Gateway(SessionUpdates[GatewaySession], ABC):
-    def __init__(self, pulse: Pulse) -> None:
+class Gateway(SessionUpdates[GatewaySession]):
+    def __init__(self, pulse: Pulse, rules: GatewayState[Any, Any, Any, Any, Any]) -> None:
         super().__init__(pulse)
+        self.rules = rules
         self.is_silent = False
         """Heartbeats are not acknowledged."""
         self.missed: set[object] = set()
         """The messages that users wrote while the bot was not connected to its session."""
-
-    # What each fake implements
-
-    @abstractmethod
-    def identify(self, intents: int) -> tuple[int, str] | None:
-        """Return the code and the reason with which these intents are refused, or None."""
-
-    @abstractmethod
-    def greet(self, session: GatewaySession) -> None:
-        """Send the first events of a new session."""
-
-    @abstractmethod
-    def wanted(self, event: Event, intents: int) -> Event | None:
-        """Return the event as a session with these intents gets it, or None."""
-
-    # What they share
 
     def tell(self, event: str, data: dict[str, Any]) -> None:
         """Queue an event for all sessions."""
@@ -170,12 +161,12 @@ class GatewaySocket:
 
     def _identify(self, it: Identify) -> None:
         self._check_token(it.token)
-        if (refused := self._gateway.identify(it.intents)) is not None:
+        if (refused := self._gateway.rules.identify(it.intents)) is not None:
             raise Close(*refused)
         name = f"session{time.time_ns():x}"
         session = GatewaySession(self._gateway, name, self._wire, it.intents)
         self._session = self._gateway.begin(session)
-        self._gateway.greet(session)
+        self._gateway.rules.greet(session)
 
     def _resume(self, it: Resume) -> None:
         self._check_token(it.token)
@@ -186,7 +177,7 @@ class GatewaySocket:
             raise self.mistake(4007, "Invalid seq")
         self._session = session
         self._gateway.missed.clear()
-        session.resume(self._wire, it.seq)
+        self._gateway.resume(session, self._wire, it.seq)
         session.tell("RESUMED", {"_trace": []})
 
 
@@ -195,31 +186,74 @@ def send(wire: WebSocket, op: int, data: object = None) -> None:
     wire.send(msgspec.json.encode({"op": op, "d": data, "s": None, "t": None}).decode())
 
 
-AnyState = TypeVar("AnyState", bound=State[Any, Any, Any, Any, Any])
+class GatewayShown(Shown[Id, AnyMessage, AnyThread], frozen=True, kw_only=True):
+    connected: int
+    """The number of sessions of the bot that are connected to the gateway now."""
+    sessions: int
+    """The number of sessions, including those that can be resumed."""
+    resumed: int
+    """How often a session was resumed."""
+
+
+class GatewayState(State[Settings, Id, AnyChat, AnyThread, AnyMessage], ABC):
+    def __init__(
+        self, settings: Settings, pulse: Pulse, refusal: Callable[[Trouble, float], Refuse]
+    ) -> None:
+        self.gateway = Gateway(pulse, self)
+        super().__init__(settings, pulse, self.gateway, refusal)
+
+    # What each fake implements
+
+    @abstractmethod
+    def identify(self, intents: int) -> tuple[int, str] | None:
+        """Return the code and the reason with which these intents are refused, or None."""
+
+    @abstractmethod
+    def greet(self, session: GatewaySession) -> None:
+        """Send the first events of a new session."""
+
+    @abstractmethod
+    def wanted(self, event: Event, intents: int) -> Event | None:
+        """Return the event as a session with these intents gets it, or None."""
+
+    # What they share
+
+    def shown(self, chat: Id | None, **more: Any) -> Mapping[str, Any]:
+        it = self.gateway
+        counts = {"connected": it.connected, "sessions": len(it.sessions), "resumed": it.resumed}
+        return super().shown(chat, **counts, unconfirmed=len(it.missed), **more)
+
+
+AnyState = TypeVar("AnyState", bound=GatewayState[Any, Any, Any, Any, Any])
 
 
 class GatewayControl(Control[AnyState], Generic[AnyState]):
     """What a test can do to connections."""
-
-    @property
-    def _gateway(self) -> Gateway:
-        return cast("Gateway", self.state.updates)
 
     def cut(self, code: int | None = None, *, forget: bool = False) -> None:
         """Close the bot's connections with that code, or drop them.
 
         Sessions that the gateway forgets cannot be resumed.
         """
-        self._gateway.cut(code, forget=forget)
+        self.state.gateway.cut(code, forget=forget)
 
     def signal(self, op: int, *, resumable: bool = False) -> None:
         """Ask the bot for a heartbeat (1) or to reconnect (7), or invalidate its session (9)."""
-        for session in self._gateway.sessions.values():
+        for session in self.state.gateway.sessions.values():
             if session.wire is not None:
                 send(session.wire, op, resumable if op == 9 else None)
         if op == 9 and not resumable:
-            self._gateway.sessions.clear()
+            self.state.gateway.sessions.clear()
 
     def silence(self, *, on: bool = True) -> None:
         """Stop acknowledging heartbeats, or start again."""
-        self._gateway.is_silent = on
+        self.state.gateway.is_silent = on
+
+
+_Connections = GatewayControl[GatewayState[Any, Any, Any, Any, Any]]
+
+
+class GatewayDriver(Driver[Settings, driver.Id, AnyMessage, AnyThread, AnyShown]):
+    cut = Action(_Connections.cut)
+    signal = Action(_Connections.signal)
+    silence = Action(_Connections.silence)

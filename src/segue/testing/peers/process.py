@@ -30,6 +30,11 @@ class Peer:
     obey: Obey | None = None
     """Takes orders when the fake runs in this event loop. HTTP would be most of a test's time."""
 
+    @property
+    def socket_url(self) -> str:
+        """The URL for WebSockets of the bot."""
+        return self.url.replace("http", "ws", 1)
+
 
 Settings = TypeVar("Settings", bound=msgspec.Struct)
 AnyPeer = TypeVar("AnyPeer", bound=Peer)

@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from segue.testing.http import Request, Response
 from segue.testing.peers import forms, shapes, signature
-from segue.testing.peers.errors import Malformed, Refuse
+from segue.testing.peers.errors import Codes, Malformed, Refuse
 from segue.testing.peers.server import AnyState, Effect, Record, Server, Settings
 from segue.testing.peers.snapshot import Upload
 
@@ -118,6 +118,9 @@ class RestServer(Server[Settings, AnyState]):
 
     routes: Routes
     methods: type[RestMethods[AnyState]]
+    errors: Codes
+    headers: Mapping[str, str] = {}
+    """The headers of all responses."""
 
     # What each fake implements
 
@@ -125,24 +128,20 @@ class RestServer(Server[Settings, AnyState]):
     def check(self, request: Request, *, is_open: bool) -> None:
         """Raise Refuse if the bot may not call now, as without its token."""
 
-    @abstractmethod
-    def unknown(self) -> Refuse:
-        """The error of a call that there is not."""
-
-    @abstractmethod
-    def too_often(self, seconds: float) -> Refuse:
-        """The error of a call for which the bot must wait."""
+    # What they share
 
     def window(self) -> float:
         """The seconds of a window for the calls of a bucket; 0 for no limit."""
-        return 0.0
-
-    # What they share
+        return self.state.windows.limit * self.state.settings.chat_seconds
 
     async def _answer_bot(self, request: Request) -> Response:
         response, bucket = await super()._answer_bot(request), self._bucket(request)
         limits = self.state.windows.headers(*bucket) if bucket else {}
-        return dataclasses.replace(response, headers={**limits, **response.headers})
+        headers = {**self.headers, **limits, **response.headers}
+        return dataclasses.replace(response, headers=headers)
+
+    def malformed(self, reason: str) -> Refuse:
+        return self.errors.invalid(reason)
 
     def _bucket(self, request: Request) -> tuple[str, str] | None:
         """The name of the bucket of a call, and the chat."""
@@ -166,9 +165,9 @@ class RestServer(Server[Settings, AnyState]):
         self.check(request, is_open=found is not None and found[1].is_open)
         bucket = self._bucket(request)
         if bucket and (wait := self.state.windows.wait(*bucket, self.window())):
-            raise self.too_often(wait)
+            raise self.errors.too_often(wait)
         if found is None:
-            raise self.unknown()
+            raise self.errors(404, mistake=True)
         name, call, values = found
         methods, handler = self.methods(self.state, values), getattr(self.methods, name)
         arguments, record.parameters = self.routes.arguments(call, handler, values, request)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -30,14 +29,14 @@ class Listener:
 
     def __init__(self, port: int = 0) -> None:
         # Bound but never listening, to reserve the port while the listener is shut.
-        self._place = _bound(port)
+        self._place = http.bind(port)
         self._port: int = self._place.getsockname()[1]
         self._open = contextlib.AsyncExitStack()
         self.url = f"http://127.0.0.1:{self._port}"
 
     async def open(self, handler: Handler) -> None:
         await self.shut()
-        await self._open.enter_async_context(http.serving(handler, _bound(self._port)))
+        await self._open.enter_async_context(http.serving(handler, http.bind(self._port)))
 
     async def shut(self) -> None:
         await self._open.aclose()
@@ -46,15 +45,6 @@ class Listener:
         """Shut it for good and free the port."""
         await self.shut()
         self._place.close()
-
-
-def _bound(port: int) -> socket.socket:
-    # asyncio sets TCP_NODELAY only on sockets created with this protocol, so that writes do not
-    # wait for each other.
-    bound = socket.socket(proto=socket.IPPROTO_TCP)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    bound.bind(("127.0.0.1", port))
-    return bound
 
 
 Settings = TypeVar("Settings", bound=msgspec.Struct)

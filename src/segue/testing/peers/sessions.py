@@ -45,6 +45,8 @@ class SessionUpdates(Updates, Generic[AnySession]):
     def __init__(self, pulse: Pulse) -> None:
         super().__init__(pulse)
         self.sessions: dict[str, AnySession] = {}
+        self.resumed = 0
+        """How often a session was resumed."""
 
     @property
     def connected(self) -> int:
@@ -62,7 +64,14 @@ class SessionUpdates(Updates, Generic[AnySession]):
         """Add a session. A client that begins one has given up those it lost."""
         kept = {name: it for name, it in self.sessions.items() if it.wire is not None}
         self.sessions = {**kept, session.name: session}
+        self._pulse.beat()
         return session
+
+    def resume(self, session: AnySession, wire: WebSocket, after: int) -> None:
+        """Send the updates after that number again, and all later ones, there."""
+        session.resume(wire, after)
+        self.resumed += 1
+        self._pulse.beat()
 
     def leave(self, wire: WebSocket) -> None:
         """Keep the session of a closed connection, unless the client ended it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -30,6 +30,17 @@ from segue.testing.peers.updates import Updates
 
 Settings = TypeVar("Settings")
 AnyChat = TypeVar("AnyChat", bound=Chat[Any])
+
+
+class Place(NamedTuple, Generic[AnyChat, AnyThread]):
+    """A chat, or a thread in it."""
+
+    chat: AnyChat
+    thread: AnyThread | None
+
+    @property
+    def ids(self) -> tuple[Any, Any]:
+        return self.chat.id, None if self.thread is None else self.thread.id
 
 
 class State(Generic[Settings, Id, AnyChat, AnyThread, AnyMessage]):
@@ -70,6 +81,11 @@ class State(Generic[Settings, Id, AnyChat, AnyThread, AnyMessage]):
         """The reason of each refused call."""
         self.errors: list[str] = []
 
+    @property
+    def socket_url(self) -> str:
+        """The URL for WebSockets of the bot."""
+        return self.url.replace("http", "ws", 1)
+
     def number(self, kind: str, first: int = 1, step: int = 1) -> int:
         """The next number of that kind."""
         found = self._counters.get(kind, first)
@@ -94,6 +110,17 @@ class State(Generic[Settings, Id, AnyChat, AnyThread, AnyMessage]):
     def replies(self, chat: Id, thread: Id | None) -> list[AnyMessage]:
         """The messages in a thread, or in the chat itself."""
         return [it for it in self.messages.values() if (it.chat, it.thread) == (chat, thread)]
+
+    def locate(self, name: Id) -> Place[AnyChat, AnyThread] | None:
+        """The chat or thread with that id, where no chat has the id of a thread."""
+        thread = next((it for it in self.threads.values() if it.id == name), None)
+        chat = self.chats.get(name if thread is None else thread.chat)
+        return None if chat is None else Place(chat, thread)
+
+    def page(self, at: Place[AnyChat, AnyThread], limit: int, after: Id | None) -> list[AnyMessage]:
+        """The newest messages there, or the first that follow `after`; the newest first."""
+        every = [it for it in self.replies(*at.ids) if after is None or it.id > after]
+        return (every[-limit:] if after is None else every[:limit])[::-1]
 
     def press(self, message: AnyMessage, label: str, name: str) -> Button | None:
         """Press the button with that label under that name, which the bot can acknowledge."""
