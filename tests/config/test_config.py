@@ -20,6 +20,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from segue import config
 from segue.config import environment, file, names, zone
@@ -193,8 +194,8 @@ def test_what_a_reset_does_not_say_for_some_chats_is_as_for_all(home: dict[str, 
     assert settings.resets == ResetPolicies(
         default=usual,
         overrides={
-            (None, ChatType.DM): dataclasses.replace(usual, hour=6),
-            (Platform.TELEGRAM, ChatType.DM): dataclasses.replace(usual, mode=ResetMode.NONE),
+            (None, ChatType.DM): structs.replace(usual, hour=6),
+            (Platform.TELEGRAM, ChatType.DM): structs.replace(usual, mode=ResetMode.NONE),
         },
     )
     assert str(settings.zone) == "Europe/Oslo"

@@ -20,8 +20,9 @@ import math
 import secrets
 import shlex
 from collections.abc import AsyncGenerator, Coroutine, Generator
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from segue import config
 from segue.core.address import Address, Platform

@@ -7,8 +7,9 @@ another can no longer record, take or finish them (PlatformLost).
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from segue.core.address import Address, Platform
 from segue.core.errors import MessageTaken
@@ -21,8 +22,7 @@ ALL = 1_000_000_000
 """A limit that is larger than any inbox."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Incoming:
+class Incoming(Struct, frozen=True, kw_only=True):
     """One update in the inbox."""
 
     no: int

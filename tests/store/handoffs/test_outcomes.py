@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from segue.core.address import Platform
 from segue.core.errors import (
@@ -187,7 +187,7 @@ async def test_complete_and_fail_by_anyone_but_the_newest_claim_change_nothing(
     newest = await store.claim_handoff(stale.id)
     assert newest is not None
     for fence in (0, stale.fence, newest.fence + 1):
-        forged = replace(newest, fence=fence)
+        forged = structs.replace(newest, fence=fence)
         assert await store.complete_handoff(forged, address=TOPIC) is None
         assert not await store.fail_handoff(forged, "not mine to say")
         assert not await store.heartbeat_handoff(forged)
@@ -289,7 +289,7 @@ async def test_a_commit_that_fails_at_its_last_step_leaves_nothing_behind(
 ):
     await say(store, session.id, said("hello"))
     claim = await claimed(store, session.id)
-    broken = replace(draft("y", TOPIC), body=None)
+    broken = structs.replace(draft("y", TOPIC), body=None)
     with pytest.raises((AttributeError, TypeError)):
         await store.complete_handoff(
             claim, address=TOPIC, messages=[answered("x")], drafts=[draft("x", TOPIC), broken]

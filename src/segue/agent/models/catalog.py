@@ -8,8 +8,9 @@ continue, while one that is too long fails.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from segue.config import KEY_VARIABLES
 
@@ -32,8 +33,7 @@ class ApiFormat(StrEnum):
                 return {"x-goog-api-key": key}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Provider:
+class Provider(Struct, frozen=True, kw_only=True):
     """A service that needs a key."""
 
     name: str
@@ -142,8 +142,7 @@ PROVIDERS: Mapping[str, Provider] = {
 """In order of preference, for when the user has several keys and named no model."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelServer:
+class ModelServer(Struct, frozen=True, kw_only=True):
     """A program on this machine that serves models without a key."""
 
     name: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from segue.agent.models.catalog import PROVIDERS, SERVERS, ApiFormat, ModelServer, Provider
 from segue.config import Endpoint, Settings, accounts
@@ -11,8 +12,7 @@ from segue.core.errors import BadKey, ForeignServer, ModelUnusable
 from segue.core.secret import Secret
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class Route(Struct, frozen=True, kw_only=True):
     """How to reach one service."""
 
     service: Provider | Endpoint | ModelServer
