@@ -24,6 +24,8 @@ from segue.testing.platform import Peer, Rules, running
 from tests.gateway.conftest import TELEGRAM, WITHIN, House
 
 FEW, MANY, EACH = 4, 16, 2
+MOST_STATEMENTS = 36
+"""For a message and its answer, without the bounds of transactions."""
 SOAKED = 100
 """Chats."""
 MOST_GROWTH = 10.0
@@ -85,6 +87,7 @@ async def test_chats_that_write_at_once_are_each_answered_in_order_for_the_same_
     assert all(talk.answered == talk.said for talk in talks)
     (few, few_rows), (many, many_rows) = prices
     assert many < 1.5 * few, prices
+    assert many < MOST_STATEMENTS, prices
     assert many_rows < 1.5 * few_rows, prices
 
 

@@ -80,7 +80,8 @@ def begin(
     if at is not None and data.session.address != at:
         raise leases.moved(tx, lease.session_id)
     newest = transcripts.tail(tx, lease.session_id, 0)
-    paused = handoffs.end_pause(tx, lease) or paused
+    if newest.unanswered:  # else a pause leaves nothing open
+        paused = handoffs.end_pause(tx, lease) or paused
     if said is None and newest.unanswered:
         if paused:
             return TurnStart(data, not_begun=newest.unanswered)

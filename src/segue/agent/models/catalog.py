@@ -12,8 +12,6 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from segue.config import KEY_VARIABLES
-
 
 class ApiFormat(StrEnum):
     """The API format of a provider."""
@@ -50,11 +48,6 @@ class Provider(Struct, frozen=True, kw_only=True):
     """How its keys begin, if they can be told by that."""
     vendor: str = ""
     """The vendor to add to names without one, for a provider whose names are `vendor/model`."""
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """The environment variables that may hold the key."""
-        return KEY_VARIABLES[self.name]
 
     def model(self, name: str) -> str:
         """The provider's own name for the model."""
