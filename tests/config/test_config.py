@@ -20,6 +20,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from segue import config
 from segue.config import environment, file, names, zone
@@ -193,8 +194,8 @@ def test_a_reset_override_inherits_missing_values_from_the_default(home: dict[st
     assert settings.resets == ResetPolicies(
         default=usual,
         overrides={
-            (None, ChatType.DM): dataclasses.replace(usual, hour=6),
-            (Platform.TELEGRAM, ChatType.DM): dataclasses.replace(usual, mode=ResetMode.NONE),
+            (None, ChatType.DM): structs.replace(usual, hour=6),
+            (Platform.TELEGRAM, ChatType.DM): structs.replace(usual, mode=ResetMode.NONE),
         },
     )
     assert str(settings.zone) == "Europe/Oslo"

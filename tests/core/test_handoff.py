@@ -9,6 +9,7 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from segue.core import handoff
 from segue.core.address import Address, ChatType, Platform
@@ -59,7 +60,7 @@ def test_a_finished_handoff_has_no_transitions(state: State):
 @pytest.mark.parametrize("state", State)
 def test_a_handoff_is_in_flight_while_it_has_transitions(state: State):
     way_out = any(next_state(state, event) for event in HandoffEvent)
-    assert replace(PENDING, state=state).in_flight is way_out
+    assert structs.replace(PENDING, state=state).in_flight is way_out
 
 
 @given(st.lists(st.sampled_from(HandoffEvent)))
@@ -74,7 +75,7 @@ def test_any_sequence_of_steps_finishes_a_handoff_at_most_once(events: list[Hand
 
 @pytest.mark.parametrize("state", State)
 def test_a_handoff_in_flight_expires_at_its_deadline_and_a_finished_one_never(state: State):
-    moved = replace(PENDING, state=state)
+    moved = structs.replace(PENDING, state=state)
     assert not moved.expired(Ticks(99))
     assert moved.expired(Ticks(100)) is moved.in_flight
     assert moved.expired(Ticks(101)) is moved.in_flight

@@ -115,7 +115,7 @@ HONEST = Evidence(
     waited=1.0,
     log="2026 INFO all is well",
 )
-FAILED = replace(HANDOFF, state=State.FAILED, error="It failed.")
+FAILED = structs.replace(HANDOFF, state=State.FAILED, error="It failed.")
 STAYED = replace(
     HONEST,
     words=("w1",),
@@ -132,7 +132,9 @@ UNSURE = replace(
     keys=False,
     outgoing=(
         *ROWS[:4],
-        replace(ROWS[4], state=OutgoingState.UNCERTAIN, receipts=(), error="The gateway stopped."),
+        structs.replace(
+            ROWS[4], state=OutgoingState.UNCERTAIN, receipts=(), error="The gateway stopped."
+        ),
     ),
 )
 
@@ -155,7 +157,7 @@ def again(seq: int, after: int) -> tuple[Message, ...]:
 
 
 def in_state(number: int, state: OutgoingState) -> tuple[Outgoing, ...]:
-    return tuple(replace(r, state=state) if r.no == number else r for r in ROWS)
+    return tuple(structs.replace(r, state=state) if r.no == number else r for r in ROWS)
 
 
 @pytest.mark.parametrize("honest", [HONEST, STAYED, UNSURE], ids=["moved", "stayed", "unsure"])
@@ -185,27 +187,27 @@ def test_a_partial_answer_left_by_a_takeover_is_not_a_violation():
 
 
 def test_an_unknown_thread_is_not_a_violation_if_every_gateway_died():
-    lost = replace(FAILED, id=2, thread=None, failure=Failure.CANCELLED)
+    lost = structs.replace(FAILED, id=2, thread=None, failure=Failure.CANCELLED)
     orphan = replace(
         HONEST, handoffs=(lost, HANDOFF), threads=(*HONEST.threads, Thread("topic:9", "Life"))
     )
     assert violations(orphan)
-    abandoned = replace(lost, failure=Failure.ABANDONED)
+    abandoned = structs.replace(lost, failure=Failure.ABANDONED)
     assert not violations(replace(orphan, handoffs=(abandoned, HANDOFF)))
 
 
 def test_the_same_recap_of_two_handoffs_is_not_a_violation():
-    second = replace(ROWS[0], no=9, key="handoff:2:recap", receipts=("message:9",))
+    second = structs.replace(ROWS[0], no=9, key="handoff:2:recap", receipts=("message:9",))
     twice = replace(
         HONEST,
-        handoffs=(replace(FAILED, id=2, thread=None), HANDOFF),
+        handoffs=(structs.replace(FAILED, id=2, thread=None), HANDOFF),
         messages=(shown(second), *HONEST.messages),
     )
     assert violations(twice)
     assert not violations(replace(twice, outgoing=(second, *ROWS)))
 
 
-BACK = replace(HANDOFF, id=2)
+BACK = structs.replace(HANDOFF, id=2)
 BACK_ROWS = (
     *ROWS,
     row(6, "handoff:2:return", "**Life** is back here."),
@@ -229,7 +231,7 @@ def test_a_later_handoff_to_the_same_thread_is_not_a_violation():
     other = replace(THREAD, thread_id="topic:9")
     second = replace(
         RETURNED,
-        handoffs=(HANDOFF, replace(BACK, thread=other)),
+        handoffs=(HANDOFF, structs.replace(BACK, thread=other)),
         addresses=(other,),
         threads=(*HONEST.threads, Thread("topic:9", "Life")),
     )
@@ -247,7 +249,7 @@ LIES: dict[str, tuple[Lie, str]] = {
         "s/8 is stuck",
     ),
     "a handoff is stuck": (
-        lambda: replace(HONEST, handoffs=(replace(HANDOFF, state=State.RUNNING),)),
+        lambda: replace(HONEST, handoffs=(structs.replace(HANDOFF, state=State.RUNNING),)),
         "handoff 1 is stuck",
     ),
     "in two places": (lambda: replace(HONEST, addresses=(THREAD, HERE)), "in 2 places"),
@@ -348,7 +350,9 @@ LIES: dict[str, tuple[Lie, str]] = {
         "s/8 is uncertain",
     ),
     "two things in one message": (
-        lambda: replace(HONEST, outgoing=(*ROWS[:4], replace(ROWS[4], receipts=("message:3",)))),
+        lambda: replace(
+            HONEST, outgoing=(*ROWS[:4], structs.replace(ROWS[4], receipts=("message:3",)))
+        ),
         "stands for 2 things",
     ),
     "sent, but not shown": (
@@ -356,7 +360,7 @@ LIES: dict[str, tuple[Lie, str]] = {
         "message:5 is not shown",
     ),
     "sent, but no receipt": (
-        lambda: replace(HONEST, outgoing=(*ROWS[:4], replace(ROWS[4], receipts=()))),
+        lambda: replace(HONEST, outgoing=(*ROWS[:4], structs.replace(ROWS[4], receipts=()))),
         "nobody knows where",
     ),
     "overwritten by something else": (
@@ -387,7 +391,7 @@ LIES: dict[str, tuple[Lie, str]] = {
         "nobody knows of",
     ),
     "a thread for two handoffs": (
-        lambda: replace(STAYED, handoffs=(FAILED, replace(FAILED, id=2))),
+        lambda: replace(STAYED, handoffs=(FAILED, structs.replace(FAILED, id=2))),
         "for 2 handoffs",
     ),
     "a turn was run twice": (

@@ -11,10 +11,12 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
+
+from msgspec import structs
 
 import segue.store
 from segue.core.address import Address, Platform
@@ -349,7 +351,7 @@ class SketchWorld:
         self.clock.restart()
         for session in self.table.values():
             if session.lease:
-                session.lease = replace(session.lease, until=Ticks(0))
+                session.lease = structs.replace(session.lease, until=Ticks(0))
         for handoff in list(self.handoffs.values()):
             if handoff.in_flight:
                 lease = None if handoff.lease_until is None else Ticks(0)
@@ -371,7 +373,7 @@ class SketchWorld:
         return Ticks(self.now() + int(seconds * SECOND))
 
     def put(self, handoff: Handoff, **changes: Any) -> Handoff:
-        self.handoffs[handoff.id] = changed = replace(handoff, **changes)
+        self.handoffs[handoff.id] = changed = structs.replace(handoff, **changes)
         return changed
 
     def gone(self, handoff: Handoff) -> bool:
@@ -423,7 +425,7 @@ class SketchOpening:
 
     def renew(self, lease: Lease) -> Lease:
         row = self._own(lease)
-        row.lease = replace(lease, until=self.world.until(LEASE))
+        row.lease = structs.replace(lease, until=self.world.until(LEASE))
         return row.lease
 
     def release(self, lease: Lease) -> bool:

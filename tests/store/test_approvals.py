@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 import segue.store
 from segue.core.address import Address, Platform
@@ -100,7 +101,7 @@ async def test_a_process_that_lost_the_session_cannot_ask(
         await ask(store, lease)
     assert await store.approvals.waiting(session.id) is None
     with pytest.raises(SessionNotFound):
-        await ask(store, replace(lease, session_id="20260101_120000_00000000"))
+        await ask(store, structs.replace(lease, session_id="20260101_120000_00000000"))
 
 
 async def test_unstorable_characters_in_a_question_are_replaced(store: Store, session: Session):
@@ -123,12 +124,12 @@ async def test_an_answer_is_stored_and_used_once(
     asked = await ask(store, lease)
     assert await store.approvals.use(lease, asked.id) is None
     answered = await answer(await open_store(), asked, said)
-    assert answered == replace(asked, state=ApprovalState.ANSWERED, answer=said)
+    assert answered == structs.replace(asked, state=ApprovalState.ANSWERED, answer=said)
     assert await store.approvals.waiting(session.id) == answered
     assert await store.approvals.use(lease, asked.id) is said
     assert await store.approvals.use(lease, asked.id) is None
     used = await store.approvals.get(asked.id)
-    assert used == replace(asked, state=ApprovalState.USED, answer=said)
+    assert used == structs.replace(asked, state=ApprovalState.USED, answer=said)
     assert await store.approvals.waiting(session.id) is None
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, timedelta
 
 import pytest
+from msgspec import structs
 
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.errors import (
@@ -358,7 +359,7 @@ async def test_a_session_that_was_ended_in_its_chat_is_replaced_there_once_with_
     assert (bound.session.parent, bound.session.address) == (old.id, DM)
     assert await arrive(store, NEVER) == BoundSession(session=bound.session)
     left = await store.sessions.get(old.id)
-    assert left == replace(ended, address=None)
+    assert left == structs.replace(ended, address=None)
     assert texts(await store.transcripts.load(old.id)) == ["hello"]
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 
 from segue.core.address import Address, Platform
 from segue.core.handoff import ERROR_LIMIT
@@ -29,7 +30,7 @@ async def next_ones(store: Store, seconds: float = SEND_TIMEOUT) -> list[Outgoin
 async def claimed(
     store: Store, key: str = "1", address: Address = DM, session_id: str | None = None
 ) -> Outgoing:
-    assert await store.outbox.enqueue(replace(draft(key, address), session_id=session_id))
+    assert await store.outbox.enqueue(structs.replace(draft(key, address), session_id=session_id))
     (outgoing,) = await next_ones(store)
     return outgoing
 
@@ -43,7 +44,7 @@ async def stands(store: Store, key: str = "1") -> Outgoing:
 async def test_a_queued_message_is_stored_unchanged(
     store: Store, session: Session, clock: FakeClock
 ):
-    said = replace(draft("key 1", TOPIC, "grüß Gott 👋\n"), session_id=session.id)
+    said = structs.replace(draft("key 1", TOPIC, "grüß Gott 👋\n"), session_id=session.id)
     assert await store.outbox.enqueue(said)
     queued = await stands(store, "key 1")
     assert (queued.key, queued.address, queued.body) == ("key 1", TOPIC, "grüß Gott 👋\n")
@@ -58,9 +59,9 @@ async def test_a_queued_message_is_stored_unchanged(
 
 async def test_a_file_is_stored_unchanged_until_it_is_delivered(store: Store, clock: FakeClock):
     every = bytes(range(256))
-    said = replace(draft("1", DM), file="/home/me/boat.png", data=every)
+    said = structs.replace(draft("1", DM), file="/home/me/boat.png", data=every)
     assert await store.outbox.enqueue(said)
-    assert not await store.outbox.enqueue(replace(said, data=b"another"))
+    assert not await store.outbox.enqueue(structs.replace(said, data=b"another"))
     (outgoing,) = await next_ones(store)
     await store.outbox.prune(clock.now())
     assert (outgoing.file, await store.outbox.data(outgoing)) == ("/home/me/boat.png", every)
@@ -141,7 +142,7 @@ async def test_the_receipts_of_delivered_parts_are_kept_in_order(store: Store):
     for receipt in ("77", 'a "b"\\\n\u2028', ""):
         assert await store.outbox.progress(outgoing, receipt)
     under_way = await stands(store)
-    assert under_way == replace(outgoing, receipts=("77", 'a "b"\\\n\u2028', ""))
+    assert under_way == structs.replace(outgoing, receipts=("77", 'a "b"\\\n\u2028', ""))
     assert await store.outbox.sent(outgoing, "79")
     assert (await stands(store)).receipts == ("77", 'a "b"\\\n\u2028', "", "79")
 
@@ -191,7 +192,7 @@ async def test_a_retry_continues_after_the_last_delivered_part(
 
 async def test_buttons_are_stored_unchanged(store: Store):
     buttons = (("Yes ✓", "a:1:once"), ('No "', "a:1:never"), (ODD, ODD))
-    assert await store.outbox.enqueue(replace(draft("1"), buttons=buttons))
+    assert await store.outbox.enqueue(structs.replace(draft("1"), buttons=buttons))
     assert await store.outbox.enqueue(draft("2", TOPIC))
     first, second = await next_ones(store)
     assert first.buttons == (*buttons[:2], ("a\ufffdb\ufffdc", "a\ufffdb\ufffdc"))

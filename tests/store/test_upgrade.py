@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
+from msgspec import structs
 
 import segue.store
 from segue.core.address import HomeChannel, Platform, Sender
@@ -228,7 +229,7 @@ async def everything_is_there(store: Store, session: Session, gateway: str) -> N
     assert [owner.name for owner in await store.owners.all()] == ["Me"]
     assert await store.owners.homes("me") == (HomeChannel(address=DM, name="home"),)
     there = await store.sessions.get(session.id)
-    assert there == replace(session, address=CHANNEL, messages=len(ROWS))
+    assert there == structs.replace(session, address=CHANNEL, messages=len(ROWS))
     assert len(await store.sessions.list("me")) == 2
     (binding,) = await store.bindings.list("me")
     assert (binding.session_id, binding.origin, binding.version) == (session.id, Origin.RESUME, 3)
@@ -312,7 +313,7 @@ async def test_an_upgraded_store_supports_new_features(
         loaded = await new.transcripts.load(session.id)
         assert [m.images for m in loaded] == [()] * 4 + [picture.images, (), ()]
         assert await new.outbox.waiting(DM) == 2
-        await new.outbox.enqueue(replace(draft("5"), buttons=(("Yes", "y"),)))
+        await new.outbox.enqueue(structs.replace(draft("5"), buttons=(("Yes", "y"),)))
         await new.sessions.grant(lease, "0badcafe")
         assert await new.sessions.granted(session.id) == {"0badcafe"}
         assert (await new.notes.add("me", "likes roses")).number == 1

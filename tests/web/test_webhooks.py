@@ -580,3 +580,19 @@ def test_the_server_is_imported_only_to_serve():
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_a_gateway_without_page_and_platforms_imports_no_library_for_them(tmp_path: Path):
+    path = tmp_path / "config.toml"
+    path.write_text("[web]\nenabled = false\n")
+    path.chmod(0o600)
+    script = (
+        "import sys\n"
+        "from segue import config\n"
+        "from segue.gateway import platforms, service\n"
+        "platforms.load(config.load({'SEGUE_CONFIG': sys.argv[1]}), None)\n"
+        "print(sys.modules.keys() & {'h11', 'httpx', 'httpx2', 'websockets', 'telegram'})"
+    )
+    command = [sys.executable, "-c", script, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=True)
+    assert done.stdout == "set()\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from segue.core.errors import UserError
 from segue.core.session import Usage
@@ -10,27 +10,23 @@ from segue.core.text import is_empty
 from segue.core.transcript import Message, Role, ToolCall
 
 
-@dataclass(frozen=True, slots=True)
-class TextDelta:
+class TextDelta(Struct, frozen=True):
     """The next piece of the agent's text."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolStarted:
+class ToolStarted(Struct, frozen=True):
     call: ToolCall
 
 
-@dataclass(frozen=True, slots=True)
-class ToolFinished:
+class ToolFinished(Struct, frozen=True):
     call: ToolCall
     result: str
     ok: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalNeeded:
+class ApprovalNeeded(Struct, frozen=True):
     """The turn waits for the user to approve this exact call."""
 
     call: ToolCall
@@ -38,42 +34,35 @@ class ApprovalNeeded:
     """Description of the exact action, for the user to read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compressing:
+class Compressing(Struct, frozen=True):
     """The conversation is too long for the model and is being summarised first."""
 
 
-@dataclass(frozen=True, slots=True)
-class MessageAdded:
+class MessageAdded(Struct, frozen=True):
     """This Message was appended to the transcript."""
 
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
-class UsageAdded:
+class UsageAdded(Struct, frozen=True):
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True)
-class TurnDone:
+class TurnDone(Struct, frozen=True):
     """The turn is complete."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnFailed:
+class TurnFailed(Struct, frozen=True):
     """The turn failed. Everything added before the failure stays."""
 
     error: UserError
 
 
-@dataclass(frozen=True, slots=True)
-class TurnInterrupted:
+class TurnInterrupted(Struct, frozen=True):
     """The turn was stopped. Everything added before that stays."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnPaused:
+class TurnPaused(Struct, frozen=True):
     """The turn stopped at a safe point, and can be continued here or elsewhere. Tool calls at the
     end of the transcript that have no result yet have not started."""
 

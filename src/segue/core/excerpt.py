@@ -10,11 +10,11 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 from unicodedata import east_asian_width
 
 import msgspec
+from msgspec import Struct
 
 from segue.core.text import count, is_empty, visible
 from segue.core.transcript import ToolCall
@@ -31,8 +31,7 @@ _TELLING = ("command", "url", "path", "pattern", "words", "to")
 """The arguments that identify a call. A call without them is shown with all its arguments."""
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
+class Excerpt(Struct, frozen=True):
     text: str
     lines: int
     """The number of lines in the whole call."""
@@ -40,8 +39,7 @@ class Excerpt:
     """True if nothing was left out or replaced by a count."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(Struct, frozen=True):
     text: str
     stands_for: int = 1
 

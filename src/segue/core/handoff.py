@@ -13,9 +13,10 @@ two concurrent attempts succeeds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+from msgspec import Struct
 
 from segue.core.address import Address, Platform
 from segue.core.lease import Ticks
@@ -102,8 +103,7 @@ TRANSITIONS: dict[tuple[State, HandoffEvent], State] = {
 IN_FLIGHT = frozenset({State.PENDING, State.RUNNING})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handoff:
+class Handoff(Struct, frozen=True, kw_only=True):
     """A request to move a session, and its progress."""
 
     id: int

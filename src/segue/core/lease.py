@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NewType
+
+from msgspec import Struct
 
 Ticks = NewType("Ticks", int)
 """Microseconds of a monotonic clock, for leases and deadlines. Never shown to users."""
@@ -12,8 +13,7 @@ SECOND = 1_000_000
 """One second in Ticks."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
+class Lease(Struct, frozen=True, kw_only=True):
     """The right to append to a session. Each acquisition gets a new epoch, never reused."""
 
     session_id: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from segue.core.errors import NoteEmpty, NoteTooLong
 from segue.core.text import is_empty, one_line
@@ -14,8 +15,7 @@ MAX_NOTES = 100
 """Maximum notes per owner. Every session begins with all of them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class Note(Struct, frozen=True, kw_only=True):
     """A short text about an Owner, shown to the agent in every Session."""
 
     number: int

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from segue.core.address import Address, ChatType, Platform
 from segue.core.session import EndReason
@@ -24,8 +25,7 @@ class ResetMode(StrEnum):
     """Idle or daily, whichever comes first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResetPolicy:
+class ResetPolicy(Struct, frozen=True, kw_only=True):
     """When a session in one kind of chat ends, so that the next message starts a new one."""
 
     mode: ResetMode = ResetMode.NONE
@@ -75,8 +75,7 @@ class ResetPolicy:
         return min(ends, key=lambda end: end[0], default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResetPolicies:
+class ResetPolicies(Struct, frozen=True, kw_only=True):
     """The policies for all chats: a default, with overrides by platform, chat type or both."""
 
     default: ResetPolicy = ResetPolicy()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+
+from msgspec import Struct
 
 from segue.core.address import Address, Platform
 from segue.core.errors import TitleEmpty
@@ -29,8 +30,7 @@ class EndReason(StrEnum):
     CLOSED = "closed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(Struct, frozen=True, kw_only=True):
     """Tokens spent by a session, counted the same way for every provider."""
 
     input: int = 0
@@ -48,16 +48,14 @@ class Usage:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """A summary of a conversation, and the tokens spent on it."""
 
     text: str
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class Session(Struct, frozen=True, kw_only=True):
     """One conversation; not a process, not a chat."""
 
     id: str
@@ -96,8 +94,7 @@ class Origin(StrEnum):
     RESUME = "resume"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Binding:
+class Binding(Struct, frozen=True, kw_only=True):
     """The session that an Address leads to now. A session is bound to at most one Address."""
 
     address: Address
@@ -107,8 +104,7 @@ class Binding:
     bound: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
+class Owner(Struct, frozen=True, kw_only=True):
     """The user that a session belongs to."""
 
     id: str

@@ -146,8 +146,7 @@ class Exchange:
             yield f"  ({calls})"
 
 
-@dataclass(frozen=True, slots=True)
-class Transcript:
+class Transcript(Struct, frozen=True):
     """The ordered Messages of a session, or of the end of one."""
 
     messages: tuple[Message, ...] = ()

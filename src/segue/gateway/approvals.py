@@ -4,7 +4,8 @@ and can be answered once. It survives a gateway restart and becomes void when th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from segue.core import excerpt
 from segue.core.address import Address

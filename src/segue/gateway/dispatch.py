@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import replace
 from functools import partial
 
-import msgspec
+from msgspec.structs import replace
 
 from segue import commands
 from segue.commands.base import Command, Where
@@ -80,7 +79,7 @@ class Dispatcher:
             await self._chat_turns.conclude(pending, texts.ANSWERED_ALREADY)
             return
         first, author = waiting.inbound, changed.forwarded_from
-        inbound = msgspec.structs.replace(
+        inbound = replace(
             first,
             text=changed.text,
             quote=changed.quote,
@@ -97,7 +96,7 @@ class Dispatcher:
         """Move the queue of a chat that moved. Its messages are answered before new ones."""
 
         def moved(pending: PendingMessage) -> PendingMessage:
-            return replace(pending, inbound=msgspec.structs.replace(pending.inbound, address=new))
+            return replace(pending, inbound=replace(pending.inbound, address=new))
 
         for queues in (self._queues, self._at_once):
             queues.move(old, new, moved)
@@ -142,7 +141,7 @@ class Dispatcher:
         if owner is None:
             await self._store.inbox.finish([incoming.no])
             return
-        inbound = msgspec.structs.replace(inbound, address=incoming.address)  # may have moved
+        inbound = replace(inbound, address=incoming.address)  # may have moved
         pending = PendingMessage(inbox_id=incoming.no, owner=owner.id, inbound=inbound)
         known.append(replace(pending, session_id=incoming.session_id))
 

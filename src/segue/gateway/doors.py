@@ -4,7 +4,9 @@ message waits in the inbox until the session is there or the owner has chosen an
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from segue.core.address import Address
 from segue.core.errors import SessionElsewhere

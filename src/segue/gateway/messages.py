@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
+from msgspec import Struct
 
 from segue.core.address import Address, Sender
 from segue.platforms.base import Inbound, InboundKind
@@ -15,8 +14,7 @@ from segue.store.outbox import Draft
 _decoder = msgspec.json.Decoder(Inbound)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingMessage:
+class PendingMessage(Struct, frozen=True, kw_only=True):
     inbox_id: int
     owner: str
     inbound: Inbound

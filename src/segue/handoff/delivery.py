@@ -13,9 +13,10 @@ import contextlib
 import functools
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil
+
+from msgspec import Struct
 
 from segue.core.address import Address, Platform
 from segue.core.errors import (
@@ -58,8 +59,7 @@ _MAYBE_OPENED = (
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryContext:
+class DeliveryContext(Struct, frozen=True, kw_only=True):
     """What a gateway provides for a handoff."""
 
     store: Store
@@ -71,8 +71,7 @@ class DeliveryContext:
     """Returns how users address the agent there, or ""."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Arrival:
+class _Arrival(Struct, frozen=True):
     """Where a session goes, and the agent's reply there."""
 
     thread: Address

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import Struct, field
 
 from segue.core.address import Address
 from segue.core.handoff import Handoff
@@ -36,8 +36,7 @@ _UNCONFIRMED = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Reply(Struct, frozen=True, kw_only=True):
     """The agent's reply on arrival, with the prompt for it."""
 
     messages: tuple[Message, ...] = ()

@@ -7,15 +7,14 @@ and Kept if the wish to move it is taken back before the handoff has begun.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from segue.core.address import Platform
 from segue.core.handoff import MAX_ATTEMPTS, REASONS, STEPS, Failure, Handoff, State, Step
 from segue.core.text import one_line
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """Another process holds the session, and lets it go when its turn reaches a safe point."""
 
     platform: Platform
@@ -32,8 +31,7 @@ class Held:
         return f"waiting for the agent to finish its step in {self.holder}… Ctrl-C to stop waiting."
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """The wish was taken back, and the session stays where it is."""
 
     platform: Platform
@@ -49,8 +47,7 @@ class Kept:
         return REASONS[Failure.CANCELLED]
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """No gateway has claimed it yet."""
 
     platform: Platform
@@ -59,8 +56,7 @@ class Waiting:
         return f"waiting for a gateway to take it to {self.platform}…"
 
 
-@dataclass(frozen=True, slots=True)
-class Working:
+class Working(Struct, frozen=True):
     """A gateway is working on it."""
 
     platform: Platform
@@ -77,8 +73,7 @@ class Working:
         return f"{STEPS[self.step]} {where}{again}{waits}…"
 
 
-@dataclass(frozen=True, slots=True)
-class Stranded:
+class Stranded(Struct, frozen=True):
     """Its gateway is gone. Nothing has moved, and another gateway may resume it."""
 
     platform: Platform
@@ -87,8 +82,7 @@ class Stranded:
         return "the gateway stopped; waiting for another one to continue…"
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(Struct, frozen=True):
     """The session has moved. The terminal only has to exit."""
 
     handoff: Handoff
@@ -98,8 +92,7 @@ class Completed:
         return f"The session is on {self.handoff.thread} now.{warning}"
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """The session has not moved, and will not."""
 
     handoff: Handoff

@@ -101,15 +101,13 @@ class Inbound(Struct, frozen=True, kw_only=True):
 # Outbound
 
 
-@dataclass(frozen=True, slots=True)
-class Button:
+class Button(Struct, frozen=True):
     label: str
     data: str
     """Returned when the button is pressed. At most BUTTON_LIMIT bytes of UTF-8."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One message's worth of text, as made by `segue.platforms.markup`."""
 
     text: str
@@ -118,8 +116,7 @@ class Part:
     """The same text without markup, for when the platform rejects the markup."""
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
+class Upload(Struct, frozen=True):
     """A file to send."""
 
     name: str
@@ -127,8 +124,7 @@ class Upload:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class MenuEntry:
+class MenuEntry(Struct, frozen=True):
     """A command in the platform's command menu."""
 
     name: str
@@ -136,8 +132,7 @@ class MenuEntry:
     help: str
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """The result of one setup check, with instructions if it failed."""
 
     ok: bool

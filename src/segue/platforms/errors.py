@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from segue.core.address import Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed
@@ -60,8 +60,7 @@ class Lost(Exception):
         self.arrived = arrived
 
 
-@dataclass(frozen=True, slots=True)
-class FailureRule:
+class FailureRule(Struct, frozen=True):
     """What a refusal means."""
 
     reason: str = ""

@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Protocol, runtime_checkable
+
+from msgspec import Struct
 
 from segue.core.address import Platform
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookRules:
+class WebhookRules(Struct, frozen=True, kw_only=True):
     """The requests that a webhook accepts."""
 
     methods: tuple[str, ...] = ("POST",)
@@ -22,8 +22,7 @@ class WebhookRules:
     """How long a handler may take."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookRequest:
+class WebhookRequest(Struct, frozen=True, kw_only=True):
     method: str
     query: Mapping[str, str]
     """Decoded. Of a repeated name, the last value."""
@@ -33,8 +32,7 @@ class WebhookRequest:
     """The bytes as sent, over which signatures are computed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookResponse:
+class WebhookResponse(Struct, frozen=True, kw_only=True):
     status: HTTPStatus = HTTPStatus.OK
     body: bytes = b""
     media_type: str = "text/plain"

@@ -14,9 +14,11 @@ the session.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from segue.core.address import Address
 from segue.core.approval import Answer
@@ -44,8 +46,7 @@ _OVER = {
 _NOT_YOURS = "it is not yours"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Approval:
+class Approval(Struct, frozen=True, kw_only=True):
     """One question and its state."""
 
     id: int

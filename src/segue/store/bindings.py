@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection
-from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import AddressTaken, SessionElsewhere
@@ -24,8 +26,7 @@ RESUME = "r"
 _LABEL_LENGTH = 40
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoundSession:
+class BoundSession(Struct, frozen=True, kw_only=True):
     """The session bound to an address, and how it came to be."""
 
     session: Session
@@ -35,8 +36,7 @@ class BoundSession:
     reason: EndReason | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Elsewhere:
+class Elsewhere(Struct, frozen=True, kw_only=True):
     """A session that is not at its door."""
 
     session: Session

@@ -6,15 +6,15 @@ It is stored so that a gateway that starts after a crash finds it and does not l
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from segue.core.address import Address, Platform
 from segue.store.base import Tx
 from segue.store.values import listed, readable_address, text
 
 
-@dataclass(frozen=True, slots=True)
-class UnconfirmedBubble:
+class UnconfirmedBubble(Struct, frozen=True):
     """A bubble that may or may not have been sent."""
 
     key: str

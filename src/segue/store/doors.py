@@ -3,7 +3,7 @@ session is elsewhere."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from segue.core.address import Address, Platform
 from segue.store.base import Operations, Read, Row, Tx
@@ -13,8 +13,7 @@ _SELECT = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
+class Door(Struct, frozen=True, kw_only=True):
     address: Address
     session_id: str
     owner: str

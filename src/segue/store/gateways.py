@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+from msgspec import Struct
 
 from segue.core.address import Platform
 from segue.core.errors import PlatformLost
@@ -26,8 +27,7 @@ class LinkState(StrEnum):
     DOWN = "down"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlatformHealth:
+class PlatformHealth(Struct, frozen=True, kw_only=True):
     """The state of a platform, as last reported by the gateway that serves it."""
 
     platform: Platform
@@ -42,8 +42,7 @@ class PlatformHealth:
     """When the platform entered this state."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayRecord:
+class GatewayRecord(Struct, frozen=True, kw_only=True):
     """A live gateway."""
 
     process: str

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from segue.core.address import Address, Platform
 from segue.core.errors import HandoffInFlight, SessionChanged
@@ -54,8 +55,7 @@ _SELECT = """
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completion:
+class Completion(Struct, frozen=True, kw_only=True):
     """A completed handoff."""
 
     handoff: Handoff
@@ -141,8 +141,7 @@ def grant(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WishState:
+class WishState(Struct, frozen=True, kw_only=True):
     """What became of a wish."""
 
     handoff: Handoff | None

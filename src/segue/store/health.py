@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from segue.store.base import SqlDialect, Tx
 
@@ -10,8 +10,7 @@ CHECK_LIMIT = 200_000_000
 """The largest file to check, in bytes. Reading a larger one takes seconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreHealth:
+class StoreHealth(Struct, frozen=True, kw_only=True):
     size: int
     """Bytes on disk."""
     faults: tuple[str, ...] | None

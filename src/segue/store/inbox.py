@@ -7,8 +7,10 @@ another can no longer record, take or finish them (PlatformLost).
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
 
 from segue.core.address import Address, Platform
 from segue.core.errors import MessageTaken
@@ -21,8 +23,7 @@ ALL = 1_000_000_000
 """A limit that is larger than any inbox."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Incoming:
+class Incoming(Struct, frozen=True, kw_only=True):
     """One update in the inbox."""
 
     no: int
@@ -187,9 +188,8 @@ def take(tx: Tx, numbers: Sequence[int], session_id: str) -> None:
         "UPDATE inbox SET session_id = :session"
         " WHERE no = :no AND session_id IS NULL AND finished IS NULL RETURNING platform, message_id"
     )
-    _require(tx, numbers)
     for no in numbers:
-        if (row := tx.row(sql, session=session_id, no=no)) is None:
+        if (row := _change(tx, sql, no, session=session_id)) is None:
             raise MessageTaken
         if row[0] == Platform.WEB:
             pages.taken(tx, row[1], session_id)
@@ -204,12 +204,11 @@ def rewrite(tx: Tx, no: int, body: str) -> bool:
 
 def finish(tx: Tx, numbers: Sequence[int]) -> int:
     """Finish these entries. A turn finishes its own together with appending the answer."""
-    _require(tx, numbers)
     sql = (
         "UPDATE inbox SET finished = :now WHERE no = :no AND finished IS NULL"
         " RETURNING platform, message_id"
     )
-    finished = [row for no in numbers if (row := tx.row(sql, now=tx.now, no=no))]
+    finished = [row for no in numbers if (row := _change(tx, sql, no, now=tx.now))]
     for row in finished:
         _settle(tx, row)
     return len(finished)
@@ -253,10 +252,13 @@ def refuse(tx: Tx, account: str, update_id: str, address: Address, reason: str) 
     return row[0] if row else None
 
 
-def _require(tx: Tx, numbers: Sequence[int]) -> None:
-    for no in numbers:
-        if row := tx.row("SELECT platform FROM inbox WHERE no = :no", no=no):
-            gateways.require(tx, Platform(row[0]))
+def _change(tx: Tx, sql: str, no: int, **values: Any) -> Row | None:
+    """Run an UPDATE of one entry and return what it returns, first the platform. Raise PlatformLost
+    if another gateway serves that platform."""
+    row = tx.row(sql, no=no, **values)
+    if entry := row or tx.row("SELECT platform FROM inbox WHERE no = :no", no=no):
+        gateways.require(tx, Platform(entry[0]))
+    return row
 
 
 def is_answering(tx: Tx, session_id: str) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
+
+from msgspec import Struct
 
 from segue.core.errors import SegueError, StoreClosed
 
@@ -49,8 +50,7 @@ class Job:
             self.begin()
 
 
-@dataclass(frozen=True, slots=True)
-class JobResult:
+class JobResult(Struct, frozen=True):
     """The result or the error of a job."""
 
     job: Job

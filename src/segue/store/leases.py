@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import StrEnum
+
+from msgspec.structs import replace
 
 from segue.core.address import Address, Platform
 from segue.core.errors import SessionError, SessionHeld, SessionMoved, SessionNotFound

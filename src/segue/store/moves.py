@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from segue.core.address import Address
 from segue.store.base import Tx
 from segue.store.values import moment, readable_address
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class Move(Struct, frozen=True, kw_only=True):
     no: int
     seq: int
     """The session's last message before it arrived."""

@@ -11,12 +11,13 @@ it arrives, so that another process can resume after the last part that arrived.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from segue.core.address import Address, Platform
 from segue.core.handoff import short_reason
@@ -58,8 +59,7 @@ class OutgoingState(StrEnum):
     UNCERTAIN = "uncertain"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outgoing:
+class Outgoing(Struct, frozen=True, kw_only=True):
     """A message in the outbox, and the state of its delivery."""
 
     no: int
@@ -83,8 +83,7 @@ class Outgoing:
     """Whether its failure was reported in its session."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class Draft(Struct, frozen=True, kw_only=True):
     """A message that is not queued yet."""
 
     key: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from segue.core.address import Address, HomeChannel, Platform, Sender
 from segue.core.errors import IdentityTaken, OwnerNotFound
@@ -12,8 +13,7 @@ from segue.store.base import Operations, Read, Topic, Tx, Write
 from segue.store.values import moment, text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class Identity(Struct, frozen=True, kw_only=True):
     """A platform user who is linked to an owner."""
 
     sender: Sender

@@ -6,10 +6,11 @@ Every operation names the owner, and finds nothing of another owner.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from segue.core.address import Address, Platform
 from segue.core.errors import SessionNotFound
@@ -34,8 +35,7 @@ class SessionActivity(StrEnum):
     IDLE = "idle"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True):
     """A session in the list."""
 
     no: int
@@ -55,8 +55,7 @@ class Entry:
     """How often messages were undone or restored."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TranscriptPart:
+class TranscriptPart(Struct, frozen=True, kw_only=True):
     """A part of a transcript, with what stands between its messages."""
 
     lines: tuple[Message, ...]

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 import secrets
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+from msgspec import Struct
 
 from segue.core import proof
 from segue.core.address import Platform, Sender
@@ -33,8 +34,7 @@ class PageAction(StrEnum):
     PRESS = "press"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class Page(Struct, frozen=True, kw_only=True):
     """One conversation on the page."""
 
     id: str
@@ -46,8 +46,7 @@ class Page:
     """The id of the session bound to it now, or most recently."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageMessage:
+class PageMessage(Struct, frozen=True, kw_only=True):
     """One message as shown."""
 
     no: int
@@ -66,8 +65,7 @@ class PageMessage:
     """The message of the session that shows the same, or 0 if a move does."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageUpdate:
+class PageUpdate(Struct, frozen=True, kw_only=True):
     """One action of the user."""
 
     no: int
@@ -79,8 +77,7 @@ class PageUpdate:
     """The number of the message that was sent, or whose button was pressed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Credential:
+class Credential(Struct, frozen=True, kw_only=True):
     """The secret that a browser must prove it has."""
 
     secret: str
@@ -89,8 +86,7 @@ class Credential:
     """True for a link, which pairs a browser; False for a browser that is paired."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageLocation:
+class PageLocation(Struct, frozen=True, kw_only=True):
     """Where the page is served."""
 
     port: int

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import string
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from segue.core.text import one_line
 from segue.core.transcript import Role
@@ -22,8 +23,7 @@ _SELECT = """
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
+class Hit(Struct, frozen=True, kw_only=True):
     """A message that matches a search."""
 
     session_id: str

@@ -8,7 +8,8 @@ counts as taken back.
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from segue.core.address import Address
 from segue.core.errors import HandoffInFlight, SessionBusy
@@ -22,8 +23,7 @@ _SELECT = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class Wish(Struct, frozen=True, kw_only=True):
     """A request to hand off a session as soon as its holder can let it go."""
 
     session_id: str

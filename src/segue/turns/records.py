@@ -4,8 +4,9 @@ and `add` appends the answer, queues it for the chat and finishes the entry."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from segue.core.address import Address, HomeChannel
 from segue.core.lease import Lease
@@ -28,8 +29,7 @@ from segue.store.base import Tx
 from segue.store.outbox import Draft
 
 
-@dataclass(frozen=True, slots=True)
-class SessionData:
+class SessionData(Struct, frozen=True):
     """The session and its owner's data that a turn needs."""
 
     session: Session
@@ -39,8 +39,7 @@ class SessionData:
     """The fingerprints of the calls that the owner allowed for the whole session."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnStart:
+class TurnStart(Struct, frozen=True):
     """The state in which a turn starts."""
 
     data: SessionData
@@ -81,7 +80,8 @@ def begin(
     if at is not None and data.session.address != at:
         raise leases.moved(tx, lease.session_id)
     newest = transcripts.tail(tx, lease.session_id, 0)
-    paused = handoffs.end_pause(tx, lease) or paused
+    if newest.unanswered:  # else a pause leaves nothing open
+        paused = handoffs.end_pause(tx, lease) or paused
     if said is None and newest.unanswered:
         if paused:
             return TurnStart(data, not_begun=newest.unanswered)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from segue.core import events
 from segue.core.address import Address, ChatType, Platform
@@ -53,8 +53,7 @@ class Place:
 HERE = Place()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyntheticTurn:
+class SyntheticTurn(Struct, frozen=True, kw_only=True):
     """The result of a turn that the program started, such as to confirm a handoff."""
 
     messages: tuple[Message, ...]

@@ -558,6 +558,15 @@ def test_choosing_a_model_by_key_loads_no_client():
     assert ran.stdout.strip() == "openai/gpt-5.5 False"
 
 
+@pytest.mark.parametrize("name", ["anthropic", "openai", "gemini"])
+def test_a_providers_module_loads_no_settings(name: str):
+    program = f"import sys, segue.agent.models.{name}; print('segue.config' in sys.modules)"
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.strip() == "False"
+
+
 def test_the_catalog_has_the_configured_providers_and_servers():
     assert list(PROVIDERS) == list(config.KEY_VARIABLES)
     assert [(s.name, s.port) for s in SERVERS] == [

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from segue.core.address import Platform
 from segue.core.errors import (
@@ -185,7 +185,7 @@ async def test_only_the_newest_claim_can_complete_or_fail_a_handoff(
     newest = await store.claim_handoff(stale.id)
     assert newest is not None
     for fence in (0, stale.fence, newest.fence + 1):
-        forged = replace(newest, fence=fence)
+        forged = structs.replace(newest, fence=fence)
         assert await store.complete_handoff(forged, address=TOPIC) is None
         assert not await store.fail_handoff(forged, "not mine to say")
         assert not await store.heartbeat_handoff(forged)
@@ -285,7 +285,7 @@ async def unmoved(store: Store, session: Session, said: list[str]) -> None:
 async def test_a_commit_that_fails_at_its_last_step_is_rolled_back(store: Store, session: Session):
     await say(store, session.id, said("hello"))
     claim = await claimed(store, session.id)
-    broken = replace(draft("y", TOPIC), body=None)
+    broken = structs.replace(draft("y", TOPIC), body=None)
     with pytest.raises((AttributeError, TypeError)):
         await store.complete_handoff(
             claim, address=TOPIC, messages=[answered("x")], drafts=[draft("x", TOPIC), broken]

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
 import msgspec
+from msgspec import Struct, field
 
 from segue.core.session import Usage
 from segue.core.transcript import Kind, Message, Role, ToolCall
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolSpec:
+class ToolSpec(Struct, frozen=True, kw_only=True):
     """The description of a tool that is sent to the model."""
 
     name: str
@@ -23,8 +22,7 @@ class ToolSpec:
     """A JSON schema of type object."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
+class Prompt(Struct, frozen=True, kw_only=True):
     """The content of one request to a model."""
 
     system: str
@@ -34,15 +32,13 @@ class Prompt:
     max_tokens: int = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """The next piece of the answer's text."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """A complete tool call."""
 
     call: ToolCall
@@ -58,8 +54,7 @@ class Stop(StrEnum):
     REFUSED = "refused"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class End:
+class End(Struct, frozen=True, kw_only=True):
     """The last piece of every complete answer."""
 
     stop: Stop

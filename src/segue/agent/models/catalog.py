@@ -8,10 +8,9 @@ continue, while one that is too long fails.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 
-from segue.config import KEY_VARIABLES
+from msgspec import Struct, field
 
 
 class ApiFormat(StrEnum):
@@ -32,8 +31,7 @@ class ApiFormat(StrEnum):
                 return {"x-goog-api-key": key}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Provider:
+class Provider(Struct, frozen=True, kw_only=True):
     """A service that needs a key."""
 
     name: str
@@ -50,11 +48,6 @@ class Provider:
     """How its keys begin, if they can be told by that."""
     vendor: str = ""
     """The vendor to add to names without one, for a provider whose names are `vendor/model`."""
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """The environment variables that may hold the key."""
-        return KEY_VARIABLES[self.name]
 
     def model(self, name: str) -> str:
         """The provider's own name for the model."""
@@ -142,8 +135,7 @@ PROVIDERS: Mapping[str, Provider] = {
 """In order of preference, for when the user has several keys and named no model."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelServer:
+class ModelServer(Struct, frozen=True, kw_only=True):
     """A program on this machine that serves models without a key."""
 
     name: str

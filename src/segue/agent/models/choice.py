@@ -24,7 +24,7 @@ from segue.agent.models.catalog import (
     Provider,
 )
 from segue.agent.models.routes import Route
-from segue.config import Endpoint, Settings
+from segue.config import KEY_VARIABLES, Endpoint, Settings
 from segue.core.errors import LocalMissing, ModelError, ModelOffline, NoModel, UnknownModel
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def _keyed(settings: Settings) -> list[Candidate]:
 def _provider(provider: Provider, settings: Settings) -> Candidate:
     key = settings.keys.get(provider.name)
     if key is None:
-        why = f"{' or '.join(provider.variables)} is not set."
+        why = f"{' or '.join(KEY_VARIABLES[provider.name])} is not set."
     elif provider.default is None:
         why = f"{key.setting} is set, but its models have to be chosen by name."
     else:
@@ -252,7 +252,7 @@ def embedded(settings: Settings) -> Candidate:
 
 def ways(servers: Sequence[ModelServer] = SERVERS) -> tuple[str, ...]:
     """Ways to get a first model. Any one of them is enough."""
-    variables = ", ".join(p.variables[0] for p in PROVIDERS.values() if p.default)
+    variables = ", ".join(KEY_VARIABLES[p.name][0] for p in PROVIDERS.values() if p.default)
     titles = ", ".join(server.title for server in servers)
     return (
         f"set the key of a provider ({variables})",

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from segue.agent.models.catalog import PROVIDERS, SERVERS, ApiFormat, ModelServer, Provider
-from segue.config import Endpoint, Settings, accounts
+from segue.config import KEY_VARIABLES, Endpoint, Settings, accounts
 from segue.core.errors import BadKey, ForeignServer, ModelUnusable
 from segue.core.secret import Secret
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class Route(Struct, frozen=True, kw_only=True):
     """How to reach one service."""
 
     service: Provider | Endpoint | ModelServer
@@ -114,7 +114,8 @@ def _to_provider(provider: Provider, settings: Settings, name: str) -> Route:
     key = settings.keys.get(provider.name)
     elsewhere = settings.openai_url if provider.name == "openai" else None
     if key is None and not elsewhere:  # a custom server may need no key
-        where = " or ".join((*provider.variables, f"keys.{provider.name} in {settings.path}"))
+        variables = KEY_VARIABLES[provider.name]
+        where = " or ".join((*variables, f"keys.{provider.name} in {settings.path}"))
         reason = f"there is no key for {provider.title}; set {where}"
         raise ModelUnusable(model=name, reason=reason)
     return Route(service=provider, base_url=elsewhere or provider.base_url, key=key)

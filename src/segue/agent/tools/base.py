@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from segue.agent.models.base import ToolSpec
 from segue.agent.tools.search import NOTHING, PrivateFiles
@@ -53,8 +54,7 @@ Work = Callable[[], Awaitable[str]]
 """Does the work and returns its result. Raises ToolFailed on failure."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     """A call that is ready to run: `what` is shown to the user, and `work` does exactly that."""
 
     what: str

@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class ScriptResult:
+
+class ScriptResult(Struct, frozen=True):
     output: str
     code: int | None
     """The exit code, or None if it was killed after the timeout."""

@@ -6,7 +6,6 @@ import asyncio
 import os
 import stat
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -26,8 +25,7 @@ FILE_LIMIT = 50 * 1024 * 1024
 """In bytes. No platform accepts more."""
 
 
-@dataclass(frozen=True, slots=True)
-class SentFile:
+class SentFile(Struct, frozen=True):
     """A file, with its content when it was approved."""
 
     path: Path

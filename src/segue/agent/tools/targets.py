@@ -13,9 +13,10 @@ import os
 import secrets
 import stat
 from collections.abc import Generator
-from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
+
+from msgspec import Struct
 
 from segue.agent.tools.base import ToolFailed
 
@@ -36,8 +37,7 @@ class TargetChanged(ToolFailed):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """The file that a path led to when it was resolved."""
 
     path: Path

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from segue.agent.models.base import Piece, Prompt
 from segue.agent.models.catalog import LOCAL
