@@ -66,7 +66,7 @@ def findings(environ: Mapping[str, str], **more: str) -> dict[str, tuple[str, st
     output: list[dict[str, str]] = msgspec.json.decode(result.stdout)["findings"]
     worst = any(finding["verdict"] == "problem" for finding in output)
     assert result.exit_code == int(worst)
-    return {finding["about"]: (finding["verdict"], finding["output"]) for finding in output}
+    return {finding["about"]: (finding["verdict"], finding["told"]) for finding in output}
 
 
 def write(environ: Mapping[str, str], text: str, mode: int = 0o600) -> Path:

@@ -422,7 +422,7 @@ subprocess.run(["sh", "-c", "env; cat /proc/$PPID/environ"], env=config.tool_env
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
-def test_secrets_are_hidden_from_other_processes_and_still_readable(tmp_path: Path):
+def test_other_processes_cannot_see_secrets_and_the_program_still_reads_them(tmp_path: Path):
     given = {
         "SEGUE_CONFIG": str(tmp_path / "config.toml"),
         "OPENAI_API_KEY": "sk-hidden",

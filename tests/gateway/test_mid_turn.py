@@ -77,15 +77,15 @@ async def test_the_remaining_calls_run_once_and_the_answer_is_delivered_there(
     async with house.gateway(model=[answer]), paused(house, *calls, done=done) as desk:
         chat, handoff = await moved(house, desk)
         assert handoff.state is State.COMPLETED, handoff.error
-        expected = f"result: {', '.join(['here'] * done + left)}"
-        await house.driver.message(expected, chat=chat)
+        answered = f"result: {', '.join(['here'] * done + left)}"
+        await house.driver.message(answered, chat=chat)
         await house.idle()
     assert (made.read_text().split() if made.exists() else []) == left
     expected = ["user", "assistant", *["tool"] * 3, "assistant"]
     assert await roles(house, desk) == expected  # one turn, without a greeting
     texts = (await house.driver.look(chat)).texts
     assert [text for text in texts if RECAP in text] == texts[:1]
-    assert texts[1:] == [expected]
+    assert texts[1:] == [answered]
 
 
 async def test_a_turn_without_an_answer_yet_is_answered_there(house: House):

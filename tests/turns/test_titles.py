@@ -49,7 +49,7 @@ async def test_a_small_model_finds_a_title(desk: Desk, session: Session):
     assert await title(desk, session) == "Distance to Bergen"
 
 
-async def test_a_title_that_the_user_chose_meanwhile_is_kept(desk: Desk, session: Session):
+async def test_a_name_that_the_user_chose_meanwhile_is_kept(desk: Desk, session: Session):
     class Thinking(ScriptedModel):
         asked = asyncio.Event()
         go_on = asyncio.Event()
