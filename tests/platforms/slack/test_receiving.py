@@ -13,7 +13,7 @@ from segue.testing.contract.rig import home_of, listening
 from segue.testing.slack import COMMAND, Settings
 from tests.platforms.slack.rig import Shape, SlackRig
 
-BRISK = Settings(ack_seconds=0.3, retry_seconds=(0.0, 0.1, 0.1))
+BRISK = Settings(ack_seconds=0.05, retry_seconds=(0.0, 0.05))
 
 
 async def test_an_event_is_acknowledged_when_it_is_recorded(rig: SlackRig):

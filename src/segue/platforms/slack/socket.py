@@ -1,9 +1,9 @@
 """Socket Mode: the connections over which Slack delivers envelopes, each of which wants an answer.
 
-An event is acknowledged when it is recorded. If that takes three seconds, Slack delivers it again
-with the same event id, and the second is dropped: to acknowledge it earlier could lose it. A slash
-command or a pressed button never comes again, and after three seconds its user sees an error, so it
-is acknowledged in time, recorded or not (docs/decisions/0020-slack.md).
+An event is acknowledged when it is recorded. If that takes three seconds, Slack delivers it again,
+and the gateway drops the second: to acknowledge it earlier could lose it. A slash command or a
+pressed button never comes again, and after three seconds its user sees an error, so it is
+acknowledged in time, recorded or not (docs/decisions/0020-slack.md).
 """
 
 from __future__ import annotations
@@ -61,10 +61,11 @@ class Socket:
         return await self._unrecorded.first()
 
     async def recorded(self, delivery: EnvelopeDelivery) -> None:
-        newest = self._unrecorded.remove(delivery.id) or delivery
-        acknowledgement = self._once.pop(delivery.id, None)
+        name = delivery.envelope.envelope_id
+        self._unrecorded.remove(name)
+        acknowledgement = self._once.pop(name, None)
         if acknowledgement is None or acknowledgement.cancel():
-            await self._acknowledge(newest)
+            await self._acknowledge(delivery)
 
     async def _acknowledge(self, delivery: EnvelopeDelivery, after: float = 0.0) -> None:
         await asyncio.sleep(after)
@@ -80,7 +81,7 @@ class Socket:
         elif name := envelope.envelope_id:
             event = parsed(envelope.payload, EventCallback)
             delivery = EnvelopeDelivery(event.event_id if event else name, envelope, socket)
-            self._unrecorded.add(delivery.id, delivery)
+            self._unrecorded.add(name, delivery)
             if envelope.type != "events_api":
                 acknowledgement = self._acknowledge(delivery, ACK_SECONDS)
                 self._once[name] = self._sockets.start(acknowledgement)
