@@ -1,5 +1,6 @@
 """For platforms that send an event once: keep it until it is recorded, and look for what users
-wrote while the adapter was away. Ids of messages are numbers, and later ones are greater."""
+wrote while the adapter was away. Ids of messages are numbers, perhaps with a point, and later ones
+are greater."""
 
 from __future__ import annotations
 
@@ -51,18 +52,22 @@ class Events(Generic[T]):
 class Backlog:
     """The last message that arrived in each place where the bot talks."""
 
-    def __init__(self, id_at: Callable[[datetime], int]) -> None:
-        """`id_at` returns the id that a message of that time has."""
+    def __init__(
+        self, id_at: Callable[[datetime], int], place: Callable[[Address], str] | None = None
+    ) -> None:
+        """`id_at` returns the id that a message of that time has, without a point. `place` names an
+        address: by the thread or else the chat, if it is not given."""
         self._id_at = id_at
+        self._place = place or _thread_or_chat
         self._last: dict[str, int] = {}
 
     def talks(self, place: str, since: str) -> None:
         """The bot talks there since that message. In other places, it misses nothing."""
-        self._last.setdefault(place, int(since))
+        self._last.setdefault(place, _number(since))
 
     def heard(self, place: str, message: str) -> None:
         if place in self._last:
-            self._last[place] = max(self._last[place], int(message))
+            self._last[place] = max(self._last[place], _number(message))
 
     def remember(self, recorded: Mapping[Address, str]) -> None:
         """Add what the gateway has recorded. Where that is nothing, what users wrote in the last
@@ -70,9 +75,17 @@ class Backlog:
         day = self._id_at(datetime.now(UTC) - timedelta(days=1))
         for at, update_id in recorded.items():
             message = update_id.partition(" ")[0] or at.thread_id or str(day)
-            if message.isdecimal():
-                self._last.setdefault(at.thread_id or at.chat_id, int(message))
+            if message.replace(".", "").isdecimal():
+                self._last.setdefault(self._place(at), _number(message))
 
     def newest(self) -> list[tuple[str, int]]:
         """The places where something happened last, each with its last message."""
         return sorted(self._last.items(), key=lambda it: it[1])[-_PLACES:]
+
+
+def _number(message: str) -> int:
+    return int(message.replace(".", ""))
+
+
+def _thread_or_chat(at: Address) -> str:
+    return at.thread_id or at.chat_id

@@ -31,7 +31,7 @@ ROOT = "1790000000.000001"
 
 def read(kind: str, payload: dict[str, Any]) -> Inbound | None:
     envelope = Envelope(kind, "e1", msgspec.Raw(json.dumps(payload).encode()))
-    return parse(EnvelopeDelivery("Ev1", envelope, cast("WebSocket", None)), BOT)
+    return parse(EnvelopeDelivery(envelope, cast("WebSocket", None), 1_790_000_000.5), BOT)
 
 
 def event(**event: Any) -> Inbound | None:
@@ -116,6 +116,7 @@ def test_an_edit_is_that_of_the_message():
     assert edited is not None
     assert (edited.kind, edited.message_id, edited.text) == (InboundKind.EDIT, TS, "status")
     assert edited.address == place()
+    assert (said().update_id, edited.update_id) == (f"{TS} {CHANNEL}", " Ev1")
 
 
 def test_files_come_with_their_names_unless_they_are_gone():
@@ -157,6 +158,7 @@ def test_a_slash_command_names_a_command_of_ours(text: str, command: str):
     inbound = read("slash_commands", {**COMMAND, "text": text})
     assert inbound is not None
     assert (inbound.kind, inbound.text) == (InboundKind.COMMAND, command)
+    assert inbound.update_id == "1789999940.500000 e1"
     assert read("slash_commands", {**COMMAND, "command": "/other"}) is None
 
 

@@ -8,9 +8,10 @@ import contextlib
 import pytest
 
 from segue.core.errors import ConnectFailed
+from segue.platforms.base import Adapter
 from segue.platforms.slack import socket
-from segue.testing.contract.rig import home_of, listening
-from segue.testing.slack import COMMAND, Settings
+from segue.testing.contract.rig import Place, home_of, listening
+from segue.testing.slack import BOT, COMMAND, Settings
 from tests.platforms.slack.rig import Shape, SlackRig
 
 BRISK = Settings(ack_seconds=0.05, retry_seconds=(0.0, 0.05))
@@ -95,6 +96,90 @@ async def test_what_comes_over_two_connections_is_heard_once_and_in_order(rig: S
         for number in range(20):
             await rig.say(at, str(number))
         assert [(await ear.next()).text for _ in range(20)] == [*map(str, range(20))]
+
+
+LOST = Settings(retry_seconds=())
+"""Slack delivers nothing again, as after six minutes."""
+
+
+async def heard_by(adapter: Adapter, count: int) -> list[tuple[str, str]]:
+    async with listening(adapter) as ear:
+        heard = [await ear.next() for _ in range(count)]
+    assert len({it.update_id for it in heard}) == count
+    return [(it.text, it.address.thread_id or "") for it in heard]
+
+
+@pytest.mark.parametrize("shape", [Shape.CHANNEL, Shape.DM])
+async def test_what_was_written_while_the_adapter_was_away_is_read_in_order(
+    rig: SlackRig, shape: Shape
+):
+    at = await rig.place(shape)
+    async with listening(rig.adapter) as ear:
+        await rig.say(at, f"<@{BOT.id}> before")
+        home = (await ear.next()).address
+        thread = await rig.adapter.create_handoff_thread(home, "Boats", key="1")
+        assert thread is not None
+        asked = asyncio.ensure_future(ear.next())
+        await rig.driver.until(lambda shown: shown.unconfirmed == 0)
+        await rig.driver.settings(LOST)
+        await rig.driver.down()
+        with pytest.raises(ConnectFailed):
+            await asked
+    for text in ("one", "two"):
+        await rig.say(at, text)
+        await rig.say(Place(at.chat, thread.thread_id), text)
+    await rig.driver.up()
+    await rig.adapter.connect()
+    missed = await heard_by(rig.adapter, 4)
+    inside = thread.thread_id or ""
+    assert [it for it in missed if not it[1]] == [("one", ""), ("two", "")]
+    assert [it for it in missed if it[1]] == [("one", inside), ("two", inside)]
+
+
+async def test_a_new_process_reads_what_was_written_after_the_last_recorded_message(
+    rig: SlackRig,
+):
+    at = await rig.place(Shape.DM)
+    async with listening(rig.adapter) as ear:
+        await rig.say(at, "recorded")
+        first = await ear.next()
+        await rig.driver.command(rig.anna, at.chat, COMMAND, "status")
+        command = await ear.next()
+        asked = asyncio.ensure_future(ear.next())
+        await rig.driver.until(lambda shown: shown.unconfirmed == 0)
+        asked.cancel()
+        await asyncio.wait([asked])
+    await rig.adapter.close()
+    await rig.driver.settings(LOST)
+    await rig.say(at, "missed")
+    for recorded, heard in ((first.update_id, 1), (command.update_id, 2), ("", 2)):
+        restarted = rig.another()
+        await restarted.connect()
+        restarted.remember({first.address: recorded})
+        assert (await heard_by(restarted, heard))[-1] == ("missed", "")
+        await restarted.close()
+    few = tuple(it for it in Settings().scopes if not it.endswith(":history"))
+    await rig.driver.settings(Settings(scopes=few))
+    restarted = rig.another()
+    await restarted.connect()
+    restarted.remember({first.address: first.update_id})
+    async with listening(restarted) as ear:
+        await rig.say(at, "new")
+        assert (await ear.next()).text == "new", "the app may not read the history"
+    await restarted.close()
+
+
+async def test_a_message_has_the_same_id_in_its_event_and_in_the_history(rig: SlackRig):
+    at = await rig.place(Shape.DM)
+    async with listening(rig.adapter) as ear:
+        await rig.say(at, "once")
+        first = await ear.next()
+    restarted = rig.another()
+    await restarted.connect()
+    restarted.remember({first.address: ""})
+    async with listening(restarted) as ear:
+        assert await ear.next() == first
+    await restarted.close()
 
 
 async def test_socket_mode_that_is_turned_off_ends_the_connection(rig: SlackRig):

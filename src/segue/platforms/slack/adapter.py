@@ -14,14 +14,15 @@ from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.text import is_empty
 from segue.platforms import base, content, sending
 from segue.platforms.adapter import RemoteAdapter
-from segue.platforms.base import Button, Inbound, Receipt, Upload
-from segue.platforms.errors import Lost, Refused
+from segue.platforms.backlog import Backlog
+from segue.platforms.base import Button, Inbound, InboundKind, Receipt, Upload
+from segue.platforms.errors import Lost, Refused, tolerating_absence
 from segue.platforms.markup import escapes
 from segue.platforms.names import KnownNames
 from segue.platforms.sent import SentMessages, stamp
 from segue.platforms.slack import account
 from segue.platforms.slack.client import FAILURES, SlackClient
-from segue.platforms.slack.parser import address, parse
+from segue.platforms.slack.parser import address, parse, written
 from segue.platforms.slack.wire import Me, NewFile, Person, Posted, SlackChannel
 from segue.platforms.spec import PlatformSettings
 
@@ -60,6 +61,10 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         self._sent = SentMessages()
         self._names = KnownNames(FAILURES)
         self._shows_typing: set[Address] = set()
+        self._backlog = Backlog(lambda at: int(at.timestamp() * 10**6), _place)
+        self.remember = self._backlog.remember
+        self._unread: list[tuple[str, int]] | None = None
+        """The places whose history is still to be read. None if the adapter was away since."""
 
     async def _greet(self, client: SlackClient) -> None:
         me = await client.call("auth.test", Me)
@@ -68,11 +73,22 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         keys = account.HISTORY.issubset(client.scopes)
         self.capabilities = dataclasses.replace(type(self).capabilities, keys=keys)
         self._sent.forget()
+        self._unread = None
         await client.socket.open()
 
     # Inbound
 
     async def receive(self) -> AsyncGenerator[Inbound | None]:
+        if self._unread is None:
+            self._unread = self._backlog.newest() if self.capabilities.keys else []
+        while self._unread:
+            with FAILURES.connecting():
+                missed = await self._missed(*self._unread[-1])
+            for inbound in missed:
+                yield await self._named(inbound)
+                self._heard(inbound)
+            self._unread.pop()
+            yield None
         while True:
             with FAILURES.connecting():
                 socket = self.client.socket
@@ -80,7 +96,23 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
             inbound = delivery and parse(delivery, self._me)
             yield inbound and await self._named(inbound)
             if delivery is not None:  # it is recorded now
+                self._heard(inbound)
                 await socket.recorded(delivery)
+
+    async def _missed(self, place: str, last: int) -> list[Inbound]:
+        """What users wrote while the adapter was away, longer than Slack delivers events again."""
+        channel, _, thread = place.partition(" ")
+        at, found = address(channel, thread), list[Inbound | None]()
+        with tolerating_absence():
+            history = await self.client.history(at, since := f"{last / 10**6:.6f}")
+            found = [written(channel, it, self._me) for it in history if (it.ts or "") > since]
+        return [it for it in found if it and it.address == at]
+
+    def _heard(self, inbound: Inbound | None) -> None:
+        if inbound is not None and inbound.kind is InboundKind.MESSAGE:
+            if inbound.addressed:
+                self._backlog.talks(_place(inbound.address), inbound.message_id)
+            self._backlog.heard(_place(inbound.address), inbound.message_id)
 
     async def _named(self, inbound: Inbound) -> Inbound:
         """Add the names of the sender and the channel."""
@@ -117,6 +149,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         delete = partial(self._delete, to, posted.ts)
         await sending.check_thread(to, posted.message.thread_ts, delete, FAILURES)
         self._sent.add(to, key, posted.ts)
+        self._backlog.talks(_place(to), posted.ts)
         self._shows_typing.discard(to)
         return posted.ts
 
@@ -188,13 +221,19 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         """Send a message with the title. The thread is that of the message."""
         text = escapes.html(title)
         root = await self._post(address(home.chat_id), key, "segue_thread", text=text)
-        return address(home.chat_id, root)
+        thread = address(home.chat_id, root)
+        self._backlog.talks(_place(thread), root)
+        return thread
 
     async def _find(self, chat_id: str) -> HomeChannel | None:
         return await account.find(self.client, chat_id)
 
     def _checks(self, client: SlackClient, home: Address | None) -> AsyncGenerator[base.Finding]:
         return account.checks(client, home)
+
+
+def _place(at: Address) -> str:
+    return f"{at.chat_id} {at.thread_id or ''}"
 
 
 def _content(text: str, buttons: Sequence[Button], **more: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from segue.core.address import Address, Platform
 from segue.platforms import sent
-from segue.platforms.errors import FailureRule, Failures, Refused
+from segue.platforms.errors import FailureRule, Failures, Refused, parsed
 from segue.platforms.http import HttpClient, bearer, decode
 from segue.platforms.slack import wire
 from segue.platforms.slack.socket import Socket
@@ -126,23 +126,30 @@ class SlackClient:
 
     async def stamped(self, at: Address) -> dict[str, str]:
         """The ids of our messages in a channel or thread, by the stamps that they carry."""
-        method = "conversations.history" if at.thread_id is None else "conversations.replies"
-        oldest = f"{time.time() - _WEEK:.6f}"
-        given: dict[str, Any] = {"channel": at.chat_id, "ts": at.thread_id, "oldest": oldest}
-        given |= {"limit": PAGE, "include_all_metadata": True}
         found: dict[str, str] = {}
+        for message in await self.history(at, f"{time.time() - _WEEK:.6f}"):
+            if message.ts == at.thread_id and message.subtype == "tombstone":
+                raise Refused(400, "thread not found", code="thread_not_found")
+            stamps = [block.block_id for block in message.blocks]
+            stamps.append(str(message.metadata.event_payload.get("stamp")))
+            found |= {it: message.ts or "" for it in stamps if it.startswith(sent.PREFIX)}
+        return found
+
+    async def history(self, at: Address, since: str) -> list[wire.HistoryMessage]:
+        """The messages of a channel, or of a thread, in order. The first of a thread is always
+        among them."""
+        method = "conversations.history" if at.thread_id is None else "conversations.replies"
+        given: dict[str, Any] = {"channel": at.chat_id, "ts": at.thread_id}
+        given |= {"oldest": since, "limit": PAGE, "include_all_metadata": True}
+        found: list[Raw] = []
         for _ in range(_PAGES):
             page = await self.call(method, wire.ChannelHistory, **given)
-            for message in page.messages:
-                if message.ts == at.thread_id and message.subtype == "tombstone":
-                    raise Refused(400, "thread not found", code="thread_not_found")
-                stamps = [block.block_id for block in message.blocks]
-                stamps.append(str(message.metadata.event_payload.get("stamp")))
-                found |= {it: message.ts for it in stamps if it.startswith(sent.PREFIX)}
+            found += page.messages
             if not (cursor := page.response_metadata.next_cursor):
                 break
             given["cursor"] = cursor
-        return found
+        messages = [parsed(bytes(it), wire.HistoryMessage) for it in found]
+        return sorted((it for it in messages if it and it.ts), key=lambda it: it.ts or "")
 
 
 def _field(value: Any) -> str:

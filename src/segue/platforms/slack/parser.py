@@ -21,6 +21,9 @@ _WRITTEN = frozenset({None, "", "file_share", "thread_broadcast", "me_message"})
 """Subtypes of messages that users write. All others are Slack's own, or a bot's."""
 _GONE = frozenset({"tombstone", "hidden_by_limit", "external"})  # not on Slack
 # https://docs.slack.dev/messaging/formatting-message-text
+_SKEW = 60.0
+"""Our clock may be ahead of Slack's by so many seconds."""
+_TS = re.compile(r"\d{10}\.\d{6}")
 _LINK = re.compile(r"<([^<>|]*)(?:\|([^<>]*))?>")
 _ESCAPED = {"&lt;": "<", "&gt;": ">", "&amp;": "&"}
 _ESCAPE = re.compile("|".join(_ESCAPED))
@@ -40,10 +43,12 @@ def parse(delivery: EnvelopeDelivery, me: str) -> Inbound | None:
     """Return the user's action as an Inbound, or None if we ignore it. Ignored are bots (including
     our own messages) and Slack's service messages. It has no names, because Slack sends ids."""
     kind, payload = delivery.envelope.type, delivery.envelope.payload
+    when, name = f"{delivery.at - _SKEW:.6f}", delivery.envelope.envelope_id
     try:
         if kind == "events_api":
-            event = msgspec.json.decode(payload, type=wire.EventCallback).event
-            inbound = _event(msgspec.json.decode(event, type=wire.Event), me)
+            callback = msgspec.json.decode(payload, type=wire.EventCallback)
+            event = msgspec.json.decode(callback.event, type=wire.Event)
+            when, name, inbound = event.event_ts, callback.event_id, _event(event, me)
         elif kind == "slash_commands":
             inbound = _command(msgspec.json.decode(payload, type=wire.SlashCommand))
         elif kind == "interactive":
@@ -52,7 +57,10 @@ def parse(delivery: EnvelopeDelivery, me: str) -> Inbound | None:
             return None
     except (*UNREADABLE, ValueError):  # an Address has no empty ids
         return None
-    return inbound and replace(inbound, update_id=delivery.id)
+    # A message has the same id in its event and in the history.
+    if inbound is None or inbound.update_id:
+        return inbound
+    return replace(inbound, update_id=f"{when} {name}")
 
 
 def _event(event: wire.Event, me: str) -> Inbound | None:
@@ -63,7 +71,13 @@ def _event(event: wire.Event, me: str) -> Inbound | None:
         return None
     if event.subtype == "message_changed" and event.message:
         return _said(InboundKind.EDIT, event.channel, event.message, me, event.previous_message)
-    return _said(InboundKind.MESSAGE, event.channel, event, me)
+    return written(event.channel, event, me)
+
+
+def written(channel: str, said: wire.Said, me: str) -> Inbound | None:
+    """Return a message as an Inbound, or None if we ignore it."""
+    inbound = _said(InboundKind.MESSAGE, channel, said, me)
+    return inbound and replace(inbound, update_id=f"{said.ts} {channel}")
 
 
 def _command(command: wire.SlashCommand) -> Inbound | None:
@@ -85,7 +99,9 @@ def _pressed(press: wire.BlockActions) -> Inbound | None:
 def _said(
     kind: InboundKind, channel: str, said: wire.Said, me: str, before: wire.Said | None = None
 ) -> Inbound | None:
-    if said.bot_id or said.user == me or said.subtype not in _WRITTEN or not said.ts:
+    if said.bot_id or said.user == me or said.subtype not in _WRITTEN:
+        return None
+    if not _TS.fullmatch(said.ts or ""):
         return None
     at = address(channel, said.thread_ts, said.ts)
     text, to_us = _words(said.text, me)
@@ -103,7 +119,7 @@ def _said(
         at,
         said.user,
         text=text,
-        message_id=said.ts,
+        message_id=said.ts or "",
         attachments=tuple(_attachment(file) for file in files if file.mode not in _GONE),
         addressed=at.chat_type is ChatType.DM or to_us or said.parent_user_id == me,
         forwarded_from=author,

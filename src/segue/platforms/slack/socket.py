@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from segue.platforms.errors import Lost, Refused, parsed
-from segue.platforms.slack.wire import Envelope, EventCallback
+from segue.platforms.slack.wire import Envelope
 from segue.platforms.unrecorded import Unrecorded
 from segue.platforms.websocket import WebSocket, WebSockets
 
@@ -27,10 +28,10 @@ ACK_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class EnvelopeDelivery:
-    id: str
-    """That of the event, if it is one. The envelope's is new each time."""
     envelope: Envelope
     socket: WebSocket
+    at: float
+    """The time of its arrival, in seconds."""
 
 
 class Socket:
@@ -79,8 +80,7 @@ class Socket:
         elif envelope.type == "disconnect":
             self._sockets.start(self._replace(envelope.reason))
         elif name := envelope.envelope_id:
-            event = parsed(envelope.payload, EventCallback)
-            delivery = EnvelopeDelivery(event.event_id if event else name, envelope, socket)
+            delivery = EnvelopeDelivery(envelope, socket, time.time())
             self._unrecorded.add(name, delivery)
             if envelope.type != "events_api":
                 acknowledgement = self._acknowledge(delivery, ACK_SECONDS)

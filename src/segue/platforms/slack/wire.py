@@ -54,6 +54,7 @@ class Event(Said, frozen=True, kw_only=True):
 
     type: str
     channel: str
+    event_ts: str = ""
     message: Said | None = None
     previous_message: Said | None = None
     inviter: str | None = None
@@ -126,15 +127,13 @@ class Person(Struct, frozen=True):
     profile: SlackItem = SlackItem()
 
 
-class HistoryMessage(Struct, frozen=True):
+class HistoryMessage(Said, frozen=True, kw_only=True):
     """A message of a history."""
 
-    ts: str
-    subtype: str | None = None
     metadata: SlackItem = SlackItem()
     blocks: tuple[SlackItem, ...] = ()
 
 
 class ChannelHistory(Struct, frozen=True):
-    messages: tuple[HistoryMessage, ...]
+    messages: tuple[Raw, ...]
     response_metadata: SlackItem = SlackItem()
