@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from segue.core.address import ChatType
 from segue.core.handoff import State
 from segue.testing.models.openai import Say
+from segue.testing.slack import Settings
 from tests.harness.household import Household, told
 from tests.harness.rigs import Kind, SlackRig
 
@@ -28,6 +30,25 @@ async def test_a_session_goes_to_each_kind_of_chat_and_comes_back(home: Househol
         back = await home.sees("Sums is back here.", thread)
         assert "home again" in back.text
     assert await home.texts(None) == []
+    shown = (await home.rig.driver.look(home.chat)).messages
+    mentioned = [it.mentions for it in shown if it.mentions]
+    assert mentioned == ([] if kind.chat_type is ChatType.DM else [(f"<@{home.anna}>",)])
+
+
+async def test_what_was_written_while_the_gateway_was_away_is_answered_once(home: Household):
+    await home.at_home(home.rig.forum)
+    async with home.gateway():
+        thread = await home.arrives()
+        await home.rig.confirmed()
+    await home.rig.driver.settings(Settings(retry_seconds=()))
+    await home.writes("are you there?", thread)
+    for number in (4, 5):
+        async with home.gateway():
+            await home.writes("and now?", thread)
+            await home.sees(f"({number}) and now?", thread)
+            await home.rig.confirmed()
+    said = await home.texts(thread)
+    assert said[2:] == ["(3) are you there?", "(4) and now?", "(5) and now?"]
 
 
 @pytest.mark.parametrize("reason", ["warning", "refresh_requested"])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from segue.core.address import Address, ChatType, Platform
+from segue.platforms.slack.adapter import INVITATION
 from segue.testing import slack
 from segue.testing.peers.process import Fake
 from segue.testing.slack import BOT, COMMAND, Driver, Peer, Shown, Upload
@@ -123,8 +124,9 @@ class SlackRig(PlatformRig):
                     file=m.file.name if m.file else None,
                 )
                 for m in shown.messages
-                # The message that opens a thread is its title.
+                # The message that opens a thread is its title. The next mentions the owner.
                 if m.author != BOT.id or (m.chat, m.id) not in titles
+                if m.metadata.get("event_type") != INVITATION
             ),
             threads=tuple(
                 Thread(at[1], _MARKUP.sub("", title))

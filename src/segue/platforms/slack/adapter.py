@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import re
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 from typing import Any
@@ -41,6 +42,11 @@ CAPABILITIES = base.Capabilities(
     attachment_bytes=100 * 1024 * 1024,
     upload_bytes=100 * 1024 * 1024,
 )
+INVITATION = "segue_invitation"
+"""The type of the metadata of a message that mentions the owner. No other message mentions anyone.
+"""
+_FOLLOW = "You get a notification for each reply here."
+_USER = re.compile(r"[UW][A-Z0-9]+")
 _LOOKS = 5
 """How often to look for the message of a file, which Slack shares a moment after the upload."""
 
@@ -224,6 +230,16 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         thread = address(home.chat_id, root)
         self._backlog.talks(_place(thread), root)
         return thread
+
+    async def invite(self, thread: Address, users: Sequence[str]) -> None:
+        """Mention the users in a thread of a channel: Slack notifies them, and from then on of each
+        reply there. A mention in the message that opens the thread would not do that."""
+        names = " ".join(f"<@{user}>" for user in users if _USER.fullmatch(user))
+        if thread.chat_type is ChatType.DM or not names:
+            return
+        key = f"invite {thread.chat_id} {thread.thread_id}"
+        with FAILURES.delivering():
+            await self._post(thread, key, INVITATION, text=f"{names} {_FOLLOW}")
 
     async def _find(self, chat_id: str) -> HomeChannel | None:
         return await account.find(self.client, chat_id)
