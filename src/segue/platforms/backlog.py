@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeVar
 
 from segue.core.address import Address
-from segue.platforms.base import Inbound
+from segue.platforms.base import Inbound, InboundKind
 from segue.platforms.errors import Failures
 
 T = TypeVar("T")
@@ -60,6 +60,7 @@ class Backlog:
         self._id_at = id_at
         self._place = place or _thread_or_chat
         self._last: dict[str, int] = {}
+        self._unread: list[tuple[str, int]] | None = None
 
     def talks(self, place: str, since: str) -> None:
         """The bot talks there since that message. In other places, it misses nothing."""
@@ -68,6 +69,14 @@ class Backlog:
     def heard(self, place: str, message: str) -> None:
         if place in self._last:
             self._last[place] = max(self._last[place], _number(message))
+
+    def recorded(self, inbound: Inbound) -> None:
+        """Take an update that is recorded."""
+        if inbound.kind is InboundKind.MESSAGE:
+            place = self._place(inbound.address)
+            if inbound.addressed:
+                self.talks(place, inbound.message_id)
+            self.heard(place, inbound.message_id)
 
     def remember(self, recorded: Mapping[Address, str]) -> None:
         """Add what the gateway has recorded. Where that is nothing, what users wrote in the last
@@ -81,6 +90,26 @@ class Backlog:
     def newest(self) -> list[tuple[str, int]]:
         """The places where something happened last, each with its last message."""
         return sorted(self._last.items(), key=lambda it: it[1])[-_PLACES:]
+
+    def away(self) -> None:
+        """The adapter was away: `receive` has something to read."""
+        self._unread = None
+
+    async def receive(
+        self, failures: Failures, missed: Callable[[str, int], Awaitable[Sequence[Inbound]]]
+    ) -> AsyncGenerator[Inbound | None]:
+        """Yield what was missed in each place, as Adapter.receive does. `missed` returns what came
+        there after that message, in order. What was read is not read again until `away`."""
+        if self._unread is None:
+            self._unread = self.newest()
+        while self._unread:
+            with failures.connecting():
+                found = await missed(*self._unread[-1])
+            yield None
+            for inbound in found:
+                yield inbound
+                self.recorded(inbound)
+            self._unread.pop()
 
 
 def _number(message: str) -> int:

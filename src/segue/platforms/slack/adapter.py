@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import re
 from collections.abc import AsyncGenerator, Sequence
@@ -16,7 +17,7 @@ from segue.core.text import is_empty
 from segue.platforms import base, content, sending
 from segue.platforms.adapter import RemoteAdapter
 from segue.platforms.backlog import Backlog
-from segue.platforms.base import Button, Inbound, InboundKind, Receipt, Upload
+from segue.platforms.base import Button, Inbound, Receipt, Upload
 from segue.platforms.errors import Lost, Refused, tolerating_absence
 from segue.platforms.markup import escapes
 from segue.platforms.names import KnownNames
@@ -43,8 +44,7 @@ CAPABILITIES = base.Capabilities(
     upload_bytes=100 * 1024 * 1024,
 )
 INVITATION = "segue_invitation"
-"""The type of the metadata of a message that mentions the owner. No other message mentions anyone.
-"""
+"""The metadata's type of a message that mentions the owner. No other mentions anyone."""
 _FOLLOW = "You get a notification for each reply here."
 _USER = re.compile(r"[UW][A-Z0-9]+")
 _LOOKS = 5
@@ -69,8 +69,6 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         self._shows_typing: set[Address] = set()
         self._backlog = Backlog(lambda at: int(at.timestamp() * 10**6), _place)
         self.remember = self._backlog.remember
-        self._unread: list[tuple[str, int]] | None = None
-        """The places whose history is still to be read. None if the adapter was away since."""
 
     async def _greet(self, client: SlackClient) -> None:
         me = await client.call("auth.test", Me)
@@ -79,46 +77,34 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         keys = account.HISTORY.issubset(client.scopes)
         self.capabilities = dataclasses.replace(type(self).capabilities, keys=keys)
         self._sent.forget()
-        self._unread = None
+        self._backlog.away()
         await client.socket.open()
 
     # Inbound
 
     async def receive(self) -> AsyncGenerator[Inbound | None]:
-        if self._unread is None:
-            self._unread = self._backlog.newest() if self.capabilities.keys else []
-        while self._unread:
-            with FAILURES.connecting():
-                missed = await self._missed(*self._unread[-1])
-            for inbound in missed:
-                yield await self._named(inbound)
-                self._heard(inbound)
-            self._unread.pop()
-            yield None
+        async with contextlib.aclosing(self._backlog.receive(FAILURES, self._missed)) as missed:
+            async for inbound in missed:
+                yield inbound
         while True:
             with FAILURES.connecting():
                 socket = self.client.socket
                 delivery = await socket.next()
             inbound = delivery and parse(delivery, self._me)
             yield inbound and await self._named(inbound)
-            if delivery is not None:  # it is recorded now
-                self._heard(inbound)
+            if inbound is not None:  # it is recorded now
+                self._backlog.recorded(inbound)
+            if delivery is not None:
                 await socket.recorded(delivery)
 
     async def _missed(self, place: str, last: int) -> list[Inbound]:
         """What users wrote while the adapter was away, longer than Slack delivers events again."""
         channel, _, thread = place.partition(" ")
-        at, found = address(channel, thread), list[Inbound | None]()
+        at, since, found = address(channel, thread), f"{last / 10**6:.6f}", list[Inbound | None]()
         with tolerating_absence():
-            history = await self.client.history(at, since := f"{last / 10**6:.6f}")
-            found = [written(channel, it, self._me) for it in history if (it.ts or "") > since]
-        return [it for it in found if it and it.address == at]
-
-    def _heard(self, inbound: Inbound | None) -> None:
-        if inbound is not None and inbound.kind is InboundKind.MESSAGE:
-            if inbound.addressed:
-                self._backlog.talks(_place(inbound.address), inbound.message_id)
-            self._backlog.heard(_place(inbound.address), inbound.message_id)
+            history = await self.client.history(at, since) if self.capabilities.keys else ()
+            found = [written(channel, it, self._me) for it in history if it.ts > since]
+        return [await self._named(it) for it in found if it and it.address == at]
 
     async def _named(self, inbound: Inbound) -> Inbound:
         """Add the names of the sender and the channel."""
@@ -152,7 +138,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         given["metadata"] = {"event_type": kind, "event_payload": {"stamp": stamp(key)}}
         given |= {"unfurl_links": False, "unfurl_media": False}
         posted = await self.client.call("chat.postMessage", Posted, **given)
-        delete = partial(self._delete, to, posted.ts)
+        delete = partial(self.client.do, "chat.delete", channel=to.chat_id, ts=posted.ts)
         await sending.check_thread(to, posted.message.thread_ts, delete, FAILURES)
         self._sent.add(to, key, posted.ts)
         self._backlog.talks(_place(to), posted.ts)
@@ -163,10 +149,6 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         """The message that was sent under `key`, if the app may look for it."""
         stamped = self.client.stamped
         return await self._sent.find(stamped, to, key) if self.capabilities.keys else None
-
-    async def _delete(self, to: Address, message: str) -> bool:
-        await self.client.do("chat.delete", channel=to.chat_id, ts=message)
-        return True
 
     async def _edit(
         self, at: Address, receipt: Receipt, text: str, *, markup: bool, buttons: Sequence[Button]

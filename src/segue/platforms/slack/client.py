@@ -105,9 +105,9 @@ class SlackClient:
         body = decode(response.body, dict[str, Raw]).get(part, Raw()) if part else response.body
         return decode(bytes(body), kind)
 
-    async def do(self, method: str, **given: Any) -> None:
+    async def do(self, method: str, **given: Any) -> bool:
         """Call a method whose answer has nothing to read."""
-        await self.call(method, wire.CallStatus, **given)
+        return (await self.call(method, wire.CallStatus, **given)).ok
 
     async def upload(self, url: str, content: bytes) -> None:
         await self._http.request("POST", url, content=content, seconds=_UPLOAD_SECONDS)
@@ -132,7 +132,7 @@ class SlackClient:
                 raise Refused(400, "thread not found", code="thread_not_found")
             stamps = [block.block_id for block in message.blocks]
             stamps.append(str(message.metadata.event_payload.get("stamp")))
-            found |= {it: message.ts or "" for it in stamps if it.startswith(sent.PREFIX)}
+            found |= {it: message.ts for it in stamps if it.startswith(sent.PREFIX)}
         return found
 
     async def history(self, at: Address, since: str) -> list[wire.HistoryMessage]:
@@ -149,7 +149,7 @@ class SlackClient:
                 break
             given["cursor"] = cursor
         messages = [parsed(bytes(it), wire.HistoryMessage) for it in found]
-        return sorted((it for it in messages if it and it.ts), key=lambda it: it.ts or "")
+        return sorted(filter(None, messages), key=lambda it: it.ts)
 
 
 def _field(value: Any) -> str:

@@ -13,6 +13,7 @@ from segue.platforms import content
 from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
 from segue.platforms.content import FileKind
 from segue.platforms.errors import UNREADABLE
+from segue.platforms.markup import mrkdwn
 from segue.platforms.slack import wire
 from segue.platforms.slack.socket import EnvelopeDelivery
 from segue.platforms.slack.spec import COMMAND
@@ -20,13 +21,9 @@ from segue.platforms.slack.spec import COMMAND
 _WRITTEN = frozenset({None, "", "file_share", "thread_broadcast", "me_message"})
 """Subtypes of messages that users write. All others are Slack's own, or a bot's."""
 _GONE = frozenset({"tombstone", "hidden_by_limit", "external"})  # not on Slack
-# https://docs.slack.dev/messaging/formatting-message-text
 _SKEW = 60.0
 """Our clock may be ahead of Slack's by so many seconds."""
 _TS = re.compile(r"\d{10}\.\d{6}")
-_LINK = re.compile(r"<([^<>|]*)(?:\|([^<>]*))?>")
-_ESCAPED = {"&lt;": "<", "&gt;": ">", "&amp;": "&"}
-_ESCAPE = re.compile("|".join(_ESCAPED))
 
 
 def address(channel: str, thread: str | None = None, message: str | None = None) -> Address:
@@ -99,11 +96,10 @@ def _pressed(press: wire.BlockActions) -> Inbound | None:
 def _said(
     kind: InboundKind, channel: str, said: wire.Said, me: str, before: wire.Said | None = None
 ) -> Inbound | None:
-    if said.bot_id or said.user == me or said.subtype not in _WRITTEN:
+    ts, is_ours = said.ts or "", said.bot_id or said.user == me
+    if is_ours or said.subtype not in _WRITTEN or not _TS.fullmatch(ts):
         return None
-    if not _TS.fullmatch(said.ts or ""):
-        return None
-    at = address(channel, said.thread_ts, said.ts)
+    at = address(channel, said.thread_ts, ts)
     text, to_us = _words(said.text, me)
     files, author, quote = said.files, None, None
     # A message of another user that the sender shares, with or without words of their own.
@@ -119,7 +115,7 @@ def _said(
         at,
         said.user,
         text=text,
-        message_id=said.ts or "",
+        message_id=ts,
         attachments=tuple(_attachment(file) for file in files if file.mode not in _GONE),
         addressed=at.chat_type is ChatType.DM or to_us or said.parent_user_id == me,
         forwarded_from=author,
@@ -140,21 +136,10 @@ def _inbound(kind: InboundKind, at: Address, user: str | None, **more: Any) -> I
 def _words(text: str | None, me: str) -> tuple[str, bool]:
     """The text as typed, without the bot's name at its start, and whether it names the bot."""
     text = text or ""
-    names = [name for name in _LINK.finditer(text) if name[1] == f"@{me}"]
+    names = [name for name in mrkdwn.LINK.finditer(text) if name[1] == f"@{me}"]
     if names and not text[: names[0].start()].strip():
         text = content.without_name(text[names[0].end() :], text)
-    return _ESCAPE.sub(lambda it: _ESCAPED[it[0]], _LINK.sub(_typed, text)), bool(names)
-
-
-def _typed(link: re.Match[str]) -> str:
-    target, label = link[1], link[2]
-    match target[:1]:
-        case "@" | "#":
-            return f"{target[0]}{label.lstrip('@#')}" if label else link[0]
-        case "!":  # everyone in the channel, a group of users, a date
-            return label or f"@{target[1:]}"
-        case _:
-            return f"{label} ({target})" if label and label not in target else label or target
+    return mrkdwn.typed(text), bool(names)
 
 
 def _attachment(file: wire.SlackFile) -> Attachment:
