@@ -61,21 +61,13 @@ def test_a_message_is_in_its_channel_or_in_its_thread():
 @pytest.mark.parametrize(
     ("wire", "typed"),
     [
-        ("a &lt;b&gt; &amp;amp; c", "a <b> &amp; c"),
-        ("see <https://example.com/a?b&amp;c>", "see https://example.com/a?b&c"),
-        ("see <http://example.com|example.com>", "see example.com"),
-        ("see <https://example.com|the docs>", "see the docs (https://example.com)"),
-        ("write <mailto:a@example.com|a@example.com>", "write a@example.com"),
-        ("ask <@U2|bob> in <#C2|ops>", "ask @bob in #ops"),
-        ("ask <@U2> in <#C2>", "ask <@U2> in <#C2>"),
-        ("<!here> <!subteam^S1|@team> <!date^1^{date}|today>", "@here @team today"),
         (f"say hi to <@{BOT}>", f"say hi to <@{BOT}>"),
         (f"<@{BOT}>: hello", "hello"),
         (f"<@{BOT}>", f"<@{BOT}>"),
         (f"<@{BOT}|segue> /resume boats", "/resume boats"),
     ],
 )
-def test_text_is_what_was_typed(wire: str, typed: str):
+def test_the_name_of_the_bot_is_not_part_of_the_text(wire: str, typed: str):
     assert said(wire).text == typed
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import dataclasses
 import re
@@ -10,17 +9,15 @@ from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 from typing import Any
 
-from msgspec.structs import replace
-
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.text import is_empty
-from segue.platforms import base, content, sending
+from segue.platforms import base, sending
 from segue.platforms.adapter import RemoteAdapter
 from segue.platforms.backlog import Backlog
 from segue.platforms.base import Button, Inbound, Receipt, Upload
-from segue.platforms.errors import Lost, Refused, tolerating_absence
+from segue.platforms.errors import tolerating_absence
 from segue.platforms.markup import escapes
-from segue.platforms.names import KnownNames
+from segue.platforms.names import KnownNames, named
 from segue.platforms.sent import SentMessages, stamp
 from segue.platforms.slack import account
 from segue.platforms.slack.client import FAILURES, SlackClient
@@ -45,10 +42,7 @@ CAPABILITIES = base.Capabilities(
 )
 INVITATION = "segue_invitation"
 """The metadata's type of a message that mentions the owner. No other mentions anyone."""
-_FOLLOW = "You get a notification for each reply here."
 _USER = re.compile(r"[UW][A-Z0-9]+")
-_LOOKS = 5
-"""How often to look for the message of a file, which Slack shares a moment after the upload."""
 
 
 class SlackAdapter(RemoteAdapter[SlackClient]):
@@ -63,7 +57,6 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         which a call counts as lost."""
         super().__init__(FAILURES)
         self._make = partial(SlackClient, token, app_token, url, silence)
-        self._me = ""
         self._sent = SentMessages()
         self._names = KnownNames(FAILURES)
         self._shows_typing: set[Address] = set()
@@ -72,8 +65,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
 
     async def _greet(self, client: SlackClient) -> None:
         me = await client.call("auth.test", Me)
-        self.account = self._me = me.user_id
-        self.mention = f"@{me.user}"
+        self.account, self.mention = me.user_id, f"@{me.user}"
         keys = account.HISTORY.issubset(client.scopes)
         self.capabilities = dataclasses.replace(type(self).capabilities, keys=keys)
         self._sent.forget()
@@ -90,7 +82,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
             with FAILURES.connecting():
                 socket = self.client.socket
                 delivery = await socket.next()
-            inbound = delivery and parse(delivery, self._me)
+            inbound = delivery and parse(delivery, self.account)
             yield inbound and await self._named(inbound)
             if inbound is not None:  # it is recorded now
                 self._backlog.recorded(inbound)
@@ -103,7 +95,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         at, since, found = address(channel, thread), f"{last / 10**6:.6f}", list[Inbound | None]()
         with tolerating_absence():
             history = await self.client.history(at, since) if self.capabilities.keys else ()
-            found = [written(channel, it, self._me) for it in history if it.ts > since]
+            found = [written(channel, it, self.account) for it in history if it.ts > since]
         return [await self._named(it) for it in found if it and it.address == at]
 
     async def _named(self, inbound: Inbound) -> Inbound:
@@ -115,10 +107,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         channel = await self._names.get(at.chat_id, ask, SlackChannel())
         name = person.profile.display_name or person.profile.real_name or person.name
         chat = "" if channel.is_mpim or not channel.name else f"#{channel.name}"
-        sender = dataclasses.replace(inbound.sender, name=name)
-        if at.chat_type is ChatType.DM:
-            return replace(inbound, sender=sender, chat_name=name)
-        return replace(inbound, sender=sender, chat_name=chat, readers=content.members(chat))
+        return named(inbound, name, chat)
 
     async def _fetch(self, attachment: base.Attachment) -> bytes:
         return await self.client.fetch(attachment.id, self.capabilities.attachment_bytes)
@@ -180,18 +169,11 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
             blocks=[_section(text, block_id=stamp(key))],
         )
         self._shows_typing.discard(to)
-        return Receipt(await self._shared(to, key) or f"file {new.file_id}")
-
-    async def _shared(self, to: Address, key: str) -> str | None:
-        """The message of a file, which Slack does not name. Without it, it cannot be edited."""
-        for attempt in range(_LOOKS if self.capabilities.keys else 0):
-            await asyncio.sleep(0.2 * attempt)
-            try:
-                if (found := await self._arrived(to, key)) is not None:
-                    return found
-            except (Refused, Lost):  # the file has arrived all the same
-                break
-        return None
+        # Slack does not name the message of a file. Without its name, it cannot be edited.
+        receipt, appear = f"file {new.file_id}", self._sent.appear
+        if self.capabilities.keys:
+            receipt = await appear(self._arrived, to, key, FAILURES) or receipt
+        return Receipt(receipt)
 
     async def _typing(self, at: Address) -> None:
         """Only threads can show it."""
@@ -219,9 +201,9 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         names = " ".join(f"<@{user}>" for user in users if _USER.fullmatch(user))
         if thread.chat_type is ChatType.DM or not names:
             return
-        key = f"invite {thread.chat_id} {thread.thread_id}"
         with FAILURES.delivering():
-            await self._post(thread, key, INVITATION, text=f"{names} {_FOLLOW}")
+            text = f"{names} You get a notification for each reply here."
+            await self._post(thread, "invite", INVITATION, text=text)
 
     async def _find(self, chat_id: str) -> HomeChannel | None:
         return await account.find(self.client, chat_id)
@@ -251,7 +233,7 @@ def _button(button: Button) -> dict[str, Any]:
     return {"type": "button", "text": label, "value": button.data, "action_id": button.data}
 
 
-def make(settings: PlatformSettings, **more: Any) -> SlackAdapter:
-    """Return an unconnected adapter for the app in `settings`. `more` is for tests."""
+def make(settings: PlatformSettings) -> SlackAdapter:
+    """Return an unconnected adapter for the app in `settings`."""
     tokens = settings.value("token"), settings.value("app_token")
-    return SlackAdapter(*tokens, settings.value("url"), **more)
+    return SlackAdapter(*tokens, settings.value("url"))

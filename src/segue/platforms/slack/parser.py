@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -54,10 +55,7 @@ def parse(delivery: EnvelopeDelivery, me: str) -> Inbound | None:
             return None
     except (*UNREADABLE, ValueError):  # an Address has no empty ids
         return None
-    # A message has the same id in its event and in the history.
-    if inbound is None or inbound.update_id:
-        return inbound
-    return replace(inbound, update_id=f"{when} {name}")
+    return inbound and replace(inbound, update_id=inbound.update_id or f"{when} {name}")
 
 
 def _event(event: wire.Event, me: str) -> Inbound | None:
@@ -69,12 +67,6 @@ def _event(event: wire.Event, me: str) -> Inbound | None:
     if event.subtype == "message_changed" and event.message:
         return _said(InboundKind.EDIT, event.channel, event.message, me, event.previous_message)
     return written(event.channel, event, me)
-
-
-def written(channel: str, said: wire.Said, me: str) -> Inbound | None:
-    """Return a message as an Inbound, or None if we ignore it."""
-    inbound = _said(InboundKind.MESSAGE, channel, said, me)
-    return inbound and replace(inbound, update_id=f"{said.ts} {channel}")
 
 
 def _command(command: wire.SlashCommand) -> Inbound | None:
@@ -116,6 +108,8 @@ def _said(
         said.user,
         text=text,
         message_id=ts,
+        # A message has the same id in its event and in the history.
+        update_id=f"{ts} {channel}" if kind is InboundKind.MESSAGE else "",
         attachments=tuple(_attachment(file) for file in files if file.mode not in _GONE),
         addressed=at.chat_type is ChatType.DM or to_us or said.parent_user_id == me,
         forwarded_from=author,
@@ -123,11 +117,16 @@ def _said(
     )
 
 
+written = partial(_said, InboundKind.MESSAGE)
+"""Return a message in a channel as an Inbound, or None if we ignore it."""
+
+
 def _inbound(kind: InboundKind, at: Address, user: str | None, **more: Any) -> Inbound | None:
     if not user:
         return None
     sender = Sender(platform=Platform.SLACK, user_id=user)
-    return Inbound(kind=kind, update_id="", address=at, sender=sender, **more)
+    more.setdefault("update_id", "")
+    return Inbound(kind=kind, address=at, sender=sender, **more)
 
 
 # Content

@@ -128,8 +128,6 @@ class Person(Struct, frozen=True):
 
 
 class HistoryMessage(Said, frozen=True, kw_only=True):
-    """A message of a history."""
-
     ts: str = ""
     metadata: SlackItem = SlackItem()
     blocks: tuple[SlackItem, ...] = ()
