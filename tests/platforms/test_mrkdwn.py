@@ -22,3 +22,16 @@ from segue.platforms.markup import mrkdwn
 )
 def test_text_is_what_was_typed(wire: str, typed: str):
     assert mrkdwn.typed(wire) == typed
+
+
+def test_inert_text_mentions_nobody_has_no_links_and_only_grows():
+    text = "see https://example.com, www.example.com, <!channel>, <@U1> and <#C1>"
+    for end in range(len(text)):
+        assert mrkdwn.inert(text[: end + 1]).startswith(mrkdwn.inert(text[:end]))
+    shown = mrkdwn.inert(text)
+    assert not any(it in shown for it in ("://", "www.", "<!", "<@", "<#"))
+    assert shown.replace("\u200b", "") == text
+
+
+def test_only_users_are_mentioned():
+    assert mrkdwn.mention(["U1", "!channel", "W2", "U1> <!here", ""]) == "<@U1> <@W2>"

@@ -66,6 +66,10 @@ class Backlog:
         """The bot talks there since that message. In other places, it misses nothing."""
         self._last.setdefault(place, _number(since))
 
+    def speaks(self, at: Address, since: str) -> None:
+        """The bot talks at that address since that message."""
+        self.talks(self._place(at), since)
+
     def heard(self, place: str, message: str) -> None:
         if place in self._last:
             self._last[place] = max(self._last[place], _number(message))
@@ -73,10 +77,9 @@ class Backlog:
     def recorded(self, inbound: Inbound) -> None:
         """Take an update that is recorded."""
         if inbound.kind is InboundKind.MESSAGE:
-            place = self._place(inbound.address)
             if inbound.addressed:
-                self.talks(place, inbound.message_id)
-            self.heard(place, inbound.message_id)
+                self.speaks(inbound.address, inbound.message_id)
+            self.heard(self._place(inbound.address), inbound.message_id)
 
     def remember(self, recorded: Mapping[Address, str]) -> None:
         """Add what the gateway has recorded. Where that is nothing, what users wrote in the last

@@ -73,6 +73,10 @@ class SentMessages:
                 break
         return None
 
+    def doubt(self, at: Address) -> None:
+        """Search that chat again."""
+        self._searched.discard(at)
+
     def forget(self) -> None:
         """Search again everywhere: another process may have sent something since."""
         self._searched.clear()

@@ -41,14 +41,14 @@ class SlackRig(PlatformRig):
         Call.EDIT: "chat.update",
         Call.OPEN_THREAD: "chat.postMessage",
     }
-    dm: ClassVar[Kind] = Kind(slack.Kind.IM, ChatType.DM, threads=True)
+    dm: ClassVar[Kind] = Kind(slack.Kind.IM, ChatType.DM, threads=True, drafts=True)
     forum: ClassVar[Kind] = Kind(slack.Kind.CHANNEL, ChatType.CHANNEL, threads=True)
     group: ClassVar[Kind] = Kind(slack.Kind.GROUP, ChatType.CHANNEL, threads=True)
     kinds: ClassVar[tuple[Kind, ...]] = (
         dm,
         forum,
         group,
-        Kind(_ASSISTANT, ChatType.DM, threads=True),
+        Kind(_ASSISTANT, ChatType.DM, threads=True, drafts=True),
     )
     constants: ClassVar[Mapping[str, float | str]] = {
         f"{_ADAPTER}.capabilities": "tests.harness.rigs.pace:slack"
@@ -126,7 +126,7 @@ class SlackRig(PlatformRig):
                 for m in shown.messages
                 # The message that opens a thread is its title. The next mentions the owner.
                 if m.author != BOT.id or (m.chat, m.id) not in titles
-                if m.metadata.get("event_type") != INVITATION
+                if m.metadata.get("event_type") != INVITATION and not m.streaming
             ),
             threads=tuple(
                 Thread(at[1], _MARKUP.sub("", title))

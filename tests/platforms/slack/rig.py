@@ -36,8 +36,7 @@ NONE = frozenset({Feature.REPLIES})
 class SlackRig(FakeRig):
     """Anna on Slack.
 
-    A user has only one direct message with a bot, so each that a test asks for gets another account
-    of Anna.
+    A user has one direct message with a bot, so each that a test asks for is another Anna's.
     """
 
     driver: Driver
@@ -54,10 +53,8 @@ class SlackRig(FakeRig):
     def __init__(self, peer: Peer, driver: Driver, anna: str) -> None:
         self._peer = peer
         self.driver = driver
-        self._annas: dict[str, str] = {}
-        """Anna's account in each chat."""
-        self._chats: dict[str, str] = {}
-        """The chat of each of her messages."""
+        self._annas: dict[str, str] = {}  # her account in each chat
+        self._chats: dict[str, str] = {}  # the chat of each of her messages
         self.anna = anna
         self.adapter = self.another()
 
@@ -136,7 +133,8 @@ class SlackRig(FakeRig):
 
     async def seen(self, text: str) -> Sequence[Seen]:
         shown = (await self.driver.look()).messages
-        return [_seen(it) for it in shown if it.text in (text, html.unescape(text))]
+        texts = (text, html.unescape(text))
+        return [_seen(it) for it in shown if it.text in texts and not it.streaming]
 
     async def typing(self, at: Place) -> int:
         shown = await self.driver.look(at.chat)

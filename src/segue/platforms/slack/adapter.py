@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import re
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 from typing import Any
@@ -16,7 +15,7 @@ from segue.platforms.adapter import RemoteAdapter
 from segue.platforms.backlog import Backlog
 from segue.platforms.base import Button, Inbound, Receipt, Upload
 from segue.platforms.errors import tolerating_absence
-from segue.platforms.markup import escapes
+from segue.platforms.markup import block_kit, escapes, mrkdwn
 from segue.platforms.names import KnownNames, named
 from segue.platforms.sent import SentMessages, stamp
 from segue.platforms.slack import account
@@ -24,6 +23,7 @@ from segue.platforms.slack.client import FAILURES, SlackClient
 from segue.platforms.slack.parser import address, parse, written
 from segue.platforms.slack.wire import Me, NewFile, Person, Posted, SlackChannel
 from segue.platforms.spec import PlatformSettings
+from segue.platforms.streams import Streams
 
 CAPABILITIES = base.Capabilities(
     threads=True,
@@ -36,13 +36,13 @@ CAPABILITIES = base.Capabilities(
     dialect=base.Dialect.SLACK,
     chat_burst=3,
     edit_seconds=1.2,  # 50 edits a minute
+    preview_dialect=base.Dialect.SOURCE,
     typing_seconds=60.0,  # Slack shows it for two minutes
     attachment_bytes=100 * 1024 * 1024,
     upload_bytes=100 * 1024 * 1024,
 )
 INVITATION = "segue_invitation"
 """The metadata's type of a message that mentions the owner. No other mentions anyone."""
-_USER = re.compile(r"[UW][A-Z0-9]+")
 
 
 class SlackAdapter(RemoteAdapter[SlackClient]):
@@ -60,8 +60,17 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         self._sent = SentMessages()
         self._names = KnownNames(FAILURES)
         self._shows_typing: set[Address] = set()
-        self._backlog = Backlog(lambda at: int(at.timestamp() * 10**6), _place)
-        self.remember = self._backlog.remember
+        self._streams = Streams(
+            self._start,
+            self._append,
+            partial(self._on, method="chat.stopStream"),
+            partial(self._on, method="chat.delete"),
+            self.connection.in_background,
+        )
+        self._backlog = Backlog(
+            lambda at: int(at.timestamp() * 10**6), lambda at: f"{at.chat_id} {at.thread_id or ''}"
+        )
+        self.remember, self._checks = self._backlog.remember, account.checks
 
     async def _greet(self, client: SlackClient) -> None:
         me = await client.call("auth.test", Me)
@@ -117,63 +126,100 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
     async def _send(
         self, to: Address, text: str, *, markup: bool, key: str, buttons: Sequence[Button]
     ) -> Receipt:
-        return Receipt(await self._post(to, key, "segue_message", **_content(text, buttons)))
+        given = block_kit.content(text, buttons)
+        return Receipt(await self._post(to, key, "segue_message", **given))
 
     async def _post(self, to: Address, key: str, kind: str, **given: Any) -> str:
         """Send a message to the right thread only, and only once. Return its id."""
         if (found := await self._arrived(to, key)) is not None:
             return found
-        given |= {"channel": to.chat_id, "thread_ts": to.thread_id}
         given["metadata"] = {"event_type": kind, "event_payload": {"stamp": stamp(key)}}
+        if (stream := self._streams.take(to)) is not None:
+            become = partial(self._update, to, stream, **{"blocks": [], **given})
+            # A link in it might get a preview, which no argument forbids.
+            if await self._streams.end(to, stream, None if "://" in given["text"] else become):
+                self._sent.add(to, key, stream)
+                return stream
+        given |= {"channel": to.chat_id, "thread_ts": to.thread_id}
         given |= {"unfurl_links": False, "unfurl_media": False}
         posted = await self.client.call("chat.postMessage", Posted, **given)
-        delete = partial(self.client.do, "chat.delete", channel=to.chat_id, ts=posted.ts)
+        delete = partial(self._on, to, posted.ts, "chat.delete")
         await sending.check_thread(to, posted.message.thread_ts, delete, FAILURES)
         self._sent.add(to, key, posted.ts)
-        self._backlog.talks(_place(to), posted.ts)
+        self._backlog.speaks(to, posted.ts)
         self._shows_typing.discard(to)
         return posted.ts
 
     async def _arrived(self, to: Address, key: str) -> str | None:
         """The message that was sent under `key`, if the app may look for it."""
-        stamped = self.client.stamped
-        return await self._sent.find(stamped, to, key) if self.capabilities.keys else None
+        return await self._sent.find(self._search, to, key) if self.capabilities.keys else None
+
+    async def _search(self, at: Address) -> dict[str, str]:
+        """Find our messages by their stamps, and remove what is left of unfinished streams."""
+        found, streams = await self.client.stamped(at, self.account)
+        for stream in streams.difference({self._streams.get(at)}):
+            await self._streams.end(at, stream)
+        return found
 
     async def _edit(
         self, at: Address, receipt: Receipt, text: str, *, markup: bool, buttons: Sequence[Button]
     ) -> None:
         # Text alone would leave the buttons of the message as they are.
-        given = _content(text, buttons, blocks=[])
-        await self.client.do("chat.update", channel=at.chat_id, ts=receipt, **given)
+        await self._update(at, receipt, **block_kit.content(text, buttons, blocks=[]))
+
+    async def _update(self, at: Address, message: str, **given: Any) -> None:
+        await self._on(at, message, "chat.update", **given)
         if at in self._shows_typing:  # an edit does not remove it
             self._shows_typing.discard(at)
             self.connection.in_background(lambda client: self._set_status(client, at, ""))
 
+    async def _on(self, at: Address, message: str, method: str, **given: Any) -> bool:
+        return await self.client.do(method, channel=at.chat_id, ts=message, **given)
+
     async def _upload(
         self, to: Address, file: Upload, caption: str, *, markup: bool, key: str
     ) -> Receipt:
+        if (stream := self._streams.take(to)) is not None:
+            await self._streams.end(to, stream)
         if (found := await self._arrived(to, key)) is not None:
             return Receipt(found)
         name, client = sending.file_name(file), self.client
-        new = await client.call(
-            "files.getUploadURLExternal", NewFile, filename=name, length=len(file.data)
-        )
+        given: dict[str, Any] = {"filename": name, "length": len(file.data)}
+        new = await client.call("files.getUploadURLExternal", NewFile, **given)
         await client.upload(new.upload_url, file.data)
         # Files take no metadata, so the stamp is the name of a block.
         text = escapes.html(name) if is_empty(caption) else caption
-        await client.do(
-            "files.completeUploadExternal",
-            files=[{"id": new.file_id, "title": name}],
-            channel_id=to.chat_id,
-            thread_ts=to.thread_id,
-            blocks=[_section(text, block_id=stamp(key))],
-        )
+        given = {"channel_id": to.chat_id, "thread_ts": to.thread_id}
+        given["files"] = [{"id": new.file_id, "title": name}]
+        given["blocks"] = [block_kit.section(text, block_id=stamp(key))]
+        await client.do("files.completeUploadExternal", **given)
         self._shows_typing.discard(to)
         # Slack does not name the message of a file. Without its name, it cannot be edited.
-        receipt, appear = f"file {new.file_id}", self._sent.appear
-        if self.capabilities.keys:
-            receipt = await appear(self._arrived, to, key, FAILURES) or receipt
-        return Receipt(receipt)
+        find = self._sent.appear if self.capabilities.keys else None
+        found = find and await find(self._arrived, to, key, FAILURES)
+        return Receipt(found or f"file {new.file_id}")
+
+    # Streams
+
+    def previews(self, at: Address) -> bool:
+        """In channels, a stream has only one recipient, and some channels take none."""
+        able = self.capabilities.keys and self._streams.able(at)
+        return able and at.chat_type is ChatType.DM and at.thread_id is not None
+
+    async def _preview(self, at: Address, text: str, *, markup: bool, key: str) -> None:
+        await self._streams.show(at, mrkdwn.inert(text.removesuffix(" …")))
+
+    async def _start(self, at: Address, text: str) -> str:
+        self._sent.doubt(at)
+        await self._search(at)  # the thread is there, and no unfinished stream is
+        given: dict[str, Any] = {"thread_ts": at.thread_id, "markdown_text": text}
+        started = await self.client.call("chat.startStream", Posted, channel=at.chat_id, **given)
+        self._sent.add(at, f"stream {started.ts}", started.ts)
+        self._shows_typing.discard(at)
+        return started.ts
+
+    async def _append(self, at: Address, stream: str, text: str) -> None:
+        await self._on(at, stream, "chat.appendStream", markdown_text=text)
 
     async def _typing(self, at: Address) -> None:
         """Only threads can show it."""
@@ -191,14 +237,12 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         """Send a message with the title. The thread is that of the message."""
         text = escapes.html(title)
         root = await self._post(address(home.chat_id), key, "segue_thread", text=text)
-        thread = address(home.chat_id, root)
-        self._backlog.talks(_place(thread), root)
-        return thread
+        return address(home.chat_id, root)
 
     async def invite(self, thread: Address, users: Sequence[str]) -> None:
         """Mention the users in a thread of a channel: Slack notifies them, and from then on of each
         reply there. A mention in the message that opens the thread would not do that."""
-        names = " ".join(f"<@{user}>" for user in users if _USER.fullmatch(user))
+        names = mrkdwn.mention(users)
         if thread.chat_type is ChatType.DM or not names:
             return
         with FAILURES.delivering():
@@ -208,32 +252,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
     async def _find(self, chat_id: str) -> HomeChannel | None:
         return await account.find(self.client, chat_id)
 
-    def _checks(self, client: SlackClient, home: Address | None) -> AsyncGenerator[base.Finding]:
-        return account.checks(client, home)
-
-
-def _place(at: Address) -> str:
-    return f"{at.chat_id} {at.thread_id or ''}"
-
-
-def _content(text: str, buttons: Sequence[Button], **more: Any) -> dict[str, Any]:
-    if not buttons:
-        return {**more, "text": text}
-    rows = [[_button(button) for button in row] for row in sending.rows(buttons)]
-    actions = [{"type": "actions", "elements": row} for row in rows]
-    return {"text": text, "blocks": [_section(text), *actions]}
-
-
-def _section(text: str, **more: Any) -> dict[str, Any]:
-    return {"type": "section", "text": {"type": "mrkdwn", "text": text}, **more}
-
-
-def _button(button: Button) -> dict[str, Any]:
-    label = {"type": "plain_text", "text": button.label[:75]}
-    return {"type": "button", "text": label, "value": button.data, "action_id": button.data}
-
 
 def make(settings: PlatformSettings) -> SlackAdapter:
     """Return an unconnected adapter for the app in `settings`."""
-    tokens = settings.value("token"), settings.value("app_token")
-    return SlackAdapter(*tokens, settings.value("url"))
+    return SlackAdapter(*map(settings.value, ("token", "app_token", "url")))

@@ -22,19 +22,15 @@ from segue.platforms.slack.spec import COMMAND
 _WRITTEN = frozenset({None, "", "file_share", "thread_broadcast", "me_message"})
 """Subtypes of messages that users write. All others are Slack's own, or a bot's."""
 _GONE = frozenset({"tombstone", "hidden_by_limit", "external"})  # not on Slack
-_SKEW = 60.0
-"""Our clock may be ahead of Slack's by so many seconds."""
+_SKEW = 60.0  # our clock may be ahead of Slack's by so many seconds
 _TS = re.compile(r"\d{10}\.\d{6}")
 
 
 def address(channel: str, thread: str | None = None, message: str | None = None) -> Address:
     """The address of a channel, or of a thread. The message that opens one is in the channel."""
-    return Address(
-        platform=Platform.SLACK,
-        chat_type=ChatType.DM if channel.startswith("D") else ChatType.CHANNEL,
-        chat_id=channel,
-        thread_id=None if thread in ("", message) else thread,
-    )
+    kind = ChatType.DM if channel.startswith("D") else ChatType.CHANNEL
+    inside = None if thread in ("", message) else thread
+    return Address(platform=Platform.SLACK, chat_type=kind, chat_id=channel, thread_id=inside)
 
 
 def parse(delivery: EnvelopeDelivery, me: str) -> Inbound | None:

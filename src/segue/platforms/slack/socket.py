@@ -15,7 +15,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from segue.platforms.errors import Lost, Refused, parsed
+from segue.platforms.errors import Lost, parsed
 from segue.platforms.slack.wire import Envelope
 from segue.platforms.unrecorded import Unrecorded
 from segue.platforms.websocket import WebSocket, WebSockets
@@ -78,7 +78,7 @@ class Socket:
         if envelope is None:
             logger.warning("updates skipped platform=slack ids=unknown")
         elif envelope.type == "disconnect":
-            self._sockets.start(self._replace(envelope.reason))
+            self._sockets.start(self._sockets.replace(self._endpoint))
         elif name := envelope.envelope_id:
             delivery = EnvelopeDelivery(envelope, socket, time.time())
             self._unrecorded.add(name, delivery)
@@ -86,10 +86,3 @@ class Socket:
                 acknowledgement = self._acknowledge(delivery, ACK_SECONDS)
                 self._once[name] = self._sockets.start(acknowledgement)
         self._unrecorded.wake()
-
-    async def _replace(self, reason: str) -> None:
-        """Connect again, before Slack closes the connection."""
-        try:
-            await self._sockets.connect(await self._endpoint())
-        except (Refused, Lost) as error:
-            logger.info("connection not replaced platform=slack reason=%s: %s", reason, error)

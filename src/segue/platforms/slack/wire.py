@@ -16,7 +16,6 @@ class Envelope(Struct, frozen=True):
     type: str
     envelope_id: str = ""
     payload: Raw = Raw(b"{}")
-    reason: str = ""
 
 
 class EventCallback(Struct, frozen=True):
@@ -129,6 +128,7 @@ class Person(Struct, frozen=True):
 
 class HistoryMessage(Said, frozen=True, kw_only=True):
     ts: str = ""
+    streaming_state: str | None = None
     metadata: SlackItem = SlackItem()
     blocks: tuple[SlackItem, ...] = ()
 
