@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from segue.core.address import ChatType
 from segue.core.handoff import State
 from segue.testing.models.openai import Say
-from tests.harness.household import Household, told
+from segue.testing.models.travel import AT_ONCE, Travel
+from segue.testing.peers import Trouble
+from segue.testing.slack import BOT, Settings, Shown
+from tests.harness.household import WITHIN, Household, told
 from tests.harness.rigs import Kind, SlackRig
 
 pytestmark = pytest.mark.parametrize("home", [SlackRig], indirect=True)
@@ -28,6 +32,25 @@ async def test_a_session_goes_to_each_kind_of_chat_and_comes_back(home: Househol
         back = await home.sees("Sums is back here.", thread)
         assert "home again" in back.text
     assert await home.texts(None) == []
+    shown = (await home.rig.driver.look(home.chat)).messages
+    mentioned = [it.mentions for it in shown if it.mentions]
+    assert mentioned == ([] if kind.chat_type is ChatType.DM else [(f"<@{home.anna}>",)])
+
+
+async def test_what_was_written_while_the_gateway_was_away_is_answered_once(home: Household):
+    await home.at_home(home.rig.forum)
+    async with home.gateway():
+        thread = await home.arrives()
+        await home.rig.confirmed()
+    await home.rig.driver.settings(Settings(retry_seconds=()))
+    await home.writes("are you there?", thread)
+    for number in (4, 5):
+        async with home.gateway():
+            await home.writes("and now?", thread)
+            await home.sees(f"({number}) and now?", thread)
+            await home.rig.confirmed()
+    said = await home.texts(thread)
+    assert said[2:] == ["(3) are you there?", "(4) and now?", "(5) and now?"]
 
 
 @pytest.mark.parametrize("reason", ["warning", "refresh_requested"])
@@ -45,6 +68,107 @@ async def test_nothing_is_lost_when_slack_replaces_the_connection(home: Househol
         await home.rig.confirmed()
         said = await home.texts(thread)
     assert said[2:] == ["(3) think", "(4) and then?"]
+
+
+STORY = "Once upon a time there was a boat. " * 20
+SLOWLY = Travel(chunk=300, pause=0.02)
+
+
+async def starts(home: Household) -> None:
+    home.set_constants({"segue.gateway.streaming.BUBBLE_DELAY": 0.2})
+    await home.at_home(home.rig.dm)
+
+
+async def streams(home: Household, text: str = "Once upon", count: int = 1) -> list[str]:
+    """Wait until so many messages are streaming."""
+
+    def found(shown: Shown) -> list[str]:
+        return [it.id for it in shown.messages if it.streaming and it.text.startswith(text)]
+
+    return found(await home.rig.driver.until(lambda it: len(found(it)) >= count, within=WITHIN))
+
+
+async def begins(home: Household, travel: Travel, text: str = STORY) -> str | None:
+    """Hand the session off, and ask for a story there."""
+    thread = await home.arrives()
+    home.model.travel = travel
+    home.model.plans.append(Say(text=text))
+    await home.writes("a story", thread)
+    return thread
+
+
+@pytest.mark.parametrize("text", [STORY, f"{STORY} https://example.com <!channel>"])
+async def test_the_answer_replaces_the_stream_in_which_it_grew(home: Household, text: str):
+    await starts(home)
+    async with home.gateway():
+        thread = await begins(home, SLOWLY, text)
+        [stream] = await streams(home)
+        answer = await home.sees(text.strip().replace(" <!channel>", ""), thread)
+    shown = (await home.rig.driver.look(home.chat)).messages
+    [found] = [it for it in shown if it.text.startswith("Once upon")]
+    assert (found.id == stream) == (text == STORY), "a stream would fetch a link"
+    assert (found.id, found.streaming, found.mentions) == (answer.id, False, ())
+    assert not any(it.preview for it in shown if it.author == BOT.id)
+
+
+@pytest.mark.parametrize(
+    ("method", "trouble"),
+    [
+        ("", Trouble.HANG),
+        ("chat.startStream", Trouble.HANG_AFTER),
+        ("chat.appendStream", Trouble.HANG_AFTER),
+    ],
+)
+async def test_a_stream_that_a_killed_gateway_left_is_removed(
+    home: Household, method: str, trouble: Trouble
+):
+    await starts(home)
+    async with home.gateway():
+        if method:
+            await home.rig.driver.fail(method, trouble)
+        grows = Travel(stall_after=3000) if method != "chat.appendStream" else SLOWLY
+        thread = await begins(home, grows)
+        await streams(home)
+        if method:
+            await home.rig.until(lambda view: view.hanging == 1)
+    await home.rig.calm()
+    home.model.travel = AT_ONCE
+    async with home.gateway():
+        await home.sees("(3) a story", thread)
+    assert (await home.texts(thread))[2:] == ["(3) a story"]
+    assert not any(it.streaming for it in (await home.rig.driver.look()).messages)
+
+
+@pytest.mark.parametrize("trouble", [Trouble.HANG, Trouble.HANG_AFTER])
+@pytest.mark.parametrize("method", ["chat.stopStream", "chat.update"])
+async def test_a_gateway_that_is_killed_while_a_stream_becomes_the_answer_sends_it_once(
+    home: Household, method: str, trouble: Trouble
+):
+    await starts(home)
+    async with home.gateway():
+        await home.rig.driver.fail(method, trouble)
+        thread = await begins(home, SLOWLY)
+        await home.rig.until(lambda view: view.hanging == 1)
+    await home.rig.calm()
+    async with home.gateway():
+        await home.sees(STORY.strip(), thread)
+        await home.writes("and then?", thread)
+        await home.sees("and then?", thread)
+    assert (await home.texts(thread))[2:3] == [STORY.strip()]
+    assert len(await home.texts(thread)) == 4
+    assert await home.store.outbox.troubled() == ()
+
+
+async def test_where_streams_are_refused_an_answer_grows_by_edits(home: Household):
+    await starts(home)
+    async with home.gateway():
+        await home.rig.driver.fail("chat.startStream", Trouble.FORBIDDEN)
+        thread = await begins(home, SLOWLY)
+        await home.sees(STORY.strip(), thread)
+    shown = await home.rig.driver.look()
+    assert shown.calls["chat.startStream"] == 1
+    assert shown.calls["chat.update"] >= 1
+    assert len(await home.texts(thread)) == 3
 
 
 async def test_code_that_is_too_long_arrives_as_a_file(home: Household):

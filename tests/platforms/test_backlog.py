@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from segue.core.address import Address, ChatType, Platform, Sender
@@ -64,3 +65,6 @@ def test_a_new_process_starts_where_the_gateway_stopped_recording():
     other = Backlog(lambda at: at.year)
     other.remember({CHAT: "12 2026-11-17", THREAD: "not a number"})
     assert other.newest() == [("5", 12)]
+    dotted = Backlog(lambda at: at.year, lambda at: f"{at.chat_id} {at.thread_id}")
+    dotted.remember({CHAT: "1.5 C1", replace(THREAD, thread_id="1.7"): ""})
+    assert dotted.newest() == [("5 None", 15), ("5 1.7", 17)]

@@ -180,6 +180,10 @@ async def test_streams_need_a_recipient_in_channels_and_end() -> None:
         assert message.streaming
         edit = {"channel": at.channel, "ts": message.id, "text": "x"}
         assert await at.error("chat.update", **edit) == "streaming_state_conflict"
+        del edit["text"]
+        assert await at.error("chat.delete", **edit) == "cant_delete_message"
+        replies = await at.client.conversations_replies(channel=at.channel, ts=ts)
+        assert replies["messages"][1]["streaming_state"] == "in_progress"
         await stream.stop(markdown_text=" three", blocks=[APPROVE])
         message = await at.driver.message("**one** two three")
         assert message.earlier == ("**one**", "**one** two")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import secrets
 from collections import Counter
@@ -172,8 +173,12 @@ class LiveAnswer:
             return
         words = "" if is_empty(self._text) else self._text.rstrip()
         text = words + _MORE if words else self._activity
-        parts = markup.parts(text, self._adapter.capabilities)
-        if parts and not bubble and self._adapter.previews(self._address):
+        able = self._adapter.capabilities
+        previews = not bubble and self._adapter.previews(self._address)
+        if previews and able.preview_dialect is not None:
+            able = dataclasses.replace(able, dialect=able.preview_dialect)
+        parts = markup.parts(text, able)
+        if parts and previews:
             self._preview = self._preview or f"{self._session_id}/{last}"
             await self._adapter.preview(self._address, parts[-1], key=self._preview)
             bubble.words = self._unqueued(words)

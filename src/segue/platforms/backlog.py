@@ -1,5 +1,6 @@
 """For platforms that send an event once: keep it until it is recorded, and look for what users
-wrote while the adapter was away. Ids of messages are numbers, and later ones are greater."""
+wrote while the adapter was away. Ids of messages are numbers, perhaps with a point, and later ones
+are greater."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeVar
 
 from segue.core.address import Address
-from segue.platforms.base import Inbound
+from segue.platforms.base import Inbound, InboundKind
 from segue.platforms.errors import Failures
 
 T = TypeVar("T")
@@ -51,18 +52,34 @@ class Events(Generic[T]):
 class Backlog:
     """The last message that arrived in each place where the bot talks."""
 
-    def __init__(self, id_at: Callable[[datetime], int]) -> None:
-        """`id_at` returns the id that a message of that time has."""
+    def __init__(
+        self, id_at: Callable[[datetime], int], place: Callable[[Address], str] | None = None
+    ) -> None:
+        """`id_at` returns the id that a message of that time has, without a point. `place` names an
+        address: by the thread or else the chat, if it is not given."""
         self._id_at = id_at
+        self._place = place or _thread_or_chat
         self._last: dict[str, int] = {}
+        self._unread: list[tuple[str, int]] | None = None
 
     def talks(self, place: str, since: str) -> None:
         """The bot talks there since that message. In other places, it misses nothing."""
-        self._last.setdefault(place, int(since))
+        self._last.setdefault(place, _number(since))
+
+    def speaks(self, at: Address, since: str) -> None:
+        """The bot talks at that address since that message."""
+        self.talks(self._place(at), since)
 
     def heard(self, place: str, message: str) -> None:
         if place in self._last:
-            self._last[place] = max(self._last[place], int(message))
+            self._last[place] = max(self._last[place], _number(message))
+
+    def recorded(self, inbound: Inbound) -> None:
+        """Take an update that is recorded."""
+        if inbound.kind is InboundKind.MESSAGE:
+            if inbound.addressed:
+                self.speaks(inbound.address, inbound.message_id)
+            self.heard(self._place(inbound.address), inbound.message_id)
 
     def remember(self, recorded: Mapping[Address, str]) -> None:
         """Add what the gateway has recorded. Where that is nothing, what users wrote in the last
@@ -70,9 +87,37 @@ class Backlog:
         day = self._id_at(datetime.now(UTC) - timedelta(days=1))
         for at, update_id in recorded.items():
             message = update_id.partition(" ")[0] or at.thread_id or str(day)
-            if message.isdecimal():
-                self._last.setdefault(at.thread_id or at.chat_id, int(message))
+            if message.replace(".", "").isdecimal():
+                self._last.setdefault(self._place(at), _number(message))
 
     def newest(self) -> list[tuple[str, int]]:
         """The places where something happened last, each with its last message."""
         return sorted(self._last.items(), key=lambda it: it[1])[-_PLACES:]
+
+    def away(self) -> None:
+        """The adapter was away: `receive` has something to read."""
+        self._unread = None
+
+    async def receive(
+        self, failures: Failures, missed: Callable[[str, int], Awaitable[Sequence[Inbound]]]
+    ) -> AsyncGenerator[Inbound | None]:
+        """Yield what was missed in each place, as Adapter.receive does. `missed` returns what came
+        there after that message, in order. What was read is not read again until `away`."""
+        if self._unread is None:
+            self._unread = self.newest()
+        while self._unread:
+            with failures.connecting():
+                found = await missed(*self._unread[-1])
+            yield None
+            for inbound in found:
+                yield inbound
+                self.recorded(inbound)
+            self._unread.pop()
+
+
+def _number(message: str) -> int:
+    return int(message.replace(".", ""))
+
+
+def _thread_or_chat(at: Address) -> str:
+    return at.thread_id or at.chat_id

@@ -202,6 +202,8 @@ class Capabilities:
     """Largest file that can be sent."""
     preview_seconds: float = 20.0
     """How long a preview stays visible unless it is refreshed."""
+    preview_dialect: Dialect | None = None
+    """The dialect of previews. None if it is that of messages."""
 
 
 class Adapter(Protocol):

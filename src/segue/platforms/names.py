@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
+from segue.core.address import ChatType
+from segue.platforms import content
+from segue.platforms.base import Inbound
 from segue.platforms.errors import Failures
 
 T = TypeVar("T")
@@ -34,3 +40,11 @@ class KnownNames:
             if len(self._known) > _MOST:
                 del self._known[next(iter(self._known))]
         return self._known[name]
+
+
+def named(inbound: Inbound, sender: str, chat: str) -> Inbound:
+    """The update with the names of its sender and its chat. A direct message has the sender's."""
+    who = dataclasses.replace(inbound.sender, name=sender)
+    if inbound.address.chat_type is ChatType.DM:
+        return replace(inbound, sender=who, chat_name=sender)
+    return replace(inbound, sender=who, chat_name=chat, readers=content.members(chat))

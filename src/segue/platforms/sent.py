@@ -7,13 +7,17 @@ whose answer was lost, and costs one more call per chat.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 
 from segue.core.address import Address
+from segue.platforms.errors import Failures
 
 PREFIX = "segue-"
 _MOST = 10_000
+_LOOKS, _PAUSE = 5, 0.2
+"""How often to look for a message, and how many seconds longer the pause is each time."""
 
 Search = Callable[[Address], Awaitable[Mapping[str, str]]]
 """Returns the ids of our messages in a chat, by their stamps."""
@@ -50,6 +54,28 @@ class SentMessages:
             oldest = next(iter(self._ids))
             self._searched.discard(oldest[0])
             del self._ids[oldest]
+
+    async def appear(
+        self,
+        find: Callable[[Address, str], Awaitable[str | None]],
+        at: Address,
+        key: str,
+        failures: Failures,
+    ) -> str | None:
+        """The id of a message that was sent under `key`, and can be found a moment later. None if
+        it cannot. It has arrived all the same."""
+        for attempt in range(_LOOKS):
+            await asyncio.sleep(_PAUSE * attempt)
+            try:
+                if (found := await find(at, key)) is not None:
+                    return found
+            except failures.all:
+                break
+        return None
+
+    def doubt(self, at: Address) -> None:
+        """Search that chat again."""
+        self._searched.discard(at)
 
     def forget(self) -> None:
         """Search again everywhere: another process may have sent something since."""

@@ -17,7 +17,7 @@ class Unrecorded(Generic[T]):
         self._changed = asyncio.Event()
 
     def add(self, update_id: str, update: T) -> None:
-        """Add an update. One that was delivered again keeps its place."""
+        """Add an update. An id that is there already keeps its place."""
         self._updates[update_id] = update
         self._changed.set()
 
@@ -32,6 +32,6 @@ class Unrecorded(Generic[T]):
             await self._changed.wait()
         return next(iter(self._updates.values()), None)
 
-    def remove(self, update_id: str) -> T | None:
-        """Remove an update that is recorded, and return it as it was last delivered."""
-        return self._updates.pop(update_id, None)
+    def remove(self, update_id: str) -> None:
+        """Remove an update that is recorded."""
+        self._updates.pop(update_id, None)

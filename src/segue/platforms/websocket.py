@@ -8,13 +8,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Literal
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
-from segue.platforms.errors import Lost
+from segue.platforms.errors import Lost, Refused
+
+logger = logging.getLogger(__name__)
 
 WebSocket = ClientConnection
 _LARGEST = 16 * 1024 * 1024
@@ -64,6 +66,14 @@ class WebSockets:
             raise Lost("no connection can be made", arrived=False) from None
         self._open.add(socket)
         self.start(self._read(socket))
+
+    async def replace(self, endpoint: Callable[[], Awaitable[str]]) -> None:
+        """Connect once more, before the server closes a connection. `endpoint` returns the URL. If
+        it fails, the connection is lost when the server closes it."""
+        try:
+            await self.connect(await endpoint())
+        except (Refused, Lost) as error:
+            logger.info("connection not replaced: %s", error)
 
     async def _read(self, socket: WebSocket) -> None:
         try:

@@ -92,7 +92,8 @@ class WebSocket:
     async def receive(self) -> bytes | None:
         """Return the next message, or None once the connection is closed."""
         while not self._arrived:
-            if not (data := await self._reader.read(65536)):
+            # A client that closed the connection waits for the server to end it.
+            if self.code is not None or not (data := await self._reader.read(65536)):
                 return None
             self._wire.receive_data(data)
             # Clients of chat platforms send no fragments.
@@ -102,8 +103,6 @@ class WebSocket:
                 if isinstance(it, Frame) and it.opcode in (Opcode.TEXT, Opcode.BINARY)
             ]
             self._write(self._wire)
-            if self.code is not None and not self._arrived:
-                return None  # the client waits for the server to end the connection
         return self._arrived.pop(0)
 
     def _write(self, protocol: ServerProtocol) -> None:

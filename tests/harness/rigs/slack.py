@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from segue.core.address import Address, ChatType, Platform
+from segue.platforms.slack.adapter import INVITATION
 from segue.testing import slack
 from segue.testing.peers.process import Fake
 from segue.testing.slack import BOT, COMMAND, Driver, Peer, Shown, Upload
@@ -40,14 +41,14 @@ class SlackRig(PlatformRig):
         Call.EDIT: "chat.update",
         Call.OPEN_THREAD: "chat.postMessage",
     }
-    dm: ClassVar[Kind] = Kind(slack.Kind.IM, ChatType.DM, threads=True)
+    dm: ClassVar[Kind] = Kind(slack.Kind.IM, ChatType.DM, threads=True, drafts=True)
     forum: ClassVar[Kind] = Kind(slack.Kind.CHANNEL, ChatType.CHANNEL, threads=True)
     group: ClassVar[Kind] = Kind(slack.Kind.GROUP, ChatType.CHANNEL, threads=True)
     kinds: ClassVar[tuple[Kind, ...]] = (
         dm,
         forum,
         group,
-        Kind(_ASSISTANT, ChatType.DM, threads=True),
+        Kind(_ASSISTANT, ChatType.DM, threads=True, drafts=True),
     )
     constants: ClassVar[Mapping[str, float | str]] = {
         f"{_ADAPTER}.capabilities": "tests.harness.rigs.pace:slack"
@@ -123,8 +124,9 @@ class SlackRig(PlatformRig):
                     file=m.file.name if m.file else None,
                 )
                 for m in shown.messages
-                # The message that opens a thread is its title.
+                # The message that opens a thread is its title. The next mentions the owner.
                 if m.author != BOT.id or (m.chat, m.id) not in titles
+                if m.metadata.get("event_type") != INVITATION and not m.streaming
             ),
             threads=tuple(
                 Thread(at[1], _MARKUP.sub("", title))

@@ -8,11 +8,8 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-from segue.core.address import Platform
-from segue.core.secret import Secret
-from segue.platforms import registry
 from segue.platforms.base import Adapter
-from segue.platforms.spec import PlatformSettings
+from segue.platforms.slack.adapter import SlackAdapter
 from segue.testing.contract.fake import FakeRig
 from segue.testing.contract.malformed import Specimen
 from segue.testing.contract.rig import Act, Feature, File, Place, Seen
@@ -25,12 +22,10 @@ UNKNOWN_TOKEN = "xoxb-100000001-100000002-atokenthatnobodyhasgiven"
 
 class Shape(StrEnum):
     CHANNEL = "channel"
-    PRIVATE = "private"
-    """A private channel."""
+    PRIVATE = "private"  # a channel
     DM = "dm"
     GROUP_DM = "group_dm"
-    ASSISTANT = "assistant"
-    """A thread of the assistant, in a direct message. Its place has a thread."""
+    ASSISTANT = "assistant"  # a thread in a direct message
 
 
 CHANNELS = {Shape.CHANNEL: Kind.CHANNEL, Shape.PRIVATE: Kind.GROUP, Shape.GROUP_DM: Kind.MPIM}
@@ -41,8 +36,7 @@ NONE = frozenset({Feature.REPLIES})
 class SlackRig(FakeRig):
     """Anna on Slack.
 
-    A user has only one direct message with a bot, so each that a test asks for gets another account
-    of Anna.
+    A user has one direct message with a bot, so each that a test asks for is another Anna's.
     """
 
     driver: Driver
@@ -59,22 +53,14 @@ class SlackRig(FakeRig):
     def __init__(self, peer: Peer, driver: Driver, anna: str) -> None:
         self._peer = peer
         self.driver = driver
-        self._annas: dict[str, str] = {}
-        """Anna's account in each chat."""
-        self._chats: dict[str, str] = {}
-        """The chat of each of her messages."""
+        self._annas: dict[str, str] = {}  # her account in each chat
+        self._chats: dict[str, str] = {}  # the chat of each of her messages
         self.anna = anna
         self.adapter = self.another()
 
     def another(self, token: str = "", **more: Any) -> Adapter:
-        values = {
-            "token": Secret(token or self._peer.token, "test"),
-            "app_token": Secret(self._peer.app_token, "test"),
-            "url": self._peer.url,
-        }
-        spec = registry.SPECS[Platform.SLACK]
-        make: Any = registry.load(spec, spec.make)
-        return make(PlatformSettings(platform=Platform.SLACK, values=values), **more)
+        peer = self._peer
+        return SlackAdapter(token or peer.token, peer.app_token, peer.url, **more)
 
     def impatient(self) -> Adapter:
         return self.another(silence=0.6)
@@ -147,7 +133,8 @@ class SlackRig(FakeRig):
 
     async def seen(self, text: str) -> Sequence[Seen]:
         shown = (await self.driver.look()).messages
-        return [_seen(it) for it in shown if it.text in (text, html.unescape(text))]
+        texts = (text, html.unescape(text))
+        return [_seen(it) for it in shown if it.text in texts and not it.streaming]
 
     async def typing(self, at: Place) -> int:
         shown = await self.driver.look(at.chat)

@@ -2,39 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path as File
 from typing import Any
 
 from segue.testing.contract.malformed import Path, Specimen
 
 CHANNEL, ANNA, BOT, TS = "C0100000009", "U0100000009", "U0100000000", "1790000000.000005"
-MESSAGE: dict[str, Any] = {
-    "type": "message", "channel": CHANNEL, "channel_type": "channel", "user": ANNA, "ts": TS,
-    "event_ts": TS, "text": f"<@{BOT}> status", "team": "T0100000001",
-}  # fmt: skip
-FILE = {
-    "id": "F1", "name": "a.txt", "mimetype": "text/plain", "size": 3, "mode": "hosted",
-    "url_private": "https://files.slack.com/a", "url_private_download": "https://files.slack.com/a",
-}  # fmt: skip
-EDITED = {
-    "type": "message", "subtype": "message_changed", "channel": CHANNEL, "ts": "1790000000.000009",
-    "channel_type": "channel", "hidden": True,
-    "message": {**MESSAGE, "edited": {"user": ANNA, "ts": "1790000001.000000"}},
-    "previous_message": {**MESSAGE, "text": "statu"},
-}  # fmt: skip
-PRESS: dict[str, Any] = {
-    "type": "block_actions", "trigger_id": "1.2.3", "user": {"id": ANNA, "username": "anna"},
-    "channel": {"id": CHANNEL, "name": "general"}, "team": {"id": "T0100000001"},
-    "container": {"type": "message", "message_ts": TS, "channel_id": CHANNEL},
-    "message": {**MESSAGE, "user": BOT}, "response_url": "https://hooks.slack.com/actions/1",
-    "actions": [
-        {"type": "button", "action_id": "a", "block_id": "b", "value": "a:1:once", "action_ts": TS},
-    ],
-}  # fmt: skip
-COMMAND: dict[str, Any] = {
-    "command": "/segue", "text": "status", "trigger_id": "1.2.3", "user_id": ANNA,
-    "user_name": "anna", "channel_id": CHANNEL, "channel_name": "general", "team_id": "T0100000001",
-    "response_url": "https://hooks.slack.com/commands/1",
-}  # fmt: skip
+FRAMES: dict[str, dict[str, Any]] = json.loads(File(__file__).with_suffix(".json").read_text())
+MESSAGE, FILE, EDITED, PRESS, COMMAND = FRAMES.values()
 IN_MESSAGE: tuple[Path, ...] = (("channel",), ("user",), ("ts",), ("type",))
 
 

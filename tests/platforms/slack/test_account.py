@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -95,15 +93,3 @@ def test_the_manifest_asks_for_what_the_adapter_uses():
 def test_the_document_has_the_manifest_that_the_set_up_prints():
     [shown] = re.findall(r"```json\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     assert shown == MANIFEST
-
-
-def test_a_gateway_without_slack_imports_nothing_for_it():
-    check = (
-        "import sys, segue.gateway.service, segue.cli.main, segue.platforms.registry as r\n"
-        "theirs = ('slack_sdk', 'slack_bolt', 'aiohttp', 'segue.platforms.slack.')\n"
-        "print([it for it in sys.modules if it.startswith(theirs)])\n"
-        "r.load(r.SPECS['slack'], r.SPECS['slack'].make)\n"
-        "print([it for it in sys.modules if it.startswith(theirs[:3])])"
-    )
-    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["['segue.platforms.slack.spec']", "[]"]

@@ -6,16 +6,10 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from segue.core.address import Platform
-from segue.platforms import registry
 from segue.testing.contract.rig import Feature
 from segue.testing.contract.suite import RemoteContract
 from segue.testing.slack import Peer
 from tests.platforms.slack.rig import NONE, Shape, SlackRig, plugged_in
-
-pytestmark = pytest.mark.skipif(
-    not registry.is_supported(Platform.SLACK), reason="the adapter is not there yet"
-)
 
 
 class TestSlack(RemoteContract):

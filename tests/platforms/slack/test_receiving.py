@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable
 
 import pytest
 
 from segue.core.errors import ConnectFailed
+from segue.platforms.base import Adapter, Inbound
 from segue.platforms.slack import socket
-from segue.testing.contract.rig import home_of, listening
-from segue.testing.slack import COMMAND, Settings
+from segue.platforms.slack.parser import address
+from segue.testing.contract.rig import Place, home_of, listening
+from segue.testing.slack import BOT, COMMAND, Settings
 from tests.platforms.slack.rig import Shape, SlackRig
 
-BRISK = Settings(ack_seconds=0.3, retry_seconds=(0.0, 0.1, 0.1))
+BRISK = Settings(ack_seconds=0.05, retry_seconds=(0.0, 0.05))
+
+
+async def settle(rig: SlackRig, following: Awaitable[object]) -> None:
+    """Ask for the next update, so that the last one is recorded, and stop listening."""
+    asked = asyncio.ensure_future(following)
+    await rig.driver.until(lambda shown: shown.unconfirmed == 0)
+    asked.cancel()
+    await asyncio.wait([asked])
 
 
 async def test_an_event_is_acknowledged_when_it_is_recorded(rig: SlackRig):
@@ -24,10 +35,7 @@ async def test_an_event_is_acknowledged_when_it_is_recorded(rig: SlackRig):
             pass
         assert heard.text == "hello"
         assert (await rig.driver.look()).unconfirmed == 1
-        asked = asyncio.ensure_future(anext(coming))
-        await rig.driver.until(lambda shown: shown.unconfirmed == 0)
-        asked.cancel()
-        await asyncio.wait([asked])
+        await settle(rig, anext(coming))
 
 
 async def test_an_event_that_is_recorded_late_comes_again_and_is_the_same(rig: SlackRig):
@@ -95,6 +103,72 @@ async def test_what_comes_over_two_connections_is_heard_once_and_in_order(rig: S
         for number in range(20):
             await rig.say(at, str(number))
         assert [(await ear.next()).text for _ in range(20)] == [*map(str, range(20))]
+
+
+LOST = Settings(retry_seconds=())
+"""Slack delivers nothing again, as after six minutes."""
+
+
+async def heard_by(adapter: Adapter, count: int) -> list[Inbound]:
+    async with listening(adapter) as ear:
+        return [await ear.next() for _ in range(count)]
+
+
+@pytest.mark.parametrize("shape", [Shape.CHANNEL, Shape.DM])
+async def test_what_was_written_while_the_adapter_was_away_is_read_in_order(
+    rig: SlackRig, shape: Shape
+):
+    at = await rig.place(shape)
+    async with listening(rig.adapter) as ear:
+        await rig.say(at, f"<@{BOT.id}> before")
+        home = (await ear.next()).address
+        thread = await rig.adapter.create_handoff_thread(home, "Boats", key="1")
+        assert thread is not None
+        await settle(rig, ear.next())
+    await rig.driver.settings(LOST)
+    await rig.driver.down()
+    for text in ("one", "two"):
+        for place in (at, Place(at.chat, thread.thread_id)):
+            await rig.say(place, text)
+    await rig.driver.up()
+    await rig.adapter.connect()
+    missed = [(it.text, it.address) for it in await heard_by(rig.adapter, 4)]
+    assert [it for it in missed if it[1] == home] == [("one", home), ("two", home)]
+    assert [it for it in missed if it[1] == thread] == [("one", thread), ("two", thread)]
+
+
+async def test_a_new_process_reads_what_was_written_after_the_last_recorded_message(
+    rig: SlackRig,
+):
+    at = await rig.place(Shape.DM)
+    async with listening(rig.adapter) as ear:
+        await rig.say(at, "recorded")
+        first = await ear.next()
+        await rig.driver.command(rig.anna, at.chat, COMMAND, "status")
+        command = await ear.next()
+        await settle(rig, ear.next())
+    await rig.adapter.close()
+    await rig.driver.settings(LOST)
+    await rig.say(at, "missed")
+    for last, count in ((first.update_id, 1), (command.update_id, 2), ("", 2)):
+        restarted = rig.another()
+        await restarted.connect()
+        restarted.remember({first.address: last})
+        *before, missed = await heard_by(restarted, count)
+        assert (missed.text, before) == ("missed", [first][: count - 1])
+        await restarted.close()
+
+
+async def test_without_the_scopes_the_history_is_not_read(rig: SlackRig):
+    few = tuple(it for it in Settings().scopes if not it.endswith(":history"))
+    await rig.driver.settings(Settings(scopes=few))
+    at = await rig.place(Shape.DM)
+    await rig.adapter.connect()
+    rig.adapter.remember({address(at.chat): ""})
+    async with listening(rig.adapter) as ear:
+        await rig.say(at, "new")
+        assert (await ear.next()).text == "new"
+    assert "conversations.history" not in (await rig.driver.look()).calls
 
 
 async def test_socket_mode_that_is_turned_off_ends_the_connection(rig: SlackRig):

@@ -85,6 +85,21 @@ async def test_links_and_names_in_a_message_reach_no_one(rig: SlackRig):
     assert (posted["unfurl_links"], posted["unfurl_media"]) == (False, False)
 
 
+@pytest.mark.parametrize("shape", Shape)
+async def test_the_owner_alone_is_notified_of_a_new_thread_in_a_channel(
+    rig: SlackRig, shape: Shape
+):
+    at = await home(rig, shape)
+    thread = await rig.adapter.create_handoff_thread(at, "Boats <!here>", key="1")
+    assert thread is not None
+    for _ in range(2):
+        await rig.adapter.invite(thread, [rig.anna, "!channel"])
+    shown = (await rig.driver.look(at.chat_id)).messages
+    found = [(it.thread, it.mentions) for it in shown if it.mentions]
+    dm = shape in (Shape.DM, Shape.ASSISTANT)
+    assert found == ([] if dm else [(thread.thread_id, (f"<@{rig.anna}>",))])
+
+
 async def test_a_message_with_buttons_can_be_as_long_as_any_other(rig: SlackRig):
     at, long = await home(rig), "x" * rig.adapter.capabilities.length
     buttons = [Button("Yes", "y"), Button("N" * 200, "n")]

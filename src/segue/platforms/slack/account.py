@@ -51,9 +51,8 @@ async def checks(client: SlackClient, home: Address | None) -> AsyncGenerator[Fi
         channel = await _channel(client, home.chat_id)
         name = "your chat with the app" if channel.is_im else f"#{channel.name}"
         bad = "The app cannot write in the home channel: it is archived, or the app is not in it."
-        yield check(
-            _is_usable(channel), f"The home channel is {name}.", bad, _INVITE.format(me.user)
-        )
+        good, fix = f"The home channel is {name}.", _INVITE.format(me.user)
+        yield check(_is_usable(channel), good, bad, fix)
 
 
 async def find(client: SlackClient, name: str) -> HomeChannel | None:

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import dataclasses
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 from typing import Any
 
-from msgspec.structs import replace
-
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.text import is_empty
-from segue.platforms import base, content, sending
+from segue.platforms import base, sending
 from segue.platforms.adapter import RemoteAdapter
+from segue.platforms.backlog import Backlog
 from segue.platforms.base import Button, Inbound, Receipt, Upload
-from segue.platforms.errors import Lost, Refused
-from segue.platforms.markup import escapes
-from segue.platforms.names import KnownNames
+from segue.platforms.errors import tolerating_absence
+from segue.platforms.markup import block_kit, escapes, mrkdwn
+from segue.platforms.names import KnownNames, named
 from segue.platforms.sent import SentMessages, stamp
 from segue.platforms.slack import account
 from segue.platforms.slack.client import FAILURES, SlackClient
-from segue.platforms.slack.parser import address, parse
+from segue.platforms.slack.parser import address, parse, written
 from segue.platforms.slack.wire import Me, NewFile, Person, Posted, SlackChannel
 from segue.platforms.spec import PlatformSettings
+from segue.platforms.streams import Streams
 
 CAPABILITIES = base.Capabilities(
     threads=True,
@@ -36,12 +36,13 @@ CAPABILITIES = base.Capabilities(
     dialect=base.Dialect.SLACK,
     chat_burst=3,
     edit_seconds=1.2,  # 50 edits a minute
+    preview_dialect=base.Dialect.SOURCE,
     typing_seconds=60.0,  # Slack shows it for two minutes
     attachment_bytes=100 * 1024 * 1024,
     upload_bytes=100 * 1024 * 1024,
 )
-_LOOKS = 5
-"""How often to look for the message of a file, which Slack shares a moment after the upload."""
+INVITATION = "segue_invitation"
+"""The metadata's type of a message that mentions the owner. No other mentions anyone."""
 
 
 class SlackAdapter(RemoteAdapter[SlackClient]):
@@ -56,31 +57,55 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         which a call counts as lost."""
         super().__init__(FAILURES)
         self._make = partial(SlackClient, token, app_token, url, silence)
-        self._me = ""
         self._sent = SentMessages()
         self._names = KnownNames(FAILURES)
         self._shows_typing: set[Address] = set()
+        self._streams = Streams(
+            self._start,
+            self._append,
+            partial(self._on, method="chat.stopStream"),
+            partial(self._on, method="chat.delete"),
+            self.connection.in_background,
+        )
+        self._backlog = Backlog(
+            lambda at: int(at.timestamp() * 10**6), lambda at: f"{at.chat_id} {at.thread_id or ''}"
+        )
+        self.remember, self._checks = self._backlog.remember, account.checks
 
     async def _greet(self, client: SlackClient) -> None:
         me = await client.call("auth.test", Me)
-        self.account = self._me = me.user_id
-        self.mention = f"@{me.user}"
+        self.account, self.mention = me.user_id, f"@{me.user}"
         keys = account.HISTORY.issubset(client.scopes)
         self.capabilities = dataclasses.replace(type(self).capabilities, keys=keys)
         self._sent.forget()
+        self._backlog.away()
         await client.socket.open()
 
     # Inbound
 
     async def receive(self) -> AsyncGenerator[Inbound | None]:
+        async with contextlib.aclosing(self._backlog.receive(FAILURES, self._missed)) as missed:
+            async for inbound in missed:
+                yield inbound
         while True:
             with FAILURES.connecting():
                 socket = self.client.socket
                 delivery = await socket.next()
-            inbound = delivery and parse(delivery, self._me)
+            inbound = delivery and parse(delivery, self.account)
             yield inbound and await self._named(inbound)
-            if delivery is not None:  # it is recorded now
+            if inbound is not None:  # it is recorded now
+                self._backlog.recorded(inbound)
+            if delivery is not None:
                 await socket.recorded(delivery)
+
+    async def _missed(self, place: str, last: int) -> list[Inbound]:
+        """What users wrote while the adapter was away, longer than Slack delivers events again."""
+        channel, _, thread = place.partition(" ")
+        at, since, found = address(channel, thread), f"{last / 10**6:.6f}", list[Inbound | None]()
+        with tolerating_absence():
+            history = await self.client.history(at, since) if self.capabilities.keys else ()
+            found = [written(channel, it, self.account) for it in history if it.ts > since]
+        return [await self._named(it) for it in found if it and it.address == at]
 
     async def _named(self, inbound: Inbound) -> Inbound:
         """Add the names of the sender and the channel."""
@@ -91,10 +116,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         channel = await self._names.get(at.chat_id, ask, SlackChannel())
         name = person.profile.display_name or person.profile.real_name or person.name
         chat = "" if channel.is_mpim or not channel.name else f"#{channel.name}"
-        sender = dataclasses.replace(inbound.sender, name=name)
-        if at.chat_type is ChatType.DM:
-            return replace(inbound, sender=sender, chat_name=name)
-        return replace(inbound, sender=sender, chat_name=chat, readers=content.members(chat))
+        return named(inbound, name, chat)
 
     async def _fetch(self, attachment: base.Attachment) -> bytes:
         return await self.client.fetch(attachment.id, self.capabilities.attachment_bytes)
@@ -104,73 +126,100 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
     async def _send(
         self, to: Address, text: str, *, markup: bool, key: str, buttons: Sequence[Button]
     ) -> Receipt:
-        return Receipt(await self._post(to, key, "segue_message", **_content(text, buttons)))
+        given = block_kit.content(text, buttons)
+        return Receipt(await self._post(to, key, "segue_message", **given))
 
     async def _post(self, to: Address, key: str, kind: str, **given: Any) -> str:
         """Send a message to the right thread only, and only once. Return its id."""
         if (found := await self._arrived(to, key)) is not None:
             return found
-        given |= {"channel": to.chat_id, "thread_ts": to.thread_id}
         given["metadata"] = {"event_type": kind, "event_payload": {"stamp": stamp(key)}}
+        if (stream := self._streams.take(to)) is not None:
+            become = partial(self._update, to, stream, **{"blocks": [], **given})
+            # A link in it might get a preview, which no argument forbids.
+            if await self._streams.end(to, stream, None if "://" in given["text"] else become):
+                self._sent.add(to, key, stream)
+                return stream
+        given |= {"channel": to.chat_id, "thread_ts": to.thread_id}
         given |= {"unfurl_links": False, "unfurl_media": False}
         posted = await self.client.call("chat.postMessage", Posted, **given)
-        delete = partial(self._delete, to, posted.ts)
+        delete = partial(self._on, to, posted.ts, "chat.delete")
         await sending.check_thread(to, posted.message.thread_ts, delete, FAILURES)
         self._sent.add(to, key, posted.ts)
+        self._backlog.speaks(to, posted.ts)
         self._shows_typing.discard(to)
         return posted.ts
 
     async def _arrived(self, to: Address, key: str) -> str | None:
         """The message that was sent under `key`, if the app may look for it."""
-        stamped = self.client.stamped
-        return await self._sent.find(stamped, to, key) if self.capabilities.keys else None
+        return await self._sent.find(self._search, to, key) if self.capabilities.keys else None
 
-    async def _delete(self, to: Address, message: str) -> bool:
-        await self.client.do("chat.delete", channel=to.chat_id, ts=message)
-        return True
+    async def _search(self, at: Address) -> dict[str, str]:
+        """Find our messages by their stamps, and remove what is left of unfinished streams."""
+        found, streams = await self.client.stamped(at, self.account)
+        for stream in streams.difference({self._streams.get(at)}):
+            await self._streams.end(at, stream)
+        return found
 
     async def _edit(
         self, at: Address, receipt: Receipt, text: str, *, markup: bool, buttons: Sequence[Button]
     ) -> None:
         # Text alone would leave the buttons of the message as they are.
-        given = _content(text, buttons, blocks=[])
-        await self.client.do("chat.update", channel=at.chat_id, ts=receipt, **given)
+        await self._update(at, receipt, **block_kit.content(text, buttons, blocks=[]))
+
+    async def _update(self, at: Address, message: str, **given: Any) -> None:
+        await self._on(at, message, "chat.update", **given)
         if at in self._shows_typing:  # an edit does not remove it
             self._shows_typing.discard(at)
             self.connection.in_background(lambda client: self._set_status(client, at, ""))
 
+    async def _on(self, at: Address, message: str, method: str, **given: Any) -> bool:
+        return await self.client.do(method, channel=at.chat_id, ts=message, **given)
+
     async def _upload(
         self, to: Address, file: Upload, caption: str, *, markup: bool, key: str
     ) -> Receipt:
+        if (stream := self._streams.take(to)) is not None:
+            await self._streams.end(to, stream)
         if (found := await self._arrived(to, key)) is not None:
             return Receipt(found)
         name, client = sending.file_name(file), self.client
-        new = await client.call(
-            "files.getUploadURLExternal", NewFile, filename=name, length=len(file.data)
-        )
+        given: dict[str, Any] = {"filename": name, "length": len(file.data)}
+        new = await client.call("files.getUploadURLExternal", NewFile, **given)
         await client.upload(new.upload_url, file.data)
         # Files take no metadata, so the stamp is the name of a block.
         text = escapes.html(name) if is_empty(caption) else caption
-        await client.do(
-            "files.completeUploadExternal",
-            files=[{"id": new.file_id, "title": name}],
-            channel_id=to.chat_id,
-            thread_ts=to.thread_id,
-            blocks=[_section(text, block_id=stamp(key))],
-        )
+        given = {"channel_id": to.chat_id, "thread_ts": to.thread_id}
+        given["files"] = [{"id": new.file_id, "title": name}]
+        given["blocks"] = [block_kit.section(text, block_id=stamp(key))]
+        await client.do("files.completeUploadExternal", **given)
         self._shows_typing.discard(to)
-        return Receipt(await self._shared(to, key) or f"file {new.file_id}")
+        # Slack does not name the message of a file. Without its name, it cannot be edited.
+        find = self._sent.appear if self.capabilities.keys else None
+        found = find and await find(self._arrived, to, key, FAILURES)
+        return Receipt(found or f"file {new.file_id}")
 
-    async def _shared(self, to: Address, key: str) -> str | None:
-        """The message of a file, which Slack does not name. Without it, it cannot be edited."""
-        for attempt in range(_LOOKS if self.capabilities.keys else 0):
-            await asyncio.sleep(0.2 * attempt)
-            try:
-                if (found := await self._arrived(to, key)) is not None:
-                    return found
-            except (Refused, Lost):  # the file has arrived all the same
-                break
-        return None
+    # Streams
+
+    def previews(self, at: Address) -> bool:
+        """In channels, a stream has only one recipient, and some channels take none."""
+        able = self.capabilities.keys and self._streams.able(at)
+        return able and at.chat_type is ChatType.DM and at.thread_id is not None
+
+    async def _preview(self, at: Address, text: str, *, markup: bool, key: str) -> None:
+        await self._streams.show(at, mrkdwn.inert(text.removesuffix(" …")))
+
+    async def _start(self, at: Address, text: str) -> str:
+        self._sent.doubt(at)
+        await self._search(at)  # the thread is there, and no unfinished stream is
+        given: dict[str, Any] = {"thread_ts": at.thread_id, "markdown_text": text}
+        started = await self.client.call("chat.startStream", Posted, channel=at.chat_id, **given)
+        self._sent.add(at, f"stream {started.ts}", started.ts)
+        self._shows_typing.discard(at)
+        return started.ts
+
+    async def _append(self, at: Address, stream: str, text: str) -> None:
+        await self._on(at, stream, "chat.appendStream", markdown_text=text)
 
     async def _typing(self, at: Address) -> None:
         """Only threads can show it."""
@@ -190,31 +239,20 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         root = await self._post(address(home.chat_id), key, "segue_thread", text=text)
         return address(home.chat_id, root)
 
+    async def invite(self, thread: Address, users: Sequence[str]) -> None:
+        """Mention the users in a thread of a channel: Slack notifies them, and from then on of each
+        reply there. A mention in the message that opens the thread would not do that."""
+        names = mrkdwn.mention(users)
+        if thread.chat_type is ChatType.DM or not names:
+            return
+        with FAILURES.delivering():
+            text = f"{names} You get a notification for each reply here."
+            await self._post(thread, "invite", INVITATION, text=text)
+
     async def _find(self, chat_id: str) -> HomeChannel | None:
         return await account.find(self.client, chat_id)
 
-    def _checks(self, client: SlackClient, home: Address | None) -> AsyncGenerator[base.Finding]:
-        return account.checks(client, home)
 
-
-def _content(text: str, buttons: Sequence[Button], **more: Any) -> dict[str, Any]:
-    if not buttons:
-        return {**more, "text": text}
-    rows = [[_button(button) for button in row] for row in sending.rows(buttons)]
-    actions = [{"type": "actions", "elements": row} for row in rows]
-    return {"text": text, "blocks": [_section(text), *actions]}
-
-
-def _section(text: str, **more: Any) -> dict[str, Any]:
-    return {"type": "section", "text": {"type": "mrkdwn", "text": text}, **more}
-
-
-def _button(button: Button) -> dict[str, Any]:
-    label = {"type": "plain_text", "text": button.label[:75]}
-    return {"type": "button", "text": label, "value": button.data, "action_id": button.data}
-
-
-def make(settings: PlatformSettings, **more: Any) -> SlackAdapter:
-    """Return an unconnected adapter for the app in `settings`. `more` is for tests."""
-    tokens = settings.value("token"), settings.value("app_token")
-    return SlackAdapter(*tokens, settings.value("url"), **more)
+def make(settings: PlatformSettings) -> SlackAdapter:
+    """Return an unconnected adapter for the app in `settings`."""
+    return SlackAdapter(*map(settings.value, ("token", "app_token", "url")))

@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from segue.core.address import Address, Platform
 from segue.platforms import sent
-from segue.platforms.errors import FailureRule, Failures, Refused
+from segue.platforms.errors import FailureRule, Failures, Refused, parsed
 from segue.platforms.http import HttpClient, bearer, decode
 from segue.platforms.slack import wire
 from segue.platforms.slack.socket import Socket
@@ -37,10 +37,8 @@ _THREAD_GONE = (
     "the thread was deleted, or Slack does not find it; go on with `segue resume` in a terminal, "
     "or with /resume in another chat"
 )
-_INVALID = (
-    "invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired",
-    "not_allowed_token_type",
-)  # fmt: skip
+_OVER = ("account_inactive", "token_revoked", "token_expired")
+_INVALID = ("invalid_auth", "not_authed", "not_allowed_token_type", *_OVER)
 _BROKEN = ("internal_error", "fatal_error", "service_unavailable", "request_timeout")
 _UNDELIVERED = {
     _THREAD_GONE: ("thread_not_found", "invalid_thread_ts"),
@@ -94,7 +92,8 @@ class SlackClient:
     ) -> T:
         """Call a method, and return its answer, or a part of it. `app`: with that token."""
         # Every method takes a form, and some take nothing else.
-        form = {name: _field(value) for name, value in given.items() if value is not None}
+        some = {name: it for name, it in given.items() if it is not None}
+        form = {name: it if isinstance(it, str) else json.dumps(it) for name, it in some.items()}
         token, url = self._app if app else self._bot, f"{self._api}/{method}"
         response = await self._http.exchange("POST", url, data=form, headers=token)
         status = decode(response.body, wire.CallStatus)
@@ -105,9 +104,9 @@ class SlackClient:
         body = decode(response.body, dict[str, Raw]).get(part, Raw()) if part else response.body
         return decode(bytes(body), kind)
 
-    async def do(self, method: str, **given: Any) -> None:
+    async def do(self, method: str, **given: Any) -> bool:
         """Call a method whose answer has nothing to read."""
-        await self.call(method, wire.CallStatus, **given)
+        return (await self.call(method, wire.CallStatus, **given)).ok
 
     async def upload(self, url: str, content: bytes) -> None:
         await self._http.request("POST", url, content=content, seconds=_UPLOAD_SECONDS)
@@ -124,29 +123,36 @@ class SlackClient:
             raise Refused(403, "the app may not see the file")
         return response.body
 
-    async def stamped(self, at: Address) -> dict[str, str]:
-        """The ids of our messages in a channel or thread, by the stamps that they carry."""
+    async def stamped(self, at: Address, me: str) -> tuple[dict[str, str], set[str]]:
+        """The ids of our messages in a channel or thread, by the stamps that they carry, and the
+        ids of our streams without a stamp."""
+        found, streams = dict[str, str](), set[str]()
+        for message in await self.history(at, f"{time.time() - _WEEK:.6f}"):
+            if message.ts == at.thread_id and message.subtype == "tombstone":
+                raise Refused(400, "thread not found", code="thread_not_found")
+            stamps = [block.block_id for block in message.blocks]
+            stamps.append(str(message.metadata.event_payload.get("stamp")))
+            ours = {it: message.ts for it in stamps if it.startswith(sent.PREFIX)}
+            found |= ours
+            if message.streaming_state and message.user == me and not ours:
+                streams.add(message.ts)
+        return found, streams
+
+    async def history(self, at: Address, since: str) -> list[wire.HistoryMessage]:
+        """The messages of a channel, or of a thread, in order. The first of a thread is always
+        among them."""
         method = "conversations.history" if at.thread_id is None else "conversations.replies"
-        oldest = f"{time.time() - _WEEK:.6f}"
-        given: dict[str, Any] = {"channel": at.chat_id, "ts": at.thread_id, "oldest": oldest}
-        given |= {"limit": PAGE, "include_all_metadata": True}
-        found: dict[str, str] = {}
+        given: dict[str, Any] = {"channel": at.chat_id, "ts": at.thread_id}
+        given |= {"oldest": since, "limit": PAGE, "include_all_metadata": True}
+        found: list[Raw] = []
         for _ in range(_PAGES):
             page = await self.call(method, wire.ChannelHistory, **given)
-            for message in page.messages:
-                if message.ts == at.thread_id and message.subtype == "tombstone":
-                    raise Refused(400, "thread not found", code="thread_not_found")
-                stamps = [block.block_id for block in message.blocks]
-                stamps.append(str(message.metadata.event_payload.get("stamp")))
-                found |= {it: message.ts for it in stamps if it.startswith(sent.PREFIX)}
+            found += page.messages
             if not (cursor := page.response_metadata.next_cursor):
                 break
             given["cursor"] = cursor
-        return found
-
-
-def _field(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+        messages = [parsed(bytes(it), wire.HistoryMessage) for it in found]
+        return sorted(filter(None, messages), key=lambda it: it.ts)
 
 
 def _refused(status: wire.CallStatus) -> Refused:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from segue.platforms import content
 from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
 from segue.platforms.content import FileKind
 from segue.platforms.errors import UNREADABLE
+from segue.platforms.markup import mrkdwn
 from segue.platforms.slack import wire
 from segue.platforms.slack.socket import EnvelopeDelivery
 from segue.platforms.slack.spec import COMMAND
@@ -20,30 +22,27 @@ from segue.platforms.slack.spec import COMMAND
 _WRITTEN = frozenset({None, "", "file_share", "thread_broadcast", "me_message"})
 """Subtypes of messages that users write. All others are Slack's own, or a bot's."""
 _GONE = frozenset({"tombstone", "hidden_by_limit", "external"})  # not on Slack
-# https://docs.slack.dev/messaging/formatting-message-text
-_LINK = re.compile(r"<([^<>|]*)(?:\|([^<>]*))?>")
-_ESCAPED = {"&lt;": "<", "&gt;": ">", "&amp;": "&"}
-_ESCAPE = re.compile("|".join(_ESCAPED))
+_SKEW = 60.0  # our clock may be ahead of Slack's by so many seconds
+_TS = re.compile(r"\d{10}\.\d{6}")
 
 
 def address(channel: str, thread: str | None = None, message: str | None = None) -> Address:
     """The address of a channel, or of a thread. The message that opens one is in the channel."""
-    return Address(
-        platform=Platform.SLACK,
-        chat_type=ChatType.DM if channel.startswith("D") else ChatType.CHANNEL,
-        chat_id=channel,
-        thread_id=None if thread in ("", message) else thread,
-    )
+    kind = ChatType.DM if channel.startswith("D") else ChatType.CHANNEL
+    inside = None if thread in ("", message) else thread
+    return Address(platform=Platform.SLACK, chat_type=kind, chat_id=channel, thread_id=inside)
 
 
 def parse(delivery: EnvelopeDelivery, me: str) -> Inbound | None:
     """Return the user's action as an Inbound, or None if we ignore it. Ignored are bots (including
     our own messages) and Slack's service messages. It has no names, because Slack sends ids."""
     kind, payload = delivery.envelope.type, delivery.envelope.payload
+    when, name = f"{delivery.at - _SKEW:.6f}", delivery.envelope.envelope_id
     try:
         if kind == "events_api":
-            event = msgspec.json.decode(payload, type=wire.EventCallback).event
-            inbound = _event(msgspec.json.decode(event, type=wire.Event), me)
+            callback = msgspec.json.decode(payload, type=wire.EventCallback)
+            event = msgspec.json.decode(callback.event, type=wire.Event)
+            when, name, inbound = event.event_ts, callback.event_id, _event(event, me)
         elif kind == "slash_commands":
             inbound = _command(msgspec.json.decode(payload, type=wire.SlashCommand))
         elif kind == "interactive":
@@ -52,7 +51,7 @@ def parse(delivery: EnvelopeDelivery, me: str) -> Inbound | None:
             return None
     except (*UNREADABLE, ValueError):  # an Address has no empty ids
         return None
-    return inbound and replace(inbound, update_id=delivery.id)
+    return inbound and replace(inbound, update_id=inbound.update_id or f"{when} {name}")
 
 
 def _event(event: wire.Event, me: str) -> Inbound | None:
@@ -63,7 +62,7 @@ def _event(event: wire.Event, me: str) -> Inbound | None:
         return None
     if event.subtype == "message_changed" and event.message:
         return _said(InboundKind.EDIT, event.channel, event.message, me, event.previous_message)
-    return _said(InboundKind.MESSAGE, event.channel, event, me)
+    return written(event.channel, event, me)
 
 
 def _command(command: wire.SlashCommand) -> Inbound | None:
@@ -85,9 +84,10 @@ def _pressed(press: wire.BlockActions) -> Inbound | None:
 def _said(
     kind: InboundKind, channel: str, said: wire.Said, me: str, before: wire.Said | None = None
 ) -> Inbound | None:
-    if said.bot_id or said.user == me or said.subtype not in _WRITTEN or not said.ts:
+    ts, is_ours = said.ts or "", said.bot_id or said.user == me
+    if is_ours or said.subtype not in _WRITTEN or not _TS.fullmatch(ts):
         return None
-    at = address(channel, said.thread_ts, said.ts)
+    at = address(channel, said.thread_ts, ts)
     text, to_us = _words(said.text, me)
     files, author, quote = said.files, None, None
     # A message of another user that the sender shares, with or without words of their own.
@@ -103,7 +103,9 @@ def _said(
         at,
         said.user,
         text=text,
-        message_id=said.ts,
+        message_id=ts,
+        # A message has the same id in its event and in the history.
+        update_id=f"{ts} {channel}" if kind is InboundKind.MESSAGE else "",
         attachments=tuple(_attachment(file) for file in files if file.mode not in _GONE),
         addressed=at.chat_type is ChatType.DM or to_us or said.parent_user_id == me,
         forwarded_from=author,
@@ -111,11 +113,16 @@ def _said(
     )
 
 
+written = partial(_said, InboundKind.MESSAGE)
+"""Return a message in a channel as an Inbound, or None if we ignore it."""
+
+
 def _inbound(kind: InboundKind, at: Address, user: str | None, **more: Any) -> Inbound | None:
     if not user:
         return None
     sender = Sender(platform=Platform.SLACK, user_id=user)
-    return Inbound(kind=kind, update_id="", address=at, sender=sender, **more)
+    more.setdefault("update_id", "")
+    return Inbound(kind=kind, address=at, sender=sender, **more)
 
 
 # Content
@@ -124,21 +131,10 @@ def _inbound(kind: InboundKind, at: Address, user: str | None, **more: Any) -> I
 def _words(text: str | None, me: str) -> tuple[str, bool]:
     """The text as typed, without the bot's name at its start, and whether it names the bot."""
     text = text or ""
-    names = [name for name in _LINK.finditer(text) if name[1] == f"@{me}"]
+    names = [name for name in mrkdwn.LINK.finditer(text) if name[1] == f"@{me}"]
     if names and not text[: names[0].start()].strip():
         text = content.without_name(text[names[0].end() :], text)
-    return _ESCAPE.sub(lambda it: _ESCAPED[it[0]], _LINK.sub(_typed, text)), bool(names)
-
-
-def _typed(link: re.Match[str]) -> str:
-    target, label = link[1], link[2]
-    match target[:1]:
-        case "@" | "#":
-            return f"{target[0]}{label.lstrip('@#')}" if label else link[0]
-        case "!":  # everyone in the channel, a group of users, a date
-            return label or f"@{target[1:]}"
-        case _:
-            return f"{label} ({target})" if label and label not in target else label or target
+    return mrkdwn.typed(text), bool(names)
 
 
 def _attachment(file: wire.SlackFile) -> Attachment:

@@ -1,9 +1,9 @@
 """Socket Mode: the connections over which Slack delivers envelopes, each of which wants an answer.
 
-An event is acknowledged when it is recorded. If that takes three seconds, Slack delivers it again
-with the same event id, and the second is dropped: to acknowledge it earlier could lose it. A slash
-command or a pressed button never comes again, and after three seconds its user sees an error, so it
-is acknowledged in time, recorded or not (docs/decisions/0020-slack.md).
+An event is acknowledged when it is recorded. If that takes three seconds, Slack delivers it again,
+and the gateway drops the second: to acknowledge it earlier could lose it. A slash command or a
+pressed button never comes again, and after three seconds its user sees an error, so it is
+acknowledged in time, recorded or not (docs/decisions/0020-slack.md).
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from segue.platforms.errors import Lost, Refused, parsed
-from segue.platforms.slack.wire import Envelope, EventCallback
+from segue.platforms.errors import Lost, parsed
+from segue.platforms.slack.wire import Envelope
 from segue.platforms.unrecorded import Unrecorded
 from segue.platforms.websocket import WebSocket, WebSockets
 
@@ -27,10 +28,10 @@ ACK_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class EnvelopeDelivery:
-    id: str
-    """That of the event, if it is one. The envelope's is new each time."""
     envelope: Envelope
     socket: WebSocket
+    at: float
+    """The time of its arrival, in seconds."""
 
 
 class Socket:
@@ -61,10 +62,11 @@ class Socket:
         return await self._unrecorded.first()
 
     async def recorded(self, delivery: EnvelopeDelivery) -> None:
-        newest = self._unrecorded.remove(delivery.id) or delivery
-        acknowledgement = self._once.pop(delivery.id, None)
+        name = delivery.envelope.envelope_id
+        self._unrecorded.remove(name)
+        acknowledgement = self._once.pop(name, None)
         if acknowledgement is None or acknowledgement.cancel():
-            await self._acknowledge(newest)
+            await self._acknowledge(delivery)
 
     async def _acknowledge(self, delivery: EnvelopeDelivery, after: float = 0.0) -> None:
         await asyncio.sleep(after)
@@ -76,19 +78,11 @@ class Socket:
         if envelope is None:
             logger.warning("updates skipped platform=slack ids=unknown")
         elif envelope.type == "disconnect":
-            self._sockets.start(self._replace(envelope.reason))
+            self._sockets.start(self._sockets.replace(self._endpoint))
         elif name := envelope.envelope_id:
-            event = parsed(envelope.payload, EventCallback)
-            delivery = EnvelopeDelivery(event.event_id if event else name, envelope, socket)
-            self._unrecorded.add(delivery.id, delivery)
+            delivery = EnvelopeDelivery(envelope, socket, time.time())
+            self._unrecorded.add(name, delivery)
             if envelope.type != "events_api":
                 acknowledgement = self._acknowledge(delivery, ACK_SECONDS)
                 self._once[name] = self._sockets.start(acknowledgement)
         self._unrecorded.wake()
-
-    async def _replace(self, reason: str) -> None:
-        """Connect again, before Slack closes the connection."""
-        try:
-            await self._sockets.connect(await self._endpoint())
-        except (Refused, Lost) as error:
-            logger.info("connection not replaced platform=slack reason=%s: %s", reason, error)

@@ -2,44 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from segue.core.address import Platform
 from segue.platforms.spec import SERVER, TOKEN, Field, PlatformSpec
 
 COMMAND = "/segue"
-# Lines that fit a narrow terminal: a line break in a string would make it invalid.
-MANIFEST = """\
-{
- "display_information": {"name": "Segue"},
- "features": {
-  "app_home": {
-   "messages_tab_enabled": true,
-   "messages_tab_read_only_enabled": false
-  },
-  "assistant_view": {"assistant_description": "Your agent"},
-  "bot_user": {"display_name": "segue", "always_online": true},
-  "slash_commands": [{
-   "command": "/segue",
-   "description": "Command your agent",
-   "usage_hint": "help"
-  }]
- },
- "oauth_config": {"scopes": {"bot": [
-  "assistant:write", "channels:history", "channels:read",
-  "chat:write", "commands", "files:read", "files:write",
-  "groups:history", "groups:read", "im:history", "im:read",
-  "mpim:history", "mpim:read", "users:read"
- ]}},
- "settings": {
-  "event_subscriptions": {"bot_events": [
-   "assistant_thread_started", "member_joined_channel",
-   "message.channels", "message.groups",
-   "message.im", "message.mpim"
-  ]},
-  "interactivity": {"is_enabled": true},
-  "socket_mode_enabled": true
- }
-}
-"""
+# Its lines fit a narrow terminal: a line break in a string would make it invalid.
+MANIFEST = Path(__file__).with_name("manifest.json").read_text(encoding="utf-8")
 
 SLACK = PlatformSpec(
     platform=Platform.SLACK,

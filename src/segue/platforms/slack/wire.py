@@ -16,7 +16,6 @@ class Envelope(Struct, frozen=True):
     type: str
     envelope_id: str = ""
     payload: Raw = Raw(b"{}")
-    reason: str = ""
 
 
 class EventCallback(Struct, frozen=True):
@@ -54,6 +53,7 @@ class Event(Said, frozen=True, kw_only=True):
 
     type: str
     channel: str
+    event_ts: str = ""
     message: Said | None = None
     previous_message: Said | None = None
     inviter: str | None = None
@@ -126,15 +126,13 @@ class Person(Struct, frozen=True):
     profile: SlackItem = SlackItem()
 
 
-class HistoryMessage(Struct, frozen=True):
-    """A message of a history."""
-
-    ts: str
-    subtype: str | None = None
+class HistoryMessage(Said, frozen=True, kw_only=True):
+    ts: str = ""
+    streaming_state: str | None = None
     metadata: SlackItem = SlackItem()
     blocks: tuple[SlackItem, ...] = ()
 
 
 class ChannelHistory(Struct, frozen=True):
-    messages: tuple[HistoryMessage, ...]
+    messages: tuple[Raw, ...]
     response_metadata: SlackItem = SlackItem()

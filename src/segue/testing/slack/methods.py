@@ -71,12 +71,16 @@ class Methods:
         check(len(it.text or "") <= _SPLIT, "msg_too_long")
         kept = before.blocks if it.blocks is None and it.markdown_text is None else it.blocks
         metadata = before.metadata if it.metadata is None else _metadata(it)
-        after = replace(before, **_content(it, kept), metadata=metadata, streaming=False)
+        linked = before.started > 0 and "://" in f"{it.text}"  # a preview that nothing forbids
+        more = {"metadata": metadata, "streaming": False, "preview": before.preview or linked}
+        after = replace(before, **_content(it, kept), **more)
         made = state.wire(state.change(before, after))
         return {"channel": it.channel, "ts": it.ts, "text": after.fallback, "message": made}
 
     def delete(self, it: Any) -> Json:
-        self._state.remove(self._own(it, "cant_delete_message"))
+        message = self._own(it, "cant_delete_message")
+        check(not self._streams(message), "cant_delete_message")
+        self._state.remove(message)
         return {"channel": it.channel, "ts": it.ts}
 
     def _own(self, it: Any, error: str) -> Message:
@@ -94,7 +98,8 @@ class Methods:
             check(it.recipient_user_id, "missing_recipient_user_id")
             check(it.recipient_user_id in chat.members, "user_not_found")
         text = _text(kit.appended(it.chunks, it.markdown_text))
-        stream = self._say(chat, it.thread_ts, **text, streaming=True, preview=False)
+        more = {"streaming": True, "started": time.monotonic()}
+        stream = self._say(chat, it.thread_ts, **text, **more, preview="://" in text["text"])
         return {"channel": chat.id, "ts": stream.id}
 
     def append_stream(self, it: Any) -> Json:
@@ -112,11 +117,10 @@ class Methods:
         before = self._own(it, "message_not_owned_by_app")
         check(self._streams(before), "message_not_in_streaming_state")
         text = before.fallback + kit.appended(it.chunks, it.markdown_text)
-        return before, replace(before, **_text(text))
+        return before, replace(before, **_text(text), preview="://" in text)
 
     def _streams(self, message: Message) -> bool:
-        age = time.monotonic() - message.at
-        return message.streaming and age <= self._state.settings.stream_seconds
+        return self._state.stream(message) == "in_progress"
 
     # Conversations and users
 

@@ -50,7 +50,7 @@ class Settings(peers.Settings, frozen=True, kw_only=True):
     streams: bool = True
     """Whether channels support streamed messages."""
     stream_seconds: float = 300.0
-    """After so many seconds without an append, a message is no longer streaming."""
+    """The longest that a message streams: python-slack-sdk issue 1859, vercel/chat issue 637."""
     ack_seconds: float = 3.0
     retry_seconds: tuple[float, ...] = (0.0, 60.0, 300.0)
     """The pause before each redelivery of an event."""
@@ -78,6 +78,7 @@ class Message(peers.Message[str], frozen=True, kw_only=True):
     mentions: tuple[str, ...] = ()
     """The users and groups that it notifies, such as `<@U1>` and `<!channel>`."""
     streaming: bool = False
+    started: float = 0.0  # to stream
 
 
 class Shown(peers.Shown[str, Message, Thread], frozen=True, kw_only=True):

@@ -34,8 +34,9 @@ class Envelopes(Pushed):
         self.names.add("injected")  # the envelope of the frames that a test injects
 
     def put(self, kind: str, payload: Json) -> None:
-        """Queue an envelope. Only an event waits for a socket: a user gets an error at once."""
-        if kind != EVENT and not self.sockets:
+        """Queue an envelope. An event that Slack delivers again waits for a socket. Anything else
+        is lost without one, and its user sees an error."""
+        if not self.sockets and (kind != EVENT or not self._state.settings.retry_seconds):
             self._state.failed.append(f"{kind}: the app is not connected")
             return
         more = {"payload": payload, "accepts_response_payload": kind == COMMAND}

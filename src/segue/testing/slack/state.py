@@ -64,6 +64,13 @@ class State(peers.State[Settings, str, Chat, Thread, Message]):
             raise Refuse(error)
         return found
 
+    def stream(self, message: Message) -> str:
+        """The `streaming_state` in the histories that node-slack-sdk's types describe."""
+        if not message.streaming:
+            return "completed" if message.started else ""
+        age = time.monotonic() - message.started
+        return "in_progress" if age <= self.settings.stream_seconds else "errored"
+
     # Objects
 
     def wire(self, message: Message, *, metadata: bool = False) -> Json:
@@ -73,6 +80,7 @@ class State(peers.State[Settings, str, Chat, Thread, Message]):
         made = fill(
             "message",
             it=message,
+            stream=self.stream(message),
             user=author.id if message.subtype != "bot_message" else None,
             bot=f"B{author.id[1:]}" if author.bot else None,
             files=[self.file(it, author.id) for it in message.files],

@@ -1,0 +1,44 @@
+"""Slack's markup: what users typed, whom a message mentions, and what becomes a link.
+
+https://docs.slack.dev/messaging/formatting-message-text
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+LINK = re.compile(r"<([^<>|]*)(?:\|([^<>]*))?>")
+"""A link, a mention or a date, with its label."""
+_USER = re.compile(r"[UW][A-Z0-9]+")
+_LIVE = re.compile(r"<(?=[@!#])|:(?=/)|www(?=\.)")
+"""The beginnings of mentions and links."""
+_ESCAPED = {"&lt;": "<", "&gt;": ">", "&amp;": "&"}
+_ESCAPE = re.compile("|".join(_ESCAPED))
+
+
+def typed(text: str) -> str:
+    """The text as its author typed it."""
+    return _ESCAPE.sub(lambda it: _ESCAPED[it[0]], LINK.sub(_shown, text))
+
+
+def _shown(link: re.Match[str]) -> str:
+    target, label = link[1], link[2]
+    match target[:1]:
+        case "@" | "#":
+            return f"{target[0]}{label.lstrip('@#')}" if label else link[0]
+        case "!":  # everyone in the channel, a group of users, a date
+            return label or f"@{target[1:]}"
+        case _:
+            return f"{label} ({target})" if label and label not in target else label or target
+
+
+def mention(users: Iterable[str]) -> str:
+    """A text that mentions the users with these ids, and nobody else."""
+    return " ".join(f"<@{user}>" for user in users if _USER.fullmatch(user))
+
+
+def inert(text: str) -> str:
+    """The text without mentions and links, and with the same look. As the text grows, so does the
+    result."""
+    return _LIVE.sub("\\g<0>\u200b", text)
