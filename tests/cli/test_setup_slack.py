@@ -1,0 +1,79 @@
+"""The commands of docs/slack.md, run against the Slack fake."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import shlex
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+from segue.testing.slack import Driver, Kind, Peer, serving
+from tests import program
+from tests.harness.gateways import CODE, none_left, segue_says
+from tests.harness.terminal import Person
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "slack.md").read_text("utf-8")
+
+
+@contextlib.asynccontextmanager
+async def slack(person: Person) -> AsyncGenerator[tuple[Peer, Driver]]:
+    home = Path(person.environment["HOME"])
+    async with serving() as peer, peer.driver() as driver, none_left(person):
+        person.environment.update(
+            SEGUE_CONFIG=str(home / "config.toml"),
+            SEGUE_GATEWAY_LOG=str(home / "gateway.log"),
+            SEGUE_SLACK_URL=peer.url,
+        )
+        yield peer, driver
+        assert await driver.errors() == ()
+
+
+def squeezed(text: str) -> str:
+    """The text without blanks, where the terminal may have broken a line."""
+    return re.sub(r"\s+", "", text)
+
+
+async def test_the_set_up_prints_what_the_document_shows(person: Person):
+    [(command, block)] = re.findall(r"\$ \.venv/bin/segue (.*?)\n(.*?)```", DOCUMENT, re.DOTALL)
+    async with slack(person) as (peer, driver):
+        anna = await driver.user("Anna")
+        chat = await driver.chat(Kind.IM, [anna])
+        async with person.opens(*command.split(), lines=120) as shown:
+            for question, token in (("Bot token", peer.token), ("App-level", peer.app_token)):
+                await shown.see(question)
+                shown.say(token)
+            await shown.shows("Keep it secret.", 40)
+            [code] = re.findall(r"Send (\S+) to the bot within 10 minutes", shown.text)
+            await driver.say(anna, chat, code)
+            await shown.shows("Done. To hand off a conversation, type /handoff slack in it.", 40)
+            assert await shown.end() == 0
+            printed = squeezed(shown.text)
+    ours = {"Acme": "Segue", "8N2D-VGKQ": code, "D0123456789": chat}
+    ours["/home/me/.config/segue/config.toml"] = person.environment["SEGUE_CONFIG"]
+    for line in filter(None, map(str.strip, block.splitlines())):
+        for theirs, mine in ours.items():
+            line = line.replace(theirs, mine)
+        assert squeezed(line) in printed
+    assert not re.search(re.escape(peer.token), printed)
+
+
+async def test_the_line_for_scripts_leads_to_a_message_in_the_channel(person: Person):
+    [line] = re.findall(r"```sh\nsegue (setup slack .*) < tokens\.txt\n```", DOCUMENT)
+    async with slack(person) as (peer, driver):
+        anna = await driver.user("Anna")
+        channel = await driver.chat(Kind.CHANNEL, [anna])
+        words = shlex.split(line.replace("U0123456789", anna).replace("C0123456789", channel))
+        tokens = f"{peer.token}\n{peer.app_token}\n"
+        where: Any = {"environment": {**CODE, **person.environment}, "cwd": person.cwd}
+        told = await asyncio.to_thread(program.run, *words, **where, given=tokens.encode())
+        assert told.returncode == 0, told.stderr
+        shown = await driver.until(lambda it: any("It works." in text for text in it.texts))
+        assert [it.mentions for it in shown.messages if it.mentions] == [(f"<@{anna}>",)]
+        for others in re.findall(
+            r"`segue ((?:config set|doctor|gateway status|pair)[^`]*)`", DOCUMENT
+        ):
+            told = await asyncio.to_thread(segue_says, person, *shlex.split(others))
+            assert told.returncode == 0, told.stderr
