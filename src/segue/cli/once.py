@@ -7,9 +7,11 @@ import contextlib
 import re
 import sys
 
+from msgspec import structs
+
 import segue.store
 from segue.chat.location import here
-from segue.chat.output import picked, print_json
+from segue.chat.output import print_json
 from segue.chat.render.clean import Cleaner, clean
 from segue.config import Settings
 from segue.core.address import Platform
@@ -101,7 +103,7 @@ class _JsonOutput:
         print_json({"event": "session", "id": session.id})
 
     def show(self, event: Event) -> None:
-        fields = picked(event, *event.__dataclass_fields__)
+        fields = structs.asdict(event)
         if isinstance(event, TurnFailed):
             self.failed = True
             fields = {"error": str(event.error), "kind": type(event.error).__name__}
