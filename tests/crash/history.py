@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from segue.core.session import ME
 from tests.crash.oracle import Evidence
-from tests.crash.world import Life, World, outgoing
+from tests.crash.world import Life, World, outgoing, title
+from tests.harness.rigs import Thread
 
 
 async def gather(world: World, life: Life, told: str | None) -> Evidence:
     store = world.store
     view = await world.rig.look(life.chat)
+    # A thread may hang on a message with its title, which is posted first.
+    heads = [m for m in view.messages if m.thread is None and m.text == title(life.chat)]
     bindings = await store.bindings.list(ME, limit=10_000)
     addresses = tuple(b.address for b in bindings if b.session_id == life.session_id)
     handoffs = await store.list_handoffs(life.session_id)
@@ -26,8 +29,8 @@ async def gather(world: World, life: Life, told: str | None) -> Evidence:
         outgoing=await outgoing(store, life.chat),
         waiting=sum(i.address.chat_id == life.chat for i in await store.inbox.waiting()),
         bubbles=sum(address.chat_id == life.chat for address in bubbles),
-        messages=tuple(m for m in view.messages if m.author != life.user),
-        threads=view.threads,
+        messages=tuple(m for m in view.messages if m.author != life.user and m not in heads),
+        threads=(*view.threads, *(Thread(head.id, head.text) for head in heads)),
         keys=world.rig.keys,
         mistakes=view.faults,
         asked=world.model.asked,

@@ -245,6 +245,11 @@ async def outgoing(store: Store, chat: str) -> tuple[Outgoing, ...]:
     return tuple(row for row in every if row.address.chat_id == chat)
 
 
+def title(chat: str) -> str:
+    """The title of the session whose home is that chat."""
+    return f"Life in {chat}"
+
+
 class World:
     def __init__(
         self,
@@ -406,7 +411,7 @@ class World:
         chat = await self.rig.chat(kind, [user])
         home = self.rig.address(kind, chat)
         terminal = await self.terminal()
-        told = await terminal.do(Open(title=f"Life in {chat}"))
+        told = await terminal.do(Open(title=title(chat)))
         assert not told.error, told
         life = Life(home=home, user=user, session_id=told.text, terminal=terminal)
         self._lives.append(life)
