@@ -41,8 +41,9 @@ class Events(Updates):
         """The body of a response, until the client goes away."""
         queue = asyncio.Queue[str]()
         if self._state.settings.repeats:
-            for update in self.last(self.next - len(self.waiting)):
-                queue.put_nowait(update.frame)
+            for update in self.last(self.next):
+                if update not in self.waiting:
+                    queue.put_nowait(update.frame)
         self.clients.append(queue)
         self._hand_over()
         try:

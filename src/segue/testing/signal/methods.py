@@ -93,7 +93,7 @@ class Methods:
             quoted = str(it.quoteTimestamp) if it.quoteTimestamp else None
             message = Message(
                 id=str(at), newest=str(at), chat=chat.id, author=ME.id, text=text, styles=styles,
-                files=stored, reply_to=quoted, preview=False,
+                files=stored, reply_to=quoted, preview=False, bot=True,
             )  # fmt: skip
             self._state.post(message)
         return {"timestamp": at, "results": results}
@@ -101,7 +101,7 @@ class Methods:
     def _edit(self, chat: Chat, target: str, text: str, styles: Any, at: int) -> None:
         """Clients drop an edit of any other than the newest revision, and the daemon does not know:
         hermes-agent pull request 34561, seen with signal-cli 0.14.4.1."""
-        mine = (m for m in self._state.messages.values() if (m.chat, m.author) == (chat.id, ME.id))
+        mine = (m for m in self._state.messages.values() if m.bot and m.chat == chat.id)
         found = next((m for m in mine if m.newest == target), None)
         if found is None:
             self._state.errors.append(f"send: {target} is not the newest revision of a message")
@@ -158,6 +158,18 @@ class Methods:
         if found is None:
             raise Refuse(USER, f"Could not find attachment with ID: {it.id}")
         return {"data": base64.b64encode(found[1]).decode()}
+
+    def identities(self, _: Any) -> list[Json]:
+        """ListIdentitiesCommand.java"""
+        untrusted = {it.id for it in self._state.chats.values() if it.failure is Failure.IDENTITY}
+        return [
+            fill(
+                "identity",
+                trust="UNTRUSTED" if it.id in untrusted else "TRUSTED_UNVERIFIED",
+                **who(it),
+            )
+            for it in self._state.users.values()
+        ]
 
     def list_groups(self, it: Any) -> list[Json]:
         groups = [chat for chat in self._state.chats.values() if chat.kind is Kind.GROUP]

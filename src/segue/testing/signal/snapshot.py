@@ -80,6 +80,8 @@ class Chat(peers.Chat[str], frozen=True, kw_only=True):
 class Message(peers.Message[str], frozen=True, kw_only=True):
     """Its id is the timestamp at which it was first sent."""
 
+    bot: bool = False
+    """Whether the bot wrote it. The account's phone writes as the same user."""
     newest: str = ""
     """The timestamp of its newest revision, which the next edit must name."""
     styles: tuple[Style, ...] = ()
