@@ -18,6 +18,7 @@ from tests.harness.rigs.discord import DiscordRig as DiscordRig
 from tests.harness.rigs.generic import GenericRig as GenericRig
 from tests.harness.rigs.generic import KeylessRig as KeylessRig
 from tests.harness.rigs.generic import ShortRig as ShortRig
+from tests.harness.rigs.signal import SignalChatsRig as SignalChatsRig
 from tests.harness.rigs.signal import SignalRig as SignalRig
 from tests.harness.rigs.slack import SlackRig as SlackRig
 from tests.harness.rigs.telegram import TelegramRig as TelegramRig

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from segue.core.address import Address, ChatType, Platform
+from segue.core.errors import IdentityTaken
 from segue.store import Store
 from segue.testing import signal
 from segue.testing.peers.process import Fake
@@ -68,8 +70,9 @@ class SignalRig(PlatformRig):
 
     async def pair(self, store: Store, user: str) -> None:
         """In Note to Self, the user is the account."""
-        for account in (user, ME.id):
-            await PlatformRig.pair(self, store, account)
+        await PlatformRig.pair(self, store, user)
+        with contextlib.suppress(IdentityTaken):
+            await PlatformRig.pair(self, store, ME.id)
 
     async def say(
         self,
@@ -125,6 +128,12 @@ class SignalRig(PlatformRig):
             hanging=shown.hanging,
             unconfirmed=shown.unconfirmed,
         )
+
+
+class SignalChatsRig(SignalRig):
+    """Signal for tests in which each session needs a chat: there is only one Note to Self."""
+
+    kinds: ClassVar[tuple[Kind, ...]] = (SignalRig.dm, SignalRig.group)
 
 
 def _choices(text: str) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -62,19 +63,28 @@ async def _start(client: SignalClient, terminal: SetupTerminal) -> None:
         raise _failed(f"signal-cli is neither running nor installed. {GET} Or start it: {COMMAND}")
     options = COMMAND.replace("127.0.0.1:8080", f"{at.hostname}:{at.port or 80}").split()[1:]
     terminal.say(f"Starting {program} {' '.join(options)}")
-    process = _spawn([program, *options])
+    process = await asyncio.to_thread(_spawn, [program, *options])
     deadline = asyncio.get_running_loop().time() + STARTS_SECONDS
     while not await _answers(client):
-        if process.poll() is not None or asyncio.get_running_loop().time() > deadline:
+        if not _is_running(process) or asyncio.get_running_loop().time() > deadline:
             raise _failed(f"signal-cli did not start. To see why, type `{COMMAND}`")
         await asyncio.sleep(_LOOK)
     terminal.say("It runs until this machine stops. docs/signal.md says how to start it at boot.")
 
 
-def _spawn(command: list[str]) -> subprocess.Popen[bytes]:
-    """Start a process that outlives this one."""
-    none = subprocess.DEVNULL
-    return subprocess.Popen(command, stdin=none, stdout=none, stderr=none, start_new_session=True)
+def _spawn(command: list[str]) -> int:
+    """Start a process that outlives this one, and return its id."""
+    shell = ["sh", "-c", '"$@" </dev/null >/dev/null 2>&1 & echo $!', "sh", *command]
+    made = subprocess.run(shell, start_new_session=True, stdout=subprocess.PIPE, check=True)
+    return int(made.stdout)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 async def _account(client: SignalClient, terminal: SetupTerminal) -> str:
