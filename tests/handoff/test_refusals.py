@@ -48,8 +48,7 @@ async def test_a_platform_that_is_nearly_right_is_suggested_and_the_others_are_l
     assert isinstance(why, UnknownPlatform)
     others = registry.supported().replace(" telegram,", "")
     assert str(why) == (
-        "There is no platform 'telegarm' to hand off to."
-        f" Try telegram, or else one of {others}."
+        f"There is no platform 'telegarm' to hand off to. Try telegram, or else one of {others}."
     )
 
 

@@ -124,7 +124,7 @@ class ChatWriter:
             )
             if receipt and await _edit(adapter, address, receipt, part, buttons):
                 return receipt
-            if not receipt:
+            if not (receipt and adapter.capabilities.edits_later):
                 await retries.keep("half a message", lambda: self._warn_of_half(outgoing))
             await retries.keep(f"end of a bubble at {address}", lambda: box.bubble(address, None))
             bubble.clear()

@@ -184,6 +184,8 @@ class Capabilities:
     threads: bool = False
     """Some of its chats can have threads. `create_handoff_thread` decides which."""
     edits: bool = False
+    edits_later: bool = True
+    """A process can edit what an earlier one sent."""
     buttons: bool = False
     reactions: bool = False
     """Users can react to a message with an emoji. Without `buttons`, that is how they choose."""

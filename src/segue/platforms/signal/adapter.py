@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 CAPABILITIES = base.Capabilities(
     edits=True,
+    edits_later=False,  # only the sender knows the newest version
     reactions=True,
     typing=True,
     files=True,
@@ -123,7 +124,7 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
     async def _edit(
         self, at: Address, receipt: Receipt, text: str, *, markup: bool, buttons: Sequence[Button]
     ) -> None:
-        """Edit the newest version. If that is not known, the text must be sent anew."""
+        """Edit the newest version. If that is not known, the text must be sent as a new message."""
         newest = self._revisions.newest(receipt)
         if newest is None:
             raise Refused(400, _NO_REVISION)

@@ -6,6 +6,8 @@ be missing can be null too.
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Raw, Struct
 
 
@@ -85,7 +87,7 @@ class DataMessage(Camel, frozen=True, kw_only=True):
     quote: SignalQuote | None = None
     mentions: tuple[SignalMention, ...] | None = None
     attachments: tuple[SignalAttachment, ...] | None = None
-    sticker: Raw | None = None
+    sticker: Any = None
     contacts: tuple[SignalContact, ...] | None = None
     poll_create: SignalPoll | None = None
     group_info: SignalGroupInfo | None = None

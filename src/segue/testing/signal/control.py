@@ -35,7 +35,7 @@ class Control(peers.Control[State]):
         self.state.settings = replace(self.state.settings, revoked=True)
 
     def user(self, name: str, *, hidden: bool = False) -> str:
-        """Add a user and return their id. A hidden one shows the number to nobody."""
+        """Add a user and return their id. A hidden one keeps the number secret."""
         no = self.state.number("user")
         number = "" if hidden else f"+49151{no:08d}9"
         user = User(id=f"22222222-0000-4000-8000-{no:012d}", name=name, username=number)

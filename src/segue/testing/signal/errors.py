@@ -59,7 +59,7 @@ def mistake(reason: str, code: int = INVALID_REQUEST) -> Refuse:
 
 
 def unsent(results: list[Any], at: int) -> Refuse:
-    """SendMessageResultUtils.outputResult: nobody got the message."""
+    """SendMessageResultUtils.outputResult: no recipient got the message."""
     written, kinds = {"timestamp": at, "results": results}, {it["type"] for it in results}
     if kinds == {Failure.IDENTITY}:
         return Refuse(UNTRUSTED, "Failed to send message due to untrusted identities", written)
