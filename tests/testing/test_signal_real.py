@@ -6,6 +6,7 @@ not compared, and `startLink` is compared only in its code: its text says how th
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -20,6 +21,10 @@ from typing import Any
 import httpx2
 import pytest
 
+from segue.core.errors import ConnectFailed
+from segue.platforms.signal.account import NO_ACCOUNT
+from segue.platforms.signal.adapter import SignalAdapter
+from segue.platforms.signal.setup import prepare
 from segue.testing.signal import Settings, running
 
 pytestmark = pytest.mark.real
@@ -140,3 +145,22 @@ def test_a_request_has_the_same_status(daemon: str, fake: str, request_name: str
         for url in (fake, daemon)
     ]
     assert found[0] == found[1]
+
+
+def test_the_adapter_finds_the_daemon_and_its_version_but_no_account(daemon: str):
+    adapter = SignalAdapter("", daemon)
+    good, missing = asyncio.run(adapter.examine(None))
+    assert (good.ok, good.text) == (True, f"signal-cli {VERSION} answers.")
+    assert missing == NO_ACCOUNT
+
+
+def test_linking_without_network_fails_with_the_reason(daemon: str):
+    class Silent:
+        asks = True
+
+        def say(self, text: str) -> None: ...
+
+        def show(self, link: str) -> None: ...
+
+    with pytest.raises(ConnectFailed, match="signal-cli cannot reach Signal"):
+        asyncio.run(prepare({"url": daemon}, Silent()))
