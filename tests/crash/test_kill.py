@@ -25,7 +25,15 @@ from tests.crash.chapters import (
 from tests.crash.conftest import Fakes
 from tests.crash.rounds import Victim
 from tests.crash.world import Nursery
-from tests.harness.rigs import DiscordRig, GenericRig, KeylessRig, ShortRig, SlackRig, TelegramRig
+from tests.harness.rigs import (
+    DiscordRig,
+    GenericRig,
+    KeylessRig,
+    ShortRig,
+    SignalChatsRig,
+    SlackRig,
+    TelegramRig,
+)
 
 PROMISED = 240
 SIZE = 6
@@ -70,6 +78,7 @@ SELECTED = [
     Chapter("in pieces", ShortRig, named(of_pieces(), "a piece is noted: the gateway is killed")),
 ]
 """A few of every kind, for `make test`; `make test-kill` plays all."""
+UNTHREADED = [one for one in of_handoffs(Victim.GATEWAY) if "thread" not in one.name]
 CHAPTERS = [
     *chapters("handoffs", GenericRig, of_handoffs(*Victim), SIZE),
     *chapters("handoffs without keys", KeylessRig, of_handoffs(Victim.GATEWAY), SIZE),
@@ -100,6 +109,8 @@ CHAPTERS = [
     *chapters("returns on Slack", SlackRig, of_returns(Victim.GATEWAY), SIZE),
     *chapters("turns that move on Slack", SlackRig, of_turns_that_move(Victim.GATEWAY), SIZE),
     *chapters("answers on Slack", SlackRig, of_answers(3), SIZE),
+    *chapters("handoffs on Signal", SignalChatsRig, UNTHREADED, SIZE),
+    *chapters("answers on Signal", SignalChatsRig, of_answers(3), SIZE),
     *chapters("odd things", GenericRig, of_odd_things(), SIZE - 2),
     *chapters("storms", GenericRig, of_storms(1), 1),
     *chapters("storms without keys", KeylessRig, of_storms(1), 1),

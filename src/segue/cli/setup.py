@@ -151,6 +151,7 @@ def _read(value: str) -> str:
 async def _set_up(options: SetupOptions) -> bool:
     """Run all steps and print each. Return False if something is left for the user to do."""
     await install_packages(options)
+    options = await _prepared(options)
     tried = await _tried(options)
     if tried is None:
         notice("Nothing was changed.")
@@ -204,6 +205,32 @@ def _agrees(question: str) -> bool:
 
 
 # The values
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """What a platform's preparation can do: `segue.platforms.spec.SetupTerminal`."""
+
+    asks: bool
+
+    def say(self, text: str) -> None:
+        say(text)
+
+    def show(self, link: str) -> None:
+        draw(["", *qr.on_screen(link)])
+        say(link)
+
+
+async def _prepared(options: SetupOptions) -> SetupOptions:
+    """Let the platform prepare what it needs, and add the values that it found."""
+    if not options.spec.prepare:
+        return options
+    prepare: Any = registry.load(options.spec, options.spec.prepare)
+    known = config.load().platforms.get(options.platform)
+    known = known or PlatformSettings(platform=options.platform)
+    given = {name: it or known.value(name) for name, it in options.values.items()}
+    values = {**options.values, **await prepare(given, Terminal(options.asks))}
+    return replace(options, values=values)
 
 
 async def _tried(options: SetupOptions) -> tuple[Mapping[str, str], Adapter] | None:
@@ -370,7 +397,7 @@ def _invite(code: str, gateway: GatewayRecord, options: SetupOptions) -> None:
         say(f"Open this on your phone within {minutes}, and press Start:\n{link}")
         say(f"Or send {code} to the bot.")
     else:
-        say(f"\nSend {code} to the bot within {minutes}.")
+        say(f"\nSend {code} to {options.spec.send_to} within {minutes}.")
     say("Anyone who does can act as you. Keep it secret.")
     say("To use a group, send the code there, then /sethome.")
 

@@ -9,7 +9,7 @@ import msgspec
 
 from segue.core.address import Platform
 from segue.core.text import whole
-from segue.gateway import messages, texts
+from segue.gateway import messages, reactions, texts
 from segue.gateway.access import Gate
 from segue.gateway.containment import contain
 from segue.gateway.dispatch import Dispatcher
@@ -54,6 +54,10 @@ class Receiver:
         owner = await self._gate.owner(inbound.sender)
         if await self._gate.pair(adapter.account, inbound) or owner is None:
             return
+        chosen = await self._chosen(inbound)
+        if chosen is None:
+            return
+        inbound = chosen
         before = await self._before_edit(adapter.account, inbound)
         if not (before or await self._is_for_agent(owner.id, inbound)):
             return
@@ -68,6 +72,16 @@ class Receiver:
         pending = await messages.record(self._store, adapter.account, owner.id, inbound)
         if pending is not None:
             await self._dispatcher.dispatch(pending)
+
+    async def _chosen(self, inbound: Inbound) -> Inbound | None:
+        """Return a reaction as the button that it stands for, or None if it stands for none."""
+        if inbound.kind is not InboundKind.REACTION:
+            return inbound
+        at, message = inbound.address, inbound.message_id
+        data = await reactions.chosen(self._store, at, message, inbound.text)
+        if data is None:
+            return None
+        return msgspec.structs.replace(inbound, kind=InboundKind.BUTTON, text=data)
 
     async def _before_edit(self, account: str, changed: Inbound) -> Inbound | None:
         """The message before it was edited. None if it is not an edit, or was never recorded."""

@@ -37,6 +37,8 @@ class InboundKind(StrEnum):
     """Marked as a command by the platform. A MESSAGE that starts with / can be a command too."""
     JOINED = "joined"
     """The bot was added to a chat, or a user started one with it."""
+    REACTION = "reaction"
+    """A user reacted to a message of ours, which is `message_id`. The text is the emoji."""
     MOVED = "moved"
     """A platform event: the chat's address is now `moved_to`. There is no message from a user."""
 
@@ -73,7 +75,8 @@ class Inbound(Struct, frozen=True, kw_only=True):
     sender: Sender
     text: str = ""
     message_id: str = ""
-    """The message that was written or edited, or whose button was pressed."""
+    """The message that was written or edited, whose button was pressed, or that a user reacted
+    to."""
     press_id: str = ""
     """For a pressed button, or a command that must be acknowledged: used by
     `Adapter.acknowledge`."""
@@ -157,6 +160,8 @@ class Dialect(StrEnum):
     MATRIX = "matrix"
     """org.matrix.custom.html"""
     WHATSAPP = "whatsapp"
+    SIGNAL = "signal"
+    """Text with marks that `segue.platforms.markup.ranges` turns into ranges."""
 
 
 class Unit(StrEnum):
@@ -174,7 +179,11 @@ class Capabilities:
     threads: bool = False
     """Some of its chats can have threads. `create_handoff_thread` decides which."""
     edits: bool = False
+    edits_later: bool = True
+    """A process can edit what an earlier one sent."""
     buttons: bool = False
+    reactions: bool = False
+    """Users can react to a message with an emoji. Without `buttons`, that is how they choose."""
     typing: bool = False
     files: bool = False
     """Files can be sent."""

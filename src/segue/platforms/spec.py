@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -44,6 +45,21 @@ TOKEN = Field("token", "Bot token")
 SERVER = Field("url", "Your own server of the platform", FieldKind.URL, required=False)
 
 
+class SetupTerminal(Protocol):
+    """What a platform's preparation can do in the terminal."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether there is a user."""
+        ...
+
+    def say(self, text: str) -> None: ...
+
+    def show(self, link: str) -> None:
+        """Show the link, as a QR code if the terminal can."""
+        ...
+
+
 class PlatformSpec(Struct, frozen=True, kw_only=True):
     """Everything that the rest of the program knows about a platform before it is used."""
 
@@ -61,6 +77,12 @@ class PlatformSpec(Struct, frozen=True, kw_only=True):
     make: str = ""
     """`package.module:function`, which makes the built-in adapter from PlatformSettings; empty if
     there is none."""
+    prepare: str = ""
+    """`package.module:function`, which `segue setup` awaits with the known values and a
+    SetupTerminal before it asks for others; empty if there is nothing to prepare. It returns the
+    values that it found."""
+    send_to: str = "the bot"
+    """Where users send their pairing code, in words."""
 
     def setting(self, field: Field) -> str:
         """Return the name of the field's setting: `platforms.slack.app_token`."""

@@ -46,6 +46,9 @@ crashes every gateway that sends it."""
 
 UNCERTAIN = "The gateway stopped while it was being sent, so it may or may not have arrived."
 
+_LAST = 200
+"""How many messages of a chat to search for a receipt."""
+
 OFFER = "This may not have reached you:"
 
 _receipts = msgspec.json.Decoder(str)
@@ -352,6 +355,16 @@ def get(tx: Tx, key: str) -> Outgoing | None:
     return _outgoing(row) if row else None
 
 
+def sent_as(tx: Tx, address: Address, receipt: str) -> Outgoing | None:
+    """The message of which a part has this receipt, if it is one of the last that were sent."""
+    rows = tx.rows(
+        f"SELECT {_COLUMNS} FROM outbox WHERE address = :address ORDER BY no DESC LIMIT :most",
+        address=address.key,
+        most=_LAST,
+    )
+    return next((it for it in map(_outgoing, rows) if receipt in it.receipts), None)
+
+
 def prune(tx: Tx, before: datetime) -> int:
     """Delete messages that were sent before this time, and the files of finished ones."""
     tx.change(
@@ -414,6 +427,7 @@ class Outbox(Operations):
     waiting = Read(waiting)
     due = Read(due)
     get = Read(get)
+    sent_as = Read(sent_as)
     prune = Write(prune)
     progress_after = Read(bubbles.progress_after)
     begin_bubble = Write(bubbles.begin)

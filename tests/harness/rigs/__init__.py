@@ -18,11 +18,15 @@ from tests.harness.rigs.discord import DiscordRig as DiscordRig
 from tests.harness.rigs.generic import GenericRig as GenericRig
 from tests.harness.rigs.generic import KeylessRig as KeylessRig
 from tests.harness.rigs.generic import ShortRig as ShortRig
+from tests.harness.rigs.signal import SignalChatsRig as SignalChatsRig
+from tests.harness.rigs.signal import SignalRig as SignalRig
 from tests.harness.rigs.slack import SlackRig as SlackRig
 from tests.harness.rigs.telegram import TelegramRig as TelegramRig
 
-_RIGS: tuple[type[PlatformRig], ...] = (GenericRig, TelegramRig, DiscordRig, SlackRig)
+_RIGS: tuple[type[PlatformRig], ...] = (GenericRig, TelegramRig, DiscordRig, SlackRig, SignalRig)
 ALL = tuple(rig for rig in _RIGS if not rig.built_in or registry.is_supported(rig.platform))
 """Those whose platform this version has an adapter for."""
-KEYLESS: tuple[type[PlatformRig], ...] = (KeylessRig, TelegramRig)
+THREADED = tuple(rig for rig in ALL if rig.forum.threads)
+KEYLESS: tuple[type[PlatformRig], ...] = (KeylessRig, TelegramRig, SignalRig)
 """Those on which a message may arrive without the gateway knowing it."""
+KEYLESS_THREADED = tuple(rig for rig in KEYLESS if rig.forum.threads)

@@ -112,9 +112,11 @@ class PlatformRig(ABC):
     dm: ClassVar[Kind]
     """A direct message, with threads where the platform has them there."""
     forum: ClassVar[Kind]
-    """A group with threads."""
+    """A group with threads, if the platform has any."""
     group: ClassVar[Kind]
     """A group, without threads if the platform has such groups."""
+    edits_later: ClassVar[bool] = True
+    """Whether a gateway can edit what an earlier one sent."""
     constants: ClassVar[Mapping[str, float | str]] = {}
     """Constants of the program that make this platform fast enough for tests."""
 
