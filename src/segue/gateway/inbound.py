@@ -15,8 +15,11 @@ from segue.gateway.containment import contain
 from segue.gateway.dispatch import Dispatcher
 from segue.handoff import arrivals
 from segue.platforms.base import Adapter, Inbound, InboundKind
-from segue.store import Store, inbox, outbox
+from segue.store import Store, Topic, inbox, outbox
 from segue.store.base import Tx
+
+_LOOKS, _LOOK_SECONDS = 10, 0.5
+"""How often, and after how many seconds, to look again for a message that is being sent."""
 
 
 class Receiver:
@@ -51,6 +54,9 @@ class Receiver:
             await self._store.bindings.chat_moved(inbound.address, inbound.moved_to)
             self._dispatcher.move(inbound.address, inbound.moved_to)
             return
+        if inbound.kind is InboundKind.UNDELIVERED:
+            await self._undelivered(inbound)
+            return
         owner = await self._gate.owner(inbound.sender)
         if await self._gate.pair(adapter.account, inbound) or owner is None:
             return
@@ -68,6 +74,17 @@ class Receiver:
         pending = await messages.record(self._store, adapter.account, owner.id, inbound)
         if pending is not None:
             await self._dispatcher.dispatch(pending)
+
+    async def _undelivered(self, inbound: Inbound) -> None:
+        """Mark our message as failed. It may still be in the hands of its sender, who has not
+        recorded the receipt; if that takes long, the message counts as uncertain anyway."""
+        address, receipt, reason = inbound.address, inbound.message_id, inbound.text
+        fail = partial(self._store.outbox.undelivered, address, receipt, reason)
+        async with self._store.listen(Topic.SENT) as wake:
+            for _ in range(_LOOKS):
+                if await fail() is not None:
+                    return
+                await wake.wait(_LOOK_SECONDS)
 
     async def _before_edit(self, account: str, changed: Inbound) -> Inbound | None:
         """The message before it was edited. None if it is not an edit, or was never recorded."""

@@ -13,11 +13,12 @@ from segue.platforms.discord.spec import DISCORD
 from segue.platforms.slack.spec import SLACK
 from segue.platforms.spec import Field, PlatformSettings, PlatformSpec
 from segue.platforms.telegram.spec import TELEGRAM
+from segue.platforms.whatsapp.spec import WHATSAPP
 
 if TYPE_CHECKING:
     from segue.platforms.base import Adapter
 
-BUILT_IN = (TELEGRAM, DISCORD, SLACK)
+BUILT_IN = (TELEGRAM, DISCORD, SLACK, WHATSAPP)
 
 SPECS: Mapping[str, PlatformSpec] = {
     **{platform: PlatformSpec(platform=platform, title=platform) for platform in TARGETS},

@@ -20,6 +20,8 @@ class WebhookRules:
     """Maximum bytes of a body."""
     seconds: float = 10.0
     """How long a handler may take."""
+    port: int | None = None
+    """A port of this machine for this webhook alone. None for the server that all share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,7 @@ class Control(peers.Control[State]):
         ids: list[str] = []
         for upload in files or [None]:
             message = self._written(user, "" if ids else text, reply_to, at)
+            message = replace(message, forwarded=forwarded)
             content: Json = {"text": {"body": text}}
             if upload is not None:
                 message, content = self._with_file(message, upload)
@@ -100,6 +101,8 @@ class Control(peers.Control[State]):
         before = self.state.message(message)
         after = self.state.edit(before, replace(before, text=text))
         content: Json = {"type": "text", "text": {"body": text}}
+        context = self._context(before.reply_to, before.forwarded)
+        content |= {"context": context} if context else {}
         change = replace(after, id=self.state.wamid(after.author), kind="edit")
         edited = {"original_message_id": message, "message": content}
         self.state.hear(change, {"edit": edited})

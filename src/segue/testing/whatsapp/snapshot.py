@@ -63,6 +63,7 @@ class Message(peers.Message[str], frozen=True, kw_only=True):
     reaction: str = ""
     """The emoji with which the other side reacted."""
     template: str = ""
+    forwarded: bool = False
 
 
 class Shown(peers.Shown[str, Message, Thread], frozen=True, kw_only=True):
