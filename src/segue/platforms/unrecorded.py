@@ -94,8 +94,9 @@ class Deliveries(Generic[U]):
             self._waiting[update.id] = known
         return known.recorded
 
-    async def first(self) -> U | None:
-        """The earliest update, once its time to wait is over. None if something changed."""
+    async def first(self, seconds: float | None = None) -> U | None:
+        """The earliest update, once its time to wait is over. None if something changed, or after
+        `seconds` without an update."""
         while True:
             self._changed.clear()
             # Times may be whole seconds. Within one, the order of arrival is the best guess.
@@ -104,13 +105,17 @@ class Deliveries(Generic[U]):
                 key=lambda it: (it.update.timestamp, it.number),
                 default=None,
             )
-            left = None if earliest is None else earliest.since + self._seconds - self._clock()
-            if earliest is not None and left is not None and left <= 0:
-                return earliest.update
+            left = seconds
+            if earliest is not None:
+                left = earliest.since + self._seconds - self._clock()
+                if left <= 0:
+                    return earliest.update
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     await self._changed.wait()
                     return None
+            if earliest is None:
+                return None
 
     def recorded(self, update: U) -> None:
         if (done := self._waiting.pop(update.id, None)) is not None:

@@ -20,9 +20,17 @@ from tests.harness.rigs.generic import KeylessRig as KeylessRig
 from tests.harness.rigs.generic import ShortRig as ShortRig
 from tests.harness.rigs.slack import SlackRig as SlackRig
 from tests.harness.rigs.telegram import TelegramRig as TelegramRig
+from tests.harness.rigs.whatsapp import WhatsAppRig as WhatsAppRig
 
-_RIGS: tuple[type[PlatformRig], ...] = (GenericRig, TelegramRig, DiscordRig, SlackRig)
+_RIGS: tuple[type[PlatformRig], ...] = (
+    *(GenericRig, TelegramRig, DiscordRig, SlackRig),
+    WhatsAppRig,
+)
 ALL = tuple(rig for rig in _RIGS if not rig.built_in or registry.is_supported(rig.platform))
 """Those whose platform this version has an adapter for."""
+THREADED = tuple(rig for rig in ALL if rig.forum.threads)
+"""Those that have threads."""
+EDITING = tuple(rig for rig in ALL if rig.edits)
+"""Those on which an answer can be seen while it is written."""
 KEYLESS: tuple[type[PlatformRig], ...] = (KeylessRig, TelegramRig)
 """Those on which a message may arrive without the gateway knowing it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import textwrap
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import partial
@@ -41,6 +42,7 @@ CAPABILITIES = base.Capabilities(
     attachment_bytes=100 * _MEGABYTE,
     upload_bytes=100 * _MEGABYTE,
 )
+CHECK_SECONDS = 60.0
 _WINDOW = 24 * 60 * 60
 _BODY = 1024
 """Length limit of a text with buttons."""
@@ -128,9 +130,16 @@ class WhatsAppAdapter(RemoteAdapter[WhatsAppClient]):
         return WebhookResponse() if recorded else webhook.UNAVAILABLE
 
     async def receive(self) -> AsyncGenerator[Inbound | None]:
+        """No connection says that the API is out of reach, so it is asked now and then."""
+        checked = time.monotonic()
         while True:
+            left = checked + CHECK_SECONDS - time.monotonic()
+            if left <= 0:
+                with FAILURES.connecting():
+                    await self.client.number()
+                checked = time.monotonic()
             self.connection.check()
-            update = await self._deliveries.first()
+            update = await self._deliveries.first(left)
             if update is None:
                 yield None
                 continue
@@ -230,14 +239,18 @@ class WhatsAppAdapter(RemoteAdapter[WhatsAppClient]):
         return account.checks(client, self.verify_token, self.webhook_rules.port)
 
 
+def _short(label: str, limit: int) -> str:
+    """A label that fits, cut between words if it has several."""
+    cut = textwrap.shorten(label, limit, placeholder="…")
+    return cut if len(cut) > 1 else sending.title(label, limit)
+
+
 def _choices(text: str, buttons: Sequence[Button]) -> dict[str, Any]:
     """Up to three buttons; or a list, which also shows long labels."""
-    titles = {sending.title(button.label, _REPLY_TITLE) for button in buttons}
+    titles = {_short(button.label, _REPLY_TITLE) for button in buttons}
     body = {"text": text}
     if len(buttons) == len(titles) <= _REPLIES:
-        replies = [
-            {"id": it.data, "title": sending.title(it.label, _REPLY_TITLE)} for it in buttons
-        ]
+        replies = [{"id": it.data, "title": _short(it.label, _REPLY_TITLE)} for it in buttons]
         shown = [{"type": "reply", "reply": reply} for reply in replies]
         return {"type": "button", "body": body, "action": {"buttons": shown}}
     rows = [_row(button) for button in buttons[:_ROWS]]
@@ -249,10 +262,10 @@ def _choices(text: str, buttons: Sequence[Button]) -> dict[str, Any]:
 
 
 def _row(button: Button) -> dict[str, str]:
-    title = sending.title(button.label, _ROW_TITLE)
+    title = _short(button.label, _ROW_TITLE)
     row = {"id": button.data, "title": title}
     if title != button.label:
-        row["description"] = sending.title(button.label, _ROW_TEXT)
+        row["description"] = _short(button.label, _ROW_TEXT)
     return row
 
 

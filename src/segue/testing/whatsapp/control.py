@@ -28,9 +28,9 @@ class Control(peers.Control[State]):
         """Add a user and return their `wa_id`."""
         return self.state.add_user(name)
 
-    def silent(self, user: str, seconds: float) -> None:
-        """Let that much time pass since the user wrote."""
-        self.state.heard[user] -= seconds
+    def wrote(self, user: str, seconds: float = 0.0) -> None:
+        """The user wrote last so many seconds ago, which the bot need not have heard."""
+        self.state.heard[user] = time.time() - seconds
 
     def block(self, user: str) -> None:
         """The user blocks the bot, which is not told."""

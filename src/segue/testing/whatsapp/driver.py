@@ -16,7 +16,7 @@ class Driver(peers.Driver[Settings, str, Message, Thread, Shown]):
     settings = Action(Control.settings)
     subscribe = Action(Control.subscribe)
     user = Action(Control.user)
-    silent = Action(Control.silent)
+    wrote = Action(Control.wrote)
     block = Action(Control.block)
     say = Action(Control.say)
     send = Action(Control.send)
