@@ -25,7 +25,7 @@ WORDS = ("first", "second", "third")
 # What is written in the new thread meanwhile
 
 
-async def written_in_the_thread(household: Household) -> str:
+async def written_in_the_thread(household: Household) -> str | None:
     """Anna is quicker than the handoff; the thread that she writes in."""
     thread = await household.thread()
     for text in WORDS:
@@ -36,7 +36,7 @@ async def written_in_the_thread(household: Household) -> str:
     return thread
 
 
-async def answered_in_order(household: Household, thread: str) -> None:
+async def answered_in_order(household: Household, thread: str | None) -> None:
     """After the greeting, each once, in the session that was handed off."""
     await household.sees("(5) third")
     texts = await household.texts(thread)

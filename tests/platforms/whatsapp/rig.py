@@ -51,12 +51,16 @@ class WhatsAppRig(FakeRig):
         self.whatsapp = self.another()
         self.adapter = self.whatsapp
 
-    def made(self, token: str = "", **more: Any) -> WhatsAppAdapter:
+    def made(
+        self, token: str = "", *, template: str = "", port: str = "", **more: Any
+    ) -> WhatsAppAdapter:
         values = {
             "phone": self._peer.phone,
             "token": Secret(token or self._peer.token, "test"),
             "app_secret": Secret(self._peer.app_secret, "test"),
             "url": self._peer.url,
+            "template": template,
+            "port": port,
         }
         spec = registry.SPECS[Platform.WHATSAPP]
         make: Any = registry.load(spec, spec.make)

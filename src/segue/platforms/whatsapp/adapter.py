@@ -133,18 +133,15 @@ class WhatsAppAdapter(RemoteAdapter[WhatsAppClient]):
         """No connection says that the API is out of reach, so it is asked now and then."""
         checked = time.monotonic()
         while True:
-            left = checked + CHECK_SECONDS - time.monotonic()
-            if left <= 0:
+            self.connection.check()
+            if (left := checked + CHECK_SECONDS - time.monotonic()) <= 0:
                 with FAILURES.connecting():
                     await self.client.number()
                 checked = time.monotonic()
-            self.connection.check()
             update = await self._deliveries.first(left)
-            if update is None:
-                yield None
-                continue
-            yield self._heard(update)
-            self._deliveries.recorded(update)
+            yield update and self._heard(update)
+            if update is not None:
+                self._deliveries.recorded(update)
 
     def _heard(self, update: WaUpdate) -> Inbound:
         """Note what the update says about the window."""
@@ -157,7 +154,8 @@ class WhatsAppAdapter(RemoteAdapter[WhatsAppClient]):
         return replace(inbound, text=FAILURES.reason(Refused(400, inbound.text, code=update.code)))
 
     def _note(self, at: Address, update_id: str) -> None:
-        self._last[at] = max(self._last.get(at, (0, "")), last_message(update_id))
+        if (found := last_message(update_id)) > self._last.get(at, (0, "")):
+            self._last[at] = found
 
     def remember(self, recorded: Mapping[Address, str]) -> None:
         for at, update_id in recorded.items():
@@ -247,18 +245,14 @@ def _short(label: str, limit: int) -> str:
 
 def _choices(text: str, buttons: Sequence[Button]) -> dict[str, Any]:
     """Up to three buttons; or a list, which also shows long labels."""
-    titles = {_short(button.label, _REPLY_TITLE) for button in buttons}
-    body = {"text": text}
-    if len(buttons) == len(titles) <= _REPLIES:
-        replies = [{"id": it.data, "title": _short(it.label, _REPLY_TITLE)} for it in buttons]
-        shown = [{"type": "reply", "reply": reply} for reply in replies]
-        return {"type": "button", "body": body, "action": {"buttons": shown}}
-    rows = [_row(button) for button in buttons[:_ROWS]]
-    return {
-        "type": "list",
-        "body": body,
-        "action": {"button": _CHOOSE, "sections": [{"rows": rows}]},
-    }
+    titles = [_short(button.label, _REPLY_TITLE) for button in buttons]
+    if len(buttons) == len({*titles}) <= _REPLIES:
+        named = zip(buttons, titles, strict=True)
+        replies = [{"type": "reply", "reply": {"id": it.data, "title": t}} for it, t in named]
+        return {"type": "button", "body": {"text": text}, "action": {"buttons": replies}}
+    sections = [{"rows": [_row(button) for button in buttons[:_ROWS]]}]
+    action = {"button": _CHOOSE, "sections": sections}
+    return {"type": "list", "body": {"text": text}, "action": action}
 
 
 def _row(button: Button) -> dict[str, str]:
