@@ -7,10 +7,13 @@ from typing import cast
 import pytest
 
 from segue.core.handoff import State
+from segue.core.session import ME
+from segue.platforms.whatsapp import webhook
 from segue.store.outbox import OutgoingState
 from segue.testing.whatsapp import APP_SECRET, Driver, request, signature
 from tests.end_to_end.conftest import tool_call
 from tests.end_to_end.test_features import QUESTION
+from tests.harness.gateways import piped
 from tests.harness.household import HANDED_OFF, Household
 from tests.harness.rigs import WhatsAppRig
 
@@ -125,3 +128,21 @@ async def test_a_forged_an_unsigned_and_an_oversized_request_change_nothing(home
         await home.writes("again")
         await home.sees("(2) again")
     assert [text for text in await home.texts() if "hello" in text] == ["(1) hello"]
+
+
+async def test_set_up_waits_for_the_handshake_and_then_for_the_code(home: Household):
+    rig = cast("WhatsAppRig", home.rig)
+    url = f"http://127.0.0.1:{rig.port}/hooks/whatsapp"
+    await driver(home).subscribe(url, "a wrong token")
+    async with home.gateway():
+        with piped(home.person, "setup", "whatsapp") as setup:
+            while "enter under Webhook" not in await setup.line(setup.stdout):
+                pass
+            await driver(home).subscribe(url, webhook.verify_token(APP_SECRET))
+            while "to the bot within" not in (line := await setup.line(setup.stdout)):
+                pass
+            await home.rig.say(home.anna, home.anna, line.split()[1])
+            code, out, _ = await setup.ends()
+        assert code == 0, out
+        assert "Done. To hand off a conversation" in out
+    assert await home.store.owners.homes(ME)

@@ -28,7 +28,7 @@ _ENTER = (
     "under Webhook the callback URL https://YOUR-ADDRESS{path} and the verify token {token}. Press "
     "Verify and save, and subscribe to the field messages."
 )
-_SHARED = "the gateway, on the port of the web page (`segue gateway status` shows it)"
+_SHARED = "the gateway, on the port of the web page (web.port; at first 8790)"
 _REACH = "Start the gateway and your tunnel, and let it lead to {local}."
 _NUMBER = re.compile(r"\+?([0-9]{7,15})")
 

@@ -90,7 +90,7 @@ class WhatsAppAdapter(RemoteAdapter[WhatsAppClient]):
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`template` is `name/language`, for messages outside of the window. `port` is that of the
-        webhook, if it has one of its own. `silence` is the timeout in seconds after which a call
+        webhook alone, if it has one. `silence` is the timeout in seconds after which a call
         counts as lost. `order_seconds` is how long to wait for an update that is overtaken."""
         super().__init__(FAILURES)
         self._make = partial(WhatsAppClient, phone, token, app_secret, url, silence)

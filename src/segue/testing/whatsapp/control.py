@@ -33,7 +33,7 @@ class Control(peers.Control[State]):
         self.state.heard[user] = time.time() - seconds
 
     def block(self, user: str) -> None:
-        """The user blocks the bot, which is not told."""
+        """The user blocks the bot, which gets no update."""
         self.state.blocked.add(user)
 
     # Messages

@@ -67,7 +67,7 @@ class State(peers.State[Settings, str, peers.Chat[str], Thread, Message]):
     # What the bot hears
 
     def hear(self, message: Message, content: Json, context: Json | None = None) -> None:
-        """Tell the bot of a user's message. It opens the window."""
+        """Queue an update about a user's message, which opens the window."""
         self.heard[message.author] = time.time()
         self.received[message.id] = message.author
         whole = fill("message", it=message, kind=message.kind, context=context) | content
@@ -75,7 +75,7 @@ class State(peers.State[Settings, str, peers.Chat[str], Thread, Message]):
         self.tell(contacts=[contact], messages=[whole])
 
     def report(self, message: Message, status: str, code: int = 0) -> None:
-        """Tell the bot what became of its message."""
+        """Queue a status of the bot's message."""
         failure = (
             [fill("error", code=code, title=CODES[code][1], details=CODES[code][1])]
             if code
