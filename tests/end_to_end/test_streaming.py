@@ -52,6 +52,7 @@ def shows_halves(home: Household) -> None:
     home.set_constants({"segue.gateway.streaming.BUBBLE_DELAY": 0.2})
 
 
+@pytest.mark.parametrize("home", rigs.EDITING, indirect=True)
 async def test_a_partial_message_becomes_the_answer(home: Household):
     await home.at_home(home.rig.forum)
     async with home.gateway():

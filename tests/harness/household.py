@@ -260,7 +260,7 @@ class Household:
 
     async def thread(self) -> str | None:
         """Wait for the only thread of Anna's chat. None on a platform without threads."""
-        if not self.rig.threaded:
+        if not self.rig.forum.threads:
             return None
         (thread,) = (await self.rig.until(lambda view: bool(view.threads), self.chat)).threads
         return thread.id

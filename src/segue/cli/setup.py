@@ -45,6 +45,7 @@ LOCKS = Path(segue.__file__).parents[2] / "requirements"
 """The lock files of a clone, one per extra."""
 _STDIN = "-"
 _LOOK = 0.25
+_AWAIT = 2.0
 _CONNECTS = 20.0
 """Seconds that a gateway has to connect to the platform."""
 _TITLE = "Segue is set up"
@@ -166,6 +167,8 @@ async def _set_up(options: SetupOptions) -> bool:
         if gateway is None or not _is_connected(gateway, options.platform):
             return False
         try:
+            if not await _awaited(adapter, options):
+                return False
             await adapter.connect()
             home = await _home(store, adapter, gateway, options)
             return home is not None and await _prove(store, adapter, home)
@@ -259,7 +262,8 @@ async def _examined(
     fields = [field for field in options.spec.fields if values[field.name]]
     held = {field.name: field.held(values[field.name], "this set-up") for field in fields}
     adapter = registry.make(options.platform, replace(known, enabled=True, values=held))
-    return adapter if _tell(await adapter.examine(None)) else None
+    found = [finding for finding in await adapter.examine(None) if not finding.awaited]
+    return adapter if _tell(found) else None
 
 
 def _ask(
@@ -346,6 +350,25 @@ def _is_connected(gateway: GatewayRecord, platform: Platform) -> bool:
     detail = f": {one_line(health.detail)}" if health.detail else ""
     notice(f"The gateway cannot reach {platform}{detail}. See `segue gateway logs`.")
     return False
+
+
+async def _awaited(adapter: Adapter, options: SetupOptions) -> bool:
+    """Wait until the user has done what needs a running gateway, such as to enter a webhook."""
+    deadline, told = time.monotonic() + options.seconds, False
+    while True:
+        found = [finding for finding in await adapter.examine(None) if finding.awaited]
+        is_done = all(finding.ok for finding in found)
+        if is_done or not told:
+            _tell(found)
+        if is_done:
+            return True
+        if not options.waits or time.monotonic() > deadline:
+            notice(f"Type `segue setup {options.platform}` again once that is done.")
+            return False
+        if not told:
+            say("Waiting for that. Press Ctrl-C to stop.")
+        told = True
+        await asyncio.sleep(_AWAIT)
 
 
 # The user and the home channel

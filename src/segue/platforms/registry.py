@@ -14,11 +14,12 @@ from segue.platforms.signal.spec import SIGNAL
 from segue.platforms.slack.spec import SLACK
 from segue.platforms.spec import Field, PlatformSettings, PlatformSpec
 from segue.platforms.telegram.spec import TELEGRAM
+from segue.platforms.whatsapp.spec import WHATSAPP
 
 if TYPE_CHECKING:
     from segue.platforms.base import Adapter
 
-BUILT_IN = (TELEGRAM, DISCORD, SLACK, SIGNAL)
+BUILT_IN = (TELEGRAM, DISCORD, SLACK, WHATSAPP, SIGNAL)
 
 SPECS: Mapping[str, PlatformSpec] = {
     **{platform: PlatformSpec(platform=platform, title=platform) for platform in TARGETS},

@@ -1,6 +1,6 @@
 """The outbox: messages to send, in order per address, never dropped silently.
 
-queued ──claim──▶ sending ──▶ sent
+queued ──claim──▶ sending ──▶ sent ─────▶ failed      the platform took it, and did not deliver it
   ▲                 │ │ └───▶ uncertain   it may have arrived, and cannot be sent again safely
   └─────retry───────┘ └─────▶ failed      it cannot be delivered
 
@@ -204,6 +204,24 @@ def finish(
     if waiting(tx, outgoing.address):  # the next one can be sent now
         tx.nudge(Topic.OUTBOX)
     return settled
+
+
+def undelivered(tx: Tx, address: Address, receipt: str, reason: str) -> bool | None:
+    """Fail a message that was sent, because its platform did not deliver it after all. Return False
+    if there is none with that receipt, and None if it may be one that is being sent there."""
+    tx.nudge(Topic.SENT)
+    failed = tx.change(
+        "UPDATE outbox SET state = 'failed', error = :error, finished = :now WHERE address = :key"
+        " AND state = 'sent' AND replace(receipts, :line, '') <> receipts",
+        error=short_reason(text(reason)),
+        now=tx.now,
+        key=address.key,
+        line=_line(receipt),
+    )
+    if failed:
+        return True
+    sql = "SELECT count(*) FROM outbox WHERE address = :key AND state = 'sending'"
+    return None if tx.one(sql, key=address.key)[0] else False
 
 
 def retry(tx: Tx, outgoing: Outgoing, reason: str, *, seconds: float, asked: bool = False) -> bool:
@@ -420,6 +438,7 @@ class Outbox(Operations):
     claim = Write(claim)
     progress = Write(progress)
     retry = Write(retry)
+    undelivered = Write(undelivered)
     asked_to_wait = Read(asked_to_wait)
     recover = Write(recover)
     troubled = Read(troubled)

@@ -22,11 +22,18 @@ from tests.harness.rigs.signal import SignalChatsRig as SignalChatsRig
 from tests.harness.rigs.signal import SignalRig as SignalRig
 from tests.harness.rigs.slack import SlackRig as SlackRig
 from tests.harness.rigs.telegram import TelegramRig as TelegramRig
+from tests.harness.rigs.whatsapp import WhatsAppRig as WhatsAppRig
 
-_RIGS: tuple[type[PlatformRig], ...] = (GenericRig, TelegramRig, DiscordRig, SlackRig, SignalRig)
+_RIGS: tuple[type[PlatformRig], ...] = (
+    *(GenericRig, TelegramRig, DiscordRig, SlackRig),
+    *(WhatsAppRig, SignalRig),
+)
 ALL = tuple(rig for rig in _RIGS if not rig.built_in or registry.is_supported(rig.platform))
 """Those whose platform this version has an adapter for."""
 THREADED = tuple(rig for rig in ALL if rig.forum.threads)
+"""Those that have threads."""
+EDITING = tuple(rig for rig in ALL if rig.edits)
+"""Those on which an answer can be seen while it is written."""
 KEYLESS: tuple[type[PlatformRig], ...] = (KeylessRig, TelegramRig, SignalRig)
 """Those on which a message may arrive without the gateway knowing it."""
 KEYLESS_THREADED = tuple(rig for rig in KEYLESS if rig.forum.threads)

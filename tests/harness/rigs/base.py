@@ -105,6 +105,10 @@ class PlatformRig(ABC):
     """Whether the platform takes idempotency keys."""
     has_menu: ClassVar[bool] = True
     """Whether the bot can set the command menu."""
+    edits: ClassVar[bool] = True
+    """Whether the bot can edit its messages."""
+    albums: ClassVar[bool] = True
+    """Whether several photos of a user are one message."""
     calls: ClassVar[Mapping[Call, str]]
     """The platform's methods."""
     kinds: ClassVar[tuple[Kind, ...]]
@@ -147,7 +151,8 @@ class PlatformRig(ABC):
 
     @property
     def threaded(self) -> tuple[Kind, ...]:
-        return tuple(kind for kind in self.kinds if kind.threads)
+        """The kinds with threads; all kinds of a platform without threads."""
+        return tuple(kind for kind in self.kinds if kind.threads) or self.kinds
 
     # Users
 
