@@ -10,6 +10,7 @@ from segue.core.address import Platform
 from segue.core.errors import BadAdapter, LibraryMissing, PlatformNotSupported, ValuesMissing
 from segue.core.handoff import TARGETS
 from segue.platforms.discord.spec import DISCORD
+from segue.platforms.matrix.spec import MATRIX
 from segue.platforms.slack.spec import SLACK
 from segue.platforms.spec import Field, PlatformSettings, PlatformSpec
 from segue.platforms.telegram.spec import TELEGRAM
@@ -17,7 +18,7 @@ from segue.platforms.telegram.spec import TELEGRAM
 if TYPE_CHECKING:
     from segue.platforms.base import Adapter
 
-BUILT_IN = (TELEGRAM, DISCORD, SLACK)
+BUILT_IN = (TELEGRAM, DISCORD, SLACK, MATRIX)
 
 SPECS: Mapping[str, PlatformSpec] = {
     **{platform: PlatformSpec(platform=platform, title=platform) for platform in TARGETS},
