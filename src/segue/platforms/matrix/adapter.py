@@ -215,7 +215,7 @@ class MatrixAdapter(RemoteAdapter[MatrixDevice]):
 
     async def _open_thread(self, home: Address, title: str, *, key: str) -> Address:
         """Send a message with the title. The thread is that of the message."""
-        root = await self._post(_main(home), _text(title), key)
+        root = await self._post(_main(home), {**_text(title), "segue.thread": True}, key)
         return address(home.chat_id, root, direct=home.chat_type is ChatType.DM)
 
     async def _find(self, chat_id: str) -> HomeChannel | None:

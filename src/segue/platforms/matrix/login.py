@@ -55,10 +55,9 @@ def _device(folder: Path, user: str) -> str:
     return newest[-1].parent.name if newest else ""
 
 
-async def _discover(name: str) -> str:
-    """The URL of a homeserver, which may have another name than its users have in their ids:
+async def _discover(url: str) -> str:
+    """The URL of a homeserver, which may differ from the name that its users have in their ids:
     https://spec.matrix.org/latest/client-server-api/#well-known-uris"""
-    url = (name if "://" in name else f"https://{name}").rstrip("/")
     found = await _well_known(url) or url
     client = MatrixClient(found, "", _SILENCE)
     try:

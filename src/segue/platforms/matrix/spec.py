@@ -13,7 +13,7 @@ MATRIX = PlatformSpec(
     platform=Platform.MATRIX,
     title="Matrix",
     fields=(
-        Field("url", "Homeserver, such as matrix.org", FieldKind.TEXT),
+        Field("url", "Homeserver, such as https://matrix.org", FieldKind.URL),
         Field("invites_from", "Your own user id, such as @anna:matrix.org", FieldKind.TEXT),
         Field("token", "Access token"),
         Field("trust", f"Trusted devices, {VERIFIED} or {FIRST_USE}", FieldKind.TEXT, False),

@@ -1,0 +1,92 @@
+"""Matrix, on the real Synapse: encrypted and not, with restarts of the server and the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+
+import pytest
+
+from segue.core.handoff import State
+from segue.store.gateways import LinkState
+from segue.testing.synapse import Server
+from tests.end_to_end.conftest import tool_call
+from tests.harness import household
+from tests.harness.household import HANDED_OFF, Household
+from tests.harness.matrix import server as server
+from tests.harness.rigs import Kind
+from tests.harness.rigs.matrix import MatrixRig
+from tests.harness.terminal import Person
+
+pytestmark = pytest.mark.real
+
+KINDS = (MatrixRig.dm, MatrixRig.forum, MatrixRig.encrypted_dm, MatrixRig.encrypted_room)
+
+
+@pytest.fixture
+def home(person: Person, runner: asyncio.Runner, server: Server) -> Generator[Household]:
+    MatrixRig.server = server
+    opened = household.opened(person, MatrixRig)
+    yield runner.run(opened.__aenter__())
+    runner.run(opened.__aexit__(None, None, None))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+async def test_a_session_goes_to_each_kind_of_room_and_comes_back(home: Household, kind: Kind):
+    await home.at_home(kind)
+    async with home.gateway():
+        async with home.terminal("what is 2 and 2?") as shown:
+            shown.say("/handoff matrix")
+            assert await shown.end() == 0
+        thread = await home.thread()
+        await home.sees(HANDED_OFF, thread)
+        await home.writes("go on", thread)
+        await home.sees("(3) go on", thread)
+        async with home.person.opens("resume", "sums") as back:
+            await back.shows("(3) go on")
+            await back.ready()
+            await home.types(back, "home again", after=3)
+            back.say("/handoff matrix")
+            assert await back.end() == 0
+        said = await home.sees("Sums is back here.", thread)
+        assert "home again" in said.text
+    assert await home.texts(None) == []
+
+
+@pytest.mark.parametrize("kind", [MatrixRig.encrypted_room], ids=lambda kind: kind.name)
+async def test_nothing_is_lost_when_server_and_gateway_restart(
+    home: Household, server: Server, kind: Kind
+):
+    await home.at_home(kind)
+    async with home.gateway() as gateway:
+        thread = await home.arrives()
+        await asyncio.to_thread(server.stop)
+        await home.until_link(LinkState.RETRYING)
+        await asyncio.to_thread(server.start)
+        await home.until_link(LinkState.CONNECTED)
+        await home.writes("after the server", thread)
+        await home.sees("(3) after the server", thread)
+        gateway.kill()
+    await home.writes("while nobody listens", thread)
+    await home.writes("and more", thread)
+    async with home.gateway():
+        await home.sees("(5) and more", thread)
+        said = await home.texts(thread)
+    assert said[2:] == ["(3) after the server", "(4) while nobody listens", "(5) and more"]
+
+
+async def test_a_call_is_approved_by_a_reaction(home: Household):
+    await home.at_home(home.rig.dm)
+    async with home.gateway():
+        thread = await home.arrives()
+        home.model.plans.append(tool_call("run_command", command="touch made"))
+        await home.writes("make it", thread)
+        view = await home.rig.until(lambda view: any(m.labels for m in view.messages), home.chat)
+        (asked,) = [message for message in view.messages if message.labels]
+        assert asked.thread == thread
+        await home.rig.press(home.anna, home.chat, asked, asked.labels[0])
+        await home.sees("(3) make it", thread)
+        # The buttons are gone.
+        await home.rig.until(lambda view: not any(m.labels for m in view.messages), home.chat)
+    assert (home.person.cwd / "made").exists()
+    assert (await home.handoff(State.COMPLETED)).thread is not None
