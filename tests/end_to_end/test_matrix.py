@@ -61,7 +61,7 @@ async def test_nothing_is_lost_when_server_and_gateway_restart(
     async with home.gateway() as gateway:
         thread = await home.arrives()
         await asyncio.to_thread(server.stop)
-        await home.until_link(LinkState.RETRYING)
+        await home.until_link(LinkState.DOWN)
         await asyncio.to_thread(server.start)
         await home.until_link(LinkState.CONNECTED)
         await home.writes("after the server", thread)
@@ -79,7 +79,7 @@ async def test_a_call_is_approved_by_a_reaction(home: Household):
     await home.at_home(home.rig.dm)
     async with home.gateway():
         thread = await home.arrives()
-        home.model.plans.append(tool_call("run_command", command="touch made"))
+        home.model.plans.append(tool_call("shell", command="touch made"))
         await home.writes("make it", thread)
         view = await home.rig.until(lambda view: any(m.labels for m in view.messages), home.chat)
         (asked,) = [message for message in view.messages if message.labels]

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 import httpx2
 import nio
 import pytest
-from nio.crypto.attachments import encrypt_attachment
+from nio.crypto.attachments import decrypt_attachment, encrypt_attachment
 from nio.store import SqliteMemoryStore
 
 from segue.testing import synapse
@@ -64,6 +64,10 @@ class Proxy:
         self.last: tuple[str, Any] | None = None
         """The last event that a sync contained, with its room."""
         self.calls: Counter[str] = Counter()
+        self.writes = 0
+        """The number of calls that may have changed something."""
+        self.loses_keys = False
+        """Whether syncs lose what other devices sent to the bot."""
         self.hanging = 0
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -145,6 +149,7 @@ class Proxy:
             )
         except httpx2.HTTPError:
             raise HangUp from None
+        self.writes += request.method != "GET"
         kept = {name: it for name, it in answer.headers.items() if name.lower() not in _HOP}
         return Response(answer.status_code, kept, answer.content)
 
@@ -159,6 +164,10 @@ class Proxy:
         finally:
             for task in (asked, woken):
                 task.cancel()
+        if self.loses_keys:
+            found = json.loads(cast("bytes", answer.body))
+            found.pop("to_device", None)
+            answer = Response(answer.status, answer.headers, _json(found))
         with contextlib.suppress(ValueError, LookupError):
             rooms = json.loads(cast("bytes", answer.body))["rooms"]["join"]
             for room, joined in rooms.items():
@@ -272,6 +281,15 @@ class MatrixUser:
         if not encrypted:
             where = {"url": answer["content_uri"]}
         return {"msgtype": kind, "filename": name, "info": info, **where}
+
+    async def fetch(self, file: dict[str, Any]) -> bytes:
+        """The content of an encrypted file."""
+        where = f"{self.nio.homeserver}/_matrix/client/v1/media/download/"
+        headers = {"Authorization": f"Bearer {self.account.token}"}
+        url = where + file["url"].removeprefix("mxc://")
+        answer = await self._http.get(url, headers=headers)
+        keys = file["key"]["k"], file["hashes"]["sha256"], file["iv"]
+        return decrypt_attachment(answer.content, *keys)
 
     async def edit(self, message: str, text: str) -> None:
         content = {"msgtype": "m.text", "body": text}

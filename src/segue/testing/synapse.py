@@ -99,6 +99,7 @@ class Server:
             "bcrypt_rounds": 4,
             "report_stats": False,
             "presence": {"enabled": False},
+            "caches": {"sync_response_cache_duration": "0s"},
             "max_upload_size": "20M",
             "rooms_joins_limit": 0,
         }

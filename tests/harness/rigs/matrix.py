@@ -34,6 +34,10 @@ class MatrixWorld:
     users: dict[str, MatrixUser] = field(default_factory=dict[str, MatrixUser])
     rooms: dict[str, MatrixUser] = field(default_factory=dict[str, MatrixUser])
     """A user who is in each room."""
+    seen: dict[str, tuple[int, list[Shown]]] = field(
+        default_factory=dict[str, tuple[int, list[Shown]]]
+    )
+    """What was last seen in each room, and after how many calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +121,14 @@ class MatrixRig(PlatformRig):
         for file in files:
             more = await person.upload(chat, file.name, file.media_type, file.content)
         await person.say(chat, text, thread, **more)
+        self.driver.proxy.writes += 1
 
     def addressed(self, text: str) -> str:
         return f"Segue: {text}"
 
     async def press(self, user: str, chat: str, message: Message, label: str) -> None:
         await self.driver.users[user].react(chat, message.id, label)
+        self.driver.proxy.writes += 1
 
     async def delete_thread(self, chat: str, thread: str) -> None:
         raise NotImplementedError
@@ -147,14 +153,20 @@ class MatrixRig(PlatformRig):
         )
 
     async def look(self, chat: str | None = None) -> View:
-        shown = await self.driver.rooms[chat].look(chat) if chat else []
-        return self._view(shown)
+        """Ask the server only if something may have changed: the suites look very often."""
+        world = self.driver
+        if chat is None:
+            return self._view([])
+        when = world.proxy.writes
+        if world.seen.get(chat, (-1, []))[0] != when or chat in world.rooms[chat].encrypted:
+            world.seen[chat] = when, await world.rooms[chat].look(chat)
+        return self._view(world.seen[chat][1])
 
     async def until(
         self, condition: Callable[[View], bool], chat: str | None = None, within: float = WITHIN
     ) -> View:
         async with asyncio.timeout(within):
-            while not condition(view := await self.look(chat)):
+            while not condition(view := await self.look(chat)):  # noqa: ASYNC110
                 await asyncio.sleep(_LOOK)
         return view
 

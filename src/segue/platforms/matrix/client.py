@@ -20,7 +20,11 @@ _UPLOAD_SECONDS = 60.0
 UNVERIFIED = "SEGUE_UNVERIFIED"
 _AGAIN = "type `segue setup matrix` and sign in again"
 _LOGGED_OUT = f"the access token is not right, or the device was logged out; {_AGAIN}"
-_SOFT = f"the server asks the bot to sign in again; {_AGAIN}. The bot keeps its device and its keys"
+_SOFT = f"the server asks the bot to sign in again; {_AGAIN}. The bot keeps its keys"
+_KEYS_LOST = (
+    "the keys of the bot's device are not on this machine; type `segue setup matrix --user NAME` "
+    "to sign in with a new one"
+)
 _UNTRUSTED = (
     "none of the devices that read this room is verified; verify the bot from your client and type "
     "`segue verify`, or type `segue config set platforms.matrix.trust first-use`"
@@ -35,6 +39,7 @@ FAILURES = Failures(
     connecting=(
         FailureRule(_SOFT, ("soft_logout",), status=(401,)),
         FailureRule(_LOGGED_OUT, status=(401,)),
+        FailureRule(_KEYS_LOST, ("one time key",)),
     ),
     delivering=(
         FailureRule(_SOFT, ("soft_logout",), status=(401,), account=True),
