@@ -2,16 +2,51 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
+import time
+from typing import Any
+
 import pytest
 
 from segue.testing.synapse import Server
 from tests.crash.chapters import Chapter
-from tests.crash.rounds import Round, storm
-from tests.crash.world import Nursery
+from tests.crash.rounds import Round, _comes_back, _goes_on, _kills
+from tests.crash.world import STUCK, Life, Nursery, World
 from tests.harness.matrix import server as server
 from tests.harness.rigs.matrix import MatrixRig
 
-TESTS, ROUNDS, LIVES = 5, 2, 10
+TESTS, LIVES, HANDOFFS = 4, 5, 5
+
+
+async def play(world: World, rng: random.Random) -> None:
+    """Conversations go to their rooms and come back, again and again."""
+    every = [await world.begin(rng.choice(world.rig.kinds), said=1) for _ in range(LIVES)]
+    killing = asyncio.create_task(_kills(world, rng))
+    await asyncio.gather(*(_goes_back_and_forth(world, life) for life in every))
+    killing.cancel()
+    await asyncio.wait({killing})
+    assert killing.cancelled(), killing.exception()
+    assert world.kills
+    since = time.monotonic()
+    for life in every:
+        await _comes_back(world, since, life)
+    for life in every:
+        await _goes_on(world, life)
+    for life in every:
+        assert len((await world.rig.look(life.chat)).threads) == 1
+
+
+async def _goes_back_and_forth(world: World, life: Life) -> None:
+    for number in range(HANDOFFS):
+        await world.ask(life)
+        told = await life.desk.handed_off(STUCK)
+        if told.text == "Completed":
+            world.spare(life)
+            if number < HANDOFFS - 1:
+                await world.take_back(life)
+            else:
+                await world.say_in_chat(life)
 
 
 @pytest.mark.real
@@ -19,5 +54,11 @@ TESTS, ROUNDS, LIVES = 5, 2, 10
 async def test_no_event_is_doubled_when_gateways_are_killed(
     test: int, nursery: Nursery, server: Server
 ):
-    rounds = [Round(f"storm {test} {number}", storm(LIVES)) for number in range(ROUNDS)]
-    await Chapter("on Matrix", MatrixRig, tuple(rounds)).play(server, nursery, seed=test)  # pyright: ignore[reportArgumentType]
+    peer: Any = server
+    await Chapter("on Matrix", MatrixRig, (Round("back and forth", play),)).play(
+        peer, nursery, seed=test
+    )
+
+
+def test_there_are_a_hundred_handoffs():
+    assert TESTS * LIVES * HANDOFFS == 100

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import secrets
 from collections.abc import Generator
 
 import pytest
@@ -10,9 +12,11 @@ import pytest
 from segue.core.handoff import State
 from segue.store.gateways import LinkState
 from segue.testing.synapse import Server
-from tests.end_to_end.conftest import tool_call
+from tests.end_to_end.conftest import tool_call, write
 from tests.harness import household
+from tests.harness.gateways import none_left
 from tests.harness.household import HANDED_OFF, Household
+from tests.harness.matrix import MatrixUser
 from tests.harness.matrix import server as server
 from tests.harness.rigs import Kind
 from tests.harness.rigs.matrix import MatrixRig
@@ -76,10 +80,11 @@ async def test_nothing_is_lost_when_server_and_gateway_restart(
 
 
 async def test_a_call_is_approved_by_a_reaction(home: Household):
+    made = home.person.cwd / "made"
     await home.at_home(home.rig.dm)
     async with home.gateway():
         thread = await home.arrives()
-        home.model.plans.append(tool_call("shell", command="touch made"))
+        home.model.plans.append(tool_call("shell", command=f"touch {made}"))
         await home.writes("make it", thread)
         view = await home.rig.until(lambda view: any(m.labels for m in view.messages), home.chat)
         (asked,) = [message for message in view.messages if message.labels]
@@ -88,5 +93,40 @@ async def test_a_call_is_approved_by_a_reaction(home: Household):
         await home.sees("(3) make it", thread)
         # The buttons are gone.
         await home.rig.until(lambda view: not any(m.labels for m in view.messages), home.chat)
-    assert (home.person.cwd / "made").exists()
+    assert made.exists()
     assert (await home.handoff(State.COMPLETED)).thread is not None
+
+
+async def test_the_set_up_leads_from_a_password_to_a_message_in_a_thread(
+    home: Household, server: Server
+):
+    write(home, "")
+    anna: MatrixUser = home.rig.driver.users[home.anna]
+    bot = await asyncio.to_thread(server.register, f"segue-{secrets.token_hex(4)}")
+    name = bot.user_id.partition(":")[0][1:]
+    given = ("--url", server.url, "--user", name, "--invites-from", home.anna)
+    wrong = await home.shell("setup", "matrix", *given, "--password", "wrong")
+    assert "the user name or the password is not right" in wrong.stdout
+    words = ("setup", "matrix", *given, "--trust", "first-use", "--no-wait")
+    async with none_left(home.person):
+        first = await home.shell(*words, "--password", bot.password)
+        assert "✓ The access token is good" in first.stdout, first
+        assert "Started a gateway" in first.stdout, first
+        assert bot.password not in (await home.shell("config", "show")).stdout
+        (code,) = re.findall(r"Send (\S+) to the bot", first.stdout)
+        room = (
+            await anna.call(
+                "POST",
+                "/createRoom",
+                {"preset": "trusted_private_chat", "is_direct": True, "invite": [bot.user_id]},
+            )
+        )["room_id"]
+        await anna.say(room, code)
+        await anna.until(room, lambda shown: any(it.author == bot.user_id for it in shown))
+        second = await home.shell("setup", "matrix", "--no-wait")
+        assert second.returncode == 0, second
+        assert "Sent a message in a new thread" in second.stdout
+        shown = await anna.until(room, lambda it: any("It works." in m.text for m in it))
+        assert [m.thread is not None for m in shown if "It works." in m.text] == [True]
+        checked = await home.shell("doctor")
+        assert "The home room is" in checked.stdout, checked
