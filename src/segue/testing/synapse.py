@@ -89,6 +89,7 @@ class Server:
         limits["rc_presence"] = {"per_user": often}
         return limits | {
             "server_name": NAME,
+            "public_baseurl": self.url,
             "listeners": [listener],
             "database": {"name": "sqlite3", "args": {"database": str(self._data)}},
             "media_store_path": f"{self._folder}/media",
