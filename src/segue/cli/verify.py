@@ -31,7 +31,7 @@ _NOTHING = (
 def verify(*, yes: bool) -> None:
     """Verify the bot on Matrix by comparing emoji.
 
-    Start the verification in your client first. If the emoji are the same here and there, nobody is
+    Start the verification in your client first. If the emoji are the same here and there, no one is
     listening in between, and the bot trusts that device from then on.
     """
     folder = config.platform_folder(Platform.MATRIX)

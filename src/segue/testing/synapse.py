@@ -1,4 +1,4 @@
-"""A real Matrix server for a test run: Synapse, from an environment of its own.
+"""A real Matrix server for a test run: Synapse, in a separate environment.
 
 It listens on loopback only and knows no other servers. Its data is in a folder that is removed
 afterwards.

@@ -45,7 +45,7 @@ async def checks(device: MatrixDevice, home: Address | None) -> AsyncGenerator[F
     yield check(room, f"The home room is {_name(room, home)}.", bad, _INVITE.format(me.user_id))
     if room is not None and room.encrypted and not device.trusts_first_use:
         good = "The home room is encrypted, and one of your devices is verified."
-        bad = "The home room is encrypted, and none of your devices is verified."
+        bad = "The home room is encrypted, and no device of yours is verified."
         yield check(device.knows_owner(me), good, bad, _VERIFY)
 
 

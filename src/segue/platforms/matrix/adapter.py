@@ -233,7 +233,7 @@ def _main(at: Address) -> Address:
 
 
 def _text(text: str) -> dict[str, Any]:
-    """A message that mentions nobody, and whose links get no preview where clients know that."""
+    """A message that mentions no users, and whose links get no preview where clients know that."""
     content: dict[str, Any] = {"msgtype": "m.text", "body": str(text), "m.mentions": {}}
     content["com.beeper.linkpreviews"] = []
     formatted = getattr(text, "html", text)

@@ -26,7 +26,7 @@ _KEYS_LOST = (
     "to sign in with a new one"
 )
 _UNTRUSTED = (
-    "none of the devices that read this room is verified; verify the bot from your client and type "
+    "no device that reads this room is verified; verify the bot from your client and type "
     "`segue verify`, or type `segue config set platforms.matrix.trust first-use`"
 )
 _THREAD_GONE = (

@@ -112,7 +112,7 @@ class Keys:
             self.olm.handle_to_device_event(found)
 
     async def reply(self, client: MatrixClient) -> None:
-        """Begin anew with devices that lost our keys, and send what matrix-nio wants to send."""
+        """Start new sessions with devices that lost our keys, and send the replies of matrix-nio."""
         if self.olm.wedged_devices:
             await self._claim(client, self.olm.get_users_for_key_claiming())
         for message in list(self.olm.outgoing_to_device_messages):

@@ -1,4 +1,4 @@
-"""What is known about the rooms that the bot is in. Each is asked for once, and then kept up to
+"""The rooms that the bot is in. The state of each is requested once, and then kept up to
 date by events."""
 
 from __future__ import annotations

@@ -90,11 +90,11 @@ async def _answer_invitations(device: MatrixDevice, synced: wire.Synced) -> None
         member, create = state.get(("m.room.member", me)), state.get(("m.room.create", ""))
         if member is None:
             continue
-        told = parsed(bytes(member.content), wire.Membership) or wire.Membership()
+        invitation = parsed(bytes(member.content), wire.Membership) or wire.Membership()
         made = create and parsed(bytes(create.content), wire.Membership)
         old = str(((made and made.predecessor) or {}).get("room_id", ""))
         if member.sender == device.owner:
-            if await device.join(room_id) and told.is_direct:
+            if await device.join(room_id) and invitation.is_direct:
                 await device.rooms.add_direct(device.client, member.sender, room_id)
         elif old and await device.rooms.replaces(device.client, old, room_id):
             await device.join(room_id)
@@ -182,7 +182,7 @@ async def _state(device: MatrixDevice, room_id: str, event: wire.Event) -> Inbou
 
 
 async def _report_missing_key(device: MatrixDevice, room_id: str, raw: bytes) -> None:
-    """Tell the owner, once for each key."""
+    """Notify the owner, once for each key."""
     event = parsed(raw, wire.Event)
     logger.warning("event not decrypted platform=matrix room=%s", room_id)
     if event is None or event.sender != device.owner:
