@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import secrets
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from segue.core.address import ChatType
 from segue.core.errors import ConnectFailed
 from segue.platforms.base import InboundKind
-from segue.testing.contract.rig import Place, home_of, listening, part
+from segue.testing.contract.rig import Place, failure, home_of, listening, part
 from segue.testing.synapse import Server
 from tests.harness.matrix import MatrixUser, make_room, user
 from tests.platforms.matrix.rig import MatrixRig, Shape
@@ -152,3 +153,35 @@ async def test_a_message_that_is_read_has_a_receipt(rig: MatrixRig):
                 await asyncio.sleep(0.05)
         waiting.cancel()
         await asyncio.wait([waiting])
+
+
+async def test_a_message_to_a_thread_that_does_not_exist_is_refused(rig: MatrixRig):
+    async with listening(rig.adapter) as ear:
+        home = await home_of(rig, ear, await rig.place(Shape.DM))
+    gone = dataclasses.replace(home, thread_id="$aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
+    failed = await failure(rig.adapter.send(gone, part("For you only."), key="1"))
+    assert (failed.retry, failed.arrived) == (False, False)
+    assert "`segue resume`" in failed.reason
+    assert not await rig.seen("For you only.")
+
+
+async def test_malformed_events_of_devices_stop_nothing(rig: MatrixRig):
+    at = await rig.place(Shape.ENCRYPTED_DM)
+    async with listening(rig.adapter) as ear:
+        await home_of(rig, ear, at)  # the bot knows her device
+        mine = rig.user.nio.olm
+        assert mine is not None
+        own = rig.adapter.client.keys.olm.account.identity_keys["curve25519"]  # type: ignore[attr-defined]
+        sender = mine.account.identity_keys["curve25519"]
+        for kind in (0, 1, 7):
+            for body in ("", "AAAA", "!", "A" * 500):
+                content = {
+                    "algorithm": "m.olm.v1.curve25519-aes-sha2",
+                    "sender_key": sender,
+                    "ciphertext": {own: {"type": kind, "body": body}},
+                }
+                where = f"/sendToDevice/m.room.encrypted/{secrets.token_hex(8)}"
+                given = {"messages": {rig.bot.user_id: {rig.bot.device_id: content}}}
+                await rig.user.call("PUT", where, given)
+        await rig.say(at, "Still there?")
+        assert (await ear.next()).text == "Still there?"

@@ -17,6 +17,7 @@ import msgspec
 import vodozemac
 from nio import KeysClaimResponse, KeysQueryResponse, KeysUploadResponse, ToDeviceEvent
 from nio.crypto import Olm, OlmDevice
+from nio.exceptions import EncryptionError
 from nio.store import SqliteStore
 
 from segue.platforms.errors import NONSENSE, Lost, Refused, parsed
@@ -29,6 +30,10 @@ logger = logging.getLogger(__name__)
 
 _FILE = "keys.db"
 _PICKLE = "segue"  # the folder is private
+
+
+_MALFORMED = (AssertionError, EncryptionError, LookupError, TypeError, ValueError)
+"""What matrix-nio and vodozemac raise for events of other devices that make no sense."""
 
 
 class NoKey(Exception):
@@ -109,10 +114,13 @@ class Keys:
         kinds: Any = ToDeviceEvent
         found = kinds.parse_event(event)
         if isinstance(found, ToDeviceEvent):
-            self.olm.handle_to_device_event(found)
+            try:
+                self.olm.handle_to_device_event(found)
+            except _MALFORMED as error:  # anyone can send one
+                logger.warning("update skipped platform=matrix reason=%r", error)
 
     async def reply(self, client: MatrixClient) -> None:
-        """Start new sessions with devices that lost our keys, and send the replies of matrix-nio."""
+        """Start new sessions with devices that lost our keys, and send what matrix-nio replies."""
         if self.olm.wedged_devices:
             await self._claim(client, self.olm.get_users_for_key_claiming())
         for message in list(self.olm.outgoing_to_device_messages):
@@ -186,10 +194,12 @@ class Keys:
         self, client: MatrixClient, room: Room, kind: str, given: dict[str, Any]
     ) -> dict[str, Any]:
         """The content of the encrypted event. Raise Refused if no device may read it."""
-        if self.olm.should_share_group_session(room.id):
+        while self.olm.should_share_group_session(room.id):
             async with self._folder.locked():
                 self._refresh()
-                await self._share(client, room)
+                # Another message may have done it, and a new member may have undone it.
+                if self.olm.should_share_group_session(room.id):
+                    await self._share(client, room)
         made = self.olm.group_encrypt(room.id, {"content": given, "type": kind})
         if relation := given.get("m.relates_to"):
             made["m.relates_to"] = relation
