@@ -163,7 +163,10 @@ def test_the_platforms_of_the_file_are_read(home: dict[str, str]):
     assert (matrix.platform, matrix.enabled, matrix.adapter) == (Platform.MATRIX, True, "")
     assert matrix.value("url") == "https://matrix.example.com"
     assert telegram == PlatformSettings(
-        platform=Platform.TELEGRAM, enabled=False, adapter="mine.telegram:adapter"
+        platform=Platform.TELEGRAM,
+        enabled=False,
+        adapter="mine.telegram:adapter",
+        folder=config.platform_folder(Platform.TELEGRAM),
     )
 
 

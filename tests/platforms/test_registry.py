@@ -71,8 +71,8 @@ def test_an_adapter_for_another_platform_is_refused(folder: Path):
 
 
 def test_a_platform_without_an_adapter_says_so():
-    with pytest.raises(PlatformNotSupported, match="matrix is not supported yet"):
-        registry.make(Platform.MATRIX, named("", Platform.MATRIX))
+    with pytest.raises(PlatformNotSupported, match="signal is not supported yet"):
+        registry.make(Platform.SIGNAL, named("", Platform.SIGNAL))
 
 
 def test_the_built_in_adapter_is_the_default(folder: Path, monkeypatch: pytest.MonkeyPatch):

@@ -113,14 +113,14 @@ def _command(spec: PlatformSpec) -> click.Command:
     @click.option("--no-wait", is_flag=True, help="Do not wait until the pairing code is used.")
     @click.pass_context
     def command(ctx: click.Context, *, no_wait: bool, **given: Any) -> None:
-        values = {field.name: _read(given.pop(field.name) or "") for field in spec.fields}
+        values = {field.name: _read(given.pop(field.name) or "") for field in spec.asked}
         asks, waits = is_interactive(), not no_wait
         options = SetupOptions(spec=spec, values=values, waits=waits, asks=asks, **given)
         ctx.exit(0 if asyncio.run(_set_up(options)) else 1)
 
     command.params[:0] = [
         click.Option([_flag(f)], type=_type(f), metavar=f.kind.name, help=_help(f))
-        for f in spec.fields
+        for f in spec.asked
     ]
     return command
 
@@ -242,28 +242,42 @@ async def _tried(options: SetupOptions) -> tuple[Mapping[str, str], Adapter] | N
     A user is asked for wrong values again, until they are right or the user presses Ctrl-C.
     """
     known = config.load().platforms.get(options.platform)
-    known = known or PlatformSettings(platform=options.platform)
-    fields = options.spec.fields
-    values = {field.name: options.values[field.name] or known.value(field.name) for field in fields}
-    missing = [field for field in fields if field.required and not values[field.name]]
+    known = known or PlatformSettings(
+        platform=options.platform, folder=config.platform_folder(options.platform)
+    )
+    spec, given = options.spec, {name: it for name, it in options.values.items() if it}
+    values = {field.name: known.value(field.name) for field in spec.fields} | given
+    if spec.sign_in and any(field.name in given for field in spec.sign_in.fields):
+        values[spec.sign_in.gives] = ""  # the user wants a new one
+    missing, doubtful = spec.missing(values), spec.missing(given)
     values |= _ask(options, missing, values)
-    adapter = await _examined(options, known, values)
-    doubtful = [field for field in fields if field.required and not options.values[field.name]]
-    while adapter is None and doubtful and options.asks:
+    tried = await _examined(options, known, values)
+    while tried is None and doubtful and options.asks:
         say("Try again, or press Ctrl-C to leave. Nothing has been changed.")
+        if spec.sign_in and spec.sign_in.gives not in given:
+            values[spec.sign_in.gives] = ""
         values |= _ask(options, doubtful, values, guided=bool(missing))
-        adapter, missing = await _examined(options, known, values), doubtful
-    return None if adapter is None else (values, adapter)
+        tried, missing = await _examined(options, known, values), doubtful
+    return tried
 
 
 async def _examined(
-    options: SetupOptions, known: PlatformSettings, values: Mapping[str, str]
-) -> Adapter | None:
-    fields = [field for field in options.spec.fields if values[field.name]]
-    held = {field.name: field.held(values[field.name], "this set-up") for field in fields}
+    options: SetupOptions, known: PlatformSettings, given: Mapping[str, str]
+) -> tuple[Mapping[str, str], Adapter] | None:
+    """Sign in, if the platform needs that, and check the account."""
+    spec, values = options.spec, dict(given)
+    if spec.sign_in is not None:
+        sign_in: Any = registry.load(spec, spec.sign_in.make)
+        try:
+            values |= await sign_in(values, known.folder)
+        except ConnectFailed as error:
+            _tell([Finding(False, f"{spec.title}: {error.fields['reason']}.", vital=True)])
+            return None
+    kept = {field.name: values[field.name] for field in spec.fields}
+    held = {it.name: it.held(kept[it.name], "this set-up") for it in spec.fields if kept[it.name]}
     adapter = registry.make(options.platform, replace(known, enabled=True, values=held))
     found = [finding for finding in await adapter.examine(None) if not finding.awaited]
-    return adapter if _tell(found) else None
+    return (kept, adapter) if _tell(found) else None
 
 
 def _ask(
@@ -280,7 +294,7 @@ def _ask(
         raise NoTerminal(platform=options.platform, labels=labels, options=flags)
     steps = options.spec.guide.splitlines() if fields and not guided else []
     print_lines([folded(step, screen(), "   ", "") for step in steps])
-    return {field.name: _answer(field, known[field.name]) for field in fields}
+    return {field.name: _answer(field, known.get(field.name, "")) for field in fields}
 
 
 def _answer(field: Field, known: str) -> str:

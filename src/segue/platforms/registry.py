@@ -10,6 +10,7 @@ from segue.core.address import Platform
 from segue.core.errors import BadAdapter, LibraryMissing, PlatformNotSupported, ValuesMissing
 from segue.core.handoff import TARGETS
 from segue.platforms.discord.spec import DISCORD
+from segue.platforms.matrix.spec import MATRIX
 from segue.platforms.signal.spec import SIGNAL
 from segue.platforms.slack.spec import SLACK
 from segue.platforms.spec import Field, PlatformSettings, PlatformSpec
@@ -19,7 +20,7 @@ from segue.platforms.whatsapp.spec import WHATSAPP
 if TYPE_CHECKING:
     from segue.platforms.base import Adapter
 
-BUILT_IN = (TELEGRAM, DISCORD, SLACK, WHATSAPP, SIGNAL)
+BUILT_IN = (TELEGRAM, DISCORD, SLACK, MATRIX, WHATSAPP, SIGNAL)
 
 SPECS: Mapping[str, PlatformSpec] = {
     **{platform: PlatformSpec(platform=platform, title=platform) for platform in TARGETS},
