@@ -204,7 +204,7 @@ def encode(call: object) -> bytes:
         raise Lost(_HALF, arrived=False) from None
 
 
-def decode(body: bytes, kind: type[T]) -> T:
+def decode(body: bytes | memoryview, kind: type[T]) -> T:
     """Parse a JSON response."""
     try:
         return msgspec.json.decode(body, type=kind)

@@ -13,7 +13,7 @@ import pytest
 
 from segue.platforms.base import Inbound, InboundKind
 from segue.platforms.signal.parser import Parser
-from segue.platforms.signal.wire import Envelope
+from segue.platforms.signal.wire import SignalEnvelope
 from segue.testing.contract.rig import home_of, listening, part
 from segue.testing.signal import ME, NUMBER, Kind, Peer, Settings
 from tests.platforms.signal.rig import Place, Shape, SignalRig, plugged_in
@@ -37,7 +37,7 @@ def heard(runner: asyncio.Runner, rig: SignalRig, shape: Shape, do: Do) -> Inbou
 def parsed(message: dict[str, Any], kind: str = "dataMessage", **more: Any) -> Inbound | None:
     envelope = event(kind, message, **more).update["envelope"]
     return Parser(lambda _: None).parse(
-        NUMBER, msgspec.json.decode(json.dumps(envelope), type=Envelope)
+        NUMBER, msgspec.json.decode(json.dumps(envelope), type=SignalEnvelope)
     )
 
 

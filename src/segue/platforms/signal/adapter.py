@@ -21,7 +21,7 @@ from segue.platforms.signal import account
 from segue.platforms.signal.client import FAILURES, SignalClient
 from segue.platforms.signal.parser import NAME, Parser
 from segue.platforms.signal.revisions import Revisions
-from segue.platforms.signal.wire import Sent, SignalFile
+from segue.platforms.signal.wire import Sent
 from segue.platforms.spec import PlatformSettings
 
 logger = logging.getLogger(__name__)
@@ -104,9 +104,10 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
 
     async def _fetch(self, attachment: base.Attachment) -> bytes:
         limit = self.capabilities.attachment_bytes * 4 // 3 + 1024
-        file = await self.client.call("getAttachment", SignalFile, limit=limit, id=attachment.id)
+        call, file = self.client.call, attachment.id
+        data = await call("getAttachment", str, "data", limit=limit, id=file)
         try:
-            return base64.b64decode(file.data, validate=True)
+            return base64.b64decode(data, validate=True)
         except binascii.Error as error:
             raise Lost(f"its answer makes no sense ({error})", arrived=True) from error
 

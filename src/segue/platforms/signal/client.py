@@ -10,11 +10,13 @@ from collections.abc import AsyncGenerator
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from msgspec import Raw
+
 from segue.core.address import Platform
 from segue.platforms.errors import NONSENSE, FailureRule, Failures, Lost, Refused, parsed
 from segue.platforms.http import HttpClient, decode, encode
 from segue.platforms.signal import wire
-from segue.platforms.signal.events import Events
+from segue.platforms.signal.events import EventStream
 from segue.platforms.signal.spec import COMMAND, URL
 
 T = TypeVar("T")
@@ -59,7 +61,7 @@ class SignalClient:
         self.url = (url or URL).rstrip("/")
         self._http = HttpClient(silence=silence, refusal=_no_daemon)
         self._ids = itertools.count(1)
-        self.events = Events(self._lines)
+        self.events = EventStream(self._lines)
 
     async def close(self) -> None:
         await self.events.close()
@@ -92,7 +94,7 @@ class SignalClient:
         return [it.number for it in found]
 
     async def version(self) -> str:
-        return (await self.call("version", wire.SignalVersion, own=False)).version
+        return await self.call("version", str, "version", own=False)
 
     async def send(self, method: str, **given: Any) -> wire.Sent:
         seconds = _UPLOAD_SECONDS if "attachment" in given else None
@@ -102,13 +104,14 @@ class SignalClient:
         self,
         method: str,
         kind: type[T],
+        part: str = "",
         *,
         own: bool = True,
         seconds: float | None = None,
         limit: int | None = None,
         **given: Any,
     ) -> T:
-        """Call a method and return its result. `own`: it is for the account."""
+        """Call a method and return its result, or a part of it. `own`: it is for the account."""
         account = {"account": self.account} if own and self.account else {}
         params = {**account, **{name: it for name, it in given.items() if it is not None}}
         call = {"jsonrpc": "2.0", "method": method, "id": next(self._ids), "params": params}
@@ -123,7 +126,8 @@ class SignalClient:
         answer = decode(body, wire.RpcAnswer)
         if answer.error is not None:
             raise self._failure(answer.error)
-        return decode(bytes(answer.result), kind)
+        result = decode(answer.result, dict[str, Raw]).get(part, Raw()) if part else answer.result
+        return decode(result, kind)
 
     def _failure(self, error: wire.RpcError) -> Refused | Lost:
         failed = parsed(error.data, wire.FailedSend)

@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 
 from segue.platforms.errors import Lost, Refused, parsed
-from segue.platforms.signal.wire import Envelope, SignalEvent
+from segue.platforms.signal.wire import SignalEnvelope, SignalEvent
 from segue.platforms.unrecorded import Unrecorded
 
 logger = logging.getLogger(__name__)
@@ -20,13 +20,13 @@ ANSWER_SECONDS = 1.0
 _DATA = b"data:"
 
 
-class Events:
+class EventStream:
     """Receives envelopes in order."""
 
     def __init__(self, lines: Callable[[], AsyncGenerator[bytes]]) -> None:
         """`lines` opens a stream."""
         self._lines = lines
-        self._unrecorded = Unrecorded[tuple[str, Envelope]]()
+        self._unrecorded = Unrecorded[tuple[str, SignalEnvelope]]()
         self._answered = asyncio.Event()
         self._listening: asyncio.Task[Refused | Lost] | None = None
 
@@ -46,7 +46,7 @@ class Events:
             self._listening.cancel()
             await asyncio.wait([self._listening])
 
-    async def next(self) -> tuple[str, Envelope] | None:
+    async def next(self) -> tuple[str, SignalEnvelope] | None:
         """The account's number and its first envelope that is not recorded; None if something else
         came. Raise Refused or Lost if the connection is gone."""
         if self._listening is None or self._listening.cancelled():
@@ -55,7 +55,7 @@ class Events:
             raise self._listening.result()
         return await self._unrecorded.first()
 
-    def recorded(self, envelope: Envelope) -> None:
+    def recorded(self, envelope: SignalEnvelope) -> None:
         self._unrecorded.remove(update_id(envelope))
 
     async def _listen(self) -> Refused | Lost:
@@ -82,10 +82,10 @@ class Events:
                 "message not readable platform=signal reason=%s: type `segue doctor`",
                 event.exception.type,
             )
-        elif (envelope := parsed(event.envelope, Envelope)) is not None:
+        elif (envelope := parsed(event.envelope, SignalEnvelope)) is not None:
             self._unrecorded.add(update_id(envelope), (event.account, envelope))
 
 
-def update_id(envelope: Envelope) -> str:
+def update_id(envelope: SignalEnvelope) -> str:
     """A timestamp identifies a message of its author."""
     return f"{envelope.timestamp} {envelope.source_uuid}"

@@ -14,8 +14,8 @@ from segue.platforms.signal.events import update_id
 from segue.platforms.signal.wire import (
     DataMessage,
     EditMessage,
-    Envelope,
     SignalAttachment,
+    SignalEnvelope,
     SignalQuote,
     SignalReaction,
 )
@@ -47,7 +47,7 @@ class Parser:
         self._names: dict[str, str] = {}
         self._versions: dict[tuple[str, int], int] = {}
 
-    def parse(self, account: str, envelope: Envelope) -> Inbound | None:
+    def parse(self, account: str, envelope: SignalEnvelope) -> Inbound | None:
         """Return what a user wrote as an Inbound, or None if we ignore it.
 
         Another device of the account belongs to its owner, who writes to the agent in Note to Self
@@ -62,7 +62,11 @@ class Parser:
         return self._said(account, envelope, sent, sent.edit_message)
 
     def _said(
-        self, account: str, envelope: Envelope, data: DataMessage | None, edit: EditMessage | None
+        self,
+        account: str,
+        envelope: SignalEnvelope,
+        data: DataMessage | None,
+        edit: EditMessage | None,
     ) -> Inbound | None:
         data = data if edit is None else edit.data_message
         user, name = envelope.source_uuid, envelope.source_name or ""
@@ -95,7 +99,7 @@ class Parser:
     def _message(
         self,
         account: str,
-        envelope: Envelope,
+        envelope: SignalEnvelope,
         data: DataMessage,
         edit: EditMessage | None,
         made: dict[str, Any],
@@ -115,7 +119,7 @@ class Parser:
         addressed = is_dm or is_named or bool(quote and quote.ours)
         return Inbound(quote=quote, addressed=addressed, **made)
 
-    def _quote(self, account: str, envelope: Envelope, quote: SignalQuote) -> Quote:
+    def _quote(self, account: str, envelope: SignalEnvelope, quote: SignalQuote) -> Quote:
         """The owner of a linked account and the agent write as the same user, so what the agent
         wrote is known only by its timestamp."""
         ours = quote.author_number == account

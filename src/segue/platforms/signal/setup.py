@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import shutil
 import subprocess
@@ -14,7 +15,6 @@ from segue.core.errors import SetupFailed
 from segue.platforms.errors import Lost, Refused
 from segue.platforms.signal.client import FAILURES, SignalClient
 from segue.platforms.signal.spec import COMMAND, GET
-from segue.platforms.signal.wire import SignalAccount, SignalLink
 from segue.platforms.spec import SetupTerminal
 
 PROGRAM = "signal-cli"
@@ -106,23 +106,17 @@ async def _link(client: SignalClient, terminal: SetupTerminal) -> str:
     """Link signal-cli as a second device of the account of the phone that scans the code."""
     if not terminal.asks:
         raise _failed(f"signal-cli has no account yet. Run this in a terminal. {_REGISTER}")
-    uri = (await client.call("startLink", SignalLink, own=False)).device_link_uri
+    uri = await client.call("startLink", str, "deviceLinkUri", own=False)
     terminal.say(_SCAN)
     terminal.show(uri)
     terminal.say(_REGISTER)
     try:
-        linked = await client.call(
-            "finishLink",
-            SignalAccount,
-            own=False,
-            seconds=_LINK_SECONDS,
-            deviceLinkUri=uri,
-            deviceName="Segue",
-        )
+        link = functools.partial(client.call, "finishLink", str, "number", own=False)
+        number = await link(seconds=_LINK_SECONDS, deviceLinkUri=uri, deviceName="Segue")
     except Refused as refused:
         raise _failed(refused.reason) from refused
-    terminal.say(f"Linked to {linked.number}.")
-    return linked.number
+    terminal.say(f"Linked to {number}.")
+    return number
 
 
 def _failed(reason: str) -> SetupFailed:

@@ -61,18 +61,17 @@ class SignalGroupInfo(Camel, frozen=True):
     group_name: str | None = None
 
 
-class SignalName(Camel, frozen=True):
+class ContactPart(Camel, frozen=True):
+    """A name, or a phone number."""
+
     given: str | None = None
     family: str | None = None
-
-
-class SignalPhone(Camel, frozen=True):
     value: str | None = None
 
 
 class SignalContact(Camel, frozen=True):
-    name: SignalName | None = None
-    phone: tuple[SignalPhone, ...] | None = None
+    name: ContactPart | None = None
+    phone: tuple[ContactPart, ...] | None = None
 
 
 class SignalPoll(Camel, frozen=True):
@@ -109,7 +108,7 @@ class SyncMessage(Camel, frozen=True):
     sent_message: SentMessage | None = None
 
 
-class Envelope(Camel, frozen=True, kw_only=True):
+class SignalEnvelope(Camel, frozen=True, kw_only=True):
     source_uuid: str
     timestamp: int
     source_name: str | None = None
@@ -149,16 +148,8 @@ class FailedSend(Camel, frozen=True):
     response: Sent
 
 
-class SignalVersion(Camel, frozen=True):
-    version: str
-
-
 class SignalAccount(Camel, frozen=True):
     number: str
-
-
-class SignalLink(Camel, frozen=True):
-    device_link_uri: str
 
 
 class SignalGroup(Camel, frozen=True):
@@ -172,7 +163,3 @@ class SignalIdentity(Camel, frozen=True):
     trust_level: str
     number: str | None = None
     uuid: str | None = None
-
-
-class SignalFile(Camel, frozen=True):
-    data: str
