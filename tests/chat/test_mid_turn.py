@@ -228,7 +228,7 @@ async def test_what_prevents_it_is_said_at_once_and_the_turn_goes_on(person: Per
         await runs(person, "1")
         for typed, told in (
             ("/handoff telegran", "Try telegram"),
-            ("/handoff matrix", "matrix is not supported yet"),
+            ("/handoff signal", "signal is not supported yet"),
             ("/handoff", "type /handoff telegram"),
         ):
             shown.say(typed)

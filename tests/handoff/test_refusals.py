@@ -48,7 +48,7 @@ async def test_a_platform_that_is_nearly_right_is_suggested_and_the_others_are_l
     assert isinstance(why, UnknownPlatform)
     assert str(why) == (
         "There is no platform 'telegarm' to hand off to."
-        " Try telegram, or else one of web, discord, slack."
+        " Try telegram, or else one of web, discord, slack, matrix."
     )
 
 
@@ -109,9 +109,9 @@ async def test_a_gateway_that_was_not_heard_of_for_long_is_none(
 
 @pytest.mark.usefixtures("gateway")
 async def test_a_gateway_that_serves_other_platforms_cannot_do_it(store: Store, session: Session):
-    why = await refused(store, session, "matrix")
+    why = await refused(store, session, "signal")
     assert isinstance(why, PlatformNotSupported)
-    assert str(why) == f"matrix is not supported yet. Use one of these: {registry.supported()}."
+    assert str(why) == f"signal is not supported yet. Use one of these: {registry.supported()}."
     page = await refused(store, session, "web")
     assert isinstance(page, PageNotServed)
     assert "`segue config set web.enabled true`" in str(page)
