@@ -116,16 +116,16 @@ async def test_an_unsupported_platform_can_have_an_external_adapter(
     await household.left("one")
     async with serving() as other, other.driver() as driver:
         chat = await driver.chat(Shape.DM, [await driver.user("Anna")])
-        home = Address(platform=Platform.MATRIX, chat_type=ChatType.DM, chat_id=chat)
+        home = Address(platform=Platform.SIGNAL, chat_type=ChatType.DM, chat_id=chat)
         await household.store.owners.set_home(ME, HomeChannel(address=home))
         async with household.gateway():
-            said = await refused(household, "handoff", "Sums", "matrix")
-            assert "matrix is not supported yet. Use one of these: web, telegram" in said
-            adapter = '[platforms.matrix]\nadapter = "segue.testing.platform.adapter:make"\n'
+            said = await refused(household, "handoff", "Sums", "signal")
+            assert "signal is not supported yet. Use one of these: web, telegram" in said
+            adapter = '[platforms.signal]\nadapter = "segue.testing.platform.adapter:make"\n'
             values = f'url = "{other.url}"\ntoken = "{other.token}"\n'
             add_settings(household, f"\n{adapter}{values}")
         async with household.gateway():
-            await type_in_a_shell(household, "segue handoff Sums matrix")
+            await type_in_a_shell(household, "segue handoff Sums signal")
             await driver.thread(chat)
 
 

@@ -109,7 +109,7 @@ async def test_a_gateway_that_serves_only_other_platforms_does_not_count(
 ):
     why = await refused(store, session, "matrix")
     assert isinstance(why, PlatformNotSupported)
-    assert str(why) == f"matrix is not supported yet. Use one of these: {registry.supported()}."
+    assert str(why) == f"signal is not supported yet. Use one of these: {registry.supported()}."
     page = await refused(store, session, "web")
     assert isinstance(page, PageNotServed)
     assert "`segue config set web.enabled true`" in str(page)

@@ -29,8 +29,8 @@ def room(*, direct: bool = False) -> Room:
     return Room(ROOM, direct=direct, name="Boats", members=members)
 
 
-def event(given: dict[str, Any]) -> wire.Event:
-    return msgspec.json.decode(json.dumps(given), type=wire.Event)
+def event(given: dict[str, Any]) -> wire.RoomEvent:
+    return msgspec.json.decode(json.dumps(given), type=wire.RoomEvent)
 
 
 def parse(

@@ -29,7 +29,7 @@ _VERIFY = (
 
 async def checks(device: MatrixDevice, home: Address | None) -> AsyncGenerator[Finding]:
     """Check the token, the owner, and the home channel. Changes nothing."""
-    me = await device.client.get("/account/whoami", wire.Me)
+    me = await device.client.get("/account/whoami", wire.DeviceIdentity)
     yield Finding(
         True, f"The access token is good: the bot is {me.user_id}, device {me.device_id}."
     )

@@ -147,7 +147,7 @@ class MatrixAdapter(RemoteAdapter[MatrixDevice]):
         await self.client.send(room_id, _REACTION, {"m.relates_to": relation}, key)
 
     def _remember(self, event_id: str, content: dict[str, Any]) -> None:
-        if (found := converted(content, wire.Content)) is not None:
+        if (found := converted(content, wire.EventContent)) is not None:
             me = self.client.me.user_id
             self.client.remember(event_id, parser.Original(me, found, content))
 
@@ -175,7 +175,7 @@ class MatrixAdapter(RemoteAdapter[MatrixDevice]):
         """Remove the reactions of buttons that are gone, and add those of new ones."""
         client, me = self.client.client, self.client.me.user_id
         where = f"/_matrix/client/v1/rooms{path(room)}/relations{path(message, 'm.annotation')}"
-        page = await client.call("GET", where, wire.Page)
+        page = await client.call("GET", where, wire.EventPage)
         wanted = {button.label: button for button in buttons}
         for event in filter(None, (parser.event(raw) for raw in page.chunk)):
             label = parser.reaction(event)

@@ -27,7 +27,7 @@ _MOST = 2_000
 class MatrixDevice:
     """A client that has signed in. Before `greet`, only `client` can be used."""
 
-    me: wire.Me
+    me: wire.DeviceIdentity
     folder: DeviceFolder
     keys: Keys
     rooms: KnownRooms
@@ -47,7 +47,7 @@ class MatrixDevice:
 
     async def greet(self) -> None:
         """Ask the server who we are, and publish our keys. May be called again."""
-        me = await self.client.get("/account/whoami", wire.Me)
+        me = await self.client.get("/account/whoami", wire.DeviceIdentity)
         if not me.device_id:
             raise Refused(401, "the access token belongs to no device")
         profile: dict[str, Any] = {}
@@ -71,7 +71,7 @@ class MatrixDevice:
             await self.verifications.close()
             self.keys.close()
 
-    def knows_owner(self, me: wire.Me) -> bool:
+    def knows_owner(self, me: wire.DeviceIdentity) -> bool:
         """Whether a device of the owner is verified."""
         keys = Keys(DeviceFolder(self._parent, me.user_id, me.device_id), me, first_use=False)
         try:
@@ -117,10 +117,10 @@ class MatrixDevice:
             if len(self._known) > _MOST:
                 del self._known[next(iter(self._known))]
 
-    def opened(self, room_id: str, raw: bytes) -> wire.Event | None:
+    def opened(self, room_id: str, raw: bytes) -> wire.RoomEvent | None:
         """Parse an event, and decrypt it if it is encrypted. Return None if that is impossible, or
         raise NoKey."""
-        event = parsed(raw, wire.Event)
+        event = parsed(raw, wire.RoomEvent)
         if event is not None and event.type == "m.room.encrypted" and event.state_key is None:
             return self.keys.decrypt(room_id, event, raw)
         return event if event is not None and event.event_id else None
@@ -142,7 +142,7 @@ class MatrixDevice:
         try:
             edit = msgspec.json.decode(raw, type=_Edited).unsigned.relations.edit
             found = self.opened(room_id, bytes(edit)) if edit else None
-            content = found and msgspec.json.decode(found.content, type=wire.Content)
+            content = found and msgspec.json.decode(found.content, type=wire.EventContent)
         except UNREADABLE:
             return None
         return parser.original(event, content.new if content else None)

@@ -41,7 +41,7 @@ class NoKey(Exception):
 
 
 class Keys:
-    def __init__(self, folder: DeviceFolder, me: wire.Me, *, first_use: bool) -> None:
+    def __init__(self, folder: DeviceFolder, me: wire.DeviceIdentity, *, first_use: bool) -> None:
         """`first_use`: trust each device from the first time that it is seen. matrix-nio refuses
         one whose keys change."""
         self._folder = folder
@@ -243,7 +243,7 @@ class Keys:
         names = ", ".join(f"{device.user_id} {device.id}" for device in devices)
         logger.warning("unverified devices skipped room=%s devices=%s", room.id, names)
 
-    def decrypt(self, room_id: str, event: wire.Event, raw: bytes) -> wire.Event | None:
+    def decrypt(self, room_id: str, event: wire.RoomEvent, raw: bytes) -> wire.RoomEvent | None:
         """The event that is in an encrypted one, or None if it is malformed. Raise NoKey."""
         found = parsed(raw, _EncryptedEvent)
         if found is None:

@@ -40,7 +40,7 @@ async def _token(client: MatrixClient, values: Mapping[str, str], folder: Path) 
     if device := _device(folder, user):
         given["device_id"] = device
     try:
-        return (await client.post("/login", wire.Login, given)).access_token
+        return (await client.post("/login", wire.LoggedIn, given)).access_token
     except Refused as refused:
         if refused.status != 403:
             raise

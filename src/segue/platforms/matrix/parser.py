@@ -34,7 +34,7 @@ class Original(msgspec.Struct, frozen=True):
     """An event that another one refers to: an edit, a reaction or a reply."""
 
     sender: str
-    content: wire.Content
+    content: wire.EventContent
     raw: dict[str, Any]
     """The content, with what we do not parse."""
 
@@ -47,13 +47,13 @@ class Original(msgspec.Struct, frozen=True):
         return content.quoted(*words(self.content))
 
 
-def original(event: wire.Event, newest: dict[str, Any] | None = None) -> Original | None:
+def original(event: wire.RoomEvent, newest: dict[str, Any] | None = None) -> Original | None:
     """The event, with the content of its newest edit, if there is one."""
     try:
         raw = msgspec.json.decode(event.content, type=dict[str, Any])
         if newest is not None:
             raw = {**newest, "m.relates_to": raw.get("m.relates_to", {})}
-        return Original(event.sender, msgspec.convert(raw, wire.Content), raw)
+        return Original(event.sender, msgspec.convert(raw, wire.EventContent), raw)
     except UNREADABLE:
         return None
 
@@ -64,24 +64,24 @@ def thread_of(relation: wire.Relation) -> str | None:
     return (relation.event_id or None) if relation.rel_type == _THREAD else None
 
 
-def event(raw: msgspec.Raw) -> wire.Event | None:
-    return parsed(bytes(raw), wire.Event)
+def event(raw: msgspec.Raw) -> wire.RoomEvent | None:
+    return parsed(bytes(raw), wire.RoomEvent)
 
 
-def reaction(event: wire.Event) -> str:
+def reaction(event: wire.RoomEvent) -> str:
     """The label of a reaction."""
-    found = parsed(bytes(event.content), wire.Content)
+    found = parsed(bytes(event.content), wire.EventContent)
     return found.relation.key if found else ""
 
 
-def is_edit(event: wire.Event) -> bool:
-    found = parsed(bytes(event.content), wire.Content)
+def is_edit(event: wire.RoomEvent) -> bool:
+    found = parsed(bytes(event.content), wire.EventContent)
     return found is not None and found.relation.rel_type == _EDIT
 
 
-def target(event: wire.Event) -> str:
+def target(event: wire.RoomEvent) -> str:
     """The event that this edit, reaction or reply is about. Empty if it is about none."""
-    found = parsed(bytes(event.content), wire.Content)
+    found = parsed(bytes(event.content), wire.EventContent)
     if found is None:
         return ""
     relation = found.relation
@@ -92,7 +92,7 @@ def target(event: wire.Event) -> str:
 
 
 def parse(
-    event: wire.Event, room: Room, me: str, names: tuple[str, ...], about: Original | None
+    event: wire.RoomEvent, room: Room, me: str, names: tuple[str, ...], about: Original | None
 ) -> Inbound | None:
     """Return what a user did as an Inbound, or None if we ignore it. Ignored are our own events,
     notices, which only bots write, and edits by others. `names` are what users call the bot."""
@@ -110,7 +110,7 @@ def parse(
         return None
 
 
-def joined(event: wire.Event, room: Room, me: str) -> Inbound | None:
+def joined(event: wire.RoomEvent, room: Room, me: str) -> Inbound | None:
     """The bot's own arrival in a room, by invitation."""
     state, before = parsed(bytes(event.content), wire.Membership), event.unsigned.prev_content
     if (event.type, event.state_key, event.sender) != ("m.room.member", me, me) or not state:
@@ -120,21 +120,21 @@ def joined(event: wire.Event, room: Room, me: str) -> Inbound | None:
     return _inbound(InboundKind.JOINED, event, room, None, event.unsigned.prev_sender or me)
 
 
-def moved(event: wire.Event, old: Room, new: Room) -> Inbound:
+def moved(event: wire.RoomEvent, old: Room, new: Room) -> Inbound:
     return _inbound(InboundKind.MOVED, event, old, None, event.sender, moved_to=new.at())
 
 
 def _message(
-    event: wire.Event, room: Room, me: str, names: tuple[str, ...], about: Original | None
+    event: wire.RoomEvent, room: Room, me: str, names: tuple[str, ...], about: Original | None
 ) -> Inbound | None:
-    said = msgspec.json.decode(event.content, type=wire.Content)
+    said = msgspec.json.decode(event.content, type=wire.EventContent)
     relation, kind, name = said.relation, InboundKind.MESSAGE, event.event_id
     if event.type == "m.sticker":
         said = msgspec.structs.replace(said, msgtype="m.sticker")
     if relation.rel_type == _EDIT:
         if about is None or about.sender != event.sender or said.new is None:
             return None
-        said = msgspec.convert(said.new, wire.Content)
+        said = msgspec.convert(said.new, wire.EventContent)
         kind, name, relation = InboundKind.EDIT, relation.event_id, about.content.relation
     text, files = words(said)
     if not (text or files):
@@ -162,8 +162,8 @@ def _message(
     )
 
 
-def _reaction(event: wire.Event, room: Room, me: str, about: Original | None) -> Inbound | None:
-    relation = msgspec.json.decode(event.content, type=wire.Content).relation
+def _reaction(event: wire.RoomEvent, room: Room, me: str, about: Original | None) -> Inbound | None:
+    relation = msgspec.json.decode(event.content, type=wire.EventContent).relation
     if about is None or about.sender != me:
         return None
     data = about.content.buttons.get(relation.key)
@@ -175,7 +175,7 @@ def _reaction(event: wire.Event, room: Room, me: str, about: Original | None) ->
 
 def _inbound(
     kind: InboundKind,
-    event: wire.Event,
+    event: wire.RoomEvent,
     room: Room,
     thread: str | None,
     user: str = "",
@@ -198,7 +198,7 @@ def _inbound(
 # Content
 
 
-def words(said: wire.Content) -> tuple[str, list[Attachment]]:
+def words(said: wire.EventContent) -> tuple[str, list[Attachment]]:
     """The text of a message, and its files."""
     if said.msgtype in _TEXTS:
         has_reply = said.relation.reply is not None

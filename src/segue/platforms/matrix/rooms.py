@@ -38,7 +38,7 @@ class Room:
     replacement: str = ""
     """The room that replaces this one."""
 
-    def apply(self, event: wire.Event) -> bool:
+    def apply(self, event: wire.RoomEvent) -> bool:
         """Take a state event. Return whether members have changed."""
         state = parsed(bytes(event.content), wire.Membership)
         if event.state_key is None or state is None:
@@ -80,7 +80,7 @@ class KnownRooms:
             state = await client.get(f"/rooms{path(room_id)}/state", tuple[Raw, ...])
             room = Room(room_id, direct=self._is_direct(room_id))
             for raw in state:
-                if event := parsed(bytes(raw), wire.Event):
+                if event := parsed(bytes(raw), wire.RoomEvent):
                     room.apply(event)
             self._rooms[room_id] = room
         return self._rooms[room_id]
@@ -88,7 +88,7 @@ class KnownRooms:
     def forget(self, room_id: str) -> None:
         self._rooms.pop(room_id, None)
 
-    def apply(self, room_id: str, event: wire.Event) -> bool:
+    def apply(self, room_id: str, event: wire.RoomEvent) -> bool:
         """Take a state event. Return whether members have changed."""
         return room_id in self._rooms and self._rooms[room_id].apply(event)
 

@@ -85,7 +85,7 @@ async def _answer_invitations(device: MatrixDevice, synced: wire.Synced) -> None
     alone."""
     me = device.me.user_id
     for room_id, invited in synced.rooms.invite.items():
-        found = [parsed(bytes(raw), wire.Event) for raw in invited.invite_state.events]
+        found = [parsed(bytes(raw), wire.RoomEvent) for raw in invited.invite_state.events]
         state = {(it.type, it.state_key): it for it in found if it is not None}
         member, create = state.get(("m.room.member", me)), state.get(("m.room.create", ""))
         if member is None:
@@ -112,7 +112,7 @@ async def _timeline(device: MatrixDevice, room_id: str, got: wire.Timeline) -> S
         if not start or _arrival(device, events):
             break
         page = await device.client.get(
-            where, wire.Page, dir="b", **{"from": start, "to": until, "limit": _PAGE}
+            where, wire.EventPage, dir="b", **{"from": start, "to": until, "limit": _PAGE}
         )
         events[:0] = [bytes(raw) for raw in reversed(page.chunk)]
         start = page.end if page.chunk else ""
@@ -123,7 +123,7 @@ def _arrival(device: MatrixDevice, events: Sequence[bytes]) -> int:
     """Where the bot was invited or, without an invitation, came in. 0 if it was there before."""
     me, found = device.me.user_id, 0
     for number, raw in enumerate(events):
-        event = parsed(raw, wire.Event)
+        event = parsed(raw, wire.RoomEvent)
         if event and (event.type, event.state_key) == ("m.room.member", me):
             now = parsed(bytes(event.content), wire.Membership) or wire.Membership()
             before = event.unsigned.prev_content or wire.Membership()
@@ -155,7 +155,7 @@ async def _inbound(device: MatrixDevice, room_id: str, raw: bytes) -> Inbound | 
     return parser.parse(event, room, me, device.names, about)
 
 
-async def _state(device: MatrixDevice, room_id: str, event: wire.Event) -> Inbound | None:
+async def _state(device: MatrixDevice, room_id: str, event: wire.RoomEvent) -> Inbound | None:
     if device.rooms.apply(room_id, event):
         device.keys.members_changed(room_id)
     me = device.me.user_id
@@ -183,7 +183,7 @@ async def _state(device: MatrixDevice, room_id: str, event: wire.Event) -> Inbou
 
 async def _report_missing_key(device: MatrixDevice, room_id: str, raw: bytes) -> None:
     """Notify the owner, once for each key."""
-    event = parsed(raw, wire.Event)
+    event = parsed(raw, wire.RoomEvent)
     logger.warning("event not decrypted platform=matrix room=%s", room_id)
     if event is None or event.sender != device.owner:
         return

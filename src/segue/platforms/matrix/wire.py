@@ -42,7 +42,7 @@ class Mentions(Struct, frozen=True):
     user_ids: tuple[str, ...] = ()
 
 
-class Content(Struct, frozen=True):
+class EventContent(Struct, frozen=True):
     """The content of a message, a reaction, or a state event."""
 
     msgtype: str = ""
@@ -78,7 +78,7 @@ class Unsigned(Struct, frozen=True):
     prev_sender: str = ""
 
 
-class Event(Struct, frozen=True):
+class RoomEvent(Struct, frozen=True):
     type: str
     sender: str
     content: Raw
@@ -90,12 +90,12 @@ class Event(Struct, frozen=True):
 # Answers
 
 
-class Me(Struct, frozen=True):
+class DeviceIdentity(Struct, frozen=True):
     user_id: str
     device_id: str = ""
 
 
-class Login(Me, frozen=True):
+class LoggedIn(DeviceIdentity, frozen=True):
     access_token: str = ""
 
 
@@ -113,7 +113,7 @@ class Timeline(Struct, frozen=True):
     prev_batch: str = ""
 
 
-class Events(Struct, frozen=True):
+class EventList(Struct, frozen=True):
     events: tuple[Raw, ...] = ()
 
 
@@ -122,7 +122,7 @@ class Joined(Struct, frozen=True):
 
 
 class Invited(Struct, frozen=True):
-    invite_state: Events = Events()
+    invite_state: EventList = EventList()
 
 
 class Rooms(Struct, frozen=True):
@@ -137,13 +137,13 @@ class DeviceLists(Struct, frozen=True):
 class Synced(Struct, frozen=True):
     next_batch: str
     rooms: Rooms = Rooms()
-    to_device: Events = Events()
-    account_data: Events = Events()
+    to_device: EventList = EventList()
+    account_data: EventList = EventList()
     device_lists: DeviceLists = DeviceLists()
     key_counts: dict[str, int] = field(name="device_one_time_keys_count", default={})
 
 
-class Page(Struct, frozen=True):
+class EventPage(Struct, frozen=True):
     """A page of a room's history, newest first."""
 
     chunk: tuple[Raw, ...] = ()
