@@ -109,10 +109,8 @@ async def test_the_advice_without_a_gateway_starts_one(household: Household):
         await arrived(household)
 
 
-async def test_an_unsupported_platform_can_have_an_external_adapter(
-    household: Household,
-):
-    """9. PlatformNotSupported: the only advice is an external adapter."""
+async def test_a_platform_that_is_not_set_up_can_have_an_external_adapter(household: Household):
+    """9. PlatformNotSetUp: an external adapter sets it up, too."""
     await household.left("one")
     async with serving() as other, other.driver() as driver:
         chat = await driver.chat(Shape.DM, [await driver.user("Anna")])
@@ -120,7 +118,7 @@ async def test_an_unsupported_platform_can_have_an_external_adapter(
         await household.store.owners.set_home(ME, HomeChannel(address=home))
         async with household.gateway():
             said = await refused(household, "handoff", "Sums", "signal")
-            assert "signal is not supported yet. Use one of these: web, telegram" in said
+            assert "does not serve signal" in said
             adapter = '[platforms.signal]\nadapter = "segue.testing.platform.adapter:make"\n'
             values = f'url = "{other.url}"\ntoken = "{other.token}"\n'
             add_settings(household, f"\n{adapter}{values}")

@@ -27,7 +27,6 @@ from segue.core.errors import (
     IdentityTaken,
     LibraryMissing,
     NoTerminal,
-    PlatformNotSupported,
     PullFailed,
     SetupFailed,
 )
@@ -86,10 +85,8 @@ class PlatformGroup(click.Group):
         built_in = self.list_commands(ctx)
         if cmd_name in built_in:
             return _command(registry.SPECS[cmd_name])
-        if not ctx.resilient_parsing:
-            if cmd_name == Platform.WEB:
-                ctx.fail("The web page needs no setup. Type /handoff web in a conversation.")
-            ctx.fail(str(PlatformNotSupported(platform=cmd_name, supported=registry.supported())))
+        if cmd_name == Platform.WEB and not ctx.resilient_parsing:
+            ctx.fail("The web page needs no setup. Type /handoff web in a conversation.")
         return None
 
 

@@ -6,7 +6,6 @@ it, how users act there, and what they see. `ALL` lists the rigs; the suites run
 
 from __future__ import annotations
 
-from segue.platforms import registry
 from tests.harness.rigs.base import Call as Call
 from tests.harness.rigs.base import File as File
 from tests.harness.rigs.base import Kind as Kind
@@ -24,12 +23,10 @@ from tests.harness.rigs.slack import SlackRig as SlackRig
 from tests.harness.rigs.telegram import TelegramRig as TelegramRig
 from tests.harness.rigs.whatsapp import WhatsAppRig as WhatsAppRig
 
-_RIGS: tuple[type[PlatformRig], ...] = (
+ALL: tuple[type[PlatformRig], ...] = (
     *(GenericRig, TelegramRig, DiscordRig, SlackRig),
     *(WhatsAppRig, SignalRig),
 )
-ALL = tuple(rig for rig in _RIGS if not rig.built_in or registry.is_supported(rig.platform))
-"""Those whose platform this version has an adapter for."""
 THREADED = tuple(rig for rig in ALL if rig.forum.threads)
 """Those that have threads."""
 EDITING = tuple(rig for rig in ALL if rig.edits)
