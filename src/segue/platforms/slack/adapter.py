@@ -237,7 +237,8 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         """Send a message with the title. The thread is that of the message."""
         text = escapes.html(title)
         root = await self._post(address(home.chat_id), key, "segue_thread", text=text)
-        return address(home.chat_id, root)
+        self._backlog.speaks(thread := address(home.chat_id, root), root)
+        return thread
 
     async def invite(self, thread: Address, users: Sequence[str]) -> None:
         """Mention the users in a thread of a channel: Slack notifies them, and from then on of each
