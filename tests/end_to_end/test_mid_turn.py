@@ -105,6 +105,8 @@ async def test_a_turn_in_a_chat_moves_although_its_gateway_is_killed_while_the_c
     assert [role for role, _ in await home.said("latest")] == ["user", "assistant"]
 
 
+# A reaction is understood only if the gateway lived long enough to record what it reacts to.
+@pytest.mark.parametrize("home", rigs.THREADED, indirect=True)
 async def test_the_next_gateway_continues_a_turn_if_the_first_is_killed_before_it(
     home: Household,
 ):

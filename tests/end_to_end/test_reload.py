@@ -117,6 +117,7 @@ async def test_a_platform_is_disabled_and_enabled_again(home: Household):
 async def test_a_changed_platform_is_connected_again_and_the_others_stay(home: Household):
     await ready(home)
     async with home.gateway():
+        await home.until_link(LinkState.CONNECTED, Platform.WEB)
         page = await home.health(Platform.WEB)
         await changed(home, f"platforms.{home.rig.platform}.url", "http://127.0.0.1:9")
         await home.until_link(LinkState.DOWN)

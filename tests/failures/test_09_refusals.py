@@ -114,16 +114,16 @@ async def test_a_platform_that_is_not_set_up_can_have_an_external_adapter(househ
     await household.left("one")
     async with serving() as other, other.driver() as driver:
         chat = await driver.chat(Shape.DM, [await driver.user("Anna")])
-        home = Address(platform=Platform.SIGNAL, chat_type=ChatType.DM, chat_id=chat)
+        home = Address(platform=Platform.DISCORD, chat_type=ChatType.DM, chat_id=chat)
         await household.store.owners.set_home(ME, HomeChannel(address=home))
         async with household.gateway():
-            said = await refused(household, "handoff", "Sums", "signal")
-            assert "does not serve signal" in said
-            adapter = '[platforms.signal]\nadapter = "segue.testing.platform.adapter:make"\n'
+            said = await refused(household, "handoff", "Sums", "discord")
+            assert "does not serve discord" in said
+            adapter = '[platforms.discord]\nadapter = "segue.testing.platform.adapter:make"\n'
             values = f'url = "{other.url}"\ntoken = "{other.token}"\n'
             add_settings(household, f"\n{adapter}{values}")
         async with household.gateway():
-            await type_in_a_shell(household, "segue handoff Sums signal")
+            await type_in_a_shell(household, "segue handoff Sums discord")
             await driver.thread(chat)
 
 

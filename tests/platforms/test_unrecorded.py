@@ -9,7 +9,7 @@ from segue.platforms.unrecorded import Deliveries, Unrecorded
 
 
 @dataclass(frozen=True)
-class Sent:
+class TimedUpdate:
     id: str
     timestamp: float
 
@@ -48,8 +48,8 @@ async def test_a_waiter_can_be_woken_without_an_update():
 
 
 async def test_a_delivery_waits_for_one_that_it_has_overtaken():
-    clock, early, late = Clock(), Sent("a", 1), Sent("b", 2)
-    updates = Deliveries[Sent](5.0, clock)
+    clock, early, late = Clock(), TimedUpdate("a", 1), TimedUpdate("b", 2)
+    updates = Deliveries[TimedUpdate](5.0, clock)
     requests = [asyncio.ensure_future(updates.record([it])) for it in (late, early)]
     await asyncio.wait(requests, timeout=0)
     waiting = asyncio.ensure_future(updates.first())
@@ -68,8 +68,8 @@ async def test_a_delivery_waits_for_one_that_it_has_overtaken():
 
 
 async def test_within_a_second_the_order_of_arrival_counts():
-    updates = Deliveries[Sent](0.0)
-    them = [Sent(name, 1) for name in "zay"]
+    updates = Deliveries[TimedUpdate](0.0)
+    them = [TimedUpdate(name, 1) for name in "zay"]
     request = asyncio.ensure_future(updates.record(them))
     for expected in them:
         while (found := await updates.first()) is None:
@@ -80,8 +80,8 @@ async def test_within_a_second_the_order_of_arrival_counts():
 
 
 async def test_deliveries_that_are_dropped_are_not_confirmed():
-    updates = Deliveries[Sent](0.0)
-    request = asyncio.ensure_future(updates.record([Sent("a", 1)]))
+    updates = Deliveries[TimedUpdate](0.0)
+    request = asyncio.ensure_future(updates.record([TimedUpdate("a", 1)]))
     await asyncio.wait([request], timeout=0)
     updates.drop()
     assert not await request

@@ -181,7 +181,7 @@ class MatrixAdapter(RemoteAdapter[MatrixDevice]):
             label = parser.reaction(event)
             if event.sender == me and wanted.pop(label, None) is None:
                 gone = f"/rooms{path(room)}/redact{path(event.event_id, uuid.uuid4().hex)}"
-                await client.put(gone, wire.Sent, {})
+                await client.put(gone, wire.SentEvent, {})
         for button in wanted.values():
             await self._react(room, message, button, uuid.uuid4().hex)
 

@@ -108,7 +108,7 @@ class MatrixDevice:
         if room.encrypted and kind != "m.reaction":  # reactions are never encrypted
             given = await self.keys.encrypt(self.client, room, kind, content)
             kind = "m.room.encrypted"
-        sent = await self.client.put(f"{where}{path(kind, key)}", wire.Sent, given)
+        sent = await self.client.put(f"{where}{path(kind, key)}", wire.SentEvent, given)
         return sent.event_id
 
     def remember(self, event_id: str, found: Original | None) -> None:

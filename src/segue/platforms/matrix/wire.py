@@ -99,7 +99,7 @@ class LoggedIn(DeviceIdentity, frozen=True):
     access_token: str = ""
 
 
-class Sent(Struct, frozen=True):
+class SentEvent(Struct, frozen=True):
     event_id: str
 
 

@@ -21,7 +21,7 @@ from segue.platforms.signal import account
 from segue.platforms.signal.client import FAILURES, SignalClient
 from segue.platforms.signal.parser import NAME, Parser
 from segue.platforms.signal.revisions import Revisions
-from segue.platforms.signal.wire import Sent
+from segue.platforms.signal.wire import SendAnswer
 from segue.platforms.spec import PlatformSettings
 
 logger = logging.getLogger(__name__)
@@ -176,7 +176,7 @@ def _content(text: str) -> dict[str, Any]:
     return {"message": ranges.without_marks(text) or None, "textStyle": styles or None}
 
 
-def _checked(to: Address, sent: Sent) -> int:
+def _checked(to: Address, sent: SendAnswer) -> int:
     """The timestamp of a message that at least one user got."""
     failed = sorted({it.type for it in sent.results if it.type != "SUCCESS"})
     if failed:

@@ -96,9 +96,9 @@ class SignalClient:
     async def version(self) -> str:
         return await self.call("version", str, "version", own=False)
 
-    async def send(self, method: str, **given: Any) -> wire.Sent:
+    async def send(self, method: str, **given: Any) -> wire.SendAnswer:
         seconds = _UPLOAD_SECONDS if "attachment" in given else None
-        return await self.call(method, wire.Sent, seconds=seconds, **given)
+        return await self.call(method, wire.SendAnswer, seconds=seconds, **given)
 
     async def call(
         self,

@@ -139,13 +139,13 @@ class SendResult(Camel, frozen=True):
     retry_after_seconds: float | None = None
 
 
-class Sent(Camel, frozen=True):
+class SendAnswer(Camel, frozen=True):
     timestamp: int
     results: tuple[SendResult, ...] = ()
 
 
 class FailedSend(Camel, frozen=True):
-    response: Sent
+    response: SendAnswer
 
 
 class SignalAccount(Camel, frozen=True):

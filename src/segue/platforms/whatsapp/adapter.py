@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import textwrap
 import time
@@ -102,7 +101,7 @@ class WhatsAppAdapter(RemoteAdapter[WhatsAppClient]):
         self._deliveries = Deliveries[WaUpdate](seconds)
         self._last: dict[Address, tuple[int, str]] = {}
         """The last message of each user: its time and its id."""
-        self.webhook_rules = dataclasses.replace(webhook.RULES, port=port)
+        self.webhook_rules = replace(webhook.RULES, port=port)
         self.verify_token = webhook.verify_token(app_secret)
 
     async def _greet(self, client: WhatsAppClient) -> None:
