@@ -1,9 +1,12 @@
 """When a job is due: once, at an interval, or by a cron expression.
 
 Due times are instants in UTC. An interval adds in UTC, so it ignores daylight saving. A cron
-expression lives on the wall clock of its zone: a time that the clock skips is due right after the
-gap, and a time that the clock repeats is due the first time only, unless the expression fits every
-hour.
+expression lives on the wall clock of its zone, as in Debian's cron:
+
+- If its minute or its hour starts with `*`, it follows the clock. Times that the clock skips are
+  not due, and times that it repeats are due twice.
+- Otherwise it names times of the day. A time that the clock skips is due right after the gap, and a
+  time that it repeats is due the first time only.
 """
 
 from __future__ import annotations
@@ -19,6 +22,11 @@ from cronsim import CronSim, CronSimError
 SHORTEST = timedelta(minutes=1)
 """The shortest interval."""
 LONGEST = timedelta(days=366)
+
+_NONE = timedelta()
+_MINUTE = timedelta(minutes=1)
+_DAY = timedelta(days=1)
+_A_LEAP_YEAR = datetime(2000, 1, 1)  # noqa: DTZ001 - on the wall clock of no zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +67,43 @@ class Cron:
         if len(self.expression.split()) != 5:
             raise ValueError("a cron expression has five fields: minute hour day month weekday")
         try:
-            CronSim(self.expression, datetime(2000, 1, 1))  # noqa: DTZ001
+            never = next(CronSim(self.expression, _A_LEAP_YEAR), None) is None
         except CronSimError as error:
             raise ValueError(f"that is not a cron expression: {error}") from error
+        if never:
+            raise ValueError("that cron expression is never due")
 
     def after(self, moment: datetime) -> datetime | None:
-        for found in CronSim(self.expression, moment.astimezone(self.zone)):
-            due = found.astimezone(UTC)
-            # In an hour that the clock repeats, the library may start again from its beginning.
-            if due > moment:
-                return due
-        return None
+        local = moment.astimezone(self.zone)
+        start = local.replace(tzinfo=None, fold=0)
+        if self._follows_the_clock:
+            # The clock is about to be set back: it will show these times again.
+            start -= max(_offset(local) - _offset((moment + _DAY).astimezone(self.zone)), _NONE)
+        found: list[datetime] = []
+        # The library knows no zone here: it goes wrong where a clock changes by half an hour.
+        for wall in CronSim(self.expression, start):
+            instants = self._instants(wall)
+            found += (instant for instant in instants if instant > moment)
+            if instants and instants[0] > moment:  # the first passes of later ones are later still
+                return min(found)
+        return min(found, default=None)
+
+    @property
+    def _follows_the_clock(self) -> bool:
+        minute, hour, *_ = self.expression.split()
+        return minute.startswith("*") or hour.startswith("*")
+
+    def _instants(self, wall: datetime) -> list[datetime]:
+        """When the expression is due for a time on the wall clock."""
+        first = wall.replace(tzinfo=self.zone).astimezone(UTC)
+        if first.astimezone(self.zone).replace(tzinfo=None, fold=0) != wall:
+            return [] if self._follows_the_clock else self._instants(wall + _MINUTE)
+        second = wall.replace(tzinfo=self.zone, fold=1).astimezone(UTC)
+        return [first] if not self._follows_the_clock or first == second else [first, second]
+
+
+def _offset(local: datetime) -> timedelta:
+    return local.utcoffset() or _NONE
 
 
 Schedule: TypeAlias = Once | Every | Cron
