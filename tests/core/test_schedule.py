@@ -130,7 +130,7 @@ def expressions(change: datetime, zone: ZoneInfo, choose: random.Random) -> Iter
     yield Fields(minutes(), hours())
     yield Fields(f"*/{choose.randint(5, 30)}", hours())
     yield Fields(minutes(), choose.choice(("*", "*/2", "*/3")))
-    yield Fields(choose.choice(("*", "*/7")), "*")
+    yield Fields(f"*/{choose.choice((7, 11))}", "*")
     yield Fields(minutes(), hours(), weekday=",".join(str(choose.randrange(7)) for _ in range(4)))
 
 
@@ -152,13 +152,14 @@ def check(zone: ZoneInfo, choose: random.Random, most: int) -> None:
 
 @pytest.mark.parametrize("name", ZONES)
 def test_due_times_around_a_change_of_the_clock_are_those_of_the_wall_clock(name: str, seed: int):
-    check(ZoneInfo(name), random.Random(f"{name} {seed}"), 2 if seed == 0 else 20)
+    check(ZoneInfo(name), random.Random(f"{name} {seed}"), 2)
 
 
 @pytest.mark.fuzz
-def test_due_times_around_every_change_of_the_clock_are_those_of_the_wall_clock(seed: int):
-    for name in sorted(zoneinfo.available_timezones()):
-        check(ZoneInfo(name), random.Random(f"{name} {seed}"), 1000)
+def test_due_times_around_a_change_of_any_clock_are_those_of_the_wall_clock(seed: int):
+    choose = random.Random(seed)
+    for name in choose.sample(sorted(zoneinfo.available_timezones()), 60):
+        check(ZoneInfo(name), choose, 10)
 
 
 def local(*parts: int, fold: int = 0, zone: ZoneInfo = BERLIN) -> datetime:

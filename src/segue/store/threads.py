@@ -1,4 +1,4 @@
-"""Jobs for the store's threads: a few threads serve any number of callers."""
+"""The store's threads: a few of them serve any number of callers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 from segue.core.errors import SegueError, StoreClosed
 
 START_TIMEOUT = 15.0
-"""Seconds that a job waits to be started before its caller gets a busy error."""
+"""Seconds that a call waits to be started before its caller gets a busy error."""
 
 
-class Job:
+class Call:
     """One caller's work, on its way from the event loop to a thread and back."""
 
     __slots__ = ("_begun", "future", "lasting", "loop", "timer", "work")
@@ -50,24 +50,24 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class JobResult:
-    """The result or the error of a job."""
+class CallResult:
+    """The result or the error of a call."""
 
-    job: Job
+    call: Call
     result: Any = None
     error: BaseException | None = None
 
     def deliver(self) -> None:
-        if self.job.future.done():  # the caller was cancelled
+        if self.call.future.done():  # the caller was cancelled
             return
         if self.error is None:
-            self.job.future.set_result(self.result)
+            self.call.future.set_result(self.result)
         else:
-            self.job.future.set_exception(self.error)
+            self.call.future.set_exception(self.error)
 
 
 class Threads:
-    """Up to `count` threads that take jobs in order, at most `batch` at a time."""
+    """Up to `count` threads that take calls in order, at most `batch` at a time."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Threads:
         *,
         count: int,
         batch: int = 1,
-        run: Callable[[list[Job]], list[JobResult]],
+        run: Callable[[list[Call]], list[CallResult]],
         done: Callable[[], None],
     ) -> None:
         self._name = name
@@ -83,24 +83,24 @@ class Threads:
         self._batch = batch
         self._run = run
         self._done = done
-        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._queue: SimpleQueue[Call | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._idle = 0
         self._closed = False
 
-    def submit(self, job: Job) -> Job:
+    def submit(self, call: Call) -> Call:
         if self._closed:
-            job.timer.cancel()
+            call.timer.cancel()
             raise StoreClosed
-        self._queue.put(job)
+        self._queue.put(call)
         if self._idle < self._queue.qsize() and len(self._threads) < self._count:
             thread = threading.Thread(target=self._main, name=self._name, daemon=True)
             self._threads.append(thread)
             thread.start()
-        return job
+        return call
 
     async def close(self) -> bool:
-        """Finish the submitted jobs, then stop. Return False if a thread is stuck."""
+        """Finish the submitted calls, then stop. Return False if a thread is stuck."""
         self._closed = True
         for _ in self._threads:
             self._queue.put(None)
@@ -109,36 +109,36 @@ class Threads:
         return not any(thread.is_alive() for thread in self._threads)
 
     def _main(self) -> None:
-        while jobs := self._take():
+        while calls := self._take():
             try:
-                outcomes = self._run(jobs)
+                outcomes = self._run(calls)
             except BaseException as error:  # noqa: BLE001 - passed on to every caller
-                outcomes = [JobResult(job, error=error) for job in jobs]
-            for loop in {outcome.job.loop for outcome in outcomes}:
-                mine = [outcome for outcome in outcomes if outcome.job.loop is loop]
+                outcomes = [CallResult(call, error=error) for call in calls]
+            for loop in {outcome.call.loop for outcome in outcomes}:
+                mine = [outcome for outcome in outcomes if outcome.call.loop is loop]
                 if not loop.is_closed():
                     loop.call_soon_threadsafe(_deliver, mine)
         self._done()
 
-    def _take(self) -> list[Job]:
+    def _take(self) -> list[Call]:
         self._idle += 1
         first = self._queue.get()
         self._idle -= 1
         if first is None:
             return []
-        jobs = [first]
-        while len(jobs) < self._batch:
+        calls = [first]
+        while len(calls) < self._batch:
             try:
-                job = self._queue.get_nowait()
+                call = self._queue.get_nowait()
             except Empty:
                 break
-            if job is None:
+            if call is None:
                 self._queue.put(None)
                 break
-            jobs.append(job)
-        return jobs
+            calls.append(call)
+        return calls
 
 
-def _deliver(outcomes: list[JobResult]) -> None:
+def _deliver(outcomes: list[CallResult]) -> None:
     for outcome in outcomes:
         outcome.deliver()
