@@ -71,6 +71,11 @@ def test_a_reminder_runs_however_late_it_is():
     assert catch_up(Once(at(1, 9)), at(1, 9), NOW) == RunNow(at(1, 9))
 
 
+def test_a_due_time_after_the_end_of_the_job_is_not_caught_up():
+    decided = catch_up(DAILY, at(14, 9), NOW, until=at(16, 12), limit=30 * HOUR)
+    assert decided == RunNow(at(16, 9), missed_since=at(14, 9))
+
+
 def test_a_run_that_is_due_now_is_not_missed():
     assert catch_up(DAILY, at(17, 9), at(17, 9)) == RunNow(at(17, 9))
 

@@ -15,7 +15,7 @@ import pytest
 from segue.core.address import Platform
 from segue.core.errors import OwnerNotFound, StoreBusy, StoreClosed
 from segue.core.session import Session
-from segue.store import Store, Topic, Tx, jobs, owners
+from segue.store import Store, Topic, Tx, owners, threads
 from tests.store.conftest import OpenStore
 from tests.store.samples import hold, on_sqlite, said, texts
 
@@ -24,7 +24,7 @@ LONG = 30.0
 """Seconds after which a test that went wrong lets go."""
 
 
-def threads() -> int:
+def open_threads() -> int:
     return sum(thread.name.startswith("segue-store") for thread in threading.enumerate())
 
 
@@ -71,7 +71,7 @@ async def test_a_thousand_callers_use_a_handful_of_threads(store: Store, session
             await store.transcripts.append(lease, [said(f"{number}")])
         else:
             await store.sessions.get(session.id)
-        most = max(most, threads())
+        most = max(most, open_threads())
 
     await asyncio.gather(*(call(number) for number in range(1000)))
     assert 1 <= most <= HANDFUL
@@ -130,7 +130,7 @@ async def test_work_of_a_cancelled_caller_that_has_begun_is_finished(
     assert await other.owners.get("begun")
 
 
-async def test_one_failing_job_does_not_take_its_neighbours_with_it(store: Store):
+async def test_one_failing_call_does_not_take_its_neighbours_with_it(store: Store):
     def half(tx: Tx, number: int) -> None:
         owners.ensure(tx, f"half {number}", "")
         raise ZeroDivisionError
@@ -215,16 +215,16 @@ async def test_closing_finishes_what_was_submitted(
 
 async def test_a_closed_store_leaves_no_thread_behind(store: Store, session: Session):
     await asyncio.gather(*(store.sessions.get(session.id) for _ in range(20)))
-    assert threads() >= 1
+    assert open_threads() >= 1
     await store.close()
-    assert threads() == 0
+    assert open_threads() == 0
 
 
 async def test_a_caller_whose_work_does_not_start_in_time_gets_store_busy(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ):
     async with all_writers_stuck(store):
-        monkeypatch.setattr(jobs, "START_TIMEOUT", 0.05)
+        monkeypatch.setattr(threads, "START_TIMEOUT", 0.05)
         with pytest.raises(StoreBusy):
             await store.owners.ensure("too late")
     monkeypatch.undo()
@@ -236,7 +236,7 @@ async def test_a_caller_whose_work_does_not_start_in_time_gets_store_busy(
 async def test_a_writer_behind_a_lock_of_another_process_fails_in_the_end(
     store: Store, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(jobs, "START_TIMEOUT", 0.05)
+    monkeypatch.setattr(threads, "START_TIMEOUT", 0.05)
     with (tmp_path / "segue.db-run" / "gate").open("rb") as gate:
         fcntl.flock(gate, fcntl.LOCK_EX)
         with pytest.raises(StoreBusy, match=r"segue\.db"):

@@ -2,6 +2,7 @@
 
 A job has at most one run at a time, and one run for each due time:
 
+    waiting ──▶ running     only if its owner asked for it
     running ──▶ reported    it had something to say
        │    ──▶ silent      it had nothing to report
        │    ──▶ failed
@@ -14,12 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import takewhile
 from typing import TypeAlias
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from segue.core.address import Address
+from segue.core.address import Address, Platform
 from segue.core.context import Delivery, parse_delivery
 from segue.core.errors import BadDelivery
 from segue.core.schedule import Cron, Every, Once, Schedule, upcoming
@@ -48,6 +50,8 @@ class JobState(StrEnum):
 
 
 class RunState(StrEnum):
+    WAITING = "waiting"
+    """Its owner asked for it, and no gateway has claimed it yet."""
     RUNNING = "running"
     REPORTED = "reported"
     SILENT = "silent"
@@ -65,6 +69,10 @@ class AllHomes:
 
 Target: TypeAlias = Delivery | AllHomes
 """A place to deliver to: `origin`, `local`, `telegram`, `telegram:42` or `all`."""
+
+
+LOCAL = Delivery(platform=Platform.LOCAL)
+"""Only into the job's session."""
 
 
 def parse_targets(text: str) -> tuple[Target, ...]:
@@ -143,13 +151,37 @@ class Run:
     """Counts the claims. Only the newest claim may finish the run."""
     claimed_by: str | None = None
     finished: datetime | None = None
-    report: str | None = None
-    """What it delivers."""
     error: str | None = None
 
     @property
     def is_late(self) -> bool:
         return self.started - self.due > LATE
+
+
+class ReportState(StrEnum):
+    WAITING = "waiting"
+    """The conversation at its address is in use."""
+    KEPT = "kept"
+    """It is only in the job's session."""
+    QUEUED = "queued"
+    SENT = "sent"
+    UNCERTAIN = "uncertain"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a run says at one place, and whether it arrived."""
+
+    no: int
+    run_id: int
+    target: str
+    address: Address | None
+    body: str
+    state: ReportState
+    made: datetime
+    error: str | None = None
+    """Why it did not arrive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +201,20 @@ class Skip:
 
 
 def catch_up(
-    schedule: Schedule, due: datetime, now: datetime, *, limit: timedelta = MISSED_LIMIT
+    schedule: Schedule,
+    due: datetime,
+    now: datetime,
+    *,
+    until: datetime | None = None,
+    limit: timedelta = MISSED_LIMIT,
 ) -> RunNow | Skip:
-    """Decide what happens at `now` about a job whose next due time was `due`, which is over.
+    """Decide what happens at `now` about a job whose next due time was `due`, which is over. No
+    time after `until` is due.
 
     However many times were missed, there is one run or one notice. A job that is due once always
     runs: a late reminder is better than none.
     """
-    last = latest(schedule, due, now)
+    last = latest(schedule, due, now if until is None else min(now, until))
     missed = due if last > due else None
     if isinstance(schedule, Once) or now - last <= limit:
         return RunNow(last, missed)
@@ -220,3 +258,12 @@ def next_times(job: Job, number: int = 3) -> list[datetime]:
     most = number if job.runs is None else min(number, job.runs)
     times = [job.due, *(due for due, _ in zip(later, range(most - 1), strict=False))]
     return [due for due in times if job.until is None or due <= job.until]
+
+
+def local_time(moment: datetime, zone: str) -> str:
+    """A time in words, on the wall clock of a zone: `Tue 2026-11-17 09:00 (Europe/Oslo)`."""
+    try:
+        local = moment.astimezone(ZoneInfo(zone))
+    except (ValueError, ZoneInfoNotFoundError):  # it was deleted from the machine
+        local, zone = moment.astimezone(UTC), "UTC"
+    return f"{local:%a %Y-%m-%d %H:%M} ({zone})"

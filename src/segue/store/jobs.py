@@ -1,0 +1,272 @@
+"""Jobs: what the agent does at set times. `runs` has what becomes of each due time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from segue.core.errors import BadDelivery, BadJob, JobBusy, JobNotFound, TooManyJobs
+from segue.core.job import (
+    LOCAL,
+    MAX_JOBS,
+    NAME_LIMIT,
+    PROMPT_LIMIT,
+    Job,
+    JobState,
+    NewJob,
+    next_due,
+    parse_targets,
+    targets_text,
+)
+from segue.core.schedule import Cron, Every, Once, Schedule
+from segue.core.text import is_empty, one_line
+from segue.store import owners
+from segue.store.base import Operations, Read, Row, Topic, Tx, Write
+from segue.store.values import (
+    address_or_none,
+    micros,
+    moment,
+    moment_or_none,
+    text,
+    unreadable,
+)
+
+_MICROSECOND = timedelta(microseconds=1)
+_COLUMNS = (
+    "id, owner, name, prompt, kind, at, period, expression, zone, deliver, origin, cwd, model,"
+    " until, runs, state, due, session_id, failures, error, created"
+)
+
+
+def create(tx: Tx, owner: str, new: NewJob) -> Job:
+    """Create a job. Raise BadJob if it is never due or says nothing, or TooManyJobs."""
+    owners.found(tx, owner)
+    tx.lock(f"jobs of {owner}")
+    sql = "SELECT count(*) FROM jobs WHERE owner = :owner AND state IN ('enabled', 'paused')"
+    if tx.one(sql, owner=owner)[0] >= MAX_JOBS:
+        raise TooManyJobs(limit=MAX_JOBS)
+    row = tx.insert(
+        "jobs",
+        returning="id",
+        owner=owner,
+        state=JobState.ENABLED.value,
+        due=micros(_first_due(tx, new)),
+        created=tx.now,
+        **_columns(new),
+    )
+    tx.nudge(Topic.JOBS)
+    return found(tx, owner, (row or (0,))[0])
+
+
+def edit(tx: Tx, owner: str, job_id: int, new: NewJob) -> Job:
+    """Replace what the job does, when and where. A job that was done is enabled again."""
+    job = _locked(tx, owner, job_id)
+    columns = _columns(new)
+    state = JobState.PAUSED if job.state is JobState.PAUSED else JobState.ENABLED
+    due = micros(_first_due(tx, new))
+    columns |= {"state": state.value, "due": due if state is JobState.ENABLED else None}
+    update(tx, job_id, failures=0, error=None, **columns)
+    return found(tx, owner, job_id)
+
+
+def pause(tx: Tx, owner: str, job_id: int) -> Job:
+    """Stop running the job until it is resumed. A run that has started goes on."""
+    if _locked(tx, owner, job_id).state is JobState.ENABLED:
+        update(tx, job_id, state=JobState.PAUSED.value, due=None)
+    return found(tx, owner, job_id)
+
+
+def resume(tx: Tx, owner: str, job_id: int) -> Job:
+    """Run a paused job again, from its next due time on: what it missed is left out. Raise BadJob
+    if it has none left."""
+    job = _locked(tx, owner, job_id)
+    if job.state is JobState.PAUSED:
+        due = micros(_first_due(tx, job))
+        update(tx, job_id, state=JobState.ENABLED.value, due=due, failures=0, error=None)
+    return found(tx, owner, job_id)
+
+
+def delete(tx: Tx, owner: str, job_id: int) -> None:
+    """Delete the job and its history. Its session stays. Raise JobBusy while it runs."""
+    idle(tx, owner, job_id)
+    tx.change("DELETE FROM jobs WHERE id = :id", id=job_id)
+    tx.nudge(Topic.JOBS)
+
+
+def idle(tx: Tx, owner: str, job_id: int) -> Job:
+    """The owner's job with this number, which does not change until the transaction ends. Raise
+    JobBusy if it runs."""
+    job = _locked(tx, owner, job_id)
+    if tx.one("SELECT busy FROM jobs WHERE id = :id", id=job_id)[0]:
+        raise JobBusy(number=job_id)
+    return job
+
+
+def get(tx: Tx, job_id: int) -> Job | None:
+    row = tx.row(f"SELECT {_COLUMNS} FROM jobs WHERE id = :id", id=job_id)
+    return _job(row) if row else None
+
+
+def found(tx: Tx, owner: str, job_id: int) -> Job:
+    """The owner's job with this number, or raise JobNotFound."""
+    job = get(tx, job_id)
+    if job is None or job.owner != owner:
+        raise JobNotFound(number=job_id)
+    return job
+
+
+def list_jobs(tx: Tx, owner: str, *, limit: int = MAX_JOBS) -> tuple[Job, ...]:
+    """The owner's jobs: enabled ones by their next due time, then paused ones, then the newest of
+    those that are done."""
+    selected = f"SELECT {_COLUMNS} FROM jobs WHERE owner = :owner AND state ="
+    rows = [
+        row
+        for rest in (
+            "'enabled' ORDER BY due, id",
+            "'paused' ORDER BY id",
+            "'done' ORDER BY id DESC",
+        )
+        for row in tx.rows(f"{selected} {rest} LIMIT :limit", owner=owner, limit=limit)
+    ]
+    return tuple(map(_job, rows[:limit]))
+
+
+def upcoming(tx: Tx, owner: str, *, limit: int = 3) -> tuple[Job, ...]:
+    """The owner's jobs that are due next."""
+    sql = f"SELECT {_COLUMNS} FROM jobs WHERE owner = :owner AND state = 'enabled'"
+    rows = tx.rows(f"{sql} ORDER BY due, id LIMIT :limit", owner=owner, limit=limit)
+    return tuple(map(_job, rows))
+
+
+def next_wake(tx: Tx) -> datetime | None:
+    """The next due time of all jobs that are not running, or None."""
+    row = tx.row(
+        "SELECT due FROM jobs WHERE state = 'enabled' AND busy = 0 ORDER BY due, id LIMIT 1"
+    )
+    return moment(row[0]) if row else None
+
+
+def next_overdue(tx: Tx) -> Job | None:
+    """The job that has been due for longest and is not running, or None. It does not change until
+    the transaction ends. Jobs that cannot be read are paused along the way."""
+    skip = f"{tx.for_update} SKIP LOCKED" if tx.for_update else ""
+    sql = (
+        f"SELECT {_COLUMNS} FROM jobs WHERE state = 'enabled' AND busy = 0 AND due <= :now"
+        f" ORDER BY due, id LIMIT 1 {skip}"
+    )
+    while row := tx.row(sql, now=tx.now):
+        job = _job(row)
+        if job.state is JobState.ENABLED:
+            return job
+        update(tx, job.id, state=JobState.PAUSED.value, due=None, error=job.error)
+    return None
+
+
+def update(tx: Tx, job_id: int, **columns: Any) -> None:
+    """Change columns of a job, and wake the gateways."""
+    changes = ", ".join(f"{name} = :{name}" for name in columns)
+    tx.change(f"UPDATE jobs SET {changes} WHERE id = :id", id=job_id, **columns)
+    tx.nudge(Topic.JOBS)
+
+
+def _locked(tx: Tx, owner: str, job_id: int) -> Job:
+    tx.row(f"SELECT 1 FROM jobs WHERE id = :id {tx.for_update}", id=job_id)
+    return found(tx, owner, job_id)
+
+
+def _first_due(tx: Tx, new: NewJob) -> datetime:
+    due = next_due(new, moment(tx.now))
+    if due is None:
+        raise BadJob(reason="its time is over, so it would never run")
+    return due
+
+
+def _columns(new: NewJob) -> dict[str, Any]:
+    if is_empty(new.prompt):
+        raise BadJob(reason="it does not say what to do")
+    if len(new.prompt) > PROMPT_LIMIT:
+        raise BadJob(reason=f"what it says is longer than {PROMPT_LIMIT} characters")
+    return {
+        "name": text(one_line(new.name or new.prompt, NAME_LIMIT)),
+        "prompt": text(new.prompt),
+        **_schedule_columns(new.schedule),
+        "zone": new.schedule.zone.key if isinstance(new.schedule, Cron) else new.zone,
+        "deliver": text(targets_text(new.deliver)),
+        "origin": new.origin.key if new.origin else None,
+        "cwd": None if new.cwd is None else text(new.cwd),
+        "model": new.model,
+        "until": None if new.until is None else micros(new.until),
+        "runs": new.runs,
+    }
+
+
+def _schedule_columns(schedule: Schedule) -> dict[str, Any]:
+    columns: dict[str, Any] = {"at": None, "period": None, "expression": None}
+    match schedule:
+        case Once(at):
+            return columns | {"kind": "once", "at": micros(at)}
+        case Every(interval, since):
+            period = interval // _MICROSECOND
+            return columns | {"kind": "every", "at": micros(since), "period": period}
+        case Cron(expression):
+            return columns | {"kind": "cron", "expression": expression}
+
+
+def _schedule(kind: str, at: int, period: int, expression: str, zone: str) -> Schedule:
+    if kind == "once":
+        return Once(moment(at))
+    if kind == "every":
+        return Every(period * _MICROSECOND, moment(at))
+    return Cron(expression, ZoneInfo(zone))
+
+
+def _job(row: Row) -> Job:
+    """Return the job in `row`. If the row is invalid, return a paused job without the invalid
+    values: one bad row must not keep the others from being read."""
+    job_id, owner, name, prompt, kind, at, period, expression, zone, deliver, origin, *rest = row
+    cwd, model, until, left, state, due, session_id, failures, error, created = rest
+    plain = Job(
+        id=job_id,
+        owner=owner,
+        name=name,
+        prompt=prompt,
+        schedule=Once(moment(created)),
+        zone=zone,
+        deliver=(LOCAL,),
+        cwd=cwd,
+        model=model,
+        until=moment_or_none(until),
+        runs=left,
+        state=JobState.PAUSED,
+        due=None,
+        session_id=session_id,
+        failures=failures,
+        error=error,
+        created=moment(created),
+    )
+    try:
+        return replace(
+            plain,
+            schedule=_schedule(kind, at, period, expression, zone),
+            deliver=parse_targets(deliver),
+            origin=address_or_none(origin),
+            state=JobState(state),
+            due=moment_or_none(due),
+        )
+    except (ValueError, ZoneInfoNotFoundError, BadDelivery) as problem:
+        return replace(plain, error=unreadable(problem))
+
+
+class Jobs(Operations):
+    create = Write(create)
+    edit = Write(edit)
+    pause = Write(pause)
+    resume = Write(resume)
+    delete = Write(delete)
+    get = Read(get)
+    found = Read(found)
+    list = Read(list_jobs)
+    upcoming = Read(upcoming)
+    next_wake = Read(next_wake)
