@@ -101,6 +101,8 @@ class NewJob:
     """The IANA zone in which its times are shown. That of a Cron, for a Cron."""
     deliver: tuple[Target, ...]
     name: str = ""
+    verbatim: bool = False
+    """Whether the prompt is delivered as it is, without asking the agent."""
     origin: Address | None = None
     """Where it was asked for. None for the terminal."""
     cwd: str | None = None

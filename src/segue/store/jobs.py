@@ -35,8 +35,8 @@ from segue.store.values import (
 
 _MICROSECOND = timedelta(microseconds=1)
 _COLUMNS = (
-    "id, owner, name, prompt, kind, at, period, expression, zone, deliver, origin, cwd, model,"
-    " until, runs, state, due, session_id, failures, error, created"
+    "id, owner, name, prompt, kind, at, period, expression, zone, verbatim, deliver, origin, cwd,"
+    " model, until, runs, state, due, session_id, failures, error, created"
 )
 
 
@@ -193,6 +193,7 @@ def _columns(new: NewJob) -> dict[str, Any]:
         "prompt": text(new.prompt),
         **_schedule_columns(new.schedule),
         "zone": new.schedule.zone.key if isinstance(new.schedule, Cron) else new.zone,
+        "verbatim": int(new.verbatim),
         "deliver": text(targets_text(new.deliver)),
         "origin": new.origin.key if new.origin else None,
         "cwd": None if new.cwd is None else text(new.cwd),
@@ -225,8 +226,10 @@ def _schedule(kind: str, at: int, period: int, expression: str, zone: str) -> Sc
 def _job(row: Row) -> Job:
     """Return the job in `row`. If the row is invalid, return a paused job without the invalid
     values: one bad row must not keep the others from being read."""
-    job_id, owner, name, prompt, kind, at, period, expression, zone, deliver, origin, *rest = row
-    cwd, model, until, left, state, due, session_id, failures, error, created = rest
+    job_id, owner, name, prompt, kind, at, period, expression, zone, verbatim, *rest = row
+    deliver, origin, cwd, model, until, left, state, due, session_id, failures, error, created = (
+        rest
+    )
     plain = Job(
         id=job_id,
         owner=owner,
@@ -234,6 +237,7 @@ def _job(row: Row) -> Job:
         prompt=prompt,
         schedule=Once(moment(created)),
         zone=zone,
+        verbatim=bool(verbatim),
         deliver=(LOCAL,),
         cwd=cwd,
         model=model,

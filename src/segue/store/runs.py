@@ -31,7 +31,7 @@ from segue.core.lease import Lease
 from segue.core.session import clean_title
 from segue.core.transcript import Message, Outcome
 from segue.store import approvals, jobs, reports, sessions, transcripts
-from segue.store.base import Operations, Read, Row, Tx, Write, WriteMark
+from segue.store.base import Operations, Read, Row, Topic, Tx, Write, WriteMark
 from segue.store.values import micros, moment, moment_or_none, text
 
 LEASE_SECONDS = 10.0
@@ -187,17 +187,27 @@ def heartbeat(tx: Tx, claimed: Claim, *, seconds: float = LEASE_SECONDS) -> bool
     return _change(tx, claimed.run, "lease_until = :until", until=tx.after(seconds))
 
 
-def begin(tx: Tx, claimed: Claim, lease: Lease, prompt: Message) -> bool:
-    """Append the prompt to the job's session, once for each run."""
+def release(tx: Tx, claimed: Claim) -> bool:
+    """Leave the run to the next gateway, which continues it. This attempt does not count."""
+    change = "lease_until = :now, attempt = attempt - 1"
+    tx.nudge(Topic.JOBS)
+    return _change(tx, claimed.run, change, now=tx.ticks)
+
+
+def begin(tx: Tx, claimed: Claim, lease: Lease, prompt: Message) -> int | None:
+    """Append the prompt to the job's session, once for each run, and return its seq. None if the
+    claim was lost."""
     if not _change(tx, claimed.run, "seq = seq"):
-        return False
-    if tx.one("SELECT seq FROM runs WHERE id = :id", id=claimed.run.id)[0] is not None:
-        return True
+        return None
+    (known,) = tx.one("SELECT seq FROM runs WHERE id = :id", id=claimed.run.id)
+    if known is not None:
+        return known
     approvals.void(tx, lease.session_id)
     last = transcripts.tail(tx, lease.session_id, 0)
     repairs = last.unfinished(prompt.at, Outcome.INTERRUPTED)
     seq = transcripts.append(tx, lease, [*repairs, prompt])
-    return _change(tx, claimed.run, "seq = :seq", seq=seq)
+    _change(tx, claimed.run, "seq = :seq", seq=seq)
+    return seq
 
 
 def finish(tx: Tx, claimed: Claim, report: str | None) -> bool:
@@ -308,6 +318,7 @@ class Runs(Operations):
     ask = Write(ask)
     claim = Write(claim)
     heartbeat = WriteMark(heartbeat)
+    release = WriteMark(release)
     begin = Write(begin)
     finish = Write(finish)
     fail = Write(fail)

@@ -11,6 +11,7 @@ CREATE TABLE jobs (
     period     $int,                        -- every: the interval
     expression TEXT,
     zone       TEXT NOT NULL,
+    verbatim   $int NOT NULL,
     deliver    TEXT NOT NULL,
     origin     TEXT,
     cwd        TEXT,
