@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from segue.core.address import Platform
 from segue.core.context import Delivery
-from segue.core.errors import BadDelivery
+from segue.core.errors import BadDelivery, BadJob
 from segue.core.job import (
     AllHomes,
     Job,
     JobState,
     RunNow,
     Skip,
+    When,
     catch_up,
     latest,
     next_due,
@@ -154,3 +155,40 @@ def test_the_next_times_end_with_the_job():
     assert next_times(job(DAILY, runs=1)) == [at(18, 9)]
     assert next_times(job(DAILY, until=at(19, 9))) == [at(18, 9), at(19, 9)]
     assert next_times(job(Once(at(20, 9)))) == [at(20, 9)]
+
+
+@pytest.mark.parametrize(
+    ("when", "schedule"),
+    [
+        (When(in_minutes=20), Once(NOW + timedelta(minutes=20))),
+        (When(at="2026-11-18 09:00"), Once(at(18, 8))),
+        (When(at="2026-11-18T09:00+00:00"), Once(at(18, 9))),
+        (When(at="12:00"), Once(at(18, 11))),
+        (When(at="13:00"), Once(at(17, 12))),
+        (When(every_minutes=90), Every(timedelta(minutes=90), NOW)),
+        (When(cron="0 9 * * 1-5"), Cron("0 9 * * 1-5", ZoneInfo("Europe/Berlin"))),
+    ],
+)
+def test_times_are_those_of_the_zone(when: When, schedule: Schedule):
+    assert when.schedule("Europe/Berlin", NOW) == schedule
+
+
+@pytest.mark.parametrize(
+    ("when", "zone"),
+    [
+        (When(), "UTC"),
+        (When(in_minutes=1, cron="* * * * *"), "UTC"),
+        (When(at="tomorrow"), "UTC"),
+        (When(at="27:00"), "UTC"),
+        (When(every_minutes=0.5), "UTC"),
+        (When(every_minutes=float("inf")), "UTC"),
+        (When(in_minutes=1e12), "UTC"),
+        (When(cron="daily"), "UTC"),
+        (When(in_minutes=1), "Mars/Base"),
+        (When(in_minutes=1), "../etc/passwd"),
+        (When(in_minutes=1), ""),
+    ],
+)
+def test_a_time_that_makes_no_sense_is_refused(when: When, zone: str):
+    with pytest.raises(BadJob):
+        when.schedule(zone, NOW)

@@ -142,13 +142,8 @@ async def test_a_late_run_says_when_it_was_due(house: House):
 
 async def test_a_run_that_fails_is_reported_as_failed(house: House):
     chat, _ = await home(house)
-    async with house.gateway(
-        model=[
-            ModelOffline(
-                provider="scripted", reason="it is down", address="x", model="m", seconds=1
-            )
-        ]
-    ):
+    offline = ModelOffline(provider="scripted", url="x", reason="it is down")
+    async with house.gateway(model=[offline]):
         run, (report,) = await run_now(house, await make(house))
         await house.driver.until(lambda s: any("Reminder: Look" in t for t in s.texts), chat=chat)
     assert run.state is RunState.FAILED

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from segue.core.address import Address, HomeChannel, Platform
-from segue.core.errors import BadJob, JobBusy, JobNotFound, TooManyJobs
+from segue.core.errors import BadJob, JobBusy, JobNotFound, NoHomeChannel, TooManyJobs
 from segue.core.job import (
     MAX_FAILURES,
     MAX_JOBS,
@@ -565,8 +565,10 @@ async def test_a_chat_that_the_owner_has_used_gets_reports(
 ):
     await store.bindings.rebind(session.id, DM, Origin.RESUME)
     await store.bindings.rebind(session.id, CHANNEL, Origin.RESUME)
-    assert await store.reports.is_known("me", Platform.TELEGRAM, "42")
-    assert not await store.reports.is_known("me", Platform.TELEGRAM, "43")
+    await store.reports.check("me", parse_targets("telegram:42, origin, local"))
+    for wrong in ("telegram:43", "telegram", "all"):
+        with pytest.raises((BadJob, NoHomeChannel)):
+            await store.reports.check("me", parse_targets(wrong))
     job_id = await reported(store, clock, "telegram:42")
     assert await states(store, job_id) == [("telegram:42", DM, ReportState.WAITING)]
 

@@ -13,6 +13,7 @@ A run that was missed for too long does not happen: it is `skipped` from the sta
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -23,7 +24,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from segue.core.address import Address, Platform
 from segue.core.context import Delivery, parse_delivery
-from segue.core.errors import BadDelivery
+from segue.core.errors import BadDelivery, BadJob
 from segue.core.schedule import Cron, Every, Once, Schedule, upcoming
 
 MISSED_LIMIT = timedelta(hours=12)
@@ -260,6 +261,70 @@ def next_times(job: Job, number: int = 3) -> list[datetime]:
     most = number if job.runs is None else min(number, job.runs)
     times = [job.due, *(due for due, _ in zip(later, range(most - 1), strict=False))]
     return [due for due in times if job.until is None or due <= job.until]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class When:
+    """When a job is due, as users and the agent say it: exactly one of the four."""
+
+    in_minutes: float | None = None
+    at: str | None = None
+    """A local time: `2026-11-18 09:00`, or `09:00` for the next one."""
+    every_minutes: float | None = None
+    cron: str | None = None
+
+    def schedule(self, zone: str, now: datetime) -> Schedule:
+        """The schedule, counted from `now`. Raise BadJob if it makes no sense."""
+        given = [self.in_minutes, self.at, self.every_minutes, self.cron]
+        if sum(value is not None for value in given) != 1:
+            raise BadJob(reason="give exactly one of: in minutes, at a time, every minutes, cron")
+        try:
+            place = ZoneInfo(zone)
+        except (ValueError, OSError, ZoneInfoNotFoundError) as error:
+            reason = f"there is no time zone {zone!r}; one is called Europe/Oslo, for example"
+            raise BadJob(reason=reason) from error
+        try:
+            if self.in_minutes is not None:
+                return Once(now + timedelta(minutes=self.in_minutes))
+            if self.at is not None:
+                return Once(_local_moment(self.at, place, now))
+            if self.every_minutes is not None:
+                return Every(timedelta(minutes=self.every_minutes), now)
+            return Cron(self.cron or "", place)
+        except (ValueError, OverflowError) as error:
+            raise BadJob(reason=str(error)) from error
+
+
+def parse_time(text: str, zone: str, now: datetime) -> datetime:
+    """The moment that a local time names. Raise BadJob."""
+    schedule = When(at=text).schedule(zone, now)
+    return schedule.at if isinstance(schedule, Once) else now
+
+
+def _local_moment(text: str, zone: ZoneInfo, now: datetime) -> datetime:
+    text = text.strip()
+    if re.fullmatch(r"[0-2]?[0-9]:[0-5][0-9]", text):
+        hour, minute = map(int, text.split(":"))
+        return next(upcoming(Cron(f"{minute} {hour} * * *", zone), now))
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is not a time; write 2026-11-18 09:00, or 09:00 for the next one"
+        ) from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
+
+
+def schedule_text(schedule: Schedule, zone: str) -> str:
+    """The schedule in words."""
+    match schedule:
+        case Once(at):
+            return f"once, {local_time(at, zone)}"
+        case Every(interval):
+            minutes = interval // timedelta(minutes=1)
+            return f"every {minutes} minutes" if minutes != 1 else "every minute"
+        case Cron(expression):
+            return f"cron {expression} ({zone})"
 
 
 def local_time(moment: datetime, zone: str) -> str:

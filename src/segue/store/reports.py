@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import tzinfo
 
 from segue.core.address import Address, Platform
-from segue.core.errors import AddressTaken
+from segue.core.errors import AddressTaken, BadJob, NoHomeChannel
 from segue.core.handoff import short_reason
 from segue.core.job import LOCAL, AllHomes, Job, Report, ReportState, Target, local_time
 from segue.core.lease import Lease
@@ -119,10 +119,18 @@ def _chat(
     return min(chats, key=lambda a: (a.thread_id is not None, a.key), default=None)
 
 
-def is_known(tx: Tx, owner: str, platform: Platform, chat_id: str) -> bool:
-    """Whether this is a chat that the owner has used, or a home channel."""
-    homes = [home.address for home in owners.homes(tx, owner)]
-    return _chat(tx, owner, platform, chat_id, homes) is not None
+def check(tx: Tx, owner: str, targets: Collection[Target]) -> None:
+    """Raise NoHomeChannel or BadJob if a report could not be delivered to one of `targets`."""
+    homes = {home.platform: home.address for home in owners.homes(tx, owner)}
+    for target in targets:
+        if isinstance(target, AllHomes):
+            if not homes:
+                raise BadJob(reason="there is no home channel; type /sethome in a chat first")
+        elif target.chat_id is not None and target.platform is not None:
+            if _chat(tx, owner, target.platform, target.chat_id, homes.values()) is None:
+                raise BadJob(reason=f"{target} is not one of your chats")
+        elif target.platform not in (None, Platform.LOCAL, *homes):
+            raise NoHomeChannel(platform=target.platform)
 
 
 # Sending
@@ -242,4 +250,4 @@ class Reports(Operations):
     waiting = Read(waiting)
     send = Write(send)
     fail = Write(fail)
-    is_known = Read(is_known)
+    check = Read(check)
