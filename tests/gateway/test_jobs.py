@@ -257,3 +257,61 @@ async def test_a_job_whose_chat_is_busy_reports_after_the_answer(house: House):
         assert [report.body for report in waiting] == ["Call."]
         await house.store.leases.release(lease)
         await house.driver.message("Call.", chat=chat)
+
+
+# Commands
+
+
+async def test_a_reminder_that_was_asked_for_in_a_chat_arrives_there(house: House):
+    chat = await house.chat()
+    async with house.gateway(model=[]):
+        await house.driver.say(house.anna, chat, "/remind in 20 minutes Call the bank.")
+        await house.driver.until(
+            lambda s: any("It delivers to: origin." in t for t in s.texts), chat=chat
+        )
+        (job,) = await house.store.jobs.list(ME)
+        assert job.due is not None
+        assert timedelta(minutes=19) < job.due - datetime.now(UTC) <= timedelta(minutes=20)
+        await house.driver.say(house.anna, chat, f"/jobs run {job.id}")
+        await house.driver.message("Call the bank.", chat=chat)
+        await ended(house, job)
+        await house.driver.say(house.anna, chat, f"/jobs {job.id}")
+        await house.driver.until(lambda s: any("sent to origin" in t for t in s.texts), chat=chat)
+
+
+async def test_jobs_are_listed_paused_resumed_and_deleted_in_a_chat(house: House):
+    chat = await house.chat()
+    job = await make(house, name="weather", deliver="local")
+
+    async def types(command: str, answer: str) -> None:
+        await house.driver.say(house.anna, chat, command)
+        await house.driver.until(lambda s: any(answer in t for t in s.texts), chat=chat)
+
+    async with house.gateway(model=[]):
+        await types("/jobs", "weather; next ")
+        await types(f"/jobs pause {job.id}", f"Paused job {job.id}")
+        await types("/jobs", "weather; paused")
+        await types(f"/jobs resume {job.id}", "It delivers to: local.")
+        await types("/jobs stop 1", "unknown action")
+        await types(f"/jobs delete {job.id}", f"Deleted job {job.id}.")
+        await types("/jobs", "There are no jobs yet.")
+        await types("/remind me", "it needs minutes or a time")
+
+
+async def test_the_jobs_of_another_owner_are_out_of_reach(house: House):
+    await house.store.owners.ensure("eve", "Eve")
+    chat = await house.chat()
+    new = NewJob(
+        prompt="Look.",
+        schedule=Once(datetime.now(UTC) + timedelta(days=1)),
+        zone="UTC",
+        deliver=parse_targets("local"),
+    )
+    theirs = await house.store.jobs.create("eve", new)
+    async with house.gateway(model=[]):
+        for command in ("", "pause ", "resume ", "run ", "delete "):
+            await house.driver.say(house.anna, chat, f"/jobs {command}{theirs.id}")
+        await house.driver.until(
+            lambda s: sum("There is no job" in t for t in s.texts) == 5, chat=chat
+        )
+    assert await house.store.jobs.found("eve", theirs.id) == theirs

@@ -7,11 +7,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
-from zoneinfo import ZoneInfo
 
 import click
 
-from segue import config
 from segue.chat.output import fields, folded, print_result, screen
 from segue.cli.options import JSON, YES, confirm, pass_json_on
 from segue.cli.store_access import with_store
@@ -21,8 +19,6 @@ from segue.core.errors import BadJob, NoGatewayForJobs
 from segue.core.job import LOCAL, AllHomes, Job, NewJob, Target, When, parse_targets, parse_time
 from segue.core.session import ME
 from segue.store import Store
-
-T = TypeVar("T")
 
 _EMPTY = (
     "There are no jobs yet. The agent can do something at a set time, without being asked:\n"
@@ -93,7 +89,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
 @JSON
 def add(text: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
     """Add a job that asks the agent TEXT at a set time."""
-    zone = given["zone"] or _zone()
+    zone = given["zone"] or job_text.zone_name()
     now = datetime.now(UTC)
 
     async def make(store: Store) -> Job:
@@ -252,11 +248,3 @@ async def _default(store: Store) -> tuple[Target, ...]:
 async def _require_gateway(store: Store) -> None:
     if not await store.gateways.alive():
         raise NoGatewayForJobs
-
-
-def _zone() -> str:
-    zone = config.load().zone
-    name = zone.key if isinstance(zone, ZoneInfo) else str(zone)
-    if not name:
-        raise BadJob(reason="this machine does not say its time zone; give --zone Europe/Oslo")
-    return name

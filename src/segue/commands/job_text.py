@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
+from segue import config
+from segue.core.errors import BadJob
 from segue.core.job import (
     Job,
     JobState,
@@ -17,6 +21,17 @@ from segue.core.job import (
     targets_text,
 )
 from segue.core.text import one_line
+
+
+def zone_name() -> str:
+    """The name of the user's time zone. Raise BadJob if the machine does not say it."""
+    zone = config.load().zone
+    if isinstance(zone, ZoneInfo) and zone.key:
+        return zone.key
+    if zone.utcoffset(None) == timedelta(0):
+        return "UTC"
+    raise BadJob(reason="this machine's time zone has no name; set reset.zone to one that has")
+
 
 Last = tuple[Run, Sequence[Report]]
 
