@@ -61,7 +61,7 @@ class _Running:
     """Whether it waits for the owner's answer."""
 
 
-class Jobs:
+class JobRunner:
     def __init__(
         self,
         store: Store,
@@ -250,7 +250,7 @@ def _prompt(claim: Claim, now: datetime) -> str:
     job, run = claim.job, claim.run
     due, started = local_time(run.due, job.zone), local_time(now, job.zone)
     return (
-        f'[Job {job.id}, "{job.name}", is due. It was due at {due}, and it is {started} now. Nobody'
+        f'[Job {job.id}, "{job.name}", is due. It was due at {due}, and it is {started} now. No one'
         f" reads along. Your last message is delivered to: {targets_text(job.deliver)}. If there is"
         f" nothing worth reporting, call `{NOTHING_TO_REPORT.name}`. What you are asked to"
         f" do:]\n\n{job.prompt}"

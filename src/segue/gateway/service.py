@@ -31,7 +31,7 @@ from segue.gateway.expiry import Expiry
 from segue.gateway.handoffs import Handoffs
 from segue.gateway.inbound import Receiver
 from segue.gateway.janitor import Janitor
-from segue.gateway.jobs import Jobs
+from segue.gateway.jobs import JobRunner
 from segue.gateway.outbound import Outbound
 from segue.gateway.places import Places
 from segue.gateway.reload import SettingsWatch
@@ -131,7 +131,7 @@ class Gateway:
             self._dispatcher.continue_turn,
         )
         self._janitor = Janitor(store)
-        self._jobs = Jobs(store, turns, settings, places, self._outbound.settle, self.serving)
+        self._jobs = JobRunner(store, turns, settings, places, self._outbound.settle, self.serving)
 
     def serving(self) -> Collection[Platform]:
         """The platforms that this gateway serves."""

@@ -31,7 +31,7 @@ from segue.store import schema
 from segue.store.base import Row, SqlDialect, Tx
 from segue.store.clock import Clock
 from segue.store.processes import new_process_name
-from segue.store.threads import Call, CallResult, Threads
+from segue.store.threads import CallResult, StoreCall, Threads
 from segue.store.values import micros, shown
 from segue.store.wake import Notifier, Notify
 
@@ -155,13 +155,13 @@ class PostgresEngine:
     async def read(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        call = Call(lambda _: self._reading(lambda tx: work(tx, *args, **kwargs)), self._busy)
+        call = StoreCall(lambda _: self._reading(lambda tx: work(tx, *args, **kwargs)), self._busy)
         return await self._threads.submit(call)
 
     async def write(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        call = Call(lambda _: self._writing(lambda tx: work(tx, *args, **kwargs)), self._busy)
+        call = StoreCall(lambda _: self._writing(lambda tx: work(tx, *args, **kwargs)), self._busy)
         return await self._threads.submit(call)
 
     async def mark(
@@ -180,10 +180,10 @@ class PostgresEngine:
     def _busy(self) -> StoreError:
         return StoreBusy(path=shown(self._url))
 
-    def _run(self, calls: list[Call]) -> list[CallResult]:
+    def _run(self, calls: list[StoreCall]) -> list[CallResult]:
         return [self._one(call) for call in calls if call.begin()]
 
-    def _one(self, call: Call) -> CallResult:
+    def _one(self, call: StoreCall) -> CallResult:
         try:
             return CallResult(call, call.work(None))
         except Exception as error:  # noqa: BLE001 - passed on to the caller

@@ -31,7 +31,7 @@ from segue.store import files
 from segue.store.base import Row, SqlDialect, Topic, Tx
 from segue.store.clock import Clock
 from segue.store.processes import Processes, new_process_name, open_private
-from segue.store.threads import Call, CallResult, Threads
+from segue.store.threads import CallResult, StoreCall, Threads
 from segue.store.values import micros
 from segue.store.wake import Mailbox, Notifier, Notify
 
@@ -136,17 +136,21 @@ class SqliteEngine:
     async def read(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        return await self._readers.submit(Call(lambda tx: work(tx, *args, **kwargs), self._busy))
+        return await self._readers.submit(
+            StoreCall(lambda tx: work(tx, *args, **kwargs), self._busy)
+        )
 
     async def write(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        return await self._writer.submit(Call(lambda tx: work(tx, *args, **kwargs), self._busy))
+        return await self._writer.submit(
+            StoreCall(lambda tx: work(tx, *args, **kwargs), self._busy)
+        )
 
     async def mark(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        call = Call(lambda tx: work(tx, *args, **kwargs), self._busy, lasting=False)
+        call = StoreCall(lambda tx: work(tx, *args, **kwargs), self._busy, lasting=False)
         return await self._writer.submit(call)
 
     async def close(self) -> None:
@@ -176,10 +180,10 @@ class SqliteEngine:
     def _busy(self) -> StoreError:
         return StoreBusy(path=self._path)
 
-    def _read(self, calls: list[Call]) -> list[CallResult]:
+    def _read(self, calls: list[StoreCall]) -> list[CallResult]:
         return [self._read_one(call) for call in calls if call.begin()]
 
-    def _read_one(self, call: Call) -> CallResult:
+    def _read_one(self, call: StoreCall) -> CallResult:
         try:
             connection = self._connection()
             connection.execute("BEGIN")
@@ -191,7 +195,7 @@ class SqliteEngine:
             return CallResult(call, error=files.translate(error, self._path))
         return CallResult(call, result)
 
-    def _write(self, calls: list[Call]) -> list[CallResult]:
+    def _write(self, calls: list[StoreCall]) -> list[CallResult]:
         nudges: set[Topic] = set()
         with self._gate.passed():
             begun = [call for call in calls if call.begin()]
@@ -207,7 +211,7 @@ class SqliteEngine:
                 self._processes.dead(process)  # removes its files
         return outcomes
 
-    def _transact(self, calls: list[Call], nudges: set[Topic]) -> list[CallResult]:
+    def _transact(self, calls: list[StoreCall], nudges: set[Topic]) -> list[CallResult]:
         """Run `calls` in one transaction, at the cost of one commit. A call that fails is rolled
         back alone."""
         connection = self._connection()
@@ -230,14 +234,14 @@ class SqliteEngine:
             return [CallResult(call, error=failure) for call in calls]
         return outcomes
 
-    def _do(self, call: Call, connection: apsw.Connection, nudges: set[Topic]) -> CallResult:
+    def _do(self, call: StoreCall, connection: apsw.Connection, nudges: set[Topic]) -> CallResult:
         tx = SqliteTx(connection, self._clock, self._processes)
         result = call.work(tx)
         nudges |= tx.nudges
         return CallResult(call, result)
 
     def _do_undoably(
-        self, call: Call, connection: apsw.Connection, nudges: set[Topic]
+        self, call: StoreCall, connection: apsw.Connection, nudges: set[Topic]
     ) -> CallResult:
         connection.execute("SAVEPOINT call")
         try:

@@ -15,7 +15,7 @@ START_TIMEOUT = 15.0
 """Seconds that a call waits to be started before its caller gets a busy error."""
 
 
-class Call:
+class StoreCall:
     """One caller's work, on its way from the event loop to a thread and back."""
 
     __slots__ = ("_begun", "future", "lasting", "loop", "timer", "work")
@@ -53,7 +53,7 @@ class Call:
 class CallResult:
     """The result or the error of a call."""
 
-    call: Call
+    call: StoreCall
     result: Any = None
     error: BaseException | None = None
 
@@ -75,7 +75,7 @@ class Threads:
         *,
         count: int,
         batch: int = 1,
-        run: Callable[[list[Call]], list[CallResult]],
+        run: Callable[[list[StoreCall]], list[CallResult]],
         done: Callable[[], None],
     ) -> None:
         self._name = name
@@ -83,12 +83,12 @@ class Threads:
         self._batch = batch
         self._run = run
         self._done = done
-        self._queue: SimpleQueue[Call | None] = SimpleQueue()
+        self._queue: SimpleQueue[StoreCall | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._idle = 0
         self._closed = False
 
-    def submit(self, call: Call) -> Call:
+    def submit(self, call: StoreCall) -> StoreCall:
         if self._closed:
             call.timer.cancel()
             raise StoreClosed
@@ -120,7 +120,7 @@ class Threads:
                     loop.call_soon_threadsafe(_deliver, mine)
         self._done()
 
-    def _take(self) -> list[Call]:
+    def _take(self) -> list[StoreCall]:
         self._idle += 1
         first = self._queue.get()
         self._idle -= 1
