@@ -62,7 +62,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--in", "in_minutes", type=float, metavar="MINUTES", help="Once, then."),
             click.option("--at", help="Once, at this local time: 2026-11-18 09:00, or 09:00."),
             click.option(
-                "--every", "every_minutes", type=float, metavar="MINUTES", help="Again and again."
+                "--every", "every_minutes", type=float, metavar="MINUTES", help="Repeatedly."
             ),
             click.option("--cron", help="By cron expression: minute hour day month weekday."),
             click.option("--zone", help="The time zone of the times, such as Europe/Oslo."),
@@ -187,7 +187,7 @@ def run(number: int, *, as_json: bool) -> None:
         await store.runs.ask(ME, number)
         return await store.jobs.found(ME, number)
 
-    line = f"Running. Type `segue jobs show {number}` to see what becomes of it."
+    line = f"Running. Type `segue jobs show {number}` to see the result."
     print_result(job_text.as_json(with_store(ask)), [line], as_json=as_json)
 
 

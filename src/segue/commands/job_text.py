@@ -46,7 +46,7 @@ def summary(job: Job, last: Last | None) -> str:
 
 
 def made(job: Job) -> list[str]:
-    """What to tell the user about a job that was made or changed."""
+    """What the user reads about a job that was made or changed."""
     times = [local_time(due, job.zone) for due in next_times(job)]
     lines = [f"Job {job.id}, {one_line(job.name)!r}: {schedule_text(job.schedule, job.zone)}."]
     if times:

@@ -47,7 +47,7 @@ async def jobs(context: CommandContext, arguments: str) -> None:
             await _require_gateway(context)
             which = number(rest, usage)
             await context.store.runs.ask(context.owner, which)
-            text = f"Running. Type {PREFIX}jobs {which} to see what becomes of it."
+            text = f"Running. Type {PREFIX}jobs {which} to see the result."
         case "delete":
             which = number(rest, usage)
             await context.store.jobs.delete(context.owner, which)

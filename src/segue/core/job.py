@@ -197,7 +197,7 @@ class RunNow:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Do not run. Tell the owner that the due times from `missed_since` to `due` were missed."""
+    """Do not run. Notify the owner that the due times from `missed_since` to `due` were missed."""
 
     due: datetime
     missed_since: datetime

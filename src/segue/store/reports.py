@@ -44,7 +44,7 @@ _SELECT = (
 
 
 def make(tx: Tx, job: Job, run_id: int, body: str) -> None:
-    """Report `body` at all places that the job delivers to."""
+    """Report `body` at every place that the job delivers to."""
     for target, address, problem in _places(tx, job):
         state = ReportState.WAITING if address else ReportState.KEPT
         tx.insert(

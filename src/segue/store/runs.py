@@ -211,7 +211,7 @@ def begin(tx: Tx, claimed: Claim, lease: Lease, prompt: Message) -> int | None:
 
 
 def finish(tx: Tx, claimed: Claim, report: str | None) -> bool:
-    """End the run, and report at all places that the job delivers to. None for nothing to
+    """End the run, and report at every place that the job delivers to. None for nothing to
     report."""
     state = RunState.SILENT if report is None else RunState.REPORTED
     return _end(tx, claimed.job, claimed.run, state, report=report)
