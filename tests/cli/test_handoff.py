@@ -99,7 +99,7 @@ async def test_a_failed_handoff_exits_with_1_and_its_reason(person: Person):
     ("words", "expected"),
     [
         (["Boats", "telegran"], "Try telegram"),
-        (["Boats", "matrix"], "matrix is not supported yet."),
+        (["Boats", "signal"], "does not serve signal"),
         (["Boats", "telegram:999"], "'999' is not one of your chats on telegram"),
         (["Ships", "telegram"], "There is no session 'Ships'"),
     ],
@@ -152,9 +152,9 @@ async def test_now_does_not_take_the_session_if_it_cannot_move(person: Person):
     async with a_gateway(person) as gateway:
         session = await session_of(gateway)
         async with hold(gateway.store, session.id, "a terminal on desk") as elsewhere:
-            words = ("handoff", "Boats", "matrix", "--now")
+            words = ("handoff", "Boats", "signal", "--now")
             refused = await asyncio.to_thread(segue_says, person, *words)
-            assert "matrix is not supported yet" in refused.stderr
+            assert "does not serve signal" in refused.stderr
             assert not elsewhere.lost.is_set()
 
 

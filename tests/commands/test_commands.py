@@ -324,8 +324,7 @@ async def test_handoff_without_a_platform_lists_the_platforms_and_what_each_need
     assert await stage.do("/handoff") == (
         f"telegram is connected. Handoffs arrive at {DM} (Home): type /handoff telegram.\n"
         f"slack is down (it is asleep). {NoHomeChannel(platform='slack')}\n"
-        "The gateway does not serve web, discord.\n"
-        "Not supported yet: matrix, whatsapp, signal."
+        "The gateway does not serve web, discord, matrix, whatsapp, signal."
     )
     assert stage.session is None, "nothing was begun for that"
     assert stage.handed_to == []

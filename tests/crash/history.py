@@ -32,6 +32,7 @@ async def gather(world: World, life: Life, told: str | None) -> Evidence:
         messages=tuple(m for m in view.messages if m.author != life.user and m not in heads),
         threads=(*view.threads, *(Thread(head.id, head.text) for head in heads)),
         keys=world.rig.keys,
+        edits_later=world.rig.edits_later,
         mistakes=view.faults,
         asked=world.model.asked,
         tasks=frozenset(life.tasks),

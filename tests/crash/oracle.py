@@ -51,6 +51,9 @@ class Evidence:
     threads: tuple[Thread, ...]
     keys: bool
     """Whether the platform supports idempotency keys."""
+    edits_later: bool
+    """Whether a gateway can edit what an earlier one sent. If not, half an answer that the earlier
+    one may have finished stays, and the user is notified."""
     mistakes: tuple[str, ...]
     """The calls that no bot should make."""
     asked: Mapping[str, int]
@@ -292,14 +295,16 @@ def _doubled(seen: Evidence) -> Iterator[str]:
     uncertain = [row for row in seen.outgoing if row.state is OutgoingState.UNCERTAIN]
     halves = sum(_kind(row.key) == "half" for row in seen.outgoing)
     marked = len(seen.cut_off & seen.in_chat)
+    left = Counter[str]()
     for message in seen.messages:
         if receipts[message.id]:
             continue
         if message.text.endswith(INTERRUPTED) and marked:
             marked -= 1
             continue
-        if _is_half(message.text) and halves:
+        if (_is_half(message.text) or not seen.edits_later) and halves:
             halves -= 1
+            left[message.text] += 1
             continue
         maybe = [row for row in uncertain if _plain(message.text) in _plain(row.body)]
         if maybe:
@@ -309,7 +314,9 @@ def _doubled(seen: Evidence) -> Iterator[str]:
     texts = Counter((m.thread, m.text) for m in seen.messages if WORD.search(m.text))
     for (_, text), count in texts.items():
         # Two handoffs to one chat can have the same recap.
-        if count > max(1, sum(_plain(text) == _plain(row.body) for row in seen.outgoing)):
+        if count - left[text] > max(
+            1, sum(_plain(text) == _plain(row.body) for row in seen.outgoing)
+        ):
             yield f"{text!r} is shown {count} times"
 
 

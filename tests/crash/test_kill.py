@@ -3,6 +3,8 @@ After each round, all invariants of the oracle hold."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from tests.crash.chapters import (
@@ -23,13 +25,29 @@ from tests.crash.chapters import (
     of_turns_that_move,
 )
 from tests.crash.conftest import Fakes
-from tests.crash.rounds import Victim
+from tests.crash.rounds import Round, Victim
 from tests.crash.world import Nursery
-from tests.harness.rigs import DiscordRig, GenericRig, KeylessRig, ShortRig, SlackRig, TelegramRig
+from tests.harness.rigs import (
+    DiscordRig,
+    GenericRig,
+    KeylessRig,
+    ShortRig,
+    SignalChatsRig,
+    SlackRig,
+    TelegramRig,
+    WhatsAppRig,
+)
 
 PROMISED = 240
 SIZE = 6
 """Rounds in one test: it takes a sixth of the time that a test has, unless the machine is busy."""
+
+
+def whole(rounds: Sequence[Round]) -> Sequence[Round]:
+    """Those that a platform without threads and edits can play."""
+    lacking = ("a thread is being", "a thread was", "bubble", "answer in it")
+    return [it for it in rounds if not any(words in it.name for words in lacking)]
+
 
 SELECTED = [
     Chapter(
@@ -70,6 +88,7 @@ SELECTED = [
     Chapter("in pieces", ShortRig, named(of_pieces(), "a piece is noted: the gateway is killed")),
 ]
 """A few of every kind, for `make test`; `make test-kill` plays all."""
+UNTHREADED = [one for one in of_handoffs(Victim.GATEWAY) if "thread" not in one.name]
 CHAPTERS = [
     *chapters("handoffs", GenericRig, of_handoffs(*Victim), SIZE),
     *chapters("handoffs without keys", KeylessRig, of_handoffs(Victim.GATEWAY), SIZE),
@@ -100,12 +119,17 @@ CHAPTERS = [
     *chapters("returns on Slack", SlackRig, of_returns(Victim.GATEWAY), SIZE),
     *chapters("turns that move on Slack", SlackRig, of_turns_that_move(Victim.GATEWAY), SIZE),
     *chapters("answers on Slack", SlackRig, of_answers(3), SIZE),
+    *chapters("handoffs on Signal", SignalChatsRig, UNTHREADED, SIZE),
+    *chapters("answers on Signal", SignalChatsRig, of_answers(3), SIZE),
+    *chapters("handoffs on WhatsApp", WhatsAppRig, whole(of_handoffs(Victim.GATEWAY)), SIZE),
+    *chapters("answers on WhatsApp", WhatsAppRig, whole(of_answers(3)), SIZE),
     *chapters("odd things", GenericRig, of_odd_things(), SIZE - 2),
     *chapters("storms", GenericRig, of_storms(1), 1),
     *chapters("storms without keys", KeylessRig, of_storms(1), 1),
     *chapters("storms on Telegram", TelegramRig, of_storms(2), 1),
     *chapters("storms on Discord", DiscordRig, of_storms(1), 1),
     *chapters("storms on Slack", SlackRig, of_storms(1), 1),
+    *chapters("storms on WhatsApp", WhatsAppRig, of_storms(1), 1),
 ]
 """Kills at every step, and repeated kills in the storms."""
 CHANCE = [

@@ -106,6 +106,7 @@ HONEST = Evidence(
     messages=tuple(map(shown, ROWS)),
     threads=(Thread("topic:2", "Life"),),
     keys=True,
+    edits_later=True,
     mistakes=(),
     asked={"w1": 1, "handed off after w1": 2, "w2": 3},
     tasks=frozenset({"w2"}),

@@ -5,17 +5,11 @@ from __future__ import annotations
 import pytest
 
 from segue.core.address import ChatType, Platform
-from segue.platforms import registry
 from tests.end_to_end.conftest import loaded
 from tests.harness.household import HANDED_OFF, Household, told
 from tests.harness.rigs import DiscordRig, Kind
 
-pytestmark = [
-    pytest.mark.parametrize("home", [DiscordRig], indirect=True),
-    pytest.mark.skipif(
-        not registry.is_supported(Platform.DISCORD), reason="there is no adapter for Discord"
-    ),
-]
+pytestmark = pytest.mark.parametrize("home", [DiscordRig], indirect=True)
 
 
 @pytest.mark.parametrize("kind", [*DiscordRig.kinds, DiscordRig.posts], ids=lambda kind: kind.name)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from segue.core.handoff import State
 from segue.core.transcript import ToolCall
 from segue.testing.models.openai import Say
 from tests.end_to_end.conftest import tool_call
 from tests.end_to_end.test_features import QUESTION
+from tests.harness import rigs
 from tests.harness.gateways import piped
 from tests.harness.household import HANDED_OFF, Household
 
@@ -77,6 +80,7 @@ async def test_segue_handoff_waits_and_the_turn_is_finished_on_the_phone(home: H
     assert [role for role, _ in await home.said()] == ["user", "assistant", "tool", "assistant"]
 
 
+@pytest.mark.parametrize("home", rigs.THREADED, indirect=True)
 async def test_a_turn_in_a_chat_moves_although_its_gateway_is_killed_while_the_command_waits(
     home: Household,
 ):
@@ -101,6 +105,8 @@ async def test_a_turn_in_a_chat_moves_although_its_gateway_is_killed_while_the_c
     assert [role for role, _ in await home.said("latest")] == ["user", "assistant"]
 
 
+# A reaction is understood only if the gateway lived long enough to record what it reacts to.
+@pytest.mark.parametrize("home", rigs.THREADED, indirect=True)
 async def test_the_next_gateway_continues_a_turn_if_the_first_is_killed_before_it(
     home: Household,
 ):

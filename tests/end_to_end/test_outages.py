@@ -56,7 +56,7 @@ async def test_a_handoff_during_an_outage_leaves_the_session_where_it_is(home: H
         await home.sees(HANDED_OFF, await home.thread())
 
 
-@pytest.mark.parametrize("home", rigs.KEYLESS, indirect=True)
+@pytest.mark.parametrize("home", rigs.KEYLESS_THREADED, indirect=True)
 async def test_a_thread_that_may_exist_is_not_opened_again_automatically(home: Household):
     await home.at_home(home.rig.forum)
     opened = home.rig.calls[Call.OPEN_THREAD]

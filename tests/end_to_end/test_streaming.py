@@ -52,6 +52,7 @@ def shows_halves(home: Household) -> None:
     home.set_constants({"segue.gateway.streaming.BUBBLE_DELAY": 0.2})
 
 
+@pytest.mark.parametrize("home", rigs.EDITING, indirect=True)
 async def test_a_partial_message_becomes_the_answer(home: Household):
     await home.at_home(home.rig.forum)
     async with home.gateway():
@@ -61,10 +62,15 @@ async def test_a_partial_message_becomes_the_answer(home: Household):
         await is_known(home)
     home.model.travel = AT_ONCE
     async with home.gateway():
-        await home.rig.until(lambda view: not any(map(is_growing, view.messages)), home.chat)
         answer = await home.sees("(3) a story", thread)
-    assert (answer.id, answer.text) == (begun.id, "(3) a story")
-    assert len(await home.texts(thread)) == 3
+        if not home.rig.edits_later:
+            await home.sees(texts.HALF, thread)
+        left = [m.id for m in (await home.rig.look(home.chat)).messages if is_growing(m)]
+    assert left == ([] if home.rig.edits_later else [begun.id])
+    assert (answer.id == begun.id, answer.text) == (home.rig.edits_later, "(3) a story")
+    said = await home.texts(thread)
+    assert len(said) == 3 + 2 * len(left)
+    assert (texts.HALF in said) == bool(left)
     assert await home.store.outbox.troubled() == ()
 
 

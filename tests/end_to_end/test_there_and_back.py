@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from segue.core.handoff import State
 from segue.core.session import ME
 from tests.end_to_end.conftest import tool_call
+from tests.harness import rigs
 from tests.harness.household import HANDED_OFF, Household
 
 
@@ -20,6 +23,7 @@ def heard(request: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.parametrize("home", rigs.THREADED, indirect=True)
 async def test_a_session_goes_to_the_phone_and_comes_back(home: Household):
     await home.at_home(home.rig.forum)
     (home.person.cwd / "boat.txt").write_text("She is red, and has two masts.")
@@ -77,6 +81,7 @@ async def test_the_sender_of_the_code_is_paired_and_gets_a_home_channel(home: Ho
     assert (known.sender.platform, known.sender.user_id) == (home.rig.platform, home.anna)
 
 
+@pytest.mark.parametrize("home", rigs.THREADED, indirect=True)
 async def test_a_group_becomes_the_home_channel_when_its_owner_says_so(home: Household):
     await home.new_chat(home.rig.group)
     direct = await home.new_chat(home.rig.dm)

@@ -109,23 +109,21 @@ async def test_the_advice_without_a_gateway_starts_one(household: Household):
         await arrived(household)
 
 
-async def test_an_unsupported_platform_can_have_an_external_adapter(
-    household: Household,
-):
-    """9. PlatformNotSupported: the only advice is an external adapter."""
+async def test_a_platform_that_is_not_set_up_can_have_an_external_adapter(household: Household):
+    """9. PlatformNotSetUp: an external adapter sets it up, too."""
     await household.left("one")
     async with serving() as other, other.driver() as driver:
         chat = await driver.chat(Shape.DM, [await driver.user("Anna")])
-        home = Address(platform=Platform.MATRIX, chat_type=ChatType.DM, chat_id=chat)
+        home = Address(platform=Platform.DISCORD, chat_type=ChatType.DM, chat_id=chat)
         await household.store.owners.set_home(ME, HomeChannel(address=home))
         async with household.gateway():
-            said = await refused(household, "handoff", "Sums", "matrix")
-            assert "matrix is not supported yet. Use one of these: web, telegram" in said
-            adapter = '[platforms.matrix]\nadapter = "segue.testing.platform.adapter:make"\n'
+            said = await refused(household, "handoff", "Sums", "discord")
+            assert "does not serve discord" in said
+            adapter = '[platforms.discord]\nadapter = "segue.testing.platform.adapter:make"\n'
             values = f'url = "{other.url}"\ntoken = "{other.token}"\n'
             add_settings(household, f"\n{adapter}{values}")
         async with household.gateway():
-            await type_in_a_shell(household, "segue handoff Sums matrix")
+            await type_in_a_shell(household, "segue handoff Sums discord")
             await driver.thread(chat)
 
 

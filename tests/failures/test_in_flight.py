@@ -25,7 +25,7 @@ WORDS = ("first", "second", "third")
 # Messages in the new thread
 
 
-async def written_in_the_thread(household: Household) -> str:
+async def written_in_the_thread(household: Household) -> str | None:
     """Anna writes before the handoff is finished; return the thread."""
     thread = await household.thread()
     for text in WORDS:
@@ -36,7 +36,7 @@ async def written_in_the_thread(household: Household) -> str:
     return thread
 
 
-async def answered_in_order(household: Household, thread: str) -> None:
+async def answered_in_order(household: Household, thread: str | None) -> None:
     """Check that each is answered once, after the greeting, in the session that was handed off."""
     await household.sees("(5) third")
     texts = await household.texts(thread)

@@ -258,8 +258,10 @@ class Household:
         """The texts of the bot's messages."""
         return [m.text for m in self.spoken(await self.rig.look(chat or self.chat), thread)]
 
-    async def thread(self) -> str:
-        """Wait for the only thread of Anna's chat."""
+    async def thread(self) -> str | None:
+        """Wait for the only thread of Anna's chat. None on a platform without threads."""
+        if not self.rig.forum.threads:
+            return None
         (thread,) = (await self.rig.until(lambda view: bool(view.threads), self.chat)).threads
         return thread.id
 

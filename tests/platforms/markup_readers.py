@@ -6,6 +6,7 @@ import html
 import re
 
 from segue.platforms.base import Capabilities, Dialect, Part, Unit
+from segue.platforms.markup import ranges
 
 LIMITS = {
     Dialect.PLAIN: (4096, Unit.CHARACTERS),
@@ -14,6 +15,7 @@ LIMITS = {
     Dialect.SLACK: (40_000, Unit.CHARACTERS),
     Dialect.MATRIX: (60_000, Unit.BYTES),
     Dialect.WHATSAPP: (4096, Unit.CHARACTERS),
+    Dialect.SIGNAL: (2000, Unit.BYTES),
 }
 TAGS = {
     Dialect.TELEGRAM: {"b", "i", "s", "code", "pre", "a", "blockquote"},
@@ -104,6 +106,10 @@ def check(part: Part, dialect: Dialect) -> None:
         read_html(part.text, dialect)
     if dialect is Dialect.MARKDOWN:
         read_discord(part.text)
+    if dialect is Dialect.SIGNAL:
+        marks = [mark for mark in part.text if "\ufdd0" <= mark <= "\ufdd4"]
+        assert 2 * marks.count("\ufdd4") == len(marks), "a mark that is not closed"
+        assert len(list(ranges.ranges(part.text))) <= len(marks) // 2
     if dialect in (Dialect.SLACK, Dialect.WHATSAPP):
         assert part.text.count("```") % 2 == 0
     if dialect is Dialect.SLACK:

@@ -47,7 +47,9 @@ WHATSAPP = PlatformSpec(
     make=MAKE,
 )
 OURS = (SLACK, MATRIX, WHATSAPP)
-SPECS = {**registry.SPECS, **{spec.platform: spec for spec in OURS}}
+MISSING = PlatformSpec(platform=Platform.SIGNAL, title="signal")
+"""One without an adapter."""
+SPECS = {**registry.SPECS, **{spec.platform: spec for spec in (*OURS, MISSING)}}
 REGISTERED = {"segue.platforms.registry.SPECS": "tests.platforms.specs:SPECS"}
 """For `tests.program.constants`: the specs are registered in a process."""
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from segue.core.address import Platform
-from segue.core.errors import BadAdapter, PlatformNotSupported
+from segue.core.errors import BadAdapter
 from segue.platforms import registry
 from segue.platforms.spec import PlatformSettings
 
@@ -68,11 +68,6 @@ def test_an_adapter_that_cannot_be_loaded_is_named_with_the_reason(
 def test_an_adapter_for_another_platform_is_refused(folder: Path):
     with pytest.raises(BadAdapter, match="adapters_of_mine:slack is one for slack"):
         registry.make(Platform.WEB, named("adapters_of_mine:slack", Platform.WEB))
-
-
-def test_a_platform_without_an_adapter_says_so():
-    with pytest.raises(PlatformNotSupported, match="matrix is not supported yet"):
-        registry.make(Platform.MATRIX, named("", Platform.MATRIX))
 
 
 def test_the_built_in_adapter_is_the_default(folder: Path, monkeypatch: pytest.MonkeyPatch):

@@ -137,6 +137,25 @@ async def test_a_sent_message_is_kept_with_its_receipt(store: Store, clock: Fake
     assert sent.finished == clock.now()
 
 
+async def test_a_message_that_the_platform_did_not_deliver_after_all_has_failed(
+    store: Store, session: Session
+):
+    first = await claimed(store, session_id=session.id)
+    undelivered = store.outbox.undelivered
+    assert await undelivered(DM, "7", "blocked") is None, "its receipt may come yet"
+    assert await store.outbox.progress(first, "7")
+    assert await undelivered(DM, "7", "blocked") is None, "its next part is on its way"
+    assert await store.outbox.sent(first, "77")
+    assert await undelivered(DM, "777", "blocked") is False
+    assert await undelivered(ROOM, "7", "blocked") is False
+    assert (await stands(store)).state is OutgoingState.SENT
+    assert await undelivered(DM, "7", "blocked") is True
+    failed = await stands(store)
+    assert (failed.state, failed.error, failed.reported) == (OutgoingState.FAILED, "blocked", False)
+    assert await store.outbox.troubled(reported=False) == (failed,)
+    assert await undelivered(DM, "7", "again") is False, "it is delivered twice"
+
+
 async def test_the_receipts_of_delivered_parts_are_kept_in_order(store: Store):
     outgoing = await claimed(store)
     for receipt in ("77", 'a "b"\\\n\u2028', ""):

@@ -9,9 +9,8 @@ from segue.chat import page_links
 from segue.chat.display import Display
 from segue.config import Settings
 from segue.core.address import Platform
-from segue.core.errors import NoGateway, PlatformNotSupported
+from segue.core.errors import NoGateway
 from segue.gateway import background
-from segue.platforms import registry
 from segue.store import Store
 from segue.web import endpoints
 
@@ -46,8 +45,6 @@ async def start_gateway(
     The user is asked first, except for the built-in page, which needs no setup.
     """
     platform = Platform(str(missing.fields["platform"]))
-    if platform not in settings.platforms and not registry.is_supported(platform):
-        raise PlatformNotSupported(platform=platform, supported=registry.supported())
     if platform is Platform.WEB and page_links.is_built_in(settings):
         reach = page_links.reach(lan=settings.web.lan and endpoints.is_in_network())
         await display.notice(

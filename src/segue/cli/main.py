@@ -35,6 +35,7 @@ _ELSEWHERE = {
     "sessions": "List, show, search, rename, export, import or delete your sessions.",
     "setup": "Set up a platform, step by step.",
     "status": "Show the state of the model, page, sessions, gateway and handoffs.",
+    "verify": "Verify the bot on Matrix by comparing emoji.",
 }
 """Each command in `segue.cli.NAME`, with the first sentence of its help: listing imports none."""
 

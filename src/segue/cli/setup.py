@@ -27,7 +27,6 @@ from segue.core.errors import (
     IdentityTaken,
     LibraryMissing,
     NoTerminal,
-    PlatformNotSupported,
     PullFailed,
     SetupFailed,
 )
@@ -45,6 +44,7 @@ LOCKS = Path(segue.__file__).parents[2] / "requirements"
 """The lock files of a clone, one per extra."""
 _STDIN = "-"
 _LOOK = 0.25
+_AWAIT = 2.0
 _CONNECTS = 20.0
 """Seconds that a gateway has to connect to the platform."""
 _TITLE = "Segue is set up"
@@ -85,10 +85,8 @@ class PlatformGroup(click.Group):
         built_in = self.list_commands(ctx)
         if cmd_name in built_in:
             return _command(registry.SPECS[cmd_name])
-        if not ctx.resilient_parsing:
-            if cmd_name == Platform.WEB:
-                ctx.fail("The web page needs no setup. Type /handoff web in a conversation.")
-            ctx.fail(str(PlatformNotSupported(platform=cmd_name, supported=registry.supported())))
+        if cmd_name == Platform.WEB and not ctx.resilient_parsing:
+            ctx.fail("The web page needs no setup. Type /handoff web in a conversation.")
         return None
 
 
@@ -112,14 +110,14 @@ def _command(spec: PlatformSpec) -> click.Command:
     @click.option("--no-wait", is_flag=True, help="Do not wait until the pairing code is used.")
     @click.pass_context
     def command(ctx: click.Context, *, no_wait: bool, **given: Any) -> None:
-        values = {field.name: _read(given.pop(field.name) or "") for field in spec.fields}
+        values = {field.name: _read(given.pop(field.name) or "") for field in spec.asked}
         asks, waits = is_interactive(), not no_wait
         options = SetupOptions(spec=spec, values=values, waits=waits, asks=asks, **given)
         ctx.exit(0 if asyncio.run(_set_up(options)) else 1)
 
     command.params[:0] = [
         click.Option([_flag(f)], type=_type(f), metavar=f.kind.name, help=_help(f))
-        for f in spec.fields
+        for f in spec.asked
     ]
     return command
 
@@ -151,6 +149,7 @@ def _read(value: str) -> str:
 async def _set_up(options: SetupOptions) -> bool:
     """Run all steps and print each. Return False if something is left for the user to do."""
     await install_packages(options)
+    options = await _prepared(options)
     tried = await _tried(options)
     if tried is None:
         notice("Nothing was changed.")
@@ -165,6 +164,8 @@ async def _set_up(options: SetupOptions) -> bool:
         if gateway is None or not _is_connected(gateway, options.platform):
             return False
         try:
+            if not await _awaited(adapter, options):
+                return False
             await adapter.connect()
             home = await _home(store, adapter, gateway, options)
             return home is not None and await _prove(store, adapter, home)
@@ -206,33 +207,74 @@ def _agrees(question: str) -> bool:
 # The values
 
 
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """What a platform's preparation can do: `segue.platforms.spec.SetupTerminal`."""
+
+    asks: bool
+
+    def say(self, text: str) -> None:
+        say(text)
+
+    def show(self, link: str) -> None:
+        draw(["", *qr.on_screen(link)])
+        say(link)
+
+
+async def _prepared(options: SetupOptions) -> SetupOptions:
+    """Let the platform prepare what it needs, and add the values that it found."""
+    if not options.spec.prepare:
+        return options
+    prepare: Any = registry.load(options.spec, options.spec.prepare)
+    known = config.load().platforms.get(options.platform)
+    known = known or PlatformSettings(platform=options.platform)
+    given = {name: it or known.value(name) for name, it in options.values.items()}
+    values = {**options.values, **await prepare(given, Terminal(options.asks))}
+    return replace(options, values=values)
+
+
 async def _tried(options: SetupOptions) -> tuple[Mapping[str, str], Adapter] | None:
     """Return valid values of the fields and an adapter that uses them, or None.
 
     A user is asked for wrong values again, until they are right or the user presses Ctrl-C.
     """
     known = config.load().platforms.get(options.platform)
-    known = known or PlatformSettings(platform=options.platform)
-    fields = options.spec.fields
-    values = {field.name: options.values[field.name] or known.value(field.name) for field in fields}
-    missing = [field for field in fields if field.required and not values[field.name]]
+    known = known or PlatformSettings(
+        platform=options.platform, folder=config.platform_folder(options.platform)
+    )
+    spec, given = options.spec, {name: it for name, it in options.values.items() if it}
+    values = {field.name: known.value(field.name) for field in spec.fields} | given
+    if spec.sign_in and any(field.name in given for field in spec.sign_in.fields):
+        values[spec.sign_in.gives] = ""  # the user wants a new one
+    missing, doubtful = spec.missing(values), spec.missing(given)
     values |= _ask(options, missing, values)
-    adapter = await _examined(options, known, values)
-    doubtful = [field for field in fields if field.required and not options.values[field.name]]
-    while adapter is None and doubtful and options.asks:
+    tried = await _examined(options, known, values)
+    while tried is None and doubtful and options.asks:
         say("Try again, or press Ctrl-C to leave. Nothing has been changed.")
+        if spec.sign_in and spec.sign_in.gives not in given:
+            values[spec.sign_in.gives] = ""
         values |= _ask(options, doubtful, values, guided=bool(missing))
-        adapter, missing = await _examined(options, known, values), doubtful
-    return None if adapter is None else (values, adapter)
+        tried, missing = await _examined(options, known, values), doubtful
+    return tried
 
 
 async def _examined(
-    options: SetupOptions, known: PlatformSettings, values: Mapping[str, str]
-) -> Adapter | None:
-    fields = [field for field in options.spec.fields if values[field.name]]
-    held = {field.name: field.held(values[field.name], "this set-up") for field in fields}
+    options: SetupOptions, known: PlatformSettings, given: Mapping[str, str]
+) -> tuple[Mapping[str, str], Adapter] | None:
+    """Sign in, if the platform needs that, and check the account."""
+    spec, values = options.spec, dict(given)
+    if spec.sign_in is not None:
+        sign_in: Any = registry.load(spec, spec.sign_in.make)
+        try:
+            values |= await sign_in(values, known.folder)
+        except ConnectFailed as error:
+            _tell([Finding(False, f"{spec.title}: {error.fields['reason']}.", vital=True)])
+            return None
+    kept = {field.name: values[field.name] for field in spec.fields}
+    held = {it.name: it.held(kept[it.name], "this set-up") for it in spec.fields if kept[it.name]}
     adapter = registry.make(options.platform, replace(known, enabled=True, values=held))
-    return adapter if _tell(await adapter.examine(None)) else None
+    found = [finding for finding in await adapter.examine(None) if not finding.awaited]
+    return (kept, adapter) if _tell(found) else None
 
 
 def _ask(
@@ -249,7 +291,7 @@ def _ask(
         raise NoTerminal(platform=options.platform, labels=labels, options=flags)
     steps = options.spec.guide.splitlines() if fields and not guided else []
     print_lines([folded(step, screen(), "   ", "") for step in steps])
-    return {field.name: _answer(field, known[field.name]) for field in fields}
+    return {field.name: _answer(field, known.get(field.name, "")) for field in fields}
 
 
 def _answer(field: Field, known: str) -> str:
@@ -321,6 +363,25 @@ def _is_connected(gateway: GatewayRecord, platform: Platform) -> bool:
     return False
 
 
+async def _awaited(adapter: Adapter, options: SetupOptions) -> bool:
+    """Wait until the user has done what needs a running gateway, such as to enter a webhook."""
+    deadline, told = time.monotonic() + options.seconds, False
+    while True:
+        found = [finding for finding in await adapter.examine(None) if finding.awaited]
+        is_done = all(finding.ok for finding in found)
+        if is_done or not told:
+            _tell(found)
+        if is_done:
+            return True
+        if not options.waits or time.monotonic() > deadline:
+            notice(f"Type `segue setup {options.platform}` again once that is done.")
+            return False
+        if not told:
+            say("Waiting for that. Press Ctrl-C to stop.")
+        told = True
+        await asyncio.sleep(_AWAIT)
+
+
 # The user and the home channel
 
 
@@ -370,7 +431,7 @@ def _invite(code: str, gateway: GatewayRecord, options: SetupOptions) -> None:
         say(f"Open this on your phone within {minutes}, and press Start:\n{link}")
         say(f"Or send {code} to the bot.")
     else:
-        say(f"\nSend {code} to the bot within {minutes}.")
+        say(f"\nSend {code} to {options.spec.send_to} within {minutes}.")
     say("Anyone who does can act as you. Keep it secret.")
     say("To use a group, send the code there, then /sethome.")
 

@@ -104,16 +104,14 @@ async def _where_to(context: CommandContext) -> str:
     if not (gateways := await context.store.gateways.alive()):
         return (
             "No gateway is running, so the session cannot move. Type `segue gateway start` in"
-            f" another terminal, or {PREFIX}handoff and a platform: {registry.supported()}."
+            f" another terminal, or {PREFIX}handoff and a platform: {registry.listed()}."
         )
     served = {health.platform: health for g in gateways for health in g.links.values()}
     homes = {home.platform: home for home in await context.store.owners.homes(context.owner)}
     lines = [_destination(served[p], homes.get(p)) for p in TARGETS if p in served]
     others = [platform for platform in TARGETS if platform not in served]
-    if idle := ", ".join(filter(registry.is_supported, others)):
-        lines.append(f"The gateway does not serve {idle}.")
-    if later := [platform for platform in others if not registry.is_supported(platform)]:
-        lines.append(f"Not supported yet: {', '.join(later)}.")
+    if others:
+        lines.append(f"The gateway does not serve {', '.join(others)}.")
     return "\n".join(lines)
 
 

@@ -18,6 +18,7 @@ from segue.config.environment import secret_names as secret_names
 from segue.config.origins import Setting as Setting
 from segue.config.places import attachments as attachments
 from segue.config.places import history as history
+from segue.config.places import platform_folder as platform_folder
 from segue.config.places import private_places as private_places
 from segue.config.values import KEY_VARIABLES as KEY_VARIABLES
 from segue.config.values import Approvals as Approvals

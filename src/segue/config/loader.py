@@ -125,6 +125,7 @@ def _platforms(
             adapter=validation.adapter(table.adapter, f"platforms.{spec.platform}.adapter", path),
             groups=table.groups,
             values=values,
+            folder=places.platform_folder(spec.platform),
         )
     return found
 

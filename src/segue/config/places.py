@@ -60,6 +60,11 @@ def attachments(settings: Settings, session_id: str) -> Path:
     return settings.gateway_log.parent / "files" / session_id
 
 
+def platform_folder(name: str) -> Path:
+    """Return the folder for what a platform's adapter has to keep. It may not exist."""
+    return data() / name
+
+
 def history() -> Path:
     """Return the input history file, readable by the user only, or raise HistoryUnwritable."""
     path = Path(platformdirs.user_state_dir("segue", appauthor=False)) / "typed"

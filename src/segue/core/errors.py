@@ -7,7 +7,7 @@
     │   │                         NothingSaid, NothingToUndo, NothingToRestore,
     │   │                         NothingToCompress
     │   ├── TitleError            TitleEmpty, TitleTaken
-    │   ├── HandoffError          UnknownPlatform, PlatformNotSetUp, PlatformNotSupported,
+    │   ├── HandoffError          UnknownPlatform, PlatformNotSetUp,
     │   │                         PageNotServed, NoHomeChannel, NoGateway, HandoffInFlight,
     │   │                         HeldElsewhere, TurnRunning, UnknownChat
     │   ├── PlatformError         BadAdapter, LibraryMissing, ValuesMissing, NoTerminal,
@@ -143,10 +143,6 @@ class UnknownPlatform(HandoffError):
 
 class PlatformNotSetUp(HandoffError):
     """The running gateway does not serve {platform}. Type `segue setup {platform}`."""
-
-
-class PlatformNotSupported(HandoffError):
-    """{platform} is not supported yet. Use one of these: {supported}."""
 
 
 class PageNotServed(HandoffError):

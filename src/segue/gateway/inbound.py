@@ -9,14 +9,17 @@ import msgspec
 
 from segue.core.address import Platform
 from segue.core.text import whole
-from segue.gateway import messages, texts
+from segue.gateway import messages, reactions, texts
 from segue.gateway.access import Gate
 from segue.gateway.containment import contain
 from segue.gateway.dispatch import Dispatcher
 from segue.handoff import arrivals
 from segue.platforms.base import Adapter, Inbound, InboundKind
-from segue.store import Store, inbox, outbox
+from segue.store import Store, Topic, inbox, outbox
 from segue.store.base import Tx
+
+_LOOKS, _LOOK_SECONDS = 10, 0.5
+"""How often, and after how many seconds, to look again for a message that is being sent."""
 
 
 class Receiver:
@@ -50,12 +53,18 @@ class Receiver:
         if inbound.moved_to is not None:
             await self._store.bindings.chat_moved(inbound.address, inbound.moved_to)
             self._dispatcher.move(inbound.address, inbound.moved_to)
-            return
-        owner = await self._gate.owner(inbound.sender)
-        if await self._gate.pair(adapter.account, inbound) or owner is None:
-            return
+        elif inbound.kind is InboundKind.UNDELIVERED:
+            await self._undelivered(inbound)
+        else:
+            owner = await self._gate.owner(inbound.sender)
+            paired = await self._gate.pair(adapter.account, inbound)
+            if owner is not None and not paired and (chosen := await self._chosen(inbound)):
+                await self._accept_from(owner.id, adapter, chosen)
+
+    async def _accept_from(self, owner: str, adapter: Adapter, inbound: Inbound) -> None:
+        """Record what the owner sent, if it is for the agent."""
         before = await self._before_edit(adapter.account, inbound)
-        if not (before or await self._is_for_agent(owner.id, inbound)):
+        if not (before or await self._is_for_agent(owner, inbound)):
             return
         if inbound.press_id:
             adapter.acknowledge(inbound)
@@ -65,9 +74,30 @@ class Receiver:
                 return  # a reaction or a link preview
             if before is None:  # not addressed to the agent before the edit
                 inbound = msgspec.structs.replace(inbound, kind=InboundKind.MESSAGE)
-        pending = await messages.record(self._store, adapter.account, owner.id, inbound)
+        pending = await messages.record(self._store, adapter.account, owner, inbound)
         if pending is not None:
             await self._dispatcher.dispatch(pending)
+
+    async def _chosen(self, inbound: Inbound) -> Inbound | None:
+        """Return a reaction as the button that it stands for, or None if it stands for none."""
+        if inbound.kind is not InboundKind.REACTION:
+            return inbound
+        at, message = inbound.address, inbound.message_id
+        data = await reactions.chosen(self._store, at, message, inbound.text)
+        if data is None:
+            return None
+        return msgspec.structs.replace(inbound, kind=InboundKind.BUTTON, text=data)
+
+    async def _undelivered(self, inbound: Inbound) -> None:
+        """Mark our message as failed. It may still be in the hands of its sender, who has not
+        recorded the receipt; if that takes long, the message counts as uncertain anyway."""
+        address, receipt, reason = inbound.address, inbound.message_id, inbound.text
+        fail = partial(self._store.outbox.undelivered, address, receipt, reason)
+        async with self._store.listen(Topic.SENT) as wake:
+            for _ in range(_LOOKS):
+                if await fail() is not None:
+                    return
+                await wake.wait(_LOOK_SECONDS)
 
     async def _before_edit(self, account: str, changed: Inbound) -> Inbound | None:
         """The message before it was edited. None if it is not an edit, or was never recorded."""

@@ -58,7 +58,7 @@ class Outbound:
         """Add the outcome to the message sent under `key`, and remove its buttons. Best effort: a
         late button press is refused anyway."""
         able = self._adapters[address.platform].capabilities
-        if able.buttons and able.edits:
+        if able.edits and (able.buttons or able.reactions):
             work = partial(self.writer.show_outcome, address, key, outcome)
             self._begin(f"settle {key}", address, work, only_log)
 

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 from segue.core.address import Address, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed, UserError
 from segue.core.events import NO_ANSWER
-from segue.gateway import approvals, texts
+from segue.gateway import approvals, reactions, texts
 from segue.gateway.containment import error_text
 from segue.gateway.pace import RateLimiter
 from segue.gateway.streaming import Bubble
@@ -81,6 +81,8 @@ class ChatWriter:
         buttons = [Button(label, data) for label, data in outgoing.buttons]
         body, file = outgoing.body, None
         if not able.buttons:
+            if able.reactions:
+                body = reactions.offer(body, buttons)
             body, buttons = approvals.without_buttons(body, buttons), []
         if outgoing.file is not None:
             file = upload(Path(outgoing.file), await box.data(outgoing), able)
@@ -122,7 +124,7 @@ class ChatWriter:
             )
             if receipt and await _edit(adapter, address, receipt, part, buttons):
                 return receipt
-            if not receipt:
+            if not (receipt and adapter.capabilities.edits_later):
                 await retries.keep("half a message", lambda: self._warn_of_half(outgoing))
             await retries.keep(f"end of a bubble at {address}", lambda: box.bubble(address, None))
             bubble.clear()

@@ -29,7 +29,6 @@ from segue.core.errors import (
     NoHomeChannel,
     PageNotServed,
     PlatformNotSetUp,
-    PlatformNotSupported,
     SessionError,
     SessionHeld,
     SessionNotFound,
@@ -43,7 +42,6 @@ from segue.core.lease import Lease
 from segue.core.session import Session
 from segue.core.text import one_line
 from segue.handoff.progress import Completed, Failed, Held, Kept, Progress, progress
-from segue.platforms import registry
 from segue.store import Store, Topic, Waiter
 from segue.store.wishes import Wish
 from segue.turns import HeldLease, hold
@@ -106,7 +104,7 @@ async def destination(
     store: Store, session_id: str, platform: str, *, chat_id: str | None = None
 ) -> Address:
     """The chat that the session would move to, or the first problem, in the order in which the user
-    can fix them: UnknownPlatform, NoGateway, PlatformNotSetUp (or PlatformNotSupported,
+    can fix them: UnknownPlatform, NoGateway, PlatformNotSetUp (or
     PageNotServed), NoHomeChannel or UnknownChat."""
     target = _target(platform)
     session, gateways = await asyncio.gather(store.sessions.get(session_id), store.gateways.alive())
@@ -115,9 +113,8 @@ async def destination(
     if not gateways:
         raise NoGateway(platform=target)
     if not any(target in gateway.platforms for gateway in gateways):
-        refused = PlatformNotSetUp if registry.is_supported(target) else PlatformNotSupported
-        refused = PageNotServed if target is Platform.WEB else refused
-        raise refused(platform=target, supported=registry.supported())
+        refused = PageNotServed if target is Platform.WEB else PlatformNotSetUp
+        raise refused(platform=target)
     return await _home(store, session.owner, target, chat_id)
 
 
@@ -128,8 +125,8 @@ def _target(name: str) -> Platform:
     if wanted in TARGETS:
         return Platform(wanted)
     near = difflib.get_close_matches(wanted, TARGETS, n=1)
-    known = [t for t in TARGETS if registry.is_supported(t) and t not in near]
-    others = f"one of {', '.join(known)}" if len(known) > 1 else known[0]
+    known = [target for target in TARGETS if target not in near]
+    others = f"one of {', '.join(known)}"
     suggestion = f"{near[0]}, or else {others}" if near else others
     raise UnknownPlatform(platform=one_line(name, 40), suggestion=suggestion)
 

@@ -40,7 +40,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-class _Deliver(Protocol[T_co]):
+class Deliver(Protocol[T_co]):
     async def __call__(self, text: str, /, *, markup: bool) -> T_co: ...
 
 
@@ -296,7 +296,7 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
             log = "updates skipped platform=%s ids=%s total=%d"
             logger.warning(log, self.platform, ids, self._skipped)
 
-    async def _in_markup(self, part: Part, deliver: _Deliver[T]) -> T:
+    async def _in_markup(self, part: Part, deliver: Deliver[T]) -> T:
         """Deliver with markup, or as plain text if the platform rejected the markup."""
         if self.capabilities.dialect is not Dialect.PLAIN:
             try:

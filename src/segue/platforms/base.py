@@ -37,8 +37,13 @@ class InboundKind(StrEnum):
     """Marked as a command by the platform. A MESSAGE that starts with / can be a command too."""
     JOINED = "joined"
     """The bot was added to a chat, or a user started one with it."""
+    REACTION = "reaction"
+    """A user reacted to a message of ours, which is `message_id`. The text is the emoji."""
     MOVED = "moved"
     """A platform event: the chat's address is now `moved_to`. There is no message from a user."""
+    UNDELIVERED = "undelivered"
+    """A platform event: a message that the platform took from us did not arrive. `message_id` is
+    its receipt, and the text the reason."""
 
 
 class Attachment(Struct, frozen=True):
@@ -73,10 +78,11 @@ class Inbound(Struct, frozen=True, kw_only=True):
     sender: Sender
     text: str = ""
     message_id: str = ""
-    """The message that was written or edited, or whose button was pressed."""
+    """The message that was written or edited, whose button was pressed, or that a user reacted
+    to."""
     press_id: str = ""
-    """For a pressed button, or a command that must be acknowledged: used by
-    `Adapter.acknowledge`."""
+    """For a pressed button, a command that must be acknowledged, or a message that can be marked
+    as read: used by `Adapter.acknowledge`."""
     attachments: tuple[Attachment, ...] = ()
     chat_name: str = ""
     topic: str = ""
@@ -141,6 +147,8 @@ class Finding(Struct, frozen=True):
     """What the user must do, and where. Empty if the check passed."""
     vital: bool = False
     """Nothing works until this is fixed."""
+    awaited: bool = False
+    """`segue setup` waits until this is fixed, which needs a running gateway."""
 
 
 class Dialect(StrEnum):
@@ -157,6 +165,8 @@ class Dialect(StrEnum):
     MATRIX = "matrix"
     """org.matrix.custom.html"""
     WHATSAPP = "whatsapp"
+    SIGNAL = "signal"
+    """Text with marks that `segue.platforms.markup.ranges` turns into ranges."""
 
 
 class Unit(StrEnum):
@@ -174,7 +184,11 @@ class Capabilities:
     threads: bool = False
     """Some of its chats can have threads. `create_handoff_thread` decides which."""
     edits: bool = False
+    edits_later: bool = True
+    """A process can edit what an earlier one sent."""
     buttons: bool = False
+    reactions: bool = False
+    """Users can react to a message with an emoji. Without `buttons`, that is how they choose."""
     typing: bool = False
     files: bool = False
     """Files can be sent."""
@@ -260,9 +274,9 @@ class Adapter(Protocol):
         ...
 
     def acknowledge(self, press: Inbound) -> None:
-        """Stop the loading indicator of a pressed button or of a command, where the platform has
-        one. Returns at once and never raises: nothing depends on it. The gateway calls this only
-        for owners, for updates with a `press_id`."""
+        """Stop the loading indicator of a pressed button or of a command, or mark a message as
+        read, where the platform has that. Returns at once and never raises: nothing depends on it.
+        The gateway calls this only for owners, for updates with a `press_id`."""
         ...
 
     async def send_file(self, to: Address, file: Upload, part: Part, *, key: str) -> Receipt:

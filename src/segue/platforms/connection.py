@@ -60,6 +60,10 @@ class Connection(Generic[C]):
             raise self._failures.unreachable(self._why)
         return self._client
 
+    def check(self) -> None:
+        """Raise ConnectFailed with the last reason if there is no client."""
+        self.client  # noqa: B018
+
     async def close(self) -> None:
         """Close the client. What is under way fails with Lost. Idempotent."""
         client, self._client = self._client, None

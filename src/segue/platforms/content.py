@@ -40,6 +40,8 @@ def attachment(
 
 # In words
 
+UNSUPPORTED = "[A message of a kind that the platform does not pass on]"
+
 
 def place(latitude: float, longitude: float, *names: str) -> str:
     """A location, or a place with its name and address."""
@@ -68,6 +70,11 @@ def story(author: str) -> str:
 
 def dice(emoji: str, value: int) -> str:
     return f"[{emoji} shows {value}]"
+
+
+def reaction(emoji: str) -> str:
+    """A reaction to a message. Empty if one was taken back."""
+    return f"[A reaction: {one_line(emoji)}]" if emoji else ""
 
 
 def quoted(text: str, files: Iterable[Attachment]) -> str:

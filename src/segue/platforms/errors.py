@@ -137,6 +137,10 @@ class Failures:
             return error
         return next(read for kind, read in self._known.items() if isinstance(error, kind))(error)
 
+    def reason(self, refused: Refused) -> str:
+        """Why the platform did not deliver a message, for the user."""
+        return _rule(refused, self._delivering).reason or refused.reason
+
     def unreachable(self, reason: str) -> ConnectFailed:
         return ConnectFailed(platform=self.platform, reason=reason)
 
@@ -149,8 +153,7 @@ class Failures:
             return DeliveryFailed(
                 platform=self.platform, reason=found.reason, retry=True, arrived=found.arrived
             )
-        rule = _rule(found, self._delivering)
-        reason = rule.reason or found.reason
+        rule, reason = _rule(found, self._delivering), self.reason(found)
         if rule.account:
             return self.unreachable(reason)
         broken = found.status >= 500

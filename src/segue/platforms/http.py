@@ -11,7 +11,7 @@ import functools
 import logging
 import re
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import httpx2
@@ -132,6 +132,35 @@ class HttpClient:
                 raise
             raise Lost(_CLOSED, arrived=True) from None
 
+    async def lines(self, url: str, *, seconds: float, limit: int) -> AsyncGenerator[bytes]:
+        """Yield the lines of a response that does not end, without those of more than `limit`
+        bytes, and first an empty one, when it begins. Raise Lost when it ends after all, or if
+        nothing comes for `seconds`."""
+        timeout = httpx2.Timeout(self.silence, read=seconds)
+        extensions = {"timeout": timeout.as_dict()}
+        request = httpx2.Request("GET", url, headers=self._headers, extensions=extensions)
+        rest, is_long = bytearray(), False
+        try:
+            response = await self._send(request)
+            try:
+                if not response.is_success:
+                    raise self._refusal(response.status_code, b"")
+                yield b""
+                async for chunk in response.aiter_bytes():
+                    *whole, last = chunk.split(b"\n")
+                    for line in whole:
+                        found, rest = bytes(rest + line), bytearray()
+                        if not is_long and len(found) <= limit:
+                            yield found
+                        is_long = False
+                    is_long = is_long or len(rest) + len(last) > limit
+                    rest = bytearray() if is_long else rest + last
+            finally:
+                await response.aclose()
+        except httpx2.HTTPError as error:
+            raise _lost(error) from error
+        raise Lost("the connection was closed", arrived=False)
+
     async def _exchange(self, request: httpx2.Request, limit: int | None) -> Response:
         found = bytearray()
         try:
@@ -175,7 +204,7 @@ def encode(call: object) -> bytes:
         raise Lost(_HALF, arrived=False) from None
 
 
-def decode(body: bytes, kind: type[T]) -> T:
+def decode(body: bytes | memoryview, kind: type[T]) -> T:
     """Parse a JSON response."""
     try:
         return msgspec.json.decode(body, type=kind)

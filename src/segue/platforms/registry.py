@@ -7,24 +7,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from segue.core.address import Platform
-from segue.core.errors import BadAdapter, LibraryMissing, PlatformNotSupported, ValuesMissing
+from segue.core.errors import BadAdapter, LibraryMissing, ValuesMissing
 from segue.core.handoff import TARGETS
 from segue.platforms.discord.spec import DISCORD
+from segue.platforms.matrix.spec import MATRIX
+from segue.platforms.signal.spec import SIGNAL
 from segue.platforms.slack.spec import SLACK
 from segue.platforms.spec import Field, PlatformSettings, PlatformSpec
 from segue.platforms.telegram.spec import TELEGRAM
+from segue.platforms.whatsapp.spec import WHATSAPP
 
 if TYPE_CHECKING:
     from segue.platforms.base import Adapter
 
-BUILT_IN = (TELEGRAM, DISCORD, SLACK)
+BUILT_IN = (TELEGRAM, DISCORD, SLACK, MATRIX, WHATSAPP, SIGNAL)
 
 SPECS: Mapping[str, PlatformSpec] = {
     **{platform: PlatformSpec(platform=platform, title=platform) for platform in TARGETS},
     **{spec.platform: spec for spec in BUILT_IN},
 }
-"""Every platform. One that is not built in can have an adapter from outside, which gets a token and
-a URL."""
+"""Every platform, in the order in which they are listed. Any can have an adapter from outside."""
 
 
 def fields() -> dict[str, tuple[PlatformSpec, Field]]:
@@ -32,26 +34,19 @@ def fields() -> dict[str, tuple[PlatformSpec, Field]]:
     return {spec.setting(field): (spec, field) for spec in SPECS.values() for field in spec.fields}
 
 
-def is_supported(platform: str) -> bool:
-    """Return whether this version has an adapter for `platform`."""
-    return platform == Platform.WEB or bool(SPECS[platform].make)
-
-
-def supported() -> str:
-    """Return the platforms that this version has an adapter for, for the user."""
-    return ", ".join(filter(is_supported, SPECS))
+def listed() -> str:
+    """Return the names of all platforms, for the user."""
+    return ", ".join(SPECS)
 
 
 def make(platform: Platform, settings: PlatformSettings) -> Adapter:
     """Create the adapter of `platform`, not yet connected.
 
-    Raise PlatformNotSupported, ValuesMissing, LibraryMissing or BadAdapter if that is impossible.
+    Raise ValuesMissing, LibraryMissing or BadAdapter if that is impossible.
     An adapter's function is called with the PlatformSettings, and may reject them with a UserError.
     """
     spec = SPECS[platform]
     name = settings.adapter or spec.make
-    if not name:
-        raise PlatformNotSupported(platform=platform, supported=supported())
     missing = [field for field in spec.fields if field.required and not settings.value(field.name)]
     if missing and not settings.adapter:
         raise ValuesMissing(

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
+from pathlib import Path
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -44,6 +46,33 @@ TOKEN = Field("token", "Bot token")
 SERVER = Field("url", "Your own server of the platform", FieldKind.URL, required=False)
 
 
+class SetupTerminal(Protocol):
+    """What a platform's preparation can do in the terminal."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether there is a user."""
+        ...
+
+    def say(self, text: str) -> None: ...
+
+    def show(self, link: str) -> None:
+        """Show the link, as a QR code if the terminal can."""
+        ...
+
+
+class SignIn(Struct, frozen=True):
+    """How `segue setup` gets a value that users do not have, such as a token."""
+
+    fields: tuple[Field, ...]
+    """What users have instead, such as a password. It is used once, and not kept."""
+    gives: str
+    """The name of the field that it gets."""
+    make: str
+    """`package.module:function`, which is called with all values and the platform's folder, and
+    returns those that changed. A coroutine function. Raises ConnectFailed."""
+
+
 class PlatformSpec(Struct, frozen=True, kw_only=True):
     """Everything that the rest of the program knows about a platform before it is used."""
 
@@ -52,6 +81,7 @@ class PlatformSpec(Struct, frozen=True, kw_only=True):
     """Its name as the platform writes it."""
     fields: tuple[Field, ...] = (TOKEN, SERVER)
     """Its own settings, in the order in which `segue setup` asks for them."""
+    sign_in: SignIn | None = None
     guide: str = ""
     """Instructions for getting the values of the fields, one step per line."""
     extra: str = ""
@@ -61,6 +91,26 @@ class PlatformSpec(Struct, frozen=True, kw_only=True):
     make: str = ""
     """`package.module:function`, which makes the built-in adapter from PlatformSettings; empty if
     there is none."""
+    prepare: str = ""
+    """`package.module:function`, which `segue setup` awaits with the known values and a
+    SetupTerminal before it asks for others; empty if there is nothing to prepare. It returns the
+    values that it found."""
+    send_to: str = "the bot"
+    """Where users send their pairing code, in words."""
+
+    @property
+    def asked(self) -> tuple[Field, ...]:
+        """All fields that `segue setup` has options for."""
+        return (*self.fields, *(self.sign_in.fields if self.sign_in else ()))
+
+    def missing(self, values: Mapping[str, str]) -> list[Field]:
+        """Return the fields to ask a user for: those that are required, but instead of a value that
+        signing in gives, what that takes."""
+        missing = [it for it in self.fields if it.required and not values.get(it.name)]
+        if self.sign_in is None or not any(it.name == self.sign_in.gives for it in missing):
+            return missing
+        asked = [it for it in missing if it.name != self.sign_in.gives]
+        return asked + [it for it in self.sign_in.fields if not values.get(it.name)]
 
     def setting(self, field: Field) -> str:
         """Return the name of the field's setting: `platforms.slack.app_token`."""
@@ -91,6 +141,8 @@ class PlatformSettings:
     groups: Groups = Groups.ADDRESSED
     values: Mapping[str, str | Secret] = field(default_factory=dict[str, str | Secret])
     """The fields that are set, by name."""
+    folder: Path = Path()
+    """A private folder for what the adapter has to keep. It may not exist."""
 
     def value(self, name: str) -> str:
         """Return the value of a field, secret or not; empty if it is not set."""

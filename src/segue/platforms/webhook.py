@@ -20,6 +20,8 @@ class WebhookRules(Struct, frozen=True, kw_only=True):
     """Maximum bytes of a body."""
     seconds: float = 10.0
     """How long a handler may take."""
+    port: int | None = None
+    """A port of this machine for this webhook alone. None for the server that all share."""
 
 
 class WebhookRequest(Struct, frozen=True, kw_only=True):

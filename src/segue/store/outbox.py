@@ -1,6 +1,6 @@
 """The outbox: messages to send, in order per address, never dropped silently.
 
-queued ──claim──▶ sending ──▶ sent
+queued ──claim──▶ sending ──▶ sent ─────▶ failed      the platform took it, and did not deliver it
   ▲                 │ │ └───▶ uncertain   it may have arrived, and cannot be sent again safely
   └─────retry───────┘ └─────▶ failed      it cannot be delivered
 
@@ -45,6 +45,9 @@ MAX_ATTEMPTS = 20
 crashes every gateway that sends it."""
 
 UNCERTAIN = "The gateway stopped while it was being sent, so it may or may not have arrived."
+
+_LAST = 200
+"""How many messages of a chat to search for a receipt."""
 
 OFFER = "This may not have reached you:"
 
@@ -203,6 +206,24 @@ def finish(
     return settled
 
 
+def undelivered(tx: Tx, address: Address, receipt: str, reason: str) -> bool | None:
+    """Fail a message that was sent, because its platform did not deliver it after all. Return False
+    if there is none with that receipt, and None if it may be one that is being sent there."""
+    tx.nudge(Topic.SENT)
+    failed = tx.change(
+        "UPDATE outbox SET state = 'failed', error = :error, finished = :now WHERE address = :key"
+        " AND state = 'sent' AND replace(receipts, :line, '') <> receipts",
+        error=short_reason(text(reason)),
+        now=tx.now,
+        key=address.key,
+        line=_line(receipt),
+    )
+    if failed:
+        return True
+    sql = "SELECT count(*) FROM outbox WHERE address = :key AND state = 'sending'"
+    return None if tx.one(sql, key=address.key)[0] else False
+
+
 def retry(tx: Tx, outgoing: Outgoing, reason: str, *, seconds: float, asked: bool = False) -> bool:
     """Queue it again after a failed attempt, to be sent in `seconds`. Later messages to that
     address wait.
@@ -352,6 +373,16 @@ def get(tx: Tx, key: str) -> Outgoing | None:
     return _outgoing(row) if row else None
 
 
+def sent_as(tx: Tx, address: Address, receipt: str) -> Outgoing | None:
+    """The message of which a part has this receipt, if it is one of the last that were sent."""
+    rows = tx.rows(
+        f"SELECT {_COLUMNS} FROM outbox WHERE address = :address ORDER BY no DESC LIMIT :most",
+        address=address.key,
+        most=_LAST,
+    )
+    return next((it for it in map(_outgoing, rows) if receipt in it.receipts), None)
+
+
 def prune(tx: Tx, before: datetime) -> int:
     """Delete messages that were sent before this time, and the files of finished ones."""
     tx.change(
@@ -407,6 +438,7 @@ class Outbox(Operations):
     claim = Write(claim)
     progress = Write(progress)
     retry = Write(retry)
+    undelivered = Write(undelivered)
     asked_to_wait = Read(asked_to_wait)
     recover = Write(recover)
     troubled = Read(troubled)
@@ -414,6 +446,7 @@ class Outbox(Operations):
     waiting = Read(waiting)
     due = Read(due)
     get = Read(get)
+    sent_as = Read(sent_as)
     prune = Write(prune)
     progress_after = Read(bubbles.progress_after)
     begin_bubble = Write(bubbles.begin)

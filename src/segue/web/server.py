@@ -8,6 +8,7 @@ import logging
 import socket
 from asyncio import BaseTransport
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -128,6 +129,8 @@ class SharedServer:
         self._lock = asyncio.Lock()
         self.server: Server | None = None
         """None while nothing is mounted."""
+        self._alone: dict[Platform, Server] = {}
+        """The servers of webhooks that have a port of their own."""
 
     async def mount_page(self, page: WebPage) -> str:
         """Serve the page and return its URL, or raise ConnectFailed."""
@@ -141,10 +144,32 @@ class SharedServer:
         await self._unmount(Server.close_page)
 
     async def mount(self, platform: Platform, webhook: Webhook) -> None:
-        server = await self._mount(platform, lambda server: server.hooks.mount(platform, webhook))
+        if (port := webhook.webhook_rules.port) is not None:
+            server = await self._mount_alone(platform, webhook, port)
+        else:
+            mount = partial(_mount_hook, platform=platform, webhook=webhook)
+            server = await self._mount(platform, mount)
         logger.info("webhook mounted url=%s%s%s", server.url, hooks.PATH, platform)
 
+    async def _mount_alone(self, platform: Platform, webhook: Webhook, port: int) -> Server:
+        server = Server()
+        _mount_hook(server, platform, webhook)
+        try:
+            await server.start(port)
+        except (endpoints.PortHeld, OSError) as error:
+            reason = (
+                f"port {port} cannot be used for its webhook. Choose another: "
+                f"`segue config set platforms.{platform}.port NUMBER`"
+            )
+            raise ConnectFailed(platform=platform, reason=reason) from error
+        self._alone[platform] = server
+        return server
+
     async def unmount(self, platform: Platform) -> None:
+        if (server := self._alone.pop(platform, None)) is not None:
+            await server.hooks.unmount(platform)
+            await server.stop()
+            return
         await self._unmount(lambda server: server.hooks.unmount(platform))
 
     async def _unmount(self, unmount: Callable[[Server], Awaitable[None]]) -> None:
@@ -195,6 +220,10 @@ class SharedServer:
         served pages there that can use the browsers' keys."""
         if forgotten := await self._store.pages.forget(port):
             logger.warning("browsers unpaired port=%d number=%d", port, forgotten)
+
+
+def _mount_hook(server: Server, platform: Platform, webhook: Webhook) -> None:
+    server.hooks.mount(platform, webhook)
 
 
 class _WebSocket(ServerConnection):

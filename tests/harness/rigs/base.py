@@ -105,6 +105,10 @@ class PlatformRig(ABC):
     """Whether the platform takes idempotency keys."""
     has_menu: ClassVar[bool] = True
     """Whether the bot can set the command menu."""
+    edits: ClassVar[bool] = True
+    """Whether the bot can edit its messages."""
+    albums: ClassVar[bool] = True
+    """Whether several photos of a user are one message."""
     calls: ClassVar[Mapping[Call, str]]
     """The platform's methods."""
     kinds: ClassVar[tuple[Kind, ...]]
@@ -112,9 +116,11 @@ class PlatformRig(ABC):
     dm: ClassVar[Kind]
     """A direct message, with threads where the platform has them there."""
     forum: ClassVar[Kind]
-    """A group with threads."""
+    """A group with threads, if the platform has any."""
     group: ClassVar[Kind]
     """A group, without threads if the platform has such groups."""
+    edits_later: ClassVar[bool] = True
+    """Whether a gateway can edit what an earlier one sent."""
     constants: ClassVar[Mapping[str, float | str]] = {}
     """Constants of the program that make this platform fast enough for tests."""
 
@@ -145,7 +151,8 @@ class PlatformRig(ABC):
 
     @property
     def threaded(self) -> tuple[Kind, ...]:
-        return tuple(kind for kind in self.kinds if kind.threads)
+        """The kinds with threads; all kinds of a platform without threads."""
+        return tuple(kind for kind in self.kinds if kind.threads) or self.kinds
 
     # Users
 

@@ -6,15 +6,9 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from segue.core.address import Platform
-from segue.platforms import registry
 from segue.testing.contract.suite import RemoteContract
 from segue.testing.discord import Peer
 from tests.platforms.discord.rig import DiscordRig, Shape
-
-pytestmark = pytest.mark.skipif(
-    not registry.is_supported(Platform.DISCORD), reason="there is no adapter for Discord"
-)
 
 
 class TestDiscord(RemoteContract):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from segue.platforms.base import Dialect
-from segue.platforms.markup import escapes
+from segue.platforms.markup import escapes, ranges
 from segue.platforms.markup.blocks import MarkKind
 from segue.platforms.markup.flow import Wrap
 from segue.platforms.markup.spans import written_out
@@ -204,5 +204,16 @@ _DIALECTS = {
         fence=lambda language: _fence(""),
         code_in_quote=False,
         bullets="-",
+    ),
+    Dialect.SIGNAL: Marks(
+        escape=ranges.without_marks,
+        escape_code=ranges.without_marks,
+        styles={
+            MarkKind.BOLD: Wrap(ranges.BOLD, ranges.END),
+            MarkKind.ITALIC: Wrap(ranges.ITALIC, ranges.END),
+            MarkKind.STRIKE: Wrap(ranges.STRIKE, ranges.END),
+        },
+        span_code=lambda code: Wrap(ranges.CODE, ranges.END),
+        fence=lambda language: Wrap(ranges.CODE, ranges.END),
     ),
 }

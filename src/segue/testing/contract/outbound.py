@@ -139,7 +139,10 @@ class OutboundContract(Contract):
             receipt = await rig.adapter.send_file(thread, file, part("Look."), key="3")
             [here], [seen] = await rig.seen("I am here."), await rig.seen("Look.")
             assert seen.place == here.place
-            if rig.adapter.capabilities.edits:
+            if Feature.CAPTION_EDITS in rig.lacks:
+                failed = await failure(rig.adapter.edit(thread, receipt, part("Look again.")))
+                assert (failed.retry, failed.arrived) == (False, False)
+            elif rig.adapter.capabilities.edits:
                 await rig.adapter.edit(thread, receipt, part("Look again."))
                 [after] = await rig.seen("Look again.")
                 assert after.id == seen.id

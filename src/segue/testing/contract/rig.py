@@ -46,6 +46,8 @@ class Feature(StrEnum):
     REPLY_TEXTS = "the text of the message that a reply answers"
     BOTS = "other bots"
     THREAD_DELETION = "a way to delete a thread"
+    EDIT_REPEATS = "a second edit after one whose outcome is unknown"
+    CAPTION_EDITS = "edits of the text of a file"
     EDIT_CHECKS = "an error for the edit of a message that does not exist"
     RETRY_TIMES = "a time to wait in the answer of a busy platform"
     CONNECTION = "a connection for updates, which can be lost"

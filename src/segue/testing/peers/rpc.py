@@ -26,6 +26,8 @@ _TYPES: dict[str, Any] = {
     "?": bool | Literal[0, 1],  # forms have 1 and 0 for true and false
     "{}": dict[str, Any],
     "[]": tuple[dict[str, Any], ...],
+    "+": tuple[str, ...],
+    "#+": tuple[int, ...],
 }
 
 
@@ -56,7 +58,7 @@ def _arguments(method: Method, always: str) -> type[Struct]:
 
 
 def _field(text: str) -> tuple[str, Any]:
-    name = text.rstrip("#?[]{}")
+    name = text.rstrip("#?[]{}+")
     return name, _TYPES[text.removeprefix(name)]
 
 

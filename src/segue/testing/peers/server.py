@@ -50,7 +50,8 @@ class Listener:
 Settings = TypeVar("Settings", bound=msgspec.Struct)
 AnyState = TypeVar("AnyState", bound=State[Any, Any, Any, Any, Any])
 Effect = Callable[[], object]
-"""Carries out a call. Returns its result, or an awaitable of it, or raises Refuse."""
+"""Carries out a call. Returns its result or a whole response, or an awaitable of it, or raises
+Refuse."""
 
 _GARBLED = Response(body=b'{"ok": <html>')
 _MINE = ("look", "clear", "down", "up")
@@ -160,6 +161,8 @@ class Server(ABC, Generic[Settings, AnyState]):
             result = effect()
             if inspect.isawaitable(result):
                 result = await result
+        if isinstance(result, Response):
+            return result
         if isinstance(result, bytes):
             return Response(headers={"Content-Type": "application/octet-stream"}, body=result)
         return Response(body=msgspec.json.encode(self.envelope(result)))

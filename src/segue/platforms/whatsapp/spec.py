@@ -1,0 +1,34 @@
+"""The description of WhatsApp."""
+
+from __future__ import annotations
+
+from segue.core.address import Platform
+from segue.platforms.spec import SERVER, Field, FieldKind, PlatformSpec
+
+WHATSAPP = PlatformSpec(
+    platform=Platform.WHATSAPP,
+    title="WhatsApp",
+    fields=(
+        Field("phone", "Phone number ID", FieldKind.TEXT),
+        Field("token", "Access token"),
+        Field("app_secret", "App secret"),
+        Field("template", "Template for later than 24 hours", FieldKind.TEXT, required=False),
+        Field("port", "Port of the webhook alone", FieldKind.TEXT, required=False),
+        SERVER,
+    ),
+    guide="""\
+WhatsApp is experimental: Meta's terms for businesses do not allow general-purpose assistants, so \
+Meta can block the number.
+1. Open https://developers.facebook.com/apps, press Create App, choose the use case Connect with \
+customers through WhatsApp, and a business portfolio.
+2. Under WhatsApp, API Setup, copy the Phone number ID. It is not the phone number.
+3. Open https://business.facebook.com/settings, System users. Add one with the role Admin, assign \
+the app and the WhatsApp account to it with full control, and press Generate token with the \
+permissions whatsapp_business_messaging and whatsapp_business_management, without an end.
+4. In the app, under App settings, Basic, copy the App secret.
+5. You need a public HTTPS address that leads to this machine, from a tunnel or a reverse proxy of \
+your own. Forward only /hooks/whatsapp.
+""",
+    extra="whatsapp",
+    make="segue.platforms.whatsapp.adapter:make",
+)

@@ -1,0 +1,30 @@
+"""A strict fake of WhatsApp's Cloud API: calls behind real HTTP, and webhooks to a real server.
+
+    async with serving() as peer, peer.driver() as driver:
+        await driver.subscribe("http://127.0.0.1:8790/hooks/whatsapp", peer.verify_token)
+        anna = await driver.user("Anna")
+        await driver.say(anna, "hello")
+        shown = await driver.until(lambda shown: "hi Anna" in shown.texts, chat=anna)
+        assert not shown.errors
+
+It answers with the codes and statuses that Meta documents. It refuses unknown fields and what is
+over a limit, and records that in `errors`. Its webhook requests are signed, and repeated until they
+are answered by 200. A message outside of the window of 24 hours is accepted, and fails later.
+
+Faults use these names: `send`, `mark_read`, `upload`, `get_media`, `download`, `get_number`.
+"""
+
+from __future__ import annotations
+
+from segue.testing.peers import FileKind, OrderRefused, Trouble, Upload
+from segue.testing.whatsapp.delivery import request, signature
+from segue.testing.whatsapp.driver import Driver
+from segue.testing.whatsapp.process import TOKEN, Peer, running, serving
+from segue.testing.whatsapp.server import APP_SECRET, VERIFY_TOKEN
+from segue.testing.whatsapp.snapshot import NUMBER, PHONE, Message, Settings, Shown
+
+__all__ = [
+    "APP_SECRET", "NUMBER", "PHONE", "TOKEN", "VERIFY_TOKEN", "Driver", "FileKind", "Message",
+    "OrderRefused", "Peer", "Settings", "Shown", "Trouble", "Upload", "request", "running",
+    "serving", "signature",
+]  # fmt: skip

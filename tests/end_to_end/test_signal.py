@@ -1,0 +1,101 @@
+"""What Signal has: chats without threads, where sessions take turns, and Note to Self."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from segue.core.address import Platform
+from segue.core.handoff import State
+from segue.core.session import ME as OWNER
+from segue.testing.signal import ME
+from tests.end_to_end.conftest import write
+from tests.harness.household import HANDED_OFF, Household
+from tests.harness.rigs import Kind, SignalRig
+
+pytestmark = pytest.mark.parametrize("home", [SignalRig], indirect=True)
+KINDS = pytest.mark.parametrize("kind", SignalRig.kinds, ids=lambda kind: kind.name)
+
+
+@KINDS
+async def test_a_session_goes_to_the_phone_and_comes_back(home: Household, kind: Kind):
+    await home.at_home(kind)
+    async with home.gateway():
+        async with home.terminal("what is our boat like?") as shown:
+            shown.say("/handoff signal")
+            assert await shown.end() == 0
+        await home.handoff(State.COMPLETED)
+        recap = await home.sees("Sums continues here.")
+        assert "it continues in this chat itself" in recap.text
+        await home.sees(HANDED_OFF)
+        await home.writes("and what does she cost?")
+        await home.sees("(3) and what does she cost?")
+        async with home.person.opens("resume", "sums") as back:
+            await back.shows("(3) and what does she cost?")
+            await back.ready()
+            await home.types(back, "home again", after=3)
+        await home.sees("This conversation went to")
+    assert [s.id for s in await home.store.sessions.list(OWNER)] == [(await home.session()).id]
+    spoken = await home.texts()
+    assert len(spoken) == len(set(spoken)) == 4
+
+
+@KINDS
+async def test_a_running_conversation_is_finished_set_aside_and_brought_back(
+    home: Household, kind: Kind
+):
+    await home.at_home(kind)
+    async with home.gateway():
+        home.model.hold("think")
+        await home.writes("think")
+        await home.model.hears("think")
+        async with home.desk("what is 2 and 2?") as desk:
+            moving = asyncio.create_task(desk.hand_off(Platform.SIGNAL))
+            await home.handoff(State.RUNNING)
+            home.model.let_go()
+            assert (await moving).state is State.COMPLETED
+        notice = await home.sees("is set aside")
+        assert "Type /resume" in notice.text
+        (bring_back,) = notice.labels
+        await home.writes("and on")
+        await home.sees("(3) and on")
+        await home.rig.press(home.anna, home.chat, notice, bring_back)
+        await home.sees("Sums is set aside")
+        await home.writes("where were we?")
+        await home.sees("(2) where were we?")
+        await home.writes("/resume Sums")
+        await home.sees("Sums continues here.", times=2)
+        await home.writes("once more")
+        await home.sees("(4) once more")
+    spoken = await home.texts()
+    assert spoken[0] == "(1) think", "the running turn is delivered first"
+    answers = [text for text in spoken if text.startswith("(")]
+    assert len(answers) == len(set(answers))
+
+
+async def test_what_the_owner_writes_to_other_people_is_ignored(home: Household):
+    """A linked device sees all of the owner's chats."""
+    await home.at_home(SignalRig.note)
+    group = await home.new_chat(SignalRig.group)
+    friend = await home.new_chat(SignalRig.dm)
+    write(home, home.rig.settings().replace('groups = "all"', ""))
+    async with home.gateway():
+        await home.rig.driver.say(ME.id, friend, "/status")
+        await home.rig.driver.say(home.eve, group, "/status")
+        await home.rig.driver.say(ME.id, group, "see you tonight")
+        await home.rig.driver.say(ME.id, group, "@segue what is it?")
+        await home.sees("(1) what is it?", chat=group)
+        await home.answered()
+    assert await home.texts(chat=friend) == []
+    assert await home.texts(chat=group) == ["(1) what is it?"]
+
+
+async def test_a_message_that_is_marked_as_read_is_recorded(home: Household):
+    await home.at_home(SignalRig.dm)
+    async with home.gateway():
+        await home.writes("hello")
+        await home.sees("(1) hello")
+        await home.rig.driver.say(home.eve, await home.new_chat(SignalRig.group), "hello")
+        shown = await home.rig.driver.until(lambda shown: any(it.read for it in shown.messages))
+    assert [it.author for it in shown.messages if it.read] == [home.anna], "strangers see nothing"

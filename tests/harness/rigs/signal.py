@@ -1,0 +1,143 @@
+"""Signal, as a strict fake of signal-cli's daemon, behind the built-in adapter."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from segue.core.address import Address, ChatType, Platform
+from segue.core.errors import IdentityTaken
+from segue.store import Store
+from segue.testing import signal
+from segue.testing.peers.process import Fake
+from segue.testing.signal import ME, NUMBER, Driver, Peer, Settings, Shown, Upload
+from segue.testing.signal.process import FAKE
+from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig, Thread, View
+
+_ADAPTER = "segue.platforms.signal.adapter.SignalAdapter"
+_CHOICES = re.compile(r"^React: (.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class SignalRig(PlatformRig):
+    peer: Peer
+    driver: Driver
+    owner: dict[str, str] = field(default_factory=dict[str, str])
+    """The user who writes in Note to Self, where Signal knows only the account."""
+
+    name: ClassVar[str] = "signal"
+    fake: ClassVar[Fake[Any, Any]] = FAKE
+    platform: ClassVar[Platform] = Platform.SIGNAL
+    adapter: ClassVar[str] = "segue.platforms.signal.adapter:make"
+    keys: ClassVar[bool] = False
+    has_menu: ClassVar[bool] = False
+    edits_later: ClassVar[bool] = False
+    calls: ClassVar[Mapping[Call, str]] = {
+        Call.CONNECT: "listAccounts",
+        Call.SEND: "send",
+        Call.EDIT: "edit",
+    }
+    dm: ClassVar[Kind] = Kind(signal.Kind.DM, ChatType.DM)
+    group: ClassVar[Kind] = Kind(signal.Kind.GROUP, ChatType.GROUP)
+    forum: ClassVar[Kind] = group
+    note: ClassVar[Kind] = Kind(signal.Kind.SELF, ChatType.DM)
+    kinds: ClassVar[tuple[Kind, ...]] = (dm, group, note)
+    constants: ClassVar[Mapping[str, float | str]] = {
+        f"{_ADAPTER}.capabilities": "tests.harness.rigs.pace:signal"
+    }
+
+    def settings(self, adapter: str = "") -> str:
+        """In groups the agent answers every message, so that tests need not address it."""
+        lines = ["[platforms.signal]", f'url = "{self.peer.url}"', f'account = "{NUMBER}"']
+        lines += ['groups = "all"', *([f'adapter = "{adapter}"'] if adapter else [])]
+        return "\n".join(lines) + "\n"
+
+    async def clear(self) -> None:
+        """signal-cli hands an event over once. What a gateway has in hand when it is killed would
+        be lost, so the fake repeats events."""
+        await self.driver.clear(Settings(repeats=True))
+
+    async def user(self, name: str) -> str:
+        return await self.driver.user(name)
+
+    async def chat(self, kind: Kind, members: Sequence[str]) -> str:
+        if kind is self.note:
+            self.owner[ME.id] = members[0]
+        return await self.driver.chat(signal.Kind(kind.name), members, name="Home")
+
+    async def pair(self, store: Store, user: str) -> None:
+        """In Note to Self, the user is the account."""
+        await PlatformRig.pair(self, store, user)
+        with contextlib.suppress(IdentityTaken):
+            await PlatformRig.pair(self, store, ME.id)
+
+    async def say(
+        self,
+        user: str,
+        chat: str,
+        text: str,
+        *,
+        thread: str | None = None,
+        files: Sequence[File] = (),
+    ) -> None:
+        sent = [Upload(name=f.name, media_type=f.media_type, content=f.content) for f in files]
+        await self.driver.say(self._account(user, chat), chat, text, files=sent)
+
+    def _account(self, user: str, chat: str) -> str:
+        return ME.id if chat == ME.id else user
+
+    def addressed(self, text: str) -> str:
+        return f"@segue {text}"
+
+    async def press(self, user: str, chat: str, message: Message, label: str) -> None:
+        """React with the emoji of that choice, in the message as it was shown."""
+        emoji = dict(_choices(message.text))[label]
+        await self.driver.react(self._account(user, chat), chat, message.id, emoji)
+
+    async def delete_thread(self, chat: str, thread: str) -> None:
+        raise NotImplementedError
+
+    async def is_recorded(self, store: Store, chat: str, at: Collection[Address]) -> bool:
+        """A client confirms nothing to signal-cli, so the store is asked."""
+        for message in (await self.driver.look(chat)).messages:
+            found = [await store.inbox.said(NUMBER, it, message.id) for it in at]
+            if not message.bot and not any(found):
+                return False
+        return True
+
+    def _view(self, shown: Shown) -> View:
+        return View(
+            version=shown.version,
+            messages=tuple(
+                Message(
+                    id=m.id,
+                    author=m.author if m.bot else self.owner.get(m.author, m.author),
+                    text=m.text,
+                    labels=tuple(label for label, _ in _choices(m.text)),
+                    file=m.file.name if m.file else None,
+                )
+                for m in shown.messages
+            ),
+            threads=tuple[Thread, ...](),
+            menu={},
+            calls=shown.calls,
+            faults=shown.errors,
+            hanging=shown.hanging,
+            unconfirmed=shown.unconfirmed,
+        )
+
+
+class SignalChatsRig(SignalRig):
+    """Signal for tests in which each session needs a chat: there is only one Note to Self."""
+
+    kinds: ClassVar[tuple[Kind, ...]] = (SignalRig.dm, SignalRig.group)
+
+
+def _choices(text: str) -> list[tuple[str, str]]:
+    """The choices that a message offers, each with its emoji."""
+    offered = _CHOICES.search(text)
+    parts = offered[1].split(" · ") if offered else []
+    return [(label, emoji) for emoji, _, label in (part.partition(" ") for part in parts)]

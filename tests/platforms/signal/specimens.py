@@ -1,0 +1,53 @@
+"""Valid events of the daemon, and the fields in them that the adapter requires."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from segue.testing.contract.malformed import Path, Specimen
+from segue.testing.signal import ME, NUMBER
+
+ANNA, AT = "22222222-0000-4000-8000-000000000009", 1_790_000_000_000
+GROUP = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
+DATA: dict[str, Any] = {
+    "timestamp": AT, "message": "status", "expiresInSeconds": 0, "viewOnce": False,
+}  # fmt: skip
+FILE = {"contentType": "image/png", "filename": "a.png", "id": "1.png", "size": 3}
+IN_GROUP = {"groupId": GROUP, "groupName": "Group", "revision": 1, "type": "DELIVER"}
+REACTION = {
+    "emoji": "👍", "targetAuthor": NUMBER, "targetAuthorNumber": NUMBER,
+    "targetAuthorUuid": ME.id, "targetSentTimestamp": AT - 1, "isRemove": False,
+}  # fmt: skip
+DESTINATION = {"destination": NUMBER, "destinationNumber": NUMBER, "destinationUuid": ME.id}
+
+
+def event(kind: str, message: dict[str, Any], *required: Path, by: str = ANNA) -> Specimen:
+    envelope = {
+        "source": by, "sourceNumber": None, "sourceUuid": by, "sourceName": "Anna",
+        "sourceDevice": 1, "timestamp": AT, "serverReceivedTimestamp": AT,
+        "serverDeliveredTimestamp": AT, kind: message,
+    }  # fmt: skip
+    inside = ((kind,), *((kind, *path) for path in required))
+    paths = (("sourceUuid",), ("timestamp",), *inside)
+    within = (("account",), ("envelope",), *(("envelope", *path) for path in paths))
+    return Specimen({"account": NUMBER, "envelope": envelope}, within)
+
+
+SPECIMENS = (
+    event("dataMessage", DATA, ("message",)),
+    event("dataMessage", {**DATA, "groupInfo": IN_GROUP}, ("groupInfo", "groupId")),
+    event("dataMessage", {**DATA, "message": None, "attachments": [FILE]}, ("attachments",)),
+    event(
+        "dataMessage", {**DATA, "message": None, "reaction": REACTION}, ("reaction",),
+        ("reaction", "emoji"), ("reaction", "targetSentTimestamp"),
+        ("reaction", "targetAuthorNumber"),
+    ),
+    event(
+        "editMessage", {"targetSentTimestamp": AT - 1, "dataMessage": DATA},
+        ("targetSentTimestamp",), ("dataMessage",), ("dataMessage", "message"),
+    ),
+    event(
+        "syncMessage", {"sentMessage": {**DESTINATION, **DATA}}, ("sentMessage",),
+        ("sentMessage", "message"), by=ME.id,
+    ),
+)  # fmt: skip
