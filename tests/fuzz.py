@@ -46,6 +46,7 @@ SEARCHES = (
     Search("deaths behind the page", ("-m", "kill", "tests/web")),
     Search("malformed updates", ("-k", "malformed", "tests/platforms", "tests/web")),
     Search("races", ("-k", "one_wins or any_moment or races", "-m", _HERE, *_RACES)),
+    Search("changes of the clock", ("-m", "fuzz", "tests/core/test_schedule.py")),
     Search("power cuts", ("-m", "fuzz", "tests/store/test_power_cuts.py")),
     Search("soak", ("-m", "fuzz", "tests/gateway")),
 )

@@ -15,21 +15,21 @@ import pytest
 from segue.core.address import Platform
 from segue.core.errors import OwnerNotFound, StoreBusy, StoreClosed
 from segue.core.session import Session
-from segue.store import Store, Topic, Tx, jobs, owners
+from segue.store import Store, Topic, Tx, owners, threads
 from tests.store.conftest import OpenStore
 from tests.store.samples import hold, on_sqlite, said, texts
 
 HANDFUL = 5
 LONG = 30.0
-"""Seconds after which a failed test is released."""
+"""Seconds after which a test that went wrong lets go."""
 
 
-def threads() -> int:
+def open_threads() -> int:
     return sum(thread.name.startswith("segue-store") for thread in threading.enumerate())
 
 
 class Stuck:
-    """A job that signals when it has started, and ends when the test releases it."""
+    """Work that says when it has begun, and ends when it is told to."""
 
     def __init__(self) -> None:
         self._begun = threading.Event()
@@ -49,7 +49,7 @@ class Stuck:
 
 @asynccontextmanager
 async def all_writers_stuck(store: Store) -> AsyncGenerator[None]:
-    """Inside, every writer thread is busy."""
+    """Every thread that could write is busy inside."""
     stuck = [Stuck() for _ in range(HANDFUL)]
     tasks = [asyncio.ensure_future(store.write(work)) for work in stuck]
     await stuck[0].begun()
@@ -71,7 +71,7 @@ async def test_a_thousand_callers_use_a_handful_of_threads(store: Store, session
             await store.transcripts.append(lease, [said(f"{number}")])
         else:
             await store.sessions.get(session.id)
-        most = max(most, threads())
+        most = max(most, open_threads())
 
     await asyncio.gather(*(call(number) for number in range(1000)))
     assert 1 <= most <= HANDFUL
@@ -89,7 +89,7 @@ async def test_a_slow_write_does_not_block_the_event_loop(store: Store):
     assert await writing == "done"
 
 
-async def test_a_slow_write_does_not_block_readers(store: Store, session: Session):
+async def test_a_slow_write_does_not_keep_others_from_reading(store: Store, session: Session):
     stuck = Stuck()
     writing = asyncio.ensure_future(store.write(stuck))
     await stuck.begun()
@@ -99,7 +99,7 @@ async def test_a_slow_write_does_not_block_readers(store: Store, session: Sessio
     await writing
 
 
-async def test_a_job_that_has_not_started_is_dropped_when_its_caller_is_cancelled(store: Store):
+async def test_work_of_a_cancelled_caller_that_has_not_begun_is_not_done(store: Store):
     async with all_writers_stuck(store):
         waiting = asyncio.create_task(store.owners.ensure("too late"))
         await asyncio.sleep(0)
@@ -110,7 +110,7 @@ async def test_a_job_that_has_not_started_is_dropped_when_its_caller_is_cancelle
     assert await store.owners.get("too late") is None
 
 
-async def test_a_job_that_has_started_is_finished_when_its_caller_is_cancelled(
+async def test_work_of_a_cancelled_caller_that_has_begun_is_finished(
     store: Store, open_store: OpenStore
 ):
     other = await open_store()
@@ -130,7 +130,7 @@ async def test_a_job_that_has_started_is_finished_when_its_caller_is_cancelled(
     assert await other.owners.get("begun")
 
 
-async def test_a_failing_job_does_not_fail_the_others_in_its_batch(store: Store):
+async def test_one_failing_call_does_not_take_its_neighbours_with_it(store: Store):
     def half(tx: Tx, number: int) -> None:
         owners.ensure(tx, f"half {number}", "")
         raise ZeroDivisionError
@@ -150,7 +150,7 @@ async def test_a_failing_job_does_not_fail_the_others_in_its_batch(store: Store)
     assert known == {"me", *(f"whole {number}" for number in range(5))}
 
 
-async def test_several_operations_in_one_write_are_atomic(store: Store):
+async def test_several_operations_in_one_write_are_kept_all_or_none(store: Store):
     def two(tx: Tx) -> None:
         owners.ensure(tx, "first", "")
         owners.found(tx, "nobody")
@@ -177,7 +177,7 @@ async def test_a_closed_store_refuses_everything(store: Store, session: Session)
         await listen(store)
 
 
-async def test_closing_is_idempotent(store: Store, open_store: OpenStore):
+async def test_closing_twice_is_harmless(store: Store, open_store: OpenStore):
     other = await open_store()
     await store.close()
     await store.close()
@@ -185,11 +185,11 @@ async def test_closing_is_idempotent(store: Store, open_store: OpenStore):
         assert await other.owners.get("me")
 
 
-async def test_a_store_can_be_closed_concurrently(store: Store):
+async def test_closing_at_the_same_time_is_harmless(store: Store):
     await asyncio.gather(store.close(), store.close())
 
 
-async def test_closing_finishes_submitted_jobs(
+async def test_closing_finishes_what_was_submitted(
     store: Store, session: Session, open_store: OpenStore
 ):
     other = await open_store()
@@ -215,16 +215,16 @@ async def test_closing_finishes_submitted_jobs(
 
 async def test_a_closed_store_leaves_no_thread_behind(store: Store, session: Session):
     await asyncio.gather(*(store.sessions.get(session.id) for _ in range(20)))
-    assert threads() >= 1
+    assert open_threads() >= 1
     await store.close()
-    assert threads() == 0
+    assert open_threads() == 0
 
 
 async def test_a_caller_whose_work_does_not_start_in_time_gets_store_busy(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ):
     async with all_writers_stuck(store):
-        monkeypatch.setattr(jobs, "START_TIMEOUT", 0.05)
+        monkeypatch.setattr(threads, "START_TIMEOUT", 0.05)
         with pytest.raises(StoreBusy):
             await store.owners.ensure("too late")
     monkeypatch.undo()
@@ -233,10 +233,10 @@ async def test_a_caller_whose_work_does_not_start_in_time_gets_store_busy(
 
 
 @on_sqlite
-async def test_a_writer_blocked_by_another_process_times_out(
+async def test_a_writer_behind_a_lock_of_another_process_fails_in_the_end(
     store: Store, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(jobs, "START_TIMEOUT", 0.05)
+    monkeypatch.setattr(threads, "START_TIMEOUT", 0.05)
     with (tmp_path / "segue.db-run" / "gate").open("rb") as gate:
         fcntl.flock(gate, fcntl.LOCK_EX)
         with pytest.raises(StoreBusy, match=r"segue\.db"):
@@ -248,7 +248,7 @@ async def test_a_writer_blocked_by_another_process_times_out(
 
 
 @on_sqlite
-async def test_a_process_that_writes_constantly_does_not_starve_another(
+async def test_one_opening_that_writes_without_end_does_not_starve_another(
     store: Store, open_store: OpenStore
 ):
     other = await open_store()

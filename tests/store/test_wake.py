@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,9 +18,11 @@ from segue.core.address import Platform, Sender
 from segue.core.approval import Answer
 from segue.core.errors import SessionHeld, SessionMoved, SessionNotFound, StoreBusy
 from segue.core.handoff import Step
+from segue.core.job import LOCAL, NewJob
 from segue.core.lease import Lease
+from segue.core.schedule import Once
 from segue.core.session import EndReason, Origin, Session, Usage
-from segue.store import Store, Topic, Tx, Waiter, jobs, lifeline, sqlite
+from segue.store import Store, Topic, Tx, Waiter, lifeline, sqlite, threads
 from segue.store.approvals import Approval
 from segue.store.leases import LEASE_SECONDS
 from segue.testing.clock import FakeClock
@@ -176,7 +179,7 @@ async def test_several_wake_ups_that_arrive_while_busy_count_as_one(store: Store
             pytest.fail("woken again and again for nothing")
 
 
-async def test_every_topic_wakes_its_own_waiter(
+async def test_every_topic_wakes_its_own_waiter(  # noqa: C901 - a case for each topic
     store: Store, open_store: OpenStore, session: Session
 ):
     other = await open_store()
@@ -196,6 +199,11 @@ async def test_every_topic_wakes_its_own_waiter(
                 case Topic.LEASES | Topic.SESSIONS:
                     await store.leases.acquire(session.id, "me", take_over=True)
                     await other.leases.acquire(session.id, "another", take_over=True)
+                case Topic.JOBS:
+                    at = datetime.now(UTC) + timedelta(days=1)
+                    await other.jobs.create(
+                        "me", NewJob(prompt="look", schedule=Once(at), zone="UTC", deliver=(LOCAL,))
+                    )
                 case Topic.APPROVALS:
                     lease = await store.leases.acquire(session.id, "me", take_over=True)
                     asked = await store.approvals.ask(lease, "1", "f", "rm", DM, seconds=9)
@@ -497,7 +505,7 @@ async def test_a_store_that_cannot_be_watched_raises_an_error_in_every_waiter(
     def read(_: Tx) -> None:
         stuck.wait(SOON)
 
-    monkeypatch.setattr(jobs, "START_TIMEOUT", 0.05)
+    monkeypatch.setattr(threads, "START_TIMEOUT", 0.05)
     async with store.listen(Topic.HANDOFFS) as wake:
         await settled(wake)
         slow = [asyncio.ensure_future(store._engine.read(read)) for _ in range(3)]

@@ -20,10 +20,12 @@ from segue.cli import gateway_text, session_text
 from segue.cli.formatting import ago
 from segue.cli.gateway_text import GatewayStatus
 from segue.cli.options import JSON
+from segue.commands import job_text
 from segue.config import Settings
 from segue.core.address import Platform
 from segue.core.errors import ModelError
 from segue.core.handoff import Failure, Handoff
+from segue.core.job import Job, local_time
 from segue.core.session import ME, Session
 from segue.core.text import count, one_line
 from segue.store.gateways import LinkState
@@ -57,6 +59,8 @@ class Status:
     sessions: int
     last: tuple[Session, ...]
     """The last active sessions, newest first."""
+    jobs: tuple[Job, ...]
+    """Those that are due next."""
     gateway: GatewayStatus
     """Only with the handoffs in progress or failed, and the last few failed messages."""
     troubles: int
@@ -79,9 +83,14 @@ class Status:
             ("sessions", f"{self.sessions:,}{', the last:' if self.last else ''}"),
             *(("", f"{s.name} ({session_text.where(s)}, {ago(s.active, now)})") for s in self.last),
             ("handoffs", f"{under_way} in progress" if under_way else "none in progress"),
+            *self._jobs(),
             ("problems", self._troubles()),
             *(("warning", warning) for warning in self.warnings),
         ]
+
+    def _jobs(self) -> list[tuple[str, str]]:
+        times = [f"{job.name}: {local_time(job.due, job.zone)}" for job in self.jobs if job.due]
+        return [("jobs" * (n == 0), line) for n, line in enumerate(times)]
 
     def _troubles(self) -> str:
         counts = [
@@ -108,6 +117,7 @@ class Status:
                 "count": self.sessions,
                 "last": list(map(session_text.as_json, self.last)),
             },
+            "jobs": list(map(job_text.as_json, self.jobs)),
             **self.gateway.json(),
             "warnings": self.warnings,
         }
@@ -126,6 +136,7 @@ async def load_status(settings: Settings) -> Status:
             page_missing=_why_no_page(settings, seen),
             sessions=await store.sessions.count(),
             last=tuple(await store.sessions.list(ME, limit=_LAST)),
+            jobs=await store.jobs.upcoming(ME, limit=_LAST),
             gateway=replace(
                 seen,
                 handoffs=tuple(handoff for handoff in seen.handoffs if _matters(handoff)),

@@ -7,7 +7,7 @@ import difflib
 import functools
 from collections.abc import Iterator
 
-from segue.commands import agent, chat, conversation, session
+from segue.commands import agent, chat, conversation, jobs, session
 from segue.commands.base import CHAT, PREFIX, TERMINAL, Category, Command, TerminalContext
 from segue.commands.base import CommandContext as CommandContext
 from segue.commands.base import Where as Where
@@ -112,6 +112,22 @@ COMMANDS = (
     Command("tools", _AGENT, "list the agent's tools", agent.tools),
     Command(
         "memory", _AGENT, "show or change the notes about you", agent.memory, agent.MEMORY_ARGUMENTS
+    ),
+    Command(
+        "jobs",
+        _AGENT,
+        "show or change what the agent does by itself",
+        jobs.jobs,
+        jobs.JOBS_ARGUMENTS,
+        at_once=True,
+    ),
+    Command(
+        "remind",
+        _AGENT,
+        "remind you of something",
+        jobs.remind,
+        jobs.REMIND_ARGUMENTS,
+        at_once=True,
     ),
     Command(
         "sethome", _PROGRAM, "receive handoffs in this chat", chat.sethome, "[yes]", where=CHAT

@@ -21,6 +21,7 @@
     │   │                         NoCredit, ContextTooLong, ModelRefused, ModelBusy, ModelOffline,
     │   │                         ModelStalled, ModelCutOff, LocalMissing, LocalFailed
     │   ├── CommandError          UnknownCommand, BadCommand
+    │   ├── JobError              JobNotFound, BadJob, TooManyJobs, JobBusy, NoGatewayForJobs
     │   ├── NoteError             NoteNotFound, NoteEmpty, NoteTooLong, TooManyNotes
     │   ├── SettingsError         BadSettings, SettingsUnwritable, HistoryUnwritable,
     │   │                         UnknownSetting, SettingRefused, NoEditor
@@ -419,6 +420,36 @@ class UnknownCommand(CommandError):
 
 class BadCommand(CommandError):
     """That does not work: {reason}. Type {usage}."""
+
+
+# Jobs
+
+
+class JobError(UserError):
+    """Something is wrong with this job."""
+
+
+class JobNotFound(JobError):
+    """There is no job {number}. Type /jobs, or `segue jobs` in a shell, to list yours."""
+
+
+class BadJob(JobError):
+    """That job cannot be scheduled: {reason}. Type `segue jobs add --help` to see how to write
+    times."""
+
+
+class TooManyJobs(JobError):
+    """You already have {limit} jobs. Type `segue jobs` to list them, and delete one that you no
+    longer need."""
+
+
+class JobBusy(JobError):
+    """Job {number} is running now. Try again when it is done: `segue jobs show {number}` shows its
+    runs."""
+
+
+class NoGatewayForJobs(JobError):
+    """No gateway is running, so no job can run. Type `segue gateway start`, then try again."""
 
 
 # Notes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from segue.core.address import Address, Platform
 from segue.core.approval import Approve
@@ -10,6 +11,7 @@ from segue.core.context import Context
 from segue.platforms.base import Inbound
 from segue.turns import Place
 from segue.turns.brain import deny_all
+from segue.turns.runner import HERE
 
 PlatformsNow = Callable[[], Collection[Platform]]
 """Returns platforms in their current state, such as those that are connected."""
@@ -32,3 +34,11 @@ class Places:
             connected=tuple(sorted(self._connected())),
         )
         return Place(context=context, holder=self.name, deliver_to=address, approve=approve)
+
+    def run(self, address: Address | None, approve: Approve) -> Place:
+        """The place for the run of a job, which asks for approvals at `address`. Without one, every
+        approval is denied. Nothing that the agent says there is sent by itself."""
+        if address is None:
+            terminal = replace(HERE.context, connected=tuple(sorted(self._connected())))
+            return Place(context=terminal, holder=self.name, in_run=True)
+        return replace(self.place(address, approve=approve), deliver_to=None, in_run=True)

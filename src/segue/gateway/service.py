@@ -31,6 +31,7 @@ from segue.gateway.expiry import Expiry
 from segue.gateway.handoffs import Handoffs
 from segue.gateway.inbound import Receiver
 from segue.gateway.janitor import Janitor
+from segue.gateway.jobs import JobRunner
 from segue.gateway.outbound import Outbound
 from segue.gateway.places import Places
 from segue.gateway.reload import SettingsWatch
@@ -49,6 +50,9 @@ STOP_TIMEOUT = 30.0
 """Seconds that running turns and handoffs get after a stop signal."""
 FLUSH_TIMEOUT = 5.0
 """Seconds after that for outgoing messages."""
+
+_TAKING = ("handoffs", "expiry", "jobs")
+"""The tasks that begin new work."""
 
 LOG_SECONDS = 60.0
 """Seconds between two log lines about missing file descriptors."""
@@ -127,6 +131,7 @@ class Gateway:
             self._dispatcher.continue_turn,
         )
         self._janitor = Janitor(store)
+        self._jobs = JobRunner(store, turns, settings, places, self._outbound.settle, self.serving)
 
     def serving(self) -> Collection[Platform]:
         """The platforms that this gateway serves."""
@@ -143,6 +148,7 @@ class Gateway:
     def reload(self, settings: Settings) -> None:
         """Use new settings from now on. Platforms whose settings changed are connected again."""
         self._settings = self._expiry.settings = self._chat_turns.settings = settings
+        self._jobs.settings = settings
         self._due.set()
 
     async def run(
@@ -161,6 +167,8 @@ class Gateway:
                 "outbound": self._outbound.run,
                 "handoffs": self._handoffs.run,
                 "expiry": self._expiry.run,
+                "jobs": self._jobs.run,
+                "reports": self._jobs.deliver,
                 "janitor": self._janitor.run,
                 **({"settings": watch} if watch else {}),
             }.items()
@@ -189,11 +197,13 @@ class Gateway:
     async def _end(self, work: set[asyncio.Task[None]], *, graceful: bool) -> None:
         """Accept no new work and give running work some time. The next gateway resumes the rest."""
         names = {task.get_name(): task for task in work}
-        await cancel(*self._connections.values(), *(names[n] for n in ("handoffs", "expiry")))
+        await cancel(*self._connections.values(), *(names[n] for n in _TAKING))
         if graceful:
             logger.info("gateway stops: no new work")
         grace = STOP_TIMEOUT if graceful else 0.0
-        await asyncio.gather(self._dispatcher.finish(grace), self._handoffs.finish(grace))
+        await asyncio.gather(
+            self._dispatcher.finish(grace), self._handoffs.finish(grace), self._jobs.finish(grace)
+        )
         await self._chat_turns.close()
         if graceful:
             await self._outbound.flush(FLUSH_TIMEOUT)

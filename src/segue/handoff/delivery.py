@@ -9,7 +9,6 @@ and the reply that the agent gave.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection
@@ -35,6 +34,7 @@ from segue.handoff import greeting
 from segue.handoff.greeting import Reply
 from segue.platforms.base import Adapter
 from segue.store import Store, Topic, retries
+from segue.store.claims import ClaimLost, keep
 from segue.store.doors import Door
 from segue.store.handoffs import LEASE_SECONDS
 from segue.store.outbox import Draft, Outgoing, OutgoingState
@@ -83,10 +83,6 @@ class _ThreadRefused(Exception):
     """The platform does not take messages in the session's thread any more."""
 
 
-class _ClaimLost(Exception):
-    """The handoff was cancelled, or another gateway has claimed it."""
-
-
 # Claiming
 
 
@@ -125,10 +121,11 @@ async def deliver(context: DeliveryContext, claim: Handoff) -> None:
     next claim resumes it.
     """
     try:
-        async with _keep_claim(context.store, claim):
+        beat = functools.partial(context.store.heartbeat_handoff, claim)
+        async with keep(context.store, Topic.HANDOFFS, beat, LEASE_SECONDS / 4):
             arrival = await _prepare(context, claim)
         await _commit(context.store, claim, arrival)  # the store checks the claim itself
-    except _ClaimLost:
+    except ClaimLost:
         logger.info("handoff claim lost session=%s", claim.session_id)
     except StoreError:
         raise
@@ -372,7 +369,7 @@ async def _commit(store: Store, claim: Handoff, arrival: _Arrival) -> None:
         drafts=[draft] if body else [],
     )
     if await retries.keep("handoff completion", complete) is None:
-        raise _ClaimLost
+        raise ClaimLost
 
 
 # Keeping the claim
@@ -391,35 +388,4 @@ async def _record_step(
         store.record_handoff_step, claim, step, thread=thread, reply=reply, detail=detail
     )
     if not await retries.keep(f"handoff step {step}", record):
-        raise _ClaimLost
-
-
-@contextlib.asynccontextmanager
-async def _keep_claim(store: Store, claim: Handoff) -> AsyncGenerator[None]:
-    """Keep the claim alive while this context is open. If it is lost, stop the block at once and
-    raise _ClaimLost."""
-    block = asyncio.current_task()
-    lost = False
-
-    async def beats() -> None:
-        async with store.listen(Topic.HANDOFFS) as wake:
-            while await store.heartbeat_handoff(claim):
-                await wake.wait(LEASE_SECONDS / 4)
-
-    async def beat() -> None:
-        nonlocal lost
-        await retries.keep("handoff heartbeat", beats)
-        lost = True
-        if block is not None:
-            block.cancel()
-
-    beating = asyncio.create_task(beat())
-    try:
-        yield
-    except asyncio.CancelledError:
-        if lost and block is not None and not block.uncancel():
-            raise _ClaimLost from None
-        raise
-    finally:
-        beating.cancel()
-        await asyncio.wait({beating})
+        raise ClaimLost

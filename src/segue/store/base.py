@@ -120,6 +120,8 @@ class Topic(StrEnum):
     """A platform user was unlinked from an owner."""
     SESSIONS = "sessions"
     """A session changed: its messages, its name, its place or its holder."""
+    JOBS = "jobs"
+    """A job has changed, or one of its runs."""
     APPROVALS = "approvals"
     """An approval was answered or voided."""
 

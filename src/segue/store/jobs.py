@@ -1,144 +1,276 @@
-"""Jobs for the store's threads: a few threads serve any number of callers."""
+"""Jobs: what the agent does at set times. `runs` has what becomes of each due time."""
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Callable, Generator
-from queue import Empty, SimpleQueue
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from msgspec import Struct
+from segue.core.errors import BadDelivery, BadJob, JobBusy, JobNotFound, TooManyJobs
+from segue.core.job import (
+    LOCAL,
+    MAX_JOBS,
+    NAME_LIMIT,
+    PROMPT_LIMIT,
+    Job,
+    JobState,
+    NewJob,
+    next_due,
+    parse_targets,
+    targets_text,
+)
+from segue.core.schedule import Cron, Every, Once, Schedule
+from segue.core.text import is_empty, one_line
+from segue.store import owners
+from segue.store.base import Operations, Read, Row, Topic, Tx, Write
+from segue.store.values import (
+    address_or_none,
+    micros,
+    moment,
+    moment_or_none,
+    text,
+    unreadable,
+)
 
-from segue.core.errors import SegueError, StoreClosed
-
-START_TIMEOUT = 15.0
-"""Seconds that a job waits to be started before its caller gets a busy error."""
-
-
-class Job:
-    """One caller's work, on its way from the event loop to a thread and back."""
-
-    __slots__ = ("_begun", "future", "lasting", "loop", "timer", "work")
-
-    def __init__(
-        self, work: Callable[[Any], Any], busy: Callable[[], SegueError], *, lasting: bool = True
-    ) -> None:
-        self.work = work
-        self.lasting = lasting
-        """Whether its writes must survive a power cut."""
-        self.loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[Any] = self.loop.create_future()
-        # Acquired once and never released. The thread that starts the work and the caller that
-        # stops waiting for it both try; the first one decides whether the work is done.
-        self._begun = threading.Lock()
-        self.timer = self.loop.call_later(START_TIMEOUT, self._give_up, busy)
-
-    def begin(self) -> bool:
-        """Claim the decision. Return False if the other side already has it."""
-        return self._begun.acquire(blocking=False)
-
-    def _give_up(self, busy: Callable[[], SegueError]) -> None:
-        if self.begin() and not self.future.done():
-            self.future.set_exception(busy())
-
-    def __await__(self) -> Generator[Any, None, Any]:
-        try:
-            return (yield from self.future)
-        finally:
-            self.timer.cancel()
-            self.begin()
+_MICROSECOND = timedelta(microseconds=1)
+_COLUMNS = (
+    "id, owner, name, prompt, kind, at, period, expression, zone, verbatim, deliver, origin, cwd,"
+    " model, until, runs, state, due, session_id, failures, error, created"
+)
 
 
-class JobResult(Struct, frozen=True):
-    """The result or the error of a job."""
-
-    job: Job
-    result: Any = None
-    error: BaseException | None = None
-
-    def deliver(self) -> None:
-        if self.job.future.done():  # the caller was cancelled
-            return
-        if self.error is None:
-            self.job.future.set_result(self.result)
-        else:
-            self.job.future.set_exception(self.error)
-
-
-class Threads:
-    """Up to `count` threads that take jobs in order, at most `batch` at a time."""
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        count: int,
-        batch: int = 1,
-        run: Callable[[list[Job]], list[JobResult]],
-        done: Callable[[], None],
-    ) -> None:
-        self._name = name
-        self._count = count
-        self._batch = batch
-        self._run = run
-        self._done = done
-        self._queue: SimpleQueue[Job | None] = SimpleQueue()
-        self._threads: list[threading.Thread] = []
-        self._idle = 0
-        self._closed = False
-
-    def submit(self, job: Job) -> Job:
-        if self._closed:
-            job.timer.cancel()
-            raise StoreClosed
-        self._queue.put(job)
-        if self._idle < self._queue.qsize() and len(self._threads) < self._count:
-            thread = threading.Thread(target=self._main, name=self._name, daemon=True)
-            self._threads.append(thread)
-            thread.start()
-        return job
-
-    async def close(self) -> bool:
-        """Finish the submitted jobs, then stop. Return False if a thread is stuck."""
-        self._closed = True
-        for _ in self._threads:
-            self._queue.put(None)
-        for thread in self._threads:
-            await asyncio.to_thread(thread.join, START_TIMEOUT)
-        return not any(thread.is_alive() for thread in self._threads)
-
-    def _main(self) -> None:
-        while jobs := self._take():
-            try:
-                outcomes = self._run(jobs)
-            except BaseException as error:  # noqa: BLE001 - passed on to every caller
-                outcomes = [JobResult(job, error=error) for job in jobs]
-            for loop in {outcome.job.loop for outcome in outcomes}:
-                mine = [outcome for outcome in outcomes if outcome.job.loop is loop]
-                if not loop.is_closed():
-                    loop.call_soon_threadsafe(_deliver, mine)
-        self._done()
-
-    def _take(self) -> list[Job]:
-        self._idle += 1
-        first = self._queue.get()
-        self._idle -= 1
-        if first is None:
-            return []
-        jobs = [first]
-        while len(jobs) < self._batch:
-            try:
-                job = self._queue.get_nowait()
-            except Empty:
-                break
-            if job is None:
-                self._queue.put(None)
-                break
-            jobs.append(job)
-        return jobs
+def create(tx: Tx, owner: str, new: NewJob) -> Job:
+    """Create a job. Raise BadJob if it is never due or says nothing, or TooManyJobs."""
+    owners.found(tx, owner)
+    tx.lock(f"jobs of {owner}")
+    sql = "SELECT count(*) FROM jobs WHERE owner = :owner AND state IN ('enabled', 'paused')"
+    if tx.one(sql, owner=owner)[0] >= MAX_JOBS:
+        raise TooManyJobs(limit=MAX_JOBS)
+    row = tx.insert(
+        "jobs",
+        returning="id",
+        owner=owner,
+        state=JobState.ENABLED.value,
+        due=micros(_first_due(tx, new)),
+        created=tx.now,
+        **_columns(new),
+    )
+    tx.nudge(Topic.JOBS)
+    return found(tx, owner, (row or (0,))[0])
 
 
-def _deliver(outcomes: list[JobResult]) -> None:
-    for outcome in outcomes:
-        outcome.deliver()
+def edit(tx: Tx, owner: str, job_id: int, new: NewJob) -> Job:
+    """Replace what the job does, when and where. A job that was done is enabled again."""
+    job = _locked(tx, owner, job_id)
+    columns = _columns(new)
+    state = JobState.PAUSED if job.state is JobState.PAUSED else JobState.ENABLED
+    due = micros(_first_due(tx, new))
+    columns |= {"state": state.value, "due": due if state is JobState.ENABLED else None}
+    update(tx, job_id, failures=0, error=None, **columns)
+    return found(tx, owner, job_id)
+
+
+def pause(tx: Tx, owner: str, job_id: int) -> Job:
+    """Stop running the job until it is resumed. A run that has started goes on."""
+    if _locked(tx, owner, job_id).state is JobState.ENABLED:
+        update(tx, job_id, state=JobState.PAUSED.value, due=None)
+    return found(tx, owner, job_id)
+
+
+def resume(tx: Tx, owner: str, job_id: int) -> Job:
+    """Run a paused job again, from its next due time on: what it missed is left out. Raise BadJob
+    if it has none left."""
+    job = _locked(tx, owner, job_id)
+    if job.state is JobState.PAUSED:
+        due = micros(_first_due(tx, job))
+        update(tx, job_id, state=JobState.ENABLED.value, due=due, failures=0, error=None)
+    return found(tx, owner, job_id)
+
+
+def delete(tx: Tx, owner: str, job_id: int) -> None:
+    """Delete the job and its history. Its session stays. Raise JobBusy while it runs."""
+    idle(tx, owner, job_id)
+    tx.change("DELETE FROM jobs WHERE id = :id", id=job_id)
+    tx.nudge(Topic.JOBS)
+
+
+def idle(tx: Tx, owner: str, job_id: int) -> Job:
+    """The owner's job with this number, which does not change until the transaction ends. Raise
+    JobBusy if it runs."""
+    job = _locked(tx, owner, job_id)
+    if tx.one("SELECT busy FROM jobs WHERE id = :id", id=job_id)[0]:
+        raise JobBusy(number=job_id)
+    return job
+
+
+def get(tx: Tx, job_id: int) -> Job | None:
+    row = tx.row(f"SELECT {_COLUMNS} FROM jobs WHERE id = :id", id=job_id)
+    return _job(row) if row else None
+
+
+def found(tx: Tx, owner: str, job_id: int) -> Job:
+    """The owner's job with this number, or raise JobNotFound."""
+    job = get(tx, job_id)
+    if job is None or job.owner != owner:
+        raise JobNotFound(number=job_id)
+    return job
+
+
+def list_jobs(tx: Tx, owner: str, *, limit: int = MAX_JOBS) -> tuple[Job, ...]:
+    """The owner's jobs: enabled ones by their next due time, then paused ones, then the newest of
+    those that are done."""
+    selected = f"SELECT {_COLUMNS} FROM jobs WHERE owner = :owner AND state ="
+    rows = [
+        row
+        for rest in (
+            "'enabled' ORDER BY due, id",
+            "'paused' ORDER BY id",
+            "'done' ORDER BY id DESC",
+        )
+        for row in tx.rows(f"{selected} {rest} LIMIT :limit", owner=owner, limit=limit)
+    ]
+    return tuple(map(_job, rows[:limit]))
+
+
+def upcoming(tx: Tx, owner: str, *, limit: int = 3) -> tuple[Job, ...]:
+    """The owner's jobs that are due next."""
+    sql = f"SELECT {_COLUMNS} FROM jobs WHERE owner = :owner AND state = 'enabled'"
+    rows = tx.rows(f"{sql} ORDER BY due, id LIMIT :limit", owner=owner, limit=limit)
+    return tuple(map(_job, rows))
+
+
+def next_wake(tx: Tx) -> datetime | None:
+    """The next due time of all jobs that are not running, or None."""
+    row = tx.row(
+        "SELECT due FROM jobs WHERE state = 'enabled' AND busy = 0 ORDER BY due, id LIMIT 1"
+    )
+    return moment(row[0]) if row else None
+
+
+def next_overdue(tx: Tx) -> Job | None:
+    """The job that has been due for longest and is not running, or None. It does not change until
+    the transaction ends. Jobs that cannot be read are paused along the way."""
+    skip = f"{tx.for_update} SKIP LOCKED" if tx.for_update else ""
+    sql = (
+        f"SELECT {_COLUMNS} FROM jobs WHERE state = 'enabled' AND busy = 0 AND due <= :now"
+        f" ORDER BY due, id LIMIT 1 {skip}"
+    )
+    while row := tx.row(sql, now=tx.now):
+        job = _job(row)
+        if job.state is JobState.ENABLED:
+            return job
+        update(tx, job.id, state=JobState.PAUSED.value, due=None, error=job.error)
+    return None
+
+
+def update(tx: Tx, job_id: int, **columns: Any) -> None:
+    """Change columns of a job, and wake the gateways."""
+    changes = ", ".join(f"{name} = :{name}" for name in columns)
+    tx.change(f"UPDATE jobs SET {changes} WHERE id = :id", id=job_id, **columns)
+    tx.nudge(Topic.JOBS)
+
+
+def _locked(tx: Tx, owner: str, job_id: int) -> Job:
+    tx.row(f"SELECT 1 FROM jobs WHERE id = :id {tx.for_update}", id=job_id)
+    return found(tx, owner, job_id)
+
+
+def _first_due(tx: Tx, new: NewJob) -> datetime:
+    due = next_due(new, moment(tx.now))
+    if due is None:
+        raise BadJob(reason="its time is over, so it would never run")
+    return due
+
+
+def _columns(new: NewJob) -> dict[str, Any]:
+    if is_empty(new.prompt):
+        raise BadJob(reason="it does not say what to do")
+    if len(new.prompt) > PROMPT_LIMIT:
+        raise BadJob(reason=f"what it says is longer than {PROMPT_LIMIT} characters")
+    return {
+        "name": text(one_line(new.name or new.prompt, NAME_LIMIT)),
+        "prompt": text(new.prompt),
+        **_schedule_columns(new.schedule),
+        "zone": new.schedule.zone.key if isinstance(new.schedule, Cron) else new.zone,
+        "verbatim": int(new.verbatim),
+        "deliver": text(targets_text(new.deliver)),
+        "origin": new.origin.key if new.origin else None,
+        "cwd": None if new.cwd is None else text(new.cwd),
+        "model": new.model,
+        "until": None if new.until is None else micros(new.until),
+        "runs": new.runs,
+    }
+
+
+def _schedule_columns(schedule: Schedule) -> dict[str, Any]:
+    columns: dict[str, Any] = {"at": None, "period": None, "expression": None}
+    match schedule:
+        case Once(at):
+            return columns | {"kind": "once", "at": micros(at)}
+        case Every(interval, since):
+            period = interval // _MICROSECOND
+            return columns | {"kind": "every", "at": micros(since), "period": period}
+        case Cron(expression):
+            return columns | {"kind": "cron", "expression": expression}
+
+
+def _schedule(kind: str, at: int, period: int, expression: str, zone: str) -> Schedule:
+    if kind == "once":
+        return Once(moment(at))
+    if kind == "every":
+        return Every(period * _MICROSECOND, moment(at))
+    return Cron(expression, ZoneInfo(zone))
+
+
+def _job(row: Row) -> Job:
+    """Return the job in `row`. If the row is invalid, return a paused job without the invalid
+    values: one bad row must not keep the others from being read."""
+    job_id, owner, name, prompt, kind, at, period, expression, zone, verbatim, *rest = row
+    deliver, origin, cwd, model, until, left, state, due, session_id, failures, error, created = (
+        rest
+    )
+    plain = Job(
+        id=job_id,
+        owner=owner,
+        name=name,
+        prompt=prompt,
+        schedule=Once(moment(created)),
+        zone=zone,
+        verbatim=bool(verbatim),
+        deliver=(LOCAL,),
+        cwd=cwd,
+        model=model,
+        until=moment_or_none(until),
+        runs=left,
+        state=JobState.PAUSED,
+        due=None,
+        session_id=session_id,
+        failures=failures,
+        error=error,
+        created=moment(created),
+    )
+    try:
+        return replace(
+            plain,
+            schedule=_schedule(kind, at, period, expression, zone),
+            deliver=parse_targets(deliver),
+            origin=address_or_none(origin),
+            state=JobState(state),
+            due=moment_or_none(due),
+        )
+    except (ValueError, ZoneInfoNotFoundError, BadDelivery) as problem:
+        return replace(plain, error=unreadable(problem))
+
+
+class Jobs(Operations):
+    create = Write(create)
+    edit = Write(edit)
+    pause = Write(pause)
+    resume = Write(resume)
+    delete = Write(delete)
+    get = Read(get)
+    found = Read(found)
+    list = Read(list_jobs)
+    upcoming = Read(upcoming)
+    next_wake = Read(next_wake)

@@ -30,8 +30,8 @@ from segue.core.lease import Ticks
 from segue.store import schema
 from segue.store.base import Row, SqlDialect, Tx
 from segue.store.clock import Clock
-from segue.store.jobs import Job, JobResult, Threads
 from segue.store.processes import new_process_name
+from segue.store.threads import CallResult, StoreCall, Threads
 from segue.store.values import micros, shown
 from segue.store.wake import Notifier, Notify
 
@@ -155,14 +155,14 @@ class PostgresEngine:
     async def read(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        job = Job(lambda _: self._reading(lambda tx: work(tx, *args, **kwargs)), self._busy)
-        return await self._threads.submit(job)
+        call = StoreCall(lambda _: self._reading(lambda tx: work(tx, *args, **kwargs)), self._busy)
+        return await self._threads.submit(call)
 
     async def write(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        job = Job(lambda _: self._writing(lambda tx: work(tx, *args, **kwargs)), self._busy)
-        return await self._threads.submit(job)
+        call = StoreCall(lambda _: self._writing(lambda tx: work(tx, *args, **kwargs)), self._busy)
+        return await self._threads.submit(call)
 
     async def mark(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
@@ -180,14 +180,14 @@ class PostgresEngine:
     def _busy(self) -> StoreError:
         return StoreBusy(path=shown(self._url))
 
-    def _run(self, jobs: list[Job]) -> list[JobResult]:
-        return [self._one(job) for job in jobs if job.begin()]
+    def _run(self, calls: list[StoreCall]) -> list[CallResult]:
+        return [self._one(call) for call in calls if call.begin()]
 
-    def _one(self, job: Job) -> JobResult:
+    def _one(self, call: StoreCall) -> CallResult:
         try:
-            return JobResult(job, job.work(None))
+            return CallResult(call, call.work(None))
         except Exception as error:  # noqa: BLE001 - passed on to the caller
-            return JobResult(job, error=_told(error, self._url))
+            return CallResult(call, error=_told(error, self._url))
 
     def _reading(self, work: Callable[[Tx], T]) -> T:
         def attempt() -> T:

@@ -30,8 +30,8 @@ from segue.core.errors import StoreBusy, StoreError, StoreMissing, StoreTooOld, 
 from segue.store import files
 from segue.store.base import Row, SqlDialect, Topic, Tx
 from segue.store.clock import Clock
-from segue.store.jobs import Job, JobResult, Threads
 from segue.store.processes import Processes, new_process_name, open_private
+from segue.store.threads import CallResult, StoreCall, Threads
 from segue.store.values import micros
 from segue.store.wake import Mailbox, Notifier, Notify
 
@@ -136,18 +136,22 @@ class SqliteEngine:
     async def read(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        return await self._readers.submit(Job(lambda tx: work(tx, *args, **kwargs), self._busy))
+        return await self._readers.submit(
+            StoreCall(lambda tx: work(tx, *args, **kwargs), self._busy)
+        )
 
     async def write(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        return await self._writer.submit(Job(lambda tx: work(tx, *args, **kwargs), self._busy))
+        return await self._writer.submit(
+            StoreCall(lambda tx: work(tx, *args, **kwargs), self._busy)
+        )
 
     async def mark(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        job = Job(lambda tx: work(tx, *args, **kwargs), self._busy, lasting=False)
-        return await self._writer.submit(job)
+        call = StoreCall(lambda tx: work(tx, *args, **kwargs), self._busy, lasting=False)
+        return await self._writer.submit(call)
 
     async def close(self) -> None:
         await self.notifier.close()
@@ -176,25 +180,25 @@ class SqliteEngine:
     def _busy(self) -> StoreError:
         return StoreBusy(path=self._path)
 
-    def _read(self, jobs: list[Job]) -> list[JobResult]:
-        return [self._read_one(job) for job in jobs if job.begin()]
+    def _read(self, calls: list[StoreCall]) -> list[CallResult]:
+        return [self._read_one(call) for call in calls if call.begin()]
 
-    def _read_one(self, job: Job) -> JobResult:
+    def _read_one(self, call: StoreCall) -> CallResult:
         try:
             connection = self._connection()
             connection.execute("BEGIN")
             try:
-                result = job.work(SqliteTx(connection, self._clock, self._processes))
+                result = call.work(SqliteTx(connection, self._clock, self._processes))
             finally:
                 connection.execute("COMMIT")
         except (apsw.Error, OSError) as error:
-            return JobResult(job, error=files.translate(error, self._path))
-        return JobResult(job, result)
+            return CallResult(call, error=files.translate(error, self._path))
+        return CallResult(call, result)
 
-    def _write(self, jobs: list[Job]) -> list[JobResult]:
+    def _write(self, calls: list[StoreCall]) -> list[CallResult]:
         nudges: set[Topic] = set()
         with self._gate.passed():
-            begun = [job for job in jobs if job.begin()]
+            begun = [call for call in calls if call.begin()]
             if self._file is None:
                 files.prepare(self._path, self._run, self._clock)
                 self._file = files.identity(self._path)
@@ -207,45 +211,47 @@ class SqliteEngine:
                 self._processes.dead(process)  # removes its files
         return outcomes
 
-    def _transact(self, jobs: list[Job], nudges: set[Topic]) -> list[JobResult]:
-        """Run `jobs` in one transaction, at the cost of one commit. A job that fails is rolled back
-        alone."""
+    def _transact(self, calls: list[StoreCall], nudges: set[Topic]) -> list[CallResult]:
+        """Run `calls` in one transaction, at the cost of one commit. A call that fails is rolled
+        back alone."""
         connection = self._connection()
         try:
-            self._wait_for_disk(connection, wait=any(job.lasting for job in jobs))
+            self._wait_for_disk(connection, wait=any(call.lasting for call in calls))
             connection.execute("BEGIN IMMEDIATE")
-            do = self._do if len(jobs) == 1 else self._do_undoably
-            outcomes = [do(job, connection, nudges) for job in jobs]
+            do = self._do if len(calls) == 1 else self._do_undoably
+            outcomes = [do(call, connection, nudges) for call in calls]
         except Exception as error:  # noqa: BLE001 - passed on to the caller
             nudges.clear()
             files.roll_back(connection)
-            if len(jobs) > 1:
-                return [o for job in jobs for o in self._transact([job], nudges)]
-            return [JobResult(job, error=files.translate(error, self._path)) for job in jobs]
+            if len(calls) > 1:
+                return [o for call in calls for o in self._transact([call], nudges)]
+            return [CallResult(call, error=files.translate(error, self._path)) for call in calls]
         try:
             connection.execute("COMMIT")
         except apsw.Error as error:
             nudges.clear()
             failure = self._commit_failed(connection, error)
-            return [JobResult(job, error=failure) for job in jobs]
+            return [CallResult(call, error=failure) for call in calls]
         return outcomes
 
-    def _do(self, job: Job, connection: apsw.Connection, nudges: set[Topic]) -> JobResult:
+    def _do(self, call: StoreCall, connection: apsw.Connection, nudges: set[Topic]) -> CallResult:
         tx = SqliteTx(connection, self._clock, self._processes)
-        result = job.work(tx)
+        result = call.work(tx)
         nudges |= tx.nudges
-        return JobResult(job, result)
+        return CallResult(call, result)
 
-    def _do_undoably(self, job: Job, connection: apsw.Connection, nudges: set[Topic]) -> JobResult:
-        connection.execute("SAVEPOINT job")
+    def _do_undoably(
+        self, call: StoreCall, connection: apsw.Connection, nudges: set[Topic]
+    ) -> CallResult:
+        connection.execute("SAVEPOINT call")
         try:
-            outcome = self._do(job, connection, nudges)
+            outcome = self._do(call, connection, nudges)
         except Exception as error:
             if not connection.in_transaction:  # a full disk aborts the whole transaction
                 raise
-            connection.execute("ROLLBACK TO job")
-            outcome = JobResult(job, error=files.translate(error, self._path))
-        connection.execute("RELEASE job")
+            connection.execute("ROLLBACK TO call")
+            outcome = CallResult(call, error=files.translate(error, self._path))
+        connection.execute("RELEASE call")
         return outcome
 
     def _commit_failed(self, connection: apsw.Connection, error: apsw.Error) -> Exception:

@@ -14,6 +14,7 @@ from segue.store.bindings import Bindings
 from segue.store.doors import Doors
 from segue.store.gateways import Gateways
 from segue.store.inbox import Inbox
+from segue.store.jobs import Jobs
 from segue.store.lease_keeper import LeaseKeeper
 from segue.store.leases import Leases
 from segue.store.notes import Notes
@@ -22,6 +23,8 @@ from segue.store.owners import Owners
 from segue.store.page_sessions import PageSessions
 from segue.store.pages import Pages
 from segue.store.pairings import Pairings
+from segue.store.reports import Reports
+from segue.store.runs import Runs
 from segue.store.sessions import Sessions
 from segue.store.transcripts import Transcripts
 from segue.store.wake import Waiter
@@ -76,6 +79,9 @@ class Store(Operations):
         self.pages = Pages(engine)
         self.page_sessions = PageSessions(engine)
         self.gateways = Gateways(engine)
+        self.jobs = Jobs(engine)
+        self.runs = Runs(engine)
+        self.reports = Reports(engine)
 
     @property
     def process(self) -> str:

@@ -71,7 +71,7 @@ def readable_address(key: str) -> Address:
         return Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id=key or "?")
 
 
-def unreadable(error: ValueError) -> str:
+def unreadable(error: Exception) -> str:
     """The error of a row that cannot be read."""
     return f"It cannot be read: {one_line(str(error), 200)}."
 

@@ -41,7 +41,14 @@ class Agents:
         model = await self._models.get(session.model)
         cwd = Path(context.cwd or Path.home())
         approvals = self._settings.approvals
-        tools = toolbox.tools(self._store, session, context, self._environment, small=model.small)
+        tools = toolbox.tools(
+            self._store,
+            session,
+            context,
+            self._environment,
+            small=model.small,
+            in_run=assignment.in_run,
+        )
         rules = Rules(
             policy=approvals.policy_on(context.source.platform),
             allowed_commands=approvals.allowed_commands,

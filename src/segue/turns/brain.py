@@ -36,6 +36,8 @@ class Assignment:
     now: Callable[[], datetime]
     only: Collection[str] | None = None
     """The only tools it has. They need no approval. None for all tools, with approvals."""
+    in_run: bool = False
+    """Whether this is the run of a job, which no user reads along."""
     max_steps: int | None = None
     """The maximum number of model responses in a turn. None for the default."""
 

@@ -47,7 +47,9 @@ class Place:
     """The name of the lease holder, as others see it."""
     approve: Approve = deny_all
     deliver_to: Address | None = None
-    """Where the agent's messages are sent. None if the user sees them directly."""
+    """Where the agent's messages are sent. None if the user sees them directly, or for a run."""
+    in_run: bool = False
+    """Whether this is the run of a job."""
 
 
 HERE = Place()
@@ -222,6 +224,7 @@ class Turns:
             granted=data.granted,
             grant=self._grant(held),
             now=self._now,
+            in_run=place.in_run,
         )
 
     def _in_hand(

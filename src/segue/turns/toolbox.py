@@ -8,6 +8,7 @@ from typing import Any
 
 from segue.agent.tools.base import Tool, ToolFailed
 from segue.agent.tools.files import FILES
+from segue.agent.tools.jobs import NOTHING_TO_REPORT
 from segue.agent.tools.messages import SentFile, send_file, send_message
 from segue.agent.tools.notes import remember
 from segue.agent.tools.sessions import search_sessions
@@ -26,9 +27,16 @@ _MAX_CHATS = 1000
 
 
 def tools(
-    store: Store, session: Session, context: Context, environment: dict[str, str], *, small: bool
+    store: Store,
+    session: Session,
+    context: Context,
+    environment: dict[str, str],
+    *,
+    small: bool,
+    in_run: bool = False,
 ) -> Mapping[str, Tool[Any]]:
-    """The tools by name, in the order for the model. A small model gets only a few."""
+    """The tools by name, in the order for the model. A small model gets only a few. `in_run`: for
+    the run of a job."""
 
     async def find(words: str, limit: int) -> Sequence[Hit]:
         return await store.sessions.search(session.owner, words, limit=limit, without=session.id)
@@ -47,7 +55,8 @@ def tools(
         send_file(channels.send),
     ]
     named = {tool.name: tool for tool in every}
-    return {name: named[name] for name in _FOR_SMALL} if small else named
+    chosen = {name: named[name] for name in _FOR_SMALL} if small else named
+    return chosen | {NOTHING_TO_REPORT.name: NOTHING_TO_REPORT} if in_run else chosen
 
 
 class _Channels:

@@ -1,0 +1,250 @@
+"""`segue jobs`: makes, lists and changes what the agent does at set times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from segue.chat.output import fields, folded, print_result, screen
+from segue.cli.options import JSON, YES, confirm, pass_json_on
+from segue.cli.store_access import with_store
+from segue.commands import job_text
+from segue.core.context import Delivery
+from segue.core.errors import BadJob, NoGatewayForJobs
+from segue.core.job import LOCAL, AllHomes, Job, NewJob, Target, When, parse_targets, parse_time
+from segue.core.session import ME
+from segue.store import Store
+
+_EMPTY = (
+    "There are no jobs yet. The agent can do something at a set time, without being asked:\n"
+    "\n"
+    '  `segue jobs add --cron "0 8 * * 1-5" Summarise the news about my town.`\n'
+    "  `segue jobs add --in 20 --verbatim Take the bread out of the oven.`"
+)
+_HISTORY = 20
+
+
+@click.group(invoke_without_command=True)
+@JSON
+@click.pass_context
+def jobs(ctx: click.Context, *, as_json: bool) -> None:
+    """Schedule what the agent does by itself, and where it reports.
+
+    Without a command, list the jobs.
+    """
+    if ctx.invoked_subcommand is None:
+        _list(as_json=as_json)
+    elif as_json:
+        pass_json_on(ctx)
+
+
+def _list(*, as_json: bool) -> None:
+    async def read(store: Store) -> list[tuple[Job, job_text.Last | None]]:
+        found = await store.jobs.list(ME)
+        last = await store.runs.last([job.id for job in found])
+        return [(job, last.get(job.id)) for job in found]
+
+    found = with_store(read)
+    lines = [folded(job_text.summary(job, last), screen(), " " * 5) for job, last in found]
+    value = [job_text.as_json(job, [last] if last else []) for job, last in found]
+    print_result(value, lines or [_EMPTY], as_json=as_json)
+
+
+def _options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say when, where and how a job runs."""
+    for option in reversed(
+        [
+            click.option("--in", "in_minutes", type=float, metavar="MINUTES", help="Once, then."),
+            click.option("--at", help="Once, at this local time: 2026-11-18 09:00, or 09:00."),
+            click.option(
+                "--every", "every_minutes", type=float, metavar="MINUTES", help="Repeatedly."
+            ),
+            click.option("--cron", help="By cron expression: minute hour day month weekday."),
+            click.option("--zone", help="The time zone of the times, such as Europe/Oslo."),
+            click.option(
+                "--deliver",
+                help="Where it reports: all, local, PLATFORM or PLATFORM:CHAT, or several of them.",
+            ),
+            click.option("--name", help="A short name."),
+            click.option("--until", help="The local time after which it does not run."),
+            click.option("--runs", type=click.IntRange(min=1), help="How often it runs at most."),
+            click.option("--model", help="The model that it uses."),
+            click.option(
+                "--verbatim/--ask", default=None, help="Deliver the text itself, or ask the agent."
+            ),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+@jobs.command()
+@click.argument("text", nargs=-1, required=True)
+@_options
+@JSON
+def add(text: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
+    """Add a job that asks the agent TEXT at a set time."""
+    zone = given["zone"] or job_text.zone_name()
+    now = datetime.now(UTC)
+
+    async def make(store: Store) -> Job:
+        await store.owners.ensure(ME)
+        await _require_gateway(store)
+        new = NewJob(
+            prompt=" ".join(text),
+            schedule=_when(given).schedule(zone, now),
+            zone=zone,
+            deliver=_targets(given["deliver"]) or await _default(store),
+            cwd=str(Path.cwd()),
+        )
+        new = _with_rest(new, given, now)
+        await store.reports.check(ME, new.deliver)
+        return await store.jobs.create(ME, new)
+
+    _print(with_store(make), "Added.", as_json=as_json)
+
+
+@jobs.command()
+@click.argument("number", type=int)
+@click.argument("text", nargs=-1)
+@_options
+@JSON
+def edit(number: int, text: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
+    """Change job NUMBER. What is not given stays as it is."""
+    now = datetime.now(UTC)
+
+    async def change(store: Store) -> Job:
+        await _require_gateway(store)
+        job = await store.jobs.found(ME, number)
+        zone, when = given["zone"] or job.zone, _when(given)
+        schedule = job.schedule if when == When() else when.schedule(zone, now)
+        if when == When() and zone != job.zone:
+            raise BadJob(reason="a time zone belongs to a time; give both")
+        changed = replace(
+            job,
+            prompt=" ".join(text) or job.prompt,
+            schedule=schedule,
+            zone=zone,
+            deliver=_targets(given["deliver"]) or job.deliver,
+        )
+        changed = _with_rest(changed, given, now)
+        await store.reports.check(ME, changed.deliver)
+        return await store.jobs.edit(ME, number, changed)
+
+    _print(with_store(change), "Changed.", as_json=as_json)
+
+
+@jobs.command()
+@click.argument("number", type=int)
+@JSON
+def show(number: int, *, as_json: bool) -> None:
+    """Show job NUMBER and its last runs."""
+
+    async def read(store: Store) -> tuple[Job, tuple[job_text.Last, ...]]:
+        job = await store.jobs.found(ME, number)
+        return job, await store.runs.history(number, limit=_HISTORY)
+
+    job, history = with_store(read)
+    lines = fields(job_text.facts(job), screen())
+    lines += [folded(job_text.run_line(job, *last), screen(), "    ", "  ") for last in history]
+    print_result(job_text.as_json(job, history), lines, as_json=as_json)
+
+
+@jobs.command()
+@click.argument("number", type=int)
+@JSON
+def pause(number: int, *, as_json: bool) -> None:
+    """Stop running job NUMBER until it is resumed."""
+    _print(with_store(lambda store: store.jobs.pause(ME, number)), "Paused.", as_json=as_json)
+
+
+@jobs.command()
+@click.argument("number", type=int)
+@JSON
+def resume(number: int, *, as_json: bool) -> None:
+    """Run job NUMBER again, from its next time on."""
+
+    async def go_on(store: Store) -> Job:
+        await _require_gateway(store)
+        return await store.jobs.resume(ME, number)
+
+    _print(with_store(go_on), "Resumed.", as_json=as_json)
+
+
+@jobs.command()
+@click.argument("number", type=int)
+@JSON
+def run(number: int, *, as_json: bool) -> None:
+    """Run job NUMBER now, besides its set times."""
+
+    async def ask(store: Store) -> Job:
+        await _require_gateway(store)
+        await store.runs.ask(ME, number)
+        return await store.jobs.found(ME, number)
+
+    line = f"Running. Type `segue jobs show {number}` to see the result."
+    print_result(job_text.as_json(with_store(ask)), [line], as_json=as_json)
+
+
+@jobs.command()
+@click.argument("number", type=int)
+@YES
+@JSON
+def delete(number: int, *, yes: bool, as_json: bool) -> None:
+    """Delete job NUMBER and its history. Its session stays."""
+    job = with_store(lambda store: store.jobs.found(ME, number))
+    confirm(f"Delete job {number}, {job.name!r}?", "delete it", yes=yes)
+    with_store(lambda store: store.jobs.delete(ME, number))
+    print_result(job_text.as_json(job), ["Deleted."], as_json=as_json)
+
+
+def _print(job: Job, done: str, *, as_json: bool) -> None:
+    lines = [done, *(folded(line, screen()) for line in job_text.made(job))]
+    print_result(job_text.as_json(job), lines, as_json=as_json)
+
+
+def _when(given: dict[str, Any]) -> When:
+    return When(
+        in_minutes=given["in_minutes"],
+        at=given["at"],
+        every_minutes=given["every_minutes"],
+        cron=given["cron"],
+    )
+
+
+J = TypeVar("J", bound=NewJob)
+
+
+def _with_rest(job: J, given: dict[str, Any], now: datetime) -> J:
+    """The job with the options that a new one need not have."""
+    until = given["until"] and parse_time(given["until"], job.zone, now)
+    return replace(
+        job,
+        name=given["name"] or job.name,
+        model=given["model"] or job.model,
+        runs=given["runs"] or job.runs,
+        until=until or job.until,
+        verbatim=job.verbatim if given["verbatim"] is None else given["verbatim"],
+    )
+
+
+def _targets(text: str | None) -> tuple[Target, ...]:
+    found = parse_targets(text) if text else ()
+    if Delivery() in found:
+        raise BadJob(reason="origin is the chat where a job is asked for; name a place instead")
+    return found
+
+
+async def _default(store: Store) -> tuple[Target, ...]:
+    """All home channels, or if there is none only the job's session."""
+    return (AllHomes(),) if await store.owners.homes(ME) else (LOCAL,)
+
+
+async def _require_gateway(store: Store) -> None:
+    if not await store.gateways.alive():
+        raise NoGatewayForJobs

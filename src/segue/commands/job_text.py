@@ -1,0 +1,128 @@
+"""Jobs in words, for the terminal and for chats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from segue import config
+from segue.core.errors import BadJob
+from segue.core.job import (
+    Job,
+    JobState,
+    Report,
+    Run,
+    RunState,
+    local_time,
+    next_times,
+    schedule_text,
+    targets_text,
+)
+from segue.core.text import one_line
+
+
+def zone_name() -> str:
+    """The name of the user's time zone. Raise BadJob if the machine does not say it."""
+    zone = config.load().zone
+    if isinstance(zone, ZoneInfo) and zone.key:
+        return zone.key
+    if zone.utcoffset(None) == timedelta(0):
+        return "UTC"
+    raise BadJob(reason="this machine's time zone has no name; set reset.zone to one that has")
+
+
+Last = tuple[Run, Sequence[Report]]
+
+
+def summary(job: Job, last: Last | None) -> str:
+    """A job on one line: its number, name, next time, places and last result."""
+    when = f"next {local_time(job.due, job.zone)}" if job.due else job.state.value
+    parts = [one_line(job.name), when, f"to {targets_text(job.deliver)}"]
+    if last is not None:
+        parts.append(f"last {outcome(*last)}")
+    return f"{job.id:>3}  " + "; ".join(parts)
+
+
+def made(job: Job) -> list[str]:
+    """What the user reads about a job that was made or changed."""
+    times = [local_time(due, job.zone) for due in next_times(job)]
+    lines = [f"Job {job.id}, {one_line(job.name)!r}: {schedule_text(job.schedule, job.zone)}."]
+    if times:
+        lines.append(f"Next: {', '.join(times)}.")
+    lines.append(f"It delivers to: {targets_text(job.deliver)}.")
+    return lines
+
+
+def facts(job: Job) -> list[tuple[str, str]]:
+    """Everything about a job, in pairs of a name and a value."""
+    left = [] if job.runs is None else [("runs left", str(job.runs))]
+    until = [("until", local_time(job.until, job.zone))] if job.until else []
+    return [
+        ("job", f"{job.id}, {one_line(job.name)}"),
+        ("state", f"{job.state}: {job.error}" if job.error else job.state.value),
+        ("schedule", schedule_text(job.schedule, job.zone)),
+        *(("next" * (n == 0), local_time(t, job.zone)) for n, t in enumerate(next_times(job))),
+        *until,
+        *left,
+        ("delivers to", targets_text(job.deliver)),
+        ("asked for on", str(job.origin) if job.origin else "the terminal"),
+        ("delivers" if job.verbatim else "asks the agent", one_line(job.prompt)),
+        ("session", job.session_id or "none yet"),
+    ]
+
+
+def run_line(job: Job, run: Run, reports: Sequence[Report]) -> str:
+    """A run on one line: when it was due, when it ran if that was later, and its outcome."""
+    late = f", ran {local_time(run.started, job.zone)}" if run.is_late else ""
+    return f"due {local_time(run.due, job.zone)}{late}: {outcome(run, reports)}"
+
+
+def outcome(run: Run, reports: Sequence[Report]) -> str:
+    """What became of a run and its reports."""
+    if run.state is RunState.FAILED:
+        return f"failed: {one_line(run.error or '')}"
+    if run.state is RunState.SILENT:
+        return "nothing to report"
+    if run.state is not RunState.REPORTED:
+        return run.state.value
+    return ", ".join(map(_arrival, reports)) or "reported"
+
+
+def _arrival(report: Report) -> str:
+    why = f" ({one_line(report.error)})" if report.error else ""
+    return f"{report.state} to {report.target}{why}"
+
+
+def as_json(job: Job, history: Sequence[Last] = ()) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "name": job.name,
+        "prompt": job.prompt,
+        "verbatim": job.verbatim,
+        "schedule": schedule_text(job.schedule, job.zone),
+        "zone": job.zone,
+        "state": job.state,
+        "error": job.error,
+        "next": next_times(job) if job.state is JobState.ENABLED else [],
+        "until": job.until,
+        "runs_left": job.runs,
+        "deliver": list(map(str, job.deliver)),
+        "origin": job.origin.key if job.origin else None,
+        "session": job.session_id,
+        "runs": [
+            {
+                "due": run.due,
+                "started": run.started,
+                "finished": run.finished,
+                "state": run.state,
+                "error": run.error,
+                "reports": [
+                    {"to": r.target, "state": r.state, "error": r.error, "text": r.body}
+                    for r in reports
+                ],
+            }
+            for run, reports in history
+        ],
+    }

@@ -1,0 +1,336 @@
+"""Jobs: work that the agent does at a set time, without being spoken to.
+
+A job has at most one run at a time, and one run for each due time:
+
+    waiting ──▶ running     only if its owner asked for it
+    running ──▶ reported    it had something to say
+       │    ──▶ silent      it had nothing to report
+       │    ──▶ failed
+       └──▶ running         claimed again: its gateway died
+
+A run that was missed for too long does not happen: it is `skipped` from the start.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from itertools import takewhile
+from typing import TypeAlias
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from segue.core.address import Address, Platform
+from segue.core.context import Delivery, parse_delivery
+from segue.core.errors import BadDelivery, BadJob
+from segue.core.schedule import Cron, Every, Once, Schedule, upcoming
+
+MISSED_LIMIT = timedelta(hours=12)
+"""A recurring run that is later than this does not happen. Its owner gets a notice."""
+MAX_FAILURES = 5
+"""A job that fails this often in a row is paused."""
+MAX_ATTEMPTS = 3
+"""How many gateways may try to finish a run."""
+MAX_JOBS = 200
+"""How many jobs an owner may have, not counting those that are done."""
+LATE = timedelta(minutes=1)
+"""A run that starts later than this says so."""
+NAME_LIMIT = 60
+PROMPT_LIMIT = 8000
+
+_ALL = "all"
+
+
+class JobState(StrEnum):
+    ENABLED = "enabled"
+    PAUSED = "paused"
+    DONE = "done"
+    """It has no due time left."""
+
+
+class RunState(StrEnum):
+    WAITING = "waiting"
+    """Its owner asked for it, and no gateway has claimed it yet."""
+    RUNNING = "running"
+    REPORTED = "reported"
+    SILENT = "silent"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class AllHomes:
+    """Every home channel that the owner has when the job runs."""
+
+    def __str__(self) -> str:
+        return _ALL
+
+
+Target: TypeAlias = Delivery | AllHomes
+"""A place to deliver to: `origin`, `local`, `telegram`, `telegram:42` or `all`."""
+
+
+LOCAL = Delivery(platform=Platform.LOCAL)
+"""Only into the job's session."""
+
+
+def parse_targets(text: str) -> tuple[Target, ...]:
+    """Parse targets separated by commas, or raise BadDelivery."""
+    parts = [part.strip() for part in text.split(",")]
+    found = dict.fromkeys(
+        AllHomes() if part.lower() == _ALL else parse_delivery(part) for part in parts if part
+    )
+    if not found:
+        raise BadDelivery(target=text)
+    return tuple(found)
+
+
+def targets_text(targets: Sequence[Target]) -> str:
+    """The targets as `parse_targets` reads them."""
+    return ", ".join(map(str, targets))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """A job as it is asked for."""
+
+    prompt: str
+    schedule: Schedule
+    zone: str
+    """The IANA zone in which its times are shown. That of a Cron, for a Cron."""
+    deliver: tuple[Target, ...]
+    name: str = ""
+    verbatim: bool = False
+    """Whether the prompt is delivered as it is, without asking the agent."""
+    origin: Address | None = None
+    """Where it was asked for. None for the terminal."""
+    cwd: str | None = None
+    model: str | None = None
+    until: datetime | None = None
+    """No run is due after this time."""
+    runs: int | None = None
+    """How many runs are left. None for no limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job(NewJob):
+    """Work to do at set times, for one owner."""
+
+    id: int
+    owner: str
+    state: JobState
+    due: datetime | None
+    """The next due time. None if the job is paused or done."""
+    created: datetime
+    session_id: str | None = None
+    """The session of its runs. None before the first one."""
+    failures: int = 0
+    """How many of its last runs failed in a row."""
+    error: str | None = None
+    """Why it was paused, if its owner did not do it."""
+
+    @property
+    def is_reminder(self) -> bool:
+        return isinstance(self.schedule, Once)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run of a job."""
+
+    id: int
+    job_id: int
+    due: datetime
+    state: RunState
+    started: datetime
+    missed_since: datetime | None = None
+    """The first due time that this run stands for, if several were missed."""
+    seq: int | None = None
+    """The number of its prompt in the job's session. None before the agent was asked."""
+    attempt: int = 0
+    fence: int = 0
+    """Counts the claims. Only the newest claim may finish the run."""
+    claimed_by: str | None = None
+    finished: datetime | None = None
+    error: str | None = None
+
+    @property
+    def is_late(self) -> bool:
+        return self.started - self.due > LATE
+
+
+class ReportState(StrEnum):
+    WAITING = "waiting"
+    """The conversation at its address is in use."""
+    KEPT = "kept"
+    """It is only in the job's session."""
+    QUEUED = "queued"
+    SENT = "sent"
+    UNCERTAIN = "uncertain"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a run says at one place, and whether it arrived."""
+
+    no: int
+    run_id: int
+    target: str
+    address: Address | None
+    body: str
+    state: ReportState
+    made: datetime
+    error: str | None = None
+    """Why it did not arrive."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunNow:
+    """Run once, for this due time. Earlier ones since `missed_since` are left out."""
+
+    due: datetime
+    missed_since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Do not run. Notify the owner that the due times from `missed_since` to `due` were missed."""
+
+    due: datetime
+    missed_since: datetime
+
+
+def catch_up(
+    schedule: Schedule,
+    due: datetime,
+    now: datetime,
+    *,
+    until: datetime | None = None,
+    limit: timedelta = MISSED_LIMIT,
+) -> RunNow | Skip:
+    """Decide what happens at `now` about a job whose next due time was `due`, which is over. No
+    time after `until` is due.
+
+    However many times were missed, there is one run or one notice. A job that is due once always
+    runs: a late reminder is better than none.
+    """
+    last = latest(schedule, due, now if until is None else min(now, until))
+    missed = due if last > due else None
+    if isinstance(schedule, Once) or now - last <= limit:
+        return RunNow(last, missed)
+    return Skip(last, due)
+
+
+def latest(schedule: Schedule, due: datetime, now: datetime) -> datetime:
+    """The last due time that is not later than `now`, given a due time that is not."""
+    match schedule:
+        case Once():
+            return due
+        case Every(interval):
+            return due + (now - due) // interval * interval
+        case Cron():
+            # Look back further and further: after a year away, not every minute of it.
+            span = timedelta(minutes=1)
+            while now - span > due:
+                if found := _until(schedule, now - span, now):
+                    return found[-1]
+                span *= 2
+            return [due, *_until(schedule, due, now)][-1]
+
+
+def _until(schedule: Schedule, start: datetime, end: datetime) -> list[datetime]:
+    return list(takewhile(lambda due: due <= end, upcoming(schedule, start)))
+
+
+def next_due(job: NewJob, moment: datetime) -> datetime | None:
+    """The job's first due time after `moment`, or None if it is done by then."""
+    due = job.schedule.after(moment)
+    if due is None or job.runs == 0 or (job.until is not None and due > job.until):
+        return None
+    return due
+
+
+def next_times(job: Job, number: int = 3) -> list[datetime]:
+    """The next due times of a job, for display."""
+    if job.due is None:
+        return []
+    later = upcoming(job.schedule, job.due)
+    most = number if job.runs is None else min(number, job.runs)
+    times = [job.due, *(due for due, _ in zip(later, range(most - 1), strict=False))]
+    return [due for due in times if job.until is None or due <= job.until]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class When:
+    """When a job is due, as users and the agent say it: exactly one of the four."""
+
+    in_minutes: float | None = None
+    at: str | None = None
+    """A local time: `2026-11-18 09:00`, or `09:00` for the next one."""
+    every_minutes: float | None = None
+    cron: str | None = None
+
+    def schedule(self, zone: str, now: datetime) -> Schedule:
+        """The schedule, counted from `now`. Raise BadJob if it makes no sense."""
+        given = [self.in_minutes, self.at, self.every_minutes, self.cron]
+        if sum(value is not None for value in given) != 1:
+            raise BadJob(reason="give exactly one of: in minutes, at a time, every minutes, cron")
+        try:
+            place = ZoneInfo(zone)
+        except (ValueError, OSError, ZoneInfoNotFoundError) as error:
+            reason = f"there is no time zone {zone!r}; one is called Europe/Oslo, for example"
+            raise BadJob(reason=reason) from error
+        try:
+            if self.in_minutes is not None:
+                return Once(now + timedelta(minutes=self.in_minutes))
+            if self.at is not None:
+                return Once(_local_moment(self.at, place, now))
+            if self.every_minutes is not None:
+                return Every(timedelta(minutes=self.every_minutes), now)
+            return Cron(self.cron or "", place)
+        except (ValueError, OverflowError) as error:
+            raise BadJob(reason=str(error)) from error
+
+
+def parse_time(text: str, zone: str, now: datetime) -> datetime:
+    """The moment that a local time names. Raise BadJob."""
+    schedule = When(at=text).schedule(zone, now)
+    return schedule.at if isinstance(schedule, Once) else now
+
+
+def _local_moment(text: str, zone: ZoneInfo, now: datetime) -> datetime:
+    text = text.strip()
+    if re.fullmatch(r"[0-2]?[0-9]:[0-5][0-9]", text):
+        hour, minute = map(int, text.split(":"))
+        return next(upcoming(Cron(f"{minute} {hour} * * *", zone), now))
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is not a time; write 2026-11-18 09:00, or 09:00 for the next one"
+        ) from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
+
+
+def schedule_text(schedule: Schedule, zone: str) -> str:
+    """The schedule in words."""
+    match schedule:
+        case Once(at):
+            return f"once, {local_time(at, zone)}"
+        case Every(interval):
+            minutes = interval // timedelta(minutes=1)
+            return f"every {minutes} minutes" if minutes != 1 else "every minute"
+        case Cron(expression):
+            return f"cron {expression} ({zone})"
+
+
+def local_time(moment: datetime, zone: str) -> str:
+    """A time in words, on the wall clock of a zone: `Tue 2026-11-17 09:00 (Europe/Oslo)`."""
+    try:
+        local = moment.astimezone(ZoneInfo(zone))
+    except (ValueError, ZoneInfoNotFoundError):  # it was deleted from the machine
+        local, zone = moment.astimezone(UTC), "UTC"
+    return f"{local:%a %Y-%m-%d %H:%M} ({zone})"

@@ -1,0 +1,117 @@
+"""When a job is due: once, at an interval, or by a cron expression.
+
+Due times are instants in UTC. An interval adds in UTC, so it ignores daylight saving. A cron
+expression lives on the wall clock of its zone, as in Debian's cron:
+
+- If its minute or its hour starts with `*`, it follows the clock. Times that the clock skips are
+  not due, and times that it repeats are due twice.
+- Otherwise it names times of the day. A time that the clock skips is due right after the gap, and a
+  time that it repeats is due the first time only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+SHORTEST = timedelta(minutes=1)
+"""The shortest interval."""
+LONGEST = timedelta(days=366)
+
+_NONE = timedelta()
+_MINUTE = timedelta(minutes=1)
+_DAY = timedelta(days=1)
+_A_LEAP_YEAR = datetime(2000, 1, 1)  # noqa: DTZ001 - on the wall clock of no zone
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """Due at one moment."""
+
+    at: datetime
+
+    def after(self, moment: datetime) -> datetime | None:
+        """The next due time later than `moment`, or None if there is none."""
+        return self.at if self.at > moment else None
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """Due at an interval, counted from a moment that is not due itself."""
+
+    interval: timedelta
+    since: datetime
+
+    def __post_init__(self) -> None:
+        if not SHORTEST <= self.interval <= LONGEST:
+            raise ValueError("an interval must be from 1 minute to 366 days")
+
+    def after(self, moment: datetime) -> datetime:
+        passed = max(0, (moment - self.since) // self.interval)
+        return self.since + (passed + 1) * self.interval
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """Due by a cron expression with five fields, on the wall clock of a zone."""
+
+    expression: str
+    zone: ZoneInfo
+
+    def __post_init__(self) -> None:
+        if len(self.expression.split()) != 5:
+            raise ValueError("a cron expression has five fields: minute hour day month weekday")
+        try:
+            never = next(CronSim(self.expression, _A_LEAP_YEAR), None) is None
+        except CronSimError as error:
+            raise ValueError(f"that is not a cron expression: {error}") from error
+        if never:
+            raise ValueError("that cron expression is never due")
+
+    def after(self, moment: datetime) -> datetime | None:
+        local = moment.astimezone(self.zone)
+        start = local.replace(tzinfo=None, fold=0)
+        if self._follows_the_clock:
+            # The clock is about to be set back: it will show these times again.
+            start -= max(_offset(local) - _offset((moment + _DAY).astimezone(self.zone)), _NONE)
+        found: list[datetime] = []
+        # The library knows no zone here: it goes wrong where a clock changes by half an hour.
+        for wall in CronSim(self.expression, start):
+            instants = self._instants(wall)
+            found += (instant for instant in instants if instant > moment)
+            if instants and instants[0] > moment:  # the first passes of later ones are later still
+                return min(found)
+        return min(found, default=None)
+
+    @property
+    def _follows_the_clock(self) -> bool:
+        minute, hour, *_ = self.expression.split()
+        return minute.startswith("*") or hour.startswith("*")
+
+    def _instants(self, wall: datetime) -> list[datetime]:
+        """When the expression is due for a time on the wall clock."""
+        first = wall.replace(tzinfo=self.zone).astimezone(UTC)
+        if first.astimezone(self.zone).replace(tzinfo=None, fold=0) != wall:
+            return [] if self._follows_the_clock else self._instants(wall + _MINUTE)
+        second = wall.replace(tzinfo=self.zone, fold=1).astimezone(UTC)
+        return [first] if not self._follows_the_clock or first == second else [first, second]
+
+
+def _offset(local: datetime) -> timedelta:
+    return local.utcoffset() or _NONE
+
+
+Schedule: TypeAlias = Once | Every | Cron
+
+
+def upcoming(schedule: Schedule, moment: datetime) -> Iterator[datetime]:
+    """The due times later than `moment`, in order."""
+    due = schedule.after(moment)
+    while due is not None:
+        yield due
+        due = schedule.after(due)

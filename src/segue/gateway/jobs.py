@@ -1,0 +1,285 @@
+"""Run jobs when they are due, and deliver what they report.
+
+A run is a turn in the job's session, with a prompt that only this module writes: no message from a
+platform can begin one. The store decides which gateway carries it out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from msgspec import structs
+
+from segue.agent.tools.jobs import NOTHING_TO_REPORT
+from segue.config import Settings
+from segue.core import events
+from segue.core.address import Address
+from segue.core.approval import Answer
+from segue.core.errors import SessionHeld, StoreError, UserError
+from segue.core.job import Job, Report, Run, local_time, targets_text
+from segue.core.text import is_empty
+from segue.core.transcript import Kind, Message, Outcome, Role, ToolCall, Transcript, spoken
+from segue.gateway import texts
+from segue.gateway.approvals import Questions, Settle
+from segue.gateway.containment import cancel, contain, finish
+from segue.gateway.places import Places, PlatformsNow
+from segue.store import Store, Topic, claims, retries
+from segue.store.claims import ClaimLost
+from segue.store.runs import LEASE_SECONDS, Claim
+from segue.turns import HeldLease, Turns, hold
+
+AT_ONCE = 4
+"""How many runs a gateway carries out at once."""
+TICK_SECONDS = 1.0
+"""The longest sleep. Longer ones would be too long after the clock or the machine slept."""
+LOOK_SECONDS = 5.0
+"""Seconds between two looks for runs of gateways that are gone."""
+RETRY_SECONDS = 0.25
+"""Seconds between two attempts to reach a session that is in use."""
+HOLD_TIMEOUT = 60.0
+"""Seconds to wait for the job's session, if another process holds it."""
+_MOST = 10_000
+
+logger = logging.getLogger(__name__)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(slots=True)
+class _Running:
+    claim: Claim
+    asks: bool = False
+    """Whether it waits for the owner's answer."""
+
+
+class JobRunner:
+    def __init__(
+        self,
+        store: Store,
+        turns: Turns,
+        settings: Settings,
+        places: Places,
+        settle: Settle,
+        serving: PlatformsNow,
+        now: Callable[[], datetime] = _now,
+    ) -> None:
+        """`serving` returns the platforms that this gateway serves now."""
+        self._store = store
+        self._turns = turns
+        self.settings = settings
+        self._places = places
+        self._settle_message = settle
+        self._serving = serving
+        self._now = now
+        self._running: dict[asyncio.Task[None], _Running] = {}
+
+    # Runs
+
+    async def run(self) -> None:
+        """Carry out runs until cancelled."""
+        loop = asyncio.get_running_loop()
+        async with self._store.listen(Topic.JOBS) as wake:
+            while True:
+                await self._claim()
+                due, looked = await self._store.jobs.next_wake(), loop.time()
+                if len(self._running) >= AT_ONCE:
+                    due = None  # the end of a run wakes us
+                while not self._is_due(due) and loop.time() - looked < LOOK_SECONDS:
+                    if await wake.wait(self._pause(due)):
+                        break
+
+    def _is_due(self, due: datetime | None) -> bool:
+        return due is not None and due <= self._now()
+
+    def _pause(self, due: datetime | None) -> float:
+        """How long to sleep. Wall time decides what is due, and it may jump."""
+        left = TICK_SECONDS if due is None else (due - self._now()).total_seconds()
+        return min(max(left, 0.0), TICK_SECONDS)
+
+    async def _claim(self) -> None:
+        while len(self._running) < AT_ONCE:
+            in_hand = [running.claim.run.id for running in self._running.values()]
+            if (claim := await self._store.runs.claim(besides=in_hand)) is None:
+                return
+            running = _Running(claim)
+            task = asyncio.create_task(self._carry_out(running), name=f"run {claim.run.id}")
+            self._running[task] = running
+            task.add_done_callback(self._running.pop)
+
+    async def finish(self, seconds: float) -> None:
+        """Wait up to `seconds` for runs, but not for those that ask the user. The next gateway
+        continues the rest."""
+        left = dict(self._running)
+        asking = [task for task, running in left.items() if running.asks]
+        await cancel(*asking)
+        await finish([task for task in left if task not in asking], seconds)
+        for task, running in left.items():
+            if task.cancelled():
+                await self._store.runs.release(running.claim)
+
+    async def _carry_out(self, running: _Running) -> None:
+        claim = running.claim
+        item = f"run {claim.run.id} of job {claim.job.id}"
+        try:
+            await contain(item, partial(self._run, running), partial(self._fail, claim))
+        except ClaimLost:
+            logger.info("run claimed by another gateway run=%d", claim.run.id)
+        except StoreError as error:  # the claim expires, and the next claim continues
+            logger.error("run waits for the store run=%d: %s", claim.run.id, error)  # noqa: TRY400
+
+    async def _fail(self, claim: Claim, reason: str) -> None:
+        await self._store.runs.fail(claim, reason)
+
+    async def _run(self, running: _Running) -> None:
+        claim, store = running.claim, self._store
+        logger.info("run started job=%d due=%s", claim.job.id, claim.run.due)
+        try:
+            if claim.job.verbatim:
+                report: str | None = claim.job.prompt
+            else:
+                async with self._keep(claim), self._hold(claim) as held:
+                    report = await self._turn(running, held)
+        except StoreError:
+            raise
+        except UserError as error:
+            logger.warning("run failed job=%d: %s", claim.job.id, error)
+            reason = str(error)
+            await retries.keep("end of a run", lambda: store.runs.fail(claim, reason))
+            return
+        if report is not None:
+            report += _lateness(claim.job, claim.run)
+        await retries.keep("end of a run", lambda: store.runs.finish(claim, report))
+        logger.info("run finished job=%d silent=%s", claim.job.id, report is None)
+
+    def _keep(self, claim: Claim) -> contextlib.AbstractAsyncContextManager[None]:
+        beat = partial(self._store.runs.heartbeat, claim)
+        return claims.keep(self._store, Topic.JOBS, beat, LEASE_SECONDS / 4)
+
+    @contextlib.asynccontextmanager
+    async def _hold(self, claim: Claim) -> AsyncGenerator[HeldLease]:
+        """Hold the job's session. Its owner may have it open: wait, up to HOLD_TIMEOUT seconds."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + HOLD_TIMEOUT
+        async with contextlib.AsyncExitStack() as stack:
+            while True:
+                try:
+                    holding = hold(self._store, claim.session_id, self._places.name)
+                    held = await stack.enter_async_context(holding)
+                    break
+                except SessionHeld:
+                    if loop.time() >= deadline:
+                        raise
+                await asyncio.sleep(RETRY_SECONDS)
+            yield held
+
+    async def _turn(self, running: _Running, held: HeldLease) -> str | None:
+        """Run the turn, or continue it, and return its report. None for nothing to report."""
+        claim = running.claim
+        now = self._now()
+        prompt = structs.replace(spoken(_prompt(claim, now), now), kind=Kind.SYNTHETIC)
+        seq = await self._store.runs.begin(claim, held.lease, prompt)
+        if seq is None:
+            raise ClaimLost
+        last = partial(self._store.transcripts.last, claim.session_id, _MOST, after=seq)
+        if not _is_answered(await last()):
+            await self._answer(running, held)
+        return _report(await last())
+
+    async def _answer(self, running: _Running, held: HeldLease) -> None:
+        claim = running.claim
+        questions = None
+        approve = _deny
+        if claim.asks_at is not None:
+            questions = Questions(self._store, held, claim.asks_at, self._settle)
+            approve = questions.approve
+        place = self._places.run(claim.asks_at, approve)
+        turn = self._turns.take_turn(claim.session_id, None, place, held=held)
+        failed: UserError | None = None
+        async with contextlib.aclosing(turn) as stream:
+            async for event in stream:
+                running.asks = isinstance(event, events.ApprovalNeeded)
+                if isinstance(event, events.TurnFailed):
+                    failed = event.error
+        if questions is not None:  # if we are cancelled, the question stays open
+            questions.over()
+        if failed is not None:
+            raise failed
+
+    def _settle(self, address: Address, key: str, outcome: str) -> None:
+        if address.platform in self._serving():  # another gateway may serve it
+            self._settle_message(address, key, outcome)
+
+    # Reports
+
+    async def deliver(self) -> None:
+        """Deliver reports until cancelled."""
+        async with self._store.listen(Topic.JOBS) as wake:
+            while True:
+                is_left = await self._send_reports()
+                await wake.wait(RETRY_SECONDS if is_left else LOOK_SECONDS)
+
+    async def _send_reports(self) -> bool:
+        """Send the reports that can be sent now, and return whether others wait."""
+        sent: list[bool] = []
+        for report in await self._store.reports.waiting(self._serving()):
+            work = partial(self._send, report, sent)
+            await contain(f"report {report.no}", work, partial(self._store.reports.fail, report))
+        return not all(sent)
+
+    async def _send(self, report: Report, sent: list[bool]) -> None:
+        settings, cwd = self.settings, str(Path.home())
+        done = await self._store.reports.send(report, settings.resets, settings.zone, cwd)
+        sent.append(done)
+
+
+async def _deny(call: ToolCall, what: str, fingerprint: str) -> Answer:
+    return Answer.MISSING
+
+
+def _prompt(claim: Claim, now: datetime) -> str:
+    """What the agent is asked in a run."""
+    job, run = claim.job, claim.run
+    due, started = local_time(run.due, job.zone), local_time(now, job.zone)
+    return (
+        f'[Job {job.id}, "{job.name}", is due. It was due at {due}, and it is {started} now. No one'
+        f" reads along. Your last message is delivered to: {targets_text(job.deliver)}. If there is"
+        f" nothing worth reporting, call `{NOTHING_TO_REPORT.name}`. What you are asked to"
+        f" do:]\n\n{job.prompt}"
+    )
+
+
+def _lateness(job: Job, run: Run) -> str:
+    """The end of a report that is late."""
+    if not run.is_late:
+        return ""
+    return f"\n\n(Due {local_time(run.due, job.zone)}, ran {local_time(run.started, job.zone)}.)"
+
+
+def _is_answered(messages: Transcript) -> bool:
+    """Whether the agent has given its last message."""
+    last = messages.messages[-1] if messages.messages else None
+    return last is not None and last.role is Role.ASSISTANT and not last.tool_calls
+
+
+def _report(messages: Transcript) -> str | None:
+    calls = [call.name for message in messages for call in message.tool_calls]
+    if NOTHING_TO_REPORT.name in calls:
+        return None
+    last: Message = messages.messages[-1]
+    if is_empty(last.content):
+        raise _NoAnswer
+    cut_off = [m.tool_name or "a tool" for m in messages if m.outcome is Outcome.INTERRUPTED]
+    return f"{texts.cut_off(cut_off)}\n\n{last.content}" if cut_off else last.content
+
+
+class _NoAnswer(UserError):
+    """The agent gave no answer."""

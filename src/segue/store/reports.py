@@ -1,0 +1,253 @@
+"""Reports: what the runs of jobs say, and where.
+
+waiting ──▶ queued    it is in the transcript there and in the outbox, which has the rest
+kept                  it is only in the job's session
+failed                there is no such place
+
+A report is part of the conversation at its address: one transaction appends it to the transcript
+there and queues it, so that the agent knows what it said when its owner replies. It waits while
+another process works on that session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from datetime import tzinfo
+
+from segue.core.address import Address, Platform
+from segue.core.errors import AddressTaken, BadJob, NoHomeChannel
+from segue.core.handoff import short_reason
+from segue.core.job import LOCAL, AllHomes, Job, Report, ReportState, Target, local_time
+from segue.core.lease import Lease
+from segue.core.reset import ResetPolicies
+from segue.core.transcript import Kind, Message, Role, spoken
+from segue.store import (
+    bindings,
+    doors,
+    inbox,
+    leases,
+    outbox,
+    owners,
+    pages,
+    sessions,
+    transcripts,
+)
+from segue.store.base import Operations, Read, Row, Topic, Tx, Write
+from segue.store.values import address_or_none, moment, text
+
+_HOLDER = "a gateway, for a moment"
+_SELECT = (
+    "SELECT r.no, r.run_id, r.target, r.address, r.body, r.state, r.error, r.made, r.key,"
+    " o.state, o.error FROM reports r LEFT JOIN outbox o ON o.key = r.key"
+)
+
+
+def make(tx: Tx, job: Job, run_id: int, body: str) -> None:
+    """Report `body` at every place that the job delivers to."""
+    for target, address, problem in _places(tx, job):
+        state = ReportState.WAITING if address else ReportState.KEPT
+        tx.insert(
+            "reports",
+            run_id=run_id,
+            target=text(str(target)),
+            address=address.key if address else None,
+            body=text(body),
+            state=(ReportState.FAILED if problem else state).value,
+            error=short_reason(problem) if problem else None,
+            made=tx.now,
+        )
+    tx.nudge(Topic.JOBS)
+
+
+def asks_at(tx: Tx, job: Job) -> Address | None:
+    """Where a run of the job asks for approvals: the first place that it delivers to. None if it
+    has none."""
+    return next((address for _, address, _ in _places(tx, job) if address), None)
+
+
+def _places(tx: Tx, job: Job) -> list[tuple[Target, Address | None, str]]:
+    """Each target of the job, with its address, or with the reason why it has none. Neither for a
+    target that is only the job's session. Of two targets with the same address, the first one."""
+    found: dict[Address | str, tuple[Target, Address | None, str]] = {}
+    for target, address, problem in _resolved(tx, job):
+        found.setdefault(address or str(target), (target, address, problem))
+    return list(found.values())
+
+
+def _resolved(tx: Tx, job: Job) -> Iterator[tuple[Target, Address | None, str]]:
+    homes = {home.platform: home.address for home in owners.homes(tx, job.owner)}
+    for target in job.deliver:
+        if isinstance(target, AllHomes):
+            yield from ((target, _place(tx, job, home), "") for home in homes.values())
+            if not homes:
+                yield target, None, "There is no home channel. Type /sethome in a chat."
+        elif target.platform is None:
+            yield target, job.origin, ""
+        elif target == LOCAL:
+            yield target, None, ""
+        elif target.chat_id is not None:
+            chat = _chat(tx, job.owner, target.platform, target.chat_id, homes.values())
+            yield target, chat, "" if chat else f"{target} is not one of your chats."
+        elif home := homes.get(target.platform):
+            yield target, _place(tx, job, home), ""
+        else:
+            yield target, None, f"There is no home channel on {target}. Type /sethome in a chat."
+
+
+def _place(tx: Tx, job: Job, home: Address) -> Address:
+    """Where reports go in a home channel. The page shows a conversation for each job."""
+    if home.platform is not Platform.WEB:
+        return home
+    page = pages.begin(tx, job.owner, job.name, key=f"job:{job.id}")
+    return replace(home, thread_id=page.id)
+
+
+def _chat(
+    tx: Tx, owner: str, platform: Platform, chat_id: str, homes: Collection[Address]
+) -> Address | None:
+    """The owner's chat with this id, or None."""
+    rows = tx.rows(
+        "SELECT d.address FROM doors d JOIN sessions s ON s.no = d.session_no"
+        " WHERE s.owner = :owner AND d.platform = :platform",
+        owner=owner,
+        platform=platform.value,
+    )
+    known = (*homes, *(Address.parse(key) for (key,) in rows))
+    chats = [a for a in known if (a.platform, a.chat_id) == (platform, chat_id)]
+    # The chat itself, rather than one of its threads.
+    return min(chats, key=lambda a: (a.thread_id is not None, a.key), default=None)
+
+
+def check(tx: Tx, owner: str, targets: Collection[Target]) -> None:
+    """Raise NoHomeChannel or BadJob if a report could not be delivered to one of `targets`."""
+    homes = {home.platform: home.address for home in owners.homes(tx, owner)}
+    for target in targets:
+        if isinstance(target, AllHomes):
+            if not homes:
+                raise BadJob(reason="there is no home channel; type /sethome in a chat first")
+        elif target.chat_id is not None and target.platform is not None:
+            if _chat(tx, owner, target.platform, target.chat_id, homes.values()) is None:
+                raise BadJob(reason=f"{target} is not one of your chats")
+        elif target.platform not in (None, Platform.LOCAL, *homes):
+            raise NoHomeChannel(platform=target.platform)
+
+
+# Sending
+
+
+def waiting(tx: Tx, platforms: Collection[Platform]) -> tuple[Report, ...]:
+    """The reports on these platforms that are not queued yet, oldest first."""
+    rows = tx.rows(f"{_SELECT} WHERE r.state = 'waiting' ORDER BY r.no")
+    found = map(_report, rows)
+    return tuple(
+        report for report in found if report.address and report.address.platform in platforms
+    )
+
+
+def send(tx: Tx, report: Report, policies: ResetPolicies, zone: tzinfo, cwd: str) -> bool:
+    """Append the report to the transcript at its address and queue it. Return False, and change
+    nothing, if another process works on that session or moves it."""
+    sql = f"SELECT 1 FROM reports WHERE no = :no AND state = 'waiting' {tx.for_update}"
+    if report.address is None or tx.row(sql, no=report.no) is None:
+        return True
+    tx.lock(report.address.key)
+    owner, job_id, name, zone_name, due = tx.one(
+        "SELECT j.owner, j.id, j.name, j.zone, r.due FROM runs r JOIN jobs j ON j.id = r.job_id"
+        " WHERE r.id = :id",
+        id=report.run_id,
+    )
+    try:
+        session_id = _session(tx, owner, report.address, policies, zone, cwd)
+    except AddressTaken as error:
+        fail(tx, report, str(error))
+        return True
+    (no,) = leases.locked(tx, session_id, "no")
+    busy = leases.get(tx, session_id) or sessions.is_moving(tx, no)
+    if busy or inbox.is_answering(tx, session_id):
+        return False
+    lease = leases.acquire(tx, session_id, _HOLDER, seconds=0)
+    when = local_time(moment(due), zone_name)
+    intro = f'[Job {job_id}, "{name}", which was due at {when}, reports here:]'
+    seq = transcripts.append(tx, lease, _messages(tx, lease, intro, report.body))
+    leases.release(tx, lease)
+    key = f"{session_id}/{seq}"
+    draft = outbox.Draft(key=key, address=report.address, body=report.body, session_id=session_id)
+    outbox.enqueue(tx, draft)
+    tx.change(
+        "UPDATE reports SET state = 'queued', key = :key WHERE no = :no", key=key, no=report.no
+    )
+    return True
+
+
+def _session(
+    tx: Tx, owner: str, address: Address, policies: ResetPolicies, zone: tzinfo, cwd: str
+) -> str:
+    """The session that a reply at `address` reaches. It is not moved there."""
+    policy = policies.for_address(address)
+    if bound := bindings.current(tx, address, owner, policy, zone):
+        return bound.session.id
+    door = doors.get(tx, address)
+    if door is not None and bindings.get(tx, address) is None:
+        session = sessions.found(tx, door.session_id)
+        if session.owner != owner:
+            raise AddressTaken
+        if session.ended is None:
+            return session.id
+    return bindings.get_or_create(
+        tx, address, owner, policy=policy, zone=zone, cwd=cwd, model=None
+    ).session.id
+
+
+def _messages(tx: Tx, lease: Lease, intro: str, body: str) -> list[Message]:
+    """The report as messages of a transcript. The prompt makes it a turn, as models expect."""
+    now = moment(tx.now)
+    open_calls = transcripts.tail(tx, lease.session_id, 0).unfinished(now)
+    asked = Message(Role.USER, intro, now, kind=Kind.SYNTHETIC, tokens=spoken(intro, now).tokens)
+    said = Message(Role.ASSISTANT, body, now, tokens=spoken(body, now).tokens)
+    return [*open_calls, asked, said]
+
+
+def fail(tx: Tx, report: Report, reason: str) -> None:
+    """Give up a report that cannot be sent."""
+    tx.change(
+        "UPDATE reports SET state = 'failed', error = :error WHERE no = :no AND state = 'waiting'",
+        error=short_reason(text(reason)),
+        no=report.no,
+    )
+
+
+# Reading
+
+
+def of(tx: Tx, run_id: int) -> tuple[Report, ...]:
+    """The reports of a run, with what became of them."""
+    rows = tx.rows(f"{_SELECT} WHERE r.run_id = :id ORDER BY r.no", id=run_id)
+    return tuple(map(_report, rows))
+
+
+def _report(row: Row) -> Report:
+    no, run_id, target, address, body, state, error, made, _, sending, problem = row
+    found = ReportState(state)
+    if found is ReportState.QUEUED:
+        # The outbox forgets only what was sent.
+        sending = "queued" if sending == "sending" else sending
+        found, error = ReportState(sending or ReportState.SENT), problem
+    return Report(
+        no=no,
+        run_id=run_id,
+        target=target,
+        address=address_or_none(address),
+        body=body,
+        state=found,
+        made=moment(made),
+        error=error,
+    )
+
+
+class Reports(Operations):
+    of = Read(of)
+    waiting = Read(waiting)
+    send = Write(send)
+    fail = Write(fail)
+    check = Read(check)

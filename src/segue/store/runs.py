@@ -1,0 +1,326 @@
+"""Runs of jobs, each claimed by one gateway.
+
+A claim has a fence, as that of a handoff has: each change names it, so a gateway that comes back
+too late changes nothing. One transaction makes a due time into a run and sets the next due time;
+runs are unique by job and due time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from segue.core.address import Address, Platform
+from segue.core.handoff import short_reason
+from segue.core.job import (
+    MAX_ATTEMPTS,
+    MAX_FAILURES,
+    Job,
+    JobState,
+    Report,
+    Run,
+    RunState,
+    Skip,
+    catch_up,
+    local_time,
+    next_due,
+)
+from segue.core.lease import Lease
+from segue.core.session import clean_title
+from segue.core.transcript import Message, Outcome
+from segue.store import approvals, jobs, reports, sessions, transcripts
+from segue.store.base import Operations, Read, Row, Topic, Tx, Write, WriteMark
+from segue.store.values import micros, moment, moment_or_none, text
+
+LEASE_SECONDS = 10.0
+"""How long a claim lasts without a heartbeat."""
+ABANDONED = "The gateway stopped during each attempt to run it."
+
+_COLUMNS = (
+    "id, job_id, due, state, started, missed_since, seq, attempt, fence, process, finished, error"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A run that this gateway carries out."""
+
+    job: Job
+    run: Run
+    session_id: str
+    asks_at: Address | None
+    """Where it asks for approvals. None if there is no place to ask at."""
+
+
+def ask(tx: Tx, owner: str, job_id: int) -> Run:
+    """Ask for a run now, besides the job's due times. Raise JobNotFound, or JobBusy if it runs."""
+    jobs.idle(tx, owner, job_id)
+    row = tx.insert(
+        "runs",
+        returning=_COLUMNS,
+        job_id=job_id,
+        due=tx.now,
+        state=RunState.WAITING.value,
+        started=tx.now,
+    )
+    jobs.update(tx, job_id, busy=1)
+    return _run(row or ())
+
+
+# Claiming
+
+
+def claim(tx: Tx, *, seconds: float = LEASE_SECONDS, besides: Collection[int] = ()) -> Claim | None:
+    """Claim a run: one that its owner asked for, one whose gateway is gone and that is not in
+    `besides`, or one that is due. Return None if there is none.
+
+    Runs that were missed for too long are recorded as skipped along the way.
+    """
+    for run in _open(tx):
+        if run.id not in besides and (taken := _take_over(tx, run, seconds)):
+            return taken
+    while job := jobs.next_overdue(tx):
+        if (run := _due(tx, job, seconds)) is not None:
+            return _claimed(tx, job, run)
+    return None
+
+
+def _open(tx: Tx) -> list[Run]:
+    """The runs that wait for a gateway: none has claimed them, or it is gone."""
+    skip = f"{tx.for_update} SKIP LOCKED" if tx.for_update else ""
+    rows = tx.rows(
+        f"SELECT {_COLUMNS}, lease_until FROM runs WHERE state IN ('waiting', 'running')"
+        f" ORDER BY id {skip}"
+    )
+    runs = [(_run(row[:-1]), row[-1]) for row in rows]
+    dead = {name for name in {run.claimed_by for run, _ in runs} if name and tx.dead(name)}
+    return [
+        run
+        for run, until in runs
+        if run.state is RunState.WAITING or run.claimed_by in dead or tx.ticks >= until
+    ]
+
+
+def _take_over(tx: Tx, run: Run, seconds: float) -> Claim | None:
+    job = jobs.get(tx, run.job_id)
+    if job is None:
+        return None
+    if run.attempt >= MAX_ATTEMPTS:
+        _end(tx, job, run, RunState.FAILED, error=ABANDONED)
+        return None
+    row = tx.row(
+        "UPDATE runs SET state = 'running', fence = fence + 1, attempt = attempt + 1,"
+        " process = :process, lease_until = :until"
+        f" WHERE id = :id AND fence = :fence RETURNING {_COLUMNS}",
+        process=tx.process,
+        until=tx.after(seconds),
+        id=run.id,
+        fence=run.fence,
+    )
+    return _claimed(tx, job, _run(row)) if row else None
+
+
+def _due(tx: Tx, job: Job, seconds: float) -> Run | None:
+    """Make the job's due time into a run and set the next one. None if it was skipped."""
+    if job.due is None:
+        return None
+    decided = catch_up(job.schedule, job.due, moment(tx.now), until=job.until)
+    is_skipped = isinstance(decided, Skip)
+    state = RunState.SKIPPED if is_skipped else RunState.RUNNING
+    missed = decided.missed_since
+    row = tx.insert(
+        "runs",
+        conflict="DO NOTHING",
+        returning=_COLUMNS,
+        job_id=job.id,
+        due=micros(decided.due),
+        state=state.value,
+        started=tx.now,
+        missed_since=None if missed is None else micros(missed),
+        attempt=0 if is_skipped else 1,
+        fence=0 if is_skipped else 1,
+        process=None if is_skipped else tx.process,
+        lease_until=None if is_skipped else tx.after(seconds),
+        finished=tx.now if is_skipped else None,
+    )
+    run = _run(row) if row else None  # None if the clock was set back: it has run already
+    _advance(tx, job, decided.due, run)
+    if run is not None and is_skipped:
+        reports.make(tx, job, run.id, _skipped(job, run))
+    return None if is_skipped else run
+
+
+def _advance(tx: Tx, job: Job, due: datetime, run: Run | None) -> None:
+    is_running = run is not None and run.state is RunState.RUNNING
+    left = None if job.runs is None else job.runs - is_running
+    later = next_due(replace(job, runs=left), due)
+    jobs.update(
+        tx,
+        job.id,
+        due=None if later is None else micros(later),
+        state=(JobState.DONE if later is None else JobState.ENABLED).value,
+        runs=left,
+        busy=int(is_running),
+    )
+
+
+def _claimed(tx: Tx, job: Job, run: Run) -> Claim:
+    session_id = job.session_id
+    if session_id is None or sessions.get(tx, session_id) is None:
+        title = clean_title(f"job {job.id}: {job.name}")
+        session_id = sessions.create(
+            tx, job.owner, Platform.LOCAL, title=title, cwd=job.cwd, model=job.model
+        ).id
+        jobs.update(tx, job.id, session_id=session_id)
+        job = replace(job, session_id=session_id)
+    return Claim(job=job, run=run, session_id=session_id, asks_at=reports.asks_at(tx, job))
+
+
+# Running
+
+
+def heartbeat(tx: Tx, claimed: Claim, *, seconds: float = LEASE_SECONDS) -> bool:
+    """Extend the claim. Return False, like every change to a claim, if it is no longer the newest:
+    stop."""
+    return _change(tx, claimed.run, "lease_until = :until", until=tx.after(seconds))
+
+
+def release(tx: Tx, claimed: Claim) -> bool:
+    """Leave the run to the next gateway, which continues it. This attempt does not count."""
+    change = "lease_until = :now, attempt = attempt - 1"
+    tx.nudge(Topic.JOBS)
+    return _change(tx, claimed.run, change, now=tx.ticks)
+
+
+def begin(tx: Tx, claimed: Claim, lease: Lease, prompt: Message) -> int | None:
+    """Append the prompt to the job's session, once for each run, and return its seq. None if the
+    claim was lost."""
+    if not _change(tx, claimed.run, "seq = seq"):
+        return None
+    (known,) = tx.one("SELECT seq FROM runs WHERE id = :id", id=claimed.run.id)
+    if known is not None:
+        return known
+    approvals.void(tx, lease.session_id)
+    last = transcripts.tail(tx, lease.session_id, 0)
+    repairs = last.unfinished(prompt.at, Outcome.INTERRUPTED)
+    seq = transcripts.append(tx, lease, [*repairs, prompt])
+    _change(tx, claimed.run, "seq = :seq", seq=seq)
+    return seq
+
+
+def finish(tx: Tx, claimed: Claim, report: str | None) -> bool:
+    """End the run, and report at every place that the job delivers to. None for nothing to
+    report."""
+    state = RunState.SILENT if report is None else RunState.REPORTED
+    return _end(tx, claimed.job, claimed.run, state, report=report)
+
+
+def fail(tx: Tx, claimed: Claim, reason: str) -> bool:
+    """End the run as failed. After MAX_FAILURES in a row, the job is paused."""
+    return _end(tx, claimed.job, claimed.run, RunState.FAILED, error=reason)
+
+
+def _end(
+    tx: Tx, job: Job, run: Run, state: RunState, *, report: str | None = None, error: str = ""
+) -> bool:
+    ended = _change(
+        tx,
+        run,
+        "state = :state, lease_until = NULL, finished = :now, error = :error",
+        state=state.value,
+        now=tx.now,
+        error=short_reason(text(error)) if error else None,
+    )
+    current = jobs.get(tx, job.id)
+    if not ended or current is None:
+        return False
+    failures = current.failures + 1 if error else 0
+    jobs.update(tx, job.id, busy=0, failures=failures)
+    is_paused = failures >= MAX_FAILURES and current.state is JobState.ENABLED
+    if is_paused:
+        why = f"It failed {failures} times in a row. The last time: {error}"
+        paused = JobState.PAUSED.value
+        jobs.update(tx, job.id, state=paused, due=None, error=short_reason(text(why)))
+    if error and (failures == 1 or is_paused):
+        report = _failed(job, error, is_paused=is_paused)
+    if report is not None:
+        reports.make(tx, job, run.id, report)
+    return True
+
+
+def _change(tx: Tx, run: Run, change: str, **values: Any) -> bool:
+    """Change a running run if `run` is its newest claim."""
+    sql = f"UPDATE runs SET {change} WHERE id = :id AND state = 'running' AND fence = :fence"
+    return tx.change(sql, id=run.id, fence=run.fence, **values) == 1
+
+
+def _failed(job: Job, error: str, *, is_paused: bool) -> str:
+    if job.is_reminder:
+        return f"Reminder: {job.prompt}\n\n(The agent could not look at it: {error})"
+    rest = (
+        f"It is paused now. Type `segue jobs resume {job.id}` to go on."
+        if is_paused
+        else f"Type `segue jobs show {job.id}` to see its runs."
+    )
+    return f'Job {job.id}, "{job.name}", failed: {error}\n\n{rest}'
+
+
+def _skipped(job: Job, run: Run) -> str:
+    since = run.missed_since or run.due
+    return (
+        f'Job {job.id}, "{job.name}", was due at {local_time(since, job.zone)}, but no gateway was'
+        f" running. That is too long ago to run it now. Type `segue jobs run {job.id}` to run it"
+        " anyway."
+    )
+
+
+# Reading
+
+
+def history(tx: Tx, job_id: int, *, limit: int = 20) -> tuple[tuple[Run, tuple[Report, ...]], ...]:
+    """The job's runs with their reports, newest first."""
+    rows = tx.rows(
+        f"SELECT {_COLUMNS} FROM runs WHERE job_id = :id ORDER BY due DESC LIMIT :limit",
+        id=job_id,
+        limit=limit,
+    )
+    return tuple((run, reports.of(tx, run.id)) for run in map(_run, rows))
+
+
+def last(tx: Tx, job_ids: Collection[int]) -> dict[int, tuple[Run, tuple[Report, ...]]]:
+    """The newest run of each of these jobs, by the job's number."""
+    newest = {job_id: history(tx, job_id, limit=1) for job_id in job_ids}
+    return {job_id: found[0] for job_id, found in newest.items() if found}
+
+
+def _run(row: Row) -> Run:
+    run_id, job_id, due, state, started, missed, seq, attempt, fence, process, *rest = row
+    finished, error = rest
+    return Run(
+        id=run_id,
+        job_id=job_id,
+        due=moment(due),
+        state=RunState(state),
+        started=moment(started),
+        missed_since=moment_or_none(missed),
+        seq=seq,
+        attempt=attempt,
+        fence=fence,
+        claimed_by=process,
+        finished=moment_or_none(finished),
+        error=error,
+    )
+
+
+class Runs(Operations):
+    ask = Write(ask)
+    claim = Write(claim)
+    heartbeat = WriteMark(heartbeat)
+    release = WriteMark(release)
+    begin = Write(begin)
+    finish = Write(finish)
+    fail = Write(fail)
+    history = Read(history)
+    last = Read(last)

@@ -1,0 +1,144 @@
+"""The store's threads: a few of them serve any number of callers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from segue.core.errors import SegueError, StoreClosed
+
+START_TIMEOUT = 15.0
+"""Seconds that a call waits to be started before its caller gets a busy error."""
+
+
+class StoreCall:
+    """One caller's work, on its way from the event loop to a thread and back."""
+
+    __slots__ = ("_begun", "future", "lasting", "loop", "timer", "work")
+
+    def __init__(
+        self, work: Callable[[Any], Any], busy: Callable[[], SegueError], *, lasting: bool = True
+    ) -> None:
+        self.work = work
+        self.lasting = lasting
+        """Whether its writes must survive a power cut."""
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
+        # Acquired once and never released. The thread that starts the work and the caller that
+        # stops waiting for it both try; the first one decides whether the work is done.
+        self._begun = threading.Lock()
+        self.timer = self.loop.call_later(START_TIMEOUT, self._give_up, busy)
+
+    def begin(self) -> bool:
+        """Claim the decision. Return False if the other side already has it."""
+        return self._begun.acquire(blocking=False)
+
+    def _give_up(self, busy: Callable[[], SegueError]) -> None:
+        if self.begin() and not self.future.done():
+            self.future.set_exception(busy())
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        try:
+            return (yield from self.future)
+        finally:
+            self.timer.cancel()
+            self.begin()
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """The result or the error of a call."""
+
+    call: StoreCall
+    result: Any = None
+    error: BaseException | None = None
+
+    def deliver(self) -> None:
+        if self.call.future.done():  # the caller was cancelled
+            return
+        if self.error is None:
+            self.call.future.set_result(self.result)
+        else:
+            self.call.future.set_exception(self.error)
+
+
+class Threads:
+    """Up to `count` threads that take calls in order, at most `batch` at a time."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        count: int,
+        batch: int = 1,
+        run: Callable[[list[StoreCall]], list[CallResult]],
+        done: Callable[[], None],
+    ) -> None:
+        self._name = name
+        self._count = count
+        self._batch = batch
+        self._run = run
+        self._done = done
+        self._queue: SimpleQueue[StoreCall | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._idle = 0
+        self._closed = False
+
+    def submit(self, call: StoreCall) -> StoreCall:
+        if self._closed:
+            call.timer.cancel()
+            raise StoreClosed
+        self._queue.put(call)
+        if self._idle < self._queue.qsize() and len(self._threads) < self._count:
+            thread = threading.Thread(target=self._main, name=self._name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        return call
+
+    async def close(self) -> bool:
+        """Finish the submitted calls, then stop. Return False if a thread is stuck."""
+        self._closed = True
+        for _ in self._threads:
+            self._queue.put(None)
+        for thread in self._threads:
+            await asyncio.to_thread(thread.join, START_TIMEOUT)
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _main(self) -> None:
+        while calls := self._take():
+            try:
+                outcomes = self._run(calls)
+            except BaseException as error:  # noqa: BLE001 - passed on to every caller
+                outcomes = [CallResult(call, error=error) for call in calls]
+            for loop in {outcome.call.loop for outcome in outcomes}:
+                mine = [outcome for outcome in outcomes if outcome.call.loop is loop]
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(_deliver, mine)
+        self._done()
+
+    def _take(self) -> list[StoreCall]:
+        self._idle += 1
+        first = self._queue.get()
+        self._idle -= 1
+        if first is None:
+            return []
+        calls = [first]
+        while len(calls) < self._batch:
+            try:
+                call = self._queue.get_nowait()
+            except Empty:
+                break
+            if call is None:
+                self._queue.put(None)
+                break
+            calls.append(call)
+        return calls
+
+
+def _deliver(outcomes: list[CallResult]) -> None:
+    for outcome in outcomes:
+        outcome.deliver()

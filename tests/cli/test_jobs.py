@@ -1,0 +1,160 @@
+"""`segue jobs`: jobs made, seen and changed from the command line."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import segue.store
+from segue.core.address import Address, ChatType, HomeChannel, Platform
+from segue.core.session import ME
+from segue.store import Store
+from tests.harness.command_line import Command
+
+CHAT = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="42")
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite://{tmp_path}/segue.db"
+
+
+@pytest.fixture
+def command(url: str) -> Command:
+    return Command("jobs", {"SEGUE_STORE": url, "TZ": "Europe/Oslo"})
+
+
+@pytest.fixture
+def gateway(url: str, runner: asyncio.Runner) -> Generator[Store]:
+    """A gateway that is present, and never claims anything."""
+
+    async def begin() -> Store:
+        store = await segue.store.open(url)
+        await store.owners.ensure(ME)
+        await store.gateways.announce("a gateway", [], seconds=3600)
+        return store
+
+    store = runner.run(begin())
+    yield store
+    runner.run(store.close())
+
+
+def decoded(line: str) -> Any:
+    assert line.count("\n") == 1
+    return msgspec.json.decode(line)
+
+
+def test_without_jobs_it_says_how_to_add_one(command: Command):
+    assert "There are no jobs yet." in command()
+    assert decoded(command("--json")) == []
+
+
+def test_a_job_is_refused_when_no_gateway_could_run_it(command: Command):
+    told = command.refused("add", "--in", "20", "Take the bread out.")
+    assert "No gateway is running" in told
+    assert "segue gateway start" in told
+    assert decoded(command("--json")) == []
+
+
+@pytest.mark.usefixtures("gateway")
+def test_a_new_job_repeats_its_next_times_in_words(command: Command):
+    told = command("add", "--cron", "0 8 * * 1-5", "--deliver", "local", "Read the news.")
+    assert told.startswith(
+        "Added.\nJob 1, 'Read the news.': cron 0 8 * * 1-5 (Europe/Oslo).\nNext: "
+    )
+    assert told.count(" 08:00 (Europe/Oslo)") == 3
+    assert "It delivers to: local." in told
+    assert "  1  Read the news.; next " in command()
+
+
+@pytest.mark.usefixtures("gateway")
+def test_a_reminder_is_due_once(command: Command):
+    command("add", "--in", "20", "--verbatim", "Take the bread out.")
+    (job,) = decoded(command("--json"))
+    (due,) = job["next"]
+    left = datetime.fromisoformat(due) - datetime.now(UTC)
+    assert timedelta(minutes=19) < left <= timedelta(minutes=20)
+    assert (job["verbatim"], job["deliver"], job["prompt"]) == (
+        True,
+        ["local"],
+        "Take the bread out.",
+    )
+
+
+def test_reports_go_to_the_home_channels_by_default(
+    command: Command, gateway: Store, runner: asyncio.Runner
+):
+    runner.run(gateway.owners.set_home(ME, HomeChannel(address=CHAT)))
+    assert "It delivers to: all." in command("add", "--every", "60", "Look.")
+
+
+@pytest.mark.usefixtures("gateway")
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (("Look.",), "exactly one of"),
+        (("--in", "5", "--at", "09:00", "Look."), "exactly one of"),
+        (("--cron", "daily", "Look."), "five fields"),
+        (("--every", "0.1", "Look."), "from 1 minute"),
+        (("--at", "soon", "Look."), "not a time"),
+        (("--at", "2020-01-01 09:00", "Look."), "its time is over"),
+        (("--in", "5", "--zone", "Mars/Base", "Look."), "no time zone"),
+        (("--in", "5", "--deliver", "telegram", "Look."), "No home channel on telegram"),
+        (("--in", "5", "--deliver", "telegram:7", "Look."), "not one of your chats"),
+        (("--in", "5", "--deliver", "origin", "Look."), "origin is the chat"),
+        (("--in", "5", "--deliver", "everyone", "Look."), "not a place to deliver to"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_the_reason(
+    command: Command, given: tuple[str, ...], reason: str
+):
+    assert reason in command.refused("add", *given)
+    assert decoded(command("--json")) == []
+
+
+@pytest.mark.usefixtures("gateway")
+def test_a_job_is_changed_paused_resumed_and_deleted(command: Command):
+    command("add", "--every", "60", "--name", "look", "Look.")
+    told = command("edit", "1", "--cron", "30 9 * * *", "Look", "closely.")
+    assert "Job 1, 'look': cron 30 9 * * * (Europe/Oslo)." in told
+    assert decoded(command("show", "1", "--json"))["prompt"] == "Look closely."
+    assert command("pause", "1").startswith("Paused.")
+    assert "look; paused; to local" in command()
+    assert command("resume", "1").startswith("Resumed.")
+    assert decoded(command("show", "1", "--json"))["state"] == "enabled"
+    assert "No terminal to ask on." in command.refused("delete", "1")
+    assert command("delete", "1", "--yes") == "Deleted.\n"
+    assert "There is no job 1." in command.refused("show", "1")
+
+
+def test_a_run_and_what_became_of_it_are_shown(
+    command: Command, gateway: Store, runner: asyncio.Runner
+):
+    async def carry_out() -> None:
+        claim = await gateway.runs.claim()
+        assert claim is not None
+        await gateway.runs.finish(claim, "rain")
+
+    command("add", "--every", "60", "Look.")
+    assert "segue jobs show 1" in command("run", "1")
+    assert "Job 1 is running now." in command.refused("run", "1")
+    runner.run(carry_out())
+    assert ": kept to local" in command("show", "1")
+    (run,) = decoded(command("show", "1", "--json"))["runs"]
+    assert (run["state"], run["reports"][0]["text"]) == ("reported", "rain")
+
+
+@pytest.mark.usefixtures("gateway")
+def test_the_status_shows_the_next_three(command: Command, url: str):
+    for minutes in (400, 100, 300, 200):
+        command("add", "--in", str(minutes), "--name", f"in {minutes}", "Look.")
+    status = Command("status", {"SEGUE_STORE": url})
+    seen = decoded(status("--json"))["jobs"]
+    assert [job["name"] for job in seen] == ["in 100", "in 200", "in 300"]
+    assert "in 100: " in status()
