@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 
 import pytest
 
@@ -295,8 +295,11 @@ async def test_listening_is_restarted_after_an_error(
             raise StoreBusy(path="the store")
         await asyncio.Event().wait()
 
+    async def nudge(_: Iterable[str]) -> None:
+        return
+
     engine = Faulty(store._engine)
-    engine.notifier = Notifier(watch)
+    engine.notifier = Notifier(watch, nudge)
     steps = follow(Store(engine), asked)
     await next_progress(steps)
     await gateway.complete(await gateway.claim())

@@ -174,7 +174,7 @@ class Counting:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._tx, name)
-        self.statements += callable(value) and name not in ("nudge", "dead")
+        self.statements += callable(value) and name not in ("nudge", "nudge_soon", "dead")
         return value
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,6 +23,7 @@ from segue.core.lease import Lease
 from segue.core.schedule import Once
 from segue.core.session import EndReason, Origin, Session, Usage
 from segue.store import Store, Topic, Tx, Waiter, lifeline, sqlite, threads
+from segue.store import wake as wake_ups
 from segue.store.approvals import Approval
 from segue.store.leases import LEASE_SECONDS
 from segue.testing.clock import FakeClock
@@ -251,6 +252,31 @@ async def test_a_waiter_is_not_woken_by_a_failed_write(store: Store, open_store:
                 break
         else:
             pytest.fail("what failed was heard of every time")
+
+
+async def test_frequent_changes_wake_a_waiter_together(
+    store: Store, open_store: OpenStore, session: Session, monkeypatch: pytest.MonkeyPatch
+):
+    for module, name in ((sqlite, "POLL"), (lifeline, "POLL"), (wake_ups, "SOON")):
+        monkeypatch.setattr(module, f"{name}_SECONDS", 3600.0)
+    other = await open_store()
+    lease = await hold(other, session.id)
+    sent = list[frozenset[str]]()
+    nudge = other._engine.notifier._nudge
+
+    async def record(topics: Iterable[str]) -> None:
+        sent.append(frozenset(topics))
+        await nudge(topics)
+
+    async with store.listen(Topic.SESSIONS) as wake:
+        await settled(wake)
+        monkeypatch.setattr(other._engine.notifier, "_nudge", record)
+        for number in range(5):
+            await other.transcripts.append(lease, [said(f"{number}")])
+        assert not sent
+        await other.close()  # sends what waits
+        assert await wake.wait(SOON)
+    assert sent == [{Topic.SESSIONS}]
 
 
 async def test_a_waiter_in_the_writing_process_is_woken(store: Store):

@@ -46,6 +46,7 @@ class Tx(ABC):
         """Whether this process recently lost its connection to the database. Others may have lost
         theirs too, so a missed heartbeat means nothing yet."""
         self.nudges: set[Topic] = set()
+        self.later: set[Topic] = set()
 
     @abstractmethod
     def rows(self, sql: str, **values: Any) -> list[Row]: ...
@@ -94,6 +95,11 @@ class Tx(ABC):
     def nudge(self, topic: Topic) -> None:
         """Wake the listeners of `topic` once this transaction is committed."""
         self.nudges.add(topic)
+
+    def nudge_soon(self, topic: Topic) -> None:
+        """The same for frequent changes, which need not be seen at once: those of a short time
+        send one nudge. PostgreSQL commits transactions that notify one after another."""
+        self.later.add(topic)
 
 
 @functools.cache

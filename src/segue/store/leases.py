@@ -54,7 +54,7 @@ def acquire(
     if not take_over:
         permit(tx, session_id, None, epoch=epoch, process=process)
     taken_from(tx, process)
-    tx.nudge(Topic.SESSIONS)
+    tx.nudge_soon(Topic.SESSIONS)
     lease = Lease(
         session_id=session_id,
         holder=text(holder),
@@ -86,7 +86,7 @@ def renew(tx: Tx, lease: Lease, *, seconds: float = LEASE_SECONDS) -> Lease:
 
 def release(tx: Tx, lease: Lease) -> bool:
     """Release the lease. Return False if it was already lost."""
-    tx.nudge(Topic.SESSIONS)
+    tx.nudge_soon(Topic.SESSIONS)
     sql = f"UPDATE sessions SET holder = NULL, process = NULL, lease_until = NULL WHERE {OURS}"
     return tx.change(sql, **named(lease)) == 1
 

@@ -9,7 +9,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from segue.core.errors import (
@@ -28,7 +28,7 @@ from segue.core.errors import (
 )
 from segue.core.lease import Ticks
 from segue.store import schema
-from segue.store.base import Row, SqlDialect, Tx
+from segue.store.base import Row, SqlDialect, Topic, Tx
 from segue.store.clock import Clock
 from segue.store.processes import new_process_name
 from segue.store.threads import CallResult, StoreCall, Threads
@@ -145,7 +145,7 @@ class PostgresEngine:
         self._clock = clock
         self._local = threading.local()
         self.process = new_process_name()
-        self.notifier = Notifier(self._watch)
+        self.notifier = Notifier(self._watch, self._nudge)
         self._lifeline = Lifeline(self.process, self._connect)
         self._threads = Threads("segue-store", count=CONNECTIONS, run=self._run, done=self._hang_up)
 
@@ -161,7 +161,13 @@ class PostgresEngine:
     async def write(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        call = StoreCall(lambda _: self._writing(lambda tx: work(tx, *args, **kwargs)), self._busy)
+        def run(_: object) -> T:
+            result, later = self._writing(lambda tx: (work(tx, *args, **kwargs), tx.later))
+            if later:
+                call.then = partial(self.notifier.nudge_soon, later)
+            return result
+
+        call = StoreCall(run, self._busy)
         return await self._threads.submit(call)
 
     async def mark(
@@ -169,6 +175,9 @@ class PostgresEngine:
     ) -> T:
         # Marks must be durable: the server can lose power while its clients keep running.
         return await self.write(work, *args, **kwargs)
+
+    async def _nudge(self, topics: Iterable[str]) -> None:
+        await self.write(_nudge_all, topics)
 
     async def close(self) -> None:
         await self.notifier.close()
@@ -287,6 +296,11 @@ class PostgresEngine:
     async def _connect(self) -> psycopg.AsyncConnection[Row]:
         with _connecting(self._url):
             return await psycopg.AsyncConnection.connect(self._url, **_OPTIONS)
+
+
+def _nudge_all(tx: Tx, topics: Iterable[str]) -> None:
+    for topic in topics:
+        tx.nudge(Topic(topic))
 
 
 # Opening

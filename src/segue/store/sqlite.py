@@ -21,6 +21,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -121,7 +122,7 @@ class SqliteEngine:
         self._waits = True
         """Whether the writer's commits currently wait for the disk."""
         self._local = threading.local()
-        self.notifier = Notifier(self._watch)
+        self.notifier = Notifier(self._watch, self._nudge)
         self._writer = Threads(
             "segue-store-writer", count=1, batch=BATCH, run=self._write, done=self._hang_up
         )
@@ -152,6 +153,9 @@ class SqliteEngine:
     ) -> T:
         call = StoreCall(lambda tx: work(tx, *args, **kwargs), self._busy, lasting=False)
         return await self._writer.submit(call)
+
+    async def _nudge(self, topics: Iterable[str]) -> None:
+        self._send(topics)
 
     async def close(self) -> None:
         await self.notifier.close()
@@ -207,9 +211,12 @@ class SqliteEngine:
                 raise StoreMissing(path=self._path, marker=self._run / "created")
             outcomes = self._transact(begun, nudges)
         if nudges:
-            for process in self._mailbox.nudge(nudges):
-                self._processes.dead(process)  # removes its files
+            self._send(nudges)
         return outcomes
+
+    def _send(self, topics: Iterable[str]) -> None:
+        for process in self._mailbox.nudge(topics):
+            self._processes.dead(process)  # removes its files
 
     def _transact(self, calls: list[StoreCall], nudges: set[Topic]) -> list[CallResult]:
         """Run `calls` in one transaction, at the cost of one commit. A call that fails is rolled
@@ -238,6 +245,8 @@ class SqliteEngine:
         tx = SqliteTx(connection, self._clock, self._processes)
         result = call.work(tx)
         nudges |= tx.nudges
+        if tx.later:
+            call.then = partial(self.notifier.nudge_soon, tx.later)
         return CallResult(call, result)
 
     def _do_undoably(

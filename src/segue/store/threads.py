@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
+
+from msgspec import Struct
 
 from segue.core.errors import SegueError, StoreClosed
 
@@ -18,7 +19,7 @@ START_TIMEOUT = 15.0
 class StoreCall:
     """One caller's work, on its way from the event loop to a thread and back."""
 
-    __slots__ = ("_begun", "future", "lasting", "loop", "timer", "work")
+    __slots__ = ("_begun", "future", "lasting", "loop", "then", "timer", "work")
 
     def __init__(
         self, work: Callable[[Any], Any], busy: Callable[[], SegueError], *, lasting: bool = True
@@ -26,6 +27,8 @@ class StoreCall:
         self.work = work
         self.lasting = lasting
         """Whether its writes must survive a power cut."""
+        self.then: Callable[[], None] | None = None
+        """Called on the event loop if the work succeeded, even if no caller waits for it."""
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
         # Acquired once and never released. The thread that starts the work and the caller that
@@ -49,8 +52,7 @@ class StoreCall:
             self.begin()
 
 
-@dataclass(frozen=True, slots=True)
-class CallResult:
+class CallResult(Struct, frozen=True):
     """The result or the error of a call."""
 
     call: StoreCall
@@ -58,6 +60,8 @@ class CallResult:
     error: BaseException | None = None
 
     def deliver(self) -> None:
+        if self.call.then is not None and self.error is None:
+            self.call.then()
         if self.call.future.done():  # the caller was cancelled
             return
         if self.error is None:

@@ -64,7 +64,7 @@ def append(tx: Tx, lease: Lease, messages: Sequence[Message], *, usage: Usage | 
     if abs(tx.now - active) >= SECOND:
         tx.change("UPDATE sessions SET active = :now WHERE no = :no", now=tx.now, no=no)
     insert(tx, no, last - len(messages), messages)
-    tx.nudge(Topic.SESSIONS)
+    tx.nudge_soon(Topic.SESSIONS)
     return last
 
 

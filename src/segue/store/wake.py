@@ -15,8 +15,9 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Any
 
-from segue.core.errors import StoreClosed
+from segue.core.errors import StoreClosed, StoreError
 
+SOON_SECONDS = 0.05
 _PATH_LIMIT = 100  # bytes; the kernel's limit is 104 to 108
 
 
@@ -52,12 +53,18 @@ Notify = Callable[[Iterable[str] | None], None]
 Watch = Callable[[Notify], Coroutine[Any, Any, None]]
 """Watches a database and notifies, until it is cancelled."""
 
+Nudge = Callable[[Iterable[str]], Coroutine[Any, Any, None]]
+"""Sends a nudge to all processes."""
+
 
 class Notifier:
     """All listeners of one open store, and the task that watches the database for them."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Watch, nudge: Nudge) -> None:
         self._watch = watch
+        self._nudge = nudge
+        self._later: set[str] = set()
+        self._sending: asyncio.Task[None] | None = None
         self._waiters: dict[Waiter, frozenset[str]] = {}
         self._watching: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
@@ -91,6 +98,20 @@ class Notifier:
             if changed is None or changed & wanted:
                 waiter.wake()
 
+    def nudge_soon(self, topics: Iterable[str]) -> None:
+        """Send a nudge after a short time, together with all others of that time."""
+        self._later.update(topics)
+        if self._sending is None and not self._shut:
+            self._sending = asyncio.create_task(self._send_later())
+
+    async def _send_later(self) -> None:
+        try:
+            await asyncio.sleep(SOON_SECONDS)
+        finally:
+            topics, self._later, self._sending = self._later, set[str](), None
+            with contextlib.suppress(StoreError, StoreClosed):  # a nudge can get lost
+                await self._nudge(topics)
+
     def _stopped(self, watching: asyncio.Task[None]) -> None:
         if not watching.cancelled() and (error := watching.exception()):
             self._watching = None  # the next `listen` tries again
@@ -101,6 +122,9 @@ class Notifier:
     async def close(self) -> None:
         """Stop watching. Listeners that wait get StoreClosed."""
         self._shut = True
+        if (sending := self._sending) is not None:
+            sending.cancel()  # it sends what it has
+            await asyncio.wait([sending])
         for waiter in self._waiters:
             waiter.wake(StoreClosed())
         await self._rest()
