@@ -14,10 +14,13 @@ from segue.core.handoff import Handoff, State
 from segue.core.session import ME
 from segue.core.transcript import Kind, Role
 from segue.store.gateways import LinkState
+from segue.testing.synapse import Server
 from tests.end_to_end.conftest import write
 from tests.harness import rigs
 from tests.harness.household import Household
+from tests.harness.matrix import server as server
 from tests.harness.rigs import PlatformRig
+from tests.harness.rigs.matrix import MatrixRig
 from tests.harness.rigs.telegram import TelegramRig
 from tests.web.browser import Browser
 from tests.web.conftest import Site
@@ -110,3 +113,10 @@ async def tour(home: Household, kinds: Sequence[type[PlatformRig]]) -> None:
 @pytest.mark.parametrize("home", [TelegramRig], indirect=True)
 async def test_a_session_visits_every_platform_and_comes_home_with_one_transcript(home: Household):
     await tour(home, STOPS)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("home", [TelegramRig], indirect=True)
+async def test_a_session_visits_all_seven_platforms_and_comes_home(home: Household, server: Server):
+    MatrixRig.server = server
+    await tour(home, (*STOPS, MatrixRig))

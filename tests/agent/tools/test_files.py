@@ -467,13 +467,14 @@ async def test_a_search_that_is_interrupted_leaves_no_process_behind(
     place: Workplace, cwd: Path, steps: int
 ) -> None:
     (cwd / "b").write_text("a" * 60 + "\n")
+    before = children_of(os.getpid())  # those of other tests
     searching = asyncio.create_task(use(SEARCH, place, pattern="(a+)+b"))
     for _ in range(steps):
         await asyncio.sleep(0)
     searching.cancel()
     with pytest.raises(asyncio.CancelledError):
         await searching
-    assert not children_of(os.getpid())
+    assert children_of(os.getpid()) <= before
 
 
 def children_of(pid: int) -> set[str]:
