@@ -78,21 +78,33 @@ async def test_a_failed_run_and_a_lost_report_are_marked(door: Door):
 async def test_a_job_is_paused_resumed_run_and_deleted(door: Door):
     job = await door.store.jobs.create(ME, NEWS)
     async with door.browser(await door.key()) as browser:
-        await browser.ask("jobs")
-        for action, state in (("pause", "paused"), ("resume", "enabled")):
+
+        async def ask(action: str, outcome: str = "taken") -> dict[str, Any]:
             key = await browser.ask("job", number=job.id, action=action)
-            await browser.until("taken", key=key)
-            await listed(browser, lambda job, state=state: job["state"] == state)
-        await browser.ask("job", number=job.id, action="run")
-        await listed(browser, lambda job: job["last"] == "waiting")
-        key = await browser.ask("job", number=job.id, action="delete")
-        assert "is running now" in (await browser.until("refused", key=key))["reason"]
+            return await browser.until(outcome, key=key)
+
+        await ask("pause")
+        assert (await door.store.jobs.found(ME, job.id)).state is JobState.PAUSED
+        await ask("resume")
+        assert (await door.store.jobs.found(ME, job.id)).state is JobState.ENABLED
+        await ask("run")
         claim = await door.store.runs.claim()
         assert claim is not None
+        assert "is running now" in (await ask("delete", "refused"))["reason"]
         await door.store.runs.finish(claim, None)
-        await browser.ask("job", number=job.id, action="delete")
-        await browser.until("jobs", lambda told: told["jobs"] == [])
+        await ask("delete")
     assert await door.store.jobs.list(ME) == ()
+
+
+async def test_a_job_stays_in_its_place_when_it_is_switched_off(door: Door):
+    first = await door.store.jobs.create(ME, NEWS)
+    second = await door.store.jobs.create(ME, NEWS)
+    async with door.browser(await door.key()) as browser:
+        await browser.ask("jobs")
+        await listed(browser)
+        await browser.ask("job", number=first.id, action="pause")
+        shown = await listed(browser, lambda job: job["state"] == "paused")
+        assert [job["number"] for job in shown] == [first.id, second.id]
 
 
 async def test_a_change_made_elsewhere_is_shown(door: Door):

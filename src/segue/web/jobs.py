@@ -8,6 +8,7 @@ from segue.core import job_text
 from segue.core.job import (
     Job,
     JobAction,
+    JobState,
     Report,
     ReportState,
     Run,
@@ -23,7 +24,9 @@ _BAD = (ReportState.FAILED, ReportState.UNCERTAIN)
 
 
 async def look(store: Store, owner: str) -> frames.JobList:
-    jobs = await store.jobs.list(owner)
+    found = await store.jobs.list(owner)
+    # A job stays in its place when it is switched off and on.
+    jobs = sorted(found, key=lambda job: (job.state is JobState.DONE, job.id))
     last = await store.runs.last([job.id for job in jobs])
     return frames.JobList(jobs=tuple(_entry(job, last.get(job.id)) for job in jobs))
 
@@ -49,7 +52,8 @@ def _entry(job: Job, last: job_text.Last | None) -> frames.JobEntry:
         state=job.state.value,
         error=job.error,
         next=tuple(local_time(due, job.zone) for due in next_times(job)),
-        facts=tuple(job_text.terms(job, [])),
+        # Its next time says the same as the schedule of a job that is due once.
+        facts=tuple(job_text.terms(job, [])[1 if job.is_reminder and job.due else 0 :]),
         prompt=job.prompt,
         last=job_text.outcome(*last) if last else None,
         lamp=_lamp(*last) if last else "",

@@ -1,6 +1,6 @@
 // The jobs view: what the agent does at set times, with a switch for each.
 
-import { byId, el, morph, typed } from "./dom.js";
+import { byId, el, icon, morph, typed } from "./dom.js";
 import { hashOf } from "./list.js";
 import { dayAndClock } from "./times.js";
 
@@ -56,14 +56,14 @@ function card(job) {
     "section",
     { class: `card job ${state}`, "aria-label": name },
     el("h2", {}, el("span", { class: "job-name" }, name), state === "done" ? el("span", { class: "faint" }, "done") : toggle(job)),
+    el("details", { class: "activity" }, el("summary", {}, icon("right"), el("span", { class: "job-says" }, prompt)), el("p", { class: "activity-body plain" }, prompt)),
     error && el("p", { class: "row-error" }, ...typed(error)),
     el("dl", { class: "facts" }, ...pair("next", next), ...facts.flatMap(([key, value]) => pair(key, [value])), ...pair("last", last(job))),
-    el("details", { class: "activity" }, el("summary", {}, "What it says"), el("p", { class: "activity-body plain" }, prompt)),
     el(
       "div",
       { class: "job-actions" },
       action("Run now", "run"),
-      session && el("a", { class: "button quiet", href: hashOf(session) }, "Its conversation"),
+      session && el("a", { class: "button quiet", href: hashOf(session) }, "Conversation"),
       action("Delete", "delete", "danger"),
     ),
   );
