@@ -293,6 +293,15 @@ async def test_what_is_not_given_stays_and_what_is_removed_goes(ask: Asking):
     assert (changed.only_if, changed.schedule, changed.allows) == (condition, job.schedule, ())
 
 
+async def test_origin_is_the_chat_where_the_change_is_asked_for(ask: Asking):
+    job = await made(ask, deliver=(LOCAL,))
+    elsewhere = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="43")
+    await ask("change_job", place=elsewhere, number=job.id, prompt="Look at the sea.")
+    assert (await ask.job()).origin == CHAT
+    await ask("change_job", place=elsewhere, number=job.id, deliver=["origin"])
+    assert (await ask.job()).origin == elsewhere
+
+
 async def test_a_job_is_paused_resumed_run_and_deleted(ask: Asking):
     job = await made(ask)
     assert "Paused." in await ask("change_job", number=job.id, action="pause")
