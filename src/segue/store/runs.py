@@ -129,7 +129,7 @@ def _due(tx: Tx, job: Job, seconds: float) -> Run | None:
     after, notice = decided.due, ""
     if isinstance(decided, Skip):
         notice = _too_late(job, decided)
-    elif not job.is_reminder and (used := _tokens_today(tx, job)) >= job.token_limit:
+    elif not job.is_reminder and (used := tokens_today(tx, job)) >= job.token_limit:
         _, tomorrow = day(now, job.zone)
         after, notice = tomorrow - _MICROSECOND, _out_of_tokens(job, used)
     is_skipped = bool(notice)
@@ -171,7 +171,7 @@ def _advance(tx: Tx, job: Job, after: datetime, *, is_running: bool) -> None:
     )
 
 
-def _tokens_today(tx: Tx, job: Job) -> int:
+def tokens_today(tx: Tx, job: Job) -> int:
     """How many tokens the job's runs have used since midnight in its zone."""
     today, _ = day(moment(tx.now), job.zone)
     sql = "SELECT coalesce(sum(tokens), 0) FROM runs WHERE job_id = :id AND started >= :today"
@@ -399,4 +399,5 @@ class Runs(Operations):
     fail = Write(fail)
     history = Read(history)
     last = Read(last)
+    tokens_today = Read(tokens_today)
     prune = Write(prune)
