@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import segue.gateway.approvals
 import segue.gateway.jobs
 import segue.store
 from segue.agent.models.base import Piece, Prompt
@@ -34,10 +35,11 @@ from segue.core.schedule import Every, Once
 from segue.core.session import ME
 from segue.core.transcript import Role
 from segue.gateway.jobs import AT_ONCE
-from segue.store import Store, Topic
+from segue.store import Store, Topic, Tx
 from segue.testing.http import Request, Response, serving
 from tests.gateway.conftest import WITHIN, House, texts
 from tests.gateway.test_approvals import numbered, question
+from tests.harness.in_process import serve
 from tests.store.samples import answered, called, said
 from tests.turns.conftest import call
 
@@ -68,6 +70,12 @@ async def run_now(house: House, job: Job) -> tuple[Run, tuple[Report, ...]]:
     return await ended(house, job)
 
 
+def now_due(tx: Tx) -> None:
+    """Make every job due."""
+    tx.change("UPDATE jobs SET due = :now WHERE state = 'enabled'", now=tx.now)
+    tx.nudge(Topic.JOBS)
+
+
 async def home(house: House) -> tuple[str, Address]:
     chat = await house.chat()
     return chat, await house.home(chat)
@@ -89,6 +97,30 @@ async def test_a_job_runs_when_it_is_due_and_reports_to_the_home_channel(house: 
     assert run.state is RunState.REPORTED
     assert report.state is ReportState.SENT
     assert run.started >= run.due
+
+
+async def test_two_gateways_do_not_run_a_job_twice(house: House):
+    chat, _ = await home(house)
+    hourly = Every(timedelta(hours=1), datetime.now(UTC))
+    rival = ScriptedModel(["It rains."] * 20)
+
+    async def is_there() -> bool:
+        return len(await house.store.gateways.alive()) == 2
+
+    async with (
+        house.gateway(model=["It rains."] * 20),
+        await segue.store.open(house.url) as store,
+        serve(store, house.settings, rival, [], is_there),
+    ):
+        jobs = [await make(house, schedule=hourly) for _ in range(12)]
+        await house.store.write(now_due)
+        for job in jobs:
+            await ended(house, job)
+        shown = await house.driver.look(chat)
+        history = [await house.store.runs.history(job.id) for job in jobs]
+    assert [len(runs) for runs in history] == [1] * 12
+    assert texts(shown) == ["It rains."] * 12
+    assert len(rival.prompts) + len(house.model.prompts) == 12
 
 
 async def test_the_agent_knows_what_it_reported_when_its_owner_replies(house: House):
@@ -123,6 +155,16 @@ async def test_a_run_with_nothing_to_report_delivers_nothing(house: House):
         shown = await house.driver.look()
     assert (run.state, reports) == (RunState.SILENT, ())
     assert texts(shown) == []
+
+
+async def test_a_marker_for_silence_in_the_text_swallows_no_report(house: House):
+    chat, _ = await home(house)
+    async with house.gateway(model=["[SILENT] The cellar is under water."]):
+        run, (report,) = await run_now(house, await make(house))
+        shown = await house.driver.look(chat)
+    assert [text.replace("\\", "") for text in texts(shown)] == [report.body]
+    assert report.body == "[SILENT] The cellar is under water."
+    assert (run.state, report.state) == (RunState.REPORTED, ReportState.SENT)
 
 
 async def test_only_runs_have_the_tool_for_silence(house: House):
@@ -207,6 +249,34 @@ async def test_a_run_that_waits_for_an_approval_survives_a_restart(house: House,
         await house.driver.message("done", chat=chat)
     assert run.state is RunState.REPORTED
     assert made.read_text() == "x\n"
+
+
+async def test_a_question_of_a_run_waits_for_hours(house: House, tmp_path: Path):
+    """Its owner did not choose the time."""
+    chat, _ = await home(house)
+    async with house.gateway(model=[call("shell", command=f"touch {tmp_path}/x"), "done"]):
+        job = await make(house)
+        await house.store.runs.ask(ME, job.id)
+        asked = await question(house, chat)
+        found = await house.store.jobs.found(ME, job.id)
+        waiting = await house.store.approvals.waiting(found.session_id or "")
+        assert waiting is not None
+        assert waiting.until > await house.store.read(lambda tx: tx.after(11 * 3600))
+        await house.driver.press(house.anna, asked.id, "Deny")
+        await ended(house, job)
+
+
+async def test_a_question_that_cannot_be_delivered_is_not_waited_for(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(segue.gateway.approvals, "POLL_SECONDS", 0.02)
+    nowhere = await house.home("!gone", "dm")
+    async with house.gateway(model=[call("shell", command=f"touch {tmp_path}/x"), "not allowed"]):
+        job = await make(house)
+        assert nowhere.chat_id == "!gone"
+        run, _ = await run_now(house, job)
+    assert run.state is RunState.REPORTED
+    assert not (tmp_path / "x").exists()
 
 
 async def test_a_run_without_a_place_to_ask_is_denied(house: House, tmp_path: Path):
@@ -299,11 +369,6 @@ async def until(house: House, job: Job, fits: Callable[[Job], bool]) -> Job:
     return found
 
 
-def earlier(tx: Any) -> None:
-    tx.change("UPDATE jobs SET due = :now WHERE state = 'enabled'", now=tx.now)
-    tx.nudge(Topic.JOBS)
-
-
 async def test_the_agent_is_asked_only_when_the_condition_holds(house: House, tmp_path: Path):
     await home(house)
     file = tmp_path / "news"
@@ -317,13 +382,13 @@ async def test_the_agent_is_asked_only_when_the_condition_holds(house: House, tm
 
     async with house.gateway(model=[look]):
         job = await watching(house, file, schedule=hourly)
-        await house.store.write(earlier)
+        await house.store.write(now_due)
         job = await until(house, job, lambda job: job.checks == 2)
         assert (await house.store.runs.history(job.id), asked) == ((), [])
         assert job.session_id is not None
         assert await house.said(job.session_id) == []  # and no tokens
         file.write_text("new news")
-        await house.store.write(earlier)
+        await house.store.write(now_due)
         run, (report,) = await ended(house, job)
     assert (run.state, report.body) == (RunState.REPORTED, "There is news.")
     assert "Before:]\n```\nold news\n```\n\n[Now:]\n```\nnew news\n```" in asked[0]
@@ -336,7 +401,7 @@ async def test_a_condition_and_a_text_that_is_delivered_as_it_is_need_no_model(
     async with house.gateway(model=[]):
         await watching(house, tmp_path / "done", verbatim=True)
         (tmp_path / "done").touch()
-        await house.store.write(earlier)
+        await house.store.write(now_due)
         await house.driver.message("What is new?", chat=chat)
 
 

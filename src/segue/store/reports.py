@@ -255,8 +255,8 @@ def failed(tx: Tx) -> tuple[Report, ...]:
     rows = tx.rows(
         f"{_SELECT} WHERE r.passed_on = 0 AND r.no IN ("
         "SELECT no FROM reports WHERE state = 'failed' AND passed_on = 0 UNION ALL"
-        " SELECT f.no FROM outbox o JOIN reports f ON f.key = o.key WHERE o.state = 'failed')"
-        " ORDER BY r.no"
+        " SELECT f.no FROM outbox t JOIN reports f ON f.key = t.key"
+        " WHERE t.state IN ('failed', 'uncertain') AND t.state = 'failed') ORDER BY r.no"
     )
     return tuple(map(_report, rows))
 
@@ -273,8 +273,10 @@ def stranded(tx: Tx, before: datetime) -> tuple[Report, ...]:
     their platform, or it cannot be reached."""
     rows = tx.rows(
         f"{_SELECT} JOIN runs u ON u.id = r.run_id JOIN jobs j ON j.id = u.job_id"
-        " WHERE j.fallback = 1 AND r.made < :before AND (r.state = 'waiting' OR r.key IN"
-        " (SELECT key FROM outbox WHERE state = 'queued' AND receipts = '')) ORDER BY r.no",
+        " WHERE j.fallback = 1 AND r.made < :before AND r.no IN ("
+        "SELECT no FROM reports WHERE state = 'waiting' UNION ALL"
+        " SELECT q.no FROM outbox x JOIN reports q ON q.key = x.key"
+        " WHERE x.state = 'queued' AND x.receipts = '') ORDER BY r.no",
         before=micros(before),
     )
     served = _served(tx)

@@ -200,8 +200,10 @@ def check(tx: Tx, claimed: Claim, seen: Seen) -> Claim | None:
 
     The first look only records what there is.
     """
-    run, job = claimed.run, jobs.get(tx, claimed.job.id)
-    if job is None or not _change(tx, run, "seen = :seen", seen=jobs.seen_json(seen)):
+    run = claimed.run
+    if not _change(tx, run, "seen = :seen", seen=jobs.seen_json(seen)):
+        return None
+    if (job := jobs.locked(tx, run.job_id)) is None:
         return None
     is_same = job.only_if == claimed.job.only_if  # it may have been edited meanwhile
     jobs.update(tx, job.id, checked=tx.now, checks=job.checks + 1)
@@ -286,7 +288,7 @@ def _end(
         tokens=_tokens_of(tx, job.session_id),
         error=short_reason(text(error)) if error else None,
     )
-    current = jobs.get(tx, job.id)
+    current = jobs.locked(tx, job.id)
     if not ended or current is None:
         return False
     failures = current.failures + 1 if error else 0
