@@ -67,7 +67,7 @@ async def test_a_report_that_did_not_arrive_is_marked(door: Door):
         await browser.ask("jobs")
         (shown,) = await listed(browser)
     assert shown["lamp"] == "bad"
-    assert shown["last"].startswith("failed to slack (There is no home channel")
+    assert shown["last"].startswith("not delivered to slack (There is no home channel")
 
 
 async def test_a_failed_run_is_marked(door: Door):

@@ -30,7 +30,7 @@ from segue.core.approval import plain_words
 from segue.core.context import Delivery, parse_delivery
 from segue.core.errors import BadDelivery, BadJob
 from segue.core.schedule import Cron, Every, Once, Schedule, on_clock, upcoming
-from segue.core.text import is_empty, one_line
+from segue.core.text import is_empty, one_line, visible_name
 
 MISSED_LIMIT = timedelta(hours=12)
 """A recurring run that is later than this does not happen. Its owner gets a notice."""
@@ -374,7 +374,7 @@ def times_from(job: NewJob, first: datetime | None, number: int = 3) -> list[dat
 
 def day(moment: datetime, zone: str) -> tuple[datetime, datetime]:
     """The start of the day of `moment` on the wall clock of a zone, and of the next day."""
-    place = _zone(zone) or UTC
+    place = find_zone(zone) or UTC
     midnight = datetime.combine(moment.astimezone(place), time())
     return on_clock(midnight, place), on_clock(midnight + timedelta(days=1), place)
 
@@ -393,7 +393,7 @@ class When(Struct, frozen=True, kw_only=True):
         given = [self.in_minutes, self.at, self.every_minutes, self.cron]
         if sum(value is not None for value in given) != 1:
             raise BadJob(reason="give exactly one of: in minutes, at a time, every minutes, cron")
-        if (place := _zone(zone)) is None:
+        if (place := find_zone(zone)) is None:
             reason = f"there is no time zone {zone!r}; one is called Europe/Oslo, for example"
             raise BadJob(reason=reason)
         try:
@@ -428,6 +428,18 @@ def _local_moment(text: str, zone: ZoneInfo, now: datetime) -> datetime:
     return moment.astimezone(UTC) if moment.tzinfo else on_clock(moment, zone)
 
 
+def terms(job: NewJob) -> list[tuple[str, str]]:
+    """The limits of a job in words, each with a name."""
+    allows = ", ".join(map(visible_name, job.allows))
+    found = [("only if", visible_name(job.only_if) if job.only_if else "")]
+    if not job.verbatim:
+        found.append(("without asking", allows or "only what never needs approval"))
+        found.append(("may change jobs", "yes" if job.may_change_jobs else ""))
+        found.append(("tokens a day", f"{job.token_limit:,}"))
+    found.append(("if not delivered", "to your next home channel" if job.fallback else ""))
+    return [(name, words) for name, words in found if words]
+
+
 def schedule_text(schedule: Schedule, zone: str) -> str:
     """The schedule in words."""
     match schedule:
@@ -442,12 +454,12 @@ def schedule_text(schedule: Schedule, zone: str) -> str:
 
 def local_time(moment: datetime, zone: str) -> str:
     """A time in words, on the wall clock of a zone: `Tue 2026-11-17 09:00 (Europe/Oslo)`."""
-    place = _zone(zone)
+    place = find_zone(zone)
     local = moment.astimezone(place or UTC)
     return f"{local:%a %Y-%m-%d %H:%M} ({zone if place else 'UTC'})"
 
 
-def _zone(name: str) -> ZoneInfo | None:
+def find_zone(name: str) -> ZoneInfo | None:
     """The zone with this name, or None if this machine does not know it."""
     try:
         return ZoneInfo(name)
