@@ -4,6 +4,8 @@ waiting ──▶ queued    it is in the transcript there and in the outbox, whi
 kept                  it is only in the job's session
 failed                there is no such place
 
+If the job says so, another report stands in for one that failed, at the next home channel.
+
 A report is part of the conversation at its address: one transaction appends it to the transcript
 there and queues it, so that the agent knows what it said when its owner replies. It waits while
 another process works on that session.
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 
 from segue.core.address import Address, Platform
 from segue.core.errors import AddressTaken, BadJob, NoHomeChannel
@@ -25,7 +27,9 @@ from segue.core.transcript import Kind, Message, Role, spoken
 from segue.store import (
     bindings,
     doors,
+    gateways,
     inbox,
+    jobs,
     leases,
     outbox,
     owners,
@@ -34,11 +38,11 @@ from segue.store import (
     transcripts,
 )
 from segue.store.base import Operations, Read, Row, Topic, Tx, Write
-from segue.store.values import address_or_none, moment, text
+from segue.store.values import address_or_none, micros, moment, text
 
 _HOLDER = "a gateway, for a moment"
 _SELECT = (
-    "SELECT r.no, r.run_id, r.target, r.address, r.body, r.state, r.error, r.made, r.key,"
+    "SELECT r.no, r.run_id, r.target, r.address, r.body, r.state, r.error, r.made, r.instead_of,"
     " o.state, o.error FROM reports r LEFT JOIN outbox o ON o.key = r.key"
 )
 
@@ -46,24 +50,44 @@ _SELECT = (
 def make(tx: Tx, job: Job, run_id: int, body: str) -> None:
     """Report `body` at every place that the job delivers to."""
     for target, address, problem in _places(tx, job):
-        state = ReportState.WAITING if address else ReportState.KEPT
-        tx.insert(
-            "reports",
-            run_id=run_id,
-            target=text(str(target)),
-            address=address.key if address else None,
-            body=text(body),
-            state=(ReportState.FAILED if problem else state).value,
-            error=short_reason(problem) if problem else None,
-            made=tx.now,
-        )
+        _add(tx, run_id, str(target), address, body, problem=problem)
+
+
+def _add(
+    tx: Tx,
+    run_id: int,
+    target: str,
+    address: Address | None,
+    body: str,
+    *,
+    problem: str = "",
+    instead_of: int | None = None,
+) -> None:
+    state = ReportState.WAITING if address else ReportState.KEPT
+    tx.insert(
+        "reports",
+        run_id=run_id,
+        target=text(target),
+        address=address.key if address else None,
+        body=text(body),
+        state=(ReportState.FAILED if problem else state).value,
+        error=short_reason(text(problem)) if problem else None,
+        made=tx.now,
+        instead_of=instead_of,
+    )
     tx.nudge(Topic.JOBS)
 
 
 def asks_at(tx: Tx, job: Job) -> Address | None:
     """Where a run of the job asks for approvals: the first place that it delivers to. None if it
-    has none."""
-    return next((address for _, address, _ in _places(tx, job) if address), None)
+    has none. A place that no gateway serves comes last: no one could answer there."""
+    served = _served(tx)
+    places = [address for _, address, _ in _places(tx, job) if address]
+    return min(places, key=lambda address: address.platform not in served, default=None)
+
+
+def _served(tx: Tx) -> set[Platform]:
+    return {platform for gateway in gateways.alive(tx) for platform in gateway.platforms}
 
 
 def _places(tx: Tx, job: Job) -> list[tuple[Target, Address | None, str]]:
@@ -169,15 +193,24 @@ def send(tx: Tx, report: Report, policies: ResetPolicies, zone: tzinfo, cwd: str
     lease = leases.acquire(tx, session_id, _HOLDER, seconds=0)
     when = local_time(moment(due), zone_name)
     intro = f'[Job {job_id}, "{name}", which was due at {when}, reports here:]'
-    seq = transcripts.append(tx, lease, _messages(tx, lease, intro, report.body))
+    body = report.body + _reason(tx, report)
+    seq = transcripts.append(tx, lease, _messages(tx, lease, intro, body))
     leases.release(tx, lease)
     key = f"{session_id}/{seq}"
-    draft = outbox.Draft(key=key, address=report.address, body=report.body, session_id=session_id)
+    draft = outbox.Draft(key=key, address=report.address, body=body, session_id=session_id)
     outbox.enqueue(tx, draft)
     tx.change(
         "UPDATE reports SET state = 'queued', key = :key WHERE no = :no", key=key, no=report.no
     )
     return True
+
+
+def _reason(tx: Tx, report: Report) -> str:
+    """Why the report comes to this place, if it stands in for another."""
+    if report.instead_of is None:
+        return ""
+    failed = _report(tx.one(f"{_SELECT} WHERE r.no = :no", no=report.instead_of))
+    return f"\n\n(It could not be delivered to {failed.target}: {failed.error})"
 
 
 def _session(
@@ -217,7 +250,88 @@ def fail(tx: Tx, report: Report, reason: str) -> None:
     )
 
 
+def failed(tx: Tx) -> tuple[Report, ...]:
+    """The reports that failed and were not passed on yet, oldest first."""
+    rows = tx.rows(
+        f"{_SELECT} WHERE r.passed_on = 0 AND r.no IN ("
+        "SELECT no FROM reports WHERE state = 'failed' AND passed_on = 0 UNION ALL"
+        " SELECT f.no FROM outbox t JOIN reports f ON f.key = t.key"
+        " WHERE t.state IN ('failed', 'uncertain') AND t.state = 'failed') ORDER BY r.no"
+    )
+    return tuple(map(_report, rows))
+
+
+def pass_on(tx: Tx, report: Report) -> bool:
+    """Let the next home channel stand in for a report that failed, if its job says so. Return
+    whether it does. A home channel gets what a run says at most once."""
+    sql = "UPDATE reports SET passed_on = 1 WHERE no = :no AND passed_on = 0"
+    return tx.change(sql, no=report.no) == 1 and _stand_in(tx, report)
+
+
+def stranded(tx: Tx, before: datetime) -> tuple[Report, ...]:
+    """The reports that were made before this time and could be passed on, because no gateway serves
+    their platform, or it cannot be reached."""
+    rows = tx.rows(
+        f"{_SELECT} JOIN runs u ON u.id = r.run_id JOIN jobs j ON j.id = u.job_id"
+        " WHERE j.fallback = 1 AND r.made < :before AND r.no IN ("
+        "SELECT no FROM reports WHERE state = 'waiting' UNION ALL"
+        " SELECT q.no FROM outbox x JOIN reports q ON q.key = x.key"
+        " WHERE x.state = 'queued' AND x.receipts = '') ORDER BY r.no",
+        before=micros(before),
+    )
+    served = _served(tx)
+    found = map(_report, rows)
+    return tuple(
+        report
+        for report in found
+        if report.state is ReportState.QUEUED
+        or (report.address and report.address.platform not in served)
+    )
+
+
+def give_up(tx: Tx, report: Report) -> None:
+    """Fail a report that waits for a platform that cannot be reached."""
+    reason = f"{report.target} could not be reached in time."
+    fail(tx, report, reason)
+    (key,) = tx.one("SELECT key FROM reports WHERE no = :no", no=report.no)
+    if key is not None:
+        outbox.give_up(tx, key, reason)
+
+
+def _stand_in(tx: Tx, report: Report) -> bool:
+    (job_id,) = tx.one("SELECT job_id FROM runs WHERE id = :id", id=report.run_id)
+    job = jobs.get(tx, job_id)
+    if job is None or not job.fallback:
+        return False
+    tried, served = {other.address for other in of(tx, report.run_id)}, _served(tx)
+    # By name of the platform, and first those that a gateway serves.
+    for home in sorted(owners.homes(tx, job.owner), key=lambda home: home.platform not in served):
+        place = _place(tx, job, home.address)
+        if place not in tried:
+            no, run_id, body = report.no, report.run_id, report.body
+            _add(tx, run_id, home.platform, place, body, instead_of=no)
+            return True
+    return False
+
+
 # Reading
+
+
+def undelivered(tx: Tx, owner: str, since: datetime) -> tuple[tuple[Job, Report], ...]:
+    """The reports of the owner's jobs since then that did not arrive, or may not have arrived, and
+    for which no other stands in. Newest first."""
+    rows = tx.rows(
+        f"{_SELECT} JOIN runs u ON u.id = r.run_id JOIN jobs j ON j.id = u.job_id"
+        " WHERE j.owner = :owner AND r.made >= :since"
+        " AND (r.state = 'failed' OR o.state IN ('failed', 'uncertain'))"
+        " AND NOT EXISTS (SELECT 1 FROM reports s WHERE s.run_id = r.run_id"
+        " AND s.instead_of = r.no) ORDER BY r.no DESC",
+        owner=owner,
+        since=micros(since),
+    )
+    sql = "SELECT job_id FROM runs WHERE id = :id"
+    found = [(jobs.get(tx, tx.one(sql, id=row[1])[0]), _report(row)) for row in rows]
+    return tuple((job, report) for job, report in found if job)
 
 
 def of(tx: Tx, run_id: int) -> tuple[Report, ...]:
@@ -227,7 +341,8 @@ def of(tx: Tx, run_id: int) -> tuple[Report, ...]:
 
 
 def _report(row: Row) -> Report:
-    no, run_id, target, address, body, state, error, made, _, sending, problem = row
+    no, run_id, target, address, body, state, error, made, instead_of, *sent = row
+    sending, problem = sent
     found = ReportState(state)
     if found is ReportState.QUEUED:
         # The outbox forgets only what was sent.
@@ -242,6 +357,7 @@ def _report(row: Row) -> Report:
         state=found,
         made=moment(made),
         error=error,
+        instead_of=instead_of,
     )
 
 
@@ -250,4 +366,9 @@ class Reports(Operations):
     waiting = Read(waiting)
     send = Write(send)
     fail = Write(fail)
+    failed = Read(failed)
+    pass_on = Write(pass_on)
+    stranded = Read(stranded)
+    give_up = Write(give_up)
+    undelivered = Read(undelivered)
     check = Read(check)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import os
-import shlex
 import signal
 import subprocess
 from collections.abc import AsyncGenerator, Coroutine
@@ -26,6 +26,7 @@ from segue.agent.tools.base import (
     shorten,
 )
 from segue.agent.tools.launcher import RunningCommand, launch
+from segue.core.approval import plain_words
 from segue.core.text import visible, visible_name
 
 T = TypeVar("T")
@@ -46,6 +47,19 @@ class ShellArguments(Struct, frozen=True, forbid_unknown_fields=True):
     seconds: Annotated[
         int, Meta(ge=1, le=MAX_SECONDS, description="How long it may take at the most.")
     ] = 60
+
+
+class CommandOutput(Struct, frozen=True, kw_only=True):
+    """What a command printed, and how it ended."""
+
+    text: str
+    """What it printed, shortened."""
+    digest: str
+    """Identifies all that it printed."""
+    note: str
+    """How it ended, in brackets. Empty if there is nothing to say about that."""
+    is_ok: bool
+    """Whether it ended by itself, with exit code 0."""
 
 
 def shell(environment: dict[str, str]) -> Tool[ShellArguments]:
@@ -78,18 +92,26 @@ def shell(environment: dict[str, str]) -> Tool[ShellArguments]:
 
 
 async def _run(arguments: ShellArguments, place: Workplace, environment: dict[str, str]) -> str:
+    done = await execute(arguments.command, place.cwd, environment, arguments.seconds)
+    return "\n".join(filter(None, (done.text, done.note))) or "[no output]"
+
+
+async def execute(
+    command_line: str, cwd: Path, environment: dict[str, str], seconds: int
+) -> CommandOutput:
+    """Run a command for up to so many seconds. Raise ToolFailed if it cannot be started."""
     printed = _Printed()
     async with _pipe() as (reader, output):
-        command = await _start(arguments.command, place.cwd, environment, output)
+        command = await _start(command_line, cwd, environment, output)
         reading = asyncio.create_task(_collect(reader, printed))
         exiting = asyncio.create_task(command.exit_code())
         ended, left = "", False
         try:
-            async with _limit(arguments.seconds):
+            async with _limit(seconds):
                 await _over(exiting, reading, printed)
             left = not reading.done()
         except TimeoutError:
-            ended = f"[stopped: it took longer than {arguments.seconds} seconds]"
+            ended = f"[stopped: it took longer than {seconds} seconds]"
         finally:
             try:
                 await _stop(command)
@@ -99,9 +121,11 @@ async def _run(arguments: ShellArguments, place: Workplace, environment: dict[st
             finally:
                 reading.cancel()
                 exiting.cancel()
-    if not ended:
-        ended = printed.flood() or _exit(await _code(exiting), left=left)
-    return "\n".join(filter(None, (printed.text(), ended))) or "[no output]"
+    is_ok = False
+    if not (ended := ended or printed.flood()):
+        code = await _code(exiting)
+        ended, is_ok = _exit(code, left=left), code == 0
+    return CommandOutput(text=printed.text(), digest=printed.digest(), note=ended, is_ok=is_ok)
 
 
 def _limit(seconds: int) -> asyncio.Timeout:
@@ -176,8 +200,10 @@ class _Printed:
         self._head = bytearray()
         self._tail = bytearray()
         self._size = 0
+        self._hash = hashlib.sha256()
 
     def add(self, chunk: bytes) -> None:
+        self._hash.update(chunk)
         self._size += len(chunk)
         room = _KEPT - len(self._head)
         self._head += chunk[:room]
@@ -188,6 +214,9 @@ class _Printed:
         if self._size <= MAX_PRINTED:
             return ""
         return f"[stopped: it printed more than {MAX_PRINTED:,} bytes]"
+
+    def digest(self) -> str:
+        return self._hash.hexdigest()
 
     def text(self) -> str:
         lost = self._size - len(self._head) - len(self._tail)
@@ -247,14 +276,3 @@ async def _whole(work: Coroutine[Any, Any, T]) -> tuple[T, bool]:
         except asyncio.CancelledError:
             interrupted = True
     return task.result(), interrupted
-
-
-def plain_words(command: str) -> list[str]:
-    """Split a command that consists only of plain words. Return an empty list if the shell would
-    interpret any of it, as in `git status; rm -r .`, or if the user could not see all of it."""
-    if not command.isprintable() or any(c in command for c in ";&|<>`$(){}*?[]~!#\\"):
-        return []
-    try:
-        return shlex.split(command)
-    except ValueError:  # an unclosed quotation mark
-        return []

@@ -1,32 +1,34 @@
-"""Jobs in words, for the terminal and for chats."""
+"""Jobs in words, for their owner and for the agent."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from segue import config
 from segue.core.errors import BadJob
 from segue.core.job import (
     Job,
     JobState,
+    NewJob,
     Report,
+    ReportState,
     Run,
     RunState,
+    find_zone,
     local_time,
     next_times,
     schedule_text,
     targets_text,
+    terms,
 )
-from segue.core.text import one_line
+from segue.core.text import count, one_line
 
 
-def zone_name() -> str:
+def zone_name(zone: tzinfo) -> str:
     """The name of the user's time zone. Raise BadJob if the machine does not say it."""
-    zone = config.load().zone
-    if isinstance(zone, ZoneInfo) and zone.key:
+    if isinstance(zone, ZoneInfo) and find_zone(zone.key):  # /etc/localtime may be a nameless copy
         return zone.key
     if zone.utcoffset(None) == timedelta(0):
         return "UTC"
@@ -40,6 +42,8 @@ def summary(job: Job, last: Last | None) -> str:
     """A job on one line: its number, name, next time, places and last result."""
     when = f"next {local_time(job.due, job.zone)}" if job.due else job.state.value
     parts = [one_line(job.name), when, f"to {targets_text(job.deliver)}"]
+    if job.checked is not None:
+        parts.append(f"checked {local_time(job.checked, job.zone)}")
     if last is not None:
         parts.append(f"last {outcome(*last)}")
     return f"{job.id:>3}  " + "; ".join(parts)
@@ -52,31 +56,51 @@ def made(job: Job) -> list[str]:
     if times:
         lines.append(f"Next: {', '.join(times)}.")
     lines.append(f"It delivers to: {targets_text(job.deliver)}.")
+    if job.only_if is not None:
+        lines.append(f"Only if {one_line(str(job.only_if))}, compared with now.")
+    if job.allows:
+        lines.append(f"It may do without asking: {', '.join(map(one_line, job.allows))}.")
     return lines
 
 
-def facts(job: Job) -> list[tuple[str, str]]:
+def facts(job: Job, tokens_today: int = 0) -> list[tuple[str, str]]:
     """Everything about a job, in pairs of a name and a value."""
-    left = [] if job.runs is None else [("runs left", str(job.runs))]
-    until = [("until", local_time(job.until, job.zone))] if job.until else []
+    looked = f"{count(job.checks, 'time')}, last "
+    checked = [("checked", looked + local_time(job.checked, job.zone))] if job.checked else []
+    used = [("tokens today", f"{tokens_today:,}")] if tokens_today else []
     return [
         ("job", f"{job.id}, {one_line(job.name)}"),
         ("state", f"{job.state}: {job.error}" if job.error else job.state.value),
-        ("schedule", schedule_text(job.schedule, job.zone)),
-        *(("next" * (n == 0), local_time(t, job.zone)) for n, t in enumerate(next_times(job))),
-        *until,
-        *left,
-        ("delivers to", targets_text(job.deliver)),
+        *outline(job, next_times(job)),
+        *checked,
+        *used,
         ("asked for on", str(job.origin) if job.origin else "the terminal"),
         ("delivers" if job.verbatim else "asks the agent", one_line(job.prompt)),
         ("session", job.session_id or "none yet"),
     ]
 
 
+def outline(job: NewJob, times: Sequence[datetime]) -> list[tuple[str, str]]:
+    """When a job runs, where it delivers and what it may do, in pairs of a name and a value.
+    `times` are its next due times."""
+    found = [
+        ("schedule", schedule_text(job.schedule, job.zone)),
+        *(("next" * (n == 0), local_time(due, job.zone)) for n, due in enumerate(times)),
+        ("until", local_time(job.until, job.zone) if job.until else ""),
+        ("runs left", "" if job.runs is None else str(job.runs)),
+        ("delivers to", targets_text(job.deliver)),
+        *terms(job),
+        ("model", job.model or ""),
+        ("works in", job.cwd or ""),
+    ]
+    return [(name, value) for name, value in found if value]
+
+
 def run_line(job: Job, run: Run, reports: Sequence[Report]) -> str:
     """A run on one line: when it was due, when it ran if that was later, and its outcome."""
     late = f", ran {local_time(run.started, job.zone)}" if run.is_late else ""
-    return f"due {local_time(run.due, job.zone)}{late}: {outcome(run, reports)}"
+    tokens = f" ({run.tokens:,} tokens)" if run.tokens else ""
+    return f"due {local_time(run.due, job.zone)}{late}: {outcome(run, reports)}{tokens}"
 
 
 def outcome(run: Run, reports: Sequence[Report]) -> str:
@@ -85,14 +109,23 @@ def outcome(run: Run, reports: Sequence[Report]) -> str:
         return f"failed: {one_line(run.error or '')}"
     if run.state is RunState.SILENT:
         return "nothing to report"
+    if run.state is RunState.SKIPPED and run.error:
+        return f"skipped: {one_line(run.error)}"
     if run.state is not RunState.REPORTED:
         return run.state.value
     return ", ".join(map(_arrival, reports)) or "reported"
 
 
 def _arrival(report: Report) -> str:
+    instead = " instead" if report.instead_of else ""
     why = f" ({one_line(report.error)})" if report.error else ""
-    return f"{report.state} to {report.target}{why}"
+    how = "not delivered" if report.state is ReportState.FAILED else report.state.value
+    return f"{how} to {report.target}{instead}{why}"
+
+
+def not_delivered(job: Job, report: Report) -> str:
+    """A report that did not arrive, on one line."""
+    return f"job {job.id}, {one_line(job.name)}: {_arrival(report)}; `segue jobs show {job.id}`"
 
 
 def as_json(job: Job, history: Sequence[Last] = ()) -> dict[str, Any]:
@@ -111,6 +144,13 @@ def as_json(job: Job, history: Sequence[Last] = ()) -> dict[str, Any]:
         "deliver": list(map(str, job.deliver)),
         "origin": job.origin.key if job.origin else None,
         "session": job.session_id,
+        "only_if": job.only_if and {"kind": job.only_if.kind, "target": job.only_if.target},
+        "checked": job.checked,
+        "checks": job.checks,
+        "allows": list(job.allows),
+        "may_change_jobs": job.may_change_jobs,
+        "fallback": job.fallback,
+        "daily_tokens": job.token_limit,
         "runs": [
             {
                 "due": run.due,
@@ -118,11 +158,20 @@ def as_json(job: Job, history: Sequence[Last] = ()) -> dict[str, Any]:
                 "finished": run.finished,
                 "state": run.state,
                 "error": run.error,
-                "reports": [
-                    {"to": r.target, "state": r.state, "error": r.error, "text": r.body}
-                    for r in reports
-                ],
+                "tokens": run.tokens,
+                "reports": list(map(report_json, reports)),
             }
             for run, reports in history
         ],
+    }
+
+
+def report_json(report: Report) -> dict[str, Any]:
+    return {
+        "number": report.no,
+        "to": report.target,
+        "state": report.state,
+        "error": report.error,
+        "text": report.body,
+        "instead_of": report.instead_of,
     }
