@@ -8,7 +8,7 @@ import pytest
 
 from segue.core.handoff import State
 from segue.core.session import ME
-from segue.platforms.whatsapp import webhook
+from segue.platforms import hub
 from segue.store.outbox import OutgoingState
 from segue.testing.whatsapp import APP_SECRET, Driver, request, signature
 from tests.end_to_end.conftest import tool_call
@@ -138,7 +138,7 @@ async def test_set_up_waits_for_the_handshake_and_then_for_the_code(home: Househ
         with piped(home.person, "setup", "whatsapp") as setup:
             while "enter under Webhook" not in await setup.line(setup.stdout):
                 pass
-            await driver(home).subscribe(url, webhook.verify_token(APP_SECRET))
+            await driver(home).subscribe(url, hub.verify_token(APP_SECRET))
             while "to the bot within" not in (line := await setup.line(setup.stdout)):
                 pass
             await home.rig.say(home.anna, home.anna, line.split()[1])

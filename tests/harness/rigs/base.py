@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 from segue.core.address import Address, ChatType, HomeChannel, Platform, Sender
 from segue.core.session import ME
 from segue.store import Store
+from segue.testing.contract.rig import File as File
 from segue.testing.peers import Peer, Trouble
 from segue.testing.peers.process import Fake
 
@@ -37,13 +38,6 @@ class Kind:
     """Whether a handoff opens a thread in it."""
     drafts: bool = False
     """Whether an answer grows in a draft, and not in a message."""
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    name: str
-    media_type: str
-    content: bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ import pytest
 
 from segue.testing.contract.suite import RemoteContract
 from segue.testing.whatsapp import Peer
-from tests.platforms.whatsapp.rig import WhatsAppRig, plugged_in
+from tests.platforms.whatsapp.rig import WhatsAppRig
 
 
 class TestWhatsApp(RemoteContract):
     @pytest.fixture
     async def rig(self, peer: Peer) -> AsyncGenerator[WhatsAppRig]:
-        async with plugged_in(peer) as rig:
+        async with WhatsAppRig.plugged_in(peer) as rig:
             yield rig

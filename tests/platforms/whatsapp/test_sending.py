@@ -124,7 +124,7 @@ async def test_outside_of_the_window_nothing_is_sent_and_the_reason_says_what_to
     rig: WhatsAppRig,
 ):
     clock = Clock()
-    rig.adapter = adapter = rig.another(clock=clock)
+    rig.adapter = adapter = rig.another(more={"clock": clock})
     await adapter.connect()
     to = address(await anna_writes(rig))
     [(written, _)] = adapter._last.values()
@@ -137,7 +137,7 @@ async def test_outside_of_the_window_nothing_is_sent_and_the_reason_says_what_to
     assert "platforms.whatsapp.template" in failed.reason
     assert [len(await rig.driver.calls("send"))] == [1]
     # After a restart, the gateway says what was recorded last.
-    restarted = rig.made(clock=clock)
+    restarted = rig.made(more={"clock": clock})
     await restarted.connect()
     restarted.remember({to: ""})  # nothing was recorded, so WhatsApp decides
     await restarted.send(to, part("Perhaps."), key="2")
@@ -148,7 +148,7 @@ async def test_outside_of_the_window_nothing_is_sent_and_the_reason_says_what_to
 
 async def test_outside_of_the_window_a_template_carries_the_text_on_one_line(rig: WhatsAppRig):
     clock = Clock()
-    rig.adapter = adapter = rig.another(clock=clock, template="segue_message/en")
+    rig.adapter = adapter = rig.another(more={"clock": clock}, template="segue_message/en")
     await adapter.connect()
     to = address(await anna_writes(rig))
     clock.now = 4e9
@@ -207,7 +207,7 @@ async def test_a_busy_platform_is_asked_again(rig: WhatsAppRig):
 async def test_a_revoked_token_is_noticed_without_a_message(
     rig: WhatsAppRig, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("segue.platforms.whatsapp.adapter.CHECK_SECONDS", 0.01)
+    monkeypatch.setattr("segue.platforms.hub.CHECK_SECONDS", 0.01)
     await rig.driver.settings(Settings(revoked=True))
     with pytest.raises(ConnectFailed, match="access token"):
         async with listening(rig.adapter) as ear:
