@@ -10,7 +10,9 @@ from segue.core.handoff import State
 from segue.core.session import ME
 from segue.platforms import hub
 from segue.store.outbox import OutgoingState
-from segue.testing.whatsapp import APP_SECRET, Driver, request, signature
+from segue.testing.http import request
+from segue.testing.peers.hub import signature
+from segue.testing.whatsapp import APP_SECRET, Driver
 from tests.end_to_end.conftest import tool_call
 from tests.end_to_end.test_features import QUESTION
 from tests.harness.gateways import piped

@@ -11,19 +11,22 @@ import hashlib
 import hmac
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping
 from http import HTTPStatus
+from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from segue.platforms.adapter import RemoteAdapter
 from segue.platforms.base import Inbound
 from segue.platforms.connection import C
-from segue.platforms.errors import Failures, Lost, Refused
+from segue.platforms.errors import Failures, Lost, Refused, parsed
 from segue.platforms.spec import PlatformSettings
 from segue.platforms.unrecorded import Deliveries
 from segue.platforms.webhook import WebhookRequest, WebhookResponse, WebhookRules, own_port
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -101,6 +104,18 @@ class HubAdapter(RemoteAdapter[C]):
     async def _check(self) -> None:
         with self.failures.connecting():
             await self._greet(self.client)
+
+
+def each(
+    parts: Iterable[Raw] | None, kind: type[T], convert: Callable[[T], HubUpdate | None]
+) -> Generator[HubUpdate | None]:
+    """Yield the updates that `convert` makes of the parts of a request, and None for each part that
+    is malformed. A part of which `convert` makes None is ignored."""
+    for part in parts or ():
+        it = parsed(part, kind)
+        update = None if it is None else convert(it)
+        if it is None or update is not None:
+            yield update
 
 
 # Authentication

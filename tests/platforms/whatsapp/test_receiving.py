@@ -18,7 +18,9 @@ from segue.platforms.base import InboundKind, Quote
 from segue.platforms.webhook import WebhookRequest
 from segue.platforms.whatsapp.parser import address, last_message, parse
 from segue.testing.contract.rig import listening
-from segue.testing.whatsapp import APP_SECRET, NUMBER, PHONE, Settings, request, signature
+from segue.testing.http import request
+from segue.testing.peers.hub import signature
+from segue.testing.whatsapp import APP_SECRET, NUMBER, PHONE, Settings
 from segue.web.server import SharedServer
 from tests.platforms.whatsapp.rig import WhatsAppRig
 from tests.platforms.whatsapp.specimens import ANNA, message, payload

@@ -124,7 +124,8 @@ async def test_outside_of_the_window_nothing_is_sent_and_the_reason_says_what_to
     rig: WhatsAppRig,
 ):
     clock = Clock()
-    rig.adapter = adapter = rig.another(more={"clock": clock})
+    rig.adapter = adapter = rig.another()
+    adapter.clock = clock
     await adapter.connect()
     to = address(await anna_writes(rig))
     [(written, _)] = adapter._last.values()
@@ -137,7 +138,8 @@ async def test_outside_of_the_window_nothing_is_sent_and_the_reason_says_what_to
     assert "platforms.whatsapp.template" in failed.reason
     assert [len(await rig.driver.calls("send"))] == [1]
     # After a restart, the gateway says what was recorded last.
-    restarted = rig.made(more={"clock": clock})
+    restarted = rig.made()
+    restarted.clock = clock
     await restarted.connect()
     restarted.remember({to: ""})  # nothing was recorded, so WhatsApp decides
     await restarted.send(to, part("Perhaps."), key="2")
@@ -148,7 +150,8 @@ async def test_outside_of_the_window_nothing_is_sent_and_the_reason_says_what_to
 
 async def test_outside_of_the_window_a_template_carries_the_text_on_one_line(rig: WhatsAppRig):
     clock = Clock()
-    rig.adapter = adapter = rig.another(more={"clock": clock}, template="segue_message/en")
+    rig.adapter = adapter = rig.another(template="segue_message/en")
+    adapter.clock = clock
     await adapter.connect()
     to = address(await anna_writes(rig))
     clock.now = 4e9

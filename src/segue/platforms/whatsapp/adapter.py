@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 
 from segue.core.address import Address, HomeChannel, Platform
 from segue.core.text import is_empty
@@ -40,17 +40,11 @@ class WhatsAppAdapter(HubAdapter[WhatsAppClient]):
     caption = messages.BODY
     no_account = account.NO_TOKEN
 
-    def __init__(
-        self,
-        settings: PlatformSettings,
-        *,
-        silence: float = 20.0,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, settings: PlatformSettings, *, silence: float = 20.0) -> None:
         """`silence` is the timeout in seconds after which a call counts as lost."""
         super().__init__(FAILURES, settings)
         self._value = settings.value
-        self._silence, self._clock = silence, clock
+        self._silence, self.clock = silence, time.time
         self._last: dict[Address, tuple[int, str]] = {}
         """The last message of each user: its time and its id."""
 
@@ -91,17 +85,15 @@ class WhatsAppAdapter(HubAdapter[WhatsAppClient]):
     async def _send(
         self, to: Address, text: str, *, markup: bool, key: str, buttons: Sequence[Button]
     ) -> Receipt:
-        if self._is_closed(to):
-            content = messages.from_template(self._template(), text)
-            return await self._post(to, "template", content)
+        if template := self._template(to):
+            return await self._post(to, "template", messages.from_template(template, text))
         if buttons and len(text) <= messages.BODY:
             return await self._post(to, "interactive", messages.choices(text, buttons))
         receipt = await self._post(to, "text", messages.plain(text))
         if not buttons:
             return receipt
         try:
-            choices = messages.choices("Choose:", buttons)
-            return await self._post(to, "interactive", choices)
+            return await self._post(to, "interactive", messages.choices("Choose:", buttons))
         except (Refused, Lost) as error:
             # The text has arrived and must not be sent again.
             reason = f"the message arrived without its buttons ({error.reason})"
@@ -110,21 +102,19 @@ class WhatsAppAdapter(HubAdapter[WhatsAppClient]):
     async def _post(self, to: Address, kind: str, content: object) -> Receipt:
         return Receipt(await self.client.send(to.chat_id, kind, content))
 
-    def _is_closed(self, to: Address) -> bool:
-        """Whether the user wrote more than 24 hours ago. If we do not know, WhatsApp decides."""
-        return to in self._last and self._clock() - self._last[to][0] > _WINDOW
-
-    def _template(self, *, allowed: bool = True) -> str:
-        """What can be sent later than 24 hours, or raise Refused."""
-        if not (template := self._value("template")) or not allowed:
+    def _template(self, to: Address, *, is_text: bool = True) -> str:
+        """The template to use, because the user wrote more than 24 hours ago; empty before that. If
+        we do not know, WhatsApp decides. Raise Refused if there is none, or it cannot be used."""
+        if to not in self._last or self.clock() - self._last[to][0] <= _WINDOW:
+            return ""
+        if not is_text or not (template := self._value("template")):
             raise Refused(400, "more than 24 hours have passed", code=CLOSED)
         return template
 
     async def _upload(
         self, to: Address, file: Upload, caption: str, *, markup: bool, key: str
     ) -> Receipt:
-        if self._is_closed(to):
-            self._template(allowed=False)
+        self._template(to, is_text=False)
         kind, media_type = messages.file_kind(file)
         name = sending.file_name(file)
         content = {"id": await self.client.upload(name, media_type, file.data)}
@@ -145,8 +135,7 @@ class WhatsAppAdapter(HubAdapter[WhatsAppClient]):
 
     async def _open_thread(self, home: Address, title: str, *, key: str) -> None:
         """There are no threads. A handoff that cannot arrive fails now."""
-        if self._is_closed(home):
-            self._template()
+        self._template(home)
         await self.client.number()
 
     async def _find(self, chat_id: str) -> HomeChannel | None:

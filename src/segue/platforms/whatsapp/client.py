@@ -27,9 +27,10 @@ _UNKNOWN = (
     f"the access token is not right; generate one for a {_SYSTEM_USER} and type "
     "`segue setup whatsapp`"
 )
-_NO_NUMBER = (
+_NO_NUMBER = FailureRule(
     "there is no number with that phone number ID, or the token is not for it; copy it from API "
-    f"Setup at {_APPS}"
+    f"Setup at {_APPS}",
+    ("#100", "#33"),
 )
 _REASONS = {
     "you last wrote there more than 24 hours ago, and WhatsApp lets a bot write only until then; "
@@ -51,20 +52,12 @@ _REASONS = {
     "the template must have one parameter, in its body": ("#132000", "#132012", "#132018"),
 }  # fmt: skip
 _KNOWN = tuple(FailureRule(reason, codes) for reason, codes in _REASONS.items())
-_BUSY = ("#4", "#80007", "#130429", "#131056", "#131057", "#133016")
+_BUSY = FailureRule(says=("#4", "#80007", "#130429", "#131056", "#131057", "#133016"), retry=True)
 
 FAILURES = Failures(
     Platform.WHATSAPP,
-    connecting=(
-        FailureRule(_UNKNOWN, status=(401,)),
-        FailureRule(_NO_NUMBER, ("#100", "#33")),
-        *_KNOWN,
-    ),
-    delivering=(
-        FailureRule(_UNKNOWN, status=(401,), account=True),
-        FailureRule(says=_BUSY, retry=True),
-        *_KNOWN,
-    ),
+    connecting=(FailureRule(_UNKNOWN, status=(401,)), _NO_NUMBER, *_KNOWN),
+    delivering=(FailureRule(_UNKNOWN, status=(401,), account=True), _BUSY, *_KNOWN),
 )
 
 

@@ -12,12 +12,10 @@ from segue.platforms.errors import Refused
 
 BODY = 1024
 """Length limit of a text with buttons, and of a caption."""
-_CHOOSE = "Choose"
 _REPLIES, _REPLY_TITLE = 3, 20
 _ROWS, _ROW_TITLE, _ROW_TEXT = 10, 24, 72
 _PARAMETER = 900
 """Length of a template's parameter. With the words around it, 1,024 characters fit."""
-_LANGUAGE = "en"
 _MEGABYTE = 1024 * 1024
 LARGEST_FILE = 100 * _MEGABYTE
 _OFFICE = "application/vnd.openxmlformats-officedocument."
@@ -46,10 +44,9 @@ def choices(text: str, buttons: Sequence[Button]) -> dict[str, Any]:
     if len(titles) == len(buttons) <= _REPLIES:
         replies = [{"id": data, "title": title} for title, data in titles.items()]
         action: dict[str, Any] = {"buttons": [{"type": "reply", "reply": it} for it in replies]}
-    else:
-        action = {"button": _CHOOSE, "sections": [{"rows": [*map(_row, buttons[:_ROWS])]}]}
-    kind = "button" if "buttons" in action else "list"
-    return {"type": kind, "body": {"text": text}, "action": action}
+        return {"type": "button", "body": {"text": text}, "action": action}
+    action = {"button": "Choose", "sections": [{"rows": [*map(_row, buttons[:_ROWS])]}]}
+    return {"type": "list", "body": {"text": text}, "action": action}
 
 
 def _row(button: Button) -> dict[str, str]:
@@ -62,7 +59,7 @@ def from_template(template: str, text: str) -> dict[str, Any]:
     """The template `name/language` with the text, on one line."""
     name, _, language = template.partition("/")
     body = {"type": "body", "parameters": [{"type": "text", "text": one_line(text, _PARAMETER)}]}
-    return {"name": name, "language": {"code": language or _LANGUAGE}, "components": [body]}
+    return {"name": name, "language": {"code": language or "en"}, "components": [body]}
 
 
 def file_kind(file: Upload) -> tuple[str, str]:

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from functools import partial
-from typing import Any, TypeVar
-
-from msgspec import Raw
+from typing import Any
 
 from segue.core.address import Address, ChatType, Platform, Sender
 from segue.platforms import content
 from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
 from segue.platforms.content import FileKind
 from segue.platforms.errors import Refused, parsed
-from segue.platforms.hub import HubUpdate
+from segue.platforms.hub import HubUpdate, each
 from segue.platforms.whatsapp import wire
 from segue.platforms.whatsapp.client import FAILURES
 
-T = TypeVar("T")
-
-_FILES = {
-    "image": FileKind.PHOTO,
-    "video": FileKind.VIDEO,
-    "audio": FileKind.AUDIO,
-    "document": FileKind.DOCUMENT,
-    "sticker": FileKind.STICKER,
-}
+_FILES = {it: FileKind[it.upper()] for it in ("video", "audio", "document", "sticker")}
+_FILES["image"] = FileKind.PHOTO
 _SILENT = frozenset({"system", "revoke", "request_welcome"})
 """Messages without content: a changed number, a deleted message, an opened chat."""
 
@@ -53,18 +44,8 @@ def parse(body: bytes, phone: str) -> Generator[HubUpdate | None]:
         if (value := parsed(change.value, wire.Value)) is None:
             yield None
         elif value.metadata.get("phone_number_id") == phone:
-            yield from _each(value.messages, wire.WaMessage, partial(_message, value))
-            yield from _each(value.statuses, wire.WaStatus, _status)
-
-
-def _each(
-    raws: tuple[Raw, ...] | None, kind: type[T], convert: Callable[[T], HubUpdate | None]
-) -> Generator[HubUpdate | None]:
-    for raw in raws or ():
-        it = parsed(raw, kind)
-        update = None if it is None else convert(it)
-        if it is None or update is not None:
-            yield update
+            yield from each(value.messages, wire.WaMessage, partial(_message, value))
+            yield from each(value.statuses, wire.WaStatus, _status)
 
 
 def _message(value: wire.Value, it: wire.WaMessage) -> HubUpdate | None:
@@ -72,8 +53,8 @@ def _message(value: wire.Value, it: wire.WaMessage) -> HubUpdate | None:
     if it.group_id or it.type in _SILENT or not (it.id and it.sender and it.timestamp):
         return None
     kind, said, name = InboundKind.MESSAGE, it, it.id
-    if it.edit is not None:
-        kind, said, name = InboundKind.EDIT, it.edit.message, it.edit.original_message_id
+    if it.edit is not None and it.edit.message is not None:
+        kind, said, name = InboundKind.EDIT, it.edit.message, it.edit.original_message_id or ""
     known = {one.wa_id: one.profile.get("name") for one in value.contacts or () if one.profile}
     sender = known.get(it.sender) or ""
     more: dict[str, Any] = dict(zip(("text", "attachments"), _said(said), strict=True))
@@ -135,9 +116,10 @@ def _words(it: wire.WaMessage) -> str | None:
         return content.place(at.latitude, at.longitude, at.name or "", at.address or "")
     if it.type in ("unsupported", "order"):
         return content.UNSUPPORTED
-    return "\n".join(_contact(one.name, one.phones or ()) for one in it.contacts or () if one.name)
+    people = [(one.name, one.phones or ()) for one in it.contacts or () if one.name]
+    named = ((name.get("formatted_name") or "", map(_number, phones)) for name, phones in people)
+    return "\n".join(content.contact(name, ", ".join(numbers)) for name, numbers in named)
 
 
-def _contact(name: wire.Names, phones: tuple[wire.Names, ...]) -> str:
-    numbers = ", ".join(one.get("phone") or one.get("wa_id") or "" for one in phones)
-    return content.contact(name.get("formatted_name") or "", numbers)
+def _number(phone: wire.Names) -> str:
+    return phone.get("phone") or phone.get("wa_id") or ""

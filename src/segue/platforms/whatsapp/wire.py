@@ -34,6 +34,8 @@ class WaItem(Struct, frozen=True):
     longitude: float | None = None
     name: str | None = None
     address: str | None = None
+    original_message_id: str | None = None
+    message: WaMessage | None = None
 
 
 class WaContact(Struct, frozen=True):
@@ -65,12 +67,7 @@ class WaMessage(Struct, frozen=True, kw_only=True):
     reaction: WaItem | None = None
     interactive: WaItem | None = None
     button: WaItem | None = None
-    edit: WaEdit | None = None
-
-
-class WaEdit(Struct, frozen=True):
-    original_message_id: str
-    message: WaMessage
+    edit: WaItem | None = None
 
 
 class GraphError(Struct, frozen=True):
