@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,17 +15,10 @@ from segue.testing.peers.process import Fake
 from segue.testing.whatsapp import APP_SECRET, PHONE, Driver, Peer
 from segue.testing.whatsapp.process import FAKE
 from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig
-from tests.web.bare_server import reserved_port
+from tests.web.bare_server import lasting_port
 
 _ADAPTER = "segue.platforms.whatsapp.adapter.WhatsAppAdapter"
 _MARKUP = re.compile(r"[*`\u200b\u2060]")
-_PORTS = contextlib.ExitStack()
-atexit.register(_PORTS.close)
-
-
-def _port() -> int:
-    """A port for the webhook, which is reserved until this process ends."""
-    return _PORTS.enter_context(reserved_port())
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +27,7 @@ class WhatsAppRig(PlatformRig):
 
     peer: Peer
     driver: Driver
-    port: int = field(default_factory=_port)
+    port: int = field(default_factory=lasting_port)
 
     name: ClassVar[str] = "whatsapp"
     fake: ClassVar[Fake[Any, Any]] = FAKE
@@ -67,9 +58,6 @@ class WhatsAppRig(PlatformRig):
         url = f"http://127.0.0.1:{self.port}/hooks/whatsapp"
         await self.driver.subscribe(url, hub.verify_token(APP_SECRET))
 
-    async def user(self, name: str) -> str:
-        return await self.driver.user(name)
-
     async def chat(self, kind: Kind, members: Sequence[str]) -> str:
         """The user has written there before, so the bot may write too."""
         await self.driver.wrote(members[0])
@@ -88,9 +76,6 @@ class WhatsAppRig(PlatformRig):
 
     async def press(self, user: str, chat: str, message: Message, label: str) -> None:
         await self.driver.press(user, message.id, label)
-
-    async def delete_thread(self, chat: str, thread: str) -> None:
-        raise NotImplementedError
 
     def _message(self, it: whatsapp.Message) -> Message:
         # A dataclass with slots has no super().
