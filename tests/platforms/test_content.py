@@ -46,6 +46,21 @@ def test_a_file_without_a_name_gets_one():
     assert named == Attachment("1", "a.mov", "video/x", 5)
 
 
+@pytest.mark.parametrize(
+    ("kind", "media_type", "name"),
+    [
+        (FileKind.PHOTO, "image/png", "photo.png"),
+        (FileKind.PHOTO, "image/jpeg", "photo.jpg"),
+        (FileKind.DOCUMENT, "application/pdf", "document.pdf"),
+        (FileKind.AUDIO, "audio/of-no-known-kind", "audio.mp3"),
+    ],
+)
+def test_a_file_without_a_name_gets_one_that_fits_its_type(
+    kind: FileKind, media_type: str, name: str
+):
+    assert content.attachment(kind, "1", media_type=media_type).name == name
+
+
 def test_a_part_of_a_text_is_counted_in_utf_16_units():
     assert content.marked("👩‍🚀 ask @bot now", 10, 4) == ("@bot", " now")
     assert content.marked("a\ud800b", 0, 1) == ("a", "\ufffdb")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import socket
 from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
@@ -33,6 +34,15 @@ def reserved_port() -> Generator[int]:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", 0))
         yield held.getsockname()[1]
+
+
+_PORTS = contextlib.ExitStack()
+atexit.register(_PORTS.close)
+
+
+def lasting_port() -> int:
+    """A port that is reserved until this process ends."""
+    return _PORTS.enter_context(reserved_port())
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from segue.platforms.base import Inbound, InboundKind, MenuEntry
 from segue.platforms.spec import PlatformSettings
 from segue.platforms.webhook import WebhookRequest, WebhookResponse, WebhookRules
 from segue.store.processes import machine
+from segue.testing.http import request
 from segue.turns import Turns
 from segue.turns.agents import Agents
 from segue.web import hooks, http
@@ -39,7 +40,7 @@ from segue.web.page import WebPage
 from segue.web.server import SharedServer
 from tests.gateway.conftest import echoing
 from tests.turns.conftest import Offered
-from tests.web.bare_server import Answer, Door, Headers, parse
+from tests.web.bare_server import Answer, Door, Headers, parse, reserved_port
 from tests.web.browser import WITHIN
 from tests.web.handshake import entered
 from tests.web.test_attacks import SAFE
@@ -464,6 +465,20 @@ async def test_a_hook_without_a_port_is_an_error(door: Door):
         await shared.mount(Platform.WHATSAPP, Recorder())
     assert failed.value.fields["platform"] is Platform.WHATSAPP
     await shared.unmount(Platform.WHATSAPP)
+
+
+async def test_a_hook_can_have_a_port_of_its_own(door: Door, shared: SharedServer):
+    with reserved_port() as port:
+        hook = Recorder(WebhookRules(port=port))
+        await shared.mount(Platform.WHATSAPP, hook)
+        url = f"http://127.0.0.1:{port}"
+        assert await request("POST", f"{url}{HOOK}", b"{}") == (200, b"taken")
+        assert (await request("GET", f"{url}/"))[0] == 404
+        assert shared.server is None
+        with pytest.raises(ConnectFailed, match=r"platforms\.whatsapp\.port"):
+            await SharedServer(WebSettings(), door.store).mount(Platform.WHATSAPP, hook)
+        await shared.unmount(Platform.WHATSAPP)
+        assert (await request("POST", f"{url}{HOOK}", b"{}"))[0] == 0
 
 
 async def test_a_server_with_a_running_handler_can_be_stopped(door: Door, hook: Recorder):

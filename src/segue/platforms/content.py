@@ -5,6 +5,7 @@ Others may have written the names in it, so each is put on one line.
 
 from __future__ import annotations
 
+import mimetypes
 from collections.abc import Iterable
 from enum import Enum
 
@@ -35,6 +36,9 @@ def attachment(
     kind: FileKind, file_id: str, *, name: str = "", media_type: str = "", size: int = 0
 ) -> Attachment:
     default_name, default_type = kind.value
+    if not name and media_type not in ("", default_type):
+        suffix = mimetypes.guess_extension(media_type, strict=False)
+        default_name = default_name.partition(".")[0] + suffix if suffix else default_name
     return Attachment(file_id, name or default_name, media_type or default_type, size)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import textwrap
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -57,6 +58,12 @@ def rows(buttons: Sequence[Button], most: int = 1_000) -> list[list[Button]]:
     short = sum(len(button.label) for button in buttons) <= _ROW
     wide = most if short or len(buttons) > most else 1
     return [list(buttons[at : at + wide]) for at in range(0, len(buttons), wide)][:most]
+
+
+def label(text: str, limit: int) -> str:
+    """A button's label that fits, cut between words if it has several."""
+    cut = textwrap.shorten(text, limit, placeholder="…")
+    return cut if len(cut) > 1 else title(text, limit)
 
 
 def short_key(*parts: str, length: int) -> str:

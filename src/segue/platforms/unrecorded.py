@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -71,7 +71,7 @@ class Deliveries(Generic[U]):
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._seconds = seconds
+        self.seconds = seconds
         self._clock = clock
         self._waiting: dict[str, _Unanswered[U]] = {}
         self._count = 0
@@ -107,7 +107,7 @@ class Deliveries(Generic[U]):
             )
             left = seconds
             if earliest is not None:
-                left = earliest.since + self._seconds - self._clock()
+                left = earliest.since + self.seconds - self._clock()
                 if left <= 0:
                     return earliest.update
             with contextlib.suppress(TimeoutError):
@@ -116,6 +116,22 @@ class Deliveries(Generic[U]):
                     return None
             if earliest is None:
                 return None
+
+    async def each(
+        self, check: Callable[[], Awaitable[object]], seconds: float
+    ) -> AsyncGenerator[U | None]:
+        """Yield the updates. One is recorded when the next is asked for. None if there is none yet.
+        `check` is called every `seconds`: no connection says that the platform is out of reach."""
+        checked = self._clock()
+        while True:
+            if (left := checked + seconds - self._clock()) <= 0:
+                await check()
+                checked = self._clock()
+                continue
+            update = await self.first(left)
+            yield update
+            if update is not None:
+                self.recorded(update)
 
     def recorded(self, update: U) -> None:
         if (done := self._waiting.pop(update.id, None)) is not None:

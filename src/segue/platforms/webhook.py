@@ -10,6 +10,9 @@ from typing import Protocol, runtime_checkable
 from msgspec import Struct
 
 from segue.core.address import Platform
+from segue.core.errors import BadAdapter
+from segue.core.text import one_line
+from segue.platforms.spec import PlatformSettings
 
 
 class WebhookRules(Struct, frozen=True, kw_only=True):
@@ -22,6 +25,15 @@ class WebhookRules(Struct, frozen=True, kw_only=True):
     """How long a handler may take."""
     port: int | None = None
     """A port of this machine for this webhook alone. None for the server that all share."""
+
+
+def own_port(settings: PlatformSettings) -> int | None:
+    """The port of a webhook that has one to itself, or raise BadAdapter."""
+    port = settings.value("port")
+    if port and not (port.isdecimal() and 0 < int(port) < 2**16):
+        reason = f"platforms.{settings.platform}.port is {one_line(port)}, which is no port"
+        raise BadAdapter(platform=settings.platform, reason=reason)
+    return int(port) if port else None
 
 
 class WebhookRequest(Struct, frozen=True, kw_only=True):

@@ -8,10 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import urllib.parse
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 import h11
+
+_PATIENCE = 20.0
 
 Tunnel = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -86,6 +89,28 @@ async def serving(handler: Handler, bound: socket.socket | None = None) -> Async
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def request(method: str, url: str, body: bytes = b"", **headers: str) -> tuple[int, bytes]:
+    """Send a request as it is, and return the status and the body of the answer; 0 if there is
+    none. The underscores in the names of headers are dashes."""
+    at = urllib.parse.urlsplit(url)
+    given = {"Host": at.netloc, "Connection": "close", "Content-Length": str(len(body)), **headers}
+    lines = [f"{method} {at.path}{f'?{at.query}' if at.query else ''} HTTP/1.1"]
+    lines += (f"{name.replace('_', '-')}: {value}" for name, value in given.items())
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            reader, writer = await asyncio.open_connection(at.hostname, at.port)
+            try:
+                writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+                answer = await reader.read()
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        return 0, b""
+    first, _, content = answer.partition(b"\r\n\r\n")
+    status = first.split(b" ", 2)[1:2]
+    return int(status[0]) if status else 0, content
 
 
 async def _serve(client: socket.socket, handler: Handler) -> None:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 from segue.core.address import Address, ChatType, HomeChannel, Platform, Sender
 from segue.core.session import ME
 from segue.store import Store
+from segue.testing.contract.rig import File as File
 from segue.testing.peers import Peer, Trouble
 from segue.testing.peers.process import Fake
 
@@ -37,13 +38,6 @@ class Kind:
     """Whether a handoff opens a thread in it."""
     drafts: bool = False
     """Whether an answer grows in a draft, and not in a message."""
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    name: str
-    media_type: str
-    content: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +150,8 @@ class PlatformRig(ABC):
 
     # Users
 
-    @abstractmethod
-    async def user(self, name: str) -> str: ...
+    async def user(self, name: str) -> str:
+        return str(await self.driver.user(name))
 
     @abstractmethod
     async def chat(self, kind: Kind, members: Sequence[str]) -> str:
@@ -181,9 +175,9 @@ class PlatformRig(ABC):
     @abstractmethod
     async def press(self, user: str, chat: str, message: Message, label: str) -> None: ...
 
-    @abstractmethod
     async def delete_thread(self, chat: str, thread: str) -> None:
         """A user deletes a thread."""
+        raise NotImplementedError
 
     def address(self, kind: Kind, chat: str) -> Address:
         return Address(platform=self.platform, chat_type=kind.chat_type, chat_id=chat)

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import atexit
-import contextlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from segue.core.address import ChatType, Platform
-from segue.platforms import registry
-from segue.platforms.whatsapp import webhook
+from segue.platforms import hub, registry
+from segue.testing import whatsapp
+from segue.testing.contract.fake import uploads
 from segue.testing.peers.process import Fake
-from segue.testing.whatsapp import APP_SECRET, PHONE, Driver, Peer, Shown, Upload
+from segue.testing.whatsapp import APP_SECRET, PHONE, Driver, Peer
 from segue.testing.whatsapp.process import FAKE
-from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig, View
-from tests.web.bare_server import reserved_port
+from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig
+from tests.web.bare_server import lasting_port
 
 _ADAPTER = "segue.platforms.whatsapp.adapter.WhatsAppAdapter"
 _MARKUP = re.compile(r"[*`\u200b\u2060]")
-_PORTS = contextlib.ExitStack()
-atexit.register(_PORTS.close)
-
-
-def _port() -> int:
-    """A port for the webhook, which is reserved until this process ends."""
-    return _PORTS.enter_context(reserved_port())
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +27,7 @@ class WhatsAppRig(PlatformRig):
 
     peer: Peer
     driver: Driver
-    port: int = field(default_factory=_port)
+    port: int = field(default_factory=lasting_port)
 
     name: ClassVar[str] = "whatsapp"
     fake: ClassVar[Fake[Any, Any]] = FAKE
@@ -52,8 +44,8 @@ class WhatsAppRig(PlatformRig):
     kinds: ClassVar[tuple[Kind, ...]] = (dm,)
     constants: ClassVar[Mapping[str, float | str]] = {
         f"{_ADAPTER}.capabilities": "tests.harness.rigs.pace:whatsapp",
-        "segue.platforms.whatsapp.webhook.ORDER_SECONDS": 0.0,
-        "segue.platforms.whatsapp.adapter.CHECK_SECONDS": 0.2,
+        "segue.platforms.hub.ORDER_SECONDS": 0.0,
+        "segue.platforms.hub.CHECK_SECONDS": 0.2,
     }
 
     def settings(self, adapter: str = "") -> str:
@@ -64,10 +56,7 @@ class WhatsAppRig(PlatformRig):
         """Enter the webhook in the dashboard. The gateway need not run yet."""
         await self.driver.clear()
         url = f"http://127.0.0.1:{self.port}/hooks/whatsapp"
-        await self.driver.subscribe(url, webhook.verify_token(APP_SECRET))
-
-    async def user(self, name: str) -> str:
-        return await self.driver.user(name)
+        await self.driver.subscribe(url, hub.verify_token(APP_SECRET))
 
     async def chat(self, kind: Kind, members: Sequence[str]) -> str:
         """The user has written there before, so the bot may write too."""
@@ -83,32 +72,11 @@ class WhatsAppRig(PlatformRig):
         thread: str | None = None,
         files: Sequence[File] = (),
     ) -> None:
-        sent = [Upload(name=f.name, media_type=f.media_type, content=f.content) for f in files]
-        await self.driver.say(user, text, files=sent)
+        await self.driver.say(user, text, files=uploads(files))
 
     async def press(self, user: str, chat: str, message: Message, label: str) -> None:
         await self.driver.press(user, message.id, label)
 
-    async def delete_thread(self, chat: str, thread: str) -> None:
-        raise NotImplementedError
-
-    def _view(self, shown: Shown) -> View:
-        return View(
-            version=shown.version,
-            messages=tuple(
-                Message(
-                    id=m.id,
-                    author=m.author,
-                    text=_MARKUP.sub("", m.text),
-                    labels=m.labels,
-                    file=m.file.name if m.file else None,
-                )
-                for m in shown.messages
-            ),
-            threads=(),
-            menu={},
-            calls=shown.calls,
-            faults=shown.errors,
-            hanging=shown.hanging,
-            unconfirmed=shown.unconfirmed,
-        )
+    def _message(self, it: whatsapp.Message) -> Message:
+        # A dataclass with slots has no super().
+        return replace(PlatformRig._message(self, it), text=_MARKUP.sub("", it.text))

@@ -2,25 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Generator
-
-import pytest
-
-from segue.testing.whatsapp import Peer
 from segue.testing.whatsapp.process import FAKE
-from tests.harness.fakes import forked
-from tests.platforms.whatsapp.rig import WhatsAppRig, plugged_in
+from tests.harness.fakes import fixtures
+from tests.platforms.whatsapp.rig import WhatsAppRig
 
-
-@pytest.fixture(scope="session")
-def peer() -> Generator[Peer]:
-    with forked(FAKE) as peer:
-        yield peer
-
-
-@pytest.fixture
-def rig(peer: Peer, runner: asyncio.Runner) -> Generator[WhatsAppRig]:
-    plugged = plugged_in(peer)
-    yield runner.run(plugged.__aenter__())
-    runner.run(plugged.__aexit__(None, None, None))
+peer, rig = fixtures(FAKE, WhatsAppRig)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from segue.core.address import Platform
 from segue.core.secret import Secret
-from segue.platforms import registry
+from segue.platforms import hub
 from segue.platforms.spec import PlatformSettings
 from segue.platforms.whatsapp.adapter import WhatsAppAdapter
-from segue.testing.contract.fake import FakeRig
+from segue.testing.contract.fake import FakeRig, uploads
 from segue.testing.contract.malformed import Specimen
-from segue.testing.contract.rig import Act, Feature, File, Place, Seen
-from segue.testing.whatsapp import Driver, Message, Peer, Upload
+from segue.testing.contract.rig import Act, Feature, File, Place
+from segue.testing.whatsapp import APP_SECRET, PHONE, Driver
 from segue.web.server import Server
 from tests.platforms.whatsapp.specimens import SPECIMENS
 
@@ -25,47 +24,38 @@ class WhatsAppRig(FakeRig):
     """Anna on WhatsApp. Each chat that a test asks for gets another number of hers."""
 
     driver: Driver
-    methods: Mapping[Act, str] = {
-        Act.SEND: "send",
-        Act.TYPING: "mark_read",
-        Act.FETCH: "get_media",
-    }
+    adapter: WhatsAppAdapter
+    methods: Mapping[Act, str] = {Act.SEND: "send", Act.TYPING: "mark_read", Act.FETCH: "get_media"}
     credential = "access token"
-    lacks = frozenset(
-        {
-            Feature.JOINS,
-            Feature.FORWARD_AUTHORS,
-            Feature.REPLY_TEXTS,
-            Feature.BOTS,
-            Feature.THREAD_DELETION,
-            Feature.RETRY_TIMES,
-            Feature.CONNECTION,
-        }
-    )
+    lacks = frozenset({
+        Feature.JOINS, Feature.FORWARD_AUTHORS, Feature.REPLY_TEXTS, Feature.BOTS,
+        Feature.THREAD_DELETION, Feature.RETRY_TIMES, Feature.CONNECTION,
+    })  # fmt: skip
 
-    def __init__(self, peer: Peer, driver: Driver, server: Server) -> None:
-        self._peer = peer
-        self.driver = driver
-        self.server = server
-        self.anna = ""
-        self.whatsapp = self.another()
-        self.adapter = self.whatsapp
+    def __init__(self, peer: Any, driver: Driver, anna: str) -> None:
+        self.server = Server()
+        super().__init__(peer, driver, anna)
 
-    def made(
-        self, token: str = "", *, template: str = "", port: str = "", **more: Any
-    ) -> WhatsAppAdapter:
-        values = {
-            "phone": self._peer.phone,
-            "token": Secret(token or self._peer.token, "test"),
-            "app_secret": Secret(self._peer.app_secret, "test"),
-            "url": self._peer.url,
-            "template": template,
-            "port": port,
-        }
-        spec = registry.SPECS[Platform.WHATSAPP]
-        make: Any = registry.load(spec, spec.make)
-        settings = PlatformSettings(platform=Platform.WHATSAPP, values=values)
-        return make(settings, **{"order_seconds": 0.0, **more})
+    async def prepare(self) -> None:
+        await self.server.start(0)
+        await self.driver.subscribe(self.hook, hub.verify_token(APP_SECRET))
+
+    async def finish(self) -> None:
+        await self.server.stop()
+
+    @property
+    def hook(self) -> str:
+        return f"{self.server.url}/hooks/whatsapp"
+
+    def made(self, *, silence: float = 20.0, **values: str) -> WhatsAppAdapter:
+        """An adapter with these settings, which does not wait for updates that were overtaken."""
+        peer, known = self._peer, {"phone": PHONE, "app_secret": APP_SECRET}
+        known |= {"token": peer.token, "url": peer.url, **values}
+        given = {name: Secret(value, "test") for name, value in known.items()}
+        settings = PlatformSettings(platform=Platform.WHATSAPP, values=given)
+        adapter = WhatsAppAdapter(settings, silence=silence)
+        adapter.deliveries.seconds = 0.0
+        return adapter
 
     def another(self, **more: Any) -> WhatsAppAdapter:
         """It takes the place of the one before, as a restarted gateway does."""
@@ -73,15 +63,11 @@ class WhatsAppRig(FakeRig):
         self.server.hooks.mount(Platform.WHATSAPP, adapter)
         return adapter
 
-    @property
-    def hook(self) -> str:
-        return f"{self.server.url}/hooks/whatsapp"
-
     def impatient(self) -> WhatsAppAdapter:
         return self.made(silence=0.6)
 
     def denied(self) -> WhatsAppAdapter:
-        return self.made(UNKNOWN_TOKEN)
+        return self.made(token=UNKNOWN_TOKEN)
 
     async def place(self, shape: str) -> Place:
         self.anna = await self.driver.user(self.name)
@@ -90,8 +76,7 @@ class WhatsAppRig(FakeRig):
     # Anna
 
     async def say(self, at: Place, text: str, files: Sequence[File] = ()) -> str:
-        sent = [Upload(name=f.name, media_type=f.media_type, content=f.content) for f in files]
-        return await self.driver.say(at.chat, text, files=sent)
+        return await self.driver.say(at.chat, text, files=uploads(files))
 
     async def forward(self, at: Place, author: str, text: str) -> str:
         return await self.driver.say(at.chat, text, forwarded=True)
@@ -99,42 +84,9 @@ class WhatsAppRig(FakeRig):
     async def reply(self, at: Place, message: str, text: str) -> str:
         return await self.driver.say(at.chat, text, reply_to=message)
 
-    async def edit(self, message: str, text: str) -> None:
-        await self.driver.edit(message, text)
-
     async def press(self, message: str, label: str) -> None:
         [found] = [it for it in (await self.driver.look()).messages if it.id == message]
         await self.driver.press(found.chat, message, label)
 
-    # Reading
-
-    async def seen(self, text: str) -> Sequence[Seen]:
-        return [_seen(it) for it in (await self.driver.look()).messages if it.text == text]
-
-    async def typing(self, at: Place) -> int:
-        return sum(seen.times for seen in (await self.driver.look(at.chat)).typing)
-
-    # The platform
-
     def specimens(self) -> Sequence[Specimen]:
         return SPECIMENS
-
-
-@contextlib.asynccontextmanager
-async def plugged_in(peer: Peer) -> AsyncGenerator[WhatsAppRig]:
-    """A rig on a fake in its initial state."""
-    server = Server()
-    await server.start(0)
-    async with peer.driver() as driver:
-        await driver.clear()
-        rig = WhatsAppRig(peer, driver, server)
-        await rig.adapter.connect()
-        await driver.subscribe(rig.hook, rig.whatsapp.verify_token)
-        yield rig
-        await rig.adapter.close()
-        await server.stop()
-        assert await driver.errors() == ()
-
-
-def _seen(message: Message) -> Seen:
-    return Seen(message.id, Place(message.chat), message.text, message.labels)

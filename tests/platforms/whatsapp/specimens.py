@@ -9,51 +9,39 @@ from segue.testing.whatsapp import NUMBER, PHONE
 
 ANNA = "491510000000001"
 VALUE: Path = ("entry", 0, "changes", 0, "value")
+ALWAYS: tuple[Path, ...] = (
+    ("object",), ("entry",), ("entry", 0, "changes"), VALUE, (*VALUE, "metadata"),
+    (*VALUE, "metadata", "phone_number_id"), (*VALUE, "messages"),
+)  # fmt: skip
 
 
-def payload(**value: Any) -> dict[str, Any]:
+def payload(*messages: Any) -> dict[str, Any]:
+    """A request with these messages of Anna."""
     metadata = {"display_phone_number": NUMBER, "phone_number_id": PHONE}
-    whole = {"messaging_product": "whatsapp", "metadata": metadata, **value}
-    change = {"value": whole, "field": "messages"}
+    contacts = [{"profile": {"name": "Anna"}, "wa_id": ANNA}]
+    whole = {"messaging_product": "whatsapp", "metadata": metadata, "contacts": contacts}
+    change = {"value": {**whole, "messages": messages}, "field": "messages"}
     return {"object": "whatsapp_business_account", "entry": [{"id": "1", "changes": [change]}]}
 
 
 def message(kind: str, content: Any, **more: Any) -> dict[str, Any]:
-    """The payload with one message of Anna."""
-    base = {"from": ANNA, "id": "wamid.HBgL", "timestamp": "1790000000", "type": kind}
-    contact = {"profile": {"name": "Anna"}, "wa_id": ANNA}
-    return payload(contacts=[contact], messages=[{**base, kind: content, **more}])
+    head = {"from": ANNA, "id": "wamid.HBgL", "timestamp": "1790000000", "type": kind}
+    return {**head, kind: content, **more}
 
 
-def _specimen(update: dict[str, Any], *required: Path) -> Specimen:
-    always: tuple[Path, ...] = (
-        ("object",), ("entry",), ("entry", 0, "changes"), VALUE, (*VALUE, "metadata"),
-        (*VALUE, "metadata", "phone_number_id"), (*VALUE, "messages"),
-    )  # fmt: skip
-    parts: tuple[Path, ...] = (("from",), ("id",), ("timestamp",), ("type",))
-    inside = tuple((*VALUE, "messages", 0, *path) for path in (*parts, *required))
-    return Specimen(update, (*always, *inside))
+def _specimen(kind: str, content: Any, *required: Path, **more: Any) -> Specimen:
+    head = [("from",), ("id",), ("timestamp",), ("type",), (kind,)]
+    paths = [*head, *((kind, *path) for path in required)]
+    inside = [(*VALUE, "messages", 0, *path) for path in paths]
+    return Specimen(payload(message(kind, content, **more)), (*ALWAYS, *inside))
 
 
-IMAGE = {"mime_type": "image/jpeg", "sha256": "x", "id": "123"}
 PRESS = {"type": "button_reply", "button_reply": {"id": "a:1:once", "title": "Yes"}}
+OURS = {"from": NUMBER, "id": "wamid.OURS"}
 SPECIMENS = (
-    _specimen(message("text", {"body": "status"}), ("text",), ("text", "body")),
-    _specimen(message("image", IMAGE), ("image",), ("image", "id")),
-    _specimen(
-        message("interactive", PRESS, context={"from": NUMBER, "id": "wamid.XX"}),
-        ("interactive",),
-        ("interactive", "button_reply"),
-        ("interactive", "button_reply", "id"),
-    ),
-    _specimen(
-        message("location", {"latitude": 1.5, "longitude": 2.5}),
-        ("location",),
-        ("location", "latitude"),
-    ),
-    _specimen(
-        message("contacts", [{"name": {"formatted_name": "Eve"}}]),
-        ("contacts",),
-        ("contacts", 0, "name"),
-    ),
+    _specimen("text", {"body": "status"}, ("body",)),
+    _specimen("image", {"mime_type": "image/jpeg", "sha256": "x", "id": "123"}, ("id",)),
+    _specimen("interactive", PRESS, ("button_reply",), ("button_reply", "id"), context=OURS),
+    _specimen("location", {"latitude": 1.5, "longitude": 2.5}, ("latitude",)),
+    _specimen("contacts", [{"name": {"formatted_name": "Eve"}}], (0, "name")),
 )

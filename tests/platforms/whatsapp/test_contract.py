@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from tests.harness.fakes import contract
+from tests.platforms.whatsapp.rig import WhatsAppRig
 
-import pytest
-
-from segue.testing.contract.suite import RemoteContract
-from segue.testing.whatsapp import Peer
-from tests.platforms.whatsapp.rig import WhatsAppRig, plugged_in
-
-
-class TestWhatsApp(RemoteContract):
-    @pytest.fixture
-    async def rig(self, peer: Peer) -> AsyncGenerator[WhatsAppRig]:
-        async with plugged_in(peer) as rig:
-            yield rig
+TestWhatsApp = contract(WhatsAppRig)

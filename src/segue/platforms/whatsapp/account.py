@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import AsyncGenerator
+from functools import partial
 from urllib.parse import urlsplit
 
 from segue.core.address import HomeChannel, Platform
+from segue.platforms import hub
 from segue.platforms.base import Finding
-from segue.platforms.errors import Lost, Refused
 from segue.platforms.whatsapp.client import WhatsAppClient
 from segue.platforms.whatsapp.parser import address
-from segue.platforms.whatsapp.wire import NumberAnswer
 
-PATH = f"/hooks/{Platform.WHATSAPP}"
+_PATH = f"/hooks/{Platform.WHATSAPP}"
 NO_TOKEN = Finding(
     False,
     "There is no access token that WhatsApp accepts.",
@@ -29,12 +28,13 @@ _ENTER = (
     "Verify and save, and subscribe to the field messages."
 )
 _SHARED = "the gateway, on the port of the web page (web.port; at first 8790)"
-_REACH = "Start the gateway and your tunnel, and let it lead to {local}."
+_NEAREST = ("phone_number", "whatsapp_business_account", "application")
+"""Where Meta keeps callback URLs. The first that is set counts."""
 _NUMBER = re.compile(r"\+?([0-9]{7,15})")
 
 
 async def checks(
-    client: WhatsAppClient, verify_token: str, port: int | None
+    client: WhatsAppClient, app_secret: str, port: int | None
 ) -> AsyncGenerator[Finding]:
     """Check the token, the number and the webhook. Read-only. `port` is the webhook's own, if it
     has one."""
@@ -42,33 +42,16 @@ async def checks(
     number = await client.number()
     text = f"The token is good: the number is {number.display_phone_number}"
     yield Finding(True, f"{text} ({number.verified_name}).")
-    if (url := _callback(number)) is None:
-        fix = _ENTER.format(local=local, path=PATH, token=verify_token)
+    url = next(filter(None, map(number.webhook_configuration.get, _NEAREST)), "")
+    if not urlsplit(url).path.endswith(_PATH):
+        fix = _ENTER.format(local=local, path=_PATH, token=hub.verify_token(app_secret))
         yield Finding(False, "The webhook has not been verified.", fix, awaited=True)
-        return
-    challenge = secrets.token_hex(8)
-    try:
-        asked = {"hub.mode": "subscribe", "hub.verify_token": verify_token}
-        answer = await client.probe(url, **asked, **{"hub.challenge": challenge})
-    except (Refused, Lost) as error:
-        answer, reason = "", f" ({error.reason})"
-    else:
-        reason = ""
-    if answer == challenge:
+    elif (flaw := await hub.flaw(partial(client.probe, url), app_secret)) is None:
         yield Finding(True, f"The webhook {url} leads to the gateway.", awaited=True)
     else:
-        text = f"The webhook {url} does not lead to the gateway{reason}."
-        yield Finding(False, text, _REACH.format(local=local), awaited=True)
-
-
-def _callback(number: NumberAnswer) -> str | None:
-    """The callback URL that Meta has verified, if it is one of ours. The nearest one counts."""
-    urls = [
-        number.webhook_configuration.get(it)
-        for it in ("phone_number", "whatsapp_business_account", "application")
-    ]
-    url = next(filter(None, urls), "")
-    return url if urlsplit(url).path.endswith(PATH) else None
+        text = f"The webhook {url} does not lead to the gateway{flaw and f' ({flaw})'}."
+        fix = f"Start the gateway and your tunnel, and let it lead to {local}."
+        yield Finding(False, text, fix, awaited=True)
 
 
 def find(number: str) -> HomeChannel | None:

@@ -30,5 +30,5 @@ permissions whatsapp_business_messaging and whatsapp_business_management, withou
 your own. Forward only /hooks/whatsapp.
 """,
     extra="whatsapp",
-    make="segue.platforms.whatsapp.adapter:make",
+    make="segue.platforms.whatsapp.adapter:WhatsAppAdapter",
 )

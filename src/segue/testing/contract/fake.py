@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from segue.testing.contract.rig import Act, File, RemoteRig
-from segue.testing.peers import Trouble, Upload
+from segue.testing.contract.rig import Act, File, Place, RemoteRig, Seen
+from segue.testing.peers import Message, Trouble, Upload
 
 
 def uploads(files: Sequence[File]) -> list[Upload]:
@@ -43,10 +43,24 @@ class FakeRig(RemoteRig):
             await rig.adapter.connect()
             yield rig
             await rig.adapter.close()
+            await rig.finish()
             assert await driver.errors() == ()
 
     async def prepare(self) -> None:
         """Do what the platform needs before the bot connects."""
+
+    async def finish(self) -> None:
+        """Undo what `prepare` did."""
+
+    async def edit(self, message: str, text: str) -> None:
+        await self.driver.edit(message, text)
+
+    async def seen(self, text: str) -> Sequence[Seen]:
+        return [_seen(it) for it in (await self.driver.look()).messages if it.text == text]
+
+    async def typing(self, at: Place) -> int:
+        shown = (await self.driver.look(at.chat)).typing
+        return sum(it.times for it in shown if it.thread == at.thread)
 
     async def fail(self, act: Act, trouble: Trouble, *, seconds: float) -> None:
         await self.driver.fail(self.methods[act], trouble, seconds=seconds)
@@ -65,3 +79,8 @@ class FakeRig(RemoteRig):
 
     async def inject(self, updates: Iterable[str]) -> None:
         await self.driver.inject(updates)
+
+
+def _seen(message: Message[Any]) -> Seen:
+    thread = None if message.thread is None else str(message.thread)
+    return Seen(str(message.id), Place(str(message.chat), thread), message.text, message.labels)

@@ -37,7 +37,8 @@ def bad_gateway() -> Refuse:
 
 
 class Codes:
-    """Errors with numbers, as Discord has them. A JSON file has the status and text of each."""
+    """Errors with numbers. A JSON file has the status and text of each. Their format is Discord's;
+    a fake of another platform has its own `body`."""
 
     def __init__(self, path: Path, invalid: int) -> None:
         """`invalid` is the code for a wrong field."""
@@ -49,14 +50,20 @@ class Codes:
     ) -> Refuse:
         """The error with that code. One without a code of its own has that of its status."""
         status, text = self._all[code]
-        body = {"message": text, "code": code if code > status else 0, **more}
-        response = Response(status, headers or {}, msgspec.json.encode(body))
-        return Refuse(f"{code}: {text} {more.get('errors', '')}", response, mistake=mistake)
+        body = msgspec.json.encode(self.body(code, status, **more))
+        reason = f"{code}: {text} {more.get('errors') or more.get('details', '')}"
+        return Refuse(reason, Response(status, headers or {}, body), mistake=mistake)
 
-    def check(self, fine: object, code: int) -> None:
+    def body(self, code: int, status: int, **more: Any) -> Json:
+        return {"message": self.text(code), "code": code if code > status else 0, **more}
+
+    def text(self, code: int) -> str:
+        return self._all[code][1]
+
+    def check(self, fine: object, code: int, **more: Any) -> None:
         """Refuse the call with that error, unless all is fine."""
         if not fine:
-            raise self(code)
+            raise self(code, **more)
 
     def invalid(
         self, reason: str, kind: str = "BASE_TYPE_INVALID", *, mistake: bool = True

@@ -52,8 +52,8 @@ class Routes:
     """The calls by HTTP method and path. The first that matches is taken."""
 
     def __init__(self, path: Path, body: str, ignored: tuple[str, ...] = ()) -> None:
-        """A form with files has the JSON of the body in its field `body`. `ignored` are parameters
-        of queries that have no effect here."""
+        """A form with files has the JSON of the body in its field `body`. If that is empty, the
+        fields are the body. `ignored` are parameters of queries that have no effect here."""
         read = msgspec.json.decode(path.read_bytes(), type=_File)
         self._shapes = shapes.types(read.shapes)
         self._body = body
@@ -121,6 +121,8 @@ class RestServer(Server[Settings, AnyState]):
     errors: Codes
     headers: Mapping[str, str] = {}
     """The headers of all responses."""
+    unknown: int = 404
+    """The code of the error for a call that does not exist."""
 
     # What each fake implements
 
@@ -167,7 +169,7 @@ class RestServer(Server[Settings, AnyState]):
         if bucket and (wait := self.state.windows.wait(*bucket, self.window())):
             raise self.errors.too_often(wait)
         if found is None:
-            raise self.errors(404, mistake=True)
+            raise self.errors(self.unknown, mistake=True)
         name, call, values = found
         methods, handler = self.methods(self.state, values), getattr(self.methods, name)
         arguments, record.parameters = self.routes.arguments(call, handler, values, request)
@@ -180,6 +182,8 @@ def _body(request: Request, field: str) -> tuple[Any, Files]:
     text, files = request.body, NONE
     if kind.startswith("multipart/form-data"):
         form = forms.read(request)
+        if not field:
+            return dict(form.values), form.files
         text, files = str(form.values.get(field, "{}")).encode(), form.files
     elif text and kind != "application/json":
         raise Malformed(f"the content type {kind} is not one of those that calls have")

@@ -127,6 +127,7 @@ class Server(ABC, Generic[Settings, AnyState]):
         await self.test.open(self._answer_test)
 
     async def close(self) -> None:
+        self.state.close()
         await self.bot.close()
         await self.test.close()
 
@@ -212,6 +213,7 @@ class Server(ABC, Generic[Settings, AnyState]):
     async def clear(self, settings: msgspec.Raw) -> None:
         """Reset the fake to its initial state."""
         self.state.faults.calm()
+        self.state.close()
         kind = cast("type[Settings]", type(self.state.settings))
         self.state = self.fresh(msgspec.json.decode(settings, type=kind))
         await self.up()

@@ -168,6 +168,9 @@ class State(Generic[Settings, Id, AnyChat, AnyThread, AnyMessage]):
             paces.append(Pace(f"chat {chat}", chat_seconds, burst))
         return self.meter.wait(*paces)
 
+    def close(self) -> None:
+        """Stop what runs for this state. It is replaced, or the fake ends."""
+
     def snapshot(self, chat: Any) -> object:
         """Return a `Shown`, only of `chat` if it is given. Each fake implements it."""
         raise NotImplementedError

@@ -1,7 +1,7 @@
 """A strict fake of WhatsApp's Cloud API: calls behind real HTTP, and webhooks to a real server.
 
     async with serving() as peer, peer.driver() as driver:
-        await driver.subscribe("http://127.0.0.1:8790/hooks/whatsapp", peer.verify_token)
+        await driver.subscribe("http://127.0.0.1:8790/hooks/whatsapp", "a verify token")
         anna = await driver.user("Anna")
         await driver.say(anna, "hello")
         shown = await driver.until(lambda shown: "hi Anna" in shown.texts, chat=anna)
@@ -17,14 +17,12 @@ Faults use these names: `send`, `mark_read`, `upload`, `get_media`, `download`, 
 from __future__ import annotations
 
 from segue.testing.peers import FileKind, OrderRefused, Trouble, Upload
-from segue.testing.whatsapp.delivery import request, signature
 from segue.testing.whatsapp.driver import Driver
 from segue.testing.whatsapp.process import TOKEN, Peer, running, serving
-from segue.testing.whatsapp.server import APP_SECRET, VERIFY_TOKEN
 from segue.testing.whatsapp.snapshot import NUMBER, PHONE, Message, Settings, Shown
+from segue.testing.whatsapp.state import APP_SECRET
 
 __all__ = [
-    "APP_SECRET", "NUMBER", "PHONE", "TOKEN", "VERIFY_TOKEN", "Driver", "FileKind", "Message",
-    "OrderRefused", "Peer", "Settings", "Shown", "Trouble", "Upload", "request", "running",
-    "serving", "signature",
+    "APP_SECRET", "NUMBER", "PHONE", "TOKEN", "Driver", "FileKind", "Message",
+    "OrderRefused", "Peer", "Settings", "Shown", "Trouble", "Upload", "running", "serving",
 ]  # fmt: skip

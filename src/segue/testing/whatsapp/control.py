@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from segue.testing import peers
 from segue.testing.peers import Upload
-from segue.testing.whatsapp.errors import mistake
+from segue.testing.whatsapp.errors import refuse
 from segue.testing.whatsapp.methods import MEDIA
 from segue.testing.whatsapp.snapshot import NUMBER, PHONE, Json, Message, Settings, fill
-from segue.testing.whatsapp.state import State, Webhook
+from segue.testing.whatsapp.state import State
 
 
 class Control(peers.Control[State]):
@@ -22,7 +22,7 @@ class Control(peers.Control[State]):
 
     def subscribe(self, url: str, verify_token: str) -> None:
         """Enter the webhook in the dashboard, and press Verify until it answers."""
-        self.state.webhook = Webhook(url, verify_token)
+        self.state.hub.subscribe(url, verify_token)
 
     def user(self, name: str) -> str:
         """Add a user and return their `wa_id`."""
@@ -91,7 +91,7 @@ class Control(peers.Control[State]):
         found = self.state.message(message)
         chosen = next((it for it in found.buttons if it.label == label), None)
         if chosen is None:
-            raise mistake(f"there is no button {label!r} to press")
+            raise refuse.invalid(f"there is no button {label!r} to press")
         kind = "list_reply" if len(found.buttons) > 3 else "button_reply"
         reply = {"type": kind, kind: {"id": chosen.data, "title": chosen.label}}
         return self.send(user, "interactive", reply, reply_to=message)
@@ -113,12 +113,13 @@ class Control(peers.Control[State]):
 
     def fail_late(self, message: str, code: int) -> None:
         """A message that was accepted is not delivered."""
-        self.state.failed[message] = code
-        self.state.report(self.state.message(message), "failed", code)
+        self.state.fail(self.state.message(message), code)
 
     def _written(self, user: str, text: str, reply_to: str | None, at: int | None) -> Message:
-        name, date = self.state.user(user).id, int(time.time()) if at is None else at
-        it = Message(id=self.state.wamid(name), chat=name, author=name, text=text, date=date)
+        if user not in self.state.users:
+            raise refuse.invalid(f"there is no user {user}")
+        name, date = self.state.wamid(user), int(time.time()) if at is None else at
+        it = Message(id=name, chat=user, author=user, text=text, date=date)
         return replace(it, reply_to=reply_to)
 
     def _context(self, reply_to: str | None, forwarded: bool) -> Json | None:

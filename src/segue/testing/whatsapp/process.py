@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from segue.testing import peers
 from segue.testing.whatsapp.driver import Driver
-from segue.testing.whatsapp.server import APP_SECRET, VERIFY_TOKEN, Server
-from segue.testing.whatsapp.snapshot import PHONE, Settings
+from segue.testing.whatsapp.server import Server
+from segue.testing.whatsapp.snapshot import Settings
 
 TOKEN = "EAAthetokenofthesystemuserfortests"  # noqa: S105 - it opens nothing but this
 
 
 class Peer(peers.Peer):
     """A running fake."""
-
-    phone = PHONE
-    app_secret = APP_SECRET
-    verify_token = VERIFY_TOKEN
 
     def driver(self) -> Driver:
         """Return a new driver, for use in an `async with`."""

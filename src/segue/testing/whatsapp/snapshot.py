@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from segue.testing import peers
+from segue.testing.peers.hub import HubSettings
 from segue.testing.peers.templates import Json as Json
 from segue.testing.peers.templates import Templates
 
@@ -28,8 +29,8 @@ fill = _Objects(Path(__file__).with_name("objects.json"))
 tests of pywa."""
 
 
-class Settings(peers.Settings, frozen=True, kw_only=True):
-    """The number's settings at Meta, and how webhooks are delivered."""
+class Settings(HubSettings, frozen=True, kw_only=True):
+    """The number's settings at Meta."""
 
     window_seconds: float = 86_400.0
     """How long after a user's last message the bot can write freely."""
@@ -44,13 +45,6 @@ class Settings(peers.Settings, frozen=True, kw_only=True):
     """What the bot hears of a message that arrives."""
     policy: int = 0
     """The code with which every message is refused, such as 368."""
-    batch: int = 1
-    """How many updates one request has at most."""
-    parallel: int = 1
-    """How many requests are made at the same time. With more than 1, they may overtake."""
-    retry_seconds: float = 0.02
-    """The pause before the first redelivery. It doubles each time, up to half a second; at Meta
-    that goes on for seven days."""
 
 
 class Message(peers.Message[str], frozen=True, kw_only=True):

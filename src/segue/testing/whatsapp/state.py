@@ -4,33 +4,26 @@ from __future__ import annotations
 
 import base64
 import time
-from collections import Counter
-from dataclasses import dataclass
 
 import msgspec
 
 from segue.testing import peers
 from segue.testing.peers import File, Pulse, Updates, Upload, User
+from segue.testing.peers.hub import Hub
 from segue.testing.whatsapp import errors, snapshot
-from segue.testing.whatsapp.errors import CODES, mistake
+from segue.testing.whatsapp.errors import refuse
 from segue.testing.whatsapp.snapshot import NUMBER, PHONE, Json, Message, Settings, Thread, fill
 
+APP_SECRET = "the-secret-of-the-app-for-tests"  # noqa: S105 - it opens nothing but this
+_SHOWN = f"+{NUMBER[0]} {NUMBER[1:4]}-{NUMBER[4:7]}-{NUMBER[7:]}"
 _FIRST_USER = 491_510_000_000_001  # 15 digits: no number is longer
-
-
-@dataclass(slots=True)
-class Webhook:
-    url: str
-    verify_token: str
-    verified: bool = False
 
 
 class State(peers.State[Settings, str, peers.Chat[str], Thread, Message]):
     def __init__(self, settings: Settings, pulse: Pulse) -> None:
         super().__init__(settings, pulse, Updates(pulse), errors.injected)
-        self.users[PHONE] = User(id=PHONE, name="Segue", bot=True)
-        self.webhook: Webhook | None = None
-        self.answers: Counter[int] = Counter()
+        self.hub = Hub(self, APP_SECRET)
+        self.users[PHONE] = User(id=PHONE, name=_SHOWN, bot=True)
         self.heard: dict[str, float] = {}
         """When each user wrote last."""
         self.read: list[str] = []
@@ -38,6 +31,9 @@ class State(peers.State[Settings, str, peers.Chat[str], Thread, Message]):
         self.blocked: set[str] = set()
         self.received: dict[str, str] = {}
         """The user of each message that the bot received."""
+
+    def close(self) -> None:
+        self.hub.close()
 
     def wamid(self, user: str) -> str:
         """The user's number and a random id, in no order: only the timestamp has one."""
@@ -50,15 +46,10 @@ class State(peers.State[Settings, str, peers.Chat[str], Thread, Message]):
         self.chats[number] = peers.Chat(id=number, title=name, members=(number,))
         return number
 
-    def user(self, name: str) -> User[str]:
-        if (user := self.users.get(name)) is None:
-            raise mistake(f"there is no user {name}")
-        return user
-
     def message(self, name: str) -> Message:
         found = next((it for it in self.messages.values() if it.id == name), None)
         if found is None:
-            raise mistake(f"there is no message {name}")
+            raise refuse.invalid(f"there is no message {name}")
         return found
 
     def store(self, upload: Upload) -> File:
@@ -72,42 +63,29 @@ class State(peers.State[Settings, str, peers.Chat[str], Thread, Message]):
         self.received[message.id] = message.author
         whole = fill("message", it=message, kind=message.kind, context=context) | content
         contact = fill("contact", it=self.users[message.author])
-        self.tell(contacts=[contact], messages=[whole])
+        self._tell(contacts=[contact], messages=[whole])
 
-    def report(self, message: Message, status: str, code: int = 0) -> None:
+    def fail(self, message: Message, code: int) -> None:
+        """Report that a message of the bot, which was accepted, is not delivered."""
+        self.failed[message.id] = code
+        self.report(message, "failed", errors=[fill("error", code=code, title=refuse.text(code))])
+
+    def report(self, message: Message, status: str, errors: list[Json] | None = None) -> None:
         """Queue a status of the bot's message."""
-        failure = (
-            [fill("error", code=code, title=CODES[code][1], details=CODES[code][1])]
-            if code
-            else None
-        )
-        made = fill(
-            "status",
-            it=message,
-            status=status,
-            time=int(time.time()),
-            errors=failure,
-            conversation=None if code else fill("conversation"),
-            pricing=None if code else fill("pricing"),
-        )
-        self.tell(statuses=[made])
+        billed = {it: None if errors else fill(it) for it in ("conversation", "pricing")}
+        given: Json = {"status": status, "time": int(time.time()), "errors": errors, **billed}
+        self._tell(statuses=[fill("status", it=message, **given)])
 
-    def tell(
-        self,
-        contacts: list[Json] | None = None,
-        messages: list[Json] | None = None,
-        statuses: list[Json] | None = None,
-    ) -> None:
-        given = {"contacts": contacts, "messages": messages, "statuses": statuses}
-        value = fill("value", number=NUMBER, phone=PHONE, **given)
-        frame = msgspec.json.encode(fill("payload", value=value)).decode()
-        self.updates.inject(frame)
+    def _tell(self, **given: list[Json]) -> None:
+        value = fill("value", number=NUMBER, phone=PHONE) | given
+        self.updates.inject(msgspec.json.encode(fill("payload", value=value)).decode())
 
     def snapshot(self, chat: str | None) -> snapshot.Shown:
+        answers = {str(status): times for status, times in self.hub.answers.items()}
         return snapshot.Shown(
             **self.shown(chat),
-            verified=self.webhook is not None and self.webhook.verified,
-            answers={str(status): number for status, number in self.answers.items()},
+            verified=self.hub.is_verified,
+            answers=answers,
             read=tuple(self.read),
             failed=dict(self.failed),
         )
