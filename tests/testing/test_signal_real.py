@@ -21,7 +21,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from segue.core.errors import ConnectFailed
+from segue.core.errors import SetupFailed
 from segue.platforms.signal.account import NO_ACCOUNT
 from segue.platforms.signal.adapter import SignalAdapter
 from segue.platforms.signal.setup import prepare
@@ -162,5 +162,5 @@ def test_linking_without_network_fails_with_the_reason(daemon: str):
 
         def show(self, link: str) -> None: ...
 
-    with pytest.raises(ConnectFailed, match="signal-cli cannot reach Signal"):
+    with pytest.raises(SetupFailed, match="signal-cli cannot reach Signal"):
         asyncio.run(prepare({"url": daemon}, Silent()))

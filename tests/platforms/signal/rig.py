@@ -20,7 +20,7 @@ from tests.platforms.signal.specimens import SPECIMENS
 
 NONE = frozenset(
     {
-        *(Feature.JOINS, Feature.FORWARDS, Feature.BOTS, Feature.REPEATS, Feature.REDELIVERY),
+        *(Feature.JOINS, Feature.FORWARDS, Feature.BOTS, Feature.REDELIVERY),
         *(Feature.EDIT_CHECKS, Feature.EDIT_REPEATS, Feature.CAPTION_EDITS),
     }
 )

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from segue.core.errors import ConnectFailed, SetupFailed
+from segue.core.errors import SetupFailed
 from segue.platforms.base import Finding
-from segue.platforms.signal.account import numbers
 from segue.platforms.signal.parser import address
 from segue.platforms.signal.setup import prepare
 from segue.testing.signal import NUMBER, Failure, Kind, Peer, Settings, serving
@@ -66,7 +65,7 @@ async def test_the_only_account_is_used_and_one_of_several_must_be_chosen():
     async with daemon() as peer:
         assert (await prepare({"url": peer.url}, Paper()))["account"] == NUMBER
     async with daemon(accounts=(NUMBER, "+491")) as peer:
-        with pytest.raises(SetupFailed, match=r"several accounts \(.*\); choose with --account"):
+        with pytest.raises(SetupFailed, match=r"several accounts.*--account NUMBER"):
             await prepare({"url": peer.url}, Paper())
         found = await prepare({"url": peer.url, "account": "+491"}, Paper())
         assert found["account"] == "+491"
@@ -77,7 +76,7 @@ async def test_the_only_account_is_used_and_one_of_several_must_be_chosen():
     [
         ({"accounts": ()}, "", False, "has no account yet"),
         ({"accounts": ()}, NUMBER, True, r"no account \+4915100000001.*register"),
-        ({"single": True}, "", True, "name it with --account"),
+        ({"single": True}, "", True, "--account NUMBER"),
     ],
 )
 async def test_set_up_says_what_is_missing(
@@ -90,7 +89,7 @@ async def test_set_up_says_what_is_missing(
 
 async def test_linking_without_network_says_so():
     async with daemon(accounts=(), network=False) as peer:
-        with pytest.raises(ConnectFailed, match="signal-cli cannot reach Signal"):
+        with pytest.raises(SetupFailed, match="signal-cli cannot reach Signal"):
             await prepare({"url": peer.url}, Paper())
 
 
@@ -157,11 +156,11 @@ def test_a_good_account_has_no_findings_to_fix(rig: SignalRig, runner: asyncio.R
 @pytest.mark.parametrize(
     ("change", "text", "fix"),
     [
-        ("old", "signal-cli 0.12.8 is too old: Segue needs 0.13.0.", "Install signal-cli"),
+        ("old", "signal-cli 0.12.8 is too old, and Segue needs 0.13.", "Install signal-cli"),
         ("unlinked", "signal-cli does not have the account", "segue setup signal"),
         ("identity", "The safety number of +49151000000019 changed", "trust -v SAFETY_NUMBER"),
         ("left", "The account is not in the home channel", "Add it to that group"),
-        ("down", "cannot be asked: no connection can be made", "signal-cli daemon --http"),
+        ("down", "cannot be used: no connection can be made", "signal-cli daemon --http"),
     ],
 )
 def test_a_finding_says_what_to_do(
@@ -189,7 +188,3 @@ def test_a_finding_says_what_to_do(
     found = runner.run(check())
     assert text in found.text
     assert fix in found.fix
-
-
-def test_versions_are_compared_by_their_numbers():
-    assert numbers("0.14.4.1") > numbers("0.14.4") > numbers("0.13.19") > numbers("0.13.2-SNAPSHOT")

@@ -8,12 +8,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import msgspec
 import pytest
 
 from segue.platforms.base import Inbound, InboundKind
 from segue.platforms.signal.parser import Parser
-from segue.platforms.signal.wire import SignalEnvelope
 from segue.testing.contract.rig import home_of, listening, part
 from segue.testing.signal import ME, NUMBER, Kind, Peer, Settings
 from tests.platforms.signal.rig import Place, Shape, SignalRig, plugged_in
@@ -35,10 +33,9 @@ def heard(runner: asyncio.Runner, rig: SignalRig, shape: Shape, do: Do) -> Inbou
 
 
 def parsed(message: dict[str, Any], kind: str = "dataMessage", **more: Any) -> Inbound | None:
-    envelope = event(kind, message, **more).update["envelope"]
-    return Parser(lambda _: None).parse(
-        NUMBER, msgspec.json.decode(json.dumps(envelope), type=SignalEnvelope)
-    )
+    parser = Parser({})
+    parser.account = NUMBER
+    return parser.parse(json.dumps(event(kind, message, **more).update).encode())
 
 
 def test_a_mention_or_the_name_addresses_the_agent_in_a_group(

@@ -146,7 +146,8 @@ class Methods:
             state.time(),
             [state.users.get(it, unknown) for it in chat.members or (chat.id,)],
         )
-        kind, given["seconds"] = failure or "SUCCESS", seconds if failure else None
+        kind = failure or "SUCCESS"
+        given["seconds"] = seconds if failure is Failure.RATE_LIMIT else None
         results = [fill("result", type=kind, **who(member), **given) for member in members]
         if failure is not None:
             raise unsent(results, at)
