@@ -132,7 +132,7 @@ class TestSending:
         self, failure: Failure, code: int
     ):
         async with stage() as s:
-            await s.driver.refuse(s.anna, failure, challenge="token", seconds=9)
+            await s.driver.change(s.anna, failure=failure, challenge="token", seconds=9)
             error = await s.send("hello")
             assert error["code"] == code
             [result] = error["data"]["response"]["results"]
@@ -159,7 +159,7 @@ class TestAccounts:
 
     async def test_an_unlinked_account_does_not_exist(self):
         async with stage() as s:
-            await s.driver.unlink()
+            await s.driver.settings(Settings(revoked=True))
             assert await s.call("listAccounts") == []
             error = await s.send("hello", account=NUMBER)
             assert error["message"] == "Specified account does not exist"

@@ -174,11 +174,11 @@ def test_a_finding_says_what_to_do(
             case "old":
                 await driver.settings(Settings(version="0.12.8"))
             case "unlinked":
-                await driver.unlink()
+                await driver.settings(Settings(revoked=True))
             case "identity":
-                await driver.refuse(anna, Failure.IDENTITY)
+                await driver.change(anna, failure=Failure.IDENTITY)
             case "left":
-                await driver.rights(group, joined=False)
+                await driver.change(group, joined=False)
             case _:
                 await driver.down()
         [found] = [it for it in await findings(rig, group) if not it.ok]

@@ -15,7 +15,15 @@ from segue.platforms.signal.parser import Parser
 from segue.testing.contract.rig import home_of, listening, part
 from segue.testing.signal import ME, NUMBER, Kind, Peer, Settings
 from tests.platforms.signal.rig import Place, Shape, SignalRig, plugged_in
-from tests.platforms.signal.specimens import DATA, DESTINATION, GROUP, IN_GROUP, event
+from tests.platforms.signal.specimens import (
+    DATA,
+    DESTINATION,
+    GROUP,
+    IGNORED,
+    IN_GROUP,
+    UNREADABLE,
+    event,
+)
 
 Do = Callable[[SignalRig, Place], Awaitable[object]]
 
@@ -101,12 +109,9 @@ def test_what_the_account_writes_to_others_and_what_is_no_message_is_ignored(
     rig: SignalRig, runner: asyncio.Runner
 ):
     async def do(rig: SignalRig, at: Place) -> None:
-        driver, anna = rig.driver, rig.anna
-        await driver.say(ME.id, at.chat, "/approve 1")
-        await driver.type(anna, at.chat)
-        message = await rig.say(at, "")
-        await driver.receive(anna, at.chat, message, read=True)
-        await driver.delete(at.chat, message)
+        await rig.driver.say(ME.id, at.chat, "/approve 1")
+        await rig.inject(json.dumps(it) for it in IGNORED)
+        await rig.driver.delete(at.chat, await rig.say(at, ""))
         await rig.say(at, "hello")
 
     assert heard(runner, rig, Shape.DM, do).text == "hello"
@@ -116,7 +121,7 @@ def test_an_unreadable_message_is_logged_with_the_way_out(
     rig: SignalRig, runner: asyncio.Runner, caplog: pytest.LogCaptureFixture
 ):
     async def do(rig: SignalRig, at: Place) -> None:
-        await rig.driver.fail_to_decrypt(rig.anna)
+        await rig.inject([json.dumps(UNREADABLE)])
         await rig.say(at, "hello")
 
     with caplog.at_level(logging.WARNING):

@@ -98,11 +98,10 @@ def test_a_refusal_says_what_to_do(
     after: float | None,
 ):
     async def do(rig: SignalRig, home: Address) -> None:
-        await rig.driver.refuse(home.chat_id, refusal, challenge=challenge, seconds=9)
+        await rig.driver.change(home.chat_id, failure=refusal, challenge=challenge, seconds=9)
         with pytest.raises(DeliveryFailed, match=reason) as failed:
             await rig.adapter.send(home, part("hello"), key="1")
         assert (failed.value.after, failed.value.retry) == (after, after is not None)
-        await rig.driver.refuse(home.chat_id, None)
 
     in_chat(runner, rig, do)
 
@@ -123,7 +122,7 @@ def test_an_unlinked_account_is_named_when_sending_and_when_connecting(
     rig: SignalRig, runner: asyncio.Runner
 ):
     async def do(rig: SignalRig, home: Address) -> None:
-        await rig.driver.unlink()
+        await rig.driver.settings(Settings(revoked=True))
         for work in (rig.adapter.send(home, part("hello"), key="1"), rig.another().connect()):
             with pytest.raises(ConnectFailed, match=r"unlinked it.*segue setup signal"):
                 await work
@@ -133,7 +132,7 @@ def test_an_unlinked_account_is_named_when_sending_and_when_connecting(
 
 def test_a_group_that_the_account_left_takes_nothing(rig: SignalRig, runner: asyncio.Runner):
     async def do(rig: SignalRig, home: Address) -> None:
-        await rig.driver.rights(home.chat_id, joined=False)
+        await rig.driver.change(home.chat_id, joined=False)
         failed = await failure(rig.adapter.send(home, part("hello"), key="1"))
         assert (failed.retry, failed.arrived) == (False, False)
         assert "not a member in group" in failed.reason
