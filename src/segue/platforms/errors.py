@@ -43,6 +43,8 @@ class Refused(Exception):
         self.code = code
         self.after = after
         self.moved_to = moved_to
+        self.arrived = status >= 500
+        """A server error may have happened after the effect."""
 
     def says(self, *fragments: str | None) -> bool:
         """Whether the code is one of these, or the reason contains one of these lower-case
@@ -156,14 +158,12 @@ class Failures:
         rule, reason = _rule(found, self._delivering), self.reason(found)
         if rule.account:
             return self.unreachable(reason)
-        broken = found.status >= 500
         return DeliveryFailed(
             platform=self.platform,
             reason=reason,
-            retry=(broken or found.status == 429) if rule.retry is None else rule.retry,
+            retry=(found.arrived or found.status == 429) if rule.retry is None else rule.retry,
             after=found.after,
-            # A server error may have happened after the effect.
-            arrived=broken,
+            arrived=found.arrived,
         )
 
 

@@ -13,12 +13,12 @@ from segue.core.address import ChatType
 from segue.platforms import content
 from segue.platforms.base import Inbound
 from segue.platforms.errors import Failures
+from segue.platforms.recent import Recent
 
 T = TypeVar("T")
 
 SECONDS = 1.0
 """How long an update waits for a name. It must be recorded soon."""
-_MOST = 10_000
 
 
 class KnownNames:
@@ -26,7 +26,7 @@ class KnownNames:
 
     def __init__(self, failures: Failures) -> None:
         self._failures = failures
-        self._known: dict[str, Any] = {}
+        self._known = Recent[str, Any]()
 
     async def get(self, name: str, ask: Callable[[], Awaitable[T]], unknown: T) -> T:
         """What `ask` returns about the user or chat with the id `name`, or `unknown` if the
@@ -37,8 +37,6 @@ class KnownNames:
                     self._known[name] = await ask()
             except (TimeoutError, *self._failures.all):
                 return unknown
-            if len(self._known) > _MOST:
-                del self._known[next(iter(self._known))]
         return self._known[name]
 
 

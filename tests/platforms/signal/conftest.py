@@ -10,7 +10,7 @@ import pytest
 from segue.testing.signal import Peer
 from segue.testing.signal.process import FAKE
 from tests.harness.fakes import forked
-from tests.platforms.signal.rig import SignalRig, plugged_in
+from tests.platforms.signal.rig import SignalRig
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +21,6 @@ def peer() -> Generator[Peer]:
 
 @pytest.fixture
 def rig(peer: Peer, runner: asyncio.Runner) -> Generator[SignalRig]:
-    plugged = plugged_in(peer)
+    plugged = SignalRig.plugged_in(peer)
     yield runner.run(plugged.__aenter__())
     runner.run(plugged.__aexit__(None, None, None))

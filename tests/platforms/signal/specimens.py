@@ -51,3 +51,14 @@ SPECIMENS = (
         ("sentMessage", "message"), by=ME.id,
     ),
 )  # fmt: skip
+RECEIPT = {"when": AT, "isDelivery": True, "isRead": False, "isViewed": False, "timestamps": [AT]}
+IGNORED = (
+    event("typingMessage", {"action": "STARTED", "timestamp": AT}).update,
+    event("receiptMessage", RECEIPT).update,
+)
+"""What is no message."""
+UNREADABLE = {
+    **event("dataMessage", DATA).update,
+    "exception": {"message": "untrusted identity", "type": "UntrustedIdentityException"},
+}
+"""JsonReceiveMessageHandler.java"""

@@ -9,13 +9,13 @@ import pytest
 from segue.testing.contract.rig import Rig
 from segue.testing.contract.suite import RemoteContract
 from segue.testing.signal import Peer
-from tests.platforms.signal.rig import Shape, SignalRig, plugged_in
+from tests.platforms.signal.rig import Shape, SignalRig
 
 
 class TestSignal(RemoteContract):
     @pytest.fixture
     async def rig(self, peer: Peer) -> AsyncGenerator[SignalRig]:
-        async with plugged_in(peer) as rig:
+        async with SignalRig.plugged_in(peer) as rig:
             yield rig
 
     @pytest.fixture(params=Shape)

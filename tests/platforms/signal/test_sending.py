@@ -2,81 +2,65 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-
 import pytest
 
-from segue.core.address import Address
 from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.platforms import markup
 from segue.platforms.base import Upload
-from segue.testing.contract.rig import failure, home_of, listening, part
-from segue.testing.signal import NUMBER, Failure, Message, Settings
+from segue.testing.contract.rig import failure, part
+from segue.testing.signal import NUMBER, Failure, Settings
 from tests.platforms.signal.rig import Shape, SignalRig
 
-Do = Callable[[SignalRig, Address], Awaitable[object]]
 
-
-def in_chat(runner: asyncio.Runner, rig: SignalRig, do: Do, shape: Shape = Shape.DM) -> None:
-    async def work() -> None:
-        at = await rig.place(shape)
-        async with listening(rig.adapter) as ear:
-            await do(rig, await home_of(rig, ear, at))
-
-    runner.run(work())
-
-
-async def newest(rig: SignalRig) -> Message:
-    return (await rig.driver.look()).messages[-1]
-
-
-def test_markdown_becomes_text_with_ranges_in_utf16_units(rig: SignalRig, runner: asyncio.Runner):
+async def test_markdown_becomes_text_with_ranges_in_utf16_units(rig: SignalRig):
     source = "👍 **bold _both_** ~~gone~~ `code`\n\n```py\nx = 1\n```\n> [a\ufdd0](https://b.c)"
-
-    async def do(rig: SignalRig, home: Address) -> None:
+    async with rig.talking() as (_, _, home):
         [rendered] = markup.parts(source, rig.adapter.capabilities)
         await rig.adapter.send(home, rendered, key="1")
-        shown = await newest(rig)
-        assert shown.text == "👍 bold both gone code\n\nx = 1\n\n> a (https://b.c)"
-        units = shown.text.encode("utf-16-le")
-        styled = {
-            (it.style, units[2 * it.start : 2 * (it.start + it.length)].decode("utf-16-le"))
-            for it in shown.styles
-        }
-        assert styled == {
-            ("BOLD", "bold both"), ("ITALIC", "both"), ("STRIKETHROUGH", "gone"),
-            ("MONOSPACE", "code"), ("MONOSPACE", "x = 1"),
-        }  # fmt: skip
-
-    in_chat(runner, rig, do)
+        shown = await rig.newest()
+    assert shown.text == "👍 bold both gone code\n\nx = 1\n\n> a (https://b.c)"
+    units = shown.text.encode("utf-16-le")
+    styled = {
+        (it.style, units[2 * it.start : 2 * (it.start + it.length)].decode("utf-16-le"))
+        for it in shown.styles
+    }
+    assert styled == {
+        ("BOLD", "bold both"), ("ITALIC", "both"), ("STRIKETHROUGH", "gone"),
+        ("MONOSPACE", "code"), ("MONOSPACE", "x = 1"),
+    }  # fmt: skip
 
 
-def test_a_file_arrives_with_its_name_and_its_text(rig: SignalRig, runner: asyncio.Runner):
-    async def do(rig: SignalRig, home: Address) -> None:
+async def test_a_file_arrives_with_its_name_and_its_text(rig: SignalRig):
+    async with rig.talking(Shape.GROUP) as (_, _, home):
         file = Upload("my, notes;ü.txt", "text/plain; charset=utf-8", b"notes")
         await rig.adapter.send_file(home, file, part("Here."), key="1")
-        shown = await newest(rig)
+        shown = await rig.newest()
         assert shown.file is not None
         assert (shown.text, shown.file.name) == ("Here.", "my, notes;ü.txt")
         assert await rig.driver.content(shown.file.id) == b"notes"
 
-    in_chat(runner, rig, do, Shape.GROUP)
 
-
-def test_every_edit_names_the_version_before_it(rig: SignalRig, runner: asyncio.Runner):
-    async def do(rig: SignalRig, home: Address) -> None:
+async def test_every_edit_names_the_version_before_it(rig: SignalRig):
+    async with rig.talking() as (_, _, home):
         receipt = await rig.adapter.send(home, part("1"), key="1")
         for text in ("2", "3", "4"):
             await rig.adapter.edit(home, receipt, part(text))
-        assert (await newest(rig)).earlier == ("1", "2", "3")
+        assert (await rig.newest()).earlier == ("1", "2", "3")
         later = rig.another()
         await later.connect()
         failed = await failure(later.edit(home, receipt, part("5")))
         assert not failed.retry, "the gateway sends it as a new message"
         await later.close()
 
-    in_chat(runner, rig, do)
+
+async def test_an_edit_after_a_refused_one_names_the_same_version(rig: SignalRig):
+    async with rig.talking() as (_, _, home):
+        receipt = await rig.adapter.send(home, part("1"), key="1")
+        await rig.driver.change(home.chat_id, failure=Failure.RATE_LIMIT)
+        assert (await failure(rig.adapter.edit(home, receipt, part("2")))).retry
+        await rig.driver.change(home.chat_id)
+        await rig.adapter.edit(home, receipt, part("2"))
+        assert (await rig.newest()).earlier == ("1",)
 
 
 @pytest.mark.parametrize(
@@ -89,53 +73,44 @@ def test_every_edit_names_the_version_before_it(rig: SignalRig, runner: asyncio.
         (Failure.RATE_LIMIT, "T0", "submitRateLimitChallenge --challenge T0 --captcha", 9.0),
     ],
 )
-def test_a_refusal_says_what_to_do(
-    rig: SignalRig,
-    runner: asyncio.Runner,
-    refusal: Failure,
-    challenge: str,
-    reason: str,
-    after: float | None,
+async def test_a_refusal_says_what_to_do(
+    rig: SignalRig, refusal: Failure, challenge: str, reason: str, after: float | None
 ):
-    async def do(rig: SignalRig, home: Address) -> None:
-        await rig.driver.refuse(home.chat_id, refusal, challenge=challenge, seconds=9)
+    async with rig.talking() as (_, _, home):
+        await rig.driver.change(home.chat_id, failure=refusal, challenge=challenge, seconds=9)
         with pytest.raises(DeliveryFailed, match=reason) as failed:
             await rig.adapter.send(home, part("hello"), key="1")
         assert (failed.value.after, failed.value.retry) == (after, after is not None)
-        await rig.driver.refuse(home.chat_id, None)
-
-    in_chat(runner, rig, do)
 
 
-def test_a_message_that_signal_cli_could_not_deliver_may_have_arrived(
-    rig: SignalRig, runner: asyncio.Runner
-):
-    async def do(rig: SignalRig, home: Address) -> None:
+async def test_a_message_that_signal_cli_could_not_deliver_may_have_arrived(rig: SignalRig):
+    async with rig.talking() as (_, _, home):
         await rig.driver.settings(Settings(network=False))
         failed = await failure(rig.adapter.send(home, part("hello"), key="1"))
-        assert (failed.retry, failed.arrived) == (True, True)
-        assert "signal-cli cannot reach Signal" in failed.reason
-
-    in_chat(runner, rig, do)
+    assert (failed.retry, failed.arrived) == (True, True)
+    assert "signal-cli cannot reach Signal" in failed.reason
 
 
-def test_an_unlinked_account_is_named_when_sending_and_when_connecting(
-    rig: SignalRig, runner: asyncio.Runner
-):
-    async def do(rig: SignalRig, home: Address) -> None:
-        await rig.driver.unlink()
+async def test_an_unlinked_account_is_named_when_sending_and_when_connecting(rig: SignalRig):
+    async with rig.talking() as (_, _, home):
+        await rig.driver.settings(Settings(revoked=True))
         for work in (rig.adapter.send(home, part("hello"), key="1"), rig.another().connect()):
             with pytest.raises(ConnectFailed, match=r"unlinked it.*segue setup signal"):
                 await work
 
-    in_chat(runner, rig, do)
+
+async def test_an_old_daemon_is_not_connected_to(rig: SignalRig):
+    await rig.driver.settings(Settings(version="0.12.8"))
+    with pytest.raises(ConnectFailed, match=r"signal-cli 0\.12\.8 is too old"):
+        await rig.another().connect()
+    for version in ("0.13.0-SNAPSHOT", "0.13", "0.14.4.1", "1.0"):
+        await rig.driver.settings(Settings(version=version))
+        await rig.adapter.connect()
 
 
-def test_a_group_that_the_account_left_takes_nothing(rig: SignalRig, runner: asyncio.Runner):
-    async def do(rig: SignalRig, home: Address) -> None:
-        await rig.driver.rights(home.chat_id, joined=False)
+async def test_a_group_that_the_account_left_takes_nothing(rig: SignalRig):
+    async with rig.talking(Shape.GROUP) as (_, _, home):
+        await rig.driver.change(home.chat_id, joined=False)
         failed = await failure(rig.adapter.send(home, part("hello"), key="1"))
-        assert (failed.retry, failed.arrived) == (False, False)
-        assert "not a member in group" in failed.reason
-
-    in_chat(runner, rig, do, Shape.GROUP)
+    assert (failed.retry, failed.arrived) == (False, False)
+    assert "not a member in group" in failed.reason

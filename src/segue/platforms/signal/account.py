@@ -8,11 +8,11 @@ from collections.abc import AsyncGenerator
 from segue.core.address import Address, ChatType, HomeChannel
 from segue.platforms.base import Finding
 from segue.platforms.diagnostics import check
-from segue.platforms.errors import Lost, Refused
+from segue.platforms.errors import Lost, Refused, tolerating_absence
 from segue.platforms.signal.client import SignalClient
 from segue.platforms.signal.parser import address
-from segue.platforms.signal.spec import COMMAND, GET, OLDEST
-from segue.platforms.signal.wire import SignalGroup, SignalIdentity
+from segue.platforms.signal.spec import COMMAND, GET
+from segue.platforms.signal.wire import SignalEntry
 
 NO_ACCOUNT = Finding(
     False,
@@ -31,20 +31,14 @@ _TRUST = (
 async def checks(client: SignalClient, home: Address | None) -> AsyncGenerator[Finding]:
     """Check the daemon, the account, the safety numbers and the home channel."""
     try:
-        version = await client.version()
-    except Lost as lost:
-        text = f"The signal-cli daemon at {client.url} cannot be asked: {lost.reason}."
-        yield Finding(False, text, f"Start it: `{COMMAND}`. {GET}", vital=True)
+        yield Finding(True, f"signal-cli {await client.version()} answers.")
+    except (Refused, Lost) as error:
+        text = f"The signal-cli daemon at {client.url} cannot be used: {error.reason}."
+        yield Finding(False, text, f"{GET} Start it: `{COMMAND}`.", vital=True)
         return
-    good, oldest = f"signal-cli {version} answers.", ".".join(map(str, OLDEST))
-    if numbers(version) < OLDEST:
-        bad = f"signal-cli {version} is too old: Segue needs {oldest}."
-        yield Finding(False, bad, GET, vital=True)
-        return
-    yield Finding(True, good)
     await client.find_account()
     yield Finding(True, f"The account is {client.account}.")
-    for identity in await client.call("listIdentities", tuple[SignalIdentity, ...]):
+    for identity in await client.call("listIdentities", tuple[SignalEntry, ...]):
         if identity.trust_level == "UNTRUSTED":
             user = identity.number or identity.uuid or "USER"
             text = f"The safety number of {user} changed, so nothing is sent there."
@@ -56,11 +50,6 @@ async def checks(client: SignalClient, home: Address | None) -> AsyncGenerator[F
         yield check(group, f"The home channel is {group and group.name}.", bad, fix)
 
 
-def numbers(version: str) -> tuple[int, ...]:
-    """The numbers of a version such as 0.14.4.1 or 0.15.0-SNAPSHOT."""
-    return tuple(map(int, re.findall(r"\d+", version.partition("-")[0])))
-
-
 async def find(client: SignalClient, name: str) -> HomeChannel | None:
     """The group with that id, or the chat with the user who has it."""
     if _UUID.fullmatch(name):
@@ -69,12 +58,9 @@ async def find(client: SignalClient, name: str) -> HomeChannel | None:
     return group and HomeChannel(address=address(name, group=True), name=group.name or "")
 
 
-async def _group(client: SignalClient, name: str) -> SignalGroup | None:
+async def _group(client: SignalClient, name: str) -> SignalEntry | None:
     """The group with that id, if the account can write there."""
-    try:
-        found = await client.call("listGroups", tuple[SignalGroup, ...], groupId=[name])
-    except Refused as refused:
-        if refused.status != 400:
-            raise
-        return None
-    return next((it for it in found if it.is_member and not it.is_blocked), None)
+    with tolerating_absence():
+        found = await client.call("listGroups", tuple[SignalEntry, ...], groupId=[name])
+        return next((it for it in found if it.is_member and not it.is_blocked), None)
+    return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import logging
 import re
 from collections.abc import AsyncGenerator, Sequence
@@ -17,10 +16,10 @@ from segue.platforms.adapter import RemoteAdapter
 from segue.platforms.base import Button, Inbound, Receipt, Upload
 from segue.platforms.errors import Lost, Refused
 from segue.platforms.markup import ranges
+from segue.platforms.recent import Recent
 from segue.platforms.signal import account
-from segue.platforms.signal.client import FAILURES, SignalClient
+from segue.platforms.signal.client import ANSWER_SECONDS, FAILURES, SignalClient
 from segue.platforms.signal.parser import NAME, Parser
-from segue.platforms.signal.revisions import Revisions
 from segue.platforms.signal.wire import SendAnswer
 from segue.platforms.spec import PlatformSettings
 
@@ -49,7 +48,6 @@ _STYLES = {
     ranges.CODE: "MONOSPACE",
 }
 _TYPE = re.compile(r"[\w.+-]+/[\w.+-]+")
-_NO_REVISION = "its newest version is not known, so clients would drop the edit"
 
 
 class SignalAdapter(RemoteAdapter[SignalClient]):
@@ -63,16 +61,19 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
     def __init__(self, number: str, url: str = "", *, silence: float = 30.0) -> None:
         """`silence` is the timeout in seconds after which a call counts as lost."""
         super().__init__(FAILURES)
-        self._make = partial(SignalClient, number, url, silence)
-        self._revisions = Revisions()
-        self._parser = Parser(self._revisions.first)
-        self._read: set[str] = set()
-        """The updates of owners that are not marked as read yet."""
+        self._make, self._checks = partial(SignalClient, number, url, silence), account.checks
+        # Each edit gives a message a new timestamp, which the next edit must name: clients drop an
+        # edit of an older version.
+        self._newest = Recent[str, int]()
+        self._sent = Recent[int, str]()
+        self._parser = Parser(self._sent)
+        self._acknowledged = ""
 
     async def _greet(self, client: SignalClient) -> None:
+        await client.version()
         await client.find_account()
-        self.account = client.account
-        await client.events.open()
+        self.account = self._parser.account = client.account
+        await client.events.open(ANSWER_SECONDS)
 
     # Inbound
 
@@ -80,67 +81,51 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
         while True:
             with FAILURES.connecting():
                 events = self.client.events
-                found = await events.next()
-            if found is None:
-                yield None
-                continue
-            inbound = self._parser.parse(*found) if found[0] == self.account else None
+                data = await events.first()
+            inbound = self._parser.parse(data) if data else None
             yield inbound
-            events.recorded(found[1])
-            if inbound is not None:
-                self._mark_read(inbound)
+            events.recorded()
+            if inbound is not None and inbound.update_id == self._acknowledged:
+                self._mark_read(*inbound.update_id.split(" "))
 
     def acknowledge(self, press: Inbound) -> None:
         """Mark the message as read once it is recorded: that is how its sender knows."""
-        self._read.add(press.update_id)
+        self._acknowledged = press.update_id
 
-    def _mark_read(self, inbound: Inbound) -> None:
-        if inbound.update_id not in self._read:
-            return
-        self._read.discard(inbound.update_id)
-        timestamp, user = inbound.update_id.split(" ")
-        given: dict[str, Any] = {"recipient": user, "targetTimestamp": [int(timestamp)]}
-        self.connection.in_background(lambda client: client.send("sendReceipt", **given))
+    def _mark_read(self, at: str, user: str) -> None:
+        read: dict[str, Any] = {"recipient": user, "targetTimestamp": [int(at)]}
+        self.connection.in_background(lambda it: it.call("sendReceipt", SendAnswer, **read))
 
     async def _fetch(self, attachment: base.Attachment) -> bytes:
-        limit = self.capabilities.attachment_bytes * 4 // 3 + 1024
-        call, file = self.client.call, attachment.id
-        data = await call("getAttachment", str, "data", limit=limit, id=file)
-        try:
-            return base64.b64decode(data, validate=True)
-        except binascii.Error as error:
-            raise Lost(f"its answer makes no sense ({error})", arrived=True) from error
+        return await self.client.call("getAttachment", bytes, "data", id=attachment.id)
 
     # Outbound
 
     async def _send(
         self, to: Address, text: str, *, markup: bool, key: str, buttons: Sequence[Button]
     ) -> Receipt:
-        timestamp = await self._post(to, **_content(text))
-        return self._revisions.add(str(timestamp), timestamp)
+        timestamp = await self._post(to, text)
+        return self._note(str(timestamp), timestamp)
 
-    async def _post(self, to: Address, **given: Any) -> int:
-        return _checked(to, await self.client.send("send", **_target(to), **given))
+    def _note(self, message: str, timestamp: int) -> Receipt:
+        self._newest[message], self._sent[timestamp] = timestamp, message
+        return Receipt(message)
 
     async def _edit(
         self, at: Address, receipt: Receipt, text: str, *, markup: bool, buttons: Sequence[Button]
     ) -> None:
-        """Edit the newest version. If that is not known, the text must be sent as a new message."""
-        newest = self._revisions.newest(receipt)
+        """Edit the newest version. It is not known if another process sent the message, or if the
+        outcome of an edit is unknown. The text must then be sent as a new message."""
+        newest = self._newest.pop(receipt, None)
         if newest is None:
-            raise Refused(400, _NO_REVISION)
-        given = {**_target(at), **_content(text), "editTimestamp": newest}
+            raise Refused(400, "its newest version is not known, so clients would drop the edit")
         try:
-            sent = await self.client.send("send", **given)
-        except Lost as lost:
-            if lost.arrived:
-                self._revisions.lose(receipt)
+            timestamp = await self._post(at, text, editTimestamp=newest)
+        except (Refused, Lost) as error:
+            if not error.arrived:
+                self._newest[receipt] = newest
             raise
-        except Refused as refused:
-            if refused.status >= 500:
-                self._revisions.lose(receipt)
-            raise
-        self._revisions.add(receipt, _checked(at, sent))
+        self._note(receipt, timestamp)
 
     async def _upload(
         self, to: Address, file: Upload, caption: str, *, markup: bool, key: str
@@ -149,10 +134,20 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
         name, data = quote(sending.file_name(file), safe=""), base64.b64encode(file.data).decode()
         uri = f"data:{kind};filename={name};base64,{data}"
         # Whether clients keep the file when its text is edited is not known, so it cannot be.
-        return Receipt(str(await self._post(to, attachment=[uri], **_content(caption))))
+        return Receipt(str(await self._post(to, caption, attachment=[uri])))
+
+    async def _post(self, to: Address, text: str, **more: Any) -> int:
+        """Send a message, and return its timestamp. At least one user gets it."""
+        styles = [f"{start}:{size}:{_STYLES[mark]}" for mark, start, size in ranges.ranges(text)]
+        more |= {"message": ranges.without_marks(text) or None, "textStyle": styles or None}
+        sent = await self.client.call("send", SendAnswer, **_target(to), **more)
+        if failed := {it.type for it in sent.results} - {"SUCCESS"}:
+            reasons = ", ".join(sorted(failed))
+            logger.warning("message not for all members address=%s reasons=%s", to, reasons)
+        return sent.timestamp
 
     async def _typing(self, at: Address) -> None:
-        await self.client.send("sendTyping", **_target(at))
+        await self.client.call("sendTyping", SendAnswer, **_target(at))
 
     # Account
 
@@ -163,25 +158,9 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
     async def _find(self, chat_id: str) -> HomeChannel | None:
         return await account.find(self.client, chat_id)
 
-    def _checks(self, client: SignalClient, home: Address | None) -> AsyncGenerator[base.Finding]:
-        return account.checks(client, home)
-
 
 def _target(to: Address) -> dict[str, Any]:
     return {"groupId" if to.chat_type is ChatType.GROUP else "recipient": [to.chat_id]}
-
-
-def _content(text: str) -> dict[str, Any]:
-    styles = [f"{start}:{length}:{_STYLES[mark]}" for mark, start, length in ranges.ranges(text)]
-    return {"message": ranges.without_marks(text) or None, "textStyle": styles or None}
-
-
-def _checked(to: Address, sent: SendAnswer) -> int:
-    """The timestamp of a message that at least one user got."""
-    failed = sorted({it.type for it in sent.results if it.type != "SUCCESS"})
-    if failed:
-        logger.warning("message not for all members address=%s reasons=%s", to, ", ".join(failed))
-    return sent.timestamp
 
 
 def make(settings: PlatformSettings, **more: Any) -> SignalAdapter:

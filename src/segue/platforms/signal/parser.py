@@ -1,36 +1,28 @@
-"""Turn envelopes into Inbounds."""
+"""Turn events into Inbounds: the adapter's edge."""
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Mapping
+
+from msgspec.structs import replace
 
 from segue.core.address import Address, ChatType, Platform, Sender
 from segue.platforms import content
 from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
 from segue.platforms.content import FileKind
-from segue.platforms.signal.events import update_id
-from segue.platforms.signal.wire import (
-    DataMessage,
-    EditMessage,
-    SignalAttachment,
-    SignalEnvelope,
-    SignalQuote,
-    SignalReaction,
-)
+from segue.platforms.errors import parsed
+from segue.platforms.recent import Recent
+from segue.platforms.signal import wire
+
+logger = logging.getLogger(__name__)
 
 NAME = "@segue"
 """What users write to address the bot in a group. In groups of a linked account it is the only way:
 nobody can mention themselves."""
 _NAMED = re.compile(rf"\s*{NAME}\b", re.IGNORECASE)
-_MOST = 10_000
-_NOTE = "Note to Self"
-_KINDS = {
-    "image": FileKind.PHOTO,
-    "audio": FileKind.AUDIO,
-    "video": FileKind.VIDEO,
-}
+_KINDS = {"image": FileKind.PHOTO, "audio": FileKind.AUDIO, "video": FileKind.VIDEO}
 
 
 def address(chat_id: str, *, group: bool) -> Address:
@@ -39,138 +31,120 @@ def address(chat_id: str, *, group: bool) -> Address:
 
 
 class Parser:
-    """Parses envelopes. It remembers names, and the first version of each message."""
+    """Parses events. It remembers names, and the first version of each message."""
 
-    def __init__(self, sent: Callable[[int], str | None]) -> None:
-        """`sent` returns the receipt of our message of which a timestamp is a version, if known."""
+    def __init__(self, sent: Mapping[int, str]) -> None:
+        """`sent` has the receipts of our messages, by the timestamps of their versions."""
+        self.account = ""
         self._sent = sent
-        self._names: dict[str, str] = {}
-        self._versions: dict[tuple[str, int], int] = {}
+        self._names = Recent[str | None, str]()
+        self._first = Recent[tuple[str, int], int]()
 
-    def parse(self, account: str, envelope: SignalEnvelope) -> Inbound | None:
-        """Return what a user wrote as an Inbound, or None if we ignore it.
+    def parse(self, data: bytes) -> Inbound | None:
+        """Return what a user did as an Inbound, or None if we ignore it."""
+        event = parsed(data, wire.SignalEvent)
+        if event is None:
+            logger.warning("updates skipped platform=signal ids=unknown")
+        elif event.exception is not None:
+            # It stays with signal-cli until the sender's new safety number is trusted.
+            log = "message not readable platform=signal reason=%s: type `segue doctor`"
+            logger.warning(log, event.exception.get("type"))
+        elif event.envelope is not None and event.account == self.account:
+            return self._said(event.envelope)
+        return None
 
-        Another device of the account belongs to its owner, who writes to the agent in Note to Self
-        and in groups. What the owner writes to other people is ignored.
-        """
-        sync = envelope.sync_message
-        if sync is None:
-            return self._said(account, envelope, envelope.data_message, envelope.edit_message)
-        sent = sync.sent_message
-        if sent is None or sent.destination_uuid not in (None, envelope.source_uuid):
+    def _said(self, envelope: wire.SignalEnvelope) -> Inbound | None:
+        """Another device of the account belongs to its owner, who writes to the agent in Note to
+        Self and in groups. What the owner writes to other people is ignored."""
+        sync, user, name = envelope.sync_message, envelope.source_uuid, envelope.source_name or ""
+        sent = envelope if sync is None else sync.sent_message
+        if not user or sent is None or sent.destination_uuid not in (None, user):
             return None
-        return self._said(account, envelope, sent, sent.edit_message)
-
-    def _said(
-        self,
-        account: str,
-        envelope: SignalEnvelope,
-        data: DataMessage | None,
-        edit: EditMessage | None,
-    ) -> Inbound | None:
-        data = data if edit is None else edit.data_message
-        user, name = envelope.source_uuid, envelope.source_name or ""
-        if data is None or not user:
+        edit, data = sent.edit_message, sent.data_message if sync is None else sent
+        if edit is not None:
+            data = edit.data_message if edit.target_sent_timestamp else None
+        if data is None or not (chat_id := data.group_info.group_id if data.group_info else user):
             return None
-        _remember(self._names, user, name)
-        is_own, group = envelope.sync_message is not None, data.group_info
-        at = address(user, group=False) if group is None else address(group.group_id, group=True)
-        chat_name = _NOTE if is_own else name
-        more: dict[str, Any] = {"chat_name": chat_name, "press_id": "" if is_own else "read"}
-        if group is not None:
+        if name:
+            self._names[user] = name
+        chat_name = name if sync is None else "Note to Self"
+        if (group := data.group_info) is not None:
             chat_name = group.group_name or ""
-            more |= {"chat_name": chat_name, "readers": content.members(chat_name)}
-        sender = Sender(platform=Platform.SIGNAL, user_id=user, name=name)
-        made = {"update_id": update_id(envelope), "address": at, "sender": sender, **more}
+        inbound = Inbound(
+            kind=InboundKind.MESSAGE,
+            update_id=f"{envelope.timestamp} {user}",  # which identifies a message of its author
+            address=address(chat_id, group=group is not None),
+            sender=Sender(platform=Platform.SIGNAL, user_id=user, name=name),
+            chat_name=chat_name,
+            readers=content.members(chat_name) if group else "",
+        )
         if data.reaction is not None:
-            return self._reaction(account, data.reaction, made)
-        return self._message(account, envelope, data, edit, made)
+            return self._reaction(inbound, data.reaction)
+        first = envelope.timestamp
+        if edit is not None:
+            inbound = replace(inbound, kind=InboundKind.EDIT)
+            first = self._first.get((user, edit.target_sent_timestamp), edit.target_sent_timestamp)
+            self._first[user, envelope.timestamp] = first
+        press_id = "" if sync else "read"
+        inbound = replace(inbound, message_id=str(first), press_id=press_id)
+        return self._message(inbound, data)
 
-    def _reaction(
-        self, account: str, reaction: SignalReaction, made: dict[str, Any]
-    ) -> Inbound | None:
-        target = reaction.target_sent_timestamp
-        if reaction.is_remove or reaction.target_author_number != account:
+    def _reaction(self, inbound: Inbound, reaction: wire.SignalReaction) -> Inbound | None:
+        if reaction.is_remove or reaction.target_author_number != self.account:
             return None
-        message = self._sent(target) or str(target)
-        made |= {"message_id": message, "text": reaction.emoji, "press_id": ""}
-        return Inbound(kind=InboundKind.REACTION, **made)
+        target, kind = reaction.target_sent_timestamp, InboundKind.REACTION
+        message = self._sent.get(target, str(target))
+        return replace(inbound, kind=kind, message_id=message, text=reaction.emoji)
 
-    def _message(
-        self,
-        account: str,
-        envelope: SignalEnvelope,
-        data: DataMessage,
-        edit: EditMessage | None,
-        made: dict[str, Any],
-    ) -> Inbound | None:
-        text, is_named = _words(data, account)
+    def _message(self, inbound: Inbound, data: wire.SignalMessage) -> Inbound | None:
+        text, to_us = _words(data, self.account)
         files = tuple(_attachment(file) for file in data.attachments or () if file.id)
         if not (text or files):
             return None
-        quote = data.quote and self._quote(account, envelope, data.quote)
-        kind, first = InboundKind.MESSAGE, envelope.timestamp
-        if edit is not None:
-            target = (envelope.source_uuid, edit.target_sent_timestamp)
-            kind, first = InboundKind.EDIT, self._versions.get(target, edit.target_sent_timestamp)
-            _remember(self._versions, (envelope.source_uuid, envelope.timestamp), first)
-        made |= {"kind": kind, "message_id": str(first), "text": text, "attachments": files}
-        is_dm = made["address"].chat_type is ChatType.DM
-        addressed = is_dm or is_named or bool(quote and quote.ours)
-        return Inbound(quote=quote, addressed=addressed, **made)
+        quote = data.quote and self._quote(data.quote, is_own=not inbound.press_id)
+        is_dm = inbound.address.chat_type is ChatType.DM
+        addressed = is_dm or to_us or bool(quote and quote.ours)
+        return replace(inbound, text=text, attachments=files, quote=quote, addressed=addressed)
 
-    def _quote(self, account: str, envelope: SignalEnvelope, quote: SignalQuote) -> Quote:
+    def _quote(self, quote: wire.SignalQuote, *, is_own: bool) -> Quote:
         """The owner of a linked account and the agent write as the same user, so what the agent
         wrote is known only by its timestamp."""
-        ours = quote.author_number == account
-        if envelope.sync_message is not None:
-            ours = ours and self._sent(quote.id) is not None
-        files = (_attachment(file) for file in quote.attachments or ())
-        text = content.quoted(quote.text or "", files)
-        author = self._names.get(quote.author_uuid or "") or quote.author_number or ""
+        ours = quote.author_number == self.account and not (is_own and quote.id not in self._sent)
+        text = content.quoted(quote.text or "", map(_attachment, quote.attachments or ()))
+        author = self._names.get(quote.author_uuid) or quote.author_number or ""
         return Quote(author="" if ours else author, text=text, ours=ours)
 
 
-def _words(data: DataMessage, account: str) -> tuple[str, bool]:
+def _words(data: wire.SignalMessage, account: str) -> tuple[str, bool]:
     """The text as typed, without the bot's name at its start, and whether it names the bot."""
-    text, is_named = data.message or "", False
+    text, to_us = data.message or "", False
     for mention in sorted(data.mentions or (), key=lambda it: -it.start):
-        place, rest = content.marked(text, mention.start, mention.length)
         before, _ = content.marked(text, 0, mention.start)
-        if not place:
-            continue
-        to_us = mention.number == account
-        is_named = is_named or to_us
-        if to_us and not before.strip():
+        place, rest = content.marked(text, mention.start, mention.length)
+        is_ours = bool(place) and mention.number == account
+        to_us = to_us or is_ours
+        if is_ours and not before.strip():
             text = content.without_name(rest, NAME)
-        else:
+        elif place:
             text = f"{before}@{mention.name or mention.number or 'unknown'}{rest}"
     if named := _NAMED.match(text):
-        text, is_named = content.without_name(text[named.end() :], text), True
-    return "\n".join(filter(None, (text, *_other(data)))), is_named
+        text, to_us = content.without_name(text[named.end() :], text), True
+    return "\n".join(filter(None, (text, *_other(data)))), to_us
 
 
-def _other(data: DataMessage) -> list[str]:
+def _other(data: wire.SignalMessage) -> list[str]:
     """What is no text, in words."""
     found = ["[A sticker]"] if data.sticker is not None else []
     for contact in data.contacts or ():
-        name = contact.name and f"{contact.name.given or ''} {contact.name.family or ''}"
+        name = contact.name or wire.SignalItem()
         phone = next((it.value for it in contact.phone or () if it.value), "")
-        found.append(content.contact((name or "").strip(), phone))
-    if data.poll_create is not None:
-        found.append(content.poll(data.poll_create.question, data.poll_create.options))
+        found.append(content.contact(f"{name.given or ''} {name.family or ''}".strip(), phone))
+    if (poll := data.poll_create) is not None:
+        found.append(content.poll(poll.question, poll.options))
     return found
 
 
-def _attachment(file: SignalAttachment) -> Attachment:
-    media_type = file.content_type or ""
+def _attachment(file: wire.SignalItem) -> Attachment:
+    media_type, name, size = file.content_type or "", file.filename or "", file.size or 0
     kind = _KINDS.get(media_type.partition("/")[0], FileKind.DOCUMENT)
-    name, size = file.filename or "", file.size or 0
     return content.attachment(kind, file.id or "", name=name, media_type=media_type, size=size)
-
-
-def _remember(known: dict[Any, Any], key: object, value: object) -> None:
-    if value:
-        known[key] = value
-    if len(known) > _MOST:
-        del known[next(iter(known))]

@@ -6,7 +6,7 @@ from segue.core.address import Platform
 from segue.platforms.spec import Field, FieldKind, PlatformSpec
 
 URL = "http://127.0.0.1:8080"
-OLDEST = (0, 13, 0)
+OLDEST = (0, 13)
 COMMAND = "signal-cli daemon --http 127.0.0.1:8080 --receive-mode on-connection --no-receive-stdout"
 GET = (
     "Install signal-cli: https://github.com/AsamK/signal-cli/wiki/Quickstart (a native build needs"

@@ -15,30 +15,30 @@ class Camel(Struct, frozen=True, rename="camel"):
     pass
 
 
-class SignalEvent(Camel, frozen=True):
-    """An envelope, or one that could not be read."""
+class SignalItem(Camel, frozen=True):
+    """A file, a mention, a group, a poll, or a part of a contact. Its kind decides which fields are
+    set."""
 
-    account: str
-    envelope: Raw = Raw(b"null")
-    exception: SignalError | None = None
-
-
-class SignalError(Camel, frozen=True):
-    type: str = ""
-
-
-class SignalMention(Camel, frozen=True):
-    start: int
-    length: int
-    name: str | None = None
-    number: str | None = None
-
-
-class SignalAttachment(Camel, frozen=True):
     id: str | None = None
     content_type: str | None = None
     filename: str | None = None
     size: int | None = None
+    start: int = 0
+    length: int = 0
+    name: str | None = None
+    number: str | None = None
+    group_id: str | None = None
+    group_name: str | None = None
+    question: str = ""
+    options: tuple[str, ...] = ()
+    given: str | None = None
+    family: str | None = None
+    value: str | None = None
+
+
+class SignalContact(Camel, frozen=True):
+    name: SignalItem | None = None
+    phone: tuple[SignalItem, ...] | None = None
 
 
 class SignalQuote(Camel, frozen=True):
@@ -46,7 +46,7 @@ class SignalQuote(Camel, frozen=True):
     author_number: str | None = None
     author_uuid: str | None = None
     text: str | None = None
-    attachments: tuple[SignalAttachment, ...] | None = None
+    attachments: tuple[SignalItem, ...] | None = None
 
 
 class SignalReaction(Camel, frozen=True):
@@ -56,65 +56,39 @@ class SignalReaction(Camel, frozen=True):
     is_remove: bool = False
 
 
-class SignalGroupInfo(Camel, frozen=True):
-    group_id: str
-    group_name: str | None = None
+class SignalMessage(Camel, frozen=True, kw_only=True):
+    """A message, or what contains one: an edit has the new text, and a sync message what another
+    device of the account sent, perhaps an edit."""
 
-
-class ContactPart(Camel, frozen=True):
-    """A name, or a phone number."""
-
-    given: str | None = None
-    family: str | None = None
-    value: str | None = None
-
-
-class SignalContact(Camel, frozen=True):
-    name: ContactPart | None = None
-    phone: tuple[ContactPart, ...] | None = None
-
-
-class SignalPoll(Camel, frozen=True):
-    question: str
-    options: tuple[str, ...]
-
-
-class DataMessage(Camel, frozen=True, kw_only=True):
-    timestamp: int = 0
     message: str | None = None
     reaction: SignalReaction | None = None
     quote: SignalQuote | None = None
-    mentions: tuple[SignalMention, ...] | None = None
-    attachments: tuple[SignalAttachment, ...] | None = None
+    mentions: tuple[SignalItem, ...] | None = None
+    attachments: tuple[SignalItem, ...] | None = None
     sticker: Any = None
     contacts: tuple[SignalContact, ...] | None = None
-    poll_create: SignalPoll | None = None
-    group_info: SignalGroupInfo | None = None
-
-
-class EditMessage(Camel, frozen=True):
-    target_sent_timestamp: int
-    data_message: DataMessage
-
-
-class SentMessage(DataMessage, frozen=True, kw_only=True):
-    """What another device of the account sent. An edit is inside."""
-
+    poll_create: SignalItem | None = None
+    group_info: SignalItem | None = None
     destination_uuid: str | None = None
-    edit_message: EditMessage | None = None
+    target_sent_timestamp: int = 0
+    data_message: SignalMessage | None = None
+    edit_message: SignalMessage | None = None
+    sent_message: SignalMessage | None = None
+    sync_message: SignalMessage | None = None
 
 
-class SyncMessage(Camel, frozen=True):
-    sent_message: SentMessage | None = None
-
-
-class SignalEnvelope(Camel, frozen=True, kw_only=True):
-    source_uuid: str
+class SignalEnvelope(SignalMessage, frozen=True, kw_only=True):
     timestamp: int
+    source_uuid: str | None = None
     source_name: str | None = None
-    data_message: DataMessage | None = None
-    edit_message: EditMessage | None = None
-    sync_message: SyncMessage | None = None
+
+
+class SignalEvent(Camel, frozen=True):
+    """An envelope, or the exception of one that could not be read."""
+
+    account: str
+    envelope: SignalEnvelope | None = None
+    exception: dict[str, Any] | None = None
 
 
 # Answers
@@ -131,35 +105,21 @@ class RpcAnswer(Camel, frozen=True):
     error: RpcError | None = None
 
 
-class SendResult(Camel, frozen=True):
-    """JsonSendMessageResult"""
+class SignalEntry(Camel, frozen=True):
+    """An account, a group, an identity, or the result for one recipient. Its kind decides which
+    fields are set."""
 
-    type: str
+    number: str | None = None
+    uuid: str | None = None
+    name: str | None = None
+    is_member: bool = False
+    is_blocked: bool = False
+    trust_level: str = ""
+    type: str = ""
     token: str | None = None
     retry_after_seconds: float | None = None
 
 
 class SendAnswer(Camel, frozen=True):
     timestamp: int
-    results: tuple[SendResult, ...] = ()
-
-
-class FailedSend(Camel, frozen=True):
-    response: SendAnswer
-
-
-class SignalAccount(Camel, frozen=True):
-    number: str
-
-
-class SignalGroup(Camel, frozen=True):
-    id: str
-    name: str | None = None
-    is_member: bool = False
-    is_blocked: bool = False
-
-
-class SignalIdentity(Camel, frozen=True):
-    trust_level: str
-    number: str | None = None
-    uuid: str | None = None
+    results: tuple[SignalEntry, ...] = ()

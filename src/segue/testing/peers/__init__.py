@@ -16,11 +16,12 @@ A fake of another platform is a package with these modules:
     __main__.py  calls `main` with that `Fake`
 
 A platform with a REST interface names its calls with `rest`, which also has the server for them.
-`rpc` reads calls by the name of a method. `templates` has a platform's objects as data, `shapes`
-what the bot sends. `sockets` pushes updates until the bot acknowledges them; `sessions` numbers
-them and keeps them for a bot that comes back, and `gateway` has sessions with opcodes. `snowflakes`
-are ids with a time. `hub` posts updates to a webhook. `uploads` takes files before their message,
-`keys` makes calls repeatable. `segue.testing.websocket` makes a connection of the bot a WebSocket.
+`rpc` reads calls by the name of a method, `jsonrpc` those of JSON-RPC. `templates` has a platform's
+objects as data, `shapes` what the bot sends. `sockets` pushes updates until the bot acknowledges
+them; `sessions` numbers them and keeps them for a bot that comes back, and `gateway` has sessions
+with opcodes. `event_streams` pushes updates once, and `hub` posts them to a webhook. `snowflakes`
+are ids with a time. `uploads` takes files before their message, `keys` makes calls repeatable.
+`segue.testing.websocket` makes a connection of the bot a WebSocket.
 
 Updates wait in `State.updates`, which can hold, repeat and confirm them. The bot polls for them, or
 the fake takes them from there and pushes them, through a socket or a webhook.

@@ -31,6 +31,11 @@ def page(reason: str, status: int, **headers: str) -> Refuse:
     return Refuse(reason, Response(status, {"Content-Type": "text/html", **headers}, body.encode()))
 
 
+def bare(status: int, *, mistake: bool = True) -> Refuse:
+    """An answer with nothing but a status."""
+    return Refuse(f"HTTP {status}", Response(status, {"Content-Type": ""}), mistake=mistake)
+
+
 def bad_gateway() -> Refuse:
     """The answer of the proxy in front of a platform's servers."""
     return page("Bad Gateway", 502)

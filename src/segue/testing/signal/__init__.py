@@ -8,10 +8,8 @@
         assert not shown.errors
 
 Written from signal-cli 0.14.6: `man/signal-cli-jsonrpc.5.adoc`, and the sources that its modules
-name. The models of signal-cli-rest-api and signalbot confirm the shapes. `tests/testing/
-test_signal_real.py` compares its answers with those of a real daemon. It is stricter than the
-daemon where that finds bugs: it knows only the methods and parameters that a bot like ours needs,
-and records any other in `errors`; the daemon ignores parameters that it does not know.
+name. `tests/testing/test_signal_real.py` compares its answers with those of a real daemon. It is
+stricter where that finds bugs: it knows only the methods and parameters that a bot like ours needs.
 
 The daemon keeps nothing for a client that is away: an event goes to the clients that listen then.
 Without any, messages stay on Signal's server (`--receive-mode=on-connection`), or are lost

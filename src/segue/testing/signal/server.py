@@ -1,28 +1,25 @@
-"""The Signal fake's interface for the bot: HttpServerHandler.java and JsonRpcReader.java."""
+"""The Signal fake's interface for the bot: HttpServerHandler.java."""
 
 from __future__ import annotations
 
 import functools
 import urllib.parse
-from collections.abc import Callable
-from typing import Any, cast
-
-import msgspec
+from typing import Any
 
 from segue.testing import peers
 from segue.testing.http import Request, Response
-from segue.testing.peers import Record
+from segue.testing.peers import Record, jsonrpc
+from segue.testing.peers.errors import bare
+from segue.testing.peers.jsonrpc import RpcCall, RpcRefuse
 from segue.testing.peers.server import Effect
-from segue.testing.peers.templates import Json
-from segue.testing.signal import errors
 from segue.testing.signal.control import Control
-from segue.testing.signal.errors import Nothing, Refuse, mistake
-from segue.testing.signal.methods import GLOBAL, METHODS, Methods, exists, unknown
+from segue.testing.signal.methods import METHODS, Methods
 from segue.testing.signal.snapshot import Settings
 from segue.testing.signal.state import State
 
-_TYPES = {str: "STRING", int: "NUMBER", float: "NUMBER", bool: "BOOLEAN", type(None): "NULL"}
-_MEMBERS = {"jsonrpc", "method", "params", "id"}
+_PATHS = {"/api/v1/rpc": "POST", "/api/v1/events": "GET", "/api/v1/check": "GET"}
+_ACCOUNTS = ("listAccounts", "startLink", "finishLink")
+"""Methods that exist only in multi-account mode."""
 
 
 class Server(peers.Server[Settings, State]):
@@ -35,108 +32,53 @@ class Server(peers.Server[Settings, State]):
     def parse(self, request: Request, record: Record) -> tuple[Effect, str | None]:
         url = urllib.parse.urlsplit(request.target)
         record.method = url.path.removeprefix("/api/v1/")
-        methods = {"rpc": "POST", "events": "GET", "check": "GET"}
-        if record.method not in methods:
-            raise Nothing(404)
-        if request.method != methods[record.method]:
-            raise Nothing(405)
-        if record.method == "events":
-            return self._events(dict(urllib.parse.parse_qsl(url.query))), None
+        if url.path not in _PATHS:
+            raise bare(404)
+        if request.method != _PATHS[url.path]:
+            raise bare(405)
         if record.method == "check":
             return lambda: Response(headers={"Content-Type": ""}), None
+        if record.method == "events":
+            account = dict(urllib.parse.parse_qsl(url.query)).get("account")
+            if account and not self.state.settings.single and account not in self.state.accounts:
+                raise bare(400, mistake=False)
+            return functools.partial(self.state.events.listen, "receive"), None
         if not request.headers.get("content-type", "").startswith("application/json"):
-            raise Nothing(415)
-        called = _read(request.body)
+            raise bare(415)
+        call = jsonrpc.read(request.body)
+        if call.id is None:
+            raise bare(201)  # a notification, which has no answer
         try:
-            return self._call(called, record)
-        except Refuse as refuse:
-            raise _of(refuse, called) from refuse
+            effect, chat = self._call(str(call.method), call, record)
+        except RpcRefuse as refuse:
+            raise refuse.answering(call.id) from refuse
+        return jsonrpc.answer(call, effect), chat
 
-    def _events(self, query: dict[str, str]) -> Effect:
-        account = query.get("account")
-        if account and not self.state.settings.single and account not in self.state.accounts:
-            raise Nothing(400, mistake=False)
-        stream = {"Content-Type": "text/event-stream"}
-        return lambda: Response(headers=stream, body=self.state.events.listen())
+    def _call(self, name: str, call: RpcCall, record: Record) -> tuple[Effect, str | None]:
+        settings = self.state.settings
+        record.parameters = given = dict(call.params or {})
+        record.method = "edit" if name == "send" and "editTimestamp" in given else name
+        missing = {*settings.missing, *(_ACCOUNTS if settings.single else ())}
+        if name not in METHODS or name in missing:
+            is_mistake = name not in METHODS
+            raise RpcRefuse(jsonrpc.NO_METHOD, "Method not implemented", mistake=is_mistake)
+        declared, taken = METHODS[name]
+        if name not in ("version", *_ACCOUNTS):
+            self._check_account(given.pop("account", None))
+        it: Any = jsonrpc.arguments(name, taken, given)
+        chat = [*(getattr(it, "recipient", None) or ()), *(getattr(it, "groupId", None) or ())]
+        handler = getattr(Methods(self.state), declared.do)
+        return functools.partial(handler, it), chat[0] if chat else None
 
-    def _call(self, called: Json, record: Record) -> tuple[Effect, str | None]:
-        settings, name = self.state.settings, called.get("method")
-        record.parameters = given = dict(called.get("params") or {})
-        record.method = "edit" if name == "send" and "editTimestamp" in given else str(name)
-        if not exists(str(name), single=settings.single) or name in settings.missing:
-            raise unknown(str(name), mistake=str(name) not in METHODS)
-        declared, taken = METHODS[str(name)]
-        if name not in GLOBAL:
-            self._account(given.pop("account", None))
-        try:
-            it: Any = msgspec.convert(given, taken)
-        except msgspec.ValidationError as error:
-            raise mistake(f"{name}: {error}") from error
-        chat = [*(getattr(it, "recipient", None) or ()), *(getattr(it, "groupId", None) or ()), ""]
-        effect = functools.partial(getattr(Methods(self.state), declared.do), it)
-        return functools.partial(self._answer, effect, called), str(chat[0]) or None
-
-    async def _answer(self, effect: Callable[[], Any], called: Json) -> object:
-        try:
-            result = effect()
-            result = await result if hasattr(result, "__await__") else result
-        except Refuse as refuse:
-            raise _of(refuse, called) from refuse
-        return {"jsonrpc": "2.0", "result": result, "id": called.get("id")}
-
-    def _account(self, account: object) -> None:
+    def _check_account(self, account: object) -> None:
         """SignalJsonRpcCommandHandler.handleRequest"""
-        state = self.state
-        if state.settings.single:
+        accounts = self.state.accounts
+        if self.state.settings.single or account in accounts:
             return
-        if account is not None and account not in state.accounts:
-            raise Refuse(errors.INVALID_PARAMS, "Specified account does not exist")
-        if account is None and len(state.accounts) != 1:
-            raise Refuse(errors.INVALID_PARAMS, "Method requires valid account parameter")
+        if account is not None:
+            raise RpcRefuse(jsonrpc.INVALID_PARAMS, "Specified account does not exist")
+        if len(accounts) != 1:
+            raise RpcRefuse(jsonrpc.INVALID_PARAMS, "Method requires valid account parameter")
 
-    def malformed(self, reason: str) -> Refuse:
-        return mistake(reason)
-
-
-def _read(body: bytes) -> Json:
-    """JsonRpcReader.parseJsonRpcMessage, without batches."""
-    if not body.strip():
-        raise mistake("unexpected type: MISSING")
-    try:
-        found = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise mistake(str(error), errors.PARSE) from error
-    if found == []:
-        raise mistake("invalid request")
-    if isinstance(found, list):
-        raise mistake("a bot like ours makes one call at a time")
-    if not isinstance(found, dict):
-        raise mistake(f"unexpected type: {_TYPES[type(found)]}")
-    called = cast("Json", found)
-    if called.get("params", {}) is None:
-        del called["params"]
-    reason = _flaw(called)
-    if reason:
-        raise _of(mistake(reason), called)
-    if called.get("id") is None:
-        raise Nothing(201)  # a notification, which has no answer
-    return called
-
-
-def _flaw(called: Json) -> str:
-    if more := called.keys() - _MEMBERS:
-        return f'Unrecognized field "{min(more)}"'
-    if not isinstance(called.get("params", {}), dict):
-        return "Problem deserializing property 'params'"
-    if isinstance(called.get("id"), dict | list):
-        return "Problem deserializing property 'id'"
-    if called.get("jsonrpc") != "2.0":
-        return "only jsonrpc version 2.0 is supported"
-    return "" if called.get("method") is not None else "method field must be set"
-
-
-def _of(refuse: Refuse, called: Json) -> Refuse:
-    """The error as the answer to that call."""
-    name = called.get("id")
-    refuse.response = refuse.answer(None if isinstance(name, dict | list) else name)
-    return refuse
+    def malformed(self, reason: str) -> RpcRefuse:
+        return jsonrpc.mistake(reason)

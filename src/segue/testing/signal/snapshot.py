@@ -9,6 +9,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from segue.testing import peers
+from segue.testing.peers import event_streams
 from segue.testing.peers.templates import Templates
 
 fill = Templates(Path(__file__).with_name("objects.json"))
@@ -19,7 +20,7 @@ NUMBER = "+4915100000001"
 ME: peers.User[str] = peers.User(
     id="11111111-0000-4000-8000-000000000001", name="Segue", username=NUMBER
 )
-"""The account. A user's id is the ACI, and the `username` the number, empty if it is hidden."""
+"""The account. A user's id is the ACI, and the `username` the number."""
 
 
 class Kind(StrEnum):
@@ -39,20 +40,15 @@ class Failure(StrEnum):
     PRE_KEY = "INVALID_PRE_KEY_FAILURE"
 
 
-class Settings(peers.Settings, frozen=True, kw_only=True):
-    """The daemon, and the network that it has. `revoked`: the phone unlinked the device."""
+class Settings(event_streams.Settings, frozen=True, kw_only=True):
+    """The daemon, and the network that it has. `revoked`: the phone unlinked the device, so the
+    account is gone (ReceiveHelper.onWebSocketStateChange)."""
 
     version: str = "0.14.6"
     single: bool = False
     """Whether it was started with `-a ACCOUNT`: it knows no accounts and links none then."""
     accounts: tuple[str, ...] = (NUMBER,)
     network: bool = True
-    on_start: bool = False
-    """Whether it takes messages from Signal's server while no client listens."""
-    keep_alive: float = 15.0
-    repeats: bool = False
-    """Whether a client that connects gets all earlier events again. No daemon does that: it is for
-    tests that kill clients, and would lose what a dying one was handed."""
 
 
 class Style(Struct, frozen=True):
@@ -69,12 +65,10 @@ class Chat(peers.Chat[str], frozen=True, kw_only=True):
     kind: Kind
     failure: Failure | None = None
     """Why nothing can be sent to it."""
-    challenge: str = ""
+    challenge: str | None = None
     """The token of the captcha that lifts a rate limit."""
     seconds: int | None = None
     """How long a rate limit lasts."""
-    announcements: bool = False
-    """Whether only admins may write in the group."""
 
 
 class Message(peers.Message[str], frozen=True, kw_only=True):
@@ -82,13 +76,9 @@ class Message(peers.Message[str], frozen=True, kw_only=True):
 
     bot: bool = False
     """Whether the bot wrote it. The account's phone writes as the same user."""
-    newest: str = ""
+    newest: str
     """The timestamp of its newest revision, which the next edit must name."""
     styles: tuple[Style, ...] = ()
-    mentions: tuple[str, ...] = ()
-    """The users whom it notifies."""
-    reactions: tuple[tuple[str, str], ...] = ()
-    """Users and their emoji."""
     read: bool = False
     """Whether the bot sent a read receipt for it."""
 

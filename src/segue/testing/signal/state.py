@@ -9,16 +9,19 @@ import msgspec
 
 from segue.testing import peers
 from segue.testing.peers import File, Pulse, User
+from segue.testing.peers.event_streams import EventStreams
 from segue.testing.peers.templates import Json
 from segue.testing.signal import errors, snapshot
-from segue.testing.signal.errors import USER, Refuse, check
-from segue.testing.signal.events import Events
+from segue.testing.signal.errors import check
 from segue.testing.signal.snapshot import ME, Chat, Kind, Message, Settings, Thread, fill
+
+_PARTS = dict.fromkeys(("data", "edit", "sync"))
+_CONTENTS = dict.fromkeys(("reaction", "quote", "mentions", "files", "deleted"))
 
 
 class State(peers.State[Settings, str, Chat, Thread, Message]):
     def __init__(self, settings: Settings, pulse: Pulse) -> None:
-        self.events = Events(pulse, self)
+        self.events = EventStreams(pulse, lambda: self.settings)
         super().__init__(settings, pulse, self.events, errors.injected)
         self.users[ME.id] = ME
         self.chats[ME.id] = Chat(id=ME.id, kind=Kind.SELF, members=(ME.id,), title="Note to Self")
@@ -33,22 +36,17 @@ class State(peers.State[Settings, str, Chat, Thread, Message]):
 
     @property
     def accounts(self) -> tuple[str, ...]:
-        """An account whose device was unlinked is gone: ReceiveHelper.onWebSocketStateChange."""
         return () if self.settings.revoked else self.settings.accounts
 
     # Lookups
 
     def group(self, name: str) -> Chat:
         """CommandUtil.getGroupId, SendHelper.sendAsGroupMessage"""
-        check(
-            len(name) == 44, f'Invalid group id: Failed to decode groupId (must be base64) "{name}"'
-        )
-        chat = self.chats.get(name)
-        if chat is None:
-            raise Refuse(USER, f"Group not found: {name}")
-        inside = f"{chat.title} ({chat.id})"
-        check(chat.joined, f"User is not a member in group: {inside}")
-        check(not chat.announcements, f"User is not allowed to send message to group: {inside}")
+        reason = f'Invalid group id: Failed to decode groupId (must be base64) "{name}"'
+        check(len(name) == 44, reason)
+        check(name in self.chats, f"Group not found: {name}")
+        chat = self.chats[name]
+        check(chat.joined, f"User is not a member in group: {chat.title} ({chat.id})")
         return chat
 
     def direct(self, name: str) -> Chat:
@@ -60,46 +58,37 @@ class State(peers.State[Settings, str, Chat, Thread, Message]):
         return self.chats.get(found.id) or Chat(id=found.id, kind=Kind.DM, members=(found.id,))
 
     def message(self, chat: str, timestamp: str) -> Message:
-        if (found := self.messages.get((chat, timestamp))) is None:
-            raise Refuse(USER, f"there is no message {timestamp}")
-        return found
-
-    # Objects
-
-    def data(self, chat: Chat, at: int, text: str | None, **more: Any) -> Json:
-        names = ("reaction", "quote", "mentions", "files", "deleted", "styles")
-        group = fill("group", it=chat) if chat.kind is Kind.GROUP else None
-        given = dict.fromkeys(names) | {name: it for name, it in more.items() if it}
-        return fill("data", at=at, text=text, group=group, **given)
-
-    def quote(self, message: Message) -> Json:
-        files = [fill("quoted", it=it) for it in message.files]
-        by = who(self.users[message.author])
-        return fill("quote", target=int(message.newest), text=message.text, files=files, **by)
+        check((chat, timestamp) in self.messages, f"there is no message {timestamp}")
+        return self.messages[chat, timestamp]
 
     # Changes
 
     def tell(
-        self, by: User[str], chat: Chat, at: int, data: Json | None = None, **more: Any
+        self,
+        user: str,
+        chat: str,
+        text: str | None = None,
+        *,
+        at: int | None = None,
+        edits: str = "",
+        **more: Any,
     ) -> None:
-        """Queue an event, unless the bot is not in the chat."""
-        if not chat.joined:
+        """Queue an event with a message of a user, unless the bot is not in the chat. What another
+        device of the account sends is a sync message."""
+        where, by, at = self.chats[chat], self.users[user], at or self.time()
+        if not where.joined:
             return
-        parts = dict.fromkeys(("edit", "receipt", "typing", "sync")) | {"data": data} | more
+        group = fill("group", it=where) if where.kind is Kind.GROUP else None
+        given = _CONTENTS | {name: it for name, it in more.items() if it}
+        parts: Json = {"data": fill("data", at=at, text=text, group=group, **given)}
+        if edits:
+            parts = {"edit": {"targetSentTimestamp": int(edits), "dataMessage": parts["data"]}}
         if by.id == ME.id:
-            edit = {"editMessage": parts["edit"]} if parts["edit"] else {}
-            sent = {**self._destination(chat), **(data or {}), **edit}
-            parts |= {"data": None, "edit": None, "sync": {"sentMessage": sent}}
-        self.put(fill("receive", number=ME.username, device=1, at=at, **who(by), **parts))
-
-    def put(self, event: Json) -> None:
+            sent = {} if group else fill("sent", **who(self.users[chat]))
+            sent |= {"editMessage": parts["edit"]} if edits else parts["data"]
+            parts = {"sync": {"sentMessage": sent}}
+        event = fill("receive", number=ME.username, at=at, **who(by), **_PARTS | parts)
         self.events.inject(msgspec.json.encode(event).decode())
-
-    def _destination(self, chat: Chat) -> Json:
-        if chat.kind is Kind.GROUP:
-            return fill("sent", source=None, number=None, uuid=None)
-        other = who(self.users[chat.id])
-        return fill("sent", source=other["source"], number=other["known"], uuid=chat.id)
 
     def snapshot(self, chat: str | None) -> snapshot.Shown:
         links = tuple(uri for uri, number in self.links.items() if not number)
@@ -111,5 +100,5 @@ def who(user: User[str]) -> Json:
     return {"by": user, "source": user.username or user.id, "known": user.username or None}
 
 
-def attached(file: File) -> Json:
-    return fill("file", it=file)
+def attached(files: tuple[File, ...]) -> list[Json]:
+    return [fill("file", it=it) for it in files]
