@@ -433,7 +433,8 @@ def _invite(code: str, gateway: GatewayRecord, options: SetupOptions) -> None:
     else:
         say(f"\nSend {code} to {options.spec.send_to} within {minutes}.")
     say("Anyone who does can act as you. Keep it secret.")
-    say("To use a group, send the code there, then /sethome.")
+    if options.spec.groups:
+        say("To use a group, send the code there, then /sethome.")
 
 
 async def _paired(store: Store, platform: Platform, deadline: float) -> HomeChannel | None:
