@@ -9,7 +9,7 @@ import pytest
 from segue.core.address import Platform
 from segue.core.handoff import State
 from segue.core.session import ME as OWNER
-from segue.testing.signal import ME
+from segue.testing.signal import ME, Settings
 from tests.end_to_end.conftest import write
 from tests.harness.household import HANDED_OFF, Household
 from tests.harness.rigs import Kind, SignalRig
@@ -99,3 +99,16 @@ async def test_a_message_that_is_marked_as_read_is_recorded(home: Household):
         await home.rig.driver.say(home.eve, await home.new_chat(SignalRig.group), "hello")
         shown = await home.rig.driver.until(lambda shown: any(it.read for it in shown.messages))
     assert [it.author for it in shown.messages if it.read] == [home.anna], "strangers see nothing"
+
+
+async def test_what_is_written_while_no_gateway_runs_is_answered_by_the_next(home: Household):
+    """It waits on Signal's server: `--receive-mode on-connection`."""
+    await home.rig.driver.settings(Settings(keep_alive=0.01))  # it notices soon who is gone
+    await home.at_home(SignalRig.dm)
+    async with home.gateway():
+        await home.writes("one")
+        await home.sees("(1) one")
+    await home.rig.driver.until(lambda shown: shown.clients == 0)
+    await home.writes("two")
+    async with home.gateway():
+        await home.sees("(2) two")

@@ -5,12 +5,14 @@ The checks raise Refused, so that they fail like a call that the platform reject
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
 import textwrap
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
+from urllib.parse import quote
 
 from segue.core.address import Address
 from segue.core.text import is_empty, one_line
@@ -32,6 +34,7 @@ T = TypeVar("T")
 _ROW = 32
 """Buttons whose labels have at most this many characters in total fit side by side on a phone."""
 _FILE_NAME = 128
+_MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+")
 _UNTITLED = "Handoff"
 
 
@@ -92,6 +95,13 @@ def check_attachment(attachment: Attachment, capabilities: Capabilities) -> None
 
 def file_name(file: Upload) -> str:
     return one_line(file.name, _FILE_NAME) or "file"
+
+
+def data_uri(file: Upload) -> str:
+    """The file as a `data:` URI with its name."""
+    kind = file.media_type if _MEDIA_TYPE.fullmatch(file.media_type) else "application/octet-stream"
+    name, data = quote(file_name(file), safe=""), base64.b64encode(file.data).decode()
+    return f"data:{kind};filename={name};base64,{data}"
 
 
 # Places

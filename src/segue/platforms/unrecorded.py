@@ -53,7 +53,7 @@ class Ahead(Generic[T]):
         self._updates: AsyncGenerator[T] | None = None
         self._first: asyncio.Future[T] | None = None
 
-    async def open(self, seconds: float) -> None:
+    async def open(self, seconds: float = 1.0) -> None:
         """Connect, unless it is connected. Wait for the first update, but not for long."""
         first = self._first
         if first is None or (first.done() and (first.cancelled() or first.exception())):

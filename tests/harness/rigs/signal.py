@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from segue.core.address import Address, ChatType, Platform
@@ -13,9 +13,9 @@ from segue.core.errors import IdentityTaken
 from segue.store import Store
 from segue.testing import signal
 from segue.testing.peers.process import Fake
-from segue.testing.signal import ME, NUMBER, Driver, Peer, Settings, Shown, Upload
+from segue.testing.signal import ME, NUMBER, Driver, Peer, Settings, Upload
 from segue.testing.signal.process import FAKE
-from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig, Thread, View
+from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig
 
 _ADAPTER = "segue.platforms.signal.adapter.SignalAdapter"
 _CHOICES = re.compile(r"^React: (.+)$", re.MULTILINE)
@@ -51,14 +51,8 @@ class SignalRig(PlatformRig):
 
     def settings(self, adapter: str = "") -> str:
         """In groups the agent answers every message, so that tests need not address it."""
-        lines = ["[platforms.signal]", f'url = "{self.peer.url}"', f'account = "{NUMBER}"']
-        lines += ['groups = "all"', *([f'adapter = "{adapter}"'] if adapter else [])]
-        return "\n".join(lines) + "\n"
-
-    async def clear(self) -> None:
-        """signal-cli hands an event over once. What a gateway has in hand when it is killed would
-        be lost, so the fake repeats events."""
-        await self.driver.clear(Settings(repeats=True))
+        lines = PlatformRig.settings(self, adapter).replace("token", "account")
+        return f'{lines}groups = "all"\n'
 
     async def user(self, name: str) -> str:
         return await self.driver.user(name)
@@ -84,18 +78,15 @@ class SignalRig(PlatformRig):
         files: Sequence[File] = (),
     ) -> None:
         sent = [Upload(name=f.name, media_type=f.media_type, content=f.content) for f in files]
-        await self.driver.say(self._account(user, chat), chat, text, files=sent)
-
-    def _account(self, user: str, chat: str) -> str:
-        return ME.id if chat == ME.id else user
+        await self.driver.say(ME.id if chat == ME.id else user, chat, text, files=sent)
 
     def addressed(self, text: str) -> str:
         return f"@segue {text}"
 
     async def press(self, user: str, chat: str, message: Message, label: str) -> None:
         """React with the emoji of that choice, in the message as it was shown."""
-        emoji = dict(_choices(message.text))[label]
-        await self.driver.react(self._account(user, chat), chat, message.id, emoji)
+        emoji = _choices(message.text)[label]
+        await self.driver.react(ME.id if chat == ME.id else user, chat, message.id, emoji)
 
     async def delete_thread(self, chat: str, thread: str) -> None:
         raise NotImplementedError
@@ -108,36 +99,25 @@ class SignalRig(PlatformRig):
                 return False
         return True
 
-    def _view(self, shown: Shown) -> View:
-        return View(
-            version=shown.version,
-            messages=tuple(
-                Message(
-                    id=m.id,
-                    author=m.author if m.bot else self.owner.get(m.author, m.author),
-                    text=m.text,
-                    labels=tuple(label for label, _ in _choices(m.text)),
-                    file=m.file.name if m.file else None,
-                )
-                for m in shown.messages
-            ),
-            threads=tuple[Thread, ...](),
-            menu={},
-            calls=shown.calls,
-            faults=shown.errors,
-            hanging=shown.hanging,
-            unconfirmed=shown.unconfirmed,
-        )
+    def _message(self, it: signal.Message) -> Message:
+        author = it.author if it.bot else self.owner.get(it.author, it.author)
+        shown = PlatformRig._message(self, it)
+        return replace(shown, author=author, labels=tuple(_choices(it.text)))
 
 
 class SignalChatsRig(SignalRig):
-    """Signal for tests in which each session needs a chat: there is only one Note to Self."""
+    """Signal for kill rounds. Each session needs a chat, and there is only one Note to Self."""
 
     kinds: ClassVar[tuple[Kind, ...]] = (SignalRig.dm, SignalRig.group)
 
+    async def clear(self) -> None:
+        """signal-cli hands an event over once. What a gateway has in hand when it is killed would
+        be lost, so the fake repeats events."""
+        await self.driver.clear(Settings(repeats=True))
 
-def _choices(text: str) -> list[tuple[str, str]]:
+
+def _choices(text: str) -> dict[str, str]:
     """The choices that a message offers, each with its emoji."""
     offered = _CHOICES.search(text)
     parts = offered[1].split(" · ") if offered else []
-    return [(label, emoji) for emoji, _, label in (part.partition(" ") for part in parts)]
+    return {label: emoji for emoji, _, label in (part.partition(" ") for part in parts)}

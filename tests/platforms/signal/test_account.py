@@ -3,6 +3,7 @@ a daemon and links it."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -43,7 +44,7 @@ async def test_the_only_account_is_used_or_the_one_that_is_named(
     ("settings", "account", "asks", "reason"),
     [
         (Settings(accounts=()), "", False, "has no account yet"),
-        (Settings(accounts=()), NUMBER, True, r"no account \+4915100000001.*register"),
+        (Settings(accounts=()), NUMBER, False, r"no account \+4915100000001.*register"),
         (Settings(accounts=(NUMBER, OTHER)), "", True, r"several accounts.*--account NUMBER"),
         (Settings(single=True), "", True, "--account NUMBER"),
         (Settings(accounts=(), network=False), "", True, "signal-cli cannot reach Signal"),
@@ -56,6 +57,15 @@ async def test_set_up_says_what_is_missing(
     await rig.driver.settings(settings)
     with pytest.raises(SetupFailed, match=reason):
         await prepare({"url": rig.url, "account": account}, Terminal(asks))
+
+
+async def test_an_account_that_the_phone_unlinked_can_be_linked_again(rig: SignalRig):
+    await rig.driver.settings(Settings(revoked=True))
+    known = {"url": rig.url, "account": NUMBER}
+    work = asyncio.ensure_future(prepare(known, Terminal(asks=True)))
+    shown = await rig.driver.until(lambda shown: shown.calls.get("finishLink", 0) > 0)
+    await rig.driver.scan(*shown.links, number=NUMBER)
+    assert await work == known
 
 
 async def test_a_program_that_does_not_start_is_reported(

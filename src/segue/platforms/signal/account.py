@@ -21,11 +21,7 @@ NO_ACCOUNT = Finding(
     vital=True,
 )
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_GROUP = re.compile(r"[A-Za-z0-9+/]{43}=")
-_TRUST = (
-    "Compare the safety number on both phones, then type"
-    " `signal-cli -a {} trust -v SAFETY_NUMBER {}`."
-)
+_TRUST = "Compare it on both phones, then type `signal-cli -a {} trust -v SAFETY_NUMBER {}`."
 
 
 async def checks(client: SignalClient, home: Address | None) -> AsyncGenerator[Finding]:
@@ -54,7 +50,7 @@ async def find(client: SignalClient, name: str) -> HomeChannel | None:
     """The group with that id, or the chat with the user who has it."""
     if _UUID.fullmatch(name):
         return HomeChannel(address=address(name, group=False), name="")
-    group = await _group(client, name) if _GROUP.fullmatch(name) else None
+    group = await _group(client, name)
     return group and HomeChannel(address=address(name, group=True), name=group.name or "")
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import logging
-import re
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 from typing import Any
-from urllib.parse import quote
 
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.platforms import base, sending
@@ -18,7 +15,7 @@ from segue.platforms.errors import Lost, Refused
 from segue.platforms.markup import ranges
 from segue.platforms.recent import Recent
 from segue.platforms.signal import account
-from segue.platforms.signal.client import ANSWER_SECONDS, FAILURES, SignalClient
+from segue.platforms.signal.client import FAILURES, SignalClient
 from segue.platforms.signal.parser import NAME, Parser
 from segue.platforms.signal.wire import SendAnswer
 from segue.platforms.spec import PlatformSettings
@@ -41,13 +38,6 @@ CAPABILITIES = base.Capabilities(
     attachment_bytes=50 * 1024 * 1024,
     upload_bytes=50 * 1024 * 1024,
 )
-_STYLES = {
-    ranges.BOLD: "BOLD",
-    ranges.ITALIC: "ITALIC",
-    ranges.STRIKE: "STRIKETHROUGH",
-    ranges.CODE: "MONOSPACE",
-}
-_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+")
 
 
 class SignalAdapter(RemoteAdapter[SignalClient]):
@@ -73,7 +63,7 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
         await client.version()
         await client.find_account()
         self.account = self._parser.account = client.account
-        await client.events.open(ANSWER_SECONDS)
+        await client.events.open()
 
     # Inbound
 
@@ -104,12 +94,7 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
     async def _send(
         self, to: Address, text: str, *, markup: bool, key: str, buttons: Sequence[Button]
     ) -> Receipt:
-        timestamp = await self._post(to, text)
-        return self._note(str(timestamp), timestamp)
-
-    def _note(self, message: str, timestamp: int) -> Receipt:
-        self._newest[message], self._sent[timestamp] = timestamp, message
-        return Receipt(message)
+        return await self._post(to, text)
 
     async def _edit(
         self, at: Address, receipt: Receipt, text: str, *, markup: bool, buttons: Sequence[Button]
@@ -120,31 +105,29 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
         if newest is None:
             raise Refused(400, "its newest version is not known, so clients would drop the edit")
         try:
-            timestamp = await self._post(at, text, editTimestamp=newest)
+            await self._post(at, text, receipt, editTimestamp=newest)
         except (Refused, Lost) as error:
             if not error.arrived:
                 self._newest[receipt] = newest
             raise
-        self._note(receipt, timestamp)
 
     async def _upload(
         self, to: Address, file: Upload, caption: str, *, markup: bool, key: str
     ) -> Receipt:
-        kind = file.media_type if _TYPE.fullmatch(file.media_type) else "application/octet-stream"
-        name, data = quote(sending.file_name(file), safe=""), base64.b64encode(file.data).decode()
-        uri = f"data:{kind};filename={name};base64,{data}"
-        # Whether clients keep the file when its text is edited is not known, so it cannot be.
-        return Receipt(str(await self._post(to, caption, attachment=[uri])))
+        receipt = await self._post(to, caption, attachment=[sending.data_uri(file)])
+        del self._newest[receipt]  # it is not known if clients keep the file after an edit
+        return receipt
 
-    async def _post(self, to: Address, text: str, **more: Any) -> int:
-        """Send a message, and return its timestamp. At least one user gets it."""
-        styles = [f"{start}:{size}:{_STYLES[mark]}" for mark, start, size in ranges.ranges(text)]
+    async def _post(self, to: Address, text: str, message: str = "", **more: Any) -> Receipt:
+        """Send a message, or a new version of it. At least one user gets it."""
+        styles = [f"{start}:{size}:{style}" for style, start, size in ranges.ranges(text)]
         more |= {"message": ranges.without_marks(text) or None, "textStyle": styles or None}
         sent = await self.client.call("send", SendAnswer, **_target(to), **more)
         if failed := {it.type for it in sent.results} - {"SUCCESS"}:
-            reasons = ", ".join(sorted(failed))
-            logger.warning("message not for all members address=%s reasons=%s", to, reasons)
-        return sent.timestamp
+            logger.warning("message not for all members address=%s reasons=%s", to, sorted(failed))
+        receipt = Receipt(message or str(sent.timestamp))
+        self._newest[receipt], self._sent[sent.timestamp] = sent.timestamp, receipt
+        return receipt
 
     async def _typing(self, at: Address) -> None:
         await self.client.call("sendTyping", SendAnswer, **_target(at))

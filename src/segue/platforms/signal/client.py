@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import AsyncGenerator
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from msgspec import Raw
-
 from segue.core.address import Platform
-from segue.platforms.errors import NONSENSE, FailureRule, Failures, Lost, Refused, parsed
-from segue.platforms.http import HttpClient, decode, encode
+from segue.platforms.errors import FailureRule, Failures, Lost, Refused, parsed, tolerating_absence
+from segue.platforms.http import HttpClient
+from segue.platforms.rpc import RpcClient, RpcError
 from segue.platforms.signal import wire
 from segue.platforms.signal.spec import COMMAND, OLDEST, URL
 from segue.platforms.unrecorded import Ahead
 
 T = TypeVar("T")
 
-ANSWER_SECONDS = 1.0
-"""Before 0.14.4 the event stream is answered only with the first event, or after 15 seconds."""
 _SILENCE = 60.0
-"""The daemon sends something every 15 seconds."""
+"""The daemon sends something every 15 seconds. Before 0.14.4 it answers only with that."""
 _LONG_SECONDS = 180.0
-_LINE, _ANSWER = 4 * 1024 * 1024, 70 * 1024 * 1024
-"""The longest event and answer in bytes. A file of 50 MB is in base64."""
-_DATA = b"data:"
-_FOR_ALL = ("version", "listAccounts", "startLink", "finishLink")
-"""Methods that are for no particular account."""
+_LINE, _ANSWER = 4 * 1024 * 1024, 70 * 1024 * 1024  # a file of 50 MB in base64
+_FOR_ALL = ("version", "listAccounts", "startLink", "finishLink")  # and not for one account
 _UNLINKED = (
     "signal-cli has no such account: the phone unlinked it, or it was never linked; type "
     "`segue setup signal`"
@@ -59,11 +52,8 @@ _MEANINGS: dict[int | str, tuple[int, str]] = {
     "IDENTITY_FAILURE": (403, _IDENTITY),
 }
 
-FAILURES = Failures(
-    Platform.SIGNAL,
-    connecting=(FailureRule(_UNLINKED, status=(401,)),),
-    delivering=(FailureRule(_UNLINKED, status=(401,), account=True),),
-)
+_RULES = (FailureRule(_UNLINKED, status=(401,), account=True),)
+FAILURES = Failures(Platform.SIGNAL, connecting=_RULES, delivering=_RULES)
 
 
 class SignalClient:
@@ -73,9 +63,8 @@ class SignalClient:
         self.account = account
         """The number. Empty until `find_account`, if the daemon has only one."""
         self.url = (url or URL).rstrip("/")
-        headers = {"Content-Type": "application/json"}
-        self._http = HttpClient(silence=silence, headers=headers, refusal=_no_daemon)
-        self._ids = itertools.count(1)
+        self._http = HttpClient(silence=silence, refusal=_no_daemon)
+        self._rpc = RpcClient(self._http, f"{self.url}/api/v1/rpc", self._failure)
         self.events = Ahead(self._events)
 
     async def close(self) -> None:
@@ -86,26 +75,24 @@ class SignalClient:
         """The JSON of each event, and empty lines as a sign of life."""
         url = f"{self.url}/api/v1/events?account={quote(self.account)}"
         async for line in self._http.lines(url, seconds=_SILENCE, limit=_LINE):
-            yield line.removeprefix(_DATA) if line.startswith(_DATA) else b""
+            yield line.removeprefix(b"data:") if line.startswith(b"data:") else b""
 
     async def version(self) -> str:
         """The daemon's version. Raise Refused if it is too old."""
         version = await self.call("version", str, "version")  # such as 0.14.4.1 or 0.15.0-SNAPSHOT
         if tuple(map(int, re.findall(r"\d+", version))) < OLDEST:
-            oldest = ".".join(map(str, OLDEST))
-            raise Refused(400, f"signal-cli {version} is too old, and Segue needs {oldest}")
+            raise Refused(
+                400, "signal-cli {} is too old, and Segue needs {}.{}".format(version, *OLDEST)
+            )
         return version
 
     async def find_account(self) -> None:
-        """Set the account to the daemon's only one. Raise Refused if that is not clear (400), or if
-        it does not have the account (401)."""
-        try:
+        """Set the account, if the daemon has only one. Raise Refused if it must be chosen, or (401)
+        is not there."""
+        accounts = [self.account]  # of a daemon that was started for one, which it does not name
+        with tolerating_absence():
             found = await self.call("listAccounts", tuple[wire.SignalEntry, ...])
             accounts = [it.number or "" for it in found]
-        except Refused as refused:
-            if refused.status != 404:
-                raise
-            accounts = [self.account]  # the daemon was started for one, which it does not name
         if not self.account and len(accounts) == 1:
             [self.account] = accounts
         if accounts and not self.account:
@@ -118,22 +105,10 @@ class SignalClient:
         params = {name: it for name, it in given.items() if it is not None}
         if self.account and method not in _FOR_ALL:
             params["account"] = self.account
-        call = {"jsonrpc": "2.0", "method": method, "id": next(self._ids), "params": params}
-        is_long = method == "finishLink" or "attachment" in given
-        body = await self._http.request(
-            "POST",
-            f"{self.url}/api/v1/rpc",
-            content=encode(call),
-            seconds=_LONG_SECONDS if is_long else None,
-            limit=_ANSWER,
-        )
-        answer = decode(body, wire.RpcAnswer)
-        if answer.error is not None:
-            raise self._failure(answer.error)
-        result = decode(answer.result, dict[str, Raw]).get(part, Raw()) if part else answer.result
-        return decode(result, kind)
+        seconds = _LONG_SECONDS if {"attachment", "deviceLinkUri"} & params.keys() else None
+        return await self._rpc.call(method, params, kind, part, seconds=seconds, limit=_ANSWER)
 
-    def _failure(self, error: wire.RpcError) -> Refused | Lost:
+    def _failure(self, error: RpcError) -> Refused | Lost:
         """What an error means. What the command did before it failed is in its `data`."""
         failed = parsed(error.data, dict[str, wire.SendAnswer]) or {}
         results = failed["response"].results if "response" in failed else ()
@@ -141,7 +116,7 @@ class SignalClient:
         if "NETWORK_FAILURE" in found:
             return Lost("signal-cli cannot reach Signal", arrived=True)
         if _BROKEN in found and "AuthorizationFailed" not in error.message:
-            return Lost(error.message or NONSENSE, arrived=True)
+            return Lost(error.message or "internal error", arrived=True)
         meanings = (it for kind, it in _MEANINGS.items() if kind in found)
         status, reason = next(meanings, (400, "{message}"))
         token = next((it.token for it in results if it.token), None)
@@ -151,7 +126,6 @@ class SignalClient:
 
 
 def _no_daemon(status: int, body: bytes) -> Refused:
-    if status == 400:  # of the event stream: the account is gone
-        return Refused(401, "no account")
+    """What an HTTP error means. That of the event stream is 400 if the account is gone."""
     reason = f"HTTP {status}; is this a signal-cli daemon? Start one with `{COMMAND}`"
-    return Refused(status, reason)
+    return Refused(401 if status == 400 else status, reason)

@@ -1,4 +1,4 @@
-"""Turn events into Inbounds: the adapter's edge."""
+"""Turn events into Inbounds."""
 
 from __future__ import annotations
 
@@ -61,40 +61,39 @@ class Parser:
         if not user or sent is None or sent.destination_uuid not in (None, user):
             return None
         edit, data = sent.edit_message, sent.data_message if sync is None else sent
+        kind, first = InboundKind.MESSAGE, envelope.timestamp
         if edit is not None:
-            data = edit.data_message if edit.target_sent_timestamp else None
-        if data is None or not (chat_id := data.group_info.group_id if data.group_info else user):
+            kind, data, target = InboundKind.EDIT, edit.data_message, edit.target_sent_timestamp
+            self._first[user, first] = first = self._first.get((user, target), target)
+        if data is None or not first:
             return None
         if name:
             self._names[user] = name
-        chat_name = name if sync is None else "Note to Self"
-        if (group := data.group_info) is not None:
-            chat_name = group.group_name or ""
+        group, chat_id, chat_name = data.group_info, user, name if sync is None else "Note to Self"
+        if group is not None:
+            chat_id, chat_name = group.group_id, group.group_name or ""
+        if not chat_id:
+            return None
         inbound = Inbound(
-            kind=InboundKind.MESSAGE,
+            kind=kind,
             update_id=f"{envelope.timestamp} {user}",  # which identifies a message of its author
             address=address(chat_id, group=group is not None),
             sender=Sender(platform=Platform.SIGNAL, user_id=user, name=name),
+            message_id=str(first),
+            press_id="read" if sync is None else "",
             chat_name=chat_name,
             readers=content.members(chat_name) if group else "",
         )
         if data.reaction is not None:
             return self._reaction(inbound, data.reaction)
-        first = envelope.timestamp
-        if edit is not None:
-            inbound = replace(inbound, kind=InboundKind.EDIT)
-            first = self._first.get((user, edit.target_sent_timestamp), edit.target_sent_timestamp)
-            self._first[user, envelope.timestamp] = first
-        press_id = "" if sync else "read"
-        inbound = replace(inbound, message_id=str(first), press_id=press_id)
         return self._message(inbound, data)
 
     def _reaction(self, inbound: Inbound, reaction: wire.SignalReaction) -> Inbound | None:
         if reaction.is_remove or reaction.target_author_number != self.account:
             return None
-        target, kind = reaction.target_sent_timestamp, InboundKind.REACTION
+        target, changes = reaction.target_sent_timestamp, {"press_id": "", "text": reaction.emoji}
         message = self._sent.get(target, str(target))
-        return replace(inbound, kind=kind, message_id=message, text=reaction.emoji)
+        return replace(inbound, kind=InboundKind.REACTION, message_id=message, **changes)
 
     def _message(self, inbound: Inbound, data: wire.SignalMessage) -> Inbound | None:
         text, to_us = _words(data, self.account)
@@ -121,12 +120,10 @@ def _words(data: wire.SignalMessage, account: str) -> tuple[str, bool]:
     for mention in sorted(data.mentions or (), key=lambda it: -it.start):
         before, _ = content.marked(text, 0, mention.start)
         place, rest = content.marked(text, mention.start, mention.length)
-        is_ours = bool(place) and mention.number == account
-        to_us = to_us or is_ours
-        if is_ours and not before.strip():
-            text = content.without_name(rest, NAME)
-        elif place:
-            text = f"{before}@{mention.name or mention.number or 'unknown'}{rest}"
+        if place:
+            is_ours = mention.number == account
+            name = f"{NAME} " if is_ours else f"@{mention.name or mention.number or 'unknown'}"
+            text, to_us = f"{before}{name}{rest}", to_us or is_ours
     if named := _NAMED.match(text):
         text, to_us = content.without_name(text[named.end() :], text), True
     return "\n".join(filter(None, (text, *_other(data)))), to_us

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import shutil
-import subprocess
 from collections.abc import Mapping
-from functools import partial
 from urllib.parse import urlsplit
 
 from segue.core.address import Platform
 from segue.core.errors import SetupFailed
+from segue.platforms import programs
 from segue.platforms.errors import Lost, Refused
 from segue.platforms.signal.client import SignalClient
 from segue.platforms.signal.spec import COMMAND, GET
 from segue.platforms.spec import SetupTerminal
 
-STARTS_SECONDS = 30.0
-_LOOK = 0.2
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 _SCAN = (
     "On your phone, open Signal, Settings, Linked devices, press Link new device, and scan this"
@@ -35,7 +30,11 @@ async def prepare(values: Mapping[str, str], terminal: SetupTerminal) -> Mapping
     Return the values with the account. Raise SetupFailed."""
     client = SignalClient(values.get("account", ""), values.get("url", ""), 20.0)
     try:
-        if not await _answers(client):
+        try:
+            await client.version()
+        except Lost as lost:
+            if lost.arrived:
+                raise
             await _start(client, terminal)
         try:
             await client.find_account()
@@ -50,18 +49,8 @@ async def prepare(values: Mapping[str, str], terminal: SetupTerminal) -> Mapping
     return {**values, "account": client.account}
 
 
-async def _answers(client: SignalClient) -> bool:
-    try:
-        await client.version()
-    except Lost as lost:
-        if lost.arrived:
-            raise
-        return False
-    return True
-
-
 async def _start(client: SignalClient, terminal: SetupTerminal) -> None:
-    """Start the daemon, and return when it answers. It outlives this process."""
+    """Start the daemon, and return when it answers."""
     at, program = urlsplit(client.url), shutil.which("signal-cli")
     if at.hostname not in _LOCAL:
         raise Refused(400, f"no signal-cli daemon answers at {client.url}")
@@ -70,26 +59,16 @@ async def _start(client: SignalClient, terminal: SetupTerminal) -> None:
         raise Refused(400, reason)
     options = COMMAND.replace("127.0.0.1:8080", f"{at.hostname}:{at.port or 80}").split()[1:]
     terminal.say(f"Starting {program} {' '.join(options)}")
-    shell = ["sh", "-c", '"$@" </dev/null >/dev/null 2>&1 & echo $!', "sh", program, *options]
-    run = partial(subprocess.run, start_new_session=True, capture_output=True, check=True)
-    process = int((await asyncio.to_thread(run, shell)).stdout)
-    try:
-        async with asyncio.timeout(STARTS_SECONDS):
-            while not await _answers(client):
-                await asyncio.sleep(_LOOK)
-                os.kill(process, 0)  # it is still there
-    except (TimeoutError, ProcessLookupError):
-        reason = f"signal-cli did not start. To see why, type `{COMMAND}`"
-        raise Refused(400, reason) from None
+    if not await programs.start(program, *options, ask=client.version):
+        raise Refused(400, f"signal-cli did not start. To see why, type `{COMMAND}`")
     terminal.say("It runs until this machine stops. docs/signal.md says how to start it at boot.")
 
 
 async def _link(client: SignalClient, terminal: SetupTerminal) -> None:
     """Link signal-cli as a second device of the account of the phone that scans the code."""
-    if client.account:
-        raise Refused(401, f"signal-cli has no account {client.account}. {_REGISTER}")
     if not terminal.asks:
-        raise Refused(401, f"signal-cli has no account yet. Run this in a terminal. {_REGISTER}")
+        name = client.account or "yet"
+        raise Refused(401, f"signal-cli has no account {name}. Run this in a terminal. {_REGISTER}")
     uri = await client.call("startLink", str, "deviceLinkUri")
     terminal.say(_SCAN)
     terminal.show(uri)

@@ -1,23 +1,15 @@
-"""The parts of signal-cli's events and answers that we use.
-
-The records in src/main/java/org/asamk/signal/json of https://github.com/AsamK/signal-cli. What can
-be missing can be null too.
-"""
+"""The parts of signal-cli's events and answers that we use: src/main/java/org/asamk/signal/json of
+https://github.com/AsamK/signal-cli. What can be missing can be null too."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 
-class Camel(Struct, frozen=True, rename="camel"):
-    pass
-
-
-class SignalItem(Camel, frozen=True):
-    """A file, a mention, a group, a poll, or a part of a contact. Its kind decides which fields are
-    set."""
+class SignalItem(Struct, frozen=True, rename="camel"):
+    """A part of a message. Its kind decides which fields are set."""
 
     id: str | None = None
     content_type: str | None = None
@@ -36,12 +28,12 @@ class SignalItem(Camel, frozen=True):
     value: str | None = None
 
 
-class SignalContact(Camel, frozen=True):
+class SignalContact(Struct, frozen=True, rename="camel"):
     name: SignalItem | None = None
     phone: tuple[SignalItem, ...] | None = None
 
 
-class SignalQuote(Camel, frozen=True):
+class SignalQuote(Struct, frozen=True, rename="camel"):
     id: int
     author_number: str | None = None
     author_uuid: str | None = None
@@ -49,14 +41,14 @@ class SignalQuote(Camel, frozen=True):
     attachments: tuple[SignalItem, ...] | None = None
 
 
-class SignalReaction(Camel, frozen=True):
+class SignalReaction(Struct, frozen=True, rename="camel"):
     emoji: str
     target_sent_timestamp: int
     target_author_number: str | None = None
     is_remove: bool = False
 
 
-class SignalMessage(Camel, frozen=True, kw_only=True):
+class SignalMessage(Struct, frozen=True, rename="camel", kw_only=True):
     """A message, or what contains one: an edit has the new text, and a sync message what another
     device of the account sent, perhaps an edit."""
 
@@ -83,31 +75,17 @@ class SignalEnvelope(SignalMessage, frozen=True, kw_only=True):
     source_name: str | None = None
 
 
-class SignalEvent(Camel, frozen=True):
-    """An envelope, or the exception of one that could not be read."""
-
+class SignalEvent(Struct, frozen=True, rename="camel"):
     account: str
     envelope: SignalEnvelope | None = None
-    exception: dict[str, Any] | None = None
+    exception: dict[str, Any] | None = None  # of an envelope that could not be read
 
 
 # Answers
 
 
-class RpcError(Camel, frozen=True):
-    code: int
-    message: str = ""
-    data: Raw = Raw(b"null")
-
-
-class RpcAnswer(Camel, frozen=True):
-    result: Raw = Raw(b"null")
-    error: RpcError | None = None
-
-
-class SignalEntry(Camel, frozen=True):
-    """An account, a group, an identity, or the result for one recipient. Its kind decides which
-    fields are set."""
+class SignalEntry(Struct, frozen=True, rename="camel"):
+    """An entry of a list in an answer. Its kind decides which fields are set."""
 
     number: str | None = None
     uuid: str | None = None
@@ -120,6 +98,6 @@ class SignalEntry(Camel, frozen=True):
     retry_after_seconds: float | None = None
 
 
-class SendAnswer(Camel, frozen=True):
+class SendAnswer(Struct, frozen=True, rename="camel"):
     timestamp: int
     results: tuple[SignalEntry, ...] = ()
