@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec import structs
 
+from segue.agent.models.scripted import ScriptedModel
 from segue.config import Approvals
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.approval import Answer, Policy
@@ -33,7 +34,7 @@ from segue.core.session import Session
 from segue.core.transcript import Role, ToolCall
 from segue.turns import Place
 from tests.harness.approver import Approver
-from tests.turns.conftest import Desk
+from tests.turns.conftest import Desk, SmallModel
 
 CHAT = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="42")
 OSLO = ZoneInfo("Europe/Oslo")
@@ -47,6 +48,7 @@ class Asking:
         self.session = session
         self.person = Approver(always=Answer.ONCE)
         self.settings: dict[str, Any] = {"zone": OSLO}
+        self.model = ScriptedModel
 
     async def __call__(
         self, tool: str, /, *, place: Address | None = CHAT, run: Job | None = None, **given: Any
@@ -55,7 +57,7 @@ class Asking:
         context = Context(source=place) if place else Place().context
         here = Place(context=context, approve=self.person, job=run)
         script = [ToolCall("c1", tool, json.dumps(given)), "Ok."]
-        async with self.desk.turns(script, **self.settings) as turns:
+        async with self.desk.turns(self.model(script), **self.settings) as turns:
             async for _ in turns.take_turn(self.session.id, "go", here):
                 pass
         transcript = await self.desk.store.transcripts.load(self.session.id)
@@ -355,6 +357,23 @@ async def test_another_owners_job_does_not_exist(ask: Asking):
         result = await ask(tool, number=theirs.id)
         assert result == f"There is no job {theirs.id}. Call list_jobs to see them."
     assert f" {theirs.id}  " not in await ask("list_jobs")
+
+
+# Small models
+
+
+async def test_a_small_model_has_one_tool_for_reminders(ask: Asking):
+    ask.model = SmallModel
+    result = await ask("remind", in_minutes=20, text="Call the bank.")
+    job = await ask.job()
+    assert isinstance(job.schedule, Once)
+    assert (job.prompt, job.verbatim, job.origin) == ("Call the bank.", True, CHAT)
+    assert local_time(job.schedule.at, "Europe/Oslo") in ask.question
+    assert local_time(job.schedule.at, "Europe/Oslo") in result
+    assert "`in_minutes`" in await ask("remind", text="Call the bank.")
+    run = await ask("remind", run=job, in_minutes=20, text="Call the bank.")
+    assert run.startswith("There is no tool 'remind'.")
+    assert run.endswith("There are: read_file, list_files, shell, nothing_to_report.")
 
 
 # Looking
