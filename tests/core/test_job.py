@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from segue.core.address import Platform
 from segue.core.context import Delivery
 from segue.core.errors import BadDelivery, BadJob
 from segue.core.job import (
+    DAILY_TOKENS,
     AllHomes,
+    Condition,
+    ConditionKind,
     Job,
     JobState,
     RunNow,
     Skip,
     When,
     catch_up,
+    day,
     latest,
     next_due,
     next_times,
@@ -192,3 +198,70 @@ def test_times_are_those_of_the_zone(when: When, schedule: Schedule):
 def test_a_time_that_makes_no_sense_is_refused(when: When, zone: str):
     with pytest.raises(BadJob):
         when.schedule(zone, NOW)
+
+
+# Local times that the clock skips or repeats
+
+
+@pytest.mark.parametrize(
+    ("text", "due"),
+    [
+        ("2026-03-29 02:30", datetime(2026, 3, 29, 1, tzinfo=UTC)),  # the clock goes to 03:00
+        ("2026-10-25 02:30", datetime(2026, 10, 25, 0, 30, tzinfo=UTC)),  # the first of the two
+    ],
+)
+def test_a_local_time_that_does_not_exist_or_exists_twice_is_due_once(text: str, due: datetime):
+    before = datetime(2026, 1, 1, tzinfo=UTC)
+    assert When(at=text).schedule("Europe/Oslo", before) == Once(due)
+    evening = due - timedelta(hours=6)
+    assert When(at="02:30").schedule("Europe/Oslo", evening) == Once(due)
+
+
+@pytest.mark.parametrize(
+    ("noon", "zone", "start", "hours"),
+    [
+        ("2026-11-17", "UTC", "2026-11-17 00:00", 24),
+        ("2026-11-17", "Asia/Kathmandu", "2026-11-16 18:15", 24),
+        ("2026-03-29", "Europe/Oslo", "2026-03-28 23:00", 23),
+        ("2026-10-25", "Europe/Oslo", "2026-10-24 22:00", 25),
+        # Midnight does not exist: the clock goes from 23:59 to 01:00.
+        ("2018-11-04", "America/Sao_Paulo", "2018-11-04 03:00", 23),
+        ("2026-11-17", "Nowhere/Land", "2026-11-17 00:00", 24),
+    ],
+)
+def test_a_day_lasts_from_midnight_to_midnight_in_its_zone(
+    noon: str, zone: str, start: str, hours: int
+):
+    begins = datetime.fromisoformat(f"{start}Z")
+    assert day(datetime.fromisoformat(f"{noon} 12:00Z"), zone) == (begins, begins + hours * HOUR)
+
+
+# Conditions and limits
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"prompt": " \n"},
+        {"prompt": "x" * 8001},
+        {"daily_tokens": 0},
+        {"only_if": Condition(ConditionKind.COMMAND, " ")},
+        {"only_if": Condition(ConditionKind.FILE, "a\0b")},
+        {"only_if": Condition(ConditionKind.FILE, "x" * 2001)},
+        {"only_if": Condition(ConditionKind.PAGE, "ftp://example.org")},
+        {"allows": ("git status; rm -r .",)},
+        {"allows": ("",)},
+        {"allows": ("git status",) * 51},
+    ],
+)
+def test_a_job_whose_values_make_no_sense_is_refused(wrong: dict[str, Any]):
+    with pytest.raises(BadJob):
+        replace(job(DAILY), **wrong).check()
+
+
+def test_a_job_with_conditions_and_limits_is_accepted():
+    page = Condition(ConditionKind.PAGE, "https://example.org/news")
+    some = replace(job(DAILY), only_if=page, allows=("git pull", "send_file"), daily_tokens=1)
+    some.check()
+    assert (some.token_limit, job(DAILY).token_limit) == (1, DAILY_TOKENS)
+    assert str(page) == "the page https://example.org/news has changed"

@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from msgspec.structs import replace
 
 from segue.core.address import Address, HomeChannel, Platform
 from segue.core.errors import BadJob, JobBusy, JobNotFound, NoHomeChannel, TooManyJobs
 from segue.core.job import (
     MAX_FAILURES,
     MAX_JOBS,
+    Condition,
+    ConditionKind,
     Job,
     JobState,
     NewJob,
     ReportState,
     RunState,
+    Seen,
     parse_targets,
 )
 from segue.core.reset import ResetPolicies
 from segue.core.schedule import Cron, Every, Once, Schedule
-from segue.core.session import Origin, Session
+from segue.core.session import Origin, Session, Usage
 from segue.core.transcript import Kind, Role
 from segue.store import Store, outbox
 from segue.store.base import Tx
 from segue.store.outbox import Outgoing, OutgoingState
-from segue.store.runs import Claim
+from segue.store.runs import KEPT, Claim
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.samples import CHANNEL, DM, ROOM, TOPIC, answered, called, hold, said, say
@@ -80,10 +83,15 @@ async def test_a_job_is_kept_as_it_was_made(store: Store):
             until=NOON + 9 * DAY,
             runs=3,
             zone="Europe/Oslo",
+            only_if=Condition(ConditionKind.COMMAND, "date +%j"),
+            allows=("git pull", "send_file"),
+            may_change_jobs=True,
+            fallback=True,
+            daily_tokens=5,
         )
         job = await store.jobs.create("me", asked)
-        assert {name: getattr(job, name) for name in NewJob.__slots__} == {
-            name: getattr(asked, name) for name in NewJob.__slots__
+        assert {name: getattr(job, name) for name in NewJob.__struct_fields__} == {
+            name: getattr(asked, name) for name in NewJob.__struct_fields__
         }
         assert job == await store.jobs.found("me", job.id)
         assert (job.state, job.due) == (JobState.ENABLED, schedule.after(NOON))
@@ -598,3 +606,258 @@ async def test_the_next_due_job_is_found_by_its_index(store: Store, url: str):
         return " ".join(str(row) for row in tx.rows(f"EXPLAIN {sql}"))
 
     assert "jobs_due" in await store.write(plan)
+
+
+# Conditions
+
+PAGE = Condition(ConditionKind.PAGE, "https://example.org/")
+
+
+def sees(what: str) -> Seen:
+    return Seen(digest=what, excerpt=f"it says {what}")
+
+
+async def watching(store: Store, clock: FakeClock, **given: Any) -> Job:
+    """A job that looks every hour, and has looked once."""
+    job = await make(store, Every(HOUR, NOON), only_if=PAGE, **given)
+    assert await store.runs.check(await claimed(store), sees("old")) is None
+    return await store.jobs.found("me", job.id)
+
+
+async def test_a_condition_is_looked_at_when_the_job_is_made_and_wakes_no_one(
+    store: Store, clock: FakeClock
+):
+    job = await watching(store, clock)
+    assert (job.seen, job.checks, job.checked) == (sees("old"), 1, NOON)
+    assert (job.due, await store.runs.history(job.id)) == (NOON + HOUR, ())
+
+
+async def test_looks_that_find_nothing_leave_no_runs_behind(store: Store, clock: FakeClock):
+    job = await watching(store, clock, runs=1)
+    for _ in range(3):
+        clock.advance(3600)
+        assert await store.runs.check(await claimed(store), sees("old")) is None
+    after = await store.jobs.found("me", job.id)
+    assert (after.checks, after.checked, after.runs) == (4, NOON + 3 * HOUR, 1)
+    assert (after.state, await store.runs.history(job.id)) == (JobState.ENABLED, ())
+
+
+async def test_a_change_wakes_the_agent_once(store: Store, clock: FakeClock):
+    job = await watching(store, clock, runs=1)
+    clock.advance(3600)
+    claim = await store.runs.check(await claimed(store), sees("new"))
+    assert claim is not None
+    assert (claim.job.seen, claim.run.seen) == (sees("old"), sees("new"))
+    assert (await store.jobs.found("me", job.id)).state is JobState.DONE  # that was its last run
+    await store.runs.finish(claim, "news")
+    after = await store.jobs.found("me", job.id)
+    assert (after.seen, after.runs) == (sees("new"), 0)
+
+
+async def test_a_change_whose_run_failed_is_noticed_again(store: Store, clock: FakeClock):
+    job = await watching(store, clock)
+    for seen in ("new", "new"):
+        clock.advance(3600)
+        claim = await store.runs.check(await claimed(store), sees(seen))
+        assert claim is not None
+        await store.runs.fail(claim, "The model is offline.")
+    assert (await store.jobs.found("me", job.id)).seen == sees("old")
+
+
+async def test_a_run_whose_gateway_dies_after_the_look_still_knows_the_change(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    await watching(store, clock)
+    clock.advance(3600)
+    dying = await open_store()
+    assert await dying.runs.check(await claimed(dying), sees("new"))
+    await dying.close()
+    claim = await claimed(store)
+    assert (claim.job.seen, claim.run.seen) == (sees("old"), sees("new"))
+
+
+async def test_a_gateway_that_lost_its_claim_records_no_look(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    job = await watching(store, clock)
+    clock.advance(3600)
+    hanging = await open_store()
+    lost = await claimed(hanging)
+    clock.advance(10)
+    await claimed(store)
+    assert await hanging.runs.check(lost, sees("new")) is None
+    assert (await store.jobs.found("me", job.id)).checks == 1
+    assert len(await store.runs.history(job.id)) == 1
+
+
+async def test_a_run_that_the_owner_asked_for_needs_no_change(store: Store, clock: FakeClock):
+    job = await watching(store, clock)
+    clock.advance(60)
+    await store.runs.ask("me", job.id)
+    assert await store.runs.check(await claimed(store), sees("old"))
+
+
+async def test_an_edited_condition_is_looked_at_afresh(store: Store, clock: FakeClock):
+    job = await watching(store, clock)
+    clock.advance(3600)
+    old = await claimed(store)
+    file = Condition(ConditionKind.FILE, "/tmp/x")
+    edited = await store.jobs.edit("me", job.id, replace(job, only_if=file))
+    assert (edited.only_if, edited.seen, edited.checks) == (file, None, 0)
+    assert await store.runs.check(old, sees("page")) is None  # it looked at the page
+    assert (await store.jobs.found("me", job.id)).seen is None
+    clock.advance(3600)
+    assert await store.runs.check(await claimed(store), sees("file")) is None
+    assert (await store.jobs.found("me", job.id)).seen == sees("file")
+
+
+async def test_a_condition_that_fails_five_times_pauses_the_job(store: Store, clock: FakeClock):
+    job = await watching(store, clock)
+    for _ in range(MAX_FAILURES):
+        clock.advance(3600)
+        await store.runs.fail(await claimed(store), "There is no host 'example.org'.")
+    assert (await store.jobs.found("me", job.id)).state is JobState.PAUSED
+
+
+# Tokens
+
+
+async def runs_with(store: Store, tokens: int) -> Claim:
+    """Carry out a run that uses so many tokens."""
+    claim = await claimed(store)
+    lease = await store.leases.acquire(claim.session_id, "a gateway")
+    await store.runs.begin(claim, lease, said("do it"))
+    usage = Usage(input=tokens - 1, output=1)
+    await store.transcripts.append(lease, [answered("done")], usage=usage)
+    await store.leases.release(lease)
+    await store.runs.finish(claim, None)
+    return claim
+
+
+async def test_a_job_without_tokens_left_is_skipped_until_tomorrow_with_one_notice(
+    store: Store, clock: FakeClock
+):
+    await store.owners.set_home("me", HomeChannel(address=DM))
+    job = await make(
+        store,
+        Every(HOUR, NOON),
+        deliver="telegram",
+        zone="Europe/Oslo",  # one hour ahead
+        daily_tokens=100,
+    )
+    for _ in range(2):
+        clock.advance(3600)
+        await runs_with(store, 60)
+    clock.advance(3600)
+    assert await store.runs.claim() is None
+    (run, (notice,)), *earlier = await store.runs.history(job.id)
+    assert run.state is RunState.SKIPPED
+    assert "used 120 tokens today, and may use 100" in notice.body
+    assert [run.tokens for run, _ in earlier] == [60, 60]
+    assert (await store.jobs.found("me", job.id)).due == NOON + 11 * HOUR  # midnight in Oslo
+    clock.advance(8 * 3600)
+    await runs_with(store, 60)
+
+
+async def test_tokens_that_the_owner_uses_in_the_session_do_not_count(
+    store: Store, clock: FakeClock
+):
+    job = await make(store, Every(HOUR, NOON), daily_tokens=100)
+    clock.advance(3600)
+    claim = await runs_with(store, 60)
+    lease = await hold(store, claim.session_id)
+    usage = Usage(input=500)
+    await store.transcripts.append(lease, [said("and?"), answered("yes")], usage=usage)
+    await store.leases.release(lease)
+    clock.advance(3600)
+    await runs_with(store, 10)
+    assert [run.tokens for run, _ in await store.runs.history(job.id)] == [10, 60]
+
+
+async def test_a_reminder_runs_whatever_its_tokens(store: Store, clock: FakeClock):
+    job = await make(store, daily_tokens=1)
+    await store.runs.ask("me", job.id)
+    await runs_with(store, 60)
+    clock.advance(3600)
+    assert (await claimed(store)).run.due == NOON + HOUR
+
+
+# Fallback
+
+
+async def fail_sending(store: Store, error: str = "The bot was blocked.") -> None:
+    await ready(store)
+    for sending in await store.outbox.claim(list(Platform)):
+        await store.write(_finish, sending, OutgoingState.FAILED, error)
+
+
+async def test_what_cannot_be_delivered_goes_to_the_next_home_once(store: Store, clock: FakeClock):
+    for home in (DM, ROOM, CHANNEL):
+        await store.owners.set_home("me", HomeChannel(address=home))
+    job_id = await reported(store, clock, str(DM.platform), fallback=True)
+    homes = [home.address for home in await store.owners.homes("me")]
+    order = [DM, *(home for home in homes if home != DM)]
+    for tried in range(1, len(order)):
+        await fail_sending(store)
+        assert await store.reports.pass_on() == 1
+        assert await store.reports.pass_on() == 0
+        ((_, reports),) = await store.runs.history(job_id)
+        assert [report.address for report in reports] == order[: tried + 1]
+        assert {report.state for report in reports[:-1]} == {ReportState.FAILED}
+        assert reports[-1].instead_of == reports[-2].no
+    await fail_sending(store)
+    assert await store.reports.pass_on() == 0  # every home was tried
+    assert len(await store.reports.undelivered("me", NOON)) == 1
+
+
+async def test_a_report_that_stands_in_says_why(store: Store, clock: FakeClock):
+    for home in (DM, ROOM):
+        await store.owners.set_home("me", HomeChannel(address=home))
+    await reported(store, clock, "slack", fallback=True)
+    assert await store.reports.pass_on() == 1
+    await ready(store)
+    (sending,) = await store.outbox.claim(list(Platform))
+    assert sending.body.startswith("rain\n\n(It could not be delivered to slack: There is no home")
+    binding = await store.bindings.get(sending.address)
+    assert binding is not None
+    last = (await store.transcripts.load(binding.session_id)).messages[-1]
+    assert last.content == sending.body
+
+
+async def test_without_a_fallback_what_cannot_be_delivered_stays_so(store: Store, clock: FakeClock):
+    for home in (DM, ROOM):
+        await store.owners.set_home("me", HomeChannel(address=home))
+    job_id = await reported(store, clock, "telegram")
+    await fail_sending(store)
+    assert await store.reports.pass_on() == 0
+    ((job, report),) = await store.reports.undelivered("me", NOON)
+    assert (job.id, report.state, report.error) == (
+        job_id,
+        ReportState.FAILED,
+        "The bot was blocked.",
+    )
+    assert await store.reports.undelivered("me", NOON + DAY) == ()
+    await store.owners.ensure("you", "You")
+    assert await store.reports.undelivered("you", NOON) == ()
+
+
+async def test_a_report_is_not_sent_twice_to_a_home_that_has_it(store: Store, clock: FakeClock):
+    for home in (DM, ROOM):
+        await store.owners.set_home("me", HomeChannel(address=home))
+    await reported(store, clock, "slack, all", fallback=True)
+    assert await store.reports.pass_on() == 0
+
+
+# Old runs
+
+
+async def test_old_runs_are_forgotten_except_for_the_last_ones(store: Store, clock: FakeClock):
+    job = await make(store, Every(HOUR, NOON))
+    for _ in range(KEPT + 3):
+        clock.advance(3600)
+        await store.runs.finish(await claimed(store), "rain")
+    assert await store.runs.prune(NOON) == 0
+    assert await store.runs.prune(clock.now()) == 3
+    kept = await store.runs.history(job.id, limit=100)
+    assert len(kept) == KEPT
+    assert kept[0][0].due == NOON + (KEPT + 3) * HOUR

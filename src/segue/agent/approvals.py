@@ -18,8 +18,7 @@ import msgspec
 
 from segue.agent.tools import git
 from segue.agent.tools.base import Risk
-from segue.agent.tools.shell import plain_words
-from segue.core.approval import Policy
+from segue.core.approval import Policy, plain_words
 from segue.core.transcript import ToolCall
 
 
@@ -40,6 +39,8 @@ class Rules:
 
     An entry with shell syntax in it allows nothing.
     """
+    allowed_tools: tuple[str, ...] = ()
+    """The tools that need no approval."""
 
     def shown(self, risk: Risk) -> str:
         """A phrase for the user that says whether a tool with this risk asks first."""
@@ -59,7 +60,9 @@ class Rules:
     ) -> Permission:
         """Decide whether the call may run. `granted` are the fingerprints that the user allowed for
         this session; `asks` and `place` come from the Plan."""
-        if self.policy is Policy.AUTO or (risk is Risk.READ and not asks):
+        if self.policy is Policy.AUTO or call.name in self.allowed_tools:
+            return Permission.ALLOWED
+        if risk is Risk.READ and not asks:
             return Permission.ALLOWED
         if fingerprint(call, cwd, place) in granted:
             return Permission.ALLOWED

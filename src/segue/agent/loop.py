@@ -79,6 +79,9 @@ class Agent:
     tools: Mapping[str, Tool[Any]]
     rules: Rules
     approve: Approve
+    named: str = ""
+    """What the user wrote outside of the transcript. Pages named there are fetched without asking.
+    """
     granted: frozenset[str] = frozenset()
     """Fingerprints of the calls that the user has allowed for this session."""
     grant: Callable[[str], Awaitable[None]] = _forget
@@ -357,7 +360,7 @@ class _TurnRun:
         agent = self._agent
         if agent.rules.policy is Policy.AUTO:
             return agent.place
-        return replace(agent.place, may_fetch=fetchable(self._messages))
+        return replace(agent.place, may_fetch=fetchable(self._messages, agent.named))
 
     def _only_reads(self, call: ToolCall, plan: Plan) -> bool:
         reads = self._agent.tools[call.name].risk is Risk.READ

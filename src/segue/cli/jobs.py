@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from msgspec.structs import replace
 
 from segue.chat.output import fields, folded, print_result, screen
 from segue.cli.options import JSON, YES, confirm, pass_json_on

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 
@@ -33,3 +34,14 @@ Approve = Callable[[ToolCall, str, str], Awaitable[Answer]]
 Takes the call, a description of what it will do, and its fingerprint, which also covers the file
 that the call is bound to. The answer applies to that fingerprint only.
 """
+
+
+def plain_words(command: str) -> list[str]:
+    """Split a command that consists only of plain words. Return an empty list if the shell would
+    interpret any of it, as in `git status; rm -r .`, or if the user could not see all of it."""
+    if not command.isprintable() or any(c in command for c in ";&|<>`$(){}*?[]~!#\\"):
+        return []
+    try:
+        return shlex.split(command)
+    except ValueError:  # an unclosed quotation mark
+        return []

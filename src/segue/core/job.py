@@ -8,24 +8,29 @@ A job has at most one run at a time, and one run for each due time:
        │    ──▶ failed
        └──▶ running         claimed again: its gateway died
 
-A run that was missed for too long does not happen: it is `skipped` from the start.
+A run that was missed for too long, or for which the job has no tokens left that day, does not
+happen: it is `skipped` from the start. A job can have a condition, which needs no model. While the
+condition does not hold, a due time leaves no run behind.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
 from itertools import takewhile
 from typing import TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from msgspec import Struct
+
 from segue.core.address import Address, Platform
+from segue.core.approval import plain_words
 from segue.core.context import Delivery, parse_delivery
 from segue.core.errors import BadDelivery, BadJob
-from segue.core.schedule import Cron, Every, Once, Schedule, upcoming
+from segue.core.schedule import Cron, Every, Once, Schedule, on_clock, upcoming
+from segue.core.text import is_empty, one_line
 
 MISSED_LIMIT = timedelta(hours=12)
 """A recurring run that is later than this does not happen. Its owner gets a notice."""
@@ -35,10 +40,16 @@ MAX_ATTEMPTS = 3
 """How many gateways may try to finish a run."""
 MAX_JOBS = 200
 """How many jobs an owner may have, not counting those that are done."""
+DAILY_TOKENS = 1_000_000
+"""How many tokens the runs of a job may use in a day, if the job does not say."""
+EXCERPT_LIMIT = 4000
+"""How many characters a job keeps of what its condition has seen."""
+MAX_ALLOWS = 50
 LATE = timedelta(minutes=1)
 """A run that starts later than this says so."""
 NAME_LIMIT = 60
 PROMPT_LIMIT = 8000
+_ENTRY_LIMIT = 2000
 
 _ALL = "all"
 
@@ -60,8 +71,41 @@ class RunState(StrEnum):
     SKIPPED = "skipped"
 
 
-@dataclass(frozen=True, slots=True)
-class AllHomes:
+class ConditionKind(StrEnum):
+    COMMAND = "command"
+    """The output of a shell command has changed."""
+    PAGE = "page"
+    """The text of a web page has changed."""
+    FILE = "file"
+    """A file or folder has changed, appeared or vanished."""
+
+
+class Condition(Struct, frozen=True):
+    """What must have changed since the last look for the agent to be asked."""
+
+    kind: ConditionKind
+    target: str
+    """The command, the URL or the path."""
+
+    def __str__(self) -> str:
+        match self.kind:
+            case ConditionKind.COMMAND:
+                return f"the output of `{self.target}` has changed"
+            case ConditionKind.PAGE:
+                return f"the page {self.target} has changed"
+            case ConditionKind.FILE:
+                return f"{self.target} has changed, appeared or vanished"
+
+
+class Seen(Struct, frozen=True):
+    """What a condition saw."""
+
+    digest: str
+    """Two are equal if nothing has changed."""
+    excerpt: str
+
+
+class AllHomes(Struct, frozen=True):
     """Every home channel that the owner has when the job runs."""
 
     def __str__(self) -> str:
@@ -92,8 +136,7 @@ def targets_text(targets: Sequence[Target]) -> str:
     return ", ".join(map(str, targets))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewJob:
+class NewJob(Struct, frozen=True, kw_only=True):
     """A job as it is asked for."""
 
     prompt: str
@@ -112,10 +155,46 @@ class NewJob:
     """No run is due after this time."""
     runs: int | None = None
     """How many runs are left. None for no limit."""
+    only_if: Condition | None = None
+    """Ask the agent only if this has changed."""
+    allows: tuple[str, ...] = ()
+    """What its runs may do without asking: names of tools, and commands that begin with these
+    words. Nothing else does, whatever the settings and the session allow."""
+    may_change_jobs: bool = False
+    """Whether its runs may make and change jobs. Only its owner sets this."""
+    fallback: bool = False
+    """Whether a report that cannot be delivered goes to the owner's other home channels."""
+    daily_tokens: int | None = None
+    """How many tokens its runs may use in a day of its zone. None for DAILY_TOKENS."""
+
+    @property
+    def written(self) -> str:
+        """What its owner wrote: the prompt, and what its condition looks at."""
+        return f"{self.prompt}\n{self.only_if.target}" if self.only_if else self.prompt
+
+    @property
+    def token_limit(self) -> int:
+        return DAILY_TOKENS if self.daily_tokens is None else self.daily_tokens
+
+    def check(self) -> None:
+        """Raise BadJob if a value makes no sense."""
+        if is_empty(self.prompt):
+            raise BadJob(reason="it does not say what to do")
+        if len(self.prompt) > PROMPT_LIMIT:
+            raise BadJob(reason=f"what it says is longer than {PROMPT_LIMIT} characters")
+        if self.daily_tokens is not None and self.daily_tokens < 1:
+            raise BadJob(reason="a day has at least one token")
+        if self.only_if is not None:
+            _check_condition(self.only_if)
+        if len(self.allows) > MAX_ALLOWS:
+            raise BadJob(reason=f"it allows more than {MAX_ALLOWS} things")
+        for entry in self.allows:
+            if not plain_words(entry) or len(entry) > _ENTRY_LIMIT:
+                reason = f"{one_line(entry, 60)!r} is neither a tool nor the start of a command"
+                raise BadJob(reason=f"{reason} without shell syntax, so it would allow nothing")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job(NewJob):
+class Job(NewJob, frozen=True, kw_only=True):
     """Work to do at set times, for one owner."""
 
     id: int
@@ -130,14 +209,19 @@ class Job(NewJob):
     """How many of its last runs failed in a row."""
     error: str | None = None
     """Why it was paused, if its owner did not do it."""
+    seen: Seen | None = None
+    """What its condition saw when the agent was last asked, or at the first look."""
+    checked: datetime | None = None
+    """The last look at its condition."""
+    checks: int = 0
+    """How often its condition was looked at."""
 
     @property
     def is_reminder(self) -> bool:
         return isinstance(self.schedule, Once)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(Struct, frozen=True, kw_only=True):
     """One run of a job."""
 
     id: int
@@ -155,6 +239,13 @@ class Run:
     claimed_by: str | None = None
     finished: datetime | None = None
     error: str | None = None
+    """Why it failed or was skipped."""
+    asked: bool = False
+    """Whether its owner asked for it. It then runs whatever its condition says."""
+    seen: Seen | None = None
+    """What the job's condition saw. None before it was looked at."""
+    tokens: int = 0
+    """How many tokens it has used. Known when it has ended."""
 
     @property
     def is_late(self) -> bool:
@@ -172,8 +263,7 @@ class ReportState(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Struct, frozen=True, kw_only=True):
     """What a run says at one place, and whether it arrived."""
 
     no: int
@@ -185,18 +275,18 @@ class Report:
     made: datetime
     error: str | None = None
     """Why it did not arrive."""
+    instead_of: int | None = None
+    """The number of the report that did not arrive, and for which this one stands in."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunNow:
+class RunNow(Struct, frozen=True):
     """Run once, for this due time. Earlier ones since `missed_since` are left out."""
 
     due: datetime
     missed_since: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Skip:
+class Skip(Struct, frozen=True):
     """Do not run. Notify the owner that the due times from `missed_since` to `due` were missed."""
 
     due: datetime
@@ -263,8 +353,14 @@ def next_times(job: Job, number: int = 3) -> list[datetime]:
     return [due for due in times if job.until is None or due <= job.until]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class When:
+def day(moment: datetime, zone: str) -> tuple[datetime, datetime]:
+    """The start of the day of `moment` on the wall clock of a zone, and of the next day."""
+    place = _zone(zone) or UTC
+    midnight = datetime.combine(moment.astimezone(place), time())
+    return on_clock(midnight, place), on_clock(midnight + timedelta(days=1), place)
+
+
+class When(Struct, frozen=True, kw_only=True):
     """When a job is due, as users and the agent say it: exactly one of the four."""
 
     in_minutes: float | None = None
@@ -278,11 +374,9 @@ class When:
         given = [self.in_minutes, self.at, self.every_minutes, self.cron]
         if sum(value is not None for value in given) != 1:
             raise BadJob(reason="give exactly one of: in minutes, at a time, every minutes, cron")
-        try:
-            place = ZoneInfo(zone)
-        except (ValueError, OSError, ZoneInfoNotFoundError) as error:
+        if (place := _zone(zone)) is None:
             reason = f"there is no time zone {zone!r}; one is called Europe/Oslo, for example"
-            raise BadJob(reason=reason) from error
+            raise BadJob(reason=reason)
         try:
             if self.in_minutes is not None:
                 return Once(now + timedelta(minutes=self.in_minutes))
@@ -312,7 +406,7 @@ def _local_moment(text: str, zone: ZoneInfo, now: datetime) -> datetime:
         raise ValueError(
             f"{text!r} is not a time; write 2026-11-18 09:00, or 09:00 for the next one"
         ) from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
+    return moment.astimezone(UTC) if moment.tzinfo else on_clock(moment, zone)
 
 
 def schedule_text(schedule: Schedule, zone: str) -> str:
@@ -329,8 +423,22 @@ def schedule_text(schedule: Schedule, zone: str) -> str:
 
 def local_time(moment: datetime, zone: str) -> str:
     """A time in words, on the wall clock of a zone: `Tue 2026-11-17 09:00 (Europe/Oslo)`."""
+    place = _zone(zone)
+    local = moment.astimezone(place or UTC)
+    return f"{local:%a %Y-%m-%d %H:%M} ({zone if place else 'UTC'})"
+
+
+def _zone(name: str) -> ZoneInfo | None:
+    """The zone with this name, or None if this machine does not know it."""
     try:
-        local = moment.astimezone(ZoneInfo(zone))
-    except (ValueError, ZoneInfoNotFoundError):  # it was deleted from the machine
-        local, zone = moment.astimezone(UTC), "UTC"
-    return f"{local:%a %Y-%m-%d %H:%M} ({zone})"
+        return ZoneInfo(name)
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        return None
+
+
+def _check_condition(condition: Condition) -> None:
+    target = condition.target
+    if is_empty(target) or len(target) > _ENTRY_LIMIT or "\0" in target:
+        raise BadJob(reason=f"its {condition.kind} must have 1 to {_ENTRY_LIMIT} characters")
+    if condition.kind is ConditionKind.PAGE and not target.startswith(("http://", "https://")):
+        raise BadJob(reason="a page begins with http:// or https://")

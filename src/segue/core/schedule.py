@@ -12,12 +12,12 @@ expression lives on the wall clock of its zone, as in Debian's cron:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
+from msgspec import Struct
 
 SHORTEST = timedelta(minutes=1)
 """The shortest interval."""
@@ -29,8 +29,7 @@ _DAY = timedelta(days=1)
 _A_LEAP_YEAR = datetime(2000, 1, 1)  # noqa: DTZ001 - on the wall clock of no zone
 
 
-@dataclass(frozen=True, slots=True)
-class Once:
+class Once(Struct, frozen=True):
     """Due at one moment."""
 
     at: datetime
@@ -40,8 +39,7 @@ class Once:
         return self.at if self.at > moment else None
 
 
-@dataclass(frozen=True, slots=True)
-class Every:
+class Every(Struct, frozen=True):
     """Due at an interval, counted from a moment that is not due itself."""
 
     interval: timedelta
@@ -56,8 +54,7 @@ class Every:
         return self.since + (passed + 1) * self.interval
 
 
-@dataclass(frozen=True, slots=True)
-class Cron:
+class Cron(Struct, frozen=True):
     """Due by a cron expression with five fields, on the wall clock of a zone."""
 
     expression: str
@@ -95,11 +92,25 @@ class Cron:
 
     def _instants(self, wall: datetime) -> list[datetime]:
         """When the expression is due for a time on the wall clock."""
-        first = wall.replace(tzinfo=self.zone).astimezone(UTC)
-        if first.astimezone(self.zone).replace(tzinfo=None, fold=0) != wall:
-            return [] if self._follows_the_clock else self._instants(wall + _MINUTE)
-        second = wall.replace(tzinfo=self.zone, fold=1).astimezone(UTC)
-        return [first] if not self._follows_the_clock or first == second else [first, second]
+        if not self._follows_the_clock:
+            return [on_clock(wall, self.zone)]
+        passes = (wall.replace(tzinfo=self.zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+        return [instant for instant in dict.fromkeys(passes) if _shows(instant, self.zone) == wall]
+
+
+def on_clock(wall: datetime, zone: tzinfo) -> datetime:
+    """The instant at which the clock of `zone` shows `wall` for the first time, or the end of the
+    gap if it skips that time."""
+    while True:
+        instant = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
+        if _shows(instant, zone) == wall:
+            return instant
+        wall = wall.replace(second=0, microsecond=0) + _MINUTE
+
+
+def _shows(instant: datetime, zone: tzinfo) -> datetime:
+    """The time that the clock of `zone` shows."""
+    return instant.astimezone(zone).replace(tzinfo=None, fold=0)
 
 
 def _offset(local: datetime) -> timedelta:

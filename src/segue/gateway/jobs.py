@@ -201,7 +201,7 @@ class JobRunner:
         if claim.asks_at is not None:
             questions = Questions(self._store, held, claim.asks_at, self._settle)
             approve = questions.approve
-        place = self._places.run(claim.asks_at, approve)
+        place = self._places.run(claim.job, claim.asks_at, approve)
         turn = self._turns.take_turn(claim.session_id, None, place, held=held)
         failed: UserError | None = None
         async with contextlib.aclosing(turn) as stream:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from segue.core.address import Address, Platform
 from segue.core.approval import Approve
 from segue.core.context import Context
+from segue.core.job import Job
 from segue.platforms.base import Inbound
 from segue.turns import Place
 from segue.turns.brain import deny_all
@@ -35,10 +36,10 @@ class Places:
         )
         return Place(context=context, holder=self.name, deliver_to=address, approve=approve)
 
-    def run(self, address: Address | None, approve: Approve) -> Place:
-        """The place for the run of a job, which asks for approvals at `address`. Without one, every
+    def run(self, job: Job, address: Address | None, approve: Approve) -> Place:
+        """The place for a run of `job`, which asks for approvals at `address`. Without one, every
         approval is denied. Nothing that the agent says there is sent by itself."""
         if address is None:
             terminal = replace(HERE.context, connected=tuple(sorted(self._connected())))
-            return Place(context=terminal, holder=self.name, in_run=True)
-        return replace(self.place(address, approve=approve), deliver_to=None, in_run=True)
+            return Place(context=terminal, holder=self.name, job=job)
+        return replace(self.place(address, approve=approve), deliver_to=None, job=job)

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+from msgspec.structs import replace
 
 from segue.core.errors import BadDelivery, BadJob, JobBusy, JobNotFound, TooManyJobs
 from segue.core.job import (
     LOCAL,
     MAX_JOBS,
     NAME_LIMIT,
-    PROMPT_LIMIT,
+    Condition,
+    ConditionKind,
     Job,
     JobState,
     NewJob,
+    RunState,
+    Seen,
     next_due,
     parse_targets,
     targets_text,
 )
 from segue.core.schedule import Cron, Every, Once, Schedule
-from segue.core.text import is_empty, one_line
+from segue.core.text import one_line
 from segue.store import owners
 from segue.store.base import Operations, Read, Row, Topic, Tx, Write
 from segue.store.values import (
@@ -36,12 +41,16 @@ from segue.store.values import (
 _MICROSECOND = timedelta(microseconds=1)
 _COLUMNS = (
     "id, owner, name, prompt, kind, at, period, expression, zone, verbatim, deliver, origin, cwd,"
-    " model, until, runs, state, due, session_id, failures, error, created"
+    " model, until, runs, state, due, session_id, failures, error, created, only_if, watched, seen,"
+    " checked, checks, allows, may_change_jobs, fallback, daily_tokens"
 )
+_allows = msgspec.json.Decoder(tuple[str, ...])
+_seen = msgspec.json.Decoder(Seen)
 
 
 def create(tx: Tx, owner: str, new: NewJob) -> Job:
-    """Create a job. Raise BadJob if it is never due or says nothing, or TooManyJobs."""
+    """Create a job. Raise BadJob if it is never due or makes no sense, or TooManyJobs. If it has a
+    condition, a run looks at it right away, so that a change counts from now on."""
     owners.found(tx, owner)
     tx.lock(f"jobs of {owner}")
     sql = "SELECT count(*) FROM jobs WHERE owner = :owner AND state IN ('enabled', 'paused')"
@@ -57,7 +66,25 @@ def create(tx: Tx, owner: str, new: NewJob) -> Job:
         **_columns(new),
     )
     tx.nudge(Topic.JOBS)
-    return found(tx, owner, (row or (0,))[0])
+    (job_id,) = row or (0,)
+    if new.only_if is not None:
+        look(tx, job_id)
+    return found(tx, owner, job_id)
+
+
+def look(tx: Tx, job_id: int, *, asked: bool = False, returning: str = "1") -> Row | None:
+    """Make a run for now, besides the job's due times. `asked`: its owner asked for it."""
+    row = tx.insert(
+        "runs",
+        returning=returning,
+        job_id=job_id,
+        due=tx.now,
+        state=RunState.WAITING.value,
+        started=tx.now,
+        asked=int(asked),
+    )
+    update(tx, job_id, busy=1)
+    return row
 
 
 def edit(tx: Tx, owner: str, job_id: int, new: NewJob) -> Job:
@@ -68,6 +95,10 @@ def edit(tx: Tx, owner: str, job_id: int, new: NewJob) -> Job:
     due = micros(_first_due(tx, new))
     columns |= {"state": state.value, "due": due if state is JobState.ENABLED else None}
     update(tx, job_id, failures=0, error=None, **columns)
+    if new.only_if != job.only_if:
+        update(tx, job_id, seen=None, checked=None, checks=0)
+        if new.only_if is not None and not _is_busy(tx, job_id):
+            look(tx, job_id)
     return found(tx, owner, job_id)
 
 
@@ -99,9 +130,13 @@ def idle(tx: Tx, owner: str, job_id: int) -> Job:
     """The owner's job with this number, which does not change until the transaction ends. Raise
     JobBusy if it runs."""
     job = _locked(tx, owner, job_id)
-    if tx.one("SELECT busy FROM jobs WHERE id = :id", id=job_id)[0]:
+    if _is_busy(tx, job_id):
         raise JobBusy(number=job_id)
     return job
+
+
+def _is_busy(tx: Tx, job_id: int) -> bool:
+    return bool(tx.one("SELECT busy FROM jobs WHERE id = :id", id=job_id)[0])
 
 
 def get(tx: Tx, job_id: int) -> Job | None:
@@ -184,10 +219,8 @@ def _first_due(tx: Tx, new: NewJob) -> datetime:
 
 
 def _columns(new: NewJob) -> dict[str, Any]:
-    if is_empty(new.prompt):
-        raise BadJob(reason="it does not say what to do")
-    if len(new.prompt) > PROMPT_LIMIT:
-        raise BadJob(reason=f"what it says is longer than {PROMPT_LIMIT} characters")
+    new.check()
+    condition = new.only_if
     return {
         "name": text(one_line(new.name or new.prompt, NAME_LIMIT)),
         "prompt": text(new.prompt),
@@ -200,7 +233,24 @@ def _columns(new: NewJob) -> dict[str, Any]:
         "model": new.model,
         "until": None if new.until is None else micros(new.until),
         "runs": new.runs,
+        "only_if": None if condition is None else condition.kind.value,
+        "watched": None if condition is None else text(condition.target),
+        "allows": msgspec.json.encode(list(map(text, new.allows))).decode(),
+        "may_change_jobs": int(new.may_change_jobs),
+        "fallback": int(new.fallback),
+        "daily_tokens": new.daily_tokens,
     }
+
+
+def seen_json(seen: Seen | None) -> str | None:
+    """Encode what a condition saw for a column."""
+    if seen is None:
+        return None
+    return msgspec.json.encode(replace(seen, excerpt=text(seen.excerpt))).decode()
+
+
+def parse_seen(stored: str | None) -> Seen | None:
+    return _seen.decode(stored) if stored else None
 
 
 def _schedule_columns(schedule: Schedule) -> dict[str, Any]:
@@ -227,9 +277,8 @@ def _job(row: Row) -> Job:
     """Return the job in `row`. If the row is invalid, return a paused job without the invalid
     values: one bad row must not keep the others from being read."""
     job_id, owner, name, prompt, kind, at, period, expression, zone, verbatim, *rest = row
-    deliver, origin, cwd, model, until, left, state, due, session_id, failures, error, created = (
-        rest
-    )
+    deliver, origin, cwd, model, until, left, state, due, session_id, failures, error, *rest = rest
+    created, only_if, watched, seen, checked, checks, allows, may_change, fallback, tokens = rest
     plain = Job(
         id=job_id,
         owner=owner,
@@ -249,6 +298,11 @@ def _job(row: Row) -> Job:
         failures=failures,
         error=error,
         created=moment(created),
+        checked=moment_or_none(checked),
+        checks=checks,
+        may_change_jobs=bool(may_change),
+        fallback=bool(fallback),
+        daily_tokens=tokens,
     )
     try:
         return replace(
@@ -258,6 +312,9 @@ def _job(row: Row) -> Job:
             origin=address_or_none(origin),
             state=JobState(state),
             due=moment_or_none(due),
+            only_if=Condition(ConditionKind(only_if), watched) if only_if else None,
+            seen=parse_seen(seen),
+            allows=_allows.decode(allows),
         )
     except (ValueError, ZoneInfoNotFoundError, BadDelivery) as problem:
         return replace(plain, error=unreadable(problem))

@@ -4,6 +4,8 @@ waiting ──▶ queued    it is in the transcript there and in the outbox, whi
 kept                  it is only in the job's session
 failed                there is no such place
 
+If the job says so, another report stands in for one that failed, at the next home channel.
+
 A report is part of the conversation at its address: one transaction appends it to the transcript
 there and queues it, so that the agent knows what it said when its owner replies. It waits while
 another process works on that session.
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 
 from segue.core.address import Address, Platform
 from segue.core.errors import AddressTaken, BadJob, NoHomeChannel
@@ -26,6 +28,7 @@ from segue.store import (
     bindings,
     doors,
     inbox,
+    jobs,
     leases,
     outbox,
     owners,
@@ -34,11 +37,11 @@ from segue.store import (
     transcripts,
 )
 from segue.store.base import Operations, Read, Row, Topic, Tx, Write
-from segue.store.values import address_or_none, moment, text
+from segue.store.values import address_or_none, micros, moment, text
 
 _HOLDER = "a gateway, for a moment"
 _SELECT = (
-    "SELECT r.no, r.run_id, r.target, r.address, r.body, r.state, r.error, r.made, r.key,"
+    "SELECT r.no, r.run_id, r.target, r.address, r.body, r.state, r.error, r.made, r.instead_of,"
     " o.state, o.error FROM reports r LEFT JOIN outbox o ON o.key = r.key"
 )
 
@@ -46,17 +49,31 @@ _SELECT = (
 def make(tx: Tx, job: Job, run_id: int, body: str) -> None:
     """Report `body` at every place that the job delivers to."""
     for target, address, problem in _places(tx, job):
-        state = ReportState.WAITING if address else ReportState.KEPT
-        tx.insert(
-            "reports",
-            run_id=run_id,
-            target=text(str(target)),
-            address=address.key if address else None,
-            body=text(body),
-            state=(ReportState.FAILED if problem else state).value,
-            error=short_reason(problem) if problem else None,
-            made=tx.now,
-        )
+        _add(tx, run_id, str(target), address, body, problem=problem)
+
+
+def _add(
+    tx: Tx,
+    run_id: int,
+    target: str,
+    address: Address | None,
+    body: str,
+    *,
+    problem: str = "",
+    instead_of: int | None = None,
+) -> None:
+    state = ReportState.WAITING if address else ReportState.KEPT
+    tx.insert(
+        "reports",
+        run_id=run_id,
+        target=text(target),
+        address=address.key if address else None,
+        body=text(body),
+        state=(ReportState.FAILED if problem else state).value,
+        error=short_reason(text(problem)) if problem else None,
+        made=tx.now,
+        instead_of=instead_of,
+    )
     tx.nudge(Topic.JOBS)
 
 
@@ -169,15 +186,24 @@ def send(tx: Tx, report: Report, policies: ResetPolicies, zone: tzinfo, cwd: str
     lease = leases.acquire(tx, session_id, _HOLDER, seconds=0)
     when = local_time(moment(due), zone_name)
     intro = f'[Job {job_id}, "{name}", which was due at {when}, reports here:]'
-    seq = transcripts.append(tx, lease, _messages(tx, lease, intro, report.body))
+    body = report.body + _reason(tx, report)
+    seq = transcripts.append(tx, lease, _messages(tx, lease, intro, body))
     leases.release(tx, lease)
     key = f"{session_id}/{seq}"
-    draft = outbox.Draft(key=key, address=report.address, body=report.body, session_id=session_id)
+    draft = outbox.Draft(key=key, address=report.address, body=body, session_id=session_id)
     outbox.enqueue(tx, draft)
     tx.change(
         "UPDATE reports SET state = 'queued', key = :key WHERE no = :no", key=key, no=report.no
     )
     return True
+
+
+def _reason(tx: Tx, report: Report) -> str:
+    """Why the report comes to this place, if it stands in for another."""
+    if report.instead_of is None:
+        return ""
+    failed = _report(tx.one(f"{_SELECT} WHERE r.no = :no", no=report.instead_of))
+    return f"\n\n(It could not be delivered to {failed.target}: {failed.error})"
 
 
 def _session(
@@ -217,7 +243,56 @@ def fail(tx: Tx, report: Report, reason: str) -> None:
     )
 
 
+def pass_on(tx: Tx) -> int:
+    """Let the next home channel stand in for each report that failed, if its job says so, and
+    return how many reports that made. A home channel gets what a run says at most once."""
+    failed = (
+        f"{_SELECT} WHERE r.passed_on = 0 AND r.no IN ("
+        "SELECT no FROM reports WHERE state = 'failed' AND passed_on = 0 UNION ALL"
+        " SELECT f.no FROM outbox o JOIN reports f ON f.key = o.key WHERE o.state = 'failed')"
+        " ORDER BY r.no"
+    )
+    made = 0
+    for report in map(_report, tx.rows(failed)):
+        sql = "UPDATE reports SET passed_on = 1 WHERE no = :no AND passed_on = 0"
+        if tx.change(sql, no=report.no):
+            made += _stand_in(tx, report)
+    return made
+
+
+def _stand_in(tx: Tx, report: Report) -> bool:
+    (job_id,) = tx.one("SELECT job_id FROM runs WHERE id = :id", id=report.run_id)
+    job = jobs.get(tx, job_id)
+    if job is None or not job.fallback:
+        return False
+    tried = {other.address for other in of(tx, report.run_id)}
+    for home in owners.homes(tx, job.owner):
+        place = _place(tx, job, home.address)
+        if place not in tried:
+            no, run_id, body = report.no, report.run_id, report.body
+            _add(tx, run_id, home.platform, place, body, instead_of=no)
+            return True
+    return False
+
+
 # Reading
+
+
+def undelivered(tx: Tx, owner: str, since: datetime) -> tuple[tuple[Job, Report], ...]:
+    """The reports of the owner's jobs since then that did not arrive, or may not have arrived, and
+    for which no other stands in. Newest first."""
+    rows = tx.rows(
+        f"{_SELECT} JOIN runs u ON u.id = r.run_id JOIN jobs j ON j.id = u.job_id"
+        " WHERE j.owner = :owner AND r.made >= :since"
+        " AND (r.state = 'failed' OR o.state IN ('failed', 'uncertain'))"
+        " AND NOT EXISTS (SELECT 1 FROM reports s WHERE s.run_id = r.run_id"
+        " AND s.instead_of = r.no) ORDER BY r.no DESC",
+        owner=owner,
+        since=micros(since),
+    )
+    sql = "SELECT job_id FROM runs WHERE id = :id"
+    found = [(jobs.get(tx, tx.one(sql, id=row[1])[0]), _report(row)) for row in rows]
+    return tuple((job, report) for job, report in found if job)
 
 
 def of(tx: Tx, run_id: int) -> tuple[Report, ...]:
@@ -227,7 +302,8 @@ def of(tx: Tx, run_id: int) -> tuple[Report, ...]:
 
 
 def _report(row: Row) -> Report:
-    no, run_id, target, address, body, state, error, made, _, sending, problem = row
+    no, run_id, target, address, body, state, error, made, instead_of, *sent = row
+    sending, problem = sent
     found = ReportState(state)
     if found is ReportState.QUEUED:
         # The outbox forgets only what was sent.
@@ -242,6 +318,7 @@ def _report(row: Row) -> Report:
         state=found,
         made=moment(made),
         error=error,
+        instead_of=instead_of,
     )
 
 
@@ -250,4 +327,6 @@ class Reports(Operations):
     waiting = Read(waiting)
     send = Write(send)
     fail = Write(fail)
+    pass_on = Write(pass_on)
+    undelivered = Read(undelivered)
     check = Read(check)

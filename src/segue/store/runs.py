@@ -8,9 +8,11 @@ runs are unique by job and due time.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from segue.core.address import Address, Platform
 from segue.core.handoff import short_reason
@@ -22,8 +24,10 @@ from segue.core.job import (
     Report,
     Run,
     RunState,
+    Seen,
     Skip,
     catch_up,
+    day,
     local_time,
     next_due,
 )
@@ -36,15 +40,18 @@ from segue.store.values import micros, moment, moment_or_none, text
 
 LEASE_SECONDS = 10.0
 """How long a claim lasts without a heartbeat."""
+KEPT = 20
+"""How many of a job's last runs are kept, however old they are."""
 ABANDONED = "The gateway stopped during each attempt to run it."
 
+_MICROSECOND = timedelta(microseconds=1)
 _COLUMNS = (
-    "id, job_id, due, state, started, missed_since, seq, attempt, fence, process, finished, error"
+    "id, job_id, due, state, started, missed_since, seq, attempt, fence, process, finished, error,"
+    " asked, seen, tokens"
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(Struct, frozen=True, kw_only=True):
     """A run that this gateway carries out."""
 
     job: Job
@@ -57,16 +64,7 @@ class Claim:
 def ask(tx: Tx, owner: str, job_id: int) -> Run:
     """Ask for a run now, besides the job's due times. Raise JobNotFound, or JobBusy if it runs."""
     jobs.idle(tx, owner, job_id)
-    row = tx.insert(
-        "runs",
-        returning=_COLUMNS,
-        job_id=job_id,
-        due=tx.now,
-        state=RunState.WAITING.value,
-        started=tx.now,
-    )
-    jobs.update(tx, job_id, busy=1)
-    return _run(row or ())
+    return _run(jobs.look(tx, job_id, asked=True, returning=_COLUMNS) or ())
 
 
 # Claiming
@@ -126,36 +124,43 @@ def _due(tx: Tx, job: Job, seconds: float) -> Run | None:
     """Make the job's due time into a run and set the next one. None if it was skipped."""
     if job.due is None:
         return None
-    decided = catch_up(job.schedule, job.due, moment(tx.now), until=job.until)
-    is_skipped = isinstance(decided, Skip)
-    state = RunState.SKIPPED if is_skipped else RunState.RUNNING
-    missed = decided.missed_since
+    now = moment(tx.now)
+    decided = catch_up(job.schedule, job.due, now, until=job.until)
+    after, notice = decided.due, ""
+    if isinstance(decided, Skip):
+        notice = _too_late(job, decided)
+    elif not job.is_reminder and (used := _tokens_today(tx, job)) >= job.token_limit:
+        _, tomorrow = day(now, job.zone)
+        after, notice = tomorrow - _MICROSECOND, _out_of_tokens(job, used)
+    is_skipped = bool(notice)
     row = tx.insert(
         "runs",
         conflict="DO NOTHING",
         returning=_COLUMNS,
         job_id=job.id,
         due=micros(decided.due),
-        state=state.value,
+        state=(RunState.SKIPPED if is_skipped else RunState.RUNNING).value,
         started=tx.now,
-        missed_since=None if missed is None else micros(missed),
+        missed_since=None if decided.missed_since is None else micros(decided.missed_since),
         attempt=0 if is_skipped else 1,
         fence=0 if is_skipped else 1,
         process=None if is_skipped else tx.process,
         lease_until=None if is_skipped else tx.after(seconds),
         finished=tx.now if is_skipped else None,
+        error=short_reason(text(notice)) if is_skipped else None,
     )
     run = _run(row) if row else None  # None if the clock was set back: it has run already
-    _advance(tx, job, decided.due, run)
+    _advance(tx, job, after, is_running=run is not None and not is_skipped)
     if run is not None and is_skipped:
-        reports.make(tx, job, run.id, _skipped(job, run))
+        reports.make(tx, job, run.id, f'Job {job.id}, "{job.name}": {notice}')
     return None if is_skipped else run
 
 
-def _advance(tx: Tx, job: Job, due: datetime, run: Run | None) -> None:
-    is_running = run is not None and run.state is RunState.RUNNING
-    left = None if job.runs is None else job.runs - is_running
-    later = next_due(replace(job, runs=left), due)
+def _advance(tx: Tx, job: Job, after: datetime, *, is_running: bool) -> None:
+    """Set the first due time later than `after`."""
+    counts = is_running and job.only_if is None  # else it counts once its condition holds
+    left = None if job.runs is None else job.runs - counts
+    later = next_due(replace(job, runs=left), after)
     jobs.update(
         tx,
         job.id,
@@ -164,6 +169,13 @@ def _advance(tx: Tx, job: Job, due: datetime, run: Run | None) -> None:
         runs=left,
         busy=int(is_running),
     )
+
+
+def _tokens_today(tx: Tx, job: Job) -> int:
+    """How many tokens the job's runs have used since midnight in its zone."""
+    today, _ = day(moment(tx.now), job.zone)
+    sql = "SELECT coalesce(sum(tokens), 0) FROM runs WHERE job_id = :id AND started >= :today"
+    return int(tx.one(sql, id=job.id, today=micros(today))[0])
 
 
 def _claimed(tx: Tx, job: Job, run: Run) -> Claim:
@@ -179,6 +191,37 @@ def _claimed(tx: Tx, job: Job, run: Run) -> Claim:
 
 
 # Running
+
+
+def check(tx: Tx, claimed: Claim, seen: Seen) -> Claim | None:
+    """Compare what the job's condition sees now with what it saw before. Return the claim to go on
+    with if it has changed, or if the owner asked for the run. Otherwise the run is over and leaves
+    no record, and the return value is None, as it is if the claim was lost.
+
+    The first look only records what there is.
+    """
+    run, job = claimed.run, jobs.get(tx, claimed.job.id)
+    if job is None or not _change(tx, run, "seen = :seen", seen=jobs.seen_json(seen)):
+        return None
+    is_same = job.only_if == claimed.job.only_if  # it may have been edited meanwhile
+    jobs.update(tx, job.id, checked=tx.now, checks=job.checks + 1)
+    has_changed = is_same and job.seen is not None and job.seen.digest != seen.digest
+    if has_changed or run.asked:
+        _count(tx, job)
+        return replace(claimed, job=job, run=replace(run, seen=seen))
+    tx.change("DELETE FROM runs WHERE id = :id", id=run.id)
+    jobs.update(tx, job.id, busy=0, failures=0)
+    if is_same:
+        jobs.update(tx, job.id, seen=jobs.seen_json(seen))
+    return None
+
+
+def _count(tx: Tx, job: Job) -> None:
+    """Count a run of a job with a condition."""
+    if job.runs:
+        jobs.update(tx, job.id, runs=job.runs - 1)
+        if job.runs == 1 and job.state is JobState.ENABLED:
+            jobs.update(tx, job.id, state=JobState.DONE.value, due=None)
 
 
 def heartbeat(tx: Tx, claimed: Claim, *, seconds: float = LEASE_SECONDS) -> bool:
@@ -206,8 +249,16 @@ def begin(tx: Tx, claimed: Claim, lease: Lease, prompt: Message) -> int | None:
     last = transcripts.tail(tx, lease.session_id, 0)
     repairs = last.unfinished(prompt.at, Outcome.INTERRUPTED)
     seq = transcripts.append(tx, lease, [*repairs, prompt])
-    _change(tx, claimed.run, "seq = :seq", seq=seq)
+    spent = _tokens_of(tx, lease.session_id)
+    _change(tx, claimed.run, "seq = :seq, spent = :spent", seq=seq, spent=spent)
     return seq
+
+
+def _tokens_of(tx: Tx, session_id: str | None) -> int:
+    """How many tokens a session has used."""
+    sql = "SELECT input_tokens + output_tokens FROM sessions WHERE id = :id"
+    row = tx.row(sql, id=session_id)
+    return row[0] if row else 0
 
 
 def finish(tx: Tx, claimed: Claim, report: str | None) -> bool:
@@ -228,9 +279,11 @@ def _end(
     ended = _change(
         tx,
         run,
-        "state = :state, lease_until = NULL, finished = :now, error = :error",
+        "state = :state, lease_until = NULL, finished = :now, error = :error,"
+        " tokens = CASE WHEN seq IS NULL THEN 0 ELSE :tokens - spent END",
         state=state.value,
         now=tx.now,
+        tokens=_tokens_of(tx, job.session_id),
         error=short_reason(text(error)) if error else None,
     )
     current = jobs.get(tx, job.id)
@@ -238,6 +291,9 @@ def _end(
         return False
     failures = current.failures + 1 if error else 0
     jobs.update(tx, job.id, busy=0, failures=failures)
+    if run.seen is not None and not error and current.only_if == job.only_if:
+        # After a failure, the next look finds the same change again.
+        jobs.update(tx, job.id, seen=jobs.seen_json(run.seen))
     is_paused = failures >= MAX_FAILURES and current.state is JobState.ENABLED
     if is_paused:
         why = f"It failed {failures} times in a row. The last time: {error}"
@@ -267,12 +323,17 @@ def _failed(job: Job, error: str, *, is_paused: bool) -> str:
     return f'Job {job.id}, "{job.name}", failed: {error}\n\n{rest}'
 
 
-def _skipped(job: Job, run: Run) -> str:
-    since = run.missed_since or run.due
+def _too_late(job: Job, skipped: Skip) -> str:
     return (
-        f'Job {job.id}, "{job.name}", was due at {local_time(since, job.zone)}, but no gateway was'
-        f" running. That is too long ago to run it now. Type `segue jobs run {job.id}` to run it"
-        " anyway."
+        f"it was due at {local_time(skipped.missed_since, job.zone)}, but no gateway was running."
+        f" That is too long ago to run it now. Type `segue jobs run {job.id}` to run it anyway."
+    )
+
+
+def _out_of_tokens(job: Job, used: int) -> str:
+    return (
+        f"it has used {used:,} tokens today, and may use {job.token_limit:,}. It runs again"
+        f" tomorrow. Type `segue jobs edit {job.id} --daily-tokens NUMBER` to allow more."
     )
 
 
@@ -297,7 +358,7 @@ def last(tx: Tx, job_ids: Collection[int]) -> dict[int, tuple[Run, tuple[Report,
 
 def _run(row: Row) -> Run:
     run_id, job_id, due, state, started, missed, seq, attempt, fence, process, *rest = row
-    finished, error = rest
+    finished, error, asked, seen, tokens = rest
     return Run(
         id=run_id,
         job_id=job_id,
@@ -311,12 +372,26 @@ def _run(row: Row) -> Run:
         claimed_by=process,
         finished=moment_or_none(finished),
         error=error,
+        asked=bool(asked),
+        seen=jobs.parse_seen(seen),
+        tokens=tokens,
+    )
+
+
+def prune(tx: Tx, before: datetime) -> int:
+    """Delete runs that ended before this time, except for the last KEPT of each job."""
+    return tx.change(
+        "DELETE FROM runs WHERE finished < :before AND EXISTS (SELECT 1 FROM runs n"
+        " WHERE n.job_id = runs.job_id AND n.due > runs.due ORDER BY n.due LIMIT 1 OFFSET :kept)",
+        before=micros(before),
+        kept=KEPT - 1,
     )
 
 
 class Runs(Operations):
     ask = Write(ask)
     claim = Write(claim)
+    check = Write(check)
     heartbeat = WriteMark(heartbeat)
     release = WriteMark(release)
     begin = Write(begin)
@@ -324,3 +399,4 @@ class Runs(Operations):
     fail = Write(fail)
     history = Read(history)
     last = Read(last)
+    prune = Write(prune)

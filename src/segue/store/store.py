@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from segue.core.handoff import Handoff
 from segue.store import handoffs, health
@@ -14,7 +15,6 @@ from segue.store.bindings import Bindings
 from segue.store.doors import Doors
 from segue.store.gateways import Gateways
 from segue.store.inbox import Inbox
-from segue.store.jobs import Jobs
 from segue.store.lease_keeper import LeaseKeeper
 from segue.store.leases import Leases
 from segue.store.notes import Notes
@@ -23,12 +23,15 @@ from segue.store.owners import Owners
 from segue.store.page_sessions import PageSessions
 from segue.store.pages import Pages
 from segue.store.pairings import Pairings
-from segue.store.reports import Reports
-from segue.store.runs import Runs
 from segue.store.sessions import Sessions
 from segue.store.transcripts import Transcripts
 from segue.store.wake import Waiter
 from segue.store.wishes import Wishes
+
+if TYPE_CHECKING:
+    from segue.store.jobs import Jobs
+    from segue.store.reports import Reports
+    from segue.store.runs import Runs
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -79,9 +82,26 @@ class Store(Operations):
         self.pages = Pages(engine)
         self.page_sessions = PageSessions(engine)
         self.gateways = Gateways(engine)
-        self.jobs = Jobs(engine)
-        self.runs = Runs(engine)
-        self.reports = Reports(engine)
+
+    # Schedules are imported when they are used: most commands have none.
+
+    @functools.cached_property
+    def jobs(self) -> Jobs:
+        from segue.store.jobs import Jobs  # noqa: PLC0415
+
+        return Jobs(self._engine)
+
+    @functools.cached_property
+    def runs(self) -> Runs:
+        from segue.store.runs import Runs  # noqa: PLC0415
+
+        return Runs(self._engine)
+
+    @functools.cached_property
+    def reports(self) -> Reports:
+        from segue.store.reports import Reports  # noqa: PLC0415
+
+        return Reports(self._engine)
 
     @property
     def process(self) -> str:

@@ -47,12 +47,16 @@ class Agents:
             context,
             self._environment,
             small=model.small,
-            in_run=assignment.in_run,
+            in_run=assignment.job is not None,
         )
         rules = Rules(
             policy=approvals.policy_on(context.source.platform),
             allowed_commands=approvals.allowed_commands,
         )
+        if (job := assignment.job) is not None:  # what it may do was fixed when it was made
+            rules = Rules(
+                policy=Policy.ALLOW_LIST, allowed_commands=job.allows, allowed_tools=job.allows
+            )
         if only is not None:
             tools = {name: tool for name, tool in tools.items() if name in only}
             rules = Rules(policy=Policy.AUTO)
@@ -74,6 +78,7 @@ class Agents:
             ),
             tools=tools,
             rules=rules,
+            named="" if job is None else job.written,
             approve=assignment.approve,
             granted=assignment.granted,
             grant=assignment.grant,

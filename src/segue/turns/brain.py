@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from segue.core.approval import Answer, Approve
 from segue.core.context import Context
@@ -14,6 +14,9 @@ from segue.core.events import Event
 from segue.core.note import Note
 from segue.core.session import Session, Summary
 from segue.core.transcript import ToolCall, Transcript
+
+if TYPE_CHECKING:  # schedules are slow to import
+    from segue.core.job import Job
 
 
 async def deny_all(call: ToolCall, what: str, fingerprint: str) -> Answer:
@@ -36,8 +39,8 @@ class Assignment:
     now: Callable[[], datetime]
     only: Collection[str] | None = None
     """The only tools it has. They need no approval. None for all tools, with approvals."""
-    in_run: bool = False
-    """Whether this is the run of a job, which no user reads along."""
+    job: Job | None = None
+    """The job, if this is a run of one, which no user reads along."""
     max_steps: int | None = None
     """The maximum number of model responses in a turn. None for the default."""
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Seq
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
@@ -25,6 +26,9 @@ from segue.turns.brain import Assignment, Brain, Brains, deny_all
 from segue.turns.hold import HeldLease, hold
 from segue.turns.records import SessionData, TurnStart
 from segue.turns.titles import Titles
+
+if TYPE_CHECKING:  # schedules are slow to import
+    from segue.core.job import Job
 
 READ_AHEAD = 2
 """Read this many times the brain's room: more may fit once old tool output is left out."""
@@ -48,8 +52,8 @@ class Place:
     approve: Approve = deny_all
     deliver_to: Address | None = None
     """Where the agent's messages are sent. None if the user sees them directly, or for a run."""
-    in_run: bool = False
-    """Whether this is the run of a job."""
+    job: Job | None = None
+    """The job, if this is a run of one."""
 
 
 HERE = Place()
@@ -221,10 +225,10 @@ class Turns:
             context=replace(place.context, cwd=cwd, homes=data.homes),
             notes=data.notes,
             approve=place.approve,
-            granted=data.granted,
-            grant=self._grant(held),
+            granted=data.granted if place.job is None else frozenset(),
+            grant=self._grant(held if place.job is None else None),
             now=self._now,
-            in_run=place.in_run,
+            job=place.job,
         )
 
     def _in_hand(

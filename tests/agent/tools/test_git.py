@@ -10,7 +10,8 @@ import pytest
 
 from segue.agent.tools import git
 from segue.agent.tools.base import Workplace
-from segue.agent.tools.shell import plain_words, shell
+from segue.agent.tools.shell import shell
+from segue.core.approval import plain_words
 from tests.agent.tools.calls import plan
 
 ENVIRONMENT = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shlex
 import signal
 import subprocess
 from collections.abc import AsyncGenerator, Coroutine
@@ -26,6 +25,7 @@ from segue.agent.tools.base import (
     shorten,
 )
 from segue.agent.tools.launcher import RunningCommand, launch
+from segue.core.approval import plain_words
 from segue.core.text import visible, visible_name
 
 T = TypeVar("T")
@@ -247,14 +247,3 @@ async def _whole(work: Coroutine[Any, Any, T]) -> tuple[T, bool]:
         except asyncio.CancelledError:
             interrupted = True
     return task.result(), interrupted
-
-
-def plain_words(command: str) -> list[str]:
-    """Split a command that consists only of plain words. Return an empty list if the shell would
-    interpret any of it, as in `git status; rm -r .`, or if the user could not see all of it."""
-    if not command.isprintable() or any(c in command for c in ";&|<>`$(){}*?[]~!#\\"):
-        return []
-    try:
-        return shlex.split(command)
-    except ValueError:  # an unclosed quotation mark
-        return []

@@ -59,9 +59,11 @@ FETCH = Tool(
 )
 
 
-def fetchable(messages: Sequence[Message]) -> Callable[[str], bool]:
-    """Return a predicate: may this URL be fetched without asking, given `messages`?"""
-    named = {address for message in messages for address in _named(message)}
+def fetchable(messages: Sequence[Message], written: str = "") -> Callable[[str], bool]:
+    """Return a predicate: may this URL be fetched without asking, given `messages`, and what the
+    user has `written` outside of them?"""
+    texts = [written, *(message.content for message in messages if _is_said(message))]
+    named = {address for text in texts for address in _named(text)}
     hosts = {host for host, _ in named} if _only_pages(messages) else set[str]()
 
     def may_fetch(url: str) -> bool:
@@ -83,11 +85,13 @@ def _only_pages(messages: Sequence[Message]) -> bool:
     )
 
 
-def _named(message: Message) -> Iterator[tuple[str, str]]:
-    """The addresses that the user wrote in `message`."""
-    if message.role is not Role.USER or message.kind is not Kind.SAID:
-        return
-    for line in message.content.splitlines():
+def _is_said(message: Message) -> bool:
+    return message.role is Role.USER and message.kind is Kind.SAID
+
+
+def _named(text: str) -> Iterator[tuple[str, str]]:
+    """The addresses in what the user wrote."""
+    for line in text.splitlines():
         if line.lstrip().startswith(_OTHERS):
             continue
         for written in _WRITTEN.findall(line):
