@@ -15,7 +15,7 @@ from segue.core.transcript import Kind, Role
 from segue.turns import Place
 from tests.turns.conftest import Desk, call
 
-CONTEXT = 4352
+CONTEXT = 5760
 LONG = "word " * 400  # about 500 tokens
 
 

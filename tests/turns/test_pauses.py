@@ -32,7 +32,8 @@ async def until_result(
     """Take a turn, or continue a paused one, and pause it after so many results."""
     pause, seen = asyncio.Event(), list[Event]()
     said = None if paused else "do it"
-    async with desk.turns([commands()], approvals=AUTO) as turns:
+    model = ScriptedModel([commands()], context=100_000)
+    async with desk.turns(model, approvals=AUTO) as turns:
         async for event in turns.take_turn(session.id, said, pause=pause, paused=paused):
             seen.append(event)
             if isinstance(event, MessageAdded) and event.message.role is Role.TOOL:

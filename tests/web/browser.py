@@ -24,7 +24,7 @@ class Browser:
 
     async def ask(self, do: str, **fields: Any) -> str:
         """Send a request and return its idempotency key, if it has one."""
-        if do in {"say", "press", "new", "bring", "rename", "delete", "export"}:
+        if do in {"say", "press", "new", "bring", "rename", "delete", "export", "job"}:
             fields.setdefault("key", str(uuid.uuid4()))
         await self.wire.send(msgspec.json.encode({"do": do, **fields}).decode())
         return fields.get("key", "")

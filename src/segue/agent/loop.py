@@ -292,7 +292,10 @@ class _TurnRun:
         """Run the calls and emit exactly one result for each, however it ends, in the order of the
         calls, which the strictest providers require. If the turn is paused, the last event is
         TurnPaused, and the calls after it have not started."""
-        for group in self._groups(calls):
+        left = calls
+        while left:
+            group = await self._group(left)
+            left = left[len(group) :]
             if self._is_pausing():
                 yield events.TurnPaused()
                 return
@@ -321,26 +324,21 @@ class _TurnRun:
                     yield events.ToolFinished(call, display_text(message), is_ok)
                     yield self._add(message)
 
-    def _groups(self, calls: tuple[ToolCall, ...]) -> Iterable[list[Planned]]:
-        """Split the calls into groups that run concurrently.
+    async def _group(self, calls: tuple[ToolCall, ...]) -> list[Planned]:
+        """The first of the calls that run concurrently.
 
         Consecutive calls that only read and need no approval share a group. Every other call waits
         for the calls before it, so nothing else is running while the user is asked.
         """
         reading: list[Planned] = []
         for call in calls:
-            plan = self._plan(call)
-            if isinstance(plan, Plan) and self._only_reads(call, plan):
-                reading.append((call, plan))
-                continue
-            if reading:
-                yield reading
-                reading, plan = [], self._plan(call)
-            yield [(call, plan)]
-        if reading:
-            yield reading
+            plan = await self._plan(call)
+            if not (isinstance(plan, Plan) and self._only_reads(call, plan)):
+                return reading or [(call, plan)]
+            reading.append((call, plan))
+        return reading
 
-    def _plan(self, call: ToolCall) -> Plan | _Result:
+    async def _plan(self, call: ToolCall) -> Plan | _Result:
         """Return the plan for the call, or its result if it cannot run."""
         if self._interrupt.is_set():
             return Outcome.NOT_BEGUN
@@ -349,7 +347,7 @@ class _TurnRun:
             names = ", ".join(self._agent.tools) or "none"
             return _Output(f"There is no tool {call.name!r}. There are: {names}.")
         try:
-            return tool.plan(tool.parse(call), self._place())
+            return await tool.prepare(call, self._place())
         except ToolFailed as error:
             return _Output(str(error))
         except Exception as error:
@@ -369,7 +367,8 @@ class _TurnRun:
     def _verdict(self, call: ToolCall, plan: Plan) -> Permission:
         agent = self._agent
         risk, cwd = agent.tools[call.name].risk, agent.place.cwd
-        return agent.rules.verdict(risk, call, cwd, self._granted, asks=plan.asks, place=plan.place)
+        rules = replace(agent.rules, policy=Policy.ASK) if plan.always_asks else agent.rules
+        return rules.verdict(risk, call, cwd, self._granted, asks=plan.asks, place=plan.place)
 
     async def _allowed(self, call: ToolCall, plan: Plan) -> Work | None:
         """Return the work that may run without approval, or None if the user must be asked."""

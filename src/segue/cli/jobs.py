@@ -10,10 +10,11 @@ from typing import Any, TypeVar
 import click
 from msgspec.structs import replace
 
+from segue import config
 from segue.chat.output import fields, folded, print_result, screen
 from segue.cli.options import JSON, YES, confirm, pass_json_on
 from segue.cli.store_access import with_store
-from segue.commands import job_text
+from segue.core import job_text
 from segue.core.context import Delivery
 from segue.core.errors import BadJob, NoGatewayForJobs
 from segue.core.job import LOCAL, AllHomes, Job, NewJob, Target, When, parse_targets, parse_time
@@ -89,7 +90,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
 @JSON
 def add(text: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
     """Add a job that asks the agent TEXT at a set time."""
-    zone = given["zone"] or job_text.zone_name()
+    zone = given["zone"] or job_text.zone_name(config.load().zone)
     now = datetime.now(UTC)
 
     async def make(store: Store) -> Job:

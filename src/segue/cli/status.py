@@ -20,8 +20,8 @@ from segue.cli import gateway_text, session_text
 from segue.cli.formatting import ago
 from segue.cli.gateway_text import GatewayStatus
 from segue.cli.options import JSON
-from segue.commands import job_text
 from segue.config import Settings
+from segue.core import job_text
 from segue.core.address import Platform
 from segue.core.errors import ModelError
 from segue.core.handoff import Failure, Handoff

@@ -25,7 +25,7 @@ _REMIND = re.compile(
 
 
 async def jobs(context: CommandContext, arguments: str) -> None:
-    from segue.commands import job_text  # noqa: PLC0415
+    from segue.core import job_text  # noqa: PLC0415
 
     verb, _, rest = arguments.partition(" ")
     if verb.isdecimal():
@@ -59,7 +59,7 @@ async def jobs(context: CommandContext, arguments: str) -> None:
 
 
 async def _listed(context: CommandContext) -> str:
-    from segue.commands import job_text  # noqa: PLC0415
+    from segue.core import job_text  # noqa: PLC0415
 
     found = await context.store.jobs.list(context.owner)
     last = await context.store.runs.last([job.id for job in found])
@@ -68,7 +68,7 @@ async def _listed(context: CommandContext) -> str:
 
 
 async def _shown(context: CommandContext, which: int) -> str:
-    from segue.commands import job_text  # noqa: PLC0415
+    from segue.core import job_text  # noqa: PLC0415
 
     job = await context.store.jobs.found(context.owner, which)
     history = await context.store.runs.history(which, limit=_RUNS)
@@ -77,7 +77,8 @@ async def _shown(context: CommandContext, which: int) -> str:
 
 
 async def remind(context: CommandContext, arguments: str) -> None:
-    from segue.commands import job_text  # noqa: PLC0415
+    from segue import config  # noqa: PLC0415
+    from segue.core import job_text  # noqa: PLC0415
     from segue.core.job import AllHomes, NewJob, When  # noqa: PLC0415
 
     if (said := _REMIND.fullmatch(arguments)) is None:
@@ -87,7 +88,7 @@ async def remind(context: CommandContext, arguments: str) -> None:
     minutes, now = said["minutes"], datetime.now(UTC)
     when = When(in_minutes=int(minutes)) if minutes else When(at=said["time"])
     is_chat = context.where is Where.CHAT
-    zone = job_text.zone_name()
+    zone = job_text.zone_name(config.load().zone)
     reminder = NewJob(
         prompt=said["in_text"] or said["at_text"],
         schedule=when.schedule(zone, now),

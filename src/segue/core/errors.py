@@ -21,7 +21,8 @@
     │   │                         NoCredit, ContextTooLong, ModelRefused, ModelBusy, ModelOffline,
     │   │                         ModelStalled, ModelCutOff, LocalMissing, LocalFailed
     │   ├── CommandError          UnknownCommand, BadCommand
-    │   ├── JobError              JobNotFound, BadJob, TooManyJobs, JobBusy, NoGatewayForJobs
+    │   ├── JobError              JobNotFound, BadJob, TooManyJobs, JobBusy, JobChanged,
+    │   │                         NoGatewayForJobs
     │   ├── NoteError             NoteNotFound, NoteEmpty, NoteTooLong, TooManyNotes
     │   ├── SettingsError         BadSettings, SettingsUnwritable, HistoryUnwritable,
     │   │                         UnknownSetting, SettingRefused, NoEditor
@@ -446,6 +447,11 @@ class TooManyJobs(JobError):
 class JobBusy(JobError):
     """Job {number} is running now. Try again when it is done: `segue jobs show {number}` shows its
     runs."""
+
+
+class JobChanged(JobError):
+    """Job {number} was changed in the meantime, so nothing was done. Type /jobs {number} to look at
+    it, then try again."""
 
 
 class NoGatewayForJobs(JobError):

@@ -61,6 +61,14 @@ class JobState(StrEnum):
     """It has no due time left."""
 
 
+class JobAction(StrEnum):
+    PAUSE = "pause"
+    RESUME = "resume"
+    RUN = "run"
+    """Run it now, besides its due times."""
+    DELETE = "delete"
+
+
 class RunState(StrEnum):
     WAITING = "waiting"
     """Its owner asked for it, and no gateway has claimed it yet."""
@@ -252,6 +260,12 @@ class Run(Struct, frozen=True, kw_only=True):
         return self.started - self.due > LATE
 
 
+def as_asked(job: NewJob) -> NewJob:
+    """What was asked for, without what runs have changed since."""
+    names = (name for name in NewJob.__struct_fields__ if name != "runs")
+    return NewJob(**{name: getattr(job, name) for name in names})
+
+
 class ReportState(StrEnum):
     WAITING = "waiting"
     """The conversation at its address is in use."""
@@ -343,13 +357,18 @@ def next_due(job: NewJob, moment: datetime) -> datetime | None:
     return due
 
 
-def next_times(job: Job, number: int = 3) -> list[datetime]:
+def next_times(job: Job) -> list[datetime]:
     """The next due times of a job, for display."""
-    if job.due is None:
+    return times_from(job, job.due)
+
+
+def times_from(job: NewJob, first: datetime | None, number: int = 3) -> list[datetime]:
+    """The due times of a job from `first` on, for display. None for a job that is not due."""
+    if first is None:
         return []
-    later = upcoming(job.schedule, job.due)
+    later = upcoming(job.schedule, first)
     most = number if job.runs is None else min(number, job.runs)
-    times = [job.due, *(due for due, _ in zip(later, range(most - 1), strict=False))]
+    times = [first, *(due for due, _ in zip(later, range(most - 1), strict=False))]
     return [due for due in times if job.until is None or due <= job.until]
 
 

@@ -46,8 +46,10 @@ class Agents:
             session,
             context,
             self._environment,
+            zone=self._settings.zone,
+            now=assignment.now,
             small=model.small,
-            in_run=assignment.job is not None,
+            job=assignment.job,
         )
         rules = Rules(
             policy=approvals.policy_on(context.source.platform),

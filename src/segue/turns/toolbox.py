@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, tzinfo
+from functools import partial
 from typing import Any
 
 from segue.agent.tools.base import Tool, ToolFailed
 from segue.agent.tools.files import FILES
-from segue.agent.tools.jobs import NOTHING_TO_REPORT
+from segue.agent.tools.jobs import (
+    NOTHING_TO_REPORT,
+    JobPlace,
+    change_job,
+    list_jobs,
+    make_job,
+)
 from segue.agent.tools.messages import SentFile, send_file, send_message
 from segue.agent.tools.notes import remember
 from segue.agent.tools.sessions import search_sessions
 from segue.agent.tools.shell import shell
 from segue.agent.tools.web import FETCH
+from segue.core import job_text
 from segue.core.address import Address, Platform
 from segue.core.context import Context, Delivery
+from segue.core.job import LOCAL, AllHomes, Job
 from segue.core.note import Note
 from segue.core.session import Session
 from segue.store import Store
 from segue.store.outbox import Draft
 from segue.store.search import Hit
+from segue.turns.jobs import StoredJobs
 
 _FOR_SMALL = ("read_file", "list_files", "shell")
 _MAX_CHATS = 1000
@@ -32,11 +43,13 @@ def tools(
     context: Context,
     environment: dict[str, str],
     *,
+    zone: tzinfo,
+    now: Callable[[], datetime],
     small: bool,
-    in_run: bool = False,
+    job: Job | None = None,
 ) -> Mapping[str, Tool[Any]]:
-    """The tools by name, in the order for the model. A small model gets only a few. `in_run`: for
-    the run of a job."""
+    """The tools by name, in the order for the model. A small model gets only a few. `zone` is that
+    of the owner. With `job`, they are for a run of it."""
 
     async def find(words: str, limit: int) -> Sequence[Hit]:
         return await store.sessions.search(session.owner, words, limit=limit, without=session.id)
@@ -45,6 +58,8 @@ def tools(
         return await store.notes.add(session.owner, text)
 
     channels = _Channels(store, session, context)
+    jobs, place = StoredJobs(store, session.owner), _job_place(context, zone, now)
+    may_change_jobs = job is None or job.may_change_jobs
     every: list[Tool[Any]] = [
         shell(environment),
         *FILES,
@@ -53,10 +68,24 @@ def tools(
         remember(keep),
         send_message(channels.send),
         send_file(channels.send),
+        list_jobs(jobs),
+        *((make_job(jobs, place), change_job(jobs, place)) if may_change_jobs else ()),
     ]
     named = {tool.name: tool for tool in every}
     chosen = {name: named[name] for name in _FOR_SMALL} if small else named
-    return chosen | {NOTHING_TO_REPORT.name: NOTHING_TO_REPORT} if in_run else chosen
+    return chosen | {NOTHING_TO_REPORT.name: NOTHING_TO_REPORT} if job else chosen
+
+
+def _job_place(context: Context, zone: tzinfo, now: Callable[[], datetime]) -> JobPlace:
+    is_terminal = context.source.platform is Platform.LOCAL
+    homes = AllHomes() if context.homes else LOCAL
+    return JobPlace(
+        origin=None if is_terminal else context.source,
+        deliver=(homes if is_terminal else Delivery(),),
+        cwd=context.cwd,
+        zone=partial(job_text.zone_name, zone),
+        now=now,
+    )
 
 
 class _Channels:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from segue.core.job import JobAction
+
 TEXT_LIMIT = 200_000
 FRAME_LIMIT = 1024 * 1024
 """Maximum bytes per frame; the library rejects larger ones."""
@@ -112,8 +114,18 @@ class Health(_Ask, frozen=True, tag="health"):
     pass
 
 
+class Jobs(_Ask, frozen=True, tag="jobs"):
+    """List the jobs, and follow them."""
+
+
+class ChangeJob(_Ask, frozen=True, tag="job"):
+    number: _Number
+    key: _Key
+    action: JobAction
+
+
 InChat = Open | Earlier | Say | Press | Bring | Rename | Delete | Export
-Ask = InChat | New | Search | More | Health
+Ask = InChat | New | Search | More | Health | Jobs | ChangeJob
 
 # To the page
 
@@ -250,7 +262,7 @@ class Gone(_Tell, frozen=True, tag="gone"):
 
 class Taken(_Tell, frozen=True, tag="taken"):
     key: str
-    chat: str
+    chat: str | None = None
     no: int | None = None
     """The number of the message that was sent."""
 
@@ -314,6 +326,31 @@ class Healthy(_Tell, frozen=True, tag="health"):
     troubles: tuple[Trouble, ...]
 
 
+class JobEntry(Struct, frozen=True, kw_only=True):
+    """A job in the list, in words."""
+
+    number: int
+    name: str
+    state: str
+    error: str | None
+    """Why it was paused, if its owner did not do it."""
+    next: tuple[str, ...]
+    facts: tuple[tuple[str, str], ...]
+    """Names and values."""
+    prompt: str
+    last: str | None
+    """The outcome of its last run."""
+    lamp: str
+    """The state of its last run."""
+    at: datetime | None
+    """When its last run started."""
+    session: str | None
+
+
+class JobList(_Tell, frozen=True, tag="jobs"):
+    jobs: tuple[JobEntry, ...]
+
+
 Answer = Hello | Shown | History | Taken | Refused | Healthy | Found | Exported
-Change = Chats | Changed | Writing | Gone
+Change = JobList | Chats | Changed | Writing | Gone
 Tell = Proof | Unknown | Answer | Change

@@ -18,7 +18,7 @@ from segue.core.errors import UserError
 from segue.store import Store, Topic
 from segue.store.page_sessions import LINES, Entry
 from segue.store.pages import Page, own_key
-from segue.web import frames, health, history, render
+from segue.web import frames, health, history, jobs, render
 from segue.web.guard import Visitor, is_revoked
 
 _MOST_WAITING = 1000
@@ -57,6 +57,10 @@ class _Listing(msgspec.Struct, frozen=True):
     """The list, looked up just before it is sent."""
 
 
+class _JobListing(msgspec.Struct, frozen=True):
+    """The jobs, looked up just before they are sent."""
+
+
 class _Opening(msgspec.Struct, frozen=True):
     """The session to show from now on. Only the writer changes what the page shows: what is new is
     then always new to what was sent before."""
@@ -83,7 +87,7 @@ class Preview(msgspec.Struct, frozen=True):
     """The session's last message when the answer was begun."""
 
 
-_Later = _Listing | _Opening | _Update | _Changed | Preview
+_Later = _Listing | _JobListing | _Opening | _Update | _Changed | Preview
 
 
 class Talk:
@@ -106,18 +110,20 @@ class Talk:
         self._listed: frames.Chats | None = None
         self._limit = LISTED
         self._health = False
+        self._shows_jobs = False
+        self._jobs: frames.JobList | None = None
         self._out: asyncio.Queue[frames.Tell | _Later] = asyncio.Queue(_MOST_WAITING)
 
     async def run(self) -> None:
         """Serve the page until it is closed."""
         async with asyncio.TaskGroup() as group:
-            watching = group.create_task(self._watch())
+            watching = [group.create_task(self._watch()), group.create_task(self._watch_jobs())]
             self._listed = listed = await self._list()
             host, version = socket.gethostname(), segue.__version__
             await self._send(
                 frames.Hello(version=version, host=host, chats=listed.chats, more=listed.more)
             )
-            beside = [watching, group.create_task(self._write())]
+            beside = [*watching, group.create_task(self._write())]
             async for frame in self._connection:
                 await self._answer(frame)
                 # Flow control: read no further request until the page has read its answers.
@@ -164,6 +170,10 @@ class Talk:
                 listed = await self._list()
                 changed, self._listed = listed != self._listed, listed
                 return listed if changed else None
+            case _JobListing():
+                found = await jobs.look(self._store, self._visitor.owner)
+                changed, self._jobs = found != self._jobs, found
+                return found if changed else None
             case _Opening(ask=ask):
                 return await self._open(ask)
             case _Update():
@@ -205,6 +215,15 @@ class Talk:
                     self._soon(await health.look(self._store, self._visitor.owner))
                 await self._out.join()  # wake-ups while the page reads count as one
 
+    async def _watch_jobs(self) -> None:
+        """Push changes of jobs, and whether their reports were sent."""
+        async with self._store.listen(Topic.JOBS, Topic.SENT) as wake:
+            while True:
+                await wake.wait()
+                if self._shows_jobs:
+                    self._soon(_JobListing())
+                    await self._out.join()
+
     async def _check(self) -> None:
         """Close the connection and raise ConnectionClosed if the browser was revoked."""
         if await is_revoked(self._store, self._visitor):
@@ -240,6 +259,13 @@ class Talk:
             case frames.Health():
                 self._health = True
                 await self._out.put(await health.look(self._store, owner))
+            case frames.Jobs():
+                self._shows_jobs, self._jobs = True, None
+                self._soon(_JobListing())
+            case frames.ChangeJob(number=number, key=key, action=action):
+                await jobs.act(self._store, owner, number, action)
+                await self._out.put(frames.Taken(key=key))
+                self._soon(_JobListing())
             case frames.More():
                 self._limit += LISTED
                 self._soon(_Listing())

@@ -15,7 +15,9 @@ def call(tool: Tool[Any], **arguments: object) -> ToolCall:
 
 
 def plan(tool: Tool[Any], place: Workplace, **arguments: object) -> Plan:
-    return tool.plan(tool.parse(call(tool, **arguments)), place)
+    planned = tool.plan(tool.parse(call(tool, **arguments)), place)
+    assert isinstance(planned, Plan)
+    return planned
 
 
 async def use(tool: Tool[Any], place: Workplace, **arguments: object) -> str:

@@ -10,8 +10,10 @@ from typing import Literal
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
+from msgspec import structs
 from playwright.async_api import Page, expect
 
+from segue.core.session import ME
 from tests.turns.conftest import call
 from tests.web.chromium.watched_page import (
     DESKTOP,
@@ -24,6 +26,7 @@ from tests.web.chromium.watched_page import (
     say,
 )
 from tests.web.conftest import Site
+from tests.web.test_jobs import NEWS, finish
 
 pytestmark = pytest.mark.real
 
@@ -104,6 +107,21 @@ async def health(site: Site, eyes: Eyes) -> AsyncGenerator[Page]:
 
 
 @contextlib.asynccontextmanager
+async def jobs(site: Site, eyes: Eyes) -> AsyncGenerator[Page]:
+    """A job that was run and one that is paused."""
+    ran = await site.store.jobs.create(ME, NEWS)
+    await finish(site.store, ran.id, "It rains.")
+    paused = await site.store.jobs.create(ME, structs.replace(NEWS, name="tides"))
+    await site.store.jobs.pause(ME, paused.id)
+    async with site.gateway():
+        page = await eyes.open(await link(site.store))
+        await live(page)
+        await page.get_by_role("link", name="Jobs").click()
+        await expect(page.get_by_role("switch")).to_have_count(2)
+        yield page
+
+
+@contextlib.asynccontextmanager
 async def offline(site: Site, eyes: Eyes) -> AsyncGenerator[Page]:
     async with conversation(site, eyes) as page:
         pass
@@ -113,7 +131,7 @@ async def offline(site: Site, eyes: Eyes) -> AsyncGenerator[Page]:
     yield page
 
 
-SCREENS = (not_paired, empty, question, conversation, health, offline)
+SCREENS = (not_paired, empty, question, conversation, health, jobs, offline)
 
 
 @pytest.mark.parametrize("screen", SCREENS)

@@ -62,6 +62,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     work: Work
     asks: bool = False
     """Ask the user even though the tool only reads."""
+    always_asks: bool = False
+    """Ask the user even if the policy is to ask nothing: it allows what comes later, by itself."""
     exact: str = ""
     """Identifies the object of the call, such as a file. An approval applies to that object only.
     """
@@ -84,8 +86,9 @@ class Tool(Generic[A]):
     risk: Risk
     arguments: type[A]
     """A Struct whose fields are the parameters, described by their msgspec.Meta."""
-    plan: Callable[[A, Workplace], Plan]
-    """Prepares a call without doing anything yet. Raises only ToolFailed."""
+    plan: Callable[[A, Workplace], Plan | Awaitable[Plan]]
+    """Prepares a call without doing anything yet. Awaited if it must look something up first.
+    Raises only ToolFailed."""
 
     @property
     def spec(self) -> ToolSpec:
@@ -100,15 +103,34 @@ class Tool(Generic[A]):
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise ToolFailed(f"These arguments do not fit {self.name}: {error}") from error
 
+    async def prepare(self, call: ToolCall, place: Workplace) -> Plan:
+        """Parse the call and plan it. Raise ToolFailed if it cannot run."""
+        planned = self.plan(self.parse(call), place)
+        return planned if isinstance(planned, Plan) else await planned
+
 
 @cache
 def _schema(arguments: type[msgspec.Struct]) -> Mapping[str, Any]:
-    """A plain JSON schema without references, which every provider accepts."""
+    """A plain JSON schema without references or alternatives, which every provider accepts. An
+    argument that may be null is one that may be left out."""
     (schema,), components = msgspec.json.schema_components([arguments])
-    name = schema["$ref"].rpartition("/")[2]
-    whole = dict(components[name])
-    whole.pop("title", None)
-    return whole
+
+    def plain(part: dict[str, Any]) -> dict[str, Any]:
+        if reference := part.get("$ref"):
+            found = components[reference.rpartition("/")[2]]
+            return plain(found | {key: part[key] for key in part if key != "$ref"})
+        if options := part.get("anyOf"):
+            return plain(next(option for option in options if option != {"type": "null"}))
+        kept = {key: value for key, value in part.items() if key != "title"}
+        if "enum" in part:
+            kept["type"] = "string"
+        if properties := part.get("properties"):
+            kept["properties"] = {name: plain(about) for name, about in properties.items()}
+        if items := part.get("items"):
+            kept["items"] = plain(items)
+        return kept
+
+    return plain(schema)
 
 
 def shorten(text: str, limit: int = OUTPUT_LIMIT) -> str:

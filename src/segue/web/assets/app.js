@@ -8,6 +8,7 @@ import { Composer } from "./composer.js";
 import { ConversationView } from "./conversation.js";
 import { byId } from "./dom.js";
 import { drawHealth, healthIsComing } from "./health.js";
+import { JobsView } from "./jobs.js";
 import { choice, draft, forgetChoice, keepChoice, keepDraft, newKey, Outbox } from "./kept.js";
 import { hashOf, ListView } from "./list.js";
 import { Live, tokenFromLink } from "./live.js";
@@ -30,6 +31,7 @@ const list = new ListView({
 });
 const view = new ConversationView({ earlier: askEarlier });
 const composer = new Composer(say);
+const jobs = new JobsView(act);
 const actions = new Actions({ sends: request, title: () => view.chat?.entry?.title ?? "" });
 const live = new Live({
   hears: (frame) => Object.hasOwn(HEARD, frame.is) && HEARD[frame.is](frame),
@@ -127,6 +129,7 @@ const HEARD = {
   },
 
   health: drawHealth,
+  jobs: (frame) => jobs.draw(frame),
 
   refused(frame) {
     live.settled(frame.key);
@@ -232,6 +235,13 @@ function takeBack(key) {
   }
 }
 
+/** Do that with a job. */
+function act(number, action) {
+  const key = newKey();
+  if (live.send({ do: "job", number, action, key }, key)) return;
+  toast("Segue cannot be reached at the moment. Try again when it is back.");
+}
+
 function bring() {
   const button = byId("bring");
   button.disabled = true; // until it can no longer be a second click
@@ -254,6 +264,11 @@ function askEarlier() {
 
 // Routing
 
+const OTHERS = {
+  "#/health": { id: "health", title: "Health", isComing: healthIsComing },
+  "#/jobs": { id: "jobs", title: "Jobs", isComing: () => jobs.isComing() },
+};
+
 function route() {
   const token = tokenFromLink();
   if (token !== null) {
@@ -262,13 +277,19 @@ function route() {
     return;
   }
   toast("");
-  const health = location.hash === "#/health";
-  byId("conversation").hidden = health;
-  byId("health").hidden = !health;
-  byId("to-health").setAttribute("aria-current", health ? "page" : "false");
+  const other = Object.hasOwn(OTHERS, location.hash) ? OTHERS[location.hash] : null;
+  byId("conversation").hidden = other !== null;
+  for (const one of Object.values(OTHERS)) {
+    byId(one.id).hidden = one !== other;
+    byId(`to-${one.id}`).setAttribute("aria-current", one === other ? "page" : "false");
+  }
   if (list.isOpen) list.toggle(false);
-  if (health) showHealth();
-  else openChat(wanted());
+  if (other === null) openChat(wanted());
+  else {
+    openChat(null);
+    other.isComing();
+    live.send({ do: other.id });
+  }
 }
 
 /** The conversation named in the URL, or the most recently active one. */
@@ -278,12 +299,6 @@ function wanted() {
   if (listed.length === 0) return null;
   history.replaceState(null, "", `/${hashOf(listed[0].id)}`);
   return listed[0].id;
-}
-
-function showHealth() {
-  openChat(null);
-  healthIsComing();
-  live.send({ do: "health" });
 }
 
 function openChat(id) {
@@ -314,7 +329,7 @@ function drawList() {
 }
 
 function titled() {
-  if (location.hash === "#/health") return "Health";
+  if (Object.hasOwn(OTHERS, location.hash)) return OTHERS[location.hash].title;
   if (!view.chat || view.chat.trouble) return "Segue";
   return view.chat.entry?.title || "New conversation";
 }

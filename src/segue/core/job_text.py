@@ -1,17 +1,17 @@
-"""Jobs in words, for the terminal and for chats."""
+"""Jobs in words, for their owner and for the agent."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from segue import config
 from segue.core.errors import BadJob
 from segue.core.job import (
     Job,
     JobState,
+    NewJob,
     Report,
     Run,
     RunState,
@@ -23,9 +23,8 @@ from segue.core.job import (
 from segue.core.text import one_line
 
 
-def zone_name() -> str:
+def zone_name(zone: tzinfo) -> str:
     """The name of the user's time zone. Raise BadJob if the machine does not say it."""
-    zone = config.load().zone
     if isinstance(zone, ZoneInfo) and zone.key:
         return zone.key
     if zone.utcoffset(None) == timedelta(0):
@@ -57,19 +56,39 @@ def made(job: Job) -> list[str]:
 
 def facts(job: Job) -> list[tuple[str, str]]:
     """Everything about a job, in pairs of a name and a value."""
-    left = [] if job.runs is None else [("runs left", str(job.runs))]
-    until = [("until", local_time(job.until, job.zone))] if job.until else []
     return [
         ("job", f"{job.id}, {one_line(job.name)}"),
         ("state", f"{job.state}: {job.error}" if job.error else job.state.value),
-        ("schedule", schedule_text(job.schedule, job.zone)),
-        *(("next" * (n == 0), local_time(t, job.zone)) for n, t in enumerate(next_times(job))),
-        *until,
-        *left,
-        ("delivers to", targets_text(job.deliver)),
-        ("asked for on", str(job.origin) if job.origin else "the terminal"),
+        *terms(job, next_times(job)),
         ("delivers" if job.verbatim else "asks the agent", one_line(job.prompt)),
+        ("asked for on", str(job.origin) if job.origin else "the terminal"),
         ("session", job.session_id or "none yet"),
+    ]
+
+
+def terms(job: NewJob, times: Sequence[datetime]) -> list[tuple[str, str]]:
+    """When a job runs, where it delivers and what it may do, in pairs of a name and a value.
+    `times` are its next due times."""
+    zone = job.zone
+    optional = {
+        "until": job.until and local_time(job.until, zone),
+        "runs left": None if job.runs is None else str(job.runs),
+        "only if": job.only_if and str(job.only_if),
+    }
+    rest = {
+        "may do without asking": ", ".join(job.allows),
+        "its runs": "may make and change jobs" if job.may_change_jobs else "",
+        "if a report fails": "it goes to your other home channels" if job.fallback else "",
+        "limit": "" if job.daily_tokens is None else f"{job.daily_tokens:,} tokens a day",
+        "model": job.model,
+        "works in": job.cwd,
+    }
+    return [
+        ("schedule", schedule_text(job.schedule, zone)),
+        *(("next" * (n == 0), local_time(due, zone)) for n, due in enumerate(times)),
+        *((name, value) for name, value in optional.items() if value),
+        ("delivers to", targets_text(job.deliver)),
+        *((name, value) for name, value in rest.items() if value),
     ]
 
 

@@ -1,0 +1,69 @@
+"""The jobs of an owner, for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from segue.core import job_text
+from segue.core.job import (
+    Job,
+    JobAction,
+    JobState,
+    Report,
+    ReportState,
+    Run,
+    RunState,
+    local_time,
+    next_times,
+)
+from segue.core.text import one_line
+from segue.store import Store
+from segue.web import frames
+
+_BAD = (ReportState.FAILED, ReportState.UNCERTAIN)
+
+
+async def look(store: Store, owner: str) -> frames.JobList:
+    found = await store.jobs.list(owner)
+    # A job stays in its place when it is switched off and on.
+    jobs = sorted(found, key=lambda job: (job.state is JobState.DONE, job.id))
+    last = await store.runs.last([job.id for job in jobs])
+    return frames.JobList(jobs=tuple(_entry(job, last.get(job.id)) for job in jobs))
+
+
+async def act(store: Store, owner: str, number: int, action: JobAction) -> None:
+    """Do that with the owner's job. Raise UserError."""
+    match action:
+        case JobAction.PAUSE:
+            await store.jobs.pause(owner, number)
+        case JobAction.RESUME:
+            await store.jobs.resume(owner, number)
+        case JobAction.RUN:
+            await store.runs.ask(owner, number)
+        case JobAction.DELETE:
+            await store.jobs.delete(owner, number)
+
+
+def _entry(job: Job, last: job_text.Last | None) -> frames.JobEntry:
+    run = last and last[0]
+    return frames.JobEntry(
+        number=job.id,
+        name=one_line(job.name),
+        state=job.state.value,
+        error=job.error,
+        next=tuple(local_time(due, job.zone) for due in next_times(job)),
+        # Its next time says the same as the schedule of a job that is due once.
+        facts=tuple(job_text.terms(job, [])[1 if job.is_reminder and job.due else 0 :]),
+        prompt=job.prompt,
+        last=job_text.outcome(*last) if last else None,
+        lamp=_lamp(*last) if last else "",
+        at=run and run.started,
+        session=job.session_id,
+    )
+
+
+def _lamp(run: Run, reports: Sequence[Report]) -> str:
+    if run.state in (RunState.WAITING, RunState.RUNNING):
+        return "busy"
+    is_bad = run.state in (RunState.FAILED, RunState.SKIPPED)
+    return "bad" if is_bad or any(report.state in _BAD for report in reports) else "good"

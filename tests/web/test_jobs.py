@@ -1,0 +1,154 @@
+"""The page's view of jobs: listed, switched, run and deleted, by their owner only."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from msgspec import structs
+
+from segue.core.context import Delivery
+from segue.core.job import LOCAL, JobState, NewJob, local_time, next_times
+from segue.core.schedule import Cron, Once
+from segue.core.session import ME
+from segue.store import Store
+from tests.web.bare_server import Door
+from tests.web.browser import Browser
+from tests.web.conftest import Site
+
+NEWS = NewJob(
+    prompt="Summarise\nthe news.",
+    schedule=Cron("0 8 * * 1-5", ZoneInfo("Europe/Oslo")),
+    zone="Europe/Oslo",
+    deliver=(LOCAL,),
+    name="news",
+)
+
+
+async def listed(browser: Browser, wanted: Any = None) -> list[dict[str, Any]]:
+    """The jobs that the page is shown next, such that `wanted` holds for the first."""
+    told = await browser.until("jobs", wanted and (lambda t: t["jobs"] and wanted(t["jobs"][0])))
+    return told["jobs"]
+
+
+async def finish(store: Store, number: int, report: str | None) -> None:
+    """Run the job, as a gateway does."""
+    await store.runs.ask(ME, number)
+    claim = await store.runs.claim()
+    assert claim is not None
+    await store.runs.finish(claim, report)
+
+
+async def test_jobs_are_listed_with_their_next_times_and_last_result(door: Door):
+    job = await door.store.jobs.create(ME, NEWS)
+    async with door.browser(await door.key()) as browser:
+        await browser.ask("jobs")
+        (shown,) = await listed(browser)
+        assert shown["next"] == [local_time(due, "Europe/Oslo") for due in next_times(job)]
+        assert (shown["name"], shown["state"], shown["prompt"]) == (
+            "news",
+            "enabled",
+            "Summarise\nthe news.",
+        )
+        assert ["schedule", "cron 0 8 * * 1-5 (Europe/Oslo)"] in shown["facts"]
+        assert ["delivers to", "local"] in shown["facts"]
+        assert (shown["last"], shown["at"], shown["lamp"]) == (None, None, "")
+        await finish(door.store, job.id, "It rains.")
+        (shown,) = await listed(browser, lambda job: job["lamp"] == "good")
+        assert shown["last"] == "kept to local"
+        assert shown["at"]
+        assert shown["session"] == (await door.store.jobs.found(ME, job.id)).session_id
+
+
+async def test_a_failed_run_and_a_lost_report_are_marked(door: Door):
+    away = structs.replace(NEWS, deliver=(Delivery(platform=None),), origin=None)
+    job = await door.store.jobs.create(ME, away)
+    await door.store.runs.ask(ME, job.id)
+    async with door.browser(await door.key()) as browser:
+        await browser.ask("jobs")
+        await listed(browser, lambda job: job["lamp"] == "busy")
+        claim = await door.store.runs.claim()
+        assert claim is not None
+        await door.store.runs.fail(claim, "The model is offline.")
+        (shown,) = await listed(browser, lambda job: job["lamp"] == "bad")
+        assert shown["last"] == "failed: The model is offline."
+
+
+async def test_a_job_is_paused_resumed_run_and_deleted(door: Door):
+    job = await door.store.jobs.create(ME, NEWS)
+    async with door.browser(await door.key()) as browser:
+
+        async def ask(action: str, outcome: str = "taken") -> dict[str, Any]:
+            key = await browser.ask("job", number=job.id, action=action)
+            return await browser.until(outcome, key=key)
+
+        await ask("pause")
+        assert (await door.store.jobs.found(ME, job.id)).state is JobState.PAUSED
+        await ask("resume")
+        assert (await door.store.jobs.found(ME, job.id)).state is JobState.ENABLED
+        await ask("run")
+        claim = await door.store.runs.claim()
+        assert claim is not None
+        assert "is running now" in (await ask("delete", "refused"))["reason"]
+        await door.store.runs.finish(claim, None)
+        await ask("delete")
+    assert await door.store.jobs.list(ME) == ()
+
+
+async def test_a_job_stays_in_its_place_when_it_is_switched_off(door: Door):
+    first = await door.store.jobs.create(ME, NEWS)
+    second = await door.store.jobs.create(ME, NEWS)
+    async with door.browser(await door.key()) as browser:
+        await browser.ask("jobs")
+        await listed(browser)
+        await browser.ask("job", number=first.id, action="pause")
+        shown = await listed(browser, lambda job: job["state"] == "paused")
+        assert [job["number"] for job in shown] == [first.id, second.id]
+
+
+async def test_a_change_made_elsewhere_is_shown(door: Door):
+    job = await door.store.jobs.create(ME, NEWS)
+    async with door.browser(await door.key()) as browser:
+        await browser.ask("jobs")
+        await listed(browser)
+        await door.store.jobs.pause(ME, job.id)
+        (shown,) = await listed(browser, lambda job: job["state"] == "paused")
+        assert shown["next"] == []
+
+
+async def test_jobs_of_another_owner_are_neither_shown_nor_changed(door: Door):
+    await door.store.owners.ensure("eve", "Eve")
+    theirs = await door.store.jobs.create("eve", NEWS)
+    async with door.browser(await door.key()) as browser:
+        await browser.ask("jobs")
+        assert await listed(browser) == []
+        for action in ("pause", "resume", "run", "delete"):
+            key = await browser.ask("job", number=theirs.id, action=action)
+            refused = await browser.until("refused", key=key)
+            assert "There is no job" in refused["reason"]
+    assert (await door.store.jobs.found("eve", theirs.id)).state is JobState.ENABLED
+    assert await door.store.runs.history(theirs.id) == ()
+
+
+async def test_an_unknown_action_is_refused(door: Door):
+    job = await door.store.jobs.create(ME, NEWS)
+    async with door.browser(await door.key()) as browser:
+        await browser.ask("job", number=job.id, action="edit")
+        refused = await browser.until("refused")
+        assert "This page does not match its server" in refused["reason"]
+    assert await door.store.jobs.found(ME, job.id) == job
+
+
+async def test_reminders_are_made_and_delivered_in_a_conversation_on_the_page(site: Site):
+    async with site.gateway(), site.browser() as browser:
+        chat = await browser.new()
+        await browser.ask("say", chat=chat, text="/remind 20 Call the bank.")
+        await browser.message("It delivers to: origin.")
+        (job,) = await site.store.jobs.list(ME)
+        assert isinstance(job.schedule, Once)
+        assert job.schedule.at > datetime.now(UTC)
+        await browser.ask("say", chat=chat, text="/jobs")
+        await browser.message("Call the bank.; next")
+        await browser.ask("say", chat=chat, text=f"/jobs run {job.id}")
+        await browser.line("Call the bank.")
