@@ -91,7 +91,8 @@ def changes() -> tuple[Change, ...]:
             if _offset(week, zone) != _offset(week + WEEK, zone):
                 at = _bisect(week, week + WEEK, zone)
                 shown = ((at + n * MINUTE).astimezone(zone) for n in (-1, 0))
-                found[Change(at, *(local.replace(tzinfo=None) for local in shown), zone)] = None
+                before, after = (local.replace(tzinfo=None) for local in shown)
+                found[Change(at, before, after, zone)] = None
             week += WEEK
     return tuple(found)
 
