@@ -98,9 +98,10 @@ class JobRunner:
         async with self._store.listen(Topic.JOBS) as wake:
             while True:
                 await self._claim()
-                due, looked = await self._store.jobs.next_wake(), loop.time()
+                left, looked = await self._store.jobs.next_wake(), loop.time()
                 if not self._has_room():
-                    due = None  # the end of a run wakes us
+                    left = None  # the end of a run wakes us
+                due = None if left is None else self._now() + left
                 while not self._is_due(due) and loop.time() - looked < LOOK_SECONDS:
                     if await wake.wait(self._pause(due)):
                         break
