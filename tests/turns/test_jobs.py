@@ -157,9 +157,9 @@ async def test_the_question_shows_all_that_the_job_may_do(ask: Asking):
         "Tue 2999-01-01 09:00",
         "https://example.org/news has changed",
         "git fetch, write_file",
-        "may change jobs: yes",
-        "to your next home channel",
-        "tokens a day: 5,000",
+        "may make and change jobs",
+        "other home channels",
+        "5,000 tokens",
         "other/model",
         "origin, local",
     ):
@@ -249,7 +249,7 @@ async def test_what_a_job_may_do_is_shown_even_if_nothing_else_is_asked(ask: Ask
     await ask("make_job", prompt="Call the bank.", in_minutes=20)
     assert ask.person.asked == []
     await ask("make_job", prompt="Tidy up.", in_minutes=20, may_change_jobs=True)
-    assert "may change jobs: yes" in ask.question
+    assert "may make and change jobs" in ask.question
     await ask("make_job", prompt="Tidy up.", in_minutes=20, allows=["shell"])
     assert "shell" in ask.question
     await ask("change_job", number=1, may_change_jobs=True)
@@ -408,5 +408,5 @@ async def test_the_run_of_a_job_cannot_change_jobs(ask: Asking):
 async def test_the_run_of_a_job_changes_jobs_if_its_owner_allowed_that(ask: Asking):
     job = await made(ask, may_change_jobs=True)
     await ask("change_job", run=job, number=job.id, prompt="Look at the sea.")
-    assert "may change jobs: yes" in ask.question
+    assert "may make and change jobs" in ask.question
     assert (await ask.job()).prompt == "Look at the sea."

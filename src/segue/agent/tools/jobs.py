@@ -356,8 +356,8 @@ def _plan(verb: str, new: NewJob, place: JobPlace, work: Work, before: Job | Non
     due = next_due(new, place.now())
     if due is None:
         raise ToolFailed(f"Its time is over, so it would never run. {_HOW}")
-    old = {} if before is None else dict(job_text.outline(before, []))
-    lines = [_line(name, value, old) for name, value in job_text.outline(new, times_from(new, due))]
+    old = {} if before is None else dict(job_text.terms(before, []))
+    lines = [_line(name, value, old) for name, value in job_text.terms(new, times_from(new, due))]
     subject = f"{verb} {_named(before) if before else new.name and repr(new.name)}".strip()
     asked = "delivers this text:" if new.verbatim else "asks the agent:"
     if before is not None and before.state is JobState.PAUSED:
