@@ -253,7 +253,10 @@ async def test_what_a_job_may_do_is_shown_even_if_nothing_else_is_asked(ask: Ask
     await ask("make_job", prompt="Tidy up.", in_minutes=20, allows=["shell"])
     assert "shell" in ask.question
     await ask("change_job", number=1, may_change_jobs=True)
-    assert len(ask.person.asked) == 3
+    condition = {"kind": "command", "target": "curl example.org"}
+    await ask("change_job", number=1, may_change_jobs=False, only_if=condition)
+    assert "curl example.org" in ask.question
+    assert len(ask.person.asked) == 4
     ask.person = Approver(Answer.NEVER)
     await ask("change_job", number=1, allows=["shell"])
     assert (await ask.desk.store.jobs.found("me", 1)).allows == ()
@@ -280,6 +283,7 @@ async def test_a_change_shows_what_was_and_what_will_be(ask: Asking):
     assert changed.schedule == Cron("30 9 * * *", OSLO)
     assert (changed.prompt, changed.name) == (job.prompt, "weather")
     assert "change job 1, 'weather'" in ask.question
+    assert "origin: this chat" in ask.question
     assert "cron 30 9 * * * (Europe/Oslo) (was: cron 0 8 * * 1-5 (Europe/Oslo))" in ask.question
     for due in next_times(changed):
         assert local_time(due, "Europe/Oslo") in ask.question
@@ -301,6 +305,8 @@ async def test_origin_is_the_chat_where_the_change_is_asked_for(ask: Asking):
     await ask("change_job", place=elsewhere, number=job.id, prompt="Look at the sea.")
     assert (await ask.job()).origin == CHAT
     await ask("change_job", place=elsewhere, number=job.id, deliver=["origin"])
+    assert "delivers to: origin (was: local)" in ask.question
+    assert "\norigin: this chat\n" in ask.question
     assert (await ask.job()).origin == elsewhere
 
 

@@ -95,7 +95,7 @@ def terms(job: NewJob, times: Sequence[datetime]) -> list[tuple[str, str]]:
         "if a report fails": "it goes to your other home channels" if job.fallback else "",
         "limit": "" if job.verbatim else f"{job.token_limit:,} tokens a day",
         "model": job.model,
-        "works in": job.cwd,
+        "works in": job.cwd if job.only_if or not job.verbatim else "",
     }
     return [
         ("schedule", schedule_text(job.schedule, zone)),

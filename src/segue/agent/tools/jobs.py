@@ -22,6 +22,7 @@ from segue.core.errors import BadJob, JobNotFound, UserError
 from segue.core.job import (
     PROMPT_LIMIT,
     Condition,
+    ConditionKind,
     Job,
     JobAction,
     JobState,
@@ -360,15 +361,18 @@ def _plan(verb: str, new: NewJob, place: JobPlace, work: Work, before: Job | Non
     lines = [_line(name, value, old) for name, value in job_text.terms(new, times_from(new, due))]
     subject = f"{verb} {_named(before) if before else new.name and repr(new.name)}".strip()
     asked = "delivers this text:" if new.verbatim else "asks the agent:"
+    if Delivery() in new.deliver:
+        lines.append(f"origin: {'this chat' if new.origin == place.origin else new.origin}")
     if before is not None and before.state is JobState.PAUSED:
         lines.append("stays paused")
     bound = f"{place.origin} {before and as_asked(before)}"
+    runs_command = new.only_if is not None and new.only_if.kind is ConditionKind.COMMAND
     return Plan(
         what=visible("\n".join([subject, *lines, asked, new.prompt])),
         work=work,
         exact=f"{bound} {as_asked(new)}",
         place=bound,
-        always_asks=bool(new.allows or new.may_change_jobs),
+        always_asks=bool(new.allows) or new.may_change_jobs or runs_command,
     )
 
 
