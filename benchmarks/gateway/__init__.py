@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.figures import Figure, progress
-from benchmarks.gateway import handing, idling, loading, talking
+from benchmarks.gateway import everywhere, handing, idling, loading, scheduling, talking
 
 _TOPICS = {
     "libraries": loading.measure,
     "ready and idle": idling.measure,
+    "seven platforms": everywhere.measure,
+    "jobs": scheduling.measure,
     "handoffs": handing.measure,
     "messages": talking.measure,
 }

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.figures import Figure, progress
-from benchmarks.store import append, claiming, finding, floor, loading, opening, pending, places
+from benchmarks.store import (
+    append,
+    claiming,
+    finding,
+    floor,
+    loading,
+    opening,
+    pending,
+    places,
+    scheduling,
+)
 
 _TOPICS = {
     "the floor": floor.measure,
@@ -14,6 +24,7 @@ _TOPICS = {
     "find a chat": finding.measure,
     "list pending": pending.measure,
     "claim": claiming.measure,
+    "jobs": scheduling.measure,
     "open": opening.measure,
 }
 

@@ -10,6 +10,8 @@ from segue.store import Store, Tx
 from segue.store.base import SqlDialect
 
 OWNER = "me"
+SCHEDULER = "a scheduler"
+"""The owner of the jobs: the benchmark may make others of its own."""
 TEXT = ("The quick brown fox jumps over the lazy dog, and nobody minds. " * 14)[:850]
 TOKENS = 212
 NOBODY_YET = 3_600_000_000
@@ -59,6 +61,13 @@ async def chats(store: Store, first: int, last: int) -> None:
 async def handoffs(store: Store, state: str, first: int, last: int) -> None:
     """Create a `pending` or `completed` handoff for each of the sessions `first` to `last`."""
     await store.write(_hand_off, state, first, last)
+
+
+async def jobs(store: Store, first: int, last: int) -> None:
+    """Create the jobs numbered `first` to `last`, each due in an hour or later, with a run that is
+    over."""
+    await store.owners.ensure(SCHEDULER)
+    await store.write(_schedule, first, last)
 
 
 def _say(tx: Tx, session_id: str, length: int) -> None:
@@ -125,6 +134,33 @@ def _hand_off(tx: Tx, state: str, first: int, last: int) -> None:
     _settle(tx, "handoffs")
 
 
+def _schedule(tx: Tx, first: int, last: int) -> None:
+    tx.change(
+        f"{_COUNTED} INSERT INTO jobs (id, owner, name, prompt, kind, at, period, zone, verbatim,"
+        " deliver, state, due, created)"
+        " SELECT :above + i, :owner, 'job', 'Look at it.', 'every', :now, :hour, 'UTC', 1, 'local',"
+        " 'enabled', :now + :hour + i, :now FROM counted",
+        first=first,
+        last=last,
+        above=_ABOVE,
+        owner=SCHEDULER,
+        now=tx.now,
+        hour=NOBODY_YET,
+    )
+    tx.change(
+        f"{_COUNTED} INSERT INTO runs (job_id, due, state, started, finished)"
+        " SELECT :above + i, :now, 'silent', :now, :now FROM counted",
+        first=first,
+        last=last,
+        above=_ABOVE,
+        now=tx.now,
+    )
+    _settle(tx, "jobs")
+    _settle(tx, "runs")
+
+
+_ABOVE = 1_000_000
+"""Job numbers that the store does not give out itself in a benchmark."""
 _THIS_ONE = "s.id = '20260101_120000_' || CAST(10000000 + i AS TEXT)"
 
 

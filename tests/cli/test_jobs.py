@@ -179,14 +179,16 @@ def test_conditions_permissions_and_limits_are_kept_and_shown(command: Command, 
     assert (job["allows"], job["may_change_jobs"]) == (["git pull", "send_file"], True)
     assert (job["fallback"], job["daily_tokens"], job["checks"]) == (True, 5000, 0)
     shown = " ".join(command("show", "1").split())
-    assert "without asking git pull, send_file may change jobs yes tokens a day 5,000" in shown
-    assert "if not delivered to your next home channel" in shown
+    assert "may do without asking git pull, send_file its runs may make and change jobs" in shown
+    assert "if a report fails it goes to your other home channels limit 5,000 tokens a" in shown
 
 
 @pytest.mark.usefixtures("gateway")
 def test_what_a_job_may_do_is_shown_even_if_that_is_nothing(command: Command):
     command("add", "--in", "60", "Look.")
-    assert "without asking only what never needs approval" in " ".join(command("show", "1").split())
+    assert "may do without asking nothing limit 1,000,000 tokens" in " ".join(
+        command("show", "1").split()
+    )
     assert decoded(command("show", "1", "--json"))["daily_tokens"] == 1_000_000
 
 

@@ -64,14 +64,26 @@ def test_command_names_complete_without_loading_the_commands():
     assert output == "plain,sessions\nplain,setup\nplain,status\n[]\n"
 
 
-@pytest.mark.parametrize("arguments", [["sessions"], ["-p", "hello"], ["memory"]])
-def test_a_command_without_jobs_loads_no_schedules(tmp_path: Path, arguments: list[str]):
+RUNNING = ["cronsim", "segue.store.jobs", "segue.store.runs", "segue.store.reports"]
+SCHEDULES = [*RUNNING, "segue.core.job", "segue.core.schedule"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "heavy"),
+    [
+        (["sessions"], SCHEDULES),
+        (["memory"], SCHEDULES),
+        (["-p", "hello"], RUNNING),  # the agent has tools for jobs
+    ],
+)
+def test_a_command_without_jobs_loads_no_schedules(
+    tmp_path: Path, arguments: list[str], heavy: list[str]
+):
     environment = {
         "HOME": str(tmp_path),
         "SEGUE_STORE": f"sqlite://{tmp_path}/segue.db",
         "SEGUE_MODEL": "scripted",
     }
-    heavy = ["cronsim", "segue.core.job", "segue.core.schedule", "segue.store.jobs"]
     script = (
         f"import os, sys\nos.environ.update({environment})\nsys.stdin = open(os.devnull)\n"
         "from segue.cli.main import main\n"

@@ -29,7 +29,7 @@ from segue.core.reset import ResetPolicies
 from segue.core.schedule import Cron, Every, Once, Schedule
 from segue.core.session import Origin, Session, Usage
 from segue.core.transcript import Kind, Role
-from segue.store import Store, outbox
+from segue.store import Store, outbox, runs
 from segue.store.base import Tx
 from segue.store.outbox import Outgoing, OutgoingState
 from segue.store.runs import KEPT, Claim
@@ -132,7 +132,7 @@ async def test_jobs_are_listed_by_when_they_are_due(store: Store):
     await store.jobs.pause("me", paused.id)
     assert [job.id for job in await store.jobs.list("me")] == [early.id, late.id, paused.id]
     assert [job.id for job in await store.jobs.upcoming("me", limit=1)] == [early.id]
-    assert await store.jobs.next_wake() == NOON + HOUR
+    assert await store.jobs.next_wake() == HOUR
 
 
 async def test_nothing_is_claimed_before_it_is_due(store: Store, clock: FakeClock):
@@ -217,6 +217,41 @@ async def test_a_clock_that_is_set_back_repeats_no_run(store: Store, clock: Fake
     clock.set_wall(NOON + HOUR)
     assert await store.runs.claim() is None
     assert (await store.jobs.found("me", job.id)).due == NOON + 2 * HOUR
+
+
+async def test_a_job_that_ran_while_the_clock_was_a_year_ahead_is_due_in_time_once_it_is_right(
+    store: Store, clock: FakeClock
+):
+    job = await make(store, DAILY)
+    clock.advance(3600)
+    await store.runs.finish(await claimed(store), None)
+    clock.set_wall(NOON + 365 * DAY + 2 * HOUR)
+    await store.runs.finish(await claimed(store), None)
+    assert (await store.jobs.found("me", job.id)).due == NOON + HOUR + 366 * DAY
+    clock.set_wall(NOON + 2 * HOUR)
+    assert await store.runs.claim() is None
+    assert (await store.jobs.found("me", job.id)).due == NOON + HOUR + DAY
+    for day in range(1, 3):
+        clock.set_wall(NOON + day * DAY + HOUR)
+        claim = await claimed(store)
+        assert claim.run.due == NOON + day * DAY + HOUR
+        await store.runs.finish(claim, None)
+    clock.set_wall(NOON + 364 * DAY + HOUR)
+    await store.runs.finish(await claimed(store), None)
+    clock.set_wall(NOON + 365 * DAY + HOUR)
+    assert await store.runs.claim() is None, "it has run already"
+
+
+async def test_a_job_that_ended_while_the_clock_was_ahead_goes_on_once_it_is_right(
+    store: Store, clock: FakeClock
+):
+    job = await make(store, DAILY, until=NOON + 5 * DAY)
+    clock.set_wall(NOON + 5 * DAY - 20 * HOUR)
+    await store.runs.finish(await claimed(store), None)
+    assert (await store.jobs.found("me", job.id)).state is JobState.DONE
+    clock.set_wall(NOON)
+    assert await store.runs.claim() is None
+    assert (await store.jobs.found("me", job.id)).due == NOON + HOUR
 
 
 async def test_a_paused_job_does_not_run_and_resumes_without_what_it_missed(
@@ -597,6 +632,36 @@ async def test_on_the_page_each_job_has_a_conversation(store: Store, clock: Fake
     assert one.address != two.address
 
 
+async def test_a_look_for_a_run_costs_the_same_after_many_runs(store: Store, url: str):
+    def steps(tx: Any) -> int:
+        """The number of steps that SQLite takes to look for a run."""
+        taken = 0
+
+        def count() -> bool:
+            nonlocal taken
+            taken += 1
+            return False
+
+        tx._connection.set_progress_handler(count, 1)
+        runs.claim(tx)
+        tx._connection.set_progress_handler(None)
+        return taken
+
+    def end(tx: Tx, job_id: int, number: int) -> None:
+        for due in range(number):
+            tx.insert(
+                "runs", job_id=job_id, due=due, state="silent", started=tx.now, finished=tx.now
+            )
+
+    if not url.startswith("sqlite"):
+        pytest.skip("PostgreSQL does not count its steps")
+    job = await make(store, DAILY)
+    await store.write(end, job.id, 1)
+    few = await store.write(steps)
+    await store.write(end, (await make(store, DAILY)).id, 1000)
+    assert await store.write(steps) < few + 50
+
+
 async def test_the_next_due_job_is_found_by_its_index(store: Store, url: str):
     def plan(tx: Tx) -> str:
         sql = "SELECT due FROM jobs WHERE state = 'enabled' AND busy = 0 ORDER BY due, id LIMIT 1"
@@ -812,6 +877,51 @@ async def test_what_cannot_be_delivered_goes_to_the_next_home_once(store: Store,
     await fail_sending(store)
     assert await pass_on(store) == 0  # every home was tried
     assert len(await store.reports.undelivered("me", NOON)) == 1
+
+
+async def test_two_gateways_pass_a_report_on_once(store: Store, clock: FakeClock):
+    for home in (DM, ROOM):
+        await store.owners.set_home("me", HomeChannel(address=home))
+    job_id = await reported(store, clock, "slack", fallback=True)
+    (report,) = await store.reports.failed()  # both have read it
+    assert [await store.reports.pass_on(report) for _ in range(2)] == [True, False]
+    assert len(await states(store, job_id)) == 2
+
+
+async def test_a_message_that_is_never_sent_is_given_up_if_another_home_can_have_it(
+    store: Store, clock: FakeClock
+):
+    for home in (DM, ROOM):
+        await store.owners.set_home("me", HomeChannel(address=home))
+    await store.gateways.announce("a gateway", [DM.platform])
+    job_id = await reported(store, clock, "telegram", fallback=True)
+    assert await store.reports.stranded(clock.now()) == ()  # made at this moment
+    clock.advance(60)
+    await store.gateways.announce("a gateway", [DM.platform])
+    assert await store.reports.stranded(clock.now()) == ()  # it waits for the chat
+    await ready(store)
+    (report,) = await store.reports.stranded(clock.now())
+    (sending,) = await store.outbox.claim([DM.platform])
+    assert await store.reports.stranded(clock.now()) == ()  # it is on its way
+    await store.outbox.retry(sending, "It is offline.", seconds=600)
+    await store.reports.give_up(report)
+    assert await pass_on(store) == 1
+    assert [state for *_, state in await states(store, job_id)] == [
+        ReportState.FAILED,
+        ReportState.WAITING,
+    ]
+    clock.advance(600)
+    assert await store.outbox.claim([DM.platform]) == ()
+
+
+async def test_without_another_home_a_message_is_not_given_up(store: Store, clock: FakeClock):
+    await store.owners.set_home("me", HomeChannel(address=DM))
+    job_id = await reported(store, clock, "telegram", fallback=True)
+    await ready(store)
+    clock.advance(60)
+    (report,) = await store.reports.stranded(clock.now())
+    await store.reports.give_up(report)
+    assert await states(store, job_id) == [("telegram", DM, ReportState.QUEUED)]
 
 
 async def test_a_report_that_stands_in_says_why(store: Store, clock: FakeClock):

@@ -22,7 +22,7 @@
     │   │                         ModelStalled, ModelCutOff, LocalMissing, LocalFailed
     │   ├── CommandError          UnknownCommand, BadCommand
     │   ├── JobError              JobNotFound, BadJob, TooManyJobs, JobBusy, JobChanged,
-    │   │                         NoGatewayForJobs, ConditionFailed
+    │   │                         ConditionFailed, NoGatewayForJobs
     │   ├── NoteError             NoteNotFound, NoteEmpty, NoteTooLong, TooManyNotes
     │   ├── SettingsError         BadSettings, SettingsUnwritable, HistoryUnwritable,
     │   │                         UnknownSetting, SettingRefused, NoEditor

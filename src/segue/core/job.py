@@ -30,7 +30,7 @@ from segue.core.approval import plain_words
 from segue.core.context import Delivery, parse_delivery
 from segue.core.errors import BadDelivery, BadJob
 from segue.core.schedule import Cron, Every, Once, Schedule, on_clock, upcoming
-from segue.core.text import is_empty, one_line, visible_name
+from segue.core.text import is_empty, one_line
 
 MISSED_LIMIT = timedelta(hours=12)
 """A recurring run that is later than this does not happen. Its owner gets a notice."""
@@ -426,18 +426,6 @@ def _local_moment(text: str, zone: ZoneInfo, now: datetime) -> datetime:
             f"{text!r} is not a time; write 2026-11-18 09:00, or 09:00 for the next one"
         ) from None
     return moment.astimezone(UTC) if moment.tzinfo else on_clock(moment, zone)
-
-
-def terms(job: NewJob) -> list[tuple[str, str]]:
-    """The limits of a job in words, each with a name."""
-    allows = ", ".join(map(visible_name, job.allows))
-    found = [("only if", visible_name(job.only_if) if job.only_if else "")]
-    if not job.verbatim:
-        found.append(("without asking", allows or "only what never needs approval"))
-        found.append(("may change jobs", "yes" if job.may_change_jobs else ""))
-        found.append(("tokens a day", f"{job.token_limit:,}"))
-    found.append(("if not delivered", "to your next home channel" if job.fallback else ""))
-    return [(name, words) for name, words in found if words]
 
 
 def schedule_text(schedule: Schedule, zone: str) -> str:

@@ -21,9 +21,8 @@ from segue.core.job import (
     next_times,
     schedule_text,
     targets_text,
-    terms,
 )
-from segue.core.text import count, one_line
+from segue.core.text import count, one_line, visible_name
 
 
 def zone_name(zone: tzinfo) -> str:
@@ -71,29 +70,40 @@ def facts(job: Job, tokens_today: int = 0) -> list[tuple[str, str]]:
     return [
         ("job", f"{job.id}, {one_line(job.name)}"),
         ("state", f"{job.state}: {job.error}" if job.error else job.state.value),
-        *outline(job, next_times(job)),
+        *terms(job, next_times(job)),
         *checked,
         *used,
-        ("asked for on", str(job.origin) if job.origin else "the terminal"),
         ("delivers" if job.verbatim else "asks the agent", one_line(job.prompt)),
+        ("asked for on", str(job.origin) if job.origin else "the terminal"),
         ("session", job.session_id or "none yet"),
     ]
 
 
-def outline(job: NewJob, times: Sequence[datetime]) -> list[tuple[str, str]]:
+def terms(job: NewJob, times: Sequence[datetime]) -> list[tuple[str, str]]:
     """When a job runs, where it delivers and what it may do, in pairs of a name and a value.
     `times` are its next due times."""
-    found = [
-        ("schedule", schedule_text(job.schedule, job.zone)),
-        *(("next" * (n == 0), local_time(due, job.zone)) for n, due in enumerate(times)),
-        ("until", local_time(job.until, job.zone) if job.until else ""),
-        ("runs left", "" if job.runs is None else str(job.runs)),
+    zone = job.zone
+    optional = {
+        "until": job.until and local_time(job.until, zone),
+        "runs left": None if job.runs is None else str(job.runs),
+        "only if": job.only_if and visible_name(job.only_if),
+    }
+    rest = {
+        "may do without asking": ", ".join(map(visible_name, job.allows))
+        or ("" if job.verbatim else "nothing"),
+        "its runs": "may make and change jobs" if job.may_change_jobs else "",
+        "if a report fails": "it goes to your other home channels" if job.fallback else "",
+        "limit": "" if job.verbatim else f"{job.token_limit:,} tokens a day",
+        "model": job.model,
+        "works in": job.cwd if job.only_if or not job.verbatim else "",
+    }
+    return [
+        ("schedule", schedule_text(job.schedule, zone)),
+        *(("next" * (n == 0), local_time(due, zone)) for n, due in enumerate(times)),
+        *((name, value) for name, value in optional.items() if value),
         ("delivers to", targets_text(job.deliver)),
-        *terms(job),
-        ("model", job.model or ""),
-        ("works in", job.cwd or ""),
+        *((name, value) for name, value in rest.items() if value),
     ]
-    return [(name, value) for name, value in found if value]
 
 
 def run_line(job: Job, run: Run, reports: Sequence[Report]) -> str:

@@ -98,9 +98,10 @@ class JobRunner:
         async with self._store.listen(Topic.JOBS) as wake:
             while True:
                 await self._claim()
-                due, looked = await self._store.jobs.next_wake(), loop.time()
+                left, looked = await self._store.jobs.next_wake(), loop.time()
                 if not self._has_room():
-                    due = None  # the end of a run wakes us
+                    left = None  # the end of a run wakes us
+                due = None if left is None else self._now() + left
                 while not self._is_due(due) and loop.time() - looked < LOOK_SECONDS:
                     if await wake.wait(self._pause(due)):
                         break
@@ -265,12 +266,16 @@ class JobRunner:
 
     async def _pass_on(self) -> None:
         """Let other home channels stand in for what cannot be delivered."""
-        store = self._store.reports
-        for report in await store.stranded(self._now() - PATIENCE):
-            await store.give_up(report)
-        for report in await store.failed():
-            if await store.pass_on(report):
-                logger.warning("report passed on report=%d: %s", report.no, report.error)
+        reports = self._store.reports
+        for report in await reports.stranded(self._now() - PATIENCE):
+            await reports.give_up(report)
+        for report in await reports.failed():
+            logger.warning("report not delivered report=%d: %s", report.no, report.error)
+            work, skip = partial(reports.pass_on, report), partial(self._skip, report)
+            await contain(f"report {report.no}", work, skip)
+
+    async def _skip(self, report: Report, reason: str) -> None:
+        await self._store.reports.settle(report)
 
     async def _send_reports(self) -> bool:
         """Send the reports that can be sent now, and return whether others wait."""

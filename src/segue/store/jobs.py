@@ -181,12 +181,16 @@ def upcoming(tx: Tx, owner: str, *, limit: int = 3) -> tuple[Job, ...]:
     return tuple(map(_job, rows))
 
 
-def next_wake(tx: Tx) -> datetime | None:
-    """The next due time of all jobs that are not running, or None."""
+def next_wake(tx: Tx) -> timedelta | None:
+    """The time until the next job that is not running is due, or None if there is none. Not
+    positive if it is overdue.
+
+    It is by the store's clock, which decides what is due. On PostgreSQL, that is the server's.
+    """
     row = tx.row(
         "SELECT due FROM jobs WHERE state = 'enabled' AND busy = 0 ORDER BY due, id LIMIT 1"
     )
-    return moment(row[0]) if row else None
+    return moment(row[0]) - moment(tx.now) if row else None
 
 
 def next_overdue(tx: Tx) -> Job | None:

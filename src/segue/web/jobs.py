@@ -53,7 +53,7 @@ def _entry(job: Job, last: job_text.Last | None) -> frames.JobEntry:
         error=job.error,
         next=tuple(local_time(due, job.zone) for due in next_times(job)),
         # Its next time says the same as the schedule of a job that is due once.
-        facts=tuple(job_text.outline(job, [])[1 if job.is_reminder and job.due else 0 :]),
+        facts=tuple(job_text.terms(job, [])[1 if job.is_reminder and job.due else 0 :]),
         prompt=job.prompt,
         last=job_text.outcome(*last) if last else None,
         lamp=_lamp(*last) if last else "",

@@ -1,0 +1,195 @@
+"""Jobs from the request to the reply, with real processes, on Telegram and the page."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from segue.core.address import Platform
+from segue.core.job import Report, ReportState, Run, RunState
+from segue.core.session import ME
+from segue.store import Topic
+from segue.store.base import Tx
+from segue.store.gateways import LinkState
+from tests.end_to_end.conftest import tool_call, write
+from tests.end_to_end.test_drill import WEB, page
+from tests.harness.household import WITHIN, Gateway, Household
+from tests.harness.rigs import TelegramRig, View
+
+pytestmark = pytest.mark.parametrize("home", [TelegramRig], indirect=True)
+BREAD = "Take the bread out of the oven."
+
+
+def _nudge(tx: Tx) -> None:
+    tx.nudge(Topic.JOBS)
+
+
+async def pass_time(home: Household, minutes: float) -> None:
+    """Advance the clock, and wait until the gateway has sent a heartbeat since."""
+    home.advance(60 * minutes)
+    await home.store.write(_nudge)
+    async with asyncio.timeout(WITHIN), home.store.listen(Topic.HANDOFFS) as wake:
+        while not await home.store.gateways.alive():
+            await wake.wait(0.05)
+
+
+@contextlib.asynccontextmanager
+async def serving(home: Household) -> AsyncGenerator[Gateway]:
+    """A gateway that serves the phone and the page."""
+    home.set_constants({"segue.gateway.service.HEARTBEAT_SECONDS": 0.2})
+    write(home, home.rig.settings() + WEB)
+    async with home.gateway() as gateway:
+        await home.until_link(LinkState.CONNECTED, Platform.WEB)
+        yield gateway
+
+
+async def jobs(home: Household, *words: str) -> Any:
+    """Run `segue jobs` and return what it prints."""
+    done = await home.shell("jobs", *words, "--json")
+    assert done.returncode == 0, done.stderr
+    return msgspec.json.decode(done.stdout)
+
+
+async def ended(home: Household, job: int, runs: int = 1) -> tuple[Run, tuple[Report, ...]]:
+    """Wait until so many runs of the job have ended and their reports have arrived, and return the
+    newest."""
+    unsettled = (ReportState.WAITING, ReportState.QUEUED)
+    async with asyncio.timeout(WITHIN), home.store.listen(Topic.JOBS, Topic.SENT) as wake:
+        while True:
+            history = await home.store.runs.history(job)
+            over = [
+                run.finished and not any(report.state in unsettled for report in reports)
+                for run, reports in history
+            ]
+            if len(over) >= runs and all(over):
+                return history[0]
+            await wake.wait(0.05)
+
+
+async def reads(home: Household, text: str) -> None:
+    """Wait until the phone shows exactly this message."""
+
+    def found(view: View) -> bool:
+        return any(message.text == text for message in home.spoken(view))
+
+    await home.rig.until(found, home.chat)
+
+
+def asked_last(home: Household) -> list[tuple[str, str]]:
+    """What the model has heard in its last request, without the instructions."""
+    heard = [request for request in home.model.requests if "tools" in request][-1]["messages"]
+    return [(m["role"], m["content"]) for m in heard if m["role"] != "system"]
+
+
+async def test_a_reminder_from_a_chat_arrives_there_and_the_agent_knows_it(home: Household):
+    await home.at_home(home.rig.dm)
+    async with serving(home):
+        await home.writes(f"/remind 20 {BREAD}")
+        await home.sees("It delivers to: origin.")
+        assert BREAD not in await home.texts()
+        await pass_time(home, 20)
+        await reads(home, BREAD)
+        await home.writes("which bread?")
+        await home.sees(") which bread?")
+    assert asked_last(home)[-2:] == [("assistant", BREAD), ("user", "which bread?")]
+
+
+async def test_a_job_reports_on_the_phone_and_is_changed_and_stopped(home: Household):
+    """As from the command line; with words, see below."""
+    await home.at_home(home.rig.dm)
+    async with serving(home):
+        made = await jobs(home, "add", "--every", "60", "--deliver", "telegram", "Look outside.")
+        assert len(made["next"]) == 3
+        await pass_time(home, 60)
+        run, (report,) = await ended(home, made["id"])
+        assert (run.state, report.state) == (RunState.REPORTED, ReportState.SENT)
+        await home.sees("Look outside.")
+        await jobs(home, "edit", str(made["id"]), "--every", "120")
+        await pass_time(home, 60)
+        await home.answered()
+        await pass_time(home, 60)
+        await ended(home, made["id"], runs=2)
+        await home.writes(f"/jobs delete {made['id']}")
+        await home.sees(f"Deleted job {made['id']}.")
+        await pass_time(home, 24 * 60)
+        await home.answered()
+    assert await home.store.jobs.list(ME) == ()
+    assert sum("Look outside." in text for text in await home.texts()) == 2
+
+
+async def test_a_reminder_from_the_page_arrives_there(home: Household):
+    await home.at_home(home.rig.dm)
+    async with serving(home), page(home) as browser:
+        chat = await browser.new()
+        await browser.ask("say", chat=chat, text=f"/remind 20 {BREAD}")
+        await browser.message("It delivers to: origin.")
+        await pass_time(home, 20)
+        await browser.line(BREAD)
+        await browser.ask("say", chat=chat, text="which bread?")
+        await browser.line(") which bread?")
+    assert asked_last(home)[-2:] == [("assistant", BREAD), ("user", "which bread?")]
+    assert BREAD not in await home.texts()
+
+
+async def test_a_run_whose_gateway_is_killed_is_finished_by_the_next(home: Household):
+    await home.at_home(home.rig.dm)
+    home.model.hold("Look outside.")
+    async with serving(home) as gateway:
+        made = await jobs(home, "add", "--in", "60", "--deliver", "telegram", "Look outside.")
+        await pass_time(home, 60)
+        await home.model.hears("Look outside.")
+        gateway.kill()
+    home.model.let_go()
+    async with serving(home):
+        run, (report,) = await ended(home, made["id"])
+        assert (run.state, run.attempt) == (RunState.REPORTED, 2)
+        assert report.state is ReportState.SENT
+        await home.answered()
+    assert sum("Look outside." in text for text in await home.texts()) == 1
+    assert home.model.heard("Look outside.") == 2
+
+
+async def test_a_tool_of_a_run_that_is_cut_off_is_not_used_again_and_the_report_says_so(
+    home: Household,
+):
+    await home.at_home(home.rig.dm)
+    begun = home.person.cwd / "begun"
+    home.model.plans.append(tool_call("shell", command=f"echo x >> {begun}; sleep 600"))
+    async with serving(home) as gateway:
+        made = await jobs(home, "add", "--in", "60", "--deliver", "telegram", "Look outside.")
+        await pass_time(home, 60)
+        question = await home.sees("May I do this?")
+        await home.rig.press(home.anna, home.chat, question, "Allow")
+        async with asyncio.timeout(WITHIN):
+            while not begun.exists():  # noqa: ASYNC110 - another process makes it
+                await asyncio.sleep(0.02)
+        gateway.kill()
+    async with serving(home):
+        run, (report,) = await ended(home, made["id"])
+    assert run.state is RunState.REPORTED
+    assert "interrupted while running `shell`" in report.body
+    assert begun.read_text() == "x\n"
+
+
+async def test_a_job_keeps_its_time_zone_when_the_machine_gets_another(home: Household):
+    await home.at_home(home.rig.dm)
+    home.person.environment["TZ"] = "Europe/Oslo"
+    async with serving(home):
+        made = await jobs(home, "add", "--cron", "0 9 * * *", "--deliver", "telegram", "Look.")
+    assert made["zone"] == "Europe/Oslo"
+    home.person.environment["TZ"] = "Asia/Tokyo"
+    async with serving(home):
+        (found,) = await jobs(home)
+        assert (found["zone"], found["next"]) == (made["zone"], made["next"])
+        job = await home.store.jobs.found(ME, made["id"])
+        assert job.due is not None
+        await pass_time(home, (job.due - datetime.now(UTC)).total_seconds() / 60 + 0.5)
+        run, _ = await ended(home, made["id"])
+    assert run.due == job.due
+    assert not run.is_late
