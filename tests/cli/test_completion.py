@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from click.testing import CliRunner
 import segue.store
 from segue.cli.main import main
 from segue.core.address import Platform
+from segue.core.job import LOCAL, NewJob
+from segue.core.schedule import Once
 from segue.core.session import ME
 from tests.harness.screen import plain
 
@@ -172,6 +175,23 @@ def test_models_complete_without_a_request(shell: dict[str, str]):
     assert offered(shell, "segue model test wo") == ["work/"]
     assert offered(shell, "segue model use l") == ["local", "lmstudio/", "llamacpp/"]
     assert offered(shell, "segue model list ol") == ["ollama"]
+
+
+def test_jobs_and_their_options_complete(shell: dict[str, str]):
+    async def make() -> None:
+        async with await segue.store.open(shell["SEGUE_STORE"]) as store:
+            await store.owners.ensure(ME)
+            due = Once(datetime.now(UTC) + timedelta(days=1))
+            new = NewJob(prompt="Look.", schedule=due, zone="UTC", deliver=(LOCAL,))
+            await store.jobs.create(ME, new)
+
+    asyncio.run(make())
+    assert offered(shell, "segue jobs show ") == ["1"]
+    assert offered(shell, "segue jobs pause 2") == []
+    assert offered(shell, "segue jobs add --zone europe/osl") == ["Europe/Oslo"]
+    assert offered(shell, "segue jobs add --deliver a") == ["all"]
+    assert offered(shell, "segue jobs add --deliver local,te") == ["local,telegram"]
+    assert offered(shell, "segue jobs edit 1 --only-if-p") == ["--only-if-page"]
 
 
 def test_completion_is_silent_with_a_broken_store_or_settings_file(shell: dict[str, str]):

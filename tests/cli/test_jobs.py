@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import zoneinfo
 from collections.abc import Generator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 import segue.store
 from segue.core.address import Address, ChatType, HomeChannel, Platform
+from segue.core.job import Seen
 from segue.core.session import ME
 from segue.store import Store
 from tests.harness.command_line import Command
@@ -158,3 +160,150 @@ def test_the_status_shows_the_next_three(command: Command, url: str):
     seen = decoded(status("--json"))["jobs"]
     assert [job["name"] for job in seen] == ["in 100", "in 200", "in 300"]
     assert "in 100: " in status()
+
+
+# Conditions, permissions and limits
+
+
+@pytest.mark.usefixtures("gateway")
+def test_conditions_permissions_and_limits_are_kept_and_shown(command: Command, tmp_path: Path):
+    told = command(
+        *("add", "--every", "60", "--only-if-file", str(tmp_path), "--allow", "git pull"),
+        *("--allow", "send_file", "--may-change-jobs", "--fallback", "--daily-tokens", "5000"),
+        "Look.",
+    )
+    assert f"Only if {tmp_path} has changed, appeared or vanished, compared with now." in told
+    assert "It may do without asking: git pull, send_file." in told
+    job = decoded(command("show", "1", "--json"))
+    assert job["only_if"] == {"kind": "file", "target": str(tmp_path)}
+    assert (job["allows"], job["may_change_jobs"]) == (["git pull", "send_file"], True)
+    assert (job["fallback"], job["daily_tokens"], job["checks"]) == (True, 5000, 0)
+    shown = " ".join(command("show", "1").split())
+    assert "may do without asking git pull, send_file its runs may make and change jobs" in shown
+    assert "if a report fails it goes to your other home channels limit 5,000 tokens a" in shown
+
+
+@pytest.mark.usefixtures("gateway")
+def test_what_a_job_may_do_is_shown_even_if_that_is_nothing(command: Command):
+    command("add", "--in", "60", "Look.")
+    assert "may do without asking nothing limit 1,000,000 tokens" in " ".join(
+        command("show", "1").split()
+    )
+    assert decoded(command("show", "1", "--json"))["daily_tokens"] == 1_000_000
+
+
+@pytest.mark.usefixtures("gateway")
+def test_conditions_permissions_and_limits_are_edited(command: Command):
+    command("add", "--every", "60", "--only-if-command", "date", "--allow", "git pull", "Look.")
+    command("edit", "1", "--only-if-page", "https://example.org", "--fallback")
+    job = decoded(command("show", "1", "--json"))
+    assert job["only_if"] == {"kind": "page", "target": "https://example.org"}
+    assert (job["allows"], job["fallback"]) == (["git pull"], True)
+    command("edit", "1", "--always", "--allow-nothing", "--no-fallback", "--daily-tokens", "7")
+    job = decoded(command("show", "1", "--json"))
+    assert (job["only_if"], job["allows"], job["fallback"]) == (None, [], False)
+    assert job["daily_tokens"] == 7
+
+
+@pytest.mark.usefixtures("gateway")
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (("--only-if-page", "example.org"), "begins with http"),
+        (("--only-if-page", "https://x.org", "--only-if-command", "date"), "one condition"),
+        (("--allow", "rm -r *"), "it would allow nothing"),
+        (("--daily-tokens", "0"), "0 is not in the range"),
+    ],
+)
+def test_a_condition_or_limit_that_cannot_work_is_refused(
+    command: Command, given: tuple[str, ...], reason: str
+):
+    assert reason in command.refused("add", "--every", "60", *given, "Look.")
+    assert decoded(command("--json")) == []
+
+
+def test_how_often_a_condition_was_checked_is_shown(
+    command: Command, gateway: Store, runner: asyncio.Runner
+):
+    async def check() -> None:
+        claim = await gateway.runs.claim()
+        assert claim is not None
+        assert await gateway.runs.check(claim, Seen("1", "one")) is None
+
+    command("add", "--every", "60", "--only-if-command", "date", "Look.")
+    runner.run(check())
+    assert "; checked " in command()
+    assert "checked 1 time, last " in " ".join(command("show", "1").split())
+    assert decoded(command("show", "1", "--json"))["runs"] == []
+
+
+# Not delivered is never "sent"
+
+
+def test_what_was_not_delivered_is_in_the_record_and_in_the_status(
+    command: Command, gateway: Store, runner: asyncio.Runner, url: str
+):
+    async def carry_out() -> None:
+        await gateway.owners.clear_home(ME, Platform.TELEGRAM)
+        claim = await gateway.runs.claim()
+        assert claim is not None
+        await gateway.runs.finish(claim, "rain")
+
+    runner.run(gateway.owners.set_home(ME, HomeChannel(address=CHAT)))
+    command("add", "--every", "60", "--deliver", "telegram", "--name", "weather", "Look.")
+    command("run", "1")
+    runner.run(carry_out())
+    assert "not delivered to telegram (There is no home channel" in command("show", "1")
+    assert "sent" not in command()
+    status = Command("status", {"SEGUE_STORE": url})
+    assert "job 1, weather: not delivered to telegram (There is no home channel" in status()
+    (lost,) = decoded(status("--json"))["reports_not_delivered"]
+    assert (lost["job"], lost["state"], lost["text"]) == (1, "failed", "rain")
+
+
+def test_a_report_that_stands_in_for_another_is_shown_with_it(
+    command: Command, gateway: Store, runner: asyncio.Runner
+):
+    async def carry_out() -> None:
+        await gateway.owners.set_home(ME, HomeChannel(address=CHAT))
+        claim = await gateway.runs.claim()
+        assert claim is not None
+        await gateway.runs.finish(claim, "rain")
+        for report in await gateway.reports.failed():
+            await gateway.reports.pass_on(report)
+
+    slack = Address(platform=Platform.SLACK, chat_type=ChatType.CHANNEL, chat_id="C1")
+    runner.run(gateway.owners.set_home(ME, HomeChannel(address=slack)))
+    command("add", "--every", "60", "--deliver", "slack", "--fallback", "Look.")
+    runner.run(gateway.owners.clear_home(ME, Platform.SLACK))
+    command("run", "1")
+    runner.run(carry_out())
+    shown = " ".join(command("show", "1").split())
+    assert "not delivered to slack (There is no home channel on slack" in shown
+    assert "waiting to telegram instead" in shown
+    (run,) = decoded(command("show", "1", "--json"))["runs"]
+    failed, waiting = run["reports"]
+    assert (waiting["instead_of"], waiting["to"]) == (failed["number"], "telegram")
+
+
+# Zones
+
+
+@pytest.mark.usefixtures("gateway")
+@pytest.mark.parametrize("when", [("--in", "9"), ("--at", "09:00"), ("--every", "60")])
+def test_the_zone_of_a_job_is_always_recorded(command: Command, when: tuple[str, str]):
+    """Even where only a later reader of its times needs it."""
+    command("add", *when, "Look.")
+    assert decoded(command("show", "1", "--json"))["zone"] == "Europe/Oslo"
+    command.environment["TZ"] = "Asia/Tokyo"  # the machine has moved
+    assert "(Europe/Oslo)" in command("show", "1")
+
+
+@pytest.mark.usefixtures("gateway")
+def test_a_zone_without_a_name_is_refused(command: Command, tmp_path: Path):
+    """Where /etc/localtime is a copy of a file, for example."""
+    zone = next(Path(folder, "Asia/Tokyo") for folder in zoneinfo.TZPATH if Path(folder).is_dir())
+    (tmp_path / "localtime").write_bytes(zone.read_bytes())
+    command.environment["TZ"] = f"{tmp_path}/localtime"
+    assert "time zone has no name" in command.refused("add", "--in", "9", "Look.")
+    command("add", "--in", "9", "--zone", "Asia/Tokyo", "Look.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -61,3 +62,34 @@ def test_command_names_complete_without_loading_the_commands():
     asked = {"_SEGUE_COMPLETE": "bash_complete", "COMP_WORDS": "segue s", "COMP_CWORD": "1"}
     output = loaded(f"os.environ.update({asked})", "main(prog_name='segue')")
     assert output == "plain,sessions\nplain,setup\nplain,status\n[]\n"
+
+
+RUNNING = ["cronsim", "segue.store.jobs", "segue.store.runs", "segue.store.reports"]
+SCHEDULES = [*RUNNING, "segue.core.job", "segue.core.schedule"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "heavy"),
+    [
+        (["sessions"], SCHEDULES),
+        (["memory"], SCHEDULES),
+        (["-p", "hello"], RUNNING),  # the agent has tools for jobs
+    ],
+)
+def test_a_command_without_jobs_loads_no_schedules(
+    tmp_path: Path, arguments: list[str], heavy: list[str]
+):
+    environment = {
+        "HOME": str(tmp_path),
+        "SEGUE_STORE": f"sqlite://{tmp_path}/segue.db",
+        "SEGUE_MODEL": "scripted",
+    }
+    script = (
+        f"import os, sys\nos.environ.update({environment})\nsys.stdin = open(os.devnull)\n"
+        "from segue.cli.main import main\n"
+        f"try:\n    main({arguments})\n"
+        f"finally:\n    print([name for name in {heavy} if name in sys.modules])\n"
+    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=True)
+    assert done.stdout.endswith("[]\n")

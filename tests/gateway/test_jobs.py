@@ -3,21 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+import segue.gateway.approvals
+import segue.gateway.jobs
 import segue.store
-from segue.agent.models.base import Prompt
-from segue.core.address import Address
+from segue.agent.models.base import Piece, Prompt
+from segue.agent.models.scripted import ScriptedModel
+from segue.config.values import Approvals
+from segue.core.address import Address, Platform
+from segue.core.approval import Policy
 from segue.core.errors import ModelOffline
-from segue.core.job import Job, NewJob, Report, ReportState, Run, RunState, parse_targets
-from segue.core.schedule import Once
+from segue.core.job import (
+    Condition,
+    ConditionKind,
+    Job,
+    NewJob,
+    Report,
+    ReportState,
+    Run,
+    RunState,
+    parse_targets,
+)
+from segue.core.schedule import Every, Once
 from segue.core.session import ME
 from segue.core.transcript import Role
-from segue.store import Store, Topic
+from segue.gateway.jobs import AT_ONCE
+from segue.store import Store, Topic, Tx
+from segue.testing.http import Request, Response, serving
 from tests.gateway.conftest import WITHIN, House, texts
-from tests.gateway.test_approvals import question
+from tests.gateway.test_approvals import numbered, question
+from tests.harness.in_process import serve
 from tests.store.samples import answered, called, said
 from tests.turns.conftest import call
 
@@ -26,16 +48,18 @@ async def make(house: House, prompt: str = "Look at the weather.", **given: Any)
     """A job that is due next year."""
     at = given.pop("at", datetime.now(UTC) + timedelta(days=365))
     deliver = parse_targets(given.pop("deliver", "telegram"))
-    new = NewJob(prompt=prompt, schedule=Once(at), zone="UTC", deliver=deliver, **given)
+    schedule = given.pop("schedule", Once(at))
+    new = NewJob(prompt=prompt, schedule=schedule, zone="UTC", deliver=deliver, **given)
     return await house.store.jobs.create(ME, new)
 
 
-async def ended(house: House, job: Job) -> tuple[Run, tuple[Report, ...]]:
-    """Wait for the end of the job's run, and of its reports."""
+async def ended(house: House, job: Job, runs: int = 1) -> tuple[Run, tuple[Report, ...]]:
+    """Wait until that many runs of the job have ended, and the reports of the last one."""
+    unsettled = (ReportState.WAITING, ReportState.QUEUED)
     async with asyncio.timeout(WITHIN), house.store.listen(Topic.JOBS, Topic.SENT) as wake:
         while True:
-            for run, reports in await house.store.runs.history(job.id):
-                unsettled = (ReportState.WAITING, ReportState.QUEUED)
+            history = await house.store.runs.history(job.id)
+            for run, reports in history[: len(history) - runs + 1]:
                 if run.finished and not any(report.state in unsettled for report in reports):
                     return run, reports
             await wake.wait(0.05)
@@ -44,6 +68,12 @@ async def ended(house: House, job: Job) -> tuple[Run, tuple[Report, ...]]:
 async def run_now(house: House, job: Job) -> tuple[Run, tuple[Report, ...]]:
     await house.store.runs.ask(ME, job.id)
     return await ended(house, job)
+
+
+def now_due(tx: Tx) -> None:
+    """Make every job due."""
+    tx.change("UPDATE jobs SET due = :now WHERE state = 'enabled'", now=tx.now)
+    tx.nudge(Topic.JOBS)
 
 
 async def home(house: House) -> tuple[str, Address]:
@@ -67,6 +97,30 @@ async def test_a_job_runs_when_it_is_due_and_reports_to_the_home_channel(house: 
     assert run.state is RunState.REPORTED
     assert report.state is ReportState.SENT
     assert run.started >= run.due
+
+
+async def test_two_gateways_do_not_run_a_job_twice(house: House):
+    chat, _ = await home(house)
+    hourly = Every(timedelta(hours=1), datetime.now(UTC))
+    rival = ScriptedModel(["It rains."] * 20)
+
+    async def is_there() -> bool:
+        return len(await house.store.gateways.alive()) == 2
+
+    async with (
+        house.gateway(model=["It rains."] * 20),
+        await segue.store.open(house.url) as store,
+        serve(store, house.settings, rival, [], is_there),
+    ):
+        jobs = [await make(house, schedule=hourly) for _ in range(12)]
+        await house.store.write(now_due)
+        for job in jobs:
+            await ended(house, job)
+        shown = await house.driver.look(chat)
+        history = [await house.store.runs.history(job.id) for job in jobs]
+    assert [len(runs) for runs in history] == [1] * 12
+    assert texts(shown) == ["It rains."] * 12
+    assert len(rival.prompts) + len(house.model.prompts) == 12
 
 
 async def test_the_agent_knows_what_it_reported_when_its_owner_replies(house: House):
@@ -103,6 +157,16 @@ async def test_a_run_with_nothing_to_report_delivers_nothing(house: House):
     assert texts(shown) == []
 
 
+async def test_a_marker_for_silence_in_the_text_swallows_no_report(house: House):
+    chat, _ = await home(house)
+    async with house.gateway(model=["[SILENT] The cellar is under water."]):
+        run, (report,) = await run_now(house, await make(house))
+        shown = await house.driver.look(chat)
+    assert [text.replace("\\", "") for text in texts(shown)] == [report.body]
+    assert report.body == "[SILENT] The cellar is under water."
+    assert (run.state, report.state) == (RunState.REPORTED, ReportState.SENT)
+
+
 async def test_only_runs_have_the_tool_for_silence(house: House):
     chat, _ = await home(house)
     offered: list[set[str]] = []
@@ -130,10 +194,10 @@ async def test_a_late_run_says_when_it_was_due(house: House):
     await home(house)
     job = await make(house, "Call.", verbatim=True, at=datetime.now(UTC) + timedelta(seconds=0.05))
 
-    def earlier(tx: Any) -> None:
+    def late(tx: Any) -> None:
         tx.change("UPDATE jobs SET due = due - :hours", hours=2 * 3_600_000_000)
 
-    await house.store.write(earlier)
+    await house.store.write(late)
     async with house.gateway(model=[]):
         run, (report,) = await ended(house, job)
     assert run.is_late
@@ -185,6 +249,34 @@ async def test_a_run_that_waits_for_an_approval_survives_a_restart(house: House,
         await house.driver.message("done", chat=chat)
     assert run.state is RunState.REPORTED
     assert made.read_text() == "x\n"
+
+
+async def test_a_question_of_a_run_waits_for_hours(house: House, tmp_path: Path):
+    """Its owner did not choose the time."""
+    chat, _ = await home(house)
+    async with house.gateway(model=[call("shell", command=f"touch {tmp_path}/x"), "done"]):
+        job = await make(house)
+        await house.store.runs.ask(ME, job.id)
+        asked = await question(house, chat)
+        found = await house.store.jobs.found(ME, job.id)
+        waiting = await house.store.approvals.waiting(found.session_id or "")
+        assert waiting is not None
+        assert waiting.until > await house.store.read(lambda tx: tx.after(11 * 3600))
+        await house.driver.press(house.anna, asked.id, "Deny")
+        await ended(house, job)
+
+
+async def test_a_question_that_cannot_be_delivered_is_not_waited_for(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(segue.gateway.approvals, "POLL_SECONDS", 0.02)
+    nowhere = await house.home("!gone", "dm")
+    async with house.gateway(model=[call("shell", command=f"touch {tmp_path}/x"), "not allowed"]):
+        job = await make(house)
+        assert nowhere.chat_id == "!gone"
+        run, _ = await run_now(house, job)
+    assert run.state is RunState.REPORTED
+    assert not (tmp_path / "x").exists()
 
 
 async def test_a_run_without_a_place_to_ask_is_denied(house: House, tmp_path: Path):
@@ -257,6 +349,230 @@ async def test_a_job_whose_chat_is_busy_reports_after_the_answer(house: House):
         assert [report.body for report in waiting] == ["Call."]
         await house.store.leases.release(lease)
         await house.driver.message("Call.", chat=chat)
+
+
+# Conditions
+
+
+async def watching(house: House, file: Path, **given: Any) -> Job:
+    """A job that is asked about a change of `file`, and has looked at it once."""
+    given.setdefault("only_if", Condition(ConditionKind.FILE, str(file)))
+    job = await make(house, "What is new?", **given)
+    return await until(house, job, lambda job: job.checks == 1)
+
+
+async def until(house: House, job: Job, fits: Callable[[Job], bool]) -> Job:
+    """Wait until the job fits."""
+    async with asyncio.timeout(WITHIN), house.store.listen(Topic.JOBS) as wake:
+        while not fits(found := await house.store.jobs.found(ME, job.id)):
+            await wake.wait(0.05)
+    return found
+
+
+async def test_the_agent_is_asked_only_when_the_condition_holds(house: House, tmp_path: Path):
+    await home(house)
+    file = tmp_path / "news"
+    file.write_text("old news")
+    hourly = Every(timedelta(hours=1), datetime.now(UTC))
+    asked: list[str] = []
+
+    def look(prompt: Prompt) -> str:
+        asked.append(prompt.messages[-1].content)
+        return "There is news."
+
+    async with house.gateway(model=[look]):
+        job = await watching(house, file, schedule=hourly)
+        await house.store.write(now_due)
+        job = await until(house, job, lambda job: job.checks == 2)
+        assert (await house.store.runs.history(job.id), asked) == ((), [])
+        assert job.session_id is not None
+        assert await house.said(job.session_id) == []  # and no tokens
+        file.write_text("new news")
+        await house.store.write(now_due)
+        run, (report,) = await ended(house, job)
+    assert (run.state, report.body) == (RunState.REPORTED, "There is news.")
+    assert "Before:]\n```\nold news\n```\n\n[Now:]\n```\nnew news\n```" in asked[0]
+
+
+async def test_a_condition_and_a_text_that_is_delivered_as_it_is_need_no_model(
+    house: House, tmp_path: Path
+):
+    chat, _ = await home(house)
+    async with house.gateway(model=[]):
+        await watching(house, tmp_path / "done", verbatim=True)
+        (tmp_path / "done").touch()
+        await house.store.write(now_due)
+        await house.driver.message("What is new?", chat=chat)
+
+
+async def test_a_condition_that_cannot_be_checked_is_a_failure_that_is_reported(house: House):
+    await home(house)
+    broken = Condition(ConditionKind.COMMAND, "exit 3")
+    async with house.gateway(model=[]):
+        job = await make(house, only_if=broken)
+        run, (report,) = await ended(house, job)
+    assert run.state is RunState.FAILED
+    assert run.error == "Could not check whether the output of `exit 3` has changed: [exit code 3]"
+    assert (report.state, job.name in report.body) == (ReportState.SENT, True)
+
+
+# What a run may do
+
+
+async def test_a_run_does_what_its_job_allows_without_asking(house: House, tmp_path: Path):
+    await home(house)
+    steps = [call("shell", command="mkdir made"), call("write_file", path="x", content="y"), "done"]
+    async with house.gateway(model=steps):
+        job = await make(house, cwd=str(tmp_path), allows=("mkdir", "write_file"))
+        run, _ = await run_now(house, job)
+    assert run.state is RunState.REPORTED
+    assert (tmp_path / "made").is_dir()
+    assert (tmp_path / "x").read_text() == "y"
+
+
+async def test_what_the_settings_and_the_session_allow_does_not_hold_for_a_run(
+    house: House, tmp_path: Path
+):
+    """The allow-list of a job is fixed when it is made."""
+    chat, _ = await home(house)
+    house.settings = dataclasses.replace(house.settings, approvals=Approvals(policy=Policy.AUTO))
+    command = call("shell", command=f"echo x >> {tmp_path}/made")
+    async with house.gateway(model=[command, "done", command, "done"]):
+        job = await make(house)
+        await house.store.runs.ask(ME, job.id)
+        first = await question(house, chat)
+        assert first.labels == ("Allow", "Deny")  # none for the whole session
+        await house.driver.say(house.anna, chat, f"/approve {numbered(first)} session")
+        await ended(house, job)
+        await house.store.runs.ask(ME, job.id)
+        shown = await house.driver.until(
+            lambda s: sum("May I do this?" in t for t in s.texts) == 2, chat=chat
+        )
+        again = next(m for m in reversed(shown.messages) if "May I do this?" in m.text)
+        await house.driver.press(house.anna, again.id, "Deny")
+        await ended(house, job, runs=2)
+    assert (tmp_path / "made").read_text() == "x\n"
+
+
+async def test_pages_that_its_owner_named_need_no_approval_in_a_run(house: House):
+    await home(house)
+    house.settings = dataclasses.replace(house.settings, private_network=True)
+
+    async def page(request: Request) -> Response:
+        return Response(200, {"Content-Type": "text/plain"}, b"three rooms")
+
+    async with serving(page) as url:
+        steps = [call("fetch_page", url=f"{url}/a"), call("fetch_page", url=f"{url}/b"), "done"]
+        async with house.gateway(model=steps):
+            job = await make(house, f"Read {url}/a", deliver="local")
+            await run_now(house, job)
+    found = await house.store.jobs.found(ME, job.id)
+    transcript = await house.store.transcripts.load(found.session_id or "")
+    results = [m.content for m in transcript if m.role is Role.TOOL]
+    assert results[0] == "three rooms"
+
+
+# Approvals that no one can answer
+
+
+async def test_a_run_asks_where_a_gateway_can_hear_the_answer(house: House, tmp_path: Path):
+    """Slack comes first, but no gateway serves it."""
+    chat, _ = await home(house)
+    await house.home("C1", "channel", Platform.SLACK)
+    async with house.gateway(model=[call("shell", command=f"touch {tmp_path}/made"), "done"]):
+        job = await make(house, deliver="slack, telegram")
+        await house.store.runs.ask(ME, job.id)
+        await house.driver.press(house.anna, (await question(house, chat)).id, "Allow")
+        await house.driver.message("done", chat=chat)
+    assert (tmp_path / "made").exists()
+
+
+async def test_runs_that_wait_for_an_approval_do_not_hold_up_others(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(segue.gateway.jobs, "AT_ONCE", 1)
+    monkeypatch.setattr(segue.gateway.jobs, "LOOK_SECONDS", 0.05)
+    chat, _ = await home(house)
+    async with house.gateway(model=[call("shell", command=f"touch {tmp_path}/made"), "done"]):
+        asking = await make(house)
+        await house.store.runs.ask(ME, asking.id)
+        asked = await question(house, chat)
+        run, _ = await run_now(house, await make(house, "Call the bank.", verbatim=True))
+        assert run.state is RunState.REPORTED
+        await house.driver.press(house.anna, asked.id, "Allow")
+        await ended(house, asking)
+
+
+class Gated(ScriptedModel):
+    """Answers only after `go` is set, and counts who waits."""
+
+    def __init__(self) -> None:
+        super().__init__(["done"] * 10)
+        self.go, self.full = asyncio.Event(), asyncio.Event()
+        self.waiting = 0
+        self.most = 0
+
+    async def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
+        self.waiting += 1
+        self.most = max(self.most, self.waiting)
+        if self.waiting == AT_ONCE:
+            self.full.set()
+        await self.go.wait()
+        self.waiting -= 1
+        async for piece in super().stream(prompt):
+            yield piece
+
+
+async def test_a_gateway_carries_out_a_limited_number_of_runs_at_once(house: House):
+    model = Gated()
+    async with house.gateway(model=model):
+        jobs = [await make(house, deliver="local") for _ in range(AT_ONCE + 3)]
+        for job in jobs:
+            await house.store.runs.ask(ME, job.id)
+        async with asyncio.timeout(WITHIN):
+            await model.full.wait()
+        await house.store.jobs.list(ME)  # the gateway could claim another one meanwhile
+        model.go.set()
+        for job in jobs:
+            await ended(house, job)
+    assert model.most == AT_ONCE
+
+
+# What cannot be delivered
+
+
+async def test_what_cannot_be_delivered_goes_to_the_next_home_and_both_attempts_are_shown(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(segue.gateway.jobs, "LOOK_SECONDS", 0.05)
+    chat, _ = await home(house)
+    await house.home("C1", "channel", Platform.SLACK)
+    async with house.gateway(model=["It rains."]):
+        job = await make(house, deliver="slack:C2", fallback=True)
+        await house.store.runs.ask(ME, job.id)
+        shown = await house.driver.until(
+            lambda s: any(t.startswith("It rains.") for t in s.texts), chat=chat
+        )
+    assert "(It could not be delivered to slack:" in "".join(texts(shown))
+
+
+async def test_a_platform_that_cannot_be_reached_is_given_up_in_favour_of_the_next_home(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(segue.gateway.jobs, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(segue.gateway.jobs, "PATIENCE", timedelta())
+    chat, _ = await home(house)
+    await house.home("C1", "channel", Platform.SLACK)
+    async with house.gateway(model=["It rains."]):
+        job = await make(house, deliver="slack", fallback=True)
+        await house.store.runs.ask(ME, job.id)
+        await house.driver.until(lambda s: any("It rains." in t for t in s.texts), chat=chat)
+        _, reports = await ended(house, job)
+    assert [(r.target, r.state) for r in reports] == [
+        ("slack", ReportState.FAILED),
+        ("telegram", ReportState.SENT),
+    ]
+    assert reports[0].error == "slack could not be reached in time."
 
 
 # Commands

@@ -850,6 +850,10 @@ async def test_a_reminder_runs_whatever_its_tokens(store: Store, clock: FakeCloc
 # Fallback
 
 
+async def pass_on(store: Store) -> int:
+    return sum([await store.reports.pass_on(report) for report in await store.reports.failed()])
+
+
 async def fail_sending(store: Store, error: str = "The bot was blocked.") -> None:
     await ready(store)
     for sending in await store.outbox.claim(list(Platform)):
@@ -864,14 +868,14 @@ async def test_what_cannot_be_delivered_goes_to_the_next_home_once(store: Store,
     order = [DM, *(home for home in homes if home != DM)]
     for tried in range(1, len(order)):
         await fail_sending(store)
-        assert await store.reports.pass_on() == 1
-        assert await store.reports.pass_on() == 0
+        assert await pass_on(store) == 1
+        assert await pass_on(store) == 0
         ((_, reports),) = await store.runs.history(job_id)
         assert [report.address for report in reports] == order[: tried + 1]
         assert {report.state for report in reports[:-1]} == {ReportState.FAILED}
         assert reports[-1].instead_of == reports[-2].no
     await fail_sending(store)
-    assert await store.reports.pass_on() == 0  # every home was tried
+    assert await pass_on(store) == 0  # every home was tried
     assert len(await store.reports.undelivered("me", NOON)) == 1
 
 
@@ -879,7 +883,7 @@ async def test_a_report_that_stands_in_says_why(store: Store, clock: FakeClock):
     for home in (DM, ROOM):
         await store.owners.set_home("me", HomeChannel(address=home))
     await reported(store, clock, "slack", fallback=True)
-    assert await store.reports.pass_on() == 1
+    assert await pass_on(store) == 1
     await ready(store)
     (sending,) = await store.outbox.claim(list(Platform))
     assert sending.body.startswith("rain\n\n(It could not be delivered to slack: There is no home")
@@ -894,7 +898,7 @@ async def test_without_a_fallback_what_cannot_be_delivered_stays_so(store: Store
         await store.owners.set_home("me", HomeChannel(address=home))
     job_id = await reported(store, clock, "telegram")
     await fail_sending(store)
-    assert await store.reports.pass_on() == 0
+    assert await pass_on(store) == 0
     ((job, report),) = await store.reports.undelivered("me", NOON)
     assert (job.id, report.state, report.error) == (
         job_id,
@@ -910,7 +914,7 @@ async def test_a_report_is_not_sent_twice_to_a_home_that_has_it(store: Store, cl
     for home in (DM, ROOM):
         await store.owners.set_home("me", HomeChannel(address=home))
     await reported(store, clock, "slack, all", fallback=True)
-    assert await store.reports.pass_on() == 0
+    assert await pass_on(store) == 0
 
 
 # Old runs

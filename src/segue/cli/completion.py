@@ -22,6 +22,7 @@ from segue.core.session import ME
 from segue.core.text import one_line
 
 if TYPE_CHECKING:
+    from segue.core.job import Job
     from segue.core.session import Session
     from segue.store import Store
 
@@ -137,6 +138,39 @@ def sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
     names = [one_line(session.title) if session.title else session.id for session in found]
     ids = [session.id for session in found]
     return _fitting(incomplete, [*names, _LATEST]) or _fitting(incomplete, ids)
+
+
+def jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the numbers of jobs. Their names are shown where a shell shows a description."""
+    import asyncio  # noqa: PLC0415
+
+    from segue.cli.store_access import with_store  # noqa: PLC0415
+
+    async def known(store: Store) -> Sequence[Job]:
+        async with asyncio.timeout(_SECONDS):
+            return await store.jobs.list(ME)
+
+    try:
+        found = with_store(known)
+    except (SegueError, TimeoutError):
+        return []
+    numbers = [(str(job.id), one_line(job.name)) for job in found]
+    return [CompletionItem(no, help=name) for no, name in numbers if no.startswith(incomplete)]
+
+
+def targets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the places that a job can deliver to, after a comma too."""
+    from segue.core.address import Platform  # noqa: PLC0415
+
+    before, comma, _ = incomplete.rpartition(",")
+    return _fitting(incomplete, [f"{before}{comma}{name}" for name in ("all", *Platform)])
+
+
+def zones(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the names of time zones."""
+    import zoneinfo  # noqa: PLC0415
+
+    return _fitting(incomplete, sorted(zoneinfo.available_timezones()))
 
 
 def settings(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

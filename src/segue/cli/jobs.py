@@ -12,12 +12,25 @@ from msgspec.structs import replace
 
 from segue import config
 from segue.chat.output import fields, folded, print_result, screen
+from segue.cli import completion
 from segue.cli.options import JSON, YES, confirm, pass_json_on
 from segue.cli.store_access import with_store
 from segue.core import job_text
 from segue.core.context import Delivery
 from segue.core.errors import BadJob, NoGatewayForJobs
-from segue.core.job import LOCAL, AllHomes, Job, NewJob, Target, When, parse_targets, parse_time
+from segue.core.job import (
+    DAILY_TOKENS,
+    LOCAL,
+    AllHomes,
+    Condition,
+    ConditionKind,
+    Job,
+    NewJob,
+    Target,
+    When,
+    parse_targets,
+    parse_time,
+)
 from segue.core.session import ME
 from segue.store import Store
 
@@ -28,6 +41,8 @@ _EMPTY = (
     "  `segue jobs add --in 20 --verbatim Take the bread out of the oven.`"
 )
 _HISTORY = 20
+_SWITCHES = ("verbatim", "may_change_jobs", "fallback")
+_NUMBER = click.argument("number", type=int, shell_complete=completion.jobs)
 
 
 @click.group(invoke_without_command=True)
@@ -66,17 +81,59 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "--every", "every_minutes", type=float, metavar="MINUTES", help="Repeatedly."
             ),
             click.option("--cron", help="By cron expression: minute hour day month weekday."),
-            click.option("--zone", help="The time zone of the times, such as Europe/Oslo."),
+            click.option(
+                "--zone",
+                shell_complete=completion.zones,
+                help="The time zone of the times, such as Europe/Oslo.",
+            ),
             click.option(
                 "--deliver",
+                shell_complete=completion.targets,
                 help="Where it reports: all, local, PLATFORM or PLATFORM:CHAT, or several of them.",
             ),
             click.option("--name", help="A short name."),
             click.option("--until", help="The local time after which it does not run."),
             click.option("--runs", type=click.IntRange(min=1), help="How often it runs at most."),
-            click.option("--model", help="The model that it uses."),
+            click.option("--model", shell_complete=completion.models, help="Its model."),
             click.option(
                 "--verbatim/--ask", default=None, help="Deliver the text itself, or ask the agent."
+            ),
+            click.option(
+                "--only-if-command",
+                metavar="COMMAND",
+                help="Only if the output of a shell command has changed.",
+            ),
+            click.option(
+                "--only-if-page",
+                metavar="URL",
+                help="Only if the text of a page has changed.",
+            ),
+            click.option(
+                "--only-if-file",
+                type=click.Path(path_type=Path, resolve_path=True),
+                metavar="PATH",
+                help="Only if a file or folder has changed, appeared or vanished.",
+            ),
+            click.option(
+                "--allow",
+                multiple=True,
+                metavar="WHAT",
+                help="A tool, or the start of a command, that it uses without asking. Repeatable.",
+            ),
+            click.option(
+                "--may-change-jobs/--may-not-change-jobs",
+                default=None,
+                help="Whether it may make and change jobs. By default not.",
+            ),
+            click.option(
+                "--fallback/--no-fallback",
+                default=None,
+                help="Whether your other home channels get what cannot be delivered.",
+            ),
+            click.option(
+                "--daily-tokens",
+                type=click.IntRange(min=1),
+                help=f"How many tokens it may use in a day. By default {DAILY_TOKENS:,}.",
             ),
         ]
     ):
@@ -111,9 +168,11 @@ def add(text: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
 
 
 @jobs.command()
-@click.argument("number", type=int)
+@_NUMBER
 @click.argument("text", nargs=-1)
 @_options
+@click.option("--always", is_flag=True, help="Remove its condition.")
+@click.option("--allow-nothing", is_flag=True, help="Let it do nothing without asking.")
 @JSON
 def edit(number: int, text: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
     """Change job NUMBER. What is not given stays as it is."""
@@ -134,6 +193,10 @@ def edit(number: int, text: tuple[str, ...], *, as_json: bool, **given: Any) -> 
             deliver=_targets(given["deliver"]) or job.deliver,
         )
         changed = _with_rest(changed, given, now)
+        if given["always"]:
+            changed = replace(changed, only_if=None)
+        if given["allow_nothing"]:
+            changed = replace(changed, allows=())
         await store.reports.check(ME, changed.deliver)
         return await store.jobs.edit(ME, number, changed)
 
@@ -141,23 +204,24 @@ def edit(number: int, text: tuple[str, ...], *, as_json: bool, **given: Any) -> 
 
 
 @jobs.command()
-@click.argument("number", type=int)
+@_NUMBER
 @JSON
 def show(number: int, *, as_json: bool) -> None:
     """Show job NUMBER and its last runs."""
 
-    async def read(store: Store) -> tuple[Job, tuple[job_text.Last, ...]]:
+    async def read(store: Store) -> tuple[Job, tuple[job_text.Last, ...], int]:
         job = await store.jobs.found(ME, number)
-        return job, await store.runs.history(number, limit=_HISTORY)
+        history = await store.runs.history(number, limit=_HISTORY)
+        return job, history, await store.runs.tokens_today(job)
 
-    job, history = with_store(read)
-    lines = fields(job_text.facts(job), screen())
+    job, history, used = with_store(read)
+    lines = fields(job_text.facts(job, used), screen())
     lines += [folded(job_text.run_line(job, *last), screen(), "    ", "  ") for last in history]
     print_result(job_text.as_json(job, history), lines, as_json=as_json)
 
 
 @jobs.command()
-@click.argument("number", type=int)
+@_NUMBER
 @JSON
 def pause(number: int, *, as_json: bool) -> None:
     """Stop running job NUMBER until it is resumed."""
@@ -165,7 +229,7 @@ def pause(number: int, *, as_json: bool) -> None:
 
 
 @jobs.command()
-@click.argument("number", type=int)
+@_NUMBER
 @JSON
 def resume(number: int, *, as_json: bool) -> None:
     """Run job NUMBER again, from its next time on."""
@@ -178,7 +242,7 @@ def resume(number: int, *, as_json: bool) -> None:
 
 
 @jobs.command()
-@click.argument("number", type=int)
+@_NUMBER
 @JSON
 def run(number: int, *, as_json: bool) -> None:
     """Run job NUMBER now, besides its set times."""
@@ -193,7 +257,7 @@ def run(number: int, *, as_json: bool) -> None:
 
 
 @jobs.command()
-@click.argument("number", type=int)
+@_NUMBER
 @YES
 @JSON
 def delete(number: int, *, yes: bool, as_json: bool) -> None:
@@ -230,8 +294,22 @@ def _with_rest(job: J, given: dict[str, Any], now: datetime) -> J:
         model=given["model"] or job.model,
         runs=given["runs"] or job.runs,
         until=until or job.until,
-        verbatim=job.verbatim if given["verbatim"] is None else given["verbatim"],
+        only_if=_condition(given) or job.only_if,
+        allows=given["allow"] or job.allows,
+        daily_tokens=given["daily_tokens"] or job.daily_tokens,
+        **{name: given[name] for name in _SWITCHES if given[name] is not None},
     )
+
+
+def _condition(given: dict[str, Any]) -> Condition | None:
+    found = [
+        Condition(kind, str(given[f"only_if_{kind}"]))
+        for kind in ConditionKind
+        if given[f"only_if_{kind}"]
+    ]
+    if len(found) > 1:
+        raise BadJob(reason="it has one condition: a command, a page or a file")
+    return found[0] if found else None
 
 
 def _targets(text: str | None) -> tuple[Target, ...]:

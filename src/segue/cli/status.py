@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
@@ -25,12 +25,13 @@ from segue.core import job_text
 from segue.core.address import Platform
 from segue.core.errors import ModelError
 from segue.core.handoff import Failure, Handoff
-from segue.core.job import Job, local_time
+from segue.core.job import Job, Report, local_time
 from segue.core.session import ME, Session
 from segue.core.text import count, one_line
 from segue.store.gateways import LinkState
 
 _LAST = 3
+_REPORTS = timedelta(days=7)
 _NO_PAGE = "not running; type `segue gateway start` or, in a conversation, /handoff web"
 _NO_PAGE_THERE = "not served by the running gateway"
 _PAGE_OFF = "disabled (web.enabled is false)"
@@ -61,6 +62,8 @@ class Status:
     """The last active sessions, newest first."""
     jobs: tuple[Job, ...]
     """Those that are due next."""
+    reports: tuple[tuple[Job, Report], ...]
+    """Those of the last days that did not arrive, newest first."""
     gateway: GatewayStatus
     """Only with the handoffs in progress or failed, and the last few failed messages."""
     troubles: int
@@ -90,7 +93,11 @@ class Status:
 
     def _jobs(self) -> list[tuple[str, str]]:
         times = [f"{job.name}: {local_time(job.due, job.zone)}" for job in self.jobs if job.due]
-        return [("jobs" * (n == 0), line) for n, line in enumerate(times)]
+        lost = [job_text.not_delivered(job, report) for job, report in self.reports[:_LAST]]
+        return [
+            *(("jobs" * (n == 0), line) for n, line in enumerate(times)),
+            *(("reports" * (n == 0), line) for n, line in enumerate(lost)),
+        ]
 
     def _troubles(self) -> str:
         counts = [
@@ -118,6 +125,9 @@ class Status:
                 "last": list(map(session_text.as_json, self.last)),
             },
             "jobs": list(map(job_text.as_json, self.jobs)),
+            "reports_not_delivered": [
+                {"job": job.id, **job_text.report_json(report)} for job, report in self.reports
+            ],
             **self.gateway.json(),
             "warnings": self.warnings,
         }
@@ -137,6 +147,7 @@ async def load_status(settings: Settings) -> Status:
             sessions=await store.sessions.count(),
             last=tuple(await store.sessions.list(ME, limit=_LAST)),
             jobs=await store.jobs.upcoming(ME, limit=_LAST),
+            reports=await store.reports.undelivered(ME, datetime.now(UTC) - _REPORTS),
             gateway=replace(
                 seen,
                 handoffs=tuple(handoff for handoff in seen.handoffs if _matters(handoff)),

@@ -72,7 +72,8 @@ async def _shown(context: CommandContext, which: int) -> str:
 
     job = await context.store.jobs.found(context.owner, which)
     history = await context.store.runs.history(which, limit=_RUNS)
-    facts = [f"{name}: {value}" if name else value for name, value in job_text.facts(job)]
+    used = await context.store.runs.tokens_today(job)
+    facts = [f"{name}: {value}" if name else value for name, value in job_text.facts(job, used)]
     return "\n".join([*facts, *(job_text.run_line(job, *last) for last in history)])
 
 

@@ -22,7 +22,7 @@
     │   │                         ModelStalled, ModelCutOff, LocalMissing, LocalFailed
     │   ├── CommandError          UnknownCommand, BadCommand
     │   ├── JobError              JobNotFound, BadJob, TooManyJobs, JobBusy, JobChanged,
-    │   │                         NoGatewayForJobs
+    │   │                         ConditionFailed, NoGatewayForJobs
     │   ├── NoteError             NoteNotFound, NoteEmpty, NoteTooLong, TooManyNotes
     │   ├── SettingsError         BadSettings, SettingsUnwritable, HistoryUnwritable,
     │   │                         UnknownSetting, SettingRefused, NoEditor
@@ -452,6 +452,10 @@ class JobBusy(JobError):
 class JobChanged(JobError):
     """Job {number} was changed in the meantime, so nothing was done. Type /jobs {number} to look at
     it, then try again."""
+
+
+class ConditionFailed(JobError):
+    """Could not check whether {condition}: {reason}"""
 
 
 class NoGatewayForJobs(JobError):

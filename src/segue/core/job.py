@@ -374,7 +374,7 @@ def times_from(job: NewJob, first: datetime | None, number: int = 3) -> list[dat
 
 def day(moment: datetime, zone: str) -> tuple[datetime, datetime]:
     """The start of the day of `moment` on the wall clock of a zone, and of the next day."""
-    place = _zone(zone) or UTC
+    place = find_zone(zone) or UTC
     midnight = datetime.combine(moment.astimezone(place), time())
     return on_clock(midnight, place), on_clock(midnight + timedelta(days=1), place)
 
@@ -393,7 +393,7 @@ class When(Struct, frozen=True, kw_only=True):
         given = [self.in_minutes, self.at, self.every_minutes, self.cron]
         if sum(value is not None for value in given) != 1:
             raise BadJob(reason="give exactly one of: in minutes, at a time, every minutes, cron")
-        if (place := _zone(zone)) is None:
+        if (place := find_zone(zone)) is None:
             reason = f"there is no time zone {zone!r}; one is called Europe/Oslo, for example"
             raise BadJob(reason=reason)
         try:
@@ -442,12 +442,12 @@ def schedule_text(schedule: Schedule, zone: str) -> str:
 
 def local_time(moment: datetime, zone: str) -> str:
     """A time in words, on the wall clock of a zone: `Tue 2026-11-17 09:00 (Europe/Oslo)`."""
-    place = _zone(zone)
+    place = find_zone(zone)
     local = moment.astimezone(place or UTC)
     return f"{local:%a %Y-%m-%d %H:%M} ({zone if place else 'UTC'})"
 
 
-def _zone(name: str) -> ZoneInfo | None:
+def find_zone(name: str) -> ZoneInfo | None:
     """The zone with this name, or None if this machine does not know it."""
     try:
         return ZoneInfo(name)

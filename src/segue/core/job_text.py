@@ -13,19 +13,21 @@ from segue.core.job import (
     JobState,
     NewJob,
     Report,
+    ReportState,
     Run,
     RunState,
+    find_zone,
     local_time,
     next_times,
     schedule_text,
     targets_text,
 )
-from segue.core.text import one_line
+from segue.core.text import count, one_line
 
 
 def zone_name(zone: tzinfo) -> str:
     """The name of the user's time zone. Raise BadJob if the machine does not say it."""
-    if isinstance(zone, ZoneInfo) and zone.key:
+    if isinstance(zone, ZoneInfo) and find_zone(zone.key):  # /etc/localtime may be a nameless copy
         return zone.key
     if zone.utcoffset(None) == timedelta(0):
         return "UTC"
@@ -39,6 +41,8 @@ def summary(job: Job, last: Last | None) -> str:
     """A job on one line: its number, name, next time, places and last result."""
     when = f"next {local_time(job.due, job.zone)}" if job.due else job.state.value
     parts = [one_line(job.name), when, f"to {targets_text(job.deliver)}"]
+    if job.checked is not None:
+        parts.append(f"checked {local_time(job.checked, job.zone)}")
     if last is not None:
         parts.append(f"last {outcome(*last)}")
     return f"{job.id:>3}  " + "; ".join(parts)
@@ -51,15 +55,24 @@ def made(job: Job) -> list[str]:
     if times:
         lines.append(f"Next: {', '.join(times)}.")
     lines.append(f"It delivers to: {targets_text(job.deliver)}.")
+    if job.only_if is not None:
+        lines.append(f"Only if {one_line(str(job.only_if))}, compared with now.")
+    if job.allows:
+        lines.append(f"It may do without asking: {', '.join(map(one_line, job.allows))}.")
     return lines
 
 
-def facts(job: Job) -> list[tuple[str, str]]:
+def facts(job: Job, tokens_today: int = 0) -> list[tuple[str, str]]:
     """Everything about a job, in pairs of a name and a value."""
+    looked = f"{count(job.checks, 'time')}, last "
+    checked = [("checked", looked + local_time(job.checked, job.zone))] if job.checked else []
+    used = [("tokens today", f"{tokens_today:,}")] if tokens_today else []
     return [
         ("job", f"{job.id}, {one_line(job.name)}"),
         ("state", f"{job.state}: {job.error}" if job.error else job.state.value),
         *terms(job, next_times(job)),
+        *checked,
+        *used,
         ("delivers" if job.verbatim else "asks the agent", one_line(job.prompt)),
         ("asked for on", str(job.origin) if job.origin else "the terminal"),
         ("session", job.session_id or "none yet"),
@@ -76,10 +89,10 @@ def terms(job: NewJob, times: Sequence[datetime]) -> list[tuple[str, str]]:
         "only if": job.only_if and str(job.only_if),
     }
     rest = {
-        "may do without asking": ", ".join(job.allows),
+        "may do without asking": ", ".join(job.allows) or ("" if job.verbatim else "nothing"),
         "its runs": "may make and change jobs" if job.may_change_jobs else "",
         "if a report fails": "it goes to your other home channels" if job.fallback else "",
-        "limit": "" if job.daily_tokens is None else f"{job.daily_tokens:,} tokens a day",
+        "limit": "" if job.verbatim else f"{job.token_limit:,} tokens a day",
         "model": job.model,
         "works in": job.cwd,
     }
@@ -95,7 +108,8 @@ def terms(job: NewJob, times: Sequence[datetime]) -> list[tuple[str, str]]:
 def run_line(job: Job, run: Run, reports: Sequence[Report]) -> str:
     """A run on one line: when it was due, when it ran if that was later, and its outcome."""
     late = f", ran {local_time(run.started, job.zone)}" if run.is_late else ""
-    return f"due {local_time(run.due, job.zone)}{late}: {outcome(run, reports)}"
+    tokens = f" ({run.tokens:,} tokens)" if run.tokens else ""
+    return f"due {local_time(run.due, job.zone)}{late}: {outcome(run, reports)}{tokens}"
 
 
 def outcome(run: Run, reports: Sequence[Report]) -> str:
@@ -104,14 +118,23 @@ def outcome(run: Run, reports: Sequence[Report]) -> str:
         return f"failed: {one_line(run.error or '')}"
     if run.state is RunState.SILENT:
         return "nothing to report"
+    if run.state is RunState.SKIPPED and run.error:
+        return f"skipped: {one_line(run.error)}"
     if run.state is not RunState.REPORTED:
         return run.state.value
     return ", ".join(map(_arrival, reports)) or "reported"
 
 
 def _arrival(report: Report) -> str:
+    instead = " instead" if report.instead_of else ""
     why = f" ({one_line(report.error)})" if report.error else ""
-    return f"{report.state} to {report.target}{why}"
+    how = "not delivered" if report.state is ReportState.FAILED else report.state.value
+    return f"{how} to {report.target}{instead}{why}"
+
+
+def not_delivered(job: Job, report: Report) -> str:
+    """A report that did not arrive, on one line."""
+    return f"job {job.id}, {one_line(job.name)}: {_arrival(report)}; `segue jobs show {job.id}`"
 
 
 def as_json(job: Job, history: Sequence[Last] = ()) -> dict[str, Any]:
@@ -130,6 +153,13 @@ def as_json(job: Job, history: Sequence[Last] = ()) -> dict[str, Any]:
         "deliver": list(map(str, job.deliver)),
         "origin": job.origin.key if job.origin else None,
         "session": job.session_id,
+        "only_if": job.only_if and {"kind": job.only_if.kind, "target": job.only_if.target},
+        "checked": job.checked,
+        "checks": job.checks,
+        "allows": list(job.allows),
+        "may_change_jobs": job.may_change_jobs,
+        "fallback": job.fallback,
+        "daily_tokens": job.token_limit,
         "runs": [
             {
                 "due": run.due,
@@ -137,11 +167,20 @@ def as_json(job: Job, history: Sequence[Last] = ()) -> dict[str, Any]:
                 "finished": run.finished,
                 "state": run.state,
                 "error": run.error,
-                "reports": [
-                    {"to": r.target, "state": r.state, "error": r.error, "text": r.body}
-                    for r in reports
-                ],
+                "tokens": run.tokens,
+                "reports": list(map(report_json, reports)),
             }
             for run, reports in history
         ],
+    }
+
+
+def report_json(report: Report) -> dict[str, Any]:
+    return {
+        "number": report.no,
+        "to": report.target,
+        "state": report.state,
+        "error": report.error,
+        "text": report.body,
+        "instead_of": report.instead_of,
     }

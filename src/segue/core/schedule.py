@@ -16,7 +16,6 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
-from cronsim import CronSim, CronSimError
 from msgspec import Struct
 
 SHORTEST = timedelta(minutes=1)
@@ -63,8 +62,10 @@ class Cron(Struct, frozen=True):
     def __post_init__(self) -> None:
         if len(self.expression.split()) != 5:
             raise ValueError("a cron expression has five fields: minute hour day month weekday")
+        from cronsim import CronSimError  # noqa: PLC0415
+
         try:
-            never = next(CronSim(self.expression, _A_LEAP_YEAR), None) is None
+            never = next(_matches(self.expression, _A_LEAP_YEAR), None) is None
         except CronSimError as error:
             raise ValueError(f"that is not a cron expression: {error}") from error
         if never:
@@ -78,7 +79,7 @@ class Cron(Struct, frozen=True):
             start -= max(_offset(local) - _offset((moment + _DAY).astimezone(self.zone)), _NONE)
         found: list[datetime] = []
         # The library knows no zone here: it goes wrong where a clock changes by half an hour.
-        for wall in CronSim(self.expression, start):
+        for wall in _matches(self.expression, start):
             instants = self._instants(wall)
             found += (instant for instant in instants if instant > moment)
             if instants and instants[0] > moment:  # the first passes of later ones are later still
@@ -96,6 +97,14 @@ class Cron(Struct, frozen=True):
             return [on_clock(wall, self.zone)]
         passes = (wall.replace(tzinfo=self.zone, fold=fold).astimezone(UTC) for fold in (0, 1))
         return [instant for instant in dict.fromkeys(passes) if _shows(instant, self.zone) == wall]
+
+
+def _matches(expression: str, start: datetime) -> Iterator[datetime]:
+    """The times on the wall clock after `start` that match the expression."""
+    # Only who has a cron expression needs the library.
+    from cronsim import CronSim  # noqa: PLC0415
+
+    return CronSim(expression, start)
 
 
 def on_clock(wall: datetime, zone: tzinfo) -> datetime:

@@ -21,6 +21,8 @@ from segue.turns import HeldLease
 
 ANSWER_TIMEOUT = 15 * 60.0
 """Seconds until an unanswered question expires."""
+RUN_ANSWER_TIMEOUT = 12 * 3600.0
+"""The same for the run of a job, at a time that the owner did not choose to be there."""
 POLL_SECONDS = 5.0
 
 _LABELS = {Answer.ONCE: "Allow", Answer.SESSION: "Allow in this session", Answer.NEVER: "Deny"}
@@ -42,20 +44,31 @@ Settle = Callable[[Address, str, str], None]
 class Questions:
     """The approval questions of one turn, asked at `address` one at a time."""
 
-    def __init__(self, store: Store, held: HeldLease, address: Address, settle: Settle) -> None:
+    def __init__(
+        self,
+        store: Store,
+        held: HeldLease,
+        address: Address,
+        settle: Settle,
+        *,
+        in_run: bool = False,
+    ) -> None:
+        """`in_run`: for the run of a job, which keeps no grant for later runs."""
         self._store = store
         self._held = held
         self._address = address
         self._settle = settle
+        self._in_run = in_run
         self._open: str | None = None
         """Outbox key of the question that is still open."""
 
     async def approve(self, call: ToolCall, what: str, fingerprint: str) -> Answer:
         store = self._store
+        seconds = RUN_ANSWER_TIMEOUT if self._in_run else ANSWER_TIMEOUT
         asked = await store.approvals.ask(
-            self._held.lease, call.id, fingerprint, what, self._address, seconds=ANSWER_TIMEOUT
+            self._held.lease, call.id, fingerprint, what, self._address, seconds=seconds
         )
-        asking = question(asked)
+        asking = question(asked, in_run=self._in_run)
         await store.outbox.enqueue(asking)
         self._open = asking.key
         answer = await _answered(store, self._held, asked)
@@ -73,7 +86,8 @@ class Questions:
 
 
 async def _answered(store: Store, held: HeldLease, asked: Approval) -> Answer | None:
-    """Wait for the owner's answer. Return None if the question expires or becomes void."""
+    """Wait for the owner's answer. Return None if the question expires or becomes void, or if it
+    cannot be delivered, so that no one can answer it."""
     async with store.listen(Topic.APPROVALS) as wake:
         while True:
             now = await store.approvals.get(asked.id)
@@ -81,14 +95,19 @@ async def _answered(store: Store, held: HeldLease, asked: Approval) -> Answer | 
                 return None
             if now.state is ApprovalState.ANSWERED:
                 return await store.approvals.use(held.lease, asked.id)
+            sending = await store.outbox.get(_key(asked.id))
+            if sending is not None and sending.state is OutgoingState.FAILED:
+                return None
             await wake.wait(POLL_SECONDS)
 
 
-def question(asked: Approval) -> Draft:
+def question(asked: Approval, *, in_run: bool = False) -> Draft:
     """The message that asks, including the number that a typed answer must name."""
     shown = excerpt.excerpt(asked.what)
-    body = f"May I do this? (question {asked.id})\n\n{_fenced(shown.text)}"
+    body = f"May I do this? (question {asked.id})\n\n{fenced(shown.text)}"
     buttons = [(label, f"{_PREFIX}:{asked.id}:{a}") for a, label in _LABELS.items()]
+    if in_run:
+        buttons = [button for button in buttons if button[0] != _LABELS[Answer.SESSION]]
     if not shown.is_whole:
         lines = count(shown.lines, "line")
         body += f"\n\nThe whole call has {lines}. Type /show {asked.id} to see all of it."
@@ -113,7 +132,7 @@ def without_buttons(body: str, buttons: Sequence[Button]) -> str:
     return body
 
 
-def _fenced(text: str) -> str:
+def fenced(text: str) -> str:
     """Return `text` as a code block, with a fence longer than any fence inside it."""
     fence = "```"
     while fence in text:
@@ -166,7 +185,7 @@ async def show(
         raise BadCommand(usage=f"/show {number} {len(pages)}", reason=reason)
     more = f"\n\nType /show {number} {page + 1} to see the next page." * (page < len(pages))
     title = f"Question {number}, page {page} of {len(pages)}:"
-    return f"{title}\n\n{_fenced(pages[page - 1].rstrip())}{more}"
+    return f"{title}\n\n{fenced(pages[page - 1].rstrip())}{more}"
 
 
 async def _waiting(store: Store, owner: str, address: Address) -> int:

@@ -20,6 +20,8 @@ from segue.turns import hold
 POLL_SECONDS = 15.0
 RETENTION = timedelta(days=7)
 """How long finished entries are kept. No platform redelivers an update after that."""
+RUN_RETENTION = timedelta(days=30)
+"""How long the runs of jobs are kept."""
 _HOLDER = "a gateway, for a moment"
 _LENGTH = 200
 
@@ -49,6 +51,7 @@ class Janitor:
             self._pruned = now
             await self._store.inbox.prune(now - RETENTION)
             await self._store.outbox.prune(now - RETENTION)
+            await self._store.runs.prune(now - RUN_RETENTION)
 
     async def _skip(self, no: int, reason: str) -> None:
         self._set_aside.add(no)

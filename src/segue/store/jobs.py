@@ -139,6 +139,12 @@ def _is_busy(tx: Tx, job_id: int) -> bool:
     return bool(tx.one("SELECT busy FROM jobs WHERE id = :id", id=job_id)[0])
 
 
+def locked(tx: Tx, job_id: int) -> Job | None:
+    """The job with this number, which does not change until the transaction ends, or None."""
+    tx.row(f"SELECT 1 FROM jobs WHERE id = :id {tx.for_update}", id=job_id)
+    return get(tx, job_id)
+
+
 def get(tx: Tx, job_id: int) -> Job | None:
     row = tx.row(f"SELECT {_COLUMNS} FROM jobs WHERE id = :id", id=job_id)
     return _job(row) if row else None
@@ -211,7 +217,7 @@ def update(tx: Tx, job_id: int, **columns: Any) -> None:
 
 
 def _locked(tx: Tx, owner: str, job_id: int) -> Job:
-    tx.row(f"SELECT 1 FROM jobs WHERE id = :id {tx.for_update}", id=job_id)
+    locked(tx, job_id)
     return found(tx, owner, job_id)
 
 

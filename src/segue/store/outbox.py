@@ -241,6 +241,20 @@ def retry(tx: Tx, outgoing: Outgoing, reason: str, *, seconds: float, asked: boo
     )
 
 
+def give_up(tx: Tx, key: str, reason: str) -> bool:
+    """Fail a message that waits to be sent, and of which nothing was sent. Return False if there is
+    none with that key."""
+    tx.nudge(Topic.SENT)
+    changed = tx.change(
+        "UPDATE outbox SET state = 'failed', error = :error, finished = :now"
+        " WHERE key = :key AND state = 'queued' AND receipts = ''",
+        error=short_reason(text(reason)),
+        now=tx.now,
+        key=key,
+    )
+    return changed == 1
+
+
 def asked_to_wait(tx: Tx, address: Address) -> float:
     """Seconds until messages may be sent there again, if the platform asked for a pause."""
     (until,) = tx.one(

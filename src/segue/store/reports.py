@@ -27,6 +27,7 @@ from segue.core.transcript import Kind, Message, Role, spoken
 from segue.store import (
     bindings,
     doors,
+    gateways,
     inbox,
     jobs,
     leases,
@@ -79,8 +80,14 @@ def _add(
 
 def asks_at(tx: Tx, job: Job) -> Address | None:
     """Where a run of the job asks for approvals: the first place that it delivers to. None if it
-    has none."""
-    return next((address for _, address, _ in _places(tx, job) if address), None)
+    has none. A place that no gateway serves comes last: no one could answer there."""
+    served = _served(tx)
+    places = [address for _, address, _ in _places(tx, job) if address]
+    return min(places, key=lambda address: address.platform not in served, default=None)
+
+
+def _served(tx: Tx) -> set[Platform]:
+    return {platform for gateway in gateways.alive(tx) for platform in gateway.platforms}
 
 
 def _places(tx: Tx, job: Job) -> list[tuple[Target, Address | None, str]]:
@@ -243,21 +250,52 @@ def fail(tx: Tx, report: Report, reason: str) -> None:
     )
 
 
-def pass_on(tx: Tx) -> int:
-    """Let the next home channel stand in for each report that failed, if its job says so, and
-    return how many reports that made. A home channel gets what a run says at most once."""
-    failed = (
+def failed(tx: Tx) -> tuple[Report, ...]:
+    """The reports that failed and were not passed on yet, oldest first."""
+    rows = tx.rows(
         f"{_SELECT} WHERE r.passed_on = 0 AND r.no IN ("
         "SELECT no FROM reports WHERE state = 'failed' AND passed_on = 0 UNION ALL"
-        " SELECT f.no FROM outbox o JOIN reports f ON f.key = o.key WHERE o.state = 'failed')"
-        " ORDER BY r.no"
+        " SELECT f.no FROM outbox t JOIN reports f ON f.key = t.key"
+        " WHERE t.state IN ('failed', 'uncertain') AND t.state = 'failed') ORDER BY r.no"
     )
-    made = 0
-    for report in map(_report, tx.rows(failed)):
-        sql = "UPDATE reports SET passed_on = 1 WHERE no = :no AND passed_on = 0"
-        if tx.change(sql, no=report.no):
-            made += _stand_in(tx, report)
-    return made
+    return tuple(map(_report, rows))
+
+
+def pass_on(tx: Tx, report: Report) -> bool:
+    """Let the next home channel stand in for a report that failed, if its job says so. Return
+    whether it does. A home channel gets what a run says at most once."""
+    sql = "UPDATE reports SET passed_on = 1 WHERE no = :no AND passed_on = 0"
+    return tx.change(sql, no=report.no) == 1 and _stand_in(tx, report)
+
+
+def stranded(tx: Tx, before: datetime) -> tuple[Report, ...]:
+    """The reports that were made before this time and could be passed on, because no gateway serves
+    their platform, or it cannot be reached."""
+    rows = tx.rows(
+        f"{_SELECT} JOIN runs u ON u.id = r.run_id JOIN jobs j ON j.id = u.job_id"
+        " WHERE j.fallback = 1 AND r.made < :before AND r.no IN ("
+        "SELECT no FROM reports WHERE state = 'waiting' UNION ALL"
+        " SELECT q.no FROM outbox x JOIN reports q ON q.key = x.key"
+        " WHERE x.state = 'queued' AND x.receipts = '') ORDER BY r.no",
+        before=micros(before),
+    )
+    served = _served(tx)
+    found = map(_report, rows)
+    return tuple(
+        report
+        for report in found
+        if report.state is ReportState.QUEUED
+        or (report.address and report.address.platform not in served)
+    )
+
+
+def give_up(tx: Tx, report: Report) -> None:
+    """Fail a report that waits for a platform that cannot be reached."""
+    reason = f"{report.target} could not be reached in time."
+    fail(tx, report, reason)
+    (key,) = tx.one("SELECT key FROM reports WHERE no = :no", no=report.no)
+    if key is not None:
+        outbox.give_up(tx, key, reason)
 
 
 def _stand_in(tx: Tx, report: Report) -> bool:
@@ -265,8 +303,9 @@ def _stand_in(tx: Tx, report: Report) -> bool:
     job = jobs.get(tx, job_id)
     if job is None or not job.fallback:
         return False
-    tried = {other.address for other in of(tx, report.run_id)}
-    for home in owners.homes(tx, job.owner):
+    tried, served = {other.address for other in of(tx, report.run_id)}, _served(tx)
+    # By name of the platform, and first those that a gateway serves.
+    for home in sorted(owners.homes(tx, job.owner), key=lambda home: home.platform not in served):
         place = _place(tx, job, home.address)
         if place not in tried:
             no, run_id, body = report.no, report.run_id, report.body
@@ -327,6 +366,9 @@ class Reports(Operations):
     waiting = Read(waiting)
     send = Write(send)
     fail = Write(fail)
+    failed = Read(failed)
     pass_on = Write(pass_on)
+    stranded = Read(stranded)
+    give_up = Write(give_up)
     undelivered = Read(undelivered)
     check = Read(check)

@@ -153,7 +153,7 @@ def _due(tx: Tx, job: Job, seconds: float) -> Run | None:
     after, notice = decided.due, ""
     if isinstance(decided, Skip):
         notice = _too_late(job, decided)
-    elif not job.is_reminder and (used := _tokens_today(tx, job)) >= job.token_limit:
+    elif not job.is_reminder and (used := tokens_today(tx, job)) >= job.token_limit:
         _, tomorrow = day(now, job.zone)
         after, notice = tomorrow - _MICROSECOND, _out_of_tokens(job, used)
     is_skipped = bool(notice)
@@ -195,7 +195,7 @@ def _advance(tx: Tx, job: Job, after: datetime, *, is_running: bool) -> None:
     )
 
 
-def _tokens_today(tx: Tx, job: Job) -> int:
+def tokens_today(tx: Tx, job: Job) -> int:
     """How many tokens the job's runs have used since midnight in its zone."""
     today, _ = day(moment(tx.now), job.zone)
     sql = "SELECT coalesce(sum(tokens), 0) FROM runs WHERE job_id = :id AND started >= :today"
@@ -224,8 +224,10 @@ def check(tx: Tx, claimed: Claim, seen: Seen) -> Claim | None:
 
     The first look only records what there is.
     """
-    run, job = claimed.run, jobs.get(tx, claimed.job.id)
-    if job is None or not _change(tx, run, "seen = :seen", seen=jobs.seen_json(seen)):
+    run = claimed.run
+    if not _change(tx, run, "seen = :seen", seen=jobs.seen_json(seen)):
+        return None
+    if (job := jobs.locked(tx, run.job_id)) is None:
         return None
     is_same = job.only_if == claimed.job.only_if  # it may have been edited meanwhile
     jobs.update(tx, job.id, checked=tx.now, checks=job.checks + 1)
@@ -310,7 +312,7 @@ def _end(
         tokens=_tokens_of(tx, job.session_id),
         error=short_reason(text(error)) if error else None,
     )
-    current = jobs.get(tx, job.id)
+    current = jobs.locked(tx, job.id)
     if not ended or current is None:
         return False
     failures = current.failures + 1 if error else 0
@@ -423,4 +425,5 @@ class Runs(Operations):
     fail = Write(fail)
     history = Read(history)
     last = Read(last)
+    tokens_today = Read(tokens_today)
     prune = Write(prune)

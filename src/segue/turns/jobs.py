@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from segue.core.errors import JobChanged, NoGatewayForJobs
 from segue.core.job import Job, JobAction, NewJob, as_asked
 from segue.core.job_text import Last
-from segue.store import Store, jobs, runs
+from segue.store import Store
 from segue.store.base import Tx
 
 _RUNS = 10
@@ -48,12 +48,19 @@ class StoredJobs:
         return await self._store.write(_act, self._owner, before, action)
 
 
+# Schedules are slow to import, and most turns have none.
+
+
 def _edit(tx: Tx, owner: str, before: Job, changed: Job) -> Job:
+    from segue.store import jobs  # noqa: PLC0415
+
     _require_unchanged(tx, owner, before)
     return jobs.edit(tx, owner, before.id, changed)
 
 
 def _act(tx: Tx, owner: str, before: Job, action: JobAction) -> Job:
+    from segue.store import jobs, runs  # noqa: PLC0415
+
     _require_unchanged(tx, owner, before)
     match action:
         case JobAction.PAUSE:
@@ -69,5 +76,7 @@ def _act(tx: Tx, owner: str, before: Job, action: JobAction) -> Job:
 
 def _require_unchanged(tx: Tx, owner: str, before: Job) -> None:
     """What was approved is what is done."""
+    from segue.store import jobs  # noqa: PLC0415
+
     if as_asked(jobs.found(tx, owner, before.id)) != as_asked(before):
         raise JobChanged(number=before.id)

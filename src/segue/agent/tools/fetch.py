@@ -12,6 +12,7 @@ import re
 import socket
 
 import httpx2
+from msgspec import Struct
 
 from segue.agent.models.http import read_some, trusted
 from segue.agent.tools import page
@@ -43,8 +44,28 @@ _IPV6_UNICAST = ipaddress.IPv6Network("2000::/3")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
+class PageText(Struct, frozen=True):
+    """The text of a page."""
+
+    text: str
+    status: int = 200
+    is_cut: bool = False
+
+    @property
+    def is_ok(self) -> bool:
+        return 200 <= self.status < 300
+
+
 async def fetch(url: str, place: Workplace) -> str:
-    """Return the text of the page. Raise ToolFailed on failure."""
+    """Return the text of the page for the model. Raise ToolFailed on failure."""
+    page = await read(url, place)
+    status = "" if page.is_ok else f"[HTTP {page.status}]\n"
+    more = f"\n[only the first {MAX_BYTES:,} bytes of the page]" if page.is_cut else ""
+    return status + (shorten(page.text) or "[nothing]") + more
+
+
+async def read(url: str, place: Workplace) -> PageText:
+    """Return the page. Raise ToolFailed if there is none."""
     try:
         async with asyncio.timeout(TIMEOUT):
             return await _follow(url, place)
@@ -55,7 +76,7 @@ async def fetch(url: str, place: Workplace) -> str:
         raise ToolFailed(f"The page cannot be fetched: {why}") from error
 
 
-async def _follow(address: str, place: Workplace) -> str:
+async def _follow(address: str, place: Workplace) -> PageText:
     url = httpx2.URL(address)
     # The environment may name a proxy, which would resolve names where we cannot check them.
     # Connections are not reused: each belongs to one host name, but we address it only by IP.
@@ -74,7 +95,7 @@ async def _follow(address: str, place: Workplace) -> str:
             finally:
                 await response.aclose()
             if following.netloc != url.netloc and not place.may_fetch(str(following)):
-                return f"[the page redirects to {following}; fetch that address if you want it]"
+                return PageText(f"[the page redirects to {following}; fetch that if you want it]")
             if following.netloc != url.netloc:
                 client.cookies.clear()  # cookies, too, are stored by IP address
             url = following
@@ -146,7 +167,7 @@ def _inner(
     return ip.ipv4_mapped or ip.sixtofour or ip
 
 
-async def _text(response: httpx2.Response) -> str:
+async def _text(response: httpx2.Response) -> PageText:
     kind = response.headers.get("Content-Type", "text/plain").partition(";")[0].strip().lower()
     if not kind.startswith(_TEXT) and not kind.endswith(_TEXT_ENDS):
         raise ToolFailed(f"That is no text but {kind}.")
@@ -156,9 +177,7 @@ async def _text(response: httpx2.Response) -> str:
         raise ToolFailed(f"That is no text, though it is said to be {kind}.")
     if "html" in kind:
         text = await _read(text)
-    status = "" if response.is_success else f"[HTTP {response.status_code}]\n"
-    more = f"\n[only the first {MAX_BYTES:,} bytes of the page]" if len(body) > MAX_BYTES else ""
-    return status + (shorten(text.strip()) or "[nothing]") + more
+    return PageText(text.strip(), response.status_code, is_cut=len(body) > MAX_BYTES)
 
 
 async def _read(html: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import signal
 import subprocess
@@ -48,6 +49,19 @@ class ShellArguments(Struct, frozen=True, forbid_unknown_fields=True):
     ] = 60
 
 
+class CommandOutput(Struct, frozen=True, kw_only=True):
+    """What a command printed, and how it ended."""
+
+    text: str
+    """What it printed, shortened."""
+    digest: str
+    """Identifies all that it printed."""
+    note: str
+    """How it ended, in brackets. Empty if there is nothing to say about that."""
+    is_ok: bool
+    """Whether it ended by itself, with exit code 0."""
+
+
 def shell(environment: dict[str, str]) -> Tool[ShellArguments]:
     """The tool that runs commands with `environment`, which must not contain our secrets."""
 
@@ -78,18 +92,26 @@ def shell(environment: dict[str, str]) -> Tool[ShellArguments]:
 
 
 async def _run(arguments: ShellArguments, place: Workplace, environment: dict[str, str]) -> str:
+    done = await execute(arguments.command, place.cwd, environment, arguments.seconds)
+    return "\n".join(filter(None, (done.text, done.note))) or "[no output]"
+
+
+async def execute(
+    command_line: str, cwd: Path, environment: dict[str, str], seconds: int
+) -> CommandOutput:
+    """Run a command for up to so many seconds. Raise ToolFailed if it cannot be started."""
     printed = _Printed()
     async with _pipe() as (reader, output):
-        command = await _start(arguments.command, place.cwd, environment, output)
+        command = await _start(command_line, cwd, environment, output)
         reading = asyncio.create_task(_collect(reader, printed))
         exiting = asyncio.create_task(command.exit_code())
         ended, left = "", False
         try:
-            async with _limit(arguments.seconds):
+            async with _limit(seconds):
                 await _over(exiting, reading, printed)
             left = not reading.done()
         except TimeoutError:
-            ended = f"[stopped: it took longer than {arguments.seconds} seconds]"
+            ended = f"[stopped: it took longer than {seconds} seconds]"
         finally:
             try:
                 await _stop(command)
@@ -99,9 +121,11 @@ async def _run(arguments: ShellArguments, place: Workplace, environment: dict[st
             finally:
                 reading.cancel()
                 exiting.cancel()
-    if not ended:
-        ended = printed.flood() or _exit(await _code(exiting), left=left)
-    return "\n".join(filter(None, (printed.text(), ended))) or "[no output]"
+    is_ok = False
+    if not (ended := ended or printed.flood()):
+        code = await _code(exiting)
+        ended, is_ok = _exit(code, left=left), code == 0
+    return CommandOutput(text=printed.text(), digest=printed.digest(), note=ended, is_ok=is_ok)
 
 
 def _limit(seconds: int) -> asyncio.Timeout:
@@ -176,8 +200,10 @@ class _Printed:
         self._head = bytearray()
         self._tail = bytearray()
         self._size = 0
+        self._hash = hashlib.sha256()
 
     def add(self, chunk: bytes) -> None:
+        self._hash.update(chunk)
         self._size += len(chunk)
         room = _KEPT - len(self._head)
         self._head += chunk[:room]
@@ -188,6 +214,9 @@ class _Printed:
         if self._size <= MAX_PRINTED:
             return ""
         return f"[stopped: it printed more than {MAX_PRINTED:,} bytes]"
+
+    def digest(self) -> str:
+        return self._hash.hexdigest()
 
     def text(self) -> str:
         lost = self._size - len(self._head) - len(self._tail)
