@@ -44,10 +44,10 @@ async def pass_time(home: Household, minutes: float) -> None:
 
 
 @contextlib.asynccontextmanager
-async def serving(home: Household) -> AsyncGenerator[Gateway]:
+async def serving(home: Household, settings: str = "") -> AsyncGenerator[Gateway]:
     """A gateway that serves the phone and the page."""
     home.set_constants({"segue.gateway.service.HEARTBEAT_SECONDS": 0.2})
-    write(home, home.rig.settings() + WEB)
+    write(home, settings + home.rig.settings() + WEB)
     async with home.gateway() as gateway:
         await home.until_link(LinkState.CONNECTED, Platform.WEB)
         yield gateway
