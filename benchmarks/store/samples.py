@@ -136,31 +136,27 @@ def _hand_off(tx: Tx, state: str, first: int, last: int) -> None:
 
 def _schedule(tx: Tx, first: int, last: int) -> None:
     tx.change(
-        f"{_COUNTED} INSERT INTO jobs (id, owner, name, prompt, kind, at, period, zone, verbatim,"
+        f"{_COUNTED} INSERT INTO jobs (owner, name, prompt, kind, at, period, zone, verbatim,"
         " deliver, state, due, created)"
-        " SELECT :above + i, :owner, 'job', 'Look at it.', 'every', :now, :hour, 'UTC', 1, 'local',"
-        " 'enabled', :now + :hour + i, :now FROM counted",
+        " SELECT :owner, 'job', 'Look at it.', 'every', CAST(:now AS BIGINT),"
+        " CAST(:hour AS BIGINT), 'UTC', 1, 'local', 'enabled', :now + :hour + i, :now FROM counted",
         first=first,
         last=last,
-        above=_ABOVE,
         owner=SCHEDULER,
         now=tx.now,
         hour=NOBODY_YET,
     )
     tx.change(
-        f"{_COUNTED} INSERT INTO runs (job_id, due, state, started, finished)"
-        " SELECT :above + i, :now, 'silent', :now, :now FROM counted",
-        first=first,
-        last=last,
-        above=_ABOVE,
+        "INSERT INTO runs (job_id, due, state, started, finished)"
+        " SELECT id, :now, 'silent', :now, :now FROM jobs j WHERE owner = :owner"
+        " AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = j.id)",
+        owner=SCHEDULER,
         now=tx.now,
     )
     _settle(tx, "jobs")
     _settle(tx, "runs")
 
 
-_ABOVE = 1_000_000
-"""Job numbers that the store does not give out itself in a benchmark."""
 _THIS_ONE = "s.id = '20260101_120000_' || CAST(10000000 + i AS TEXT)"
 
 

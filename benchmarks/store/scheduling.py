@@ -13,7 +13,6 @@ from segue import store
 from segue.store import Tx, jobs, runs
 
 FEW = 1
-LOOK = 0.1
 
 _QUERIES: dict[str, Callable[[Tx], object]] = {
     "find the next due job": jobs.next_wake,
@@ -38,7 +37,7 @@ async def _measure(place: Place, url: str, *, quick: bool) -> list[Figure]:
             for what, query in _QUERIES.items():
                 took[what].append(median(await s.write(_timed, query, times)))
                 name = f"{place.name} {what} among {count:,}"
-                found.append(milliseconds(name, took[what][-1], LOOK))
+                found.append(milliseconds(name, took[what][-1]))
     return found + [growth(f"{place.name} {what}, growth", *took[what]) for what in _QUERIES]
 
 

@@ -5,22 +5,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
-from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
 
 from segue.core.address import Platform
-from segue.core.job import Report, ReportState, Run, RunState
+from segue.core.job import Job, Report, ReportState, Run, RunState
 from segue.core.session import ME
 from segue.store import Topic
 from segue.store.base import Tx
 from segue.store.gateways import LinkState
+from segue.testing.models.openai import Say
 from tests.end_to_end.conftest import tool_call, write
 from tests.end_to_end.test_drill import WEB, page
 from tests.harness.household import WITHIN, Gateway, Household
 from tests.harness.rigs import TelegramRig, View
+from tests.program import SharedClock
+from tests.web.browser import Browser
 
 pytestmark = pytest.mark.parametrize("home", [TelegramRig], indirect=True)
 BREAD = "Take the bread out of the oven."
@@ -40,10 +44,10 @@ async def pass_time(home: Household, minutes: float) -> None:
 
 
 @contextlib.asynccontextmanager
-async def serving(home: Household) -> AsyncGenerator[Gateway]:
+async def serving(home: Household, settings: str = "") -> AsyncGenerator[Gateway]:
     """A gateway that serves the phone and the page."""
     home.set_constants({"segue.gateway.service.HEARTBEAT_SECONDS": 0.2})
-    write(home, home.rig.settings() + WEB)
+    write(home, settings + home.rig.settings() + WEB)
     async with home.gateway() as gateway:
         await home.until_link(LinkState.CONNECTED, Platform.WEB)
         yield gateway
@@ -100,8 +104,9 @@ async def test_a_reminder_from_a_chat_arrives_there_and_the_agent_knows_it(home:
     assert asked_last(home)[-2:] == [("assistant", BREAD), ("user", "which bread?")]
 
 
-async def test_a_job_reports_on_the_phone_and_is_changed_and_stopped(home: Household):
-    """As from the command line; with words, see below."""
+async def test_a_job_from_the_command_line_reports_on_the_phone_and_is_stopped_there(
+    home: Household,
+):
     await home.at_home(home.rig.dm)
     async with serving(home):
         made = await jobs(home, "add", "--every", "60", "--deliver", "telegram", "Look outside.")
@@ -121,6 +126,78 @@ async def test_a_job_reports_on_the_phone_and_is_changed_and_stopped(home: House
         await home.answered()
     assert await home.store.jobs.list(ME) == ()
     assert sum("Look outside." in text for text in await home.texts()) == 2
+
+
+async def allow_on_the_page(browser: Browser, chat: str) -> str:
+    """Allow what the agent asks for, and return the question."""
+    asked = await browser.message("May I do this?")
+    await browser.ask("press", chat=chat, message=asked["no"], data=asked["buttons"][0]["data"])
+    await browser.message("✓ Allowed")
+    return asked["html"]
+
+
+async def allow_on_the_phone(home: Household, number: int) -> str:
+    """Allow what the agent asks for with that question, and return it."""
+    question = await home.sees(f"(question {number})")
+    await home.rig.press(home.anna, home.chat, question, "Allow")
+    return question.text
+
+
+async def until_due(home: Household, number: int) -> Job:
+    """Pass the time until the job is due, and return it as it was before."""
+    job = await home.store.jobs.found(ME, number)
+    assert job.due is not None
+    clock = SharedClock(Path(home.person.environment["HOME"]) / "clock")
+    await pass_time(home, (job.due - clock.now()).total_seconds() / 60 + 0.1)
+    return job
+
+
+async def test_a_job_is_asked_for_on_the_page_reports_on_the_phone_and_is_changed_and_stopped_there(
+    home: Household,
+):
+    await home.at_home(home.rig.dm)
+    home.person.environment["TZ"] = "Europe/Oslo"
+    make = {"cron": "0 8 * * 1-5", "prompt": "Summarise my calendar.", "name": "calendar"}
+    async with serving(home), page(home) as browser:
+        chat = await browser.new()
+        home.model.plans.append(tool_call("make_job", deliver=["telegram"], **make))
+        await browser.ask("say", chat=chat, text="every weekday at 8, my calendar to my phone")
+        question = await allow_on_the_page(browser, chat)
+        assert question.count("08:00 (Europe/Oslo)") == 3
+        assert "telegram" in question
+        await browser.line(") every weekday at 8")
+        (job,) = await home.store.jobs.list(ME)
+        # It reports on the phone, and the agent knows it there.
+        home.model.plans.append(Say(text="Two meetings."))
+        await until_due(home, job.id)
+        run, (report,) = await ended(home, job.id)
+        assert f"{run.due.astimezone(ZoneInfo('Europe/Oslo')):%H:%M}" == "08:00"
+        assert report.state is ReportState.SENT
+        await reads(home, "Two meetings.")
+        await home.writes("why so early?")
+        await home.sees(") why so early?")
+        assert asked_last(home)[-2:] == [("assistant", report.body), ("user", "why so early?")]
+        assert f'Job {job.id}, "calendar"' in asked_last(home)[-3][1]
+        # It is changed there by words,
+        home.model.plans.append(tool_call("change_job", number=job.id, cron="30 9 * * 1-5"))
+        await home.writes("then at half past nine")
+        assert "0 8 * * 1-5" in await allow_on_the_phone(home, 2)
+        await home.sees(") then at half past nine")
+        home.model.plans.append(Say(text="No meetings."))
+        await until_due(home, job.id)
+        run, _ = await ended(home, job.id, runs=2)
+        assert f"{run.due.astimezone(ZoneInfo('Europe/Oslo')):%H:%M}" == "09:30"
+        # and stopped.
+        home.model.plans.append(tool_call("change_job", number=job.id, action="delete"))
+        await home.writes("stop it")
+        await allow_on_the_phone(home, 3)
+        await home.sees(") stop it")
+        await pass_time(home, 7 * 24 * 60)
+        await home.answered()
+    assert await home.store.jobs.list(ME) == ()
+    assert [text for text in await home.texts() if "meetings" in text] == [
+        *("Two meetings.", "No meetings.")
+    ]
 
 
 async def test_a_reminder_from_the_page_arrives_there(home: Household):
@@ -187,9 +264,7 @@ async def test_a_job_keeps_its_time_zone_when_the_machine_gets_another(home: Hou
     async with serving(home):
         (found,) = await jobs(home)
         assert (found["zone"], found["next"]) == (made["zone"], made["next"])
-        job = await home.store.jobs.found(ME, made["id"])
-        assert job.due is not None
-        await pass_time(home, (job.due - datetime.now(UTC)).total_seconds() / 60 + 0.5)
+        job = await until_due(home, made["id"])
         run, _ = await ended(home, made["id"])
     assert run.due == job.due
     assert not run.is_late

@@ -68,7 +68,7 @@ class EchoModel(FakeOpenAI):
     def __init__(self) -> None:
         super().__init__(self._answer)
         self.plans: deque[Answer] = deque()
-        """Answers to give instead, while there are any."""
+        """Answers to give instead, while there are any. A request for a title takes none."""
         self.away = False
         """Whether the server drops every connection."""
         self._asked = asyncio.Condition()
@@ -98,7 +98,7 @@ class EchoModel(FakeOpenAI):
         return sum(words in told(request)[-1] for request in asked)
 
     def _answer(self, request: dict[str, Any]) -> Answer:
-        if self.plans:
+        if self.plans and "tools" in request:
             return self.plans.popleft()
         heard = told(request)
         return Say(text=f"({len(heard)}) {heard[-1].strip('[]')}")

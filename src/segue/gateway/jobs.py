@@ -153,12 +153,12 @@ class JobRunner:
 
     async def _run(self, running: _Running) -> None:
         claim, store = running.claim, self._store
-        logger.info("run started job=%d due=%s", claim.job.id, claim.run.due)
         try:
             if not await self._is_wanted(running):
-                logger.info("nothing has changed job=%d", claim.job.id)
+                logger.debug("nothing has changed job=%d", claim.job.id)
                 return
             claim = running.claim
+            logger.info("run started job=%d due=%s", claim.job.id, claim.run.due)
             if claim.job.verbatim:
                 report: str | None = claim.job.prompt
             else:
