@@ -290,3 +290,13 @@ async def test_an_invisible_answer_is_reported(person: Person):
         shown.press("c-d")
         assert await shown.end() == 0
     assert shown.text.count("The agent gave no answer.") == 2
+
+
+async def test_a_reminder_is_refused_while_no_gateway_could_deliver_it(person: Person):
+    async with person.opens() as shown:
+        await shown.ready()
+        shown.say("/remind 20 Take the bread out.")
+        await shown.shows("No gateway is running, so no job can run. Type")
+        await shown.ready()
+        shown.say("/jobs")
+        await shown.shows("There are no jobs yet.")

@@ -211,10 +211,10 @@ async def test_a_terminal_of_twenty_columns_is_usable(person: Person):
 
 
 async def test_a_list_that_is_too_wide_breaks_between_words_and_stays_aligned(person: Person):
-    async with person.talks_to(), person.opens(lines=40, columns=60) as shown:
+    async with person.talks_to(), person.opens(lines=50, columns=60) as shown:
         await shown.ready()
         shown.say("/tools")
-        await shown.see("send_file")
+        await shown.see("change_job")
         await shown.ready()
         first = shown.screen.index("❯ /tools") + 2
         rows = shown.screen[first : shown.screen.index("❯")]

@@ -14,6 +14,7 @@ import pytest
 import segue.gateway.approvals
 import segue.gateway.jobs
 import segue.store
+from segue.agent.approvals import fingerprint
 from segue.agent.models.base import Piece, Prompt
 from segue.agent.models.scripted import ScriptedModel
 from segue.config.values import Approvals
@@ -37,6 +38,7 @@ from segue.core.transcript import Role
 from segue.gateway.jobs import AT_ONCE
 from segue.store import Store, Topic, Tx
 from segue.testing.http import Request, Response, serving
+from segue.turns import hold
 from tests.gateway.conftest import WITHIN, House, texts
 from tests.gateway.test_approvals import numbered, question
 from tests.harness.in_process import serve
@@ -438,12 +440,16 @@ async def test_what_the_settings_and_the_session_allow_does_not_hold_for_a_run(
     house.settings = dataclasses.replace(house.settings, approvals=Approvals(policy=Policy.AUTO))
     command = call("shell", command=f"echo x >> {tmp_path}/made")
     async with house.gateway(model=[command, "done", command, "done"]):
-        job = await make(house)
+        job = await make(house, cwd=str(tmp_path))
         await house.store.runs.ask(ME, job.id)
         first = await question(house, chat)
         assert first.labels == ("Allow", "Deny")  # none for the whole session
         await house.driver.say(house.anna, chat, f"/approve {numbered(first)} session")
         await ended(house, job)
+        session_id = (await house.store.jobs.found(ME, job.id)).session_id or ""
+        assert await house.store.sessions.granted(session_id) == frozenset()
+        async with hold(house.store, session_id, "the terminal") as held:
+            await house.store.sessions.grant(held.lease, fingerprint(command, tmp_path))
         await house.store.runs.ask(ME, job.id)
         shown = await house.driver.until(
             lambda s: sum("May I do this?" in t for t in s.texts) == 2, chat=chat

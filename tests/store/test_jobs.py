@@ -879,6 +879,51 @@ async def test_what_cannot_be_delivered_goes_to_the_next_home_once(store: Store,
     assert len(await store.reports.undelivered("me", NOON)) == 1
 
 
+async def test_two_gateways_pass_a_report_on_once(store: Store, clock: FakeClock):
+    for home in (DM, ROOM):
+        await store.owners.set_home("me", HomeChannel(address=home))
+    job_id = await reported(store, clock, "slack", fallback=True)
+    (report,) = await store.reports.failed()  # both have read it
+    assert [await store.reports.pass_on(report) for _ in range(2)] == [True, False]
+    assert len(await states(store, job_id)) == 2
+
+
+async def test_a_message_that_is_never_sent_is_given_up_if_another_home_can_have_it(
+    store: Store, clock: FakeClock
+):
+    for home in (DM, ROOM):
+        await store.owners.set_home("me", HomeChannel(address=home))
+    await store.gateways.announce("a gateway", [DM.platform])
+    job_id = await reported(store, clock, "telegram", fallback=True)
+    assert await store.reports.stranded(clock.now()) == ()  # made at this moment
+    clock.advance(60)
+    await store.gateways.announce("a gateway", [DM.platform])
+    assert await store.reports.stranded(clock.now()) == ()  # it waits for the chat
+    await ready(store)
+    (report,) = await store.reports.stranded(clock.now())
+    (sending,) = await store.outbox.claim([DM.platform])
+    assert await store.reports.stranded(clock.now()) == ()  # it is on its way
+    await store.outbox.retry(sending, "It is offline.", seconds=600)
+    await store.reports.give_up(report)
+    assert await pass_on(store) == 1
+    assert [state for *_, state in await states(store, job_id)] == [
+        ReportState.FAILED,
+        ReportState.WAITING,
+    ]
+    clock.advance(600)
+    assert await store.outbox.claim([DM.platform]) == ()
+
+
+async def test_without_another_home_a_message_is_not_given_up(store: Store, clock: FakeClock):
+    await store.owners.set_home("me", HomeChannel(address=DM))
+    job_id = await reported(store, clock, "telegram", fallback=True)
+    await ready(store)
+    clock.advance(60)
+    (report,) = await store.reports.stranded(clock.now())
+    await store.reports.give_up(report)
+    assert await states(store, job_id) == [("telegram", DM, ReportState.QUEUED)]
+
+
 async def test_a_report_that_stands_in_says_why(store: Store, clock: FakeClock):
     for home in (DM, ROOM):
         await store.owners.set_home("me", HomeChannel(address=home))

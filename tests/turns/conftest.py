@@ -46,6 +46,14 @@ class Offered:
     async def close(self) -> None: ...
 
 
+class SmallModel(ScriptedModel):
+    """A model that is too small for most tools."""
+
+    @property
+    def small(self) -> bool:
+        return True
+
+
 def call(name: str, number: int = 1, **arguments: object) -> ToolCall:
     return ToolCall(f"c{number}", name, json.dumps(arguments))
 

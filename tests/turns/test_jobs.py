@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec import structs
 
+from segue.agent.models.scripted import ScriptedModel
 from segue.config import Approvals
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.approval import Answer, Policy
@@ -33,7 +34,7 @@ from segue.core.session import Session
 from segue.core.transcript import Role, ToolCall
 from segue.turns import Place
 from tests.harness.approver import Approver
-from tests.turns.conftest import Desk
+from tests.turns.conftest import Desk, SmallModel
 
 CHAT = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="42")
 OSLO = ZoneInfo("Europe/Oslo")
@@ -47,6 +48,7 @@ class Asking:
         self.session = session
         self.person = Approver(always=Answer.ONCE)
         self.settings: dict[str, Any] = {"zone": OSLO}
+        self.model = ScriptedModel
 
     async def __call__(
         self, tool: str, /, *, place: Address | None = CHAT, run: Job | None = None, **given: Any
@@ -55,7 +57,7 @@ class Asking:
         context = Context(source=place) if place else Place().context
         here = Place(context=context, approve=self.person, job=run)
         script = [ToolCall("c1", tool, json.dumps(given)), "Ok."]
-        async with self.desk.turns(script, **self.settings) as turns:
+        async with self.desk.turns(self.model(script), **self.settings) as turns:
             async for _ in turns.take_turn(self.session.id, "go", here):
                 pass
         transcript = await self.desk.store.transcripts.load(self.session.id)
@@ -251,7 +253,10 @@ async def test_what_a_job_may_do_is_shown_even_if_nothing_else_is_asked(ask: Ask
     await ask("make_job", prompt="Tidy up.", in_minutes=20, allows=["shell"])
     assert "shell" in ask.question
     await ask("change_job", number=1, may_change_jobs=True)
-    assert len(ask.person.asked) == 3
+    condition = {"kind": "command", "target": "curl example.org"}
+    await ask("change_job", number=1, may_change_jobs=False, only_if=condition)
+    assert "curl example.org" in ask.question
+    assert len(ask.person.asked) == 4
     ask.person = Approver(Answer.NEVER)
     await ask("change_job", number=1, allows=["shell"])
     assert (await ask.desk.store.jobs.found("me", 1)).allows == ()
@@ -278,6 +283,7 @@ async def test_a_change_shows_what_was_and_what_will_be(ask: Asking):
     assert changed.schedule == Cron("30 9 * * *", OSLO)
     assert (changed.prompt, changed.name) == (job.prompt, "weather")
     assert "change job 1, 'weather'" in ask.question
+    assert "origin: this chat" in ask.question
     assert "cron 30 9 * * * (Europe/Oslo) (was: cron 0 8 * * 1-5 (Europe/Oslo))" in ask.question
     for due in next_times(changed):
         assert local_time(due, "Europe/Oslo") in ask.question
@@ -291,6 +297,17 @@ async def test_what_is_not_given_stays_and_what_is_removed_goes(ask: Asking):
     changed = await ask.job()
     assert (changed.prompt, changed.until) == ("Look at the sea.", None)
     assert (changed.only_if, changed.schedule, changed.allows) == (condition, job.schedule, ())
+
+
+async def test_origin_is_the_chat_where_the_change_is_asked_for(ask: Asking):
+    job = await made(ask, deliver=(LOCAL,))
+    elsewhere = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="43")
+    await ask("change_job", place=elsewhere, number=job.id, prompt="Look at the sea.")
+    assert (await ask.job()).origin == CHAT
+    await ask("change_job", place=elsewhere, number=job.id, deliver=["origin"])
+    assert "delivers to: origin (was: local)" in ask.question
+    assert "\norigin: this chat\n" in ask.question
+    assert (await ask.job()).origin == elsewhere
 
 
 async def test_a_job_is_paused_resumed_run_and_deleted(ask: Asking):
@@ -348,6 +365,23 @@ async def test_another_owners_job_does_not_exist(ask: Asking):
     assert f" {theirs.id}  " not in await ask("list_jobs")
 
 
+# Small models
+
+
+async def test_a_small_model_has_one_tool_for_reminders(ask: Asking):
+    ask.model = SmallModel
+    result = await ask("remind", in_minutes=20, text="Call the bank.")
+    job = await ask.job()
+    assert isinstance(job.schedule, Once)
+    assert (job.prompt, job.verbatim, job.origin) == ("Call the bank.", True, CHAT)
+    assert local_time(job.schedule.at, "Europe/Oslo") in ask.question
+    assert local_time(job.schedule.at, "Europe/Oslo") in result
+    assert "`in_minutes`" in await ask("remind", text="Call the bank.")
+    run = await ask("remind", run=job, in_minutes=20, text="Call the bank.")
+    assert run.startswith("There is no tool 'remind'.")
+    assert run.endswith("There are: read_file, list_files, shell, nothing_to_report.")
+
+
 # Looking
 
 
@@ -382,3 +416,11 @@ async def test_the_run_of_a_job_changes_jobs_if_its_owner_allowed_that(ask: Aski
     await ask("change_job", run=job, number=job.id, prompt="Look at the sea.")
     assert "may make and change jobs" in ask.question
     assert (await ask.job()).prompt == "Look at the sea."
+
+
+async def test_a_run_cannot_make_a_job_that_may_do_more_without_asking(ask: Asking):
+    job = await made(ask, may_change_jobs=True, allows=("make_job",))
+    await ask("make_job", run=job, prompt="Look.", in_minutes=20)
+    assert ask.person.asked == []
+    await ask("make_job", run=job, prompt="Look.", in_minutes=20, allows=["shell"])
+    assert "may do without asking: shell" in ask.question

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,9 @@ import segue.store
 from segue import config
 from segue.agent.models.local import private
 from segue.agent.models.local.weights import QWEN, present
-from segue.config import Settings
+from segue.config import Approvals, Settings
 from segue.core.address import Platform
+from segue.core.approval import Policy
 from segue.core.events import TurnDone
 from segue.core.session import ME
 from segue.store import Store
@@ -103,3 +105,17 @@ async def test_the_model_uses_a_tool_of_the_session(local: Settings, cwd: Path):
     assert [m.role.value for m in kept] == ["user", "assistant", "tool", "assistant"]
     assert kept.messages[2].tool_name == "read_file"
     assert "17:45" in kept.messages[-1].content
+
+
+async def test_the_model_makes_a_reminder(local: Settings, cwd: Path):
+    local = replace(local, approvals=Approvals(policy=Policy.AUTO))
+    async with started(local) as (store, turns):
+        await store.gateways.announce("a gateway", [], seconds=3600)
+        session = await store.sessions.create(ME, Platform.LOCAL, cwd=str(cwd))
+        words = "Remind me in 20 minutes to take the bread out of the oven."
+        events = [event async for event in turns.take_turn(session.id, words)]
+        (job,) = await store.jobs.list(ME)
+    assert events[-1] == TurnDone()
+    assert job.due is not None
+    assert job.due - job.created > timedelta(minutes=19)
+    assert "bread" in job.prompt

@@ -33,7 +33,7 @@ from segue.core.session import Session, Usage
 from segue.core.transcript import Message, Outcome, Role
 from segue.turns import Place, hold
 from tests.harness.approver import Approver
-from tests.turns.conftest import Desk, Offered, OpenStore, call
+from tests.turns.conftest import Desk, Offered, OpenStore, SmallModel, call
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 DM = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="42")
@@ -442,15 +442,10 @@ async def test_a_message_can_be_sent_only_to_channels_of_the_owner(desk: Desk, s
 
 
 async def test_a_small_model_gets_few_tools_and_a_short_prompt(desk: Desk, session: Session):
-    class Small(ScriptedModel):
-        @property
-        def small(self) -> bool:
-            return True
-
-    model = Small(["Ok."])
+    model = SmallModel(["Ok."])
     await desk.take(model, session)
     (prompt,) = model.prompts
-    assert len(prompt.tools) == 3
+    assert [tool.name for tool in prompt.tools] == ["read_file", "list_files", "shell", "remind"]
     assert len(prompt.system) < 300
 
 

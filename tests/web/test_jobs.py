@@ -8,8 +8,7 @@ from zoneinfo import ZoneInfo
 
 from msgspec import structs
 
-from segue.core.context import Delivery
-from segue.core.job import LOCAL, JobState, NewJob, local_time, next_times
+from segue.core.job import LOCAL, JobState, NewJob, local_time, next_times, parse_targets
 from segue.core.schedule import Cron, Once
 from segue.core.session import ME
 from segue.store import Store
@@ -61,9 +60,18 @@ async def test_jobs_are_listed_with_their_next_times_and_last_result(door: Door)
         assert shown["session"] == (await door.store.jobs.found(ME, job.id)).session_id
 
 
-async def test_a_failed_run_and_a_lost_report_are_marked(door: Door):
-    away = structs.replace(NEWS, deliver=(Delivery(platform=None),), origin=None)
-    job = await door.store.jobs.create(ME, away)
+async def test_a_report_that_did_not_arrive_is_marked(door: Door):
+    job = await door.store.jobs.create(ME, structs.replace(NEWS, deliver=parse_targets("slack")))
+    await finish(door.store, job.id, "It rains.")
+    async with door.browser(await door.key()) as browser:
+        await browser.ask("jobs")
+        (shown,) = await listed(browser)
+    assert shown["lamp"] == "bad"
+    assert shown["last"].startswith("not delivered to slack (There is no home channel")
+
+
+async def test_a_failed_run_is_marked(door: Door):
+    job = await door.store.jobs.create(ME, NEWS)
     await door.store.runs.ask(ME, job.id)
     async with door.browser(await door.key()) as browser:
         await browser.ask("jobs")

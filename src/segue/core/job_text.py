@@ -22,7 +22,7 @@ from segue.core.job import (
     schedule_text,
     targets_text,
 )
-from segue.core.text import count, one_line
+from segue.core.text import count, one_line, visible_name
 
 
 def zone_name(zone: tzinfo) -> str:
@@ -86,15 +86,16 @@ def terms(job: NewJob, times: Sequence[datetime]) -> list[tuple[str, str]]:
     optional = {
         "until": job.until and local_time(job.until, zone),
         "runs left": None if job.runs is None else str(job.runs),
-        "only if": job.only_if and str(job.only_if),
+        "only if": job.only_if and visible_name(job.only_if),
     }
     rest = {
-        "may do without asking": ", ".join(job.allows) or ("" if job.verbatim else "nothing"),
+        "may do without asking": ", ".join(map(visible_name, job.allows))
+        or ("" if job.verbatim else "nothing"),
         "its runs": "may make and change jobs" if job.may_change_jobs else "",
         "if a report fails": "it goes to your other home channels" if job.fallback else "",
         "limit": "" if job.verbatim else f"{job.token_limit:,} tokens a day",
         "model": job.model,
-        "works in": job.cwd,
+        "works in": job.cwd if job.only_if or not job.verbatim else "",
     }
     return [
         ("schedule", schedule_text(job.schedule, zone)),

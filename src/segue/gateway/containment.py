@@ -32,7 +32,7 @@ def error_text(error: Exception) -> str:
 
 
 async def contain(
-    item: str, work: Callable[[], Awaitable[None]], set_aside: Callable[[str], Awaitable[object]]
+    item: str, work: Callable[[], Awaitable[object]], set_aside: Callable[[str], Awaitable[object]]
 ) -> None:
     """Do `work` on `item`. On an unexpected exception, log it and call `set_aside` with the reason.
     Only SHARED_FAILURES errors and cancellation are raised."""

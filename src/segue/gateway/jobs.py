@@ -153,12 +153,12 @@ class JobRunner:
 
     async def _run(self, running: _Running) -> None:
         claim, store = running.claim, self._store
-        logger.info("run started job=%d due=%s", claim.job.id, claim.run.due)
         try:
             if not await self._is_wanted(running):
-                logger.info("nothing has changed job=%d", claim.job.id)
+                logger.debug("nothing has changed job=%d", claim.job.id)
                 return
             claim = running.claim
+            logger.info("run started job=%d due=%s", claim.job.id, claim.run.due)
             if claim.job.verbatim:
                 report: str | None = claim.job.prompt
             else:
@@ -266,12 +266,16 @@ class JobRunner:
 
     async def _pass_on(self) -> None:
         """Let other home channels stand in for what cannot be delivered."""
-        store = self._store.reports
-        for report in await store.stranded(self._now() - PATIENCE):
-            await store.give_up(report)
-        for report in await store.failed():
-            if await store.pass_on(report):
-                logger.warning("report passed on report=%d: %s", report.no, report.error)
+        reports = self._store.reports
+        for report in await reports.stranded(self._now() - PATIENCE):
+            await reports.give_up(report)
+        for report in await reports.failed():
+            logger.warning("report not delivered report=%d: %s", report.no, report.error)
+            work, skip = partial(reports.pass_on, report), partial(self._skip, report)
+            await contain(f"report {report.no}", work, skip)
+
+    async def _skip(self, report: Report, reason: str) -> None:
+        await self._store.reports.settle(report)
 
     async def _send_reports(self) -> bool:
         """Send the reports that can be sent now, and return whether others wait."""

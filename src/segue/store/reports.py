@@ -264,8 +264,13 @@ def failed(tx: Tx) -> tuple[Report, ...]:
 def pass_on(tx: Tx, report: Report) -> bool:
     """Let the next home channel stand in for a report that failed, if its job says so. Return
     whether it does. A home channel gets what a run says at most once."""
+    return settle(tx, report) and _stand_in(tx, report)
+
+
+def settle(tx: Tx, report: Report) -> bool:
+    """Record that a report that failed needs no more attention. Return False if that is known."""
     sql = "UPDATE reports SET passed_on = 1 WHERE no = :no AND passed_on = 0"
-    return tx.change(sql, no=report.no) == 1 and _stand_in(tx, report)
+    return tx.change(sql, no=report.no) == 1
 
 
 def stranded(tx: Tx, before: datetime) -> tuple[Report, ...]:
@@ -290,7 +295,10 @@ def stranded(tx: Tx, before: datetime) -> tuple[Report, ...]:
 
 
 def give_up(tx: Tx, report: Report) -> None:
-    """Fail a report that waits for a platform that cannot be reached."""
+    """Fail a report that waits for a platform that cannot be reached, if another home channel can
+    stand in for it."""
+    if _next_home(tx, report) is None:
+        return
     reason = f"{report.target} could not be reached in time."
     fail(tx, report, reason)
     (key,) = tx.one("SELECT key FROM reports WHERE no = :no", no=report.no)
@@ -299,19 +307,24 @@ def give_up(tx: Tx, report: Report) -> None:
 
 
 def _stand_in(tx: Tx, report: Report) -> bool:
+    home = _next_home(tx, report)
+    if home is not None:
+        no, run_id, body = report.no, report.run_id, report.body
+        _add(tx, run_id, home.platform, home, body, instead_of=no)
+    return home is not None
+
+
+def _next_home(tx: Tx, report: Report) -> Address | None:
+    """The place that can stand in for this report, or None."""
     (job_id,) = tx.one("SELECT job_id FROM runs WHERE id = :id", id=report.run_id)
     job = jobs.get(tx, job_id)
     if job is None or not job.fallback:
-        return False
+        return None
     tried, served = {other.address for other in of(tx, report.run_id)}, _served(tx)
     # By name of the platform, and first those that a gateway serves.
-    for home in sorted(owners.homes(tx, job.owner), key=lambda home: home.platform not in served):
-        place = _place(tx, job, home.address)
-        if place not in tried:
-            no, run_id, body = report.no, report.run_id, report.body
-            _add(tx, run_id, home.platform, place, body, instead_of=no)
-            return True
-    return False
+    homes = sorted(owners.homes(tx, job.owner), key=lambda home: home.platform not in served)
+    places = (_place(tx, job, home.address) for home in homes)
+    return next((place for place in places if place not in tried), None)
 
 
 # Reading
@@ -368,6 +381,7 @@ class Reports(Operations):
     fail = Write(fail)
     failed = Read(failed)
     pass_on = Write(pass_on)
+    settle = Write(settle)
     stranded = Read(stranded)
     give_up = Write(give_up)
     undelivered = Read(undelivered)

@@ -1,16 +1,64 @@
-"""The jobs of a session's owner, for the agent's tools."""
+"""The agent's tools for the jobs of a session's owner."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import datetime, tzinfo
+from functools import partial
+from typing import Any
 
+from segue.agent.tools.base import Plan, Tool
+from segue.agent.tools.jobs import (
+    NOTHING_TO_REPORT,
+    JobPlace,
+    change_job,
+    list_jobs,
+    make_job,
+    reminder,
+)
+from segue.agent.tools.reminders import RemindArguments
+from segue.core import job_text
+from segue.core.address import Platform
+from segue.core.context import Context, Delivery
 from segue.core.errors import JobChanged, NoGatewayForJobs
-from segue.core.job import Job, JobAction, NewJob, as_asked
+from segue.core.job import LOCAL, AllHomes, Job, JobAction, NewJob, as_asked
 from segue.core.job_text import Last
 from segue.store import Store
 from segue.store.base import Tx
 
 _RUNS = 10
+
+
+class JobTools:
+    def __init__(
+        self,
+        store: Store,
+        owner: str,
+        context: Context,
+        zone: tzinfo,
+        now: Callable[[], datetime],
+    ) -> None:
+        """`zone` is that of the owner."""
+        self._jobs = StoredJobs(store, owner)
+        is_terminal = context.source.platform is Platform.LOCAL
+        homes = AllHomes() if context.homes else LOCAL
+        self._place = JobPlace(
+            origin=None if is_terminal else context.source,
+            deliver=(homes if is_terminal else Delivery(),),
+            cwd=context.cwd,
+            zone=partial(job_text.zone_name, zone),
+            now=now,
+        )
+
+    def offered(self, job: Job | None) -> list[Tool[Any]]:
+        """All tools. A run of a `job` only looks at jobs, unless its owner allowed more."""
+        tools: list[Tool[Any]] = [list_jobs(self._jobs)]
+        if job is None or job.may_change_jobs:
+            tools += [make_job(self._jobs, self._place), change_job(self._jobs, self._place)]
+        return tools if job is None else [*tools, NOTHING_TO_REPORT]
+
+    async def reminder(self, given: RemindArguments) -> Plan:
+        return await reminder(self._jobs, self._place, given.in_minutes, given.text)
 
 
 class StoredJobs:

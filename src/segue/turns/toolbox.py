@@ -5,35 +5,29 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, tzinfo
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from segue.agent.tools.base import Tool, ToolFailed
+from segue.agent.tools.base import Plan, Tool, ToolFailed, Workplace
 from segue.agent.tools.files import FILES
-from segue.agent.tools.jobs import (
-    NOTHING_TO_REPORT,
-    JobPlace,
-    change_job,
-    list_jobs,
-    make_job,
-)
 from segue.agent.tools.messages import SentFile, send_file, send_message
 from segue.agent.tools.notes import remember
+from segue.agent.tools.reminders import RemindArguments, remind
 from segue.agent.tools.sessions import search_sessions
 from segue.agent.tools.shell import shell
 from segue.agent.tools.web import FETCH
-from segue.core import job_text
 from segue.core.address import Address, Platform
 from segue.core.context import Context, Delivery
-from segue.core.job import LOCAL, AllHomes, Job
 from segue.core.note import Note
 from segue.core.session import Session
 from segue.store import Store
 from segue.store.outbox import Draft
 from segue.store.search import Hit
-from segue.turns.jobs import StoredJobs
 
-_FOR_SMALL = ("read_file", "list_files", "shell")
+if TYPE_CHECKING:  # schedules are slow to import
+    from segue.core.job import Job
+    from segue.turns.jobs import JobTools
+
+_FOR_SMALL = ("read_file", "list_files", "shell", "remind", "nothing_to_report")
 _MAX_CHATS = 1000
 
 
@@ -57,9 +51,15 @@ def tools(
     async def keep(text: str) -> Note:
         return await store.notes.add(session.owner, text)
 
+    def jobs() -> JobTools:
+        from segue.turns.jobs import JobTools  # noqa: PLC0415 - schedules are slow to import
+
+        return JobTools(store, session.owner, context, zone, now)
+
+    async def plan_reminder(given: RemindArguments, _: Workplace) -> Plan:
+        return await jobs().reminder(given)
+
     channels = _Channels(store, session, context)
-    jobs, place = StoredJobs(store, session.owner), _job_place(context, zone, now)
-    may_change_jobs = job is None or job.may_change_jobs
     every: list[Tool[Any]] = [
         shell(environment),
         *FILES,
@@ -68,24 +68,13 @@ def tools(
         remember(keep),
         send_message(channels.send),
         send_file(channels.send),
-        list_jobs(jobs),
-        *((make_job(jobs, place), change_job(jobs, place)) if may_change_jobs else ()),
     ]
+    if job is not None or not small:
+        every += jobs().offered(job)
+    else:
+        every.append(remind(plan_reminder))
     named = {tool.name: tool for tool in every}
-    chosen = {name: named[name] for name in _FOR_SMALL} if small else named
-    return chosen | {NOTHING_TO_REPORT.name: NOTHING_TO_REPORT} if job else chosen
-
-
-def _job_place(context: Context, zone: tzinfo, now: Callable[[], datetime]) -> JobPlace:
-    is_terminal = context.source.platform is Platform.LOCAL
-    homes = AllHomes() if context.homes else LOCAL
-    return JobPlace(
-        origin=None if is_terminal else context.source,
-        deliver=(homes if is_terminal else Delivery(),),
-        cwd=context.cwd,
-        zone=partial(job_text.zone_name, zone),
-        now=now,
-    )
+    return {name: named[name] for name in _FOR_SMALL if name in named} if small else named
 
 
 class _Channels:

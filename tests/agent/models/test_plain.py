@@ -51,6 +51,7 @@ def test_tools_are_described_briefly():
         ("Look into src/segue, please.", True),
         ("Run `date`.", True),
         ("LIST everything", True),
+        ("Remind me in 20 minutes.", True),
     ],
 )
 def test_tools_are_described_only_for_a_message_that_may_need_them(said: str, wanted: bool):

@@ -27,7 +27,7 @@ _OR_WORDS = "If no tool is needed, answer in words."
 _EXAMPLES = {"shell": 'For example: {"name": "shell", "arguments": {"command": "pwd"}}'}
 _WORK = re.compile(
     r"""\b(?:files?|folders?|director(?:y|ies)|read|list|ls|cat|run|execute|commands?|shell|script
-        |path|disk|process(?:es)?)\b
+        |path|disk|process(?:es)?|remind)\b
     |   \w\.[a-z]\w{0,4}\b | [~\w.]/\w | `""",
     re.IGNORECASE | re.VERBOSE,
 )

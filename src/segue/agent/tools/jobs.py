@@ -22,6 +22,7 @@ from segue.core.errors import BadJob, JobNotFound, UserError
 from segue.core.job import (
     PROMPT_LIMIT,
     Condition,
+    ConditionKind,
     Job,
     JobAction,
     JobState,
@@ -193,15 +194,6 @@ def list_jobs(jobs: OwnerJobs) -> Tool[ListJobsArguments]:
 
 def make_job(jobs: OwnerJobs, place: JobPlace) -> Tool[MakeJobArguments]:
     """The tool that makes a job at `place`."""
-
-    async def make(new: NewJob) -> str:
-        return _made("Made", await jobs.create(new))
-
-    async def plan(arguments: MakeJobArguments, _: Workplace) -> Plan:
-        new = _new(arguments, place)
-        await jobs.check(new)
-        return _plan("make a job", new, place, lambda: _told(make(new)))
-
     return Tool(
         name="make_job",
         description=(
@@ -211,8 +203,24 @@ def make_job(jobs: OwnerJobs, place: JobPlace) -> Tool[MakeJobArguments]:
         ),
         risk=Risk.WRITE,
         arguments=MakeJobArguments,
-        plan=lambda arguments, workplace: _told(plan(arguments, workplace)),
+        plan=lambda arguments, _: _told(_making(jobs, place, arguments)),
     )
+
+
+def reminder(jobs: OwnerJobs, place: JobPlace, in_minutes: float, text: str) -> Awaitable[Plan]:
+    """The plan to deliver `text` then."""
+    given = MakeJobArguments(prompt=text, in_minutes=in_minutes, verbatim=True)
+    return _told(_making(jobs, place, given))
+
+
+async def _making(jobs: OwnerJobs, place: JobPlace, given: MakeJobArguments) -> Plan:
+    new = _new(given, place)
+    await jobs.check(new)
+
+    async def make() -> str:
+        return _made("Made", await jobs.create(new))
+
+    return _plan("make a job", new, place, lambda: _told(make()))
 
 
 def change_job(jobs: OwnerJobs, place: JobPlace) -> Tool[ChangeJobArguments]:
@@ -351,17 +359,20 @@ def _plan(verb: str, new: NewJob, place: JobPlace, work: Work, before: Job | Non
         raise ToolFailed(f"Its time is over, so it would never run. {_HOW}")
     old = {} if before is None else dict(job_text.terms(before, []))
     lines = [_line(name, value, old) for name, value in job_text.terms(new, times_from(new, due))]
-    subject = f"{verb} {new.name!r}" if before is None else f"{verb} {_named(before)}"
+    subject = f"{verb} {_named(before) if before else new.name and repr(new.name)}".strip()
     asked = "delivers this text:" if new.verbatim else "asks the agent:"
+    if Delivery() in new.deliver:
+        lines.append(f"origin: {'this chat' if new.origin == place.origin else new.origin}")
     if before is not None and before.state is JobState.PAUSED:
         lines.append("stays paused")
     bound = f"{place.origin} {before and as_asked(before)}"
+    runs_command = new.only_if is not None and new.only_if.kind is ConditionKind.COMMAND
     return Plan(
         what=visible("\n".join([subject, *lines, asked, new.prompt])),
         work=work,
         exact=f"{bound} {as_asked(new)}",
         place=bound,
-        always_asks=bool(new.allows or new.may_change_jobs),
+        always_asks=bool(new.allows) or new.may_change_jobs or runs_command,
     )
 
 
