@@ -82,8 +82,8 @@ def _settings(folder: Path) -> Generator[Path]:
             "whatsapp": {
                 "url": phone.url,
                 "token": phone.token,
-                "phone": phone.phone,
-                "app_secret": phone.app_secret,
+                "phone": whatsapp.PHONE,
+                "app_secret": whatsapp.APP_SECRET,
             },
             "signal": {"url": number.url, "account": number.token},
             "matrix": {

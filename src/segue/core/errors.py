@@ -455,7 +455,7 @@ class JobChanged(JobError):
 
 
 class ConditionFailed(JobError):
-    """Could not check whether {condition}: {reason}"""
+    """Could not check whether {condition}: {reason}. Type `segue jobs` to see the job."""
 
 
 class NoGatewayForJobs(JobError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import mimetypes
 from collections.abc import Iterable
 from enum import Enum
+from functools import cache
 
 from segue.core.text import one_line
 from segue.platforms.base import Attachment
@@ -37,9 +38,15 @@ def attachment(
 ) -> Attachment:
     default_name, default_type = kind.value
     if not name and media_type not in ("", default_type):
-        suffix = mimetypes.guess_extension(media_type, strict=False)
+        suffix = _types().guess_extension(media_type, strict=False)
         default_name = default_name.partition(".")[0] + suffix if suffix else default_name
     return Attachment(file_id, name or default_name, media_type or default_type, size)
+
+
+@cache
+def _types() -> mimetypes.MimeTypes:
+    """The types that Python knows. With those of the machine, a name would depend on it."""
+    return mimetypes.MimeTypes()
 
 
 # In words
