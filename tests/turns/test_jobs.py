@@ -424,3 +424,11 @@ async def test_the_run_of_a_job_changes_jobs_if_its_owner_allowed_that(ask: Aski
     await ask("change_job", run=job, number=job.id, prompt="Look at the sea.")
     assert "may make and change jobs" in ask.question
     assert (await ask.job()).prompt == "Look at the sea."
+
+
+async def test_a_run_cannot_make_a_job_that_may_do_more_without_asking(ask: Asking):
+    job = await made(ask, may_change_jobs=True, allows=("make_job",))
+    await ask("make_job", run=job, prompt="Look.", in_minutes=20)
+    assert ask.person.asked == []
+    await ask("make_job", run=job, prompt="Look.", in_minutes=20, allows=["shell"])
+    assert "may do without asking: shell" in ask.question

@@ -367,7 +367,9 @@ class _TurnRun:
     def _verdict(self, call: ToolCall, plan: Plan) -> Permission:
         agent = self._agent
         risk, cwd = agent.tools[call.name].risk, agent.place.cwd
-        rules = replace(agent.rules, policy=Policy.ASK) if plan.always_asks else agent.rules
+        rules = agent.rules
+        if plan.always_asks:
+            rules = replace(rules, policy=Policy.ASK, allowed_tools=())
         return rules.verdict(risk, call, cwd, self._granted, asks=plan.asks, place=plan.place)
 
     async def _allowed(self, call: ToolCall, plan: Plan) -> Work | None:
