@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import re
 import signal
 import tempfile
@@ -235,15 +236,16 @@ async def race(rig: GenericRig, url: str, folder: Path, number: int) -> AsyncGen
         yield running
 
 
-async def run(racing: Race) -> None:
+async def run(racing: Race, seed: int) -> None:
+    chance = random.Random(seed)
     due = await racing.fill()
-    for number in range(1, KILLS + 1):
+    for ended in sorted(chance.sample(range(1, RUNS * 9 // 10), KILLS)):
 
-        async def is_next(number: int = number) -> bool:
-            return await racing.finished() >= number * RUNS // (KILLS + 1)
+        async def is_next(ended: int = ended) -> bool:
+            return await racing.finished() >= ended
 
-        await until(is_next, f"run {number * RUNS // (KILLS + 1)} has ended", WITHIN)
-        victim = number % len(racing.environments)
+        await until(is_next, f"run {ended} has ended", WITHIN)
+        victim = chance.randrange(len(racing.environments))
         if await racing.kill(victim):
             await racing.start(victim)
     await racing.over()
@@ -295,20 +297,20 @@ def folder() -> Any:
 
 
 @pytest.mark.kill
-async def test_two_gateways_on_sqlite_run_each_due_time_once(fakes: Fakes, folder: Path):
+async def test_two_gateways_on_sqlite_run_each_due_time_once(fakes: Fakes, folder: Path, seed: int):
     peer = fakes.of(GenericRig)
     async with (
         GenericRig.opened(peer) as rig,
         race(rig, f"sqlite://{folder}/segue.db", folder, 2) as racing,
     ):
-        await run(racing)
+        await run(racing, seed)
 
 
 @pytest.mark.real
 async def test_three_gateways_on_postgres_run_each_due_time_once(
-    fakes: Fakes, folder: Path, postgres_server: postgres.Server
+    fakes: Fakes, folder: Path, postgres_server: postgres.Server, seed: int
 ):
     peer = fakes.of(GenericRig)
     with postgres_server.database() as url:
         async with GenericRig.opened(peer) as rig, race(rig, url, folder, 3) as racing:
-            await run(racing)
+            await run(racing, seed)
