@@ -387,8 +387,7 @@ async def test_the_agent_is_asked_only_when_the_condition_holds(house: House, tm
         await house.store.write(now_due)
         job = await until(house, job, lambda job: job.checks == 2)
         assert (await house.store.runs.history(job.id), asked) == ((), [])
-        assert job.session_id is not None
-        assert await house.said(job.session_id) == []  # and no tokens
+        assert job.session_id is None  # and no tokens
         file.write_text("new news")
         await house.store.write(now_due)
         run, (report,) = await ended(house, job)
@@ -414,7 +413,8 @@ async def test_a_condition_that_cannot_be_checked_is_a_failure_that_is_reported(
         job = await make(house, only_if=broken)
         run, (report,) = await ended(house, job)
     assert run.state is RunState.FAILED
-    assert run.error == "Could not check whether the output of `exit 3` has changed: [exit code 3]"
+    why = "Could not check whether the output of `exit 3` has changed ([exit code 3])."
+    assert (run.error or "").startswith(why)
     assert (report.state, job.name in report.body) == (ReportState.SENT, True)
 
 

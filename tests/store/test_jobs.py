@@ -961,6 +961,22 @@ async def test_a_report_is_not_sent_twice_to_a_home_that_has_it(store: Store, cl
     assert await pass_on(store) == 0
 
 
+# Sessions
+
+
+async def test_what_asks_no_agent_begins_no_session(store: Store, clock: FakeClock):
+    await make(store, verbatim=True)
+    await make(store, Once(NOON + 9 * HOUR), only_if=PAGE)
+    assert await store.runs.check(await claimed(store), sees("old")) is None
+    clock.advance(3600)
+    assert await store.runs.finish(await claimed(store), "rain")
+    assert await store.sessions.list("me") == ()
+    clock.advance(8 * 3600)
+    claim = await store.runs.check(await claimed(store), sees("new"))
+    assert claim is not None
+    assert [session.id for session in await store.sessions.list("me")] == [claim.session_id]
+
+
 # Old runs
 
 

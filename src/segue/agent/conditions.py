@@ -36,7 +36,7 @@ async def look(condition: Condition, place: Workplace, environment: dict[str, st
             case ConditionKind.FILE:
                 return await asyncio.to_thread(_file, condition.target, place)
     except (ToolFailed, OSError) as error:
-        raise ConditionFailed(condition=condition, reason=error) from error
+        raise ConditionFailed(condition=condition, reason=str(error).rstrip(".")) from error
 
 
 async def _command(command: str, place: Workplace, environment: dict[str, str]) -> Seen:

@@ -455,7 +455,8 @@ class JobChanged(JobError):
 
 
 class ConditionFailed(JobError):
-    """Could not check whether {condition}: {reason}"""
+    """Could not check whether {condition} ({reason}). Try it yourself, or type `segue jobs edit
+    --help` to see how to change the condition."""
 
 
 class NoGatewayForJobs(JobError):
