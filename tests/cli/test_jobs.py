@@ -75,8 +75,8 @@ def test_a_new_job_repeats_its_next_times_in_words(command: Command):
     assert "  1  Read the news.; next " in command()
 
 
-@pytest.mark.usefixtures("gateway")
-def test_a_reminder_is_due_once(command: Command):
+def test_a_reminder_is_due_once(command: Command, gateway: Store, runner: asyncio.Runner):
+    runner.run(gateway.owners.set_home(ME, HomeChannel(address=CHAT)))
     command("add", "--in", "20", "--verbatim", "Take the bread out.")
     (job,) = decoded(command("--json"))
     (due,) = job["next"]
@@ -84,7 +84,7 @@ def test_a_reminder_is_due_once(command: Command):
     assert timedelta(minutes=19) < left <= timedelta(minutes=20)
     assert (job["verbatim"], job["deliver"], job["prompt"]) == (
         True,
-        ["local"],
+        ["all"],
         "Take the bread out.",
     )
 
@@ -111,6 +111,7 @@ def test_reports_go_to_the_home_channels_by_default(
         (("--in", "5", "--deliver", "telegram:7", "Look."), "not one of your chats"),
         (("--in", "5", "--deliver", "origin", "Look."), "origin is the chat"),
         (("--in", "5", "--deliver", "everyone", "Look."), "not a place to deliver to"),
+        (("--in", "5", "--verbatim", "Look."), "no one would see that text"),
     ],
 )
 def test_what_cannot_work_is_refused_with_the_reason(

@@ -632,7 +632,8 @@ async def test_on_the_page_each_job_has_a_conversation(store: Store, clock: Fake
     assert one.address != two.address
 
 
-async def test_a_look_for_a_run_costs_the_same_after_many_runs(store: Store, url: str):
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)  # PostgreSQL does not count its steps
+async def test_a_look_for_a_run_costs_the_same_after_many_runs(store: Store):
     def steps(tx: Any) -> int:
         """The number of steps that SQLite takes to look for a run."""
         taken = 0
@@ -653,8 +654,6 @@ async def test_a_look_for_a_run_costs_the_same_after_many_runs(store: Store, url
                 "runs", job_id=job_id, due=due, state="silent", started=tx.now, finished=tx.now
             )
 
-    if not url.startswith("sqlite"):
-        pytest.skip("PostgreSQL does not count its steps")
     job = await make(store, DAILY)
     await store.write(end, job.id, 1)
     few = await store.write(steps)
@@ -962,6 +961,22 @@ async def test_a_report_is_not_sent_twice_to_a_home_that_has_it(store: Store, cl
     assert await pass_on(store) == 0
 
 
+# Sessions
+
+
+async def test_what_asks_no_agent_begins_no_session(store: Store, clock: FakeClock):
+    await make(store, verbatim=True)
+    await make(store, Once(NOON + 9 * HOUR), only_if=PAGE)
+    assert await store.runs.check(await claimed(store), sees("old")) is None
+    clock.advance(3600)
+    assert await store.runs.finish(await claimed(store), "rain")
+    assert await store.sessions.list("me") == ()
+    clock.advance(8 * 3600)
+    claim = await store.runs.check(await claimed(store), sees("new"))
+    assert claim is not None
+    assert [session.id for session in await store.sessions.list("me")] == [claim.session_id]
+
+
 # Old runs
 
 
@@ -975,3 +990,16 @@ async def test_old_runs_are_forgotten_except_for_the_last_ones(store: Store, clo
     kept = await store.runs.history(job.id, limit=100)
     assert len(kept) == KEPT
     assert kept[0][0].due == NOON + (KEPT + 3) * HOUR
+
+
+async def test_a_look_while_the_clock_was_a_year_ahead_does_not_delay_the_next_one(
+    store: Store, clock: FakeClock
+):
+    job = await make(store, Every(HOUR, NOON), only_if=PAGE)
+    await store.runs.check(await claimed(store), sees("old"))
+    clock.set_wall(NOON + 365 * DAY)
+    await store.runs.check(await claimed(store), sees("old"))
+    assert (await store.jobs.found("me", job.id)).due == NOON + 365 * DAY + HOUR
+    clock.set_wall(NOON)
+    assert await store.runs.claim() is None
+    assert (await store.jobs.found("me", job.id)).due == NOON + HOUR

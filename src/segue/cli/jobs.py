@@ -161,7 +161,7 @@ def add(text: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
             cwd=str(Path.cwd()),
         )
         new = _with_rest(new, given, now)
-        await store.reports.check(ME, new.deliver)
+        await store.reports.check(ME, new.deliver, verbatim=new.verbatim)
         return await store.jobs.create(ME, new)
 
     _print(with_store(make), "Added.", as_json=as_json)
@@ -197,7 +197,7 @@ def edit(number: int, text: tuple[str, ...], *, as_json: bool, **given: Any) -> 
             changed = replace(changed, only_if=None)
         if given["allow_nothing"]:
             changed = replace(changed, allows=())
-        await store.reports.check(ME, changed.deliver)
+        await store.reports.check(ME, changed.deliver, verbatim=changed.verbatim)
         return await store.jobs.edit(ME, number, changed)
 
     _print(with_store(change), "Changed.", as_json=as_json)

@@ -143,8 +143,12 @@ def _chat(
     return min(chats, key=lambda a: (a.thread_id is not None, a.key), default=None)
 
 
-def check(tx: Tx, owner: str, targets: Collection[Target]) -> None:
-    """Raise NoHomeChannel or BadJob if a report could not be delivered to one of `targets`."""
+def check(tx: Tx, owner: str, targets: Collection[Target], *, verbatim: bool = False) -> None:
+    """Raise NoHomeChannel or BadJob if a report could not be delivered to one of `targets`.
+    `verbatim`: the report is not the agent's, so it would not be in the job's session either."""
+    if verbatim and not {*targets} - {LOCAL}:
+        reason = "no one would see that text; type /sethome in a chat first, or name a place"
+        raise BadJob(reason=reason)
     homes = {home.platform: home.address for home in owners.homes(tx, owner)}
     for target in targets:
         if isinstance(target, AllHomes):

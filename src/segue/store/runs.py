@@ -40,6 +40,8 @@ from segue.store.values import micros, moment, moment_or_none, text
 
 LEASE_SECONDS = 10.0
 """How long a claim lasts without a heartbeat."""
+JUMP = timedelta(minutes=1)
+"""The clock was set back if it was later than this before."""
 KEPT = 20
 """How many of a job's last runs are kept, however old they are."""
 ABANDONED = "The gateway stopped during each attempt to run it."
@@ -57,6 +59,7 @@ class Claim(Struct, frozen=True, kw_only=True):
     job: Job
     run: Run
     session_id: str
+    """The job's session. Empty if the agent has not been asked yet, and is not asked now."""
     asks_at: Address | None
     """Where it asks for approvals. None if there is no place to ask at."""
 
@@ -89,9 +92,12 @@ def claim(tx: Tx, *, seconds: float = LEASE_SECONDS, besides: Collection[int] = 
 def _turn_back(tx: Tx) -> None:
     """If the clock was set back, jobs have run in what is the future now, and their next due times
     are too late. Set those to the first due time that has no run."""
+    now = tx.now + JUMP // _MICROSECOND
     sql = "SELECT id FROM runs WHERE started <= :now ORDER BY id DESC LIMIT 1"
-    (last,) = tx.row(sql, now=tx.now) or (0,)
+    (last,) = tx.row(sql, now=now) or (0,)
     ahead = tx.rows("SELECT job_id FROM runs WHERE id > :last", last=last)
+    # A look at a condition leaves no run.
+    ahead += tx.rows("SELECT id FROM jobs WHERE only_if IS NOT NULL AND checked > :now", now=now)
     for (job_id,) in dict.fromkeys(ahead):
         job = jobs.get(tx, job_id)
         if job is None or job.state is JobState.PAUSED:
@@ -204,14 +210,16 @@ def tokens_today(tx: Tx, job: Job) -> int:
 
 def _claimed(tx: Tx, job: Job, run: Run) -> Claim:
     session_id = job.session_id
-    if session_id is None or sessions.get(tx, session_id) is None:
+    asks_agent = not job.verbatim and (job.only_if is None or run.seen is not None)
+    if asks_agent and (session_id is None or sessions.get(tx, session_id) is None):
         title = clean_title(f"job {job.id}: {job.name}")
         session_id = sessions.create(
             tx, job.owner, Platform.LOCAL, title=title, cwd=job.cwd, model=job.model
         ).id
         jobs.update(tx, job.id, session_id=session_id)
         job = replace(job, session_id=session_id)
-    return Claim(job=job, run=run, session_id=session_id, asks_at=reports.asks_at(tx, job))
+    asks_at = reports.asks_at(tx, job)
+    return Claim(job=job, run=run, session_id=session_id or "", asks_at=asks_at)
 
 
 # Running
@@ -234,7 +242,7 @@ def check(tx: Tx, claimed: Claim, seen: Seen) -> Claim | None:
     has_changed = is_same and job.seen is not None and job.seen.digest != seen.digest
     if has_changed or run.asked:
         _count(tx, job)
-        return replace(claimed, job=job, run=replace(run, seen=seen))
+        return _claimed(tx, job, replace(run, seen=seen))
     tx.change("DELETE FROM runs WHERE id = :id", id=run.id)
     jobs.update(tx, job.id, busy=0, failures=0)
     if is_same:

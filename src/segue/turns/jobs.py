@@ -80,7 +80,7 @@ class StoredJobs:
     async def check(self, new: NewJob) -> None:
         if not await self._store.gateways.alive():
             raise NoGatewayForJobs
-        await self._store.reports.check(self._owner, new.deliver)
+        await self._store.reports.check(self._owner, new.deliver, verbatim=new.verbatim)
 
     async def create(self, new: NewJob) -> Job:
         await self.check(new)
