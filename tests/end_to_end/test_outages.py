@@ -46,6 +46,7 @@ async def test_messages_of_both_sides_during_an_outage_arrive_once(home: Househo
 
 async def test_a_handoff_during_an_outage_leaves_the_session_where_it_is(home: Household):
     await home.at_home(home.rig.forum)
+    home.set_constants({"segue.handoff.delivery.ARRIVAL_TIMEOUT": 3600.0})  # it fails at once
     async with home.gateway(), home.desk("one") as desk:
         async with cut_off(home):
             failed = await desk.hand_off(home.rig.platform)
