@@ -46,6 +46,7 @@ async def test_messages_of_both_sides_during_an_outage_arrive_once(home: Househo
 
 async def test_a_handoff_during_an_outage_leaves_the_session_where_it_is(home: Household):
     await home.at_home(home.rig.forum)
+    home.set_constants({"segue.handoff.delivery.ARRIVAL_TIMEOUT": 3600.0})  # it fails at once
     async with home.gateway(), home.desk("one") as desk:
         async with cut_off(home):
             failed = await desk.hand_off(home.rig.platform)
@@ -86,3 +87,18 @@ async def test_an_answer_that_may_have_arrived_is_reported_and_not_sent_again(ho
         _, _, first, second = await home.texts(thread)
     assert first == "(3) go on"
     assert second.endswith("and on")  # the agent may have been notified of the first by then
+
+
+@pytest.mark.parametrize("home", [rigs.WhatsAppRig], indirect=True)
+async def test_an_answer_that_may_have_arrived_is_found_by_its_status(home: Household):
+    await home.at_home(home.rig.dm)
+    async with home.gateway():
+        await home.arrives()
+        await home.rig.fail(Call.SEND, Trouble.DROP_AFTER)
+        await home.writes("go on")
+        await home.sees("(3) go on")
+        await home.rig.confirmed()
+        assert await home.store.outbox.troubled() == ()
+        await home.writes("and on")
+        await home.sees("(4) and on")
+        assert (await home.texts())[2:] == ["(3) go on", "(4) and on"]

@@ -18,8 +18,6 @@ from tests.harness.rigs import WhatsAppRig
 
 pytestmark = pytest.mark.parametrize("home", [WhatsAppRig], indirect=True)
 
-DAY = 24 * 60 * 60
-
 
 def driver(home: Household) -> Driver:
     return cast("Driver", home.rig.driver)
@@ -56,7 +54,6 @@ async def test_a_handoff_sets_the_conversation_aside_and_a_button_brings_it_back
         await home.sees("Sums continues here.", times=2)
         await home.writes("and 4?")
         await home.sees("(4) and 4?")
-    assert (await home.rig.look()).faults == ()
 
 
 async def test_only_the_owner_answers_with_a_button_and_choices_are_shown_once(home: Household):
@@ -83,7 +80,7 @@ async def test_a_handoff_outside_of_the_window_is_refused_at_once(home: Househol
     await home.at_home(home.rig.dm)
     async with home.gateway():
         await home.answered()
-    await driver(home).wrote(home.anna, DAY + 1)
+    await driver(home).wrote(home.anna, 24 * 60 * 60 + 1)
     home.set_constants({"segue.platforms.whatsapp.adapter._WINDOW": 0.0})
     async with home.gateway(), home.desk("one") as desk:
         failed = await desk.hand_off(home.rig.platform)
@@ -100,8 +97,7 @@ async def test_a_message_that_fails_later_is_reported_as_not_delivered(home: Hou
         await driver(home).fail_late(answer.id, 131026)
         await home.rig.confirmed()
         (trouble,) = await home.store.outbox.troubled()
-        assert trouble.state is OutgoingState.FAILED
-        assert "WhatsApp cannot deliver it" in str(trouble.error)
+        assert (trouble.state, "(#131026)" in str(trouble.error)) == (OutgoingState.FAILED, True)
         assert "WhatsApp cannot deliver it" in (await home.shell("gateway", "status")).stdout
 
 

@@ -156,6 +156,24 @@ async def test_a_message_that_the_platform_did_not_deliver_after_all_has_failed(
     assert await undelivered(DM, "7", "again") is False, "it is delivered twice"
 
 
+async def test_a_part_whose_fate_was_unknown_is_found_by_its_key(store: Store):
+    first, delivered = await claimed(store), store.outbox.delivered
+    assert await delivered(DM, "7", f"{first.key}/0") is None, "its receipt may come yet"
+    assert await store.outbox.progress(first, "7")
+    assert await delivered(DM, "7", f"{first.key}/0") is False, "it has its receipt"
+    await store.outbox.uncertain(first, "no answer")
+    for at, key in ((ROOM, f"{first.key}/1"), (DM, "another/1"), (DM, f"{first.key}/x"), (DM, "")):
+        assert await delivered(at, "77", key) is False
+    assert (await stands(store)).state is OutgoingState.UNCERTAIN
+    assert await delivered(DM, "77", f"{first.key}/1") is True
+    found = await stands(store)
+    assert (found.state, found.receipts, found.error) == (OutgoingState.QUEUED, ("7", "77"), None)
+    assert await delivered(DM, "77", f"{first.key}/1") is False, "it is delivered twice"
+    (again,) = await store.outbox.claim({TELEGRAM})
+    assert await store.outbox.sent(again)
+    assert await store.outbox.troubled() == ()
+
+
 async def test_the_receipts_of_delivered_parts_are_kept_in_order(store: Store):
     outgoing = await claimed(store)
     for receipt in ("77", 'a "b"\\\n\u2028', ""):

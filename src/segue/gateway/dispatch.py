@@ -60,7 +60,12 @@ class Dispatcher:
                 hint = self._chat_turns.how_to_address(pending.address)
                 await self._chat_turns.conclude(pending, f"{texts.JOINED} {hint}".rstrip())
                 return
-            case InboundKind.MOVED | InboundKind.REACTION | InboundKind.UNDELIVERED:
+            case (
+                InboundKind.MOVED
+                | InboundKind.REACTION
+                | InboundKind.DELIVERED
+                | InboundKind.UNDELIVERED
+            ):
                 raise AssertionError("it is not recorded")
             case InboundKind.MESSAGE | InboundKind.COMMAND:
                 queues = self._at_once if _is_at_once(inbound) else self._queues

@@ -53,8 +53,8 @@ class Receiver:
         if inbound.moved_to is not None:
             await self._store.bindings.chat_moved(inbound.address, inbound.moved_to)
             self._dispatcher.move(inbound.address, inbound.moved_to)
-        elif inbound.kind is InboundKind.UNDELIVERED:
-            await self._undelivered(inbound)
+        elif inbound.kind in (InboundKind.DELIVERED, InboundKind.UNDELIVERED):
+            await self._settle(inbound)
         else:
             owner = await self._gate.owner(inbound.sender)
             paired = await self._gate.pair(adapter.account, inbound)
@@ -88,14 +88,19 @@ class Receiver:
             return None
         return msgspec.structs.replace(inbound, kind=InboundKind.BUTTON, text=data)
 
-    async def _undelivered(self, inbound: Inbound) -> None:
-        """Mark our message as failed. It may still be in the hands of its sender, who has not
-        recorded the receipt; if that takes long, the message counts as uncertain anyway."""
-        address, receipt, reason = inbound.address, inbound.message_id, inbound.text
-        fail = partial(self._store.outbox.undelivered, address, receipt, reason)
+    async def _settle(self, inbound: Inbound) -> None:
+        """Record what became of our message. It may still be in the hands of its sender, who has
+        not recorded the receipt; if that takes long, the message counts as uncertain anyway."""
+        box, is_there = self._store.outbox, inbound.kind is InboundKind.DELIVERED
+        record = partial(
+            box.delivered if is_there else box.undelivered,
+            inbound.address,
+            inbound.message_id,
+            inbound.text,
+        )
         async with self._store.listen(Topic.SENT) as wake:
             for _ in range(_LOOKS):
-                if await fail() is not None:
+                if await record() is not None:
                     return
                 await wake.wait(_LOOK_SECONDS)
 

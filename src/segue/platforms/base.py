@@ -41,6 +41,9 @@ class InboundKind(StrEnum):
     """A user reacted to a message of ours, which is `message_id`. The text is the emoji."""
     MOVED = "moved"
     """A platform event: the chat's address is now `moved_to`. There is no message from a user."""
+    DELIVERED = "delivered"
+    """A platform event: a message of ours arrived. `message_id` is its receipt, the text the key
+    under which it was sent."""
     UNDELIVERED = "undelivered"
     """A platform event: a message that the platform took from us did not arrive. `message_id` is
     its receipt, and the text the reason."""

@@ -224,6 +224,28 @@ def undelivered(tx: Tx, address: Address, receipt: str, reason: str) -> bool | N
     return None if tx.one(sql, key=address.key)[0] else False
 
 
+def delivered(tx: Tx, address: Address, receipt: str, key: str) -> bool | None:
+    """Take the receipt of a part whose fate was unknown: it has arrived. Its message is queued, for
+    the parts that follow. `key` is the message's, with the part's number. Return False if the part
+    needs no receipt, and None if it may be one that is being sent."""
+    name, _, number = key.rpartition("/")
+    sql = "SELECT no, state, receipts FROM outbox WHERE address = :at AND key = :name"
+    row = tx.row(f"{sql} {tx.for_update}", at=address.key, name=name)
+    if row is None or not number.isdecimal() or row[2].count("\n") != int(number):
+        return False
+    no, state, _ = row
+    if state == "sending":
+        return None
+    tx.nudge(Topic.OUTBOX)
+    changed = tx.change(
+        "UPDATE outbox SET state = 'queued', receipts = receipts || :line, error = NULL,"
+        " finished = NULL WHERE no = :no AND state = 'uncertain'",
+        line=_line(receipt),
+        no=no,
+    )
+    return changed == 1
+
+
 def retry(tx: Tx, outgoing: Outgoing, reason: str, *, seconds: float, asked: bool = False) -> bool:
     """Queue it again after a failed attempt, to be sent in `seconds`. Later messages to that
     address wait.
@@ -452,6 +474,7 @@ class Outbox(Operations):
     claim = Write(claim)
     progress = Write(progress)
     retry = Write(retry)
+    delivered = Write(delivered)
     undelivered = Write(undelivered)
     asked_to_wait = Read(asked_to_wait)
     recover = Write(recover)

@@ -17,8 +17,6 @@ from segue.testing.whatsapp import APP_SECRET, PHONE, Driver
 from segue.web.server import Server
 from tests.platforms.whatsapp.specimens import SPECIMENS
 
-UNKNOWN_TOKEN = "EAAatokenthatnobodyhasgiven"
-
 
 class WhatsAppRig(FakeRig):
     """Anna on WhatsApp. Each chat that a test asks for gets another number of hers."""
@@ -67,7 +65,7 @@ class WhatsAppRig(FakeRig):
         return self.made(silence=0.6)
 
     def denied(self) -> WhatsAppAdapter:
-        return self.made(token=UNKNOWN_TOKEN)
+        return self.made(token="EAAatokenthatnobodyhasgiven")
 
     async def place(self, shape: str) -> Place:
         self.anna = await self.driver.user(self.name)

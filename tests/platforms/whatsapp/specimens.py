@@ -15,12 +15,12 @@ ALWAYS: tuple[Path, ...] = (
 )  # fmt: skip
 
 
-def payload(*messages: Any) -> dict[str, Any]:
-    """A request with these messages of Anna."""
+def payload(*messages: Any, **more: Any) -> dict[str, Any]:
+    """A request with these messages of Anna, and more."""
     metadata = {"display_phone_number": NUMBER, "phone_number_id": PHONE}
     contacts = [{"profile": {"name": "Anna"}, "wa_id": ANNA}]
     whole = {"messaging_product": "whatsapp", "metadata": metadata, "contacts": contacts}
-    change = {"value": {**whole, "messages": messages}, "field": "messages"}
+    change = {"value": {**whole, "messages": messages, **more}, "field": "messages"}
     return {"object": "whatsapp_business_account", "entry": [{"id": "1", "changes": [change]}]}
 
 

@@ -10,15 +10,15 @@ import pytest
 
 from segue.core.errors import ConnectFailed
 from segue.platforms.base import InboundKind, Quote
-from segue.platforms.whatsapp.parser import address, last_message, parse
+from segue.platforms.whatsapp.parser import last_message, parse
 from segue.testing.contract.rig import listening
 from segue.testing.whatsapp import PHONE, Settings
 from tests.platforms.whatsapp.rig import WhatsAppRig
 from tests.platforms.whatsapp.specimens import ANNA, OURS, message, payload
 
 
-def updates(*messages: Any, phone: str = PHONE) -> list[Any]:
-    found = parse(json.dumps(payload(*messages)).encode(), phone)
+def updates(*messages: Any, phone: str = PHONE, **more: Any) -> list[Any]:
+    found = parse(json.dumps(payload(*messages, **more)).encode(), phone)
     return [it and it.inbound for it in found]
 
 
@@ -112,5 +112,11 @@ def test_a_bad_message_does_not_take_the_good_ones_with_it():
 def test_the_id_of_an_update_has_the_time_of_the_message():
     inbound = found("text", {"body": "hello"})
     assert last_message(inbound.update_id) == (1_790_000_000, "wamid.HBgL")
-    assert inbound.address == address(ANNA)
     assert last_message("") == last_message("x y") == (0, "")
+
+
+def test_a_status_has_the_key_of_the_message_and_opens_no_window():
+    head = {"id": "wamid.X", "status": "sent", "timestamp": "1790000000", "recipient_id": ANNA}
+    [inbound] = updates(statuses=[{**head, "biz_opaque_callback_data": "key/0"}, head])
+    assert (inbound.kind, inbound.message_id) == (InboundKind.DELIVERED, "wamid.X")
+    assert (inbound.text, last_message(inbound.update_id)) == ("key/0", (0, ""))

@@ -62,11 +62,9 @@ class WhatsAppAdapter(HubAdapter[WhatsAppClient]):
 
     def _note(self, update: HubUpdate) -> None:
         """Remember what the update says about the window."""
-        at = update.inbound.address
-        if not update.code:
-            self.remember({at: update.id})
-        elif update.code == CLOSED:
-            self._last[at] = _NEVER
+        self.remember({update.inbound.address: update.id})
+        if update.code == CLOSED:
+            self._last[update.inbound.address] = _NEVER
 
     def remember(self, recorded: Mapping[Address, str]) -> None:
         for at, update_id in recorded.items():
@@ -86,21 +84,21 @@ class WhatsAppAdapter(HubAdapter[WhatsAppClient]):
         self, to: Address, text: str, *, markup: bool, key: str, buttons: Sequence[Button]
     ) -> Receipt:
         if template := self._template(to):
-            return await self._post(to, "template", messages.from_template(template, text))
-        if buttons and len(text) <= messages.BODY:
-            return await self._post(to, "interactive", messages.choices(text, buttons))
-        receipt = await self._post(to, "text", messages.plain(text))
+            return await self._post(to, "template", messages.from_template(template, text), key)
         if not buttons:
-            return receipt
+            return await self._post(to, "text", messages.plain(text), key)
+        if len(text) <= messages.BODY:
+            return await self._post(to, "interactive", messages.choices(text, buttons), key)
+        await self._post(to, "text", messages.plain(text))
         try:
-            return await self._post(to, "interactive", messages.choices("Choose:", buttons))
+            return await self._post(to, "interactive", messages.choices("Choose:", buttons), key)
         except (Refused, Lost) as error:
             # The text has arrived and must not be sent again.
             reason = f"the message arrived without its buttons ({error.reason})"
             raise FAILURES.undelivered(reason, arrived=True) from error
 
-    async def _post(self, to: Address, kind: str, content: object) -> Receipt:
-        return Receipt(await self.client.send(to.chat_id, kind, content))
+    async def _post(self, to: Address, kind: str, content: object, key: str = "") -> Receipt:
+        return Receipt(await self.client.send(to.chat_id, kind, content, key))
 
     def _template(self, to: Address, *, is_text: bool = True) -> str:
         """The template to use, because the user wrote more than 24 hours ago; empty before that. If
@@ -124,7 +122,7 @@ class WhatsAppAdapter(HubAdapter[WhatsAppClient]):
             content["caption"] = caption
         if kind == "document":
             content["filename"] = name
-        return await self._post(to, kind, content)
+        return await self._post(to, kind, content, key)
 
     async def _typing(self, at: Address) -> None:
         """The indicator belongs to the last message of the user."""

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 _OFFICIAL, _VERSION = "https://graph.facebook.com", "v23.0"
 _FILES = "https://lookaside.fbsbx.com/"
-_UPLOAD_SECONDS = 60.0
+_UPLOAD_SECONDS, _KEY = 60.0, 512
 CLOSED = "#131047"
 """More than 24 hours have passed since the user wrote."""
 _APPS = "https://developers.facebook.com/apps"
@@ -37,9 +37,8 @@ _REASONS = {
     "write something to the bot, or set platforms.whatsapp.template": (CLOSED,),
     "WhatsApp cannot deliver it: the number has no WhatsApp, an old version, or has blocked the "
     "bot": ("#131026",),
-    f"the number is not on the list of your test number; add it under API Setup at {_APPS}": (
-        "#131030",
-    ),
+    f"the number is not on the list of your test number; add it under API Setup at {_APPS}":
+        ("#131030",),
     f"Meta has restricted the account; see why at {_MANAGER}": ("#368", "#131031", "#130497"),
     f"Meta needs a way to be paid; add one at {_MANAGER}": ("#131042",),
     f"too many users have blocked or reported the bot; see {_MANAGER}": ("#131048",),
@@ -80,9 +79,11 @@ class WhatsAppClient:
         fields = "display_phone_number,verified_name,webhook_configuration"
         return await self._call("GET", self._phone, wire.NumberAnswer, params={"fields": fields})
 
-    async def send(self, to: str, kind: str, content: object) -> str:
-        """Send a message and return its id. That it is accepted does not mean that it arrives."""
+    async def send(self, to: str, kind: str, content: object, key: str) -> str:
+        """Send a message and return its id. That it is accepted does not mean that it arrives. Its
+        statuses repeat the key."""
         given = {"recipient_type": "individual", "to": to, "type": kind, kind: content}
+        given |= {"biz_opaque_callback_data": key} if 0 < len(key) <= _KEY else {}
         answer = await self._post(wire.SentAnswer, **given)
         if not answer.messages:
             raise Lost("its answer has no message", arrived=True)

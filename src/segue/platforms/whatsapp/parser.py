@@ -73,15 +73,16 @@ def _message(value: wire.Value, it: wire.WaMessage) -> HubUpdate | None:
 
 
 def _status(it: wire.WaStatus) -> HubUpdate | None:
-    """A message of ours that did not arrive. Other statuses change nothing."""
-    if it.status != "failed" or not it.recipient_id:
+    """What became of a message of ours. Its key, if it has one, comes back."""
+    kind, code, text = InboundKind.DELIVERED, "", it.biz_opaque_callback_data
+    if it.status == "failed":
+        error = it.errors[0] if it.errors else wire.GraphError(0)
+        kind, code = InboundKind.UNDELIVERED, f"#{error.code}"
+        text = f"{FAILURES.reason(Refused(400, error.reason, code=code))} ({code})"
+    if not text or not it.recipient_id or it.status not in ("sent", "delivered", "failed"):
         return None
-    error = it.errors[0] if it.errors else wire.GraphError(0)
-    code = f"#{error.code}"
-    reason = FAILURES.reason(Refused(400, error.reason, code=code))
-    more = {"update_id": f"{it.timestamp} {it.id} failed", "text": f"{reason} ({code})"}
-    inbound = _inbound(InboundKind.UNDELIVERED, it.recipient_id, it.id, **more)
-    return HubUpdate(int(it.timestamp), inbound, code)
+    more = {"update_id": f"{it.status} {it.id}", "text": text}
+    return HubUpdate(int(it.timestamp), _inbound(kind, it.recipient_id, it.id, **more), code)
 
 
 def _inbound(kind: InboundKind, user: str, message: str, name: str = "", **more: Any) -> Inbound:

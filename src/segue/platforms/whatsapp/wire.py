@@ -88,6 +88,7 @@ class WaStatus(Struct, frozen=True):
     timestamp: Timestamp
     recipient_id: str
     errors: tuple[GraphError, ...] | None = None
+    biz_opaque_callback_data: str | None = None
 
 
 class Value(Struct, frozen=True):

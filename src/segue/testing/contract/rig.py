@@ -13,7 +13,7 @@ import pytest
 
 from segue.core.address import Address
 from segue.core.errors import DeliveryFailed
-from segue.platforms.base import Adapter, Attachment, Inbound, Part
+from segue.platforms.base import Adapter, Attachment, Inbound, InboundKind, Part
 from segue.testing.contract.malformed import Specimen
 from segue.testing.peers import Trouble
 
@@ -235,10 +235,12 @@ class Ear:
         self._received = received
 
     async def next(self) -> Inbound:
-        """Return the next Inbound. Raises TimeoutError if there is none."""
+        """Return the next Inbound that is not about a message of ours that arrived. Raises
+        TimeoutError if there is none."""
         async with asyncio.timeout(BOUND):
-            while (inbound := await anext(self._received)) is None:
-                pass
+            inbound = None
+            while inbound is None or inbound.kind is InboundKind.DELIVERED:
+                inbound = await anext(self._received)
         return inbound
 
 

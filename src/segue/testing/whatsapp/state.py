@@ -62,8 +62,7 @@ class State(peers.State[Settings, str, peers.Chat[str], Thread, Message]):
         self.heard[message.author] = time.time()
         self.received[message.id] = message.author
         whole = fill("message", it=message, kind=message.kind, context=context) | content
-        contact = fill("contact", it=self.users[message.author])
-        self._tell(contacts=[contact], messages=[whole])
+        self._tell(message.author, messages=[whole])
 
     def fail(self, message: Message, code: int) -> None:
         """Report that a message of the bot, which was accepted, is not delivered."""
@@ -74,10 +73,11 @@ class State(peers.State[Settings, str, peers.Chat[str], Thread, Message]):
         """Queue a status of the bot's message."""
         billed = {it: None if errors else fill(it) for it in ("conversation", "pricing")}
         given: Json = {"status": status, "time": int(time.time()), "errors": errors, **billed}
-        self._tell(statuses=[fill("status", it=message, **given)])
+        self._tell(message.chat, statuses=[fill("status", it=message, **given)])
 
-    def _tell(self, **given: list[Json]) -> None:
-        value = fill("value", number=NUMBER, phone=PHONE) | given
+    def _tell(self, user: str, **given: list[Json]) -> None:
+        contact = fill("contact", it=self.users.get(user) or User(id=user, name=""))
+        value = fill("value", number=NUMBER, phone=PHONE, contacts=[contact]) | given
         self.updates.inject(msgspec.json.encode(fill("payload", value=value)).decode())
 
     def snapshot(self, chat: str | None) -> snapshot.Shown:
