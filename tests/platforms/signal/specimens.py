@@ -55,8 +55,9 @@ RECEIPT = {"when": AT, "isDelivery": True, "isRead": False, "isViewed": False, "
 IGNORED = (
     event("typingMessage", {"action": "STARTED", "timestamp": AT}).update,
     event("receiptMessage", RECEIPT).update,
+    {**event("dataMessage", DATA).update, "account": "+4915100000002"},
 )
-"""What is no message."""
+"""What is no message, or one to another account of the daemon."""
 UNREADABLE = {
     **event("dataMessage", DATA).update,
     "exception": {"message": "untrusted identity", "type": "UntrustedIdentityException"},
