@@ -8,12 +8,12 @@ import os
 import re
 import shlex
 import signal
-import socket
 import sys
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 
 from segue.platforms.signal.spec import COMMAND
+from segue.testing.http import bind
 from segue.testing.signal import ME, NUMBER, Driver, serving
 from tests.harness.gateways import none_left, segue_says
 from tests.harness.pty import CODE
@@ -43,20 +43,16 @@ async def at_home(person: Person, url: str) -> AsyncGenerator[None]:
 @contextlib.contextmanager
 def installed(person: Person, folder: Path) -> Generator[str]:
     """A program `signal-cli` that is the fake. Yields where its daemon listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    program, given = (
-        folder / "signal-cli",
-        {"folder": folder, "port": port, "python": sys.executable},
-    )
-    program.write_text(PROGRAM.format(**given, path=CODE["PYTHONPATH"]))
-    program.chmod(0o700)
-    person.environment["PATH"] = f"{folder}:{os.defpath}"
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        os.kill(int((folder / "pid").read_text()), signal.SIGTERM)
+    with contextlib.closing(bind()) as reserved:  # the fake can share the port, and no other
+        port = reserved.getsockname()[1]
+        program, given = folder / "signal-cli", {"folder": folder, "python": sys.executable}
+        program.write_text(PROGRAM.format(**given, port=port, path=CODE["PYTHONPATH"]))
+        program.chmod(0o700)
+        person.environment["PATH"] = f"{folder}:{os.defpath}"
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            os.kill(int((folder / "pid").read_text()), signal.SIGTERM)
 
 
 def squeezed(text: str) -> str:

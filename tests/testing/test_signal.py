@@ -12,9 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from segue.testing.signal import Driver, Failure, Kind, Peer, Settings, serving
-
-PHOTO = "data:image/png;filename=a%20b.png;base64,AAEC"
+from segue.testing.signal import Driver, Kind, Peer, Settings, serving
 
 
 @dataclass
@@ -70,14 +68,6 @@ async def test_a_client_that_hears_nothing_is_kept_alive():
         assert await anext(lines) == ":"
 
 
-async def test_a_message_is_shown_with_its_styles_and_files():
-    async with stage() as s:
-        sent = await s.send("👍 bold", textStyle=["3:4:BOLD"], attachment=[PHOTO])
-        assert [it["type"] for it in sent["results"]] == ["SUCCESS"]
-        shown = await s.driver.message("👍 bold")
-        assert (shown.styles[0].style, shown.files[0].name) == ("BOLD", "a b.png")
-
-
 @pytest.mark.parametrize(
     "given",
     [
@@ -104,18 +94,3 @@ async def test_an_edit_must_name_the_newest_revision():
         assert dropped["results"][0]["type"] == "SUCCESS"
         assert (await s.driver.look()).texts == ["three"]
         assert await s.driver.errors()
-
-
-@pytest.mark.parametrize(
-    ("failure", "code"),
-    [(Failure.IDENTITY, -4), (Failure.RATE_LIMIT, -5), (Failure.UNREGISTERED, -1)],
-)
-async def test_a_failed_message_has_the_reason_of_each_recipient(failure: Failure, code: int):
-    async with stage() as s:
-        await s.driver.change(s.anna, failure=failure, challenge="token", seconds=9)
-        error = await s.send("hello")
-        assert error["code"] == code
-        [result] = error["data"]["response"]["results"]
-        assert (result["type"], result["recipientAddress"]["uuid"]) == (failure, s.anna)
-        assert result.get("token") == ("token" if failure is Failure.RATE_LIMIT else None)
-        assert not (await s.driver.look()).texts

@@ -48,15 +48,18 @@ SPECIMENS = (
     ),
     event(
         "syncMessage", {"sentMessage": {**DESTINATION, **DATA}}, ("sentMessage",),
-        ("sentMessage", "message"), by=ME.id,
+        ("sentMessage", "message"), ("sentMessage", "destinationUuid"), by=ME.id,
     ),
 )  # fmt: skip
 RECEIPT = {"when": AT, "isDelivery": True, "isRead": False, "isViewed": False, "timestamps": [AT]}
+TO_A_NUMBER = {"destination": "+49", "destinationNumber": "+49", "destinationUuid": None}
 IGNORED = (
+    event("syncMessage", {"sentMessage": {**TO_A_NUMBER, **DATA}}, by=ME.id).update,
     event("typingMessage", {"action": "STARTED", "timestamp": AT}).update,
     event("receiptMessage", RECEIPT).update,
+    {**event("dataMessage", DATA).update, "account": "+4915100000002"},
 )
-"""What is no message."""
+"""What is no message, or one to another user or another account of the daemon."""
 UNREADABLE = {
     **event("dataMessage", DATA).update,
     "exception": {"message": "untrusted identity", "type": "UntrustedIdentityException"},

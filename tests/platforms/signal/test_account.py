@@ -11,9 +11,11 @@ import pytest
 
 from segue.cli.setup import Terminal
 from segue.core.errors import SetupFailed
+from segue.platforms import programs
 from segue.platforms.base import Finding
 from segue.platforms.signal.parser import address
 from segue.platforms.signal.setup import prepare
+from segue.testing.peers import Trouble
 from segue.testing.signal import NUMBER, Failure, Kind, Settings
 from tests.platforms.signal.rig import SignalRig
 
@@ -68,10 +70,17 @@ async def test_an_account_that_the_phone_unlinked_can_be_linked_again(rig: Signa
     assert await work == known
 
 
+async def test_a_daemon_that_answers_nonsense_is_not_started_again(rig: SignalRig):
+    await rig.driver.fail("version", Trouble.GARBLED)
+    with pytest.raises(SetupFailed, match="makes no sense"):
+        await prepare({"url": rig.url}, Terminal(asks=True))
+
+
 async def test_a_program_that_does_not_start_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     nowhere = {"url": "http://127.0.0.1:9"}
+    monkeypatch.setattr(programs, "SECONDS", 1_000.0)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SetupFailed, match=r"neither running nor installed\. Install"):
         await prepare(nowhere, Terminal(asks=True))

@@ -45,6 +45,9 @@ async def test_a_mention_or_the_name_addresses_the_agent_in_a_group(rig: SignalR
         ("@+49151000000029 status", False),
     ]
     assert found[0].readers == "the members of Group"
+    inside = [{"name": NUMBER, "number": NUMBER, "uuid": ME.id, "start": 3, "length": 1}]
+    data = {**DATA, "message": "👍 \ufffc?", "mentions": inside, "groupInfo": IN_GROUP}
+    assert (parsed(data).text, parsed(data).addressed) == ("👍 @segue ?", True)
 
 
 async def test_a_second_edit_is_one_of_the_first_version(rig: SignalRig):

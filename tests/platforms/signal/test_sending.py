@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.platforms import markup
 from segue.platforms.base import Upload
+from segue.platforms.errors import Refused
+from segue.platforms.signal.adapter import SignalAdapter
+from segue.platforms.signal.client import SignalClient
 from segue.testing.contract.rig import failure, part
+from segue.testing.http import Request, Response, serving
 from segue.testing.signal import NUMBER, Failure, Settings
 from tests.platforms.signal.rig import Shape, SignalRig
 
@@ -97,6 +103,32 @@ async def test_an_unlinked_account_is_named_when_sending_and_when_connecting(rig
         for work in (rig.adapter.send(home, part("hello"), key="1"), rig.another().connect()):
             with pytest.raises(ConnectFailed, match=r"unlinked it.*segue setup signal"):
                 await work
+
+
+async def test_the_events_of_an_account_that_is_gone_cannot_be_heard(rig: SignalRig):
+    client = SignalClient("+4915100000002", rig.url, 5.0)
+    await client.events.open()
+    with pytest.raises(Refused) as refused:
+        await client.events.first()
+    assert refused.value.status == 401
+    await client.close()
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("Failed: AuthorizationFailedException (401)", r"unlinked it.*segue setup signal"),
+        ("Unexpected error", "Unexpected error"),
+    ],
+)
+async def test_an_internal_error_is_told_from_a_device_that_was_unlinked(message: str, reason: str):
+    async def answer(_: Request) -> Response:
+        error = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": message}}
+        return Response(body=json.dumps(error).encode())
+
+    async with serving(answer) as url:
+        with pytest.raises(ConnectFailed, match=reason):
+            await SignalAdapter(NUMBER, url).connect()
 
 
 async def test_an_old_daemon_is_not_connected_to(rig: SignalRig):

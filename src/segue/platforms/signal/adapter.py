@@ -52,8 +52,7 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
         """`silence` is the timeout in seconds after which a call counts as lost."""
         super().__init__(FAILURES)
         self._make, self._checks = partial(SignalClient, number, url, silence), account.checks
-        # Each edit gives a message a new timestamp, which the next edit must name: clients drop an
-        # edit of an older version.
+        # Each edit gives a message a new timestamp. Clients drop an edit of an older version.
         self._newest = Recent[str, int]()
         self._sent = Recent[int, str]()
         self._parser = Parser(self._sent)

@@ -87,8 +87,7 @@ class SignalClient:
         return version
 
     async def find_account(self) -> None:
-        """Set the account, if the daemon has only one. Raise Refused if it must be chosen, or (401)
-        is not there."""
+        """Set the account, if it is the only one. Raise Refused, with 401 if it is not there."""
         accounts = [self.account]  # of a daemon that was started for one, which it does not name
         with tolerating_absence():
             found = await self.call("listAccounts", tuple[wire.SignalEntry, ...])

@@ -19,8 +19,7 @@ from segue.platforms.signal import wire
 logger = logging.getLogger(__name__)
 
 NAME = "@segue"
-"""What users write to address the bot in a group. In groups of a linked account it is the only way:
-nobody can mention themselves."""
+"""What users write to address the bot in a group. The owner of the account cannot mention it."""
 _NAMED = re.compile(rf"\s*{NAME}\b", re.IGNORECASE)
 _KINDS = {"image": FileKind.PHOTO, "audio": FileKind.AUDIO, "video": FileKind.VIDEO}
 
@@ -58,7 +57,7 @@ class Parser:
         Self and in groups. What the owner writes to other people is ignored."""
         sync, user, name = envelope.sync_message, envelope.source_uuid, envelope.source_name or ""
         sent = envelope if sync is None else sync.sent_message
-        if not user or sent is None or sent.destination_uuid not in (None, user):
+        if not user or sent is None:
             return None
         edit, data = sent.edit_message, sent.data_message if sync is None else sent
         kind, first = InboundKind.MESSAGE, envelope.timestamp
@@ -69,9 +68,12 @@ class Parser:
             return None
         if name:
             self._names[user] = name
-        group, chat_id, chat_name = data.group_info, user, name if sync is None else "Note to Self"
+        group, chat_id, chat_name = data.group_info, user, name
         if group is not None:
             chat_id, chat_name = group.group_id, group.group_name or ""
+        elif sync is not None:
+            is_note = sent.destination_uuid == user  # someone else may have no UUID
+            chat_id, chat_name = user if is_note else None, "Note to Self"
         if not chat_id:
             return None
         inbound = Inbound(

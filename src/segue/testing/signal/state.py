@@ -84,7 +84,8 @@ class State(peers.State[Settings, str, Chat, Thread, Message]):
         if edits:
             parts = {"edit": {"targetSentTimestamp": int(edits), "dataMessage": parts["data"]}}
         if by.id == ME.id:
-            sent = {} if group else fill("sent", **who(self.users[chat]))
+            to = {"source": None, "known": None} if group else who(self.users[chat])
+            sent = fill("sent", **to, uuid=None if group else chat)
             sent |= {"editMessage": parts["edit"]} if edits else parts["data"]
             parts = {"sync": {"sentMessage": sent}}
         event = fill("receive", number=ME.username, at=at, **who(by), **_PARTS | parts)
