@@ -44,6 +44,19 @@ class Deliver(Protocol[T_co]):
     async def __call__(self, text: str, /, *, markup: bool) -> T_co: ...
 
 
+class MarkedText(str):
+    """Text in the platform's markup, with the same text without it, for a platform that takes
+    both."""
+
+    __slots__ = ("plain",)
+    plain: str
+
+    def __new__(cls, part: Part) -> MarkedText:
+        made = super().__new__(cls, whole(part.text))
+        made.plain = whole(part.plain)
+        return made
+
+
 class BaseAdapter:
     """The parts of the Adapter protocol that not every platform has.
 
@@ -297,10 +310,10 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
             logger.warning(log, self.platform, ids, self._skipped)
 
     async def _in_markup(self, part: Part, deliver: Deliver[T]) -> T:
-        """Deliver with markup, or as plain text if the platform rejected the markup."""
+        """Deliver a MarkedText, or plain text if the platform rejected the markup."""
         if self.capabilities.dialect is not Dialect.PLAIN:
             try:
-                return await deliver(whole(part.text), markup=True)
+                return await deliver(MarkedText(part), markup=True)
             except Refused as refused:
                 if not refused.says(self.failures.bad_markup):
                     raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -15,10 +14,9 @@ from segue.testing import signal
 from segue.testing.peers.process import Fake
 from segue.testing.signal import ME, NUMBER, Driver, Peer, Settings, Shown, Upload
 from segue.testing.signal.process import FAKE
-from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig, Thread, View
+from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig, Thread, View, choices
 
 _ADAPTER = "segue.platforms.signal.adapter.SignalAdapter"
-_CHOICES = re.compile(r"^React: (.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +92,7 @@ class SignalRig(PlatformRig):
 
     async def press(self, user: str, chat: str, message: Message, label: str) -> None:
         """React with the emoji of that choice, in the message as it was shown."""
-        emoji = dict(_choices(message.text))[label]
+        emoji = dict(choices(message.text))[label]
         await self.driver.react(self._account(user, chat), chat, message.id, emoji)
 
     async def delete_thread(self, chat: str, thread: str) -> None:
@@ -116,7 +114,7 @@ class SignalRig(PlatformRig):
                     id=m.id,
                     author=m.author if m.bot else self.owner.get(m.author, m.author),
                     text=m.text,
-                    labels=tuple(label for label, _ in _choices(m.text)),
+                    labels=tuple(label for label, _ in choices(m.text)),
                     file=m.file.name if m.file else None,
                 )
                 for m in shown.messages
@@ -134,10 +132,3 @@ class SignalChatsRig(SignalRig):
     """Signal for tests in which each session needs a chat: there is only one Note to Self."""
 
     kinds: ClassVar[tuple[Kind, ...]] = (SignalRig.dm, SignalRig.group)
-
-
-def _choices(text: str) -> list[tuple[str, str]]:
-    """The choices that a message offers, each with its emoji."""
-    offered = _CHOICES.search(text)
-    parts = offered[1].split(" · ") if offered else []
-    return [(label, emoji) for emoji, _, label in (part.partition(" ") for part in parts)]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import Any
 
 from segue.core.address import Address, HomeChannel
 from segue.platforms.base import Finding
 from segue.platforms.diagnostics import check
-from segue.platforms.errors import Refused, tolerating_absence
-from segue.platforms.matrix import wire
+from segue.platforms.errors import tolerating_absence
 from segue.platforms.matrix.client import path
 from segue.platforms.matrix.device import MatrixDevice
-from segue.platforms.matrix.rooms import KnownRooms, Room
+from segue.platforms.matrix.rooms import Room
 
 NO_TOKEN = Finding(
     False,
@@ -20,6 +18,7 @@ NO_TOKEN = Finding(
     "Type `segue setup matrix`, and sign the bot in.",
     vital=True,
 )
+_SET_OWNER = "Type `segue config set platforms.matrix.invites_from @you:your.server`."
 _INVITE = "Invite {} to that room, or send /sethome in another one."
 _VERIFY = (
     "Verify the bot from your client and type `segue verify`, or type "
@@ -27,53 +26,39 @@ _VERIFY = (
 )
 
 
-async def checks(device: MatrixDevice, home: Address | None) -> AsyncGenerator[Finding]:
-    """Check the token, the owner, and the home channel. Changes nothing."""
-    me = await device.client.get("/account/whoami", wire.DeviceIdentity)
-    yield Finding(
-        True, f"The access token is good: the bot is {me.user_id}, device {me.device_id}."
-    )
-    owner, is_id = device.owner, device.owner.startswith("@") and ":" in device.owner
+async def checks(client: MatrixDevice, home: Address | None) -> AsyncGenerator[Finding]:
+    """Check the token, the owner, and the home channel."""
+    await client.greet()
+    me, owner = client.me, client.owner
+    good = f"The access token is good: the bot is {me.user_id}, device {me.device_id}."
+    yield Finding(True, good)
     good = f"The bot accepts invitations from {owner}."
     bad = f"platforms.matrix.invites_from is not a user id: {owner}."
-    fix = "Type `segue config set platforms.matrix.invites_from @you:your.server`."
-    yield check(is_id, good, bad, fix)
+    yield check(owner.startswith("@") and ":" in owner, good, bad, _SET_OWNER)
     if home is None:
         return
-    room = await _room(device, me.user_id, home.chat_id)
-    bad = "The bot is not in the home room."
-    yield check(room, f"The home room is {_name(room, home)}.", bad, _INVITE.format(me.user_id))
-    if room is not None and room.encrypted and not device.trusts_first_use:
+    room = await _room(client, home.chat_id)
+    good = f"The home room is {(room and room.name) or home.chat_id}."
+    bad, fix = "The bot is not in the home room.", _INVITE.format(me.user_id)
+    yield check(room, good, bad, fix)
+    if room is not None and room.encrypted and not client.trusts_first_use:
         good = "The home room is encrypted, and one of your devices is verified."
         bad = "The home room is encrypted, and no device of yours is verified."
-        yield check(device.knows_owner(me), good, bad, _VERIFY)
+        yield check(client.keys.is_verified(owner), good, bad, _VERIFY)
 
 
 async def find(device: MatrixDevice, name: str) -> HomeChannel | None:
     """The room with that id or alias, or the direct message with that user."""
-    if name.startswith("#"):
-        with tolerating_absence():
-            found = await device.client.get(f"/directory/room{path(name)}", dict[str, Any])
-            name = str(found.get("room_id"))
-    if name.startswith("@"):
-        name = next(reversed(device.rooms.direct_with(name)), "")
-    room = await _room(device, device.me.user_id, name) if name else None
-    return None if room is None else HomeChannel(address=room.at(), name=_name(room, room.at()))
+    with tolerating_absence():
+        if name.startswith("#"):
+            name = (await device.client.get(f"/directory/room{path(name)}")).room_id
+        if name.startswith("@"):
+            name = ["", *(await device.direct()).get(name, ())][-1]
+    room = await _room(device, name)
+    return room and HomeChannel(address=room.at(), name=room.name or room.id)
 
 
-async def _room(device: MatrixDevice, me: str, room_id: str) -> Room | None:
+async def _room(device: MatrixDevice, room_id: str) -> Room | None:
     """The room, if the bot is in it."""
-    rooms = KnownRooms(me)
-    try:
-        await rooms.load_direct(device.client)
-        room = await rooms.get(device.client, room_id)
-    except Refused as refused:
-        if refused.status not in (400, 403, 404):
-            raise
-        return None
-    joined = await device.client.get("/joined_rooms", dict[str, list[str]])
-    return room if room_id in joined["joined_rooms"] else None
-
-
-def _name(room: Room | None, at: Address) -> str:
-    return room.name if room is not None and room.name else at.chat_id
+    joined = (await device.client.get("/joined_rooms")).joined_rooms
+    return await device.room(room_id) if room_id in joined else None

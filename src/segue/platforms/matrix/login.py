@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from segue.platforms.errors import Lost, Refused
-from segue.platforms.matrix import wire
 from segue.platforms.matrix.client import FAILURES, MatrixClient
+from segue.platforms.matrix.wire import Answer
 
 _SILENCE = 20.0
 _WRONG = "the user name or the password is not right"
@@ -18,15 +19,28 @@ _WRONG = "the user name or the password is not right"
 async def sign_in(values: Mapping[str, str], folder: Path) -> dict[str, str]:
     """Return the URL of the homeserver and, unless there is a token, one for the bot's device.
     Raise ConnectFailed. A device that the bot had is used again, because it has the keys."""
-    with FAILURES.connecting():
-        url = await _discover(values["url"])
-        if values.get("token"):
-            return {"url": url}
-        client = MatrixClient(url, "", _SILENCE)
-        try:
-            return {"url": url, "token": await _token(client, values, folder)}
-        finally:
-            await client.close()
+    client = MatrixClient(values["url"], "", _SILENCE)
+    try:
+        with FAILURES.connecting():
+            await _discover(client)
+            found = {"url": client.url}
+            if not values.get("token"):
+                found["token"] = await _token(client, values, folder)
+            return found
+    finally:
+        await client.close()
+
+
+async def _discover(client: MatrixClient) -> None:
+    """Find the URL of a homeserver, which may differ from the name that its users have in their
+    ids: https://spec.matrix.org/latest/client-server-api/#well-known-uris"""
+    with contextlib.suppress(Refused, Lost):  # most servers that are named by their URL have none
+        found = await client.call("GET", "/.well-known/matrix/client", Answer)
+        client.url = found.homeserver.get("base_url", client.url).rstrip("/")
+    try:
+        await client.call("GET", "/_matrix/client/versions", Answer)
+    except Refused as refused:
+        raise Refused(404, f"there is no Matrix server at {client.url}") from refused
 
 
 async def _token(client: MatrixClient, values: Mapping[str, str], folder: Path) -> str:
@@ -40,7 +54,7 @@ async def _token(client: MatrixClient, values: Mapping[str, str], folder: Path) 
     if device := _device(folder, user):
         given["device_id"] = device
     try:
-        return (await client.post("/login", wire.LoggedIn, given)).access_token
+        return (await client.post("/login", given)).access_token
     except Refused as refused:
         if refused.status != 403:
             raise
@@ -49,32 +63,7 @@ async def _token(client: MatrixClient, values: Mapping[str, str], folder: Path) 
 
 def _device(folder: Path, user: str) -> str:
     """The device that the bot used last, or "" if it has none."""
-    name = user.removeprefix("@").partition(":")[0]
-    found = folder.glob(f"@{quote(name, safe='')}%3A*/*/keys.db")
+    name = quote(user.removeprefix("@").partition(":")[0], safe="")
+    found = folder.glob(f"@{name}%3A*/*/keys.db")
     newest = sorted(found, key=lambda path: path.stat().st_mtime)
     return newest[-1].parent.name if newest else ""
-
-
-async def _discover(url: str) -> str:
-    """The URL of a homeserver, which may differ from the name that its users have in their ids:
-    https://spec.matrix.org/latest/client-server-api/#well-known-uris"""
-    found = await _well_known(url) or url
-    client = MatrixClient(found, "", _SILENCE)
-    try:
-        await client.call("GET", "/_matrix/client/versions", dict[str, Any])
-    except Refused as refused:
-        raise Refused(404, f"there is no Matrix server at {found}") from refused
-    finally:
-        await client.close()
-    return found
-
-
-async def _well_known(url: str) -> str:
-    client = MatrixClient(url, "", _SILENCE)
-    try:
-        answer = await client.call("GET", "/.well-known/matrix/client", wire.WellKnown)
-    except (Refused, Lost):  # most servers that are named by their URL have none
-        return ""
-    finally:
-        await client.close()
-    return answer.server.get("base_url", "").rstrip("/")
