@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import click
+from msgspec.structs import replace
 
 from segue import config
 from segue.chat.output import say
@@ -35,7 +36,7 @@ def verify(*, yes: bool) -> None:
     say(f"Your device {shown.device_id} ({shown.user_id}) and the bot must show the same emoji:")
     say("   ".join(f"{sign} {name}" for sign, name in shown.emoji))
     confirm("Are they the same?", "say that they are the same", yes=yes)
-    state.confirm(device, shown)
+    device.save(state.FILE, replace(shown, confirmed=True))
     if not _is_done(device, shown):
         raise click.ClickException(
             "Not verified. Confirm the emoji in your client too, or start again there."
@@ -47,7 +48,7 @@ def _is_done(device: PrivateFolder, shown: state.PendingVerification) -> bool:
     """Wait until the gateway has finished the verification. Return whether it succeeded."""
     deadline = time.monotonic() + _WAITS
     while time.monotonic() < deadline:
-        now = state.read_pending(device)
+        now = device.load(state.PendingVerification, state.FILE)
         if now is None or now.transaction != shown.transaction or now.verified:
             return now is not None and now.verified
         time.sleep(_LOOK)

@@ -9,6 +9,13 @@ import fcntl
 import os
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from segue.platforms.errors import parsed
+
+T = TypeVar("T")
 
 _LOOK = 0.02
 
@@ -32,6 +39,14 @@ class PrivateFolder:
         new.write_text(text, "utf-8")
         new.chmod(0o600)
         new.replace(path)
+
+    def load(self, kind: type[T], name: str) -> T | None:
+        """The JSON document in a file, or None if there is none."""
+        return parsed(self.read(name), kind)
+
+    def save(self, name: str, value: object) -> None:
+        """Write a value as JSON."""
+        self.write(name, msgspec.json.encode(value).decode())
 
     @contextlib.asynccontextmanager
     async def locked(self) -> AsyncGenerator[None]:

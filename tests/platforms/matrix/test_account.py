@@ -13,7 +13,7 @@ import pytest
 
 from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.platforms.base import Part
-from segue.platforms.matrix import login
+from segue.platforms.matrix import account
 from segue.testing.contract.rig import home_of, listening, part
 from tests.platforms.matrix.rig import MatrixRig, Shape
 
@@ -21,9 +21,9 @@ pytestmark = pytest.mark.real
 
 
 async def sign_in(rig: MatrixRig, folder: Path, **more: str) -> dict[str, str]:
-    account, url = rig.driver.bot.account, rig.driver.server.url
-    values = {"url": url, "token": "", "user": account.user_id, "password": account.password}
-    return await login.sign_in({**values, **more}, folder)
+    bot, url = rig.driver.bot.account, rig.driver.server.url
+    values = {"url": url, "token": "", "user": bot.user_id, "password": bot.password}
+    return await account.sign_in({**values, **more}, folder)
 
 
 async def administer(rig: MatrixRig, path: str, **given: int) -> dict[str, str]:

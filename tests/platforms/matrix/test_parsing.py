@@ -11,7 +11,7 @@ import pytest
 from segue.core.address import ChatType
 from segue.platforms.base import Inbound, InboundKind, Quote
 from segue.platforms.matrix import parser, wire
-from segue.platforms.matrix.rooms import Room
+from segue.platforms.matrix.parser import Room
 from tests.platforms.matrix.specimens import ANNA, BOT, FILE, ID, MESSAGE, ROOM
 
 NAMES = ("Segue", BOT, "@bot", "bot")

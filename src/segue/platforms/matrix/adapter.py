@@ -6,7 +6,6 @@ import json
 import uuid
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,8 +21,7 @@ from segue.platforms.errors import Refused
 from segue.platforms.matrix import account, updates
 from segue.platforms.matrix.client import FAILURES, path
 from segue.platforms.matrix.device import MatrixDevice
-from segue.platforms.matrix.rooms import address
-from segue.platforms.matrix.spec import FIRST_USE
+from segue.platforms.matrix.parser import address
 from segue.platforms.spec import PlatformSettings
 
 CAPABILITIES = base.Capabilities(
@@ -55,20 +53,10 @@ class MatrixAdapter(RemoteAdapter[MatrixDevice]):
     capabilities = CAPABILITIES
     no_account = account.NO_TOKEN
 
-    def __init__(
-        self,
-        url: str,
-        token: str,
-        folder: Path,
-        *,
-        owner: str,
-        first_use: bool = False,
-        silence: float = 20.0,
-    ) -> None:
+    def __init__(self, settings: PlatformSettings, *, silence: float = 20.0) -> None:
         """`silence` is the timeout in seconds after which a call counts as lost."""
         super().__init__(FAILURES)
-        more = {"owner": owner, "first_use": first_use, "silence": silence}
-        self._make = partial(MatrixDevice, url, token, folder, **more)
+        self._make = partial(MatrixDevice, settings, silence)
         self._checks = account.checks
         self._typed: set[str] = set()
         """The rooms that show that the bot is typing."""
@@ -186,11 +174,4 @@ async def _set_typing(device: MatrixDevice, at: Address, given: dict[str, Any]) 
 
 def make(settings: PlatformSettings, **more: Any) -> MatrixAdapter:
     """Return an unconnected adapter for the account in `settings`. `more` is for tests."""
-    return MatrixAdapter(
-        settings.value("url"),
-        settings.value("token"),
-        settings.folder,
-        owner=settings.value("invites_from"),
-        first_use=settings.value("trust") == FIRST_USE,
-        **more,
-    )
+    return MatrixAdapter(settings, **more)

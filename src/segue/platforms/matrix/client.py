@@ -14,10 +14,13 @@ from segue.platforms.matrix.wire import Answer
 
 T = TypeVar("T")
 
-API = "/_matrix/client/v3"
+_API = "/_matrix/client/v3"
 _MEDIA = "/_matrix/client/v1/media/download"
 _UPLOAD = "/_matrix/media/v3/upload"
 _UPLOAD_SECONDS = 60.0
+_NONE = {"types": list[str]()}
+_ROOM = {"account_data": _NONE, "ephemeral": _NONE, "state": _NONE, "timeline": {"limit": 50}}
+_FILTER = json.dumps({"presence": _NONE, "account_data": {"types": ["m.direct"]}, "room": _ROOM})
 _AGAIN = "type `segue setup matrix` and sign in again"
 _LOGGED_OUT = f"the access token is not right, or the device was logged out; {_AGAIN}"
 _SOFT = f"the server asks the bot to sign in again; {_AGAIN}. The bot keeps its keys"
@@ -60,28 +63,26 @@ class MatrixClient:
         return decode(await self._http.request(method, f"{self.url}{path}", **more), kind)
 
     async def get(self, path: str, kind: type[T] = Answer, **params: Any) -> T:
-        return await self.call("GET", f"{API}{path}", kind, params=params)
+        return await self.call("GET", f"{_API}{path}", kind, params=params)
 
     async def post(self, path: str, given: object, kind: type[T] = Answer) -> T:
-        return await self.call("POST", f"{API}{path}", kind, content=encode(given))
+        return await self.call("POST", f"{_API}{path}", kind, content=encode(given))
 
     async def put(self, path: str, given: object, kind: type[T] = Answer) -> T:
-        return await self.call("PUT", f"{API}{path}", kind, content=encode(given))
+        return await self.call("PUT", f"{_API}{path}", kind, content=encode(given))
 
-    async def sync(self, since: str, filtered: object, seconds: float) -> wire.Synced:
+    async def sync(self, since: str, seconds: float) -> wire.Synced:
         """Wait for updates, at most that long."""
-        params = {"filter": json.dumps(filtered), "timeout": f"{seconds * 1000:.0f}"}
+        params = {"filter": _FILTER, "timeout": f"{seconds * 1000:.0f}"}
         params |= {"since": since} if since else {}
         more = {"params": params, "seconds": seconds + self._http.silence}
-        return await self.call("GET", f"{API}/sync", wire.Synced, **more)
+        return await self.call("GET", f"{_API}/sync", wire.Synced, **more)
 
     async def upload(self, data: bytes, media_type: str, name: str) -> str:
         """Upload a file, and return its mxc URL."""
-        more = {"params": {"filename": name} if name else {}, "seconds": _UPLOAD_SECONDS}
-        headers = {"Content-Type": media_type}
-        return (
-            await self.call("POST", _UPLOAD, Answer, content=data, headers=headers, **more)
-        ).content_uri
+        more: dict[str, Any] = {"params": {"filename": name} if name else {}, "content": data}
+        more |= {"headers": {"Content-Type": media_type}, "seconds": _UPLOAD_SECONDS}
+        return (await self.call("POST", _UPLOAD, Answer, **more)).content_uri
 
     async def download(self, mxc: str, limit: int) -> bytes:
         server, _, name = mxc.removeprefix("mxc://").partition("/")
@@ -97,7 +98,7 @@ def path(*parts: str) -> str:
 
 
 def _refused(status: int, body: bytes) -> Refused:
-    error = parsed(body, wire.MatrixError) or wire.MatrixError()
+    error = parsed(body, Answer) or Answer()
     code = "soft_logout" if error.soft_logout else error.errcode
     after = None if error.retry_after_ms is None else error.retry_after_ms / 1000
     return Refused(status, error.error or code or f"HTTP {status}", code=code, after=after)

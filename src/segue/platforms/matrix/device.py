@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -15,9 +14,11 @@ from segue.platforms.errors import Refused, converted, parsed, tolerating_absenc
 from segue.platforms.folder import PrivateFolder
 from segue.platforms.matrix.client import MatrixClient, path
 from segue.platforms.matrix.keys import Keys, NoKey
-from segue.platforms.matrix.rooms import Room
+from segue.platforms.matrix.parser import Room
+from segue.platforms.matrix.spec import FIRST_USE
 from segue.platforms.matrix.verification import Verifications
-from segue.platforms.matrix.wire import Answer, EventContent, RoomEvent, SentEvent
+from segue.platforms.matrix.wire import Answer, EventContent, RoomEvent
+from segue.platforms.spec import PlatformSettings
 
 logger = logging.getLogger(__name__)
 
@@ -36,16 +37,14 @@ class MatrixDevice:
     names: tuple[str, ...]
     """What users call the bot."""
 
-    def __init__(
-        self, url: str, token: str, folder: Path, *, owner: str, first_use: bool, silence: float
-    ) -> None:
-        """`owner` is the user whose invitations the bot accepts."""
-        self.client = MatrixClient(url, token, silence)
-        self.owner, self.trusts_first_use = owner, first_use
+    def __init__(self, settings: PlatformSettings, silence: float) -> None:
+        self.client = MatrixClient(settings.value("url"), settings.value("token"), silence)
+        self.owner = settings.value("invites_from")
+        self.trusts_first_use = settings.value("trust") == FIRST_USE
         self._greeted = False
         self.rooms: dict[str, Room] = {}
         """Those whose state is known."""
-        self._root = folder
+        self._root = settings.folder
         self._known: dict[str, RoomEvent] = {}
 
     async def greet(self) -> None:
@@ -64,7 +63,8 @@ class MatrixDevice:
             self.keys = Keys(self.client, self.folder, me, first_use=self.trusts_first_use)
             self.verifications = Verifications(self.keys, self.folder, self.owner)
             self._greeted = True
-        await self.keys.publish()
+        async with self.keys.alone():
+            await self.keys.publish()
 
     async def close(self) -> None:
         await self.client.close()
@@ -129,7 +129,7 @@ class MatrixDevice:
             given = await self.keys.encrypt(room, kind, content)
             kind = "m.room.encrypted"
         where = f"/rooms{path(room_id)}/send{path(kind, key)}"
-        sent = (await self.client.put(where, given, SentEvent)).event_id
+        sent = (await self.client.put(where, given)).event_id
         if known := converted(content, EventContent):
             self.remember(RoomEvent(MESSAGE, self.me.user_id, known, sent))
         return sent
@@ -163,8 +163,8 @@ class MatrixDevice:
             where = f"/rooms{path(room_id)}/event{path(event_id)}"
             with tolerating_absence(), contextlib.suppress(NoKey):
                 event = self.opened(room_id, bytes(await self.client.get(where, Raw)))
-                edit = event and bytes(event.unsigned.relations.edit)
-                for found in (event, self.opened(room_id, edit) if edit else None):
+                edit = event and event.unsigned.relations.get("m.replace")
+                for found in (event, self.opened(room_id, bytes(edit)) if edit else None):
                     if found is not None:
                         self.remember(found)
         return self._known.get(event_id)

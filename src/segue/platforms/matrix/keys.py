@@ -23,7 +23,7 @@ from segue.platforms.errors import NONSENSE, Lost, Refused, converted
 from segue.platforms.folder import PrivateFolder
 from segue.platforms.matrix import wire
 from segue.platforms.matrix.client import MatrixClient, path
-from segue.platforms.matrix.rooms import Room
+from segue.platforms.matrix.parser import Room
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class Keys:
         return self._store.database.execute_sql("PRAGMA data_version").fetchone()
 
     @contextlib.asynccontextmanager
-    async def _alone(self) -> AsyncGenerator[None]:
+    async def alone(self) -> AsyncGenerator[None]:
         """Keep other processes from the keys, and take what they have changed: to use a key of two
         devices twice would break it."""
         async with self._folder.locked():
@@ -81,13 +81,8 @@ class Keys:
 
     # Our own keys, and those of others
 
-    async def publish(self) -> None:
-        """Upload our keys, unless the server has them."""
-        async with self._alone():
-            await self._publish()
-
-    async def _publish(self, count: int | None = None) -> None:
-        """Upload keys if the server has too few. `count`: how many it has."""
+    async def publish(self, count: int | None = None) -> None:
+        """Upload our keys if the server has too few. `count`: how many it has, if known."""
         self.olm.uploaded_key_count = count
         if not self.olm.should_upload_keys:
             return
@@ -107,17 +102,16 @@ class Keys:
         """Take the keys that other devices sent us. Return these events."""
         raw = [bytes(it) for it in synced.to_device.events]
         new = [msgspec.json.decode(it) for it in raw if it not in self._handled]
-        async with self._alone():
-            for event in new:
-                if event.get("type") == "m.room.encrypted":
-                    self.take(event)
-            await self.reply()
-            self._handled = frozenset(raw)
-            changed = self.olm.tracked_users.intersection(synced.device_lists.get("changed", ()))
-            if changed:
-                self.olm.add_changed_users(changed)
-                self.olm.outbound_group_sessions.clear()
-            await self._publish(synced.key_counts.get("signed_curve25519", 0))
+        for event in new:
+            if event.get("type") == "m.room.encrypted":
+                self.take(event)
+        await self.reply()
+        self._handled = frozenset(raw)
+        changed = self.olm.tracked_users.intersection(synced.device_lists.get("changed", ()))
+        if changed:
+            self.olm.add_changed_users(changed)
+            self.olm.outbound_group_sessions.clear()
+        await self.publish(synced.key_counts.get("signed_curve25519", 0))
         return new
 
     def take(self, event: dict[str, Any]) -> None:
@@ -187,7 +181,7 @@ class Keys:
 
     async def encrypt(self, room: Room, kind: str, content: dict[str, Any]) -> dict[str, Any]:
         """The content of the encrypted event. Raise Refused if no device may read it."""
-        async with self._alone():
+        async with self.alone():
             while self.olm.should_share_group_session(room.id):  # a new member may undo it
                 await self._share(room)
             made = self.olm.group_encrypt(room.id, {"content": content, "type": kind})

@@ -5,16 +5,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
-from msgspec.structs import replace
+from msgspec import Struct
 
-from segue.platforms.errors import parsed
 from segue.platforms.folder import PrivateFolder
 
 FILE = "verification"
 
 
-class PendingVerification(msgspec.Struct, frozen=True):
+class PendingVerification(Struct, frozen=True):
     """Emoji that the owner has to compare."""
 
     transaction: str
@@ -27,23 +25,10 @@ class PendingVerification(msgspec.Struct, frozen=True):
     """Both sides say so."""
 
 
-def read_pending(folder: PrivateFolder) -> PendingVerification | None:
-    return parsed(folder.read(FILE), PendingVerification)
-
-
-def write_pending(folder: PrivateFolder, shown: PendingVerification) -> None:
-    folder.write(FILE, msgspec.json.encode(shown).decode())
-
-
 def find_pending(root: Path) -> tuple[PrivateFolder, PendingVerification] | None:
     """The verification that waits for the owner, and the folder of its device."""
     for path in root.glob(f"*/*/{FILE}"):
-        shown = read_pending(folder := PrivateFolder(path.parent))
+        shown = (folder := PrivateFolder(path.parent)).load(PendingVerification, FILE)
         if shown is not None and not shown.verified:
             return folder, shown
     return None
-
-
-def confirm(folder: PrivateFolder, shown: PendingVerification) -> None:
-    """Say that the emoji are the same."""
-    write_pending(folder, replace(shown, confirmed=True))

@@ -13,7 +13,7 @@ from segue.platforms.matrix import parser
 from segue.platforms.matrix.client import FAILURES, path
 from segue.platforms.matrix.device import MatrixDevice
 from segue.platforms.matrix.keys import NoKey
-from segue.platforms.matrix.rooms import HERE, Room
+from segue.platforms.matrix.parser import HERE, Room
 from segue.platforms.matrix.wire import EventList, RoomEvent, Synced
 
 logger = logging.getLogger(__name__)
@@ -23,17 +23,6 @@ SECONDS = 25.0
 _LOOK = 0.5
 """The same while the owner compares emoji: `segue verify` confirms them in a file."""
 _PAGE, _PAGES = 100, 20
-_FILTER: dict[str, Any] = {
-    "presence": {"types": []},
-    "account_data": {"types": ["m.direct"]},
-    "room": {
-        "account_data": {"types": []},
-        "ephemeral": {"types": []},
-        "state": {"types": []},
-        # The server has the others, and is asked for them.
-        "timeline": {"limit": 50},
-    },
-}
 _SINCE = "since"
 """The file with the sync token: everything before it is recorded."""
 _UNREADABLE = (
@@ -45,7 +34,7 @@ _UNREADABLE = (
 async def begin(device: MatrixDevice) -> None:
     """On a device that has never received anything, skip what is there already."""
     if not device.folder.read(_SINCE):
-        synced = await device.client.sync("", _FILTER, 0.0)
+        synced = await device.client.sync("", 0.0)
         await _prepare(device, synced)
         device.folder.write(_SINCE, synced.next_batch)
 
@@ -56,7 +45,7 @@ async def receive(device: MatrixDevice) -> AsyncGenerator[Inbound | None]:
         seconds = _LOOK if device.verifications.shown else SECONDS
         with FAILURES.connecting():
             since = device.folder.read(_SINCE)
-            synced = await device.client.sync(since, _FILTER, seconds)
+            synced = await device.client.sync(since, seconds)
             await _prepare(device, synced)
         yield None
         for room_id, room in synced.rooms.get("join", {}).items():
@@ -72,9 +61,10 @@ async def receive(device: MatrixDevice) -> AsyncGenerator[Inbound | None]:
 
 async def _prepare(device: MatrixDevice, synced: Synced) -> None:
     """Take keys and settings, which later events need, and answer invitations."""
-    for event in await device.keys.receive(synced):
-        await device.verifications.receive(event)
-    await device.verifications.go_on()
+    async with device.keys.alone():
+        for event in await device.keys.receive(synced):
+            await device.verifications.receive(event)
+        await device.verifications.go_on()
     if synced.account_data.events:  # other rooms are direct messages now
         device.rooms.clear()
     for room_id, room in synced.rooms.get("invite", {}).items():

@@ -18,13 +18,14 @@ from nio.crypto import Sas
 from nio.event_builders import ToDeviceMessage
 from unpaddedbase64 import encode_base64
 
+from segue.platforms.errors import converted
 from segue.platforms.folder import PrivateFolder
-from segue.platforms.matrix import state
 from segue.platforms.matrix.keys import Keys
+from segue.platforms.matrix.state import FILE, PendingVerification
 
 logger = logging.getLogger(__name__)
 
-_PREFIX = "m.key.verification."
+_PREFIX = "m.key.verification"
 _METHOD = "m.sas.v1"
 _MAC = "hkdf-hmac-sha256.v2"
 _PATIENCE = timedelta(minutes=10)
@@ -40,16 +41,13 @@ class Verifications:
 
     async def receive(self, event: dict[str, Any]) -> None:
         """Take what another device sent. Only the owner may verify."""
-        kind, content = str(event.get("type")), event.get("content")
-        if not kind.startswith(_PREFIX) or not isinstance(content, dict):
+        prefix, _, kind = str(event.get("type")).rpartition(".")
+        content, olm = converted(event.get("content"), dict[str, Any]), self._keys.olm
+        if prefix != _PREFIX or content is None:
             return
         if event.get("sender") != self._owner:
             logger.warning("verification refused sender=%s", event.get("sender"))
             return
-        await self._take(kind.removeprefix(_PREFIX), event)
-
-    async def _take(self, kind: str, event: dict[str, Any]) -> None:
-        content, olm = event["content"], self._keys.olm
         name, other = str(content.get("transaction_id")), str(content.get("from_device"))
         if kind == "request":
             given = {"methods": [_METHOD], "from_device": olm.device_id}
@@ -66,35 +64,39 @@ class Verifications:
 
     async def go_on(self) -> None:
         """Confirm the emoji if the owner has, and trust the device if both sides have."""
-        sas, pending = self.shown, state.read_pending(self._folder)
-        is_late = sas is not None and datetime.now() - sas.creation_time > _PATIENCE  # noqa: DTZ005
-        if sas is None or pending is None or sas.canceled or is_late:
+        sas, pending = self.shown, self._folder.load(PendingVerification, FILE)
+        if sas is None or pending is None or _is_over(sas, pending):
             self.shown = None
             if pending is not None and not pending.verified:
-                (self._folder.path / state.FILE).unlink()
+                (self._folder.path / FILE).unlink()
             return
         if pending.confirmed and not sas.sas_accepted:
             sas.accept_sas()
             await self._keys.send(sas.get_mac())
-        if sas.verified:
+        if sas.verified and sas.verified_devices:  # matrix-nio takes a MAC of no device, too
             device, self.shown = sas.other_olm_device, None
             self._keys.trust(device)
             await self._send("done", device.id, sas.transaction_id)
             logger.info("device verified user=%s device=%s", device.user_id, device.id)
-            state.write_pending(self._folder, replace(pending, verified=True))
+            self._folder.save(FILE, replace(pending, verified=True))
 
     def _show(self, sas: Sas) -> None:
         """Show the emoji to the owner."""
         self.shown, other, emoji = sas, sas.other_olm_device, tuple(sas.get_emoji())
-        shown = state.PendingVerification(sas.transaction_id, other.user_id, other.id, emoji)
-        state.write_pending(self._folder, shown)
+        shown = PendingVerification(sas.transaction_id, other.user_id, other.id, emoji)
+        self._folder.save(FILE, shown)
         text = " ".join(f"{sign} {name}" for sign, name in emoji)
         logger.info("verification waits for `segue verify` device=%s emoji=%s", other.id, text)
 
     async def _send(self, kind: str, device_id: str, name: str, **content: Any) -> None:
         content["transaction_id"] = name
-        message = ToDeviceMessage(f"{_PREFIX}{kind}", self._owner, device_id, content)
+        message = ToDeviceMessage(f"{_PREFIX}.{kind}", self._owner, device_id, content)
         await self._keys.send(message)
+
+
+def _is_over(sas: Sas, pending: PendingVerification) -> bool:
+    is_late = datetime.now() - sas.creation_time > _PATIENCE  # noqa: DTZ005 - as matrix-nio does
+    return sas.canceled or is_late or pending.transaction != sas.transaction_id
 
 
 def _accept(sas: Sas, start: dict[str, Any]) -> ToDeviceMessage:

@@ -51,14 +51,10 @@ class EventContent(Struct, frozen=True, omit_defaults=True):
     session_id: str = ""
 
 
-class Relations(Struct, frozen=True):
-    edit: Raw = field(name="m.replace", default=Raw())
-
-
 class Unsigned(Struct, frozen=True):
     prev_content: EventContent = EventContent()
     prev_sender: str = ""
-    relations: Relations = field(name="m.relations", default=Relations())
+    relations: dict[str, Raw] = field(name="m.relations", default={})
 
 
 class RoomEvent(Struct, frozen=True):
@@ -89,20 +85,14 @@ class RoomEvent(Struct, frozen=True):
 # Answers
 
 
-class MatrixError(Struct, frozen=True):
+class Answer(Struct, frozen=True):
+    """What a call answers. The call decides which fields are set."""
+
     errcode: str = ""
     error: str = ""
     retry_after_ms: float | None = None
     soft_logout: bool = False
-
-
-class SentEvent(Struct, frozen=True):
-    event_id: str
-
-
-class Answer(Struct, frozen=True):
-    """What a call answers. The call decides which fields are set."""
-
+    event_id: str = ""
     user_id: str = ""
     device_id: str = ""
     displayname: str | None = None
