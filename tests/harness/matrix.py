@@ -61,7 +61,7 @@ class Proxy:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._http = httpx2.AsyncClient(trust_env=False, timeout=60)
+        self._http = httpx2.AsyncClient(trust_env=False, verify=False, timeout=60)
         self._listener = Listener()
         self.url = self._listener.url
         self.down = self._listener.shut
@@ -153,6 +153,7 @@ class MatrixUser:
             base_url=f"{server.url}/_matrix",
             headers={"Authorization": f"Bearer {account.token}"},
             trust_env=False,
+            verify=False,
             timeout=60,
         )
 
@@ -421,7 +422,7 @@ class MatrixPeer:
         name, proxy = f"bot-{secrets.token_hex(4)}", Proxy(self.server)
         bot = await asyncio.to_thread(self.server.register, name, display_name="Segue")
         await proxy.up()
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir=self.server.folder) as folder:
             driver = MatrixDriver(
                 self.server, proxy, MatrixUser(self.server, bot), Path(folder, "matrix")
             )
