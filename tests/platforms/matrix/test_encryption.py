@@ -16,7 +16,7 @@ from segue.platforms.base import Upload
 from segue.platforms.matrix import state
 from segue.platforms.matrix.adapter import MatrixAdapter
 from segue.testing.contract.base import PHOTO
-from segue.testing.contract.rig import Ear, failure, home_of, listening, one_attachment, part
+from segue.testing.contract.rig import Ear, Place, failure, home_of, listening, one_attachment, part
 from tests.platforms.matrix.rig import MatrixRig, Shape
 from tests.platforms.matrix.sas import EmojiVerification
 
@@ -78,30 +78,32 @@ async def test_the_owner_verifies_the_bot_by_emoji(rig: MatrixRig):
         assert await rig.seen("Secret.")
 
 
-async def test_emoji_that_the_owners_client_rejects_verify_nothing(rig: MatrixRig):
-    at = await rig.place(Shape.ENCRYPTED_DM)
+async def test_without_the_owners_word_nothing_is_verified(rig: MatrixRig):
+    at = await rig.place(Shape.DM)
+    await rig.user.sync()  # publishes her keys
     async with strict(rig) as (adapter, ear):
-        home = await home_of(rig, ear, at)
-        hearing = asyncio.create_task(ear.next())
-        client = verification(rig)
+        client, hearing = verification(rig), asyncio.create_task(ear.next())
         await client.compare()
+        await rig.say(at, "Wait.")
+        await hearing
+        await home_of(rig, ear, at)
+        assert "mac" not in await client.heard()
         await client.send("cancel", code="m.mismatched_sas", reason="They differ.")
-        await rig.say(at, "No.")
-        assert (await hearing).text == "No."
+        await home_of(rig, ear, at)
         assert state.find_pending(rig.driver.folder) is None
-        await failure(adapter.send(home, part("Secret."), key="1"))
+        assert not adapter.client.keys.is_verified(rig.anna)
 
 
 async def test_only_the_owner_can_verify(rig: MatrixRig):
     eve = rig.driver.users[await rig.driver.user("Eve")]
-    await eve.sync()
-    at = await rig.place(Shape.ENCRYPTED_DM)
-    async with strict(rig) as (_, ear):
-        bot = rig.driver.bot.account
+    at = Place(await rig.driver.chat([rig.anna, eve.id], encrypted=True))
+    async with strict(rig) as (adapter, ear):
+        home, bot = await home_of(rig, ear, at), rig.driver.bot.account
+        await failure(adapter.send(home, part("Secret."), key="1"))  # it knows her device now
         client = EmojiVerification(eve, bot.user_id, bot.device_id)
-        await client.send("request", from_device=eve.account.device_id, methods=["m.sas.v1"])
+        await client.start()
         await home_of(rig, ear, at)  # the adapter has read what came before
-        assert "to_device" not in await eve.call("GET", "/sync?timeout=0")
+        assert "accept" not in await client.heard()
 
 
 async def test_a_message_whose_key_is_missing_is_reported_to_the_owner_once(rig: MatrixRig):
@@ -150,3 +152,18 @@ async def test_malformed_events_of_devices_stop_nothing(rig: MatrixRig):
                 await rig.user.call("PUT", where, given)
         await rig.say(at, "Still there?")
         assert (await ear.next()).text == "Still there?"
+
+
+async def test_a_gateway_that_takes_over_has_the_keys_that_another_got(rig: MatrixRig):
+    at, standby = await rig.place(Shape.ENCRYPTED_DM), rig.another()
+    await standby.connect()
+    async with listening(rig.adapter) as ear:
+        await home_of(rig, ear, at)
+    await rig.adapter.close()
+    await rig.say(at, "Still there?")  # under the same key
+    async with listening(standby) as ear:
+        heard = [await ear.next(), await ear.next()]
+        await standby.send(heard[0].address, part("Yes."), key="1")
+    assert [it.text for it in heard] == ["This is home.", "Still there?"]
+    assert await rig.seen("Yes.")
+    await standby.close()

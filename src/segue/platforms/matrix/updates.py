@@ -154,11 +154,7 @@ async def _state(device: MatrixDevice, room_id: str, event: RoomEvent) -> Inboun
         device.rooms.pop(room_id, None)
         room = await device.room(room_id)
         if await device.replaces(room.predecessor, room_id):
-            old = await device.room(room.predecessor)
-            if old.direct and not room.direct:
-                await device.add_direct(device.owner, room_id)
-                room = await device.room(room_id)
-            return parser.moved(event, old, room)
+            return parser.moved(event, await device.room(room.predecessor), room)
         if event.unsigned.prev_content.membership == "invite":
             return parser.joined(event, room)
     return None
