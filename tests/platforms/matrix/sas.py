@@ -47,6 +47,11 @@ class EmojiVerification:
                 await self.heard(0.2)
         return self._heard[kind]
 
+    async def request(self) -> None:
+        mine = self._user.account.device_id
+        await self.send("request", from_device=mine, methods=["m.sas.v1"], timestamp=1)
+        assert "m.sas.v1" in (await self.hear("ready"))["methods"]
+
     async def start(self) -> dict[str, Any]:
         return await self.send(
             "start",
@@ -61,8 +66,7 @@ class EmojiVerification:
     async def compare(self) -> list[int]:
         """Exchange keys, and return the numbers of the emoji."""
         mine = self._user.account.device_id
-        await self.send("request", from_device=mine, methods=["m.sas.v1"], timestamp=1)
-        assert "m.sas.v1" in (await self.hear("ready"))["methods"]
+        await self.request()
         start = await self.start()
         accept = await self.hear("accept")
         assert accept["message_authentication_code"] == "hkdf-hmac-sha256.v2"

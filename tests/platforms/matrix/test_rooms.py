@@ -128,6 +128,19 @@ async def test_a_message_that_is_read_has_a_receipt(rig: MatrixRig):
                 receipts = await rig.ephemeral(at.chat, "m.receipt")
 
 
+async def test_a_message_ends_the_typing_indicator(rig: MatrixRig):
+    at = await rig.place(Shape.DM)
+    async with listening(rig.adapter) as ear:
+        home = await home_of(rig, ear, at)
+    await rig.adapter.typing(home)
+    assert await rig.typing(at)
+    await rig.adapter.send(home, part("Done."), key="1")
+    async with asyncio.timeout(15):
+        is_shown = await rig.typing(at)
+        while is_shown:
+            is_shown = await rig.typing(at)
+
+
 async def test_a_message_to_a_thread_that_does_not_exist_is_refused(rig: MatrixRig):
     async with listening(rig.adapter) as ear:
         home = await home_of(rig, ear, await rig.place(Shape.DM))

@@ -19,7 +19,7 @@ from nio.crypto import Olm, OlmDevice
 from nio.exceptions import EncryptionError
 from nio.store import SqliteStore
 
-from segue.platforms.errors import NONSENSE, Lost, Refused, converted
+from segue.platforms.errors import NONSENSE, Lost, Refused, converted, parsed
 from segue.platforms.folder import PrivateFolder
 from segue.platforms.matrix import wire
 from segue.platforms.matrix.client import MatrixClient, path
@@ -101,7 +101,8 @@ class Keys:
     async def receive(self, synced: wire.Synced) -> list[dict[str, Any]]:
         """Take the keys that other devices sent us. Return these events."""
         raw = [bytes(it) for it in synced.to_device.events]
-        new = [msgspec.json.decode(it) for it in raw if it not in self._handled]
+        found = (parsed(it, dict[str, Any]) for it in raw if it not in self._handled)
+        new = [event for event in found if event is not None]
         for event in new:
             if event.get("type") == "m.room.encrypted":
                 self.take(event)

@@ -58,9 +58,9 @@ class Verifications:
         sas: Sas | None = olm.key_verifications.get(name)
         if sas is not None and not sas.canceled and kind == "start":
             await self._keys.send(_accept(sas, content))
-        await self._keys.reply()
         if sas is not None and not sas.canceled and kind == "key":
-            self._show(sas)
+            self._show(sas)  # before the other side can, so that `segue verify` finds it
+        await self._keys.reply()
 
     async def go_on(self) -> None:
         """Confirm the emoji if the owner has, and trust the device if both sides have."""
