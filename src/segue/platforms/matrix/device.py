@@ -55,6 +55,7 @@ class MatrixDevice:
         profile = Answer()
         with tolerating_absence():
             profile = await self.client.get(f"/profile{path(me.user_id)}")
+        self._direct = f"/user{path(me.user_id)}/account_data/m.direct"
         local = me.user_id.partition(":")[0]
         self.names = (profile.displayname or local[1:], me.user_id, local, local[1:])
         if not self._greeted:
@@ -97,10 +98,6 @@ class MatrixDevice:
         await self.client.put(self._direct, {**found, user_id: [*found.get(user_id, ()), room_id]})
         self.rooms.pop(room_id, None)
 
-    @property
-    def _direct(self) -> str:
-        return f"/user{path(self.me.user_id)}/account_data/m.direct"
-
     async def join(self, room_id: str) -> bool:
         """Enter a room. Return whether the server let us."""
         try:
@@ -138,7 +135,7 @@ class MatrixDevice:
         """Parse an event, and decrypt it if it is encrypted. Return None if that is impossible, or
         raise NoKey."""
         event = parsed(raw, RoomEvent)
-        if event is None or not event.event_id:
+        if event is None or not (event.event_id and event.sender):
             return None
         if event.type != "m.room.encrypted" or event.state_key is not None:
             return event

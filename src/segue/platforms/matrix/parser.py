@@ -85,31 +85,11 @@ def parse(
     """Return what a user did as an Inbound, or None if we ignore it. Ignored are notices, which
     only bots write, and edits by others. `names` are what users call the bot, and `about` is the
     event that an edit, a reaction or a reply refers to."""
-    try:
-        if event.type in MESSAGES:
-            return _message(event, room, me, names, about)
-        if event.type == "m.reaction" and about is not None and about.sender == me:
-            emoji, message = event.content.relation.key, about.event_id
-            given = {"text": emoji, "message_id": message}
-            return _inbound(InboundKind.REACTION, event, room, about.thread, **given)
-    except ValueError:  # an Address has no empty ids
+    if event.type == "m.reaction" and about is not None and about.sender == me:
+        given = {"text": event.content.relation.key, "message_id": about.event_id}
+        return inbound(InboundKind.REACTION, event, room, about.thread, **given)
+    if event.type not in MESSAGES:
         return None
-    return None
-
-
-def joined(event: RoomEvent, room: Room) -> Inbound:
-    """The bot's own arrival in a room, by invitation."""
-    by = event.unsigned.prev_sender
-    return _inbound(InboundKind.JOINED, replace(event, sender=by or event.sender), room, None)
-
-
-def moved(event: RoomEvent, old: Room, new: Room) -> Inbound:
-    return _inbound(InboundKind.MOVED, event, old, None, moved_to=new.at())
-
-
-def _message(
-    event: RoomEvent, room: Room, me: str, names: Sequence[str], about: RoomEvent | None
-) -> Inbound | None:
     said, kind, place, quote = event.content, InboundKind.MESSAGE, event, None
     if event.type == "m.sticker":
         said = replace(said, msgtype=event.type)
@@ -129,12 +109,13 @@ def _message(
     more: dict[str, Any] = {"message_id": place.event_id, "press_id": "read", "quote": quote}
     more |= {"text": text, "attachments": tuple(files)}
     more["addressed"] = to_us or bool(quote and quote.ours)
-    return _inbound(kind, event, room, place.thread, **more)
+    return inbound(kind, event, room, place.thread, **more)
 
 
-def _inbound(
-    kind: InboundKind, event: RoomEvent, room: Room, thread: str | None, **more: Any
+def inbound(
+    kind: InboundKind, event: RoomEvent, room: Room, thread: str | None = None, **more: Any
 ) -> Inbound:
+    """An Inbound of the event's sender."""
     user, count = event.sender, len(room.members)
     is_private = room.direct and count <= 2
     return Inbound(

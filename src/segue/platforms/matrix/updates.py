@@ -6,8 +6,10 @@ import logging
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from segue.platforms import sending
-from segue.platforms.base import Inbound
+from segue.platforms.base import Inbound, InboundKind
 from segue.platforms.errors import Refused, parsed, tolerating_absence
 from segue.platforms.matrix import parser
 from segue.platforms.matrix.client import FAILURES, path
@@ -41,22 +43,18 @@ async def begin(device: MatrixDevice) -> None:
 
 async def receive(device: MatrixDevice) -> AsyncGenerator[Inbound | None]:
     """Yield updates. A sync is confirmed once all of its updates are recorded."""
-    while True:
-        seconds = _LOOK if device.verifications.shown else SECONDS
-        with FAILURES.connecting():
+    with FAILURES.connecting():
+        while True:
             since = device.folder.read(_SINCE)
+            seconds = _LOOK if device.verifications.shown else SECONDS
             synced = await device.client.sync(since, seconds)
             await _prepare(device, synced)
-        yield None
-        for room_id, room in synced.rooms.get("join", {}).items():
-            with FAILURES.connecting():
-                events = await _timeline(device, room_id, room.timeline, since)
-            for raw in events:
-                with FAILURES.connecting():
-                    inbound = await _inbound(device, room_id, raw)
-                if inbound is not None:
-                    yield inbound
-        device.folder.write(_SINCE, synced.next_batch)
+            yield None
+            for room_id, room in synced.rooms.get("join", {}).items():
+                for raw in await _timeline(device, room_id, room.timeline, since):
+                    if (inbound := await _inbound(device, room_id, raw)) is not None:
+                        yield inbound
+            device.folder.write(_SINCE, synced.next_batch)
 
 
 async def _prepare(device: MatrixDevice, synced: Synced) -> None:
@@ -122,8 +120,8 @@ async def _inbound(device: MatrixDevice, room_id: str, raw: bytes) -> Inbound | 
     """What a user did, or None. State events are applied to the room."""
     try:
         event = device.opened(room_id, raw)
-    except NoKey:
-        await _report_missing_key(device, room_id, raw)
+    except NoKey as missing:
+        await _report_missing_key(device, room_id, missing)
         return None
     if event is None:
         logger.warning("updates skipped platform=matrix room=%s", room_id)
@@ -154,19 +152,20 @@ async def _state(device: MatrixDevice, room_id: str, event: RoomEvent) -> Inboun
         device.rooms.pop(room_id, None)
         room = await device.room(room_id)
         if await device.replaces(room.predecessor, room_id):
-            return parser.moved(event, await device.room(room.predecessor), room)
+            old = await device.room(room.predecessor)
+            return parser.inbound(InboundKind.MOVED, event, old, moved_to=room.at())
         if event.unsigned.prev_content.membership == "invite":
-            return parser.joined(event, room)
+            invited = replace(event, sender=event.unsigned.prev_sender or event.sender)
+            return parser.inbound(InboundKind.JOINED, invited, room)
     return None
 
 
-async def _report_missing_key(device: MatrixDevice, room_id: str, raw: bytes) -> None:
+async def _report_missing_key(device: MatrixDevice, room_id: str, missing: NoKey) -> None:
     """Notify the owner, once for each key."""
-    event = parsed(raw, RoomEvent)
     logger.warning("event not decrypted platform=matrix room=%s", room_id)
-    if event is None or event.sender != device.owner:
+    if missing.sender != device.owner:
         return
-    key = sending.short_key("no key", room_id, event.content.session_id, length=32)
+    key = sending.short_key("no key", room_id, missing.session, length=32)
     content: Any = {"msgtype": "m.notice", "body": _UNREADABLE, "m.mentions": {}}
     try:
         await device.send(room_id, content, key)

@@ -48,7 +48,6 @@ class EventContent(Struct, frozen=True, omit_defaults=True):
     topic: str | None = None
     replacement_room: str = ""
     predecessor: dict[str, str] = {}
-    session_id: str = ""
 
 
 class Unsigned(Struct, frozen=True):
