@@ -136,6 +136,8 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
     mention: str = ""
     """What users write to address the bot in a group. Known once connected; empty if they need
     not."""
+    takes_both: bool = False
+    """A message has its text in markup and without it: `_send` gets a MarkedText."""
     title_length: int = 128
     """Length limit of a thread's title."""
     command: re.Pattern[str] = re.compile(r"[a-z0-9_]{1,32}")
@@ -310,10 +312,11 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
             logger.warning(log, self.platform, ids, self._skipped)
 
     async def _in_markup(self, part: Part, deliver: Deliver[T]) -> T:
-        """Deliver a MarkedText, or plain text if the platform rejected the markup."""
+        """Deliver with markup, or as plain text if the platform rejected the markup."""
         if self.capabilities.dialect is not Dialect.PLAIN:
             try:
-                return await deliver(MarkedText(part), markup=True)
+                text = MarkedText(part) if self.takes_both else whole(part.text)
+                return await deliver(text, markup=True)
             except Refused as refused:
                 if not refused.says(self.failures.bad_markup):
                     raise

@@ -15,7 +15,7 @@ from segue.platforms.errors import Lost, Refused, tolerating_absence
 from segue.platforms.matrix.client import FAILURES, MatrixClient, path
 from segue.platforms.matrix.device import MatrixDevice
 from segue.platforms.matrix.parser import Room
-from segue.platforms.matrix.wire import Answer
+from segue.platforms.matrix.wire import MatrixAnswer
 
 NO_TOKEN = Finding(
     False,
@@ -93,10 +93,10 @@ async def _discover(client: MatrixClient) -> None:
     """Find the URL of a homeserver, which may differ from the name that its users have in their
     ids: https://spec.matrix.org/latest/client-server-api/#well-known-uris"""
     with contextlib.suppress(Refused, Lost):  # most servers that are named by their URL have none
-        found = await client.call("GET", "/.well-known/matrix/client", Answer)
+        found = await client.call("GET", "/.well-known/matrix/client", MatrixAnswer)
         client.url = found.homeserver.get("base_url", client.url).rstrip("/")
     try:
-        await client.call("GET", "/_matrix/client/versions", Answer)
+        await client.call("GET", "/_matrix/client/versions", MatrixAnswer)
     except Refused as refused:
         raise Refused(404, f"there is no Matrix server at {client.url}") from refused
 

@@ -52,6 +52,7 @@ class MatrixAdapter(RemoteAdapter[MatrixDevice]):
     platform = Platform.MATRIX
     capabilities = CAPABILITIES
     no_account = account.NO_TOKEN
+    takes_both = True
 
     def __init__(self, settings: PlatformSettings, *, silence: float = 20.0) -> None:
         """`silence` is the timeout in seconds after which a call counts as lost."""

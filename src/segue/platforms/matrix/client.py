@@ -10,7 +10,7 @@ from segue.core.address import Platform
 from segue.platforms.errors import FailureRule, Failures, Refused, parsed
 from segue.platforms.http import HttpClient, bearer, decode, encode
 from segue.platforms.matrix import wire
-from segue.platforms.matrix.wire import Answer
+from segue.platforms.matrix.wire import MatrixAnswer
 
 T = TypeVar("T")
 
@@ -62,13 +62,13 @@ class MatrixClient:
         """Call the path, whose parts are quoted by `path`."""
         return decode(await self._http.request(method, f"{self.url}{path}", **more), kind)
 
-    async def get(self, path: str, kind: type[T] = Answer, **params: Any) -> T:
+    async def get(self, path: str, kind: type[T] = MatrixAnswer, **params: Any) -> T:
         return await self.call("GET", f"{_API}{path}", kind, params=params)
 
-    async def post(self, path: str, given: object, kind: type[T] = Answer) -> T:
+    async def post(self, path: str, given: object, kind: type[T] = MatrixAnswer) -> T:
         return await self.call("POST", f"{_API}{path}", kind, content=encode(given))
 
-    async def put(self, path: str, given: object, kind: type[T] = Answer) -> T:
+    async def put(self, path: str, given: object, kind: type[T] = MatrixAnswer) -> T:
         return await self.call("PUT", f"{_API}{path}", kind, content=encode(given))
 
     async def sync(self, since: str, seconds: float) -> wire.Synced:
@@ -82,7 +82,7 @@ class MatrixClient:
         """Upload a file, and return its mxc URL."""
         more: dict[str, Any] = {"params": {"filename": name} if name else {}, "content": data}
         more |= {"headers": {"Content-Type": media_type}, "seconds": _UPLOAD_SECONDS}
-        return (await self.call("POST", _UPLOAD, Answer, **more)).content_uri
+        return (await self.call("POST", _UPLOAD, MatrixAnswer, **more)).content_uri
 
     async def download(self, mxc: str, limit: int) -> bytes:
         server, _, name = mxc.removeprefix("mxc://").partition("/")
@@ -98,7 +98,7 @@ def path(*parts: str) -> str:
 
 
 def _refused(status: int, body: bytes) -> Refused:
-    error = parsed(body, Answer) or Answer()
+    error = parsed(body, MatrixAnswer) or MatrixAnswer()
     code = "soft_logout" if error.soft_logout else error.errcode
     after = None if error.retry_after_ms is None else error.retry_after_ms / 1000
     return Refused(status, error.error or code or f"HTTP {status}", code=code, after=after)

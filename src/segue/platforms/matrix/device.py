@@ -17,7 +17,7 @@ from segue.platforms.matrix.keys import Keys, NoKey
 from segue.platforms.matrix.parser import Room
 from segue.platforms.matrix.spec import FIRST_USE
 from segue.platforms.matrix.verification import Verifications
-from segue.platforms.matrix.wire import Answer, EventContent, RoomEvent
+from segue.platforms.matrix.wire import EventContent, MatrixAnswer, RoomEvent
 from segue.platforms.spec import PlatformSettings
 
 logger = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ _MOST = 2_000
 class MatrixDevice:
     """A client that has signed in. Before `greet`, only `client` can be used."""
 
-    me: Answer
+    me: MatrixAnswer
     folder: PrivateFolder
     keys: Keys
     verifications: Verifications
@@ -52,7 +52,7 @@ class MatrixDevice:
         me = self.me = await self.client.get("/account/whoami")
         if not me.device_id:
             raise Refused(401, "the access token belongs to no device")
-        profile = Answer()
+        profile = MatrixAnswer()
         with tolerating_absence():
             profile = await self.client.get(f"/profile{path(me.user_id)}")
         self._direct = f"/user{path(me.user_id)}/account_data/m.direct"

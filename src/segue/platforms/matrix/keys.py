@@ -51,7 +51,7 @@ class NoKey(Exception):
 
 class Keys:
     def __init__(
-        self, client: MatrixClient, folder: PrivateFolder, me: wire.Answer, *, first_use: bool
+        self, client: MatrixClient, folder: PrivateFolder, me: wire.MatrixAnswer, *, first_use: bool
     ) -> None:
         """`first_use`: trust each device from the first time that it is seen. matrix-nio refuses
         one whose keys change."""

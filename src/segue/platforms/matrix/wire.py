@@ -84,7 +84,7 @@ class RoomEvent(Struct, frozen=True):
 # Answers
 
 
-class Answer(Struct, frozen=True):
+class MatrixAnswer(Struct, frozen=True):
     """What a call answers. The call decides which fields are set."""
 
     errcode: str = ""
