@@ -439,6 +439,8 @@ PEER = MatrixPeer()
 
 @pytest.fixture(scope="session")
 def peer() -> Generator[MatrixPeer]:
-    """One Synapse for all tests of a process."""
-    with synapse.running() as PEER.server:
+    """One Synapse for all tests of a process, also if several modules import this fixture."""
+    with contextlib.ExitStack() as stack:
+        if not hasattr(PEER, "server"):
+            PEER.server = stack.enter_context(synapse.running())
         yield PEER
