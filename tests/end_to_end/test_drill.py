@@ -14,11 +14,11 @@ from segue.core.handoff import Handoff, State
 from segue.core.session import ME
 from segue.core.transcript import Kind, Role
 from segue.store.gateways import LinkState
-from segue.testing.synapse import Server
 from tests.end_to_end.conftest import write
 from tests.harness import rigs
 from tests.harness.household import Household
-from tests.harness.matrix import server as server
+from tests.harness.matrix import MatrixPeer
+from tests.harness.matrix import peer as peer
 from tests.harness.rigs import PlatformRig
 from tests.harness.rigs.matrix import MatrixRig
 from tests.harness.rigs.telegram import TelegramRig
@@ -117,6 +117,7 @@ async def test_a_session_visits_every_platform_and_comes_home_with_one_transcrip
 
 @pytest.mark.real
 @pytest.mark.parametrize("home", [TelegramRig], indirect=True)
-async def test_a_session_visits_all_seven_platforms_and_comes_home(home: Household, server: Server):
-    MatrixRig.server = server
+async def test_a_session_visits_all_seven_platforms_and_comes_home(
+    home: Household, peer: MatrixPeer
+):
     await tour(home, (*STOPS, MatrixRig))

@@ -1,5 +1,5 @@
-"""Matrix for the tests: its users, as matrix-nio's client knows them, and a proxy before the real
-Synapse, which breaks the bot's calls."""
+"""Matrix for the tests: its users, as matrix-nio's client knows them, and the real Synapse behind a
+proxy that breaks the bot's calls. It is used like a fake that is built on `segue.testing.peers`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import contextlib
 import json
 import re
 import secrets
-import socket
-from collections import Counter, defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from dataclasses import dataclass, field
+import tempfile
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
 from typing import Any, cast
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
@@ -22,32 +23,37 @@ from nio.crypto.attachments import decrypt_attachment, encrypt_attachment
 from nio.store import SqliteMemoryStore
 
 from segue.testing import synapse
-from segue.testing.http import HangUp, Request, Response, serving
-from segue.testing.peers import Trouble
+from segue.testing.http import HangUp, Request, Response
+from segue.testing.peers import File, FileKind, Message, Pulse, Refuse, Shown, Thread, Trouble
+from segue.testing.peers.errors import Garble
+from segue.testing.peers.faults import Fault, Faults
+from segue.testing.peers.server import Listener
 from segue.testing.synapse import Account, Server
 
 _HOP = ("host", "content-length", "transfer-encoding", "connection", "content-encoding")
+_JSON = {"content-type": "application/json"}
+_METHODS = {
+    "connect": re.compile(r"/account/whoami$"),
+    "send": re.compile(r"/rooms/[^/]+/send/"),
+    "typing": re.compile(r"/typing/"),
+    "fetch": re.compile(r"/media/download/"),
+    "sync": re.compile(r"/sync$"),
+}
+"""The calls that tests break."""
 _REFUSALS: dict[Trouble, tuple[int, str]] = {
     Trouble.BUSY: (429, "M_LIMIT_EXCEEDED"),
     Trouble.FORBIDDEN: (403, "M_FORBIDDEN"),
     Trouble.BROKEN: (500, "M_UNKNOWN"),
 }
-_BEFORE = (Trouble.DROP_BEFORE, Trouble.HANG, *_REFUSALS)
+_ENCRYPTION = {"algorithm": "m.megolm.v1.aes-sha2"}
 
 
-@pytest.fixture(scope="session")
-def server() -> Generator[Server]:
-    """One Synapse for all tests of a process."""
-    with synapse.running() as running:
-        yield running
-
-
-@dataclass(slots=True)
-class Fault:
-    path: re.Pattern[str]
-    trouble: Trouble
-    seconds: float
-    times: int = 1
+def _refusal(trouble: Trouble, seconds: float) -> Refuse:
+    status, code = _REFUSALS[trouble]
+    error: dict[str, Any] = {"errcode": code, "error": "No."}
+    if trouble is Trouble.BUSY:
+        error["retry_after_ms"] = seconds * 1000
+    return Refuse(code, Response(status, _JSON, json.dumps(error).encode()))
 
 
 class Proxy:
@@ -55,89 +61,40 @@ class Proxy:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._http = httpx2.AsyncClient(trust_env=False, timeout=60)
-        self._stack = contextlib.AsyncExitStack()
-        self._faults: list[Fault] = []
-        self._calm = asyncio.Event()
-        self._injected: list[tuple[str, list[Any]]] = []
-        self._wake = asyncio.Event()
+        self._http = httpx2.AsyncClient(trust_env=False, verify=False, timeout=60)
+        self._listener = Listener()
+        self.url = self._listener.url
+        self.down = self._listener.shut
+        self.pulse = Pulse()
+        """Beats when something may have changed."""
+        self.faults = Faults(Pulse(), _refusal)
+        self.calls: Counter[str] = Counter()
+        self.injected: list[tuple[str, list[Any]]] = []
+        self.wake = asyncio.Event()
         self.last: tuple[str, Any] | None = None
         """The last event that a sync contained, with its room."""
-        self.calls: Counter[str] = Counter()
-        self.writes = 0
-        """The number of calls that may have changed something."""
         self.loses_keys = False
         """Whether syncs lose what other devices sent to the bot."""
-        self.hanging = 0
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port: int = probe.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self._port}"
 
     async def up(self) -> None:
-        bound = socket.socket()
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(("127.0.0.1", self._port))
-        await self._stack.enter_async_context(serving(self._handle, bound))
-
-    async def down(self) -> None:
-        """Drop all connections, and refuse new ones."""
-        await self._stack.aclose()
+        await self._listener.open(self._answer)
 
     async def close(self) -> None:
-        await self.calm()
-        await self.down()
+        self.faults.calm()
+        await self._listener.close()
         await self._http.aclose()
 
-    def fail(self, path: str, trouble: Trouble, *, seconds: float = 0.0, times: int = 1) -> None:
-        self._faults.append(Fault(re.compile(path), trouble, seconds, times))
-
-    async def calm(self) -> None:
-        """Remove all faults, and drop the connections of calls that hang."""
-        self._faults.clear()
-        self._calm.set()
-        self._calm = asyncio.Event()
-
-    def inject(self, room: str, events: list[Any]) -> None:
-        """Deliver these events with the next sync, as events of that room."""
-        self._injected.append((room, events))
-        self._wake.set()
-
-    async def _handle(self, request: Request) -> Response:
-        target = urlsplit(request.target)
-        self.calls[f"{request.method} {target.path}"] += 1
-        name = f"{request.method} {unquote(target.path)}"
-        fault = next((it for it in self._faults if it.path.search(name)), None)
-        if fault is not None:
-            fault.times -= 1
-            if fault.times <= 0:
-                self._faults.remove(fault)
-            return await self._break(fault, request)
-        if target.path.endswith("/sync"):
-            return await self._sync(request)
-        return await self._pass(request)
-
-    async def _break(self, fault: Fault, request: Request) -> Response:
-        trouble = fault.trouble
-        if trouble is Trouble.DELAY:
-            await asyncio.sleep(fault.seconds)
-        answer = None if trouble in _BEFORE else await self._pass(request)
-        if trouble in _REFUSALS:
-            status, code = _REFUSALS[trouble]
-            error: dict[str, Any] = {"errcode": code, "error": "No."}
-            if trouble is Trouble.BUSY:
-                error["retry_after_ms"] = fault.seconds * 1000
-            return Response(status, {"content-type": "application/json"}, _json(error))
-        if trouble in (Trouble.HANG, Trouble.HANG_AFTER):
-            self.hanging += 1
-            try:
-                await self._calm.wait()
-            finally:
-                self.hanging -= 1
-        if trouble is Trouble.GARBLED:
-            return Response(200, {"content-type": "application/json"}, b"<html>")
-        if answer is None or trouble in (Trouble.DROP_AFTER, Trouble.HANG_AFTER):
-            raise HangUp
+    async def _answer(self, request: Request) -> Response:
+        path = unquote(urlsplit(request.target).path)
+        name = next((name for name, it in _METHODS.items() if it.search(path)), path)
+        self.calls[name] += 1
+        try:
+            async with self.faults.around(name, None):
+                answer = await (self._sync if name == "sync" else self._pass)(request)
+        except Refuse as refused:
+            return refused.response
+        except Garble:
+            return Response(200, _JSON, b"<html>")
         return answer
 
     async def _pass(self, request: Request) -> Response:
@@ -149,205 +106,143 @@ class Proxy:
             )
         except httpx2.HTTPError:
             raise HangUp from None
-        self.writes += request.method != "GET"
+        if request.method != "GET":
+            self.pulse.beat()
         kept = {name: it for name, it in answer.headers.items() if name.lower() not in _HOP}
         return Response(answer.status_code, kept, answer.content)
 
     async def _sync(self, request: Request) -> Response:
         asked = asyncio.ensure_future(self._pass(request))
-        woken = asyncio.ensure_future(self._wake.wait())
+        woken = asyncio.ensure_future(self.wake.wait())
         try:
             await asyncio.wait([asked, woken], return_when=asyncio.FIRST_COMPLETED)
-            if self._injected:
+            if self.injected:
                 return self._altered(request)
             answer = await asked
         finally:
             for task in (asked, woken):
                 task.cancel()
+        found = json.loads(cast("bytes", answer.body))
+        for room, joined in found.get("rooms", {}).get("join", {}).items():
+            for event in joined["timeline"]["events"]:
+                self.last = room, event
         if self.loses_keys:
-            found = json.loads(cast("bytes", answer.body))
             found.pop("to_device", None)
-            answer = Response(answer.status, answer.headers, _json(found))
-        with contextlib.suppress(ValueError, LookupError):
-            rooms = json.loads(cast("bytes", answer.body))["rooms"]["join"]
-            for room, joined in rooms.items():
-                for event in joined["timeline"]["events"]:
-                    self.last = room, event
-        return answer
+        return Response(answer.status, answer.headers, json.dumps(found).encode())
 
     def _altered(self, request: Request) -> Response:
         """A sync that contains only what was injected, and does not move on."""
-        self._wake.clear()
-        injected, self._injected = self._injected, []
+        self.wake.clear()
+        injected, self.injected = self.injected, []
         since = parse_qs(urlsplit(request.target).query)["since"][0]
         join = {room: {"timeline": {"events": events}} for room, events in injected}
-        return Response(
-            200,
-            {"content-type": "application/json"},
-            _json({"next_batch": since, "rooms": {"join": join}}),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A message as a user sees it."""
-
-    id: str
-    author: str
-    text: str
-    thread: str | None
-    labels: tuple[str, ...]
-    file: str | None
-    html: str = ""
-    content: dict[str, Any] = field(default_factory=dict[str, Any])
+        found = {"next_batch": since, "rooms": {"join": join}}
+        return Response(200, _JSON, json.dumps(found).encode())
 
 
 class MatrixUser:
-    """A user with matrix-nio's own client, which trusts every device."""
+    """A user. In encrypted rooms they write with matrix-nio's client, which trusts every device."""
 
-    def __init__(self, url: str, account: Account) -> None:
-        self.account = account
-        self.id = account.user_id
-        config = nio.AsyncClientConfig(store=SqliteMemoryStore, encryption_enabled=True)
-        self.nio = nio.AsyncClient(url, account.user_id, config=config)
-        self.nio.restore_login(account.user_id, account.device_id, account.token)
+    def __init__(self, server: Server, account: Account) -> None:
+        self.account, self.id, self._url = account, account.user_id, server.url
+        self.encrypted: set[str] = set()
+        """The rooms that are encrypted."""
         self._rooms: dict[str, str] = {}
         """The room of each of the user's messages."""
-        self.encrypted: set[str] = set()
-        """The rooms that are encrypted. In others, the library is not needed."""
-        self._http = httpx2.AsyncClient(trust_env=False, timeout=60)
+        self._http = httpx2.AsyncClient(
+            base_url=f"{server.url}/_matrix",
+            headers={"Authorization": f"Bearer {account.token}"},
+            trust_env=False,
+            verify=False,
+            timeout=60,
+        )
+
+    @cached_property
+    def nio(self) -> nio.AsyncClient:
+        config = nio.AsyncClientConfig(store=SqliteMemoryStore, encryption_enabled=True)
+        client = nio.AsyncClient(self._url, self.id, config=config)
+        client.restore_login(self.id, self.account.device_id, self.account.token)
+        return client
 
     async def close(self) -> None:
-        await self.nio.close()
         await self._http.aclose()
-        assert self.nio.store is not None
-        self.nio.store.database.close()
+        if "nio" in vars(self):
+            await self.nio.close()
+            assert self.nio.store is not None
+            self.nio.store.database.close()
 
     async def call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         """Call the client-server API without the library."""
-        headers = {"Authorization": f"Bearer {self.account.token}"}
-        url = f"{self.nio.homeserver}/_matrix/client/v3{path}"
-        answer = await self._http.request(method, url, json=body, headers=headers)
-        found = answer.json()
-        assert answer.is_success, found
-        return found
+        answer = await self._http.request(method, f"/client/v3{path}", json=body)
+        assert answer.is_success, answer.json()
+        return answer.json()
 
-    async def sync(self) -> nio.SyncResponse:
-        """Learn about rooms, devices and keys."""
+    async def sync(self) -> None:
+        """Publish keys, and learn about rooms, devices and keys."""
         answer = await self.nio.sync(timeout=0, full_state=not self.nio.next_batch)
         assert isinstance(answer, nio.SyncResponse), answer
         if self.nio.should_upload_keys:
             await self.nio.keys_upload()
         if self.nio.should_query_keys:
             await self.nio.keys_query()
-        return answer
 
     async def send(self, room: str, content: dict[str, Any], kind: str = "m.room.message") -> str:
-        if room not in self.encrypted:
+        if room in self.encrypted and kind != "m.reaction":  # those are never encrypted
+            await self.sync()
+            answer = await self.nio.room_send(room, kind, content, ignore_unverified_devices=True)
+            assert isinstance(answer, nio.RoomSendResponse), answer
+            sent = answer.event_id
+        else:
             where = f"/rooms/{quote(room)}/send/{kind}/{secrets.token_hex(8)}"
             sent = (await self.call("PUT", where, content))["event_id"]
-            self._rooms[sent] = room
-            return sent
-        await self.sync()
-        answer = await self.nio.room_send(room, kind, content, ignore_unverified_devices=True)
-        assert isinstance(answer, nio.RoomSendResponse), answer
-        self._rooms[answer.event_id] = room
-        return answer.event_id
+        self._rooms[sent] = room
+        return sent
 
     async def say(self, room: str, text: str, thread: str | None = None, **more: Any) -> str:
         content: dict[str, Any] = {"msgtype": "m.text", "body": text, **more}
         if thread is not None:
-            content["m.relates_to"] = {
-                "rel_type": "m.thread",
-                "event_id": thread,
-                "is_falling_back": True,
-                "m.in_reply_to": {"event_id": thread},
-            }
+            fallback = {"is_falling_back": True, "m.in_reply_to": {"event_id": thread}}
+            relation = {"rel_type": "m.thread", "event_id": thread, **fallback}
+            content["m.relates_to"] = relation
         return await self.send(room, content)
 
     async def upload(self, room: str, name: str, media_type: str, data: bytes) -> dict[str, Any]:
         """Upload a file, and return what its message says about it."""
-        encrypted = room in self.encrypted
-        keys: dict[str, Any] = {}
-        if encrypted:
-            data, keys = encrypt_attachment(data)
-        headers = {"Authorization": f"Bearer {self.account.token}", "Content-Type": media_type}
-        async with httpx2.AsyncClient(trust_env=False, timeout=60) as http:
-            url = f"{self.nio.homeserver}/_matrix/media/v3/upload"
-            answer = (await http.post(url, content=data, headers=headers)).json()
         info = {"mimetype": media_type, "size": len(data)}
+        keys: dict[str, Any] = {}
+        if room in self.encrypted:
+            data, keys = encrypt_attachment(data)
+        headers = {"Content-Type": media_type}
+        answer = await self._http.post("/media/v3/upload", content=data, headers=headers)
+        url = answer.json()["content_uri"]
         kind = "m.image" if media_type.startswith("image/") else "m.file"
-        where = {"file": {**keys, "url": answer["content_uri"]}}
-        if not encrypted:
-            where = {"url": answer["content_uri"]}
+        where = {"file": {**keys, "url": url}} if keys else {"url": url}
         return {"msgtype": kind, "filename": name, "info": info, **where}
 
     async def fetch(self, file: dict[str, Any]) -> bytes:
         """The content of an encrypted file."""
-        where = f"{self.nio.homeserver}/_matrix/client/v1/media/download/"
-        headers = {"Authorization": f"Bearer {self.account.token}"}
-        url = where + file["url"].removeprefix("mxc://")
-        answer = await self._http.get(url, headers=headers)
+        url = f"/client/v1/media/download/{file['url'].removeprefix('mxc://')}"
         keys = file["key"]["k"], file["hashes"]["sha256"], file["iv"]
-        return decrypt_attachment(answer.content, *keys)
+        return decrypt_attachment((await self._http.get(url)).content, *keys)
 
     async def edit(self, message: str, text: str) -> None:
-        content = {"msgtype": "m.text", "body": text}
+        new = {"msgtype": "m.text", "body": text}
         relation = {"rel_type": "m.replace", "event_id": message}
-        changed = {**content, "body": f"* {text}", "m.new_content": content}
-        await self.send(self._rooms[message], {**changed, "m.relates_to": relation})
+        changed = {**new, "body": f"* {text}", "m.new_content": new, "m.relates_to": relation}
+        await self.send(self._rooms[message], changed)
 
-    async def react(self, room: str, message: str, label: str) -> None:
-        relation = {"rel_type": "m.annotation", "event_id": message, "key": label}
-        where = f"/rooms/{quote(room)}/send/m.reaction/{secrets.token_hex(8)}"
-        await self.call("PUT", where, {"m.relates_to": relation})
+    async def react(self, room: str, message: str, emoji: str) -> None:
+        relation = {"rel_type": "m.annotation", "event_id": message, "key": emoji}
+        await self.send(room, {"m.relates_to": relation}, "m.reaction")
 
-    async def look(self, room: str) -> list[Shown]:
-        """The messages of a room as the user sees them, oldest first."""
-        events = await self._history(room)
-        edits: dict[str, dict[str, Any]] = {}
-        labels: defaultdict[str, list[str]] = defaultdict(list)
-        for event in events:
-            content = event.get("content", {})
-            relation = content.get("m.relates_to", {})
-            if relation.get("rel_type") == "m.replace":
-                edits[relation["event_id"]] = content["m.new_content"]
-            if relation.get("rel_type") == "m.annotation" and event["sender"] != self.id:
-                labels[relation["event_id"]].append(relation["key"])
-        found: list[Shown] = []
-        for event in events:
-            relation = event.get("content", {}).get("m.relates_to", {})
-            if event["type"] != "m.room.message" or relation.get("rel_type") == "m.replace":
-                continue
-            content = edits.get(event["event_id"], event["content"])
-            if not content:
-                continue  # it was deleted
-            thread = relation.get("event_id") if relation.get("rel_type") == "m.thread" else None
-            found.append(
-                Shown(
-                    event["event_id"],
-                    event["sender"],
-                    content["body"],
-                    thread,
-                    tuple(labels[event["event_id"]]),
-                    content.get("filename"),
-                    content.get("formatted_body", ""),
-                    content,
-                )
-            )
-        return found
-
-    async def _history(self, room: str) -> list[dict[str, Any]]:
+    async def events(self, room: str) -> list[dict[str, Any]]:
         """All events of a room, oldest first. Those that are encrypted are decrypted."""
         found: list[dict[str, Any]] = []
-        start = ""
-        while True:
-            answer = await self.call(
-                "GET", f"/rooms/{quote(room)}/messages?dir=f&limit=500&from={start}"
-            )
-            found += answer["chunk"]
-            if not (start := answer.get("end", "")):
-                break
+        start: str | None = ""
+        while start is not None:
+            where = f"/rooms/{quote(room)}/messages?dir=f&limit=500&from={start}"
+            answer = await self.call("GET", where)
+            found, start = found + answer["chunk"], answer.get("end")
         if room in self.encrypted:
             await self.sync()
         return [self._opened(room, event) for event in found]
@@ -363,80 +258,189 @@ class MatrixUser:
         except nio.EncryptionError:
             return {**event, "type": "m.room.message", "content": {"body": "(not decrypted)"}}
 
+    async def look(self, room: str) -> list[Message[str]]:
+        """The messages of a room as the user sees them, oldest first."""
+        found: dict[str, Message[str]] = {}
+        for event in await self.events(room):
+            content, name = event["content"], event["event_id"]
+            if event["type"] != "m.room.message" or not content:
+                continue
+            relation = content.get("m.relates_to", {})
+            thread = relation.get("event_id") if relation.get("rel_type") == "m.thread" else None
+            if relation.get("rel_type") == "m.replace":
+                name, content = relation["event_id"], content["m.new_content"]
+                thread = found[name].thread
+            found[name] = Message(
+                id=name,
+                chat=room,
+                author=event["sender"],
+                text=content["body"],
+                thread=thread,
+                files=_files(content),
+                service="segue.thread" in content,
+            )
+        return list(found.values())
+
+
+def _files(content: dict[str, Any]) -> tuple[File, ...]:
+    name, info = content.get("filename"), content.get("info", {})
+    if not name:
+        return ()
+    where, kind = json.dumps(content.get("file")), info["mimetype"]
+    return (File(id=where, name=name, media_type=kind, size=0, kind=FileKind.DOCUMENT),)
+
+
+class MatrixDriver:
+    """A bot, its users and their rooms."""
+
+    def __init__(self, server: Server, proxy: Proxy, bot: MatrixUser, folder: Path) -> None:
+        self.server, self.proxy, self.bot, self.folder = server, proxy, bot, folder
+        self.users: dict[str, MatrixUser] = {}
+        self.rooms: dict[str, MatrixUser] = {}
+        """A user who is in each room."""
+        self._direct: dict[str, list[str]] = {}
+        self._seen: dict[str, tuple[int, list[Message[str]]]] = {}
+        self.down, self.up = proxy.down, proxy.up
+
+    async def user(self, name: str) -> str:
+        local = f"{name.lower()}-{secrets.token_hex(4)}"
+        account = await asyncio.to_thread(self.server.register, local, display_name=name)
+        self.users[account.user_id] = MatrixUser(self.server, account)
+        return account.user_id
+
+    async def chat(
+        self, members: Sequence[str], *, direct: bool = False, encrypted: bool = False
+    ) -> str:
+        """A room of the bot with these users."""
+        state = {"type": "m.room.encryption", "state_key": "", "content": _ENCRYPTION}
+        given: dict[str, Any] = {
+            "preset": "private_chat",
+            "is_direct": direct,
+            "invite": members,
+            "initial_state": [state] if encrypted else [],
+            "power_level_content_override": {"users_default": 100},
+        }
+        room = (await self.bot.call("POST", "/createRoom", given))["room_id"]
+        for user in (self.users[it] for it in members):
+            await user.call("POST", f"/join/{quote(room)}", {})
+            self.rooms[room] = user
+            if encrypted:
+                user.encrypted.add(room)
+                await user.sync()
+            if direct:
+                self._direct[user.id] = [*self._direct.get(user.id, ()), room]
+        if direct:
+            where = f"/user/{quote(self.bot.id)}/account_data/m.direct"
+            await self.bot.call("PUT", where, self._direct)
+        return room
+
+    async def say(
+        self, user: str, room: str, text: str, thread: str | None, files: Iterable[Any] = ()
+    ) -> str:
+        person, more = self.users[user], dict[str, Any]()
+        for it in files:
+            more = await person.upload(room, it.name, it.media_type, it.content)
+        said = await person.say(room, text, thread, **more)
+        self.proxy.pulse.beat()
+        return said
+
+    async def look(self, chat: str | None = None) -> Shown[str, Message[str], Thread[str]]:
+        """What is in a room. The server is asked only if something may have changed."""
+        proxy, found = self.proxy, list[Message[str]]()
+        if chat is not None:
+            count = proxy.pulse.count
+            if self._seen.get(chat, (-1, []))[0] != count:
+                self._seen[chat] = count, await self.rooms[chat].look(chat)
+            found = self._seen[chat][1]
+        # The message that opens a thread is its title.
+        threads = (Thread(id=it.id, chat=it.chat, title=it.text) for it in found if it.service)
+        return Shown(
+            version=proxy.pulse.count,
+            messages=tuple(it for it in found if not it.service),
+            threads=tuple(threads),
+            typing=(),
+            drafts=(),
+            answered=(),
+            calls=proxy.calls,
+            errors=(),
+            hanging=proxy.faults.hanging,
+            unconfirmed=0,
+        )
+
     async def until(
-        self,
-        room: str,
-        condition: Callable[[list[Shown]], bool],
-        within: float = 40.0,
-        meanwhile: Callable[[], Awaitable[None]] | None = None,
-    ) -> list[Shown]:
-        """Wait until the messages of a room are as `condition` says, and return them."""
-        shown: list[Shown] = []
-        try:
-            async with asyncio.timeout(within):
-                while not condition(shown := await self.look(room)):
-                    if meanwhile is not None:
-                        await meanwhile()
-                    await asyncio.sleep(0.05)
-        except TimeoutError:
-            raise AssertionError(f"there is only: {shown}") from None
+        self, condition: Callable[[Any], bool], chat: str | None = None, within: float = 40.0
+    ) -> Shown[str, Message[str], Thread[str]]:
+        pulse = self.proxy.pulse
+        async with asyncio.timeout(within):
+            while not condition(shown := await self.look(chat)):
+                before = shown.version
+                await pulse.until(lambda before=before: pulse.count != before, 0.2)
+                if pulse.count == before:
+                    pulse.beat()  # the bot may not use the proxy
         return shown
 
+    async def fail(
+        self, method: str, trouble: Trouble, *, seconds: float, times: int = 1, chat: object = None
+    ) -> None:
+        self.proxy.faults.add(Fault(method, trouble, times, seconds, None))
 
-def _json(value: object) -> bytes:
-    return json.dumps(value).encode()
+    async def calm(self) -> None:
+        self.proxy.faults.calm()
+
+    async def clear(self) -> None:
+        """A driver is new anyway."""
+
+    async def errors(self) -> tuple[str, ...]:
+        return ()
+
+    async def repeat(self) -> None:
+        assert self.proxy.last is not None
+        room, event = self.proxy.last
+        self._inject(room, [event])
+
+    async def inject(self, updates: Iterable[str]) -> None:
+        self._inject(list(self.rooms)[-1], [json.loads(update) for update in updates])
+
+    def _inject(self, room: str, events: list[Any]) -> None:
+        """Deliver these events with the next sync, as events of that room."""
+        self.proxy.injected.append((room, events))
+        self.proxy.wake.set()
 
 
-@contextlib.asynccontextmanager
-async def user(server: Server, name: str) -> AsyncGenerator[MatrixUser]:
-    """A new user called `name`."""
-    local = f"{name.lower()}-{secrets.token_hex(4)}"
-    account = await asyncio.to_thread(server.register, local, display_name=name)
-    made = MatrixUser(server.url, account)
-    try:
-        yield made
-    finally:
-        await made.close()
+class MatrixPeer:
+    """The server of this process."""
+
+    server: Server
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncGenerator[MatrixPeer]:
+        yield self
+
+    @contextlib.asynccontextmanager
+    async def driver(self) -> AsyncGenerator[MatrixDriver]:
+        """A new bot."""
+        name, proxy = f"bot-{secrets.token_hex(4)}", Proxy(self.server)
+        bot = await asyncio.to_thread(self.server.register, name, display_name="Segue")
+        await proxy.up()
+        with tempfile.TemporaryDirectory(dir=self.server.folder) as folder:
+            driver = MatrixDriver(
+                self.server, proxy, MatrixUser(self.server, bot), Path(folder, "matrix")
+            )
+            try:
+                yield driver
+            finally:
+                for user in (driver.bot, *driver.users.values()):
+                    await user.close()
+                await proxy.close()
 
 
-async def make_room(
-    by: MatrixUser | Account,
-    server: Server,
-    *guests: MatrixUser,
-    direct: bool = False,
-    encrypted: bool = False,
-    name: str = "",
-) -> str:
-    """A room that the account creates, with these guests in it."""
-    account = by.account if isinstance(by, MatrixUser) else by
-    state = [
-        {
-            "type": "m.room.encryption",
-            "state_key": "",
-            "content": {"algorithm": "m.megolm.v1.aes-sha2"},
-        }
-    ]
-    given: dict[str, Any] = {
-        "preset": "private_chat",
-        "is_direct": direct,
-        "invite": [guest.id for guest in guests],
-        "initial_state": state if encrypted else [],
-        "power_level_content_override": {"users_default": 100},
-    }
-    if name:
-        given["name"] = name
-    headers = {"Authorization": f"Bearer {account.token}"}
-    base = f"{server.url}/_matrix/client/v3"
-    async with httpx2.AsyncClient(trust_env=False, timeout=60, headers=headers) as http:
-        room = (await http.post(f"{base}/createRoom", json=given)).json()["room_id"]
-        for guest in guests:
-            await guest.call("POST", f"/join/{quote(room)}", {})
-            guest.encrypted |= {room} if encrypted else set()
-        if direct:
-            where = f"{base}/user/{quote(account.user_id)}/account_data/m.direct"
-            found = (await http.get(where)).json()
-            known = {} if "errcode" in found else found
-            for guest in guests:
-                known[guest.id] = [*known.get(guest.id, []), room]
-            (await http.put(where, json=known)).raise_for_status()
-    return room
+PEER = MatrixPeer()
+
+
+@pytest.fixture(scope="session")
+def peer() -> Generator[MatrixPeer]:
+    """One Synapse for all tests of a process, also if several modules import this fixture."""
+    with contextlib.ExitStack() as stack:
+        if not hasattr(PEER, "server"):
+            PEER.server = stack.enter_context(synapse.running())
+        yield PEER

@@ -10,7 +10,7 @@ import pytest
 
 from segue.core.address import Address, ChatType, Platform, Sender
 from segue.core.errors import ConnectFailed, DeliveryFailed
-from segue.platforms.adapter import RemoteAdapter
+from segue.platforms.adapter import MarkedText, RemoteAdapter
 from segue.platforms.base import (
     Attachment,
     Button,
@@ -122,6 +122,15 @@ async def test_markup_that_is_rejected_is_sent_as_plain_text():
     receipt = await adapter.send(HOME, Part("<b>bad", "bad\ud800"), key="2")
     await adapter.edit(HOME, receipt, Part("<b>bad again", "bad again"))
     assert client.sent == ["<b>good</b>", "bad\ufffd", "bad again"]
+
+
+async def test_a_platform_that_takes_both_gets_the_text_with_and_without_markup():
+    adapter, client = await connected()
+    adapter.takes_both = True
+    await adapter.send(HOME, Part("<b>good</b>", "good\ud800"), key="1")
+    [sent] = client.sent
+    assert isinstance(sent, MarkedText)
+    assert (sent, sent.plain) == ("<b>good</b>", "good\ufffd")
 
 
 async def test_a_platform_without_markup_gets_plain_text():

@@ -21,7 +21,7 @@ from tests.store.samples import hold, on_sqlite, said, texts
 
 HANDFUL = 5
 LONG = 30.0
-"""Seconds after which a test that went wrong lets go."""
+"""Seconds after which a failed test is released."""
 
 
 def open_threads() -> int:

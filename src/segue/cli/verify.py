@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import click
+from msgspec.structs import replace
 
 from segue import config
 from segue.chat.output import say
 from segue.cli.options import YES, confirm
 from segue.core.address import Platform
-from segue.platforms.matrix.state import (
-    PendingVerification,
-    find_pending,
-)
-from segue.platforms.matrix.state import (
-    confirm as confirm_pending,
-)
+from segue.platforms.folder import PrivateFolder
+from segue.platforms.matrix import state
 
 _WAITS, _LOOK = 60.0, 0.2
 _NOTHING = (
@@ -34,26 +29,27 @@ def verify(*, yes: bool) -> None:
     Start the verification in your client first. If the emoji are the same here and there, no one is
     listening in between, and the bot trusts that device from then on.
     """
-    folder = config.platform_folder(Platform.MATRIX)
-    found = find_pending(folder)
+    found = state.find_pending(config.platform_folder(Platform.MATRIX))
     if found is None:
         raise click.ClickException(_NOTHING)
     device, shown = found
     say(f"Your device {shown.device_id} ({shown.user_id}) and the bot must show the same emoji:")
     say("   ".join(f"{sign} {name}" for sign, name in shown.emoji))
     confirm("Are they the same?", "say that they are the same", yes=yes)
-    confirm_pending(device, shown)
-    if not _is_done(folder, shown):
-        raise click.ClickException("The gateway did not finish it. Confirm it in your client, too.")
+    device.save(state.FILE, replace(shown, confirmed=True))
+    if not _is_done(device, shown):
+        raise click.ClickException(
+            "Not verified. Confirm the emoji in your client too, or start again there."
+        )
     say("Verified.")
 
 
-def _is_done(folder: Path, shown: PendingVerification) -> bool:
-    """Wait until the gateway has finished the verification."""
+def _is_done(device: PrivateFolder, shown: state.PendingVerification) -> bool:
+    """Wait until the gateway has finished the verification. Return whether it succeeded."""
     deadline = time.monotonic() + _WAITS
     while time.monotonic() < deadline:
-        found = find_pending(folder)
-        if found is None or found[1] != shown:
-            return True
+        now = device.load(state.PendingVerification, state.FILE)
+        if now is None or now.transaction != shown.transaction or now.verified:
+            return now is not None and now.verified
         time.sleep(_LOOK)
     return False

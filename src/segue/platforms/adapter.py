@@ -44,6 +44,19 @@ class Deliver(Protocol[T_co]):
     async def __call__(self, text: str, /, *, markup: bool) -> T_co: ...
 
 
+class MarkedText(str):
+    """Text in the platform's markup, with the same text without it, for a platform that takes
+    both."""
+
+    __slots__ = ("plain",)
+    plain: str
+
+    def __new__(cls, part: Part) -> MarkedText:
+        made = super().__new__(cls, whole(part.text))
+        made.plain = whole(part.plain)
+        return made
+
+
 class BaseAdapter:
     """The parts of the Adapter protocol that not every platform has.
 
@@ -123,6 +136,8 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
     mention: str = ""
     """What users write to address the bot in a group. Known once connected; empty if they need
     not."""
+    takes_both: bool = False
+    """A message has its text in markup and without it: `_send` gets a MarkedText."""
     title_length: int = 128
     """Length limit of a thread's title."""
     command: re.Pattern[str] = re.compile(r"[a-z0-9_]{1,32}")
@@ -300,7 +315,8 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
         """Deliver with markup, or as plain text if the platform rejected the markup."""
         if self.capabilities.dialect is not Dialect.PLAIN:
             try:
-                return await deliver(whole(part.text), markup=True)
+                text = MarkedText(part) if self.takes_both else whole(part.text)
+                return await deliver(text, markup=True)
             except Refused as refused:
                 if not refused.says(self.failures.bad_markup):
                     raise

@@ -113,6 +113,15 @@ def without_name(rest: str, text: str) -> str:
     return rest.lstrip(_AFTER_A_NAME) or text
 
 
+def called(text: str, names: Iterable[str]) -> tuple[str, bool]:
+    """The text without the name of the bot at its start, and whether one of `names` was there."""
+    for name in filter(None, names):
+        rest = text[len(name) :]
+        if text[: len(name)].lower() == name.lower() and not rest[:1].isalnum():
+            return without_name(rest, text), True
+    return text, False
+
+
 def members(chat_name: str, count: int | None = None) -> str:
     """The readers of a chat, for Inbound.readers."""
     number = "" if count is None else f"{count} "

@@ -36,6 +36,9 @@ _LIMITS = (
     "message", "login", "joins", "invites", "registration", "room_creation", "admin_redaction",
     "delayed_event_mgmt", "media_create", "reports", "presence",
 )  # fmt: skip
+_LOCAL: Any = {"trust_env": False, "verify": False}
+"""Reading the certificates for TLS, which a server on loopback does not have, takes longer than a
+call."""
 _MEMORY = Path("/dev/shm")  # noqa: S108 - the folder in it has a random name
 _EMPTY = PYTHON.parents[1] / "empty.db"
 """The database of a server that has just been installed. To create it takes longer than a start."""
@@ -55,8 +58,8 @@ class Server:
     """A server with its own folder, which can be stopped and started."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
-        """`settings` override those of `homeserver.yaml`."""
-        self._folder = folder
+        """`settings` override those of `homeserver.yaml`. The folder is in memory if possible."""
+        self.folder = folder
         self._data = folder / "data.db"
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -72,7 +75,7 @@ class Server:
 
     @property
     def _config(self) -> Path:
-        return self._folder / "homeserver.yaml"
+        return self.folder / "homeserver.yaml"
 
     def _settings(self) -> dict[str, Any]:
         listener = {
@@ -92,14 +95,18 @@ class Server:
             "public_baseurl": self.url,
             "listeners": [listener],
             "database": {"name": "sqlite3", "args": {"database": str(self._data)}},
-            "media_store_path": f"{self._folder}/media",
-            "signing_key_path": f"{self._folder}/signing.key",
-            "log_config": f"{self._folder}/log.yaml",
+            "media_store_path": f"{self.folder}/media",
+            "signing_key_path": f"{self.folder}/signing.key",
+            "log_config": f"{self.folder}/log.yaml",
             "registration_shared_secret": self._secret,
             "trusted_key_servers": [],
             "bcrypt_rounds": 4,
             "report_stats": False,
             "presence": {"enabled": False},
+            "push": {"enabled": False},
+            "stats": {"enabled": False},
+            "user_directory": {"enabled": False},
+            "thumbnail_sizes": [],
             "caches": {"sync_response_cache_duration": "0s"},
             "max_upload_size": "20M",
             "rooms_joins_limit": 0,
@@ -110,14 +117,14 @@ class Server:
         if not self._data.exists() and _EMPTY.exists():
             shutil.copyfile(_EMPTY, self._data)
         words = [PYTHON, "-m", "synapse.app.homeserver", "-c", self._config]
-        with (self._folder / "output").open("ab") as output:
+        with (self.folder / "output").open("ab") as output:
             self._process = subprocess.Popen(
-                words, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+                words, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
         deadline = time.monotonic() + _STARTS
         while True:
             with contextlib.suppress(httpx2.HTTPError):
-                if httpx2.get(f"{self.url}/health", trust_env=False).is_success:
+                if httpx2.get(f"{self.url}/health", **_LOCAL).is_success:
                     return
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"Synapse does not start: {self._logs()}")
@@ -139,12 +146,12 @@ class Server:
         self.start()
 
     def _logs(self) -> str:
-        files = (self._folder / "output", self._folder / "log")
+        files = (self.folder / "output", self.folder / "log")
         return "\n".join(it.read_text()[-5000:] for it in files if it.exists())
 
     def register(self, name: str, *, display_name: str = "", admin: bool = False) -> Account:
         """Create a user by the shared secret."""
-        with httpx2.Client(base_url=self.url, trust_env=False, timeout=_STARTS) as client:
+        with httpx2.Client(base_url=self.url, timeout=_STARTS, **_LOCAL) as client:
             path, password = "/_synapse/admin/v1/register", secrets.token_hex(8)
             nonce = _answer(client.get(path))["nonce"]
             role = "admin" if admin else "notadmin"

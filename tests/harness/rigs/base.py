@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from segue.testing.peers import Peer, Trouble
 from segue.testing.peers.process import Fake
 
 WITHIN = 40.0
+_CHOICES = re.compile(r"^React: (.+)$", re.MULTILINE)
 
 
 class Call(StrEnum):
@@ -277,3 +279,10 @@ class PlatformRig(ABC):
     async def clear(self) -> None:
         """Reset the platform to its initial state."""
         await self.driver.clear()
+
+
+def choices(text: str) -> list[tuple[str, str]]:
+    """The choices that a message offers for reactions, each with its emoji."""
+    offered = _CHOICES.search(text)
+    parts = offered[1].split(" · ") if offered else []
+    return [(label, emoji) for emoji, _, label in (part.partition(" ") for part in parts)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -15,10 +14,9 @@ from segue.testing import signal
 from segue.testing.peers.process import Fake
 from segue.testing.signal import ME, NUMBER, Driver, Peer, Settings, Upload
 from segue.testing.signal.process import FAKE
-from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig
+from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig, choices
 
 _ADAPTER = "segue.platforms.signal.adapter.SignalAdapter"
-_CHOICES = re.compile(r"^React: (.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +83,7 @@ class SignalRig(PlatformRig):
 
     async def press(self, user: str, chat: str, message: Message, label: str) -> None:
         """React with the emoji of that choice, in the message as it was shown."""
-        emoji = _choices(message.text)[label]
+        emoji = dict(choices(message.text))[label]
         await self.driver.react(ME.id if chat == ME.id else user, chat, message.id, emoji)
 
     async def delete_thread(self, chat: str, thread: str) -> None:
@@ -102,7 +100,7 @@ class SignalRig(PlatformRig):
     def _message(self, it: signal.Message) -> Message:
         author = it.author if it.bot else self.owner.get(it.author, it.author)
         shown = PlatformRig._message(self, it)
-        return replace(shown, author=author, labels=tuple(_choices(it.text)))
+        return replace(shown, author=author, labels=tuple(label for label, _ in choices(it.text)))
 
 
 class SignalChatsRig(SignalRig):
@@ -114,10 +112,3 @@ class SignalChatsRig(SignalRig):
         """signal-cli hands an event over once. What a gateway has in hand when it is killed would
         be lost, so the fake repeats events."""
         await self.driver.clear(Settings(repeats=True))
-
-
-def _choices(text: str) -> dict[str, str]:
-    """The choices that a message offers, each with its emoji."""
-    offered = _CHOICES.search(text)
-    parts = offered[1].split(" · ") if offered else []
-    return {label: emoji for emoji, _, label in (part.partition(" ") for part in parts)}

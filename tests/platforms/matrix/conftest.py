@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator
-from pathlib import Path
 
 import pytest
 
-from segue.testing.synapse import Server
-from tests.harness.matrix import server as server
-from tests.platforms.matrix.rig import MatrixRig, plugged_in
+from tests.harness.matrix import MatrixPeer
+from tests.harness.matrix import peer as peer
+from tests.platforms.matrix.rig import MatrixRig
 
 
 @pytest.fixture
-def rig(server: Server, tmp_path: Path, runner: asyncio.Runner) -> Generator[MatrixRig]:
-    plugged = plugged_in(server, tmp_path)
+def rig(peer: MatrixPeer, runner: asyncio.Runner) -> Generator[MatrixRig]:
+    plugged = MatrixRig.plugged_in(peer)
     yield runner.run(plugged.__aenter__())
     runner.run(plugged.__aexit__(None, None, None))

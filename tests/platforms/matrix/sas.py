@@ -23,7 +23,7 @@ class EmojiVerification:
         self._name = secrets.token_hex(8)
         self._sas = vodozemac.Sas()
         self._since = ""
-        self._heard: list[dict[str, Any]] = []
+        self._heard: dict[str, Any] = {}
 
     async def send(self, kind: str, **content: Any) -> dict[str, Any]:
         content = {"transaction_id": self._name, **content}
@@ -32,31 +32,42 @@ class EmojiVerification:
         await self._user.call("PUT", where, given)
         return content
 
+    async def heard(self, seconds: float = 0.0) -> dict[str, Any]:
+        """The messages of the bot."""
+        answer = await self._user.call("GET", f"/sync?timeout={seconds * 1000:.0f}{self._since}")
+        self._since = f"&since={answer['next_batch']}"
+        for event in answer.get("to_device", {}).get("events", []):
+            self._heard[event["type"].removeprefix("m.key.verification.")] = event["content"]
+        return self._heard
+
     async def hear(self, kind: str) -> dict[str, Any]:
         """Wait for that message of the bot."""
         async with asyncio.timeout(15):
-            while True:
-                for event in self._heard:
-                    if event["type"] == f"m.key.verification.{kind}":
-                        return event["content"]
-                answer = await self._user.call("GET", f"/sync?timeout=200{self._since}")
-                self._since = f"&since={answer['next_batch']}"
-                self._heard += answer.get("to_device", {}).get("events", [])
+            while kind not in self._heard:
+                await self.heard(0.2)
+        return self._heard[kind]
 
-    async def compare(self) -> list[int]:
-        """Exchange keys, and return the numbers of the emoji."""
+    async def request(self) -> None:
         mine = self._user.account.device_id
         await self.send("request", from_device=mine, methods=["m.sas.v1"], timestamp=1)
         assert "m.sas.v1" in (await self.hear("ready"))["methods"]
-        start = await self.send(
+
+    async def start(self) -> dict[str, Any]:
+        return await self.send(
             "start",
-            from_device=mine,
+            from_device=self._user.account.device_id,
             method="m.sas.v1",
             key_agreement_protocols=["curve25519-hkdf-sha256"],
             hashes=["sha256"],
             message_authentication_codes=["hkdf-hmac-sha256.v2", "hkdf-hmac-sha256"],
             short_authentication_string=["emoji", "decimal"],
         )
+
+    async def compare(self) -> list[int]:
+        """Exchange keys, and return the numbers of the emoji."""
+        mine = self._user.account.device_id
+        await self.request()
+        start = await self.start()
         accept = await self.hear("accept")
         assert accept["message_authentication_code"] == "hkdf-hmac-sha256.v2"
         ours = self._sas.public_key.to_base64()

@@ -1,80 +1,93 @@
-"""Signing in, what a lost sign-in says, and what is too large."""
+"""Signing in, what a lost sign-in says, and what the server limits."""
 
 from __future__ import annotations
 
+import asyncio
+import secrets
+import time
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx2
 import pytest
 
-from segue.core.errors import ConnectFailed
+from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.platforms.base import Part
-from segue.platforms.matrix import login
-from segue.platforms.matrix.client import FAILURES, _refused
-from segue.testing.contract.rig import home_of, listening
-from segue.testing.synapse import Account, Server
+from segue.platforms.matrix import account
+from segue.testing.contract.rig import home_of, listening, part
 from tests.platforms.matrix.rig import MatrixRig, Shape
 
-
-def me(server: Server, token: str) -> dict[str, str]:
-    headers = {"Authorization": f"Bearer {token}"}
-    where = f"{server.url}/_matrix/client/v3/account/whoami"
-    return httpx2.get(where, headers=headers, trust_env=False).json()
+pytestmark = pytest.mark.real
 
 
-async def signed_in(server: Server, bot: Account, folder: Path, **more: str) -> dict[str, str]:
-    values = {"url": server.url, "token": "", "user": bot.user_id, "password": bot.password}
-    return await login.sign_in({**values, **more}, folder)
+async def sign_in(rig: MatrixRig, folder: Path, **more: str) -> dict[str, str]:
+    bot, url = rig.driver.bot.account, rig.driver.server.url
+    values = {"url": url, "token": "", "user": bot.user_id, "password": bot.password}
+    return await account.sign_in({**values, **more}, folder)
 
 
-def test_a_soft_logout_says_that_the_keys_are_kept():
-    answer = b'{"errcode":"M_UNKNOWN_TOKEN","error":"Expired","soft_logout":true}'
-    with pytest.raises(ConnectFailed, match="keeps its keys"), FAILURES.connecting():
-        raise _refused(401, answer)
+async def administer(rig: MatrixRig, path: str, **given: int) -> dict[str, str]:
+    """Call the admin API about the bot."""
+    server, name = rig.driver.server, f"admin-{secrets.token_hex(4)}"
+    admin = await asyncio.to_thread(server.register, name, admin=True)
+    url = f"{server.url}/_synapse/admin/v1/users/{quote(rig.driver.bot.id)}/{path}"
+    headers = {"Authorization": f"Bearer {admin.token}"}
+    async with httpx2.AsyncClient(trust_env=False, verify=False, timeout=60) as http:
+        answer = await http.post(url, json=given, headers=headers)
+    assert answer.is_success, answer.text
+    return answer.json()
 
 
-def test_a_busy_server_names_a_time():
-    answer = b'{"errcode":"M_LIMIT_EXCEEDED","error":"Too Many","retry_after_ms":1500}'
-    assert _refused(429, answer).after == 1.5
-
-
-@pytest.mark.real
 async def test_signing_in_again_keeps_the_device_whose_keys_are_here(
-    rig: MatrixRig, server: Server, tmp_path: Path
+    rig: MatrixRig, tmp_path: Path
 ):
-    first = await signed_in(server, rig.bot, tmp_path)
-    assert me(server, first["token"])["device_id"] == rig.bot.device_id
-    second = await signed_in(server, rig.bot, tmp_path / "elsewhere")
-    assert me(server, second["token"])["device_id"] != rig.bot.device_id
+    for folder, is_same in ((rig.driver.folder, True), (tmp_path, False)):
+        adapter = rig.another((await sign_in(rig, folder))["token"])
+        [token, _] = await adapter.examine(None)
+        assert (f"device {rig.driver.bot.account.device_id}." in token.text) == is_same
 
 
-@pytest.mark.real
-async def test_the_homeserver_is_discovered(server: Server, rig: MatrixRig, tmp_path: Path):
-    """Synapse serves /.well-known/matrix/client."""
-    found = await signed_in(server, rig.bot, tmp_path, token="t")
-    assert found == {"url": server.url}
-    with pytest.raises(ConnectFailed, match="no connection"):
-        await signed_in(server, rig.bot, tmp_path, url="http://127.0.0.1:9")
-
-
-@pytest.mark.real
-async def test_a_wrong_password_is_named(server: Server, rig: MatrixRig, tmp_path: Path):
+async def test_a_wrong_password_or_address_is_named(rig: MatrixRig, tmp_path: Path):
     with pytest.raises(ConnectFailed, match="the user name or the password is not right"):
-        await signed_in(server, rig.bot, tmp_path, password="wrong")
+        await sign_in(rig, tmp_path, password="wrong")
+    with pytest.raises(ConnectFailed, match="no connection"):
+        await sign_in(rig, tmp_path, url="http://127.0.0.1:9")
+    with pytest.raises(ConnectFailed, match="there is no Matrix server at"):
+        await sign_in(rig, tmp_path, url=f"{rig.driver.server.url}/elsewhere")
 
 
-@pytest.mark.real
-async def test_a_device_that_was_logged_out_says_what_to_do(rig: MatrixRig, server: Server):
-    headers = {"Authorization": f"Bearer {rig.bot.token}"}
-    where = f"{server.url}/_matrix/client/v3/logout"
-    assert httpx2.post(where, headers=headers, json={}, trust_env=False).is_success
-    with pytest.raises(ConnectFailed, match="`segue setup matrix`"):
+async def test_a_device_that_was_logged_out_says_what_to_do(rig: MatrixRig):
+    await rig.driver.bot.call("POST", "/logout", {})
+    with pytest.raises(ConnectFailed, match="logged out; type `segue setup matrix`"):
         await rig.another().connect()
-    (finding,) = await rig.another().examine(None)
+    [finding] = await rig.another().examine(None)
     assert (finding.ok, finding.vital) == (False, True)
 
 
-@pytest.mark.real
+async def test_a_soft_logout_says_that_the_keys_are_kept(rig: MatrixRig):
+    soon = int(time.time() * 1000) + 1
+    token = (await administer(rig, "login", valid_until_ms=soon))["access_token"]
+    with pytest.raises(ConnectFailed, match="The bot keeps its keys"):
+        await rig.another(token).connect()
+
+
+async def test_a_device_whose_keys_are_gone_says_what_to_do(rig: MatrixRig, tmp_path: Path):
+    rig.driver.folder = tmp_path / "new"
+    with pytest.raises(ConnectFailed, match="sign in with a new one"):
+        await rig.another().connect()
+
+
+async def test_a_busy_server_says_when_to_try_again(rig: MatrixRig):
+    async with listening(rig.adapter) as ear:
+        home = await home_of(rig, ear, await rig.place(Shape.DM))
+    await administer(rig, "override_ratelimit", messages_per_second=1, burst_count=1)
+    sends = (rig.adapter.send(home, part(key), key=key) for key in "abcdef")
+    answers = await asyncio.gather(*sends, return_exceptions=True)
+    failed = [it for it in answers if isinstance(it, DeliveryFailed)]
+    assert {(it.retry, it.arrived) for it in failed} == {(True, False)}
+    assert all(it.after and 0 < it.after <= 6 for it in failed)
+
+
 @pytest.mark.parametrize("shape", [Shape.DM, Shape.ENCRYPTED_DM])
 async def test_a_message_that_is_too_large_with_its_markup_is_sent_without(
     rig: MatrixRig, shape: Shape
@@ -85,9 +98,7 @@ async def test_a_message_that_is_too_large_with_its_markup_is_sent_without(
     assert await rig.seen("x")
 
 
-@pytest.mark.real
 async def test_the_private_folder_is_private(rig: MatrixRig):
-    files = [it for it in rig._folder.rglob("*") if it.is_file()]
+    files = [it for it in rig.driver.folder.rglob("*") if it.is_file()]
     assert {it.name for it in files} >= {"keys.db", "since"}
-    assert {it.stat().st_mode & 0o077 for it in files} == {0}
-    assert {it.parent.stat().st_mode & 0o077 for it in files} == {0}
+    assert {it.stat().st_mode & 0o077 for it in (*files, rig.driver.folder)} == {0}

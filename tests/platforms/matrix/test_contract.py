@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from pathlib import Path
 
 import pytest
 
 from segue.testing.contract.suite import RemoteContract
-from segue.testing.synapse import Server
-from tests.platforms.matrix.rig import MatrixRig, Shape, plugged_in
+from tests.harness.matrix import MatrixPeer
+from tests.platforms.matrix.rig import MatrixRig, Shape
 
 
 @pytest.mark.real
 class TestMatrix(RemoteContract):
     @pytest.fixture
-    async def rig(self, server: Server, tmp_path: Path) -> AsyncGenerator[MatrixRig]:
-        async with plugged_in(server, tmp_path) as rig:
+    async def rig(self, peer: MatrixPeer) -> AsyncGenerator[MatrixRig]:
+        async with MatrixRig.plugged_in(peer) as rig:
             yield rig
 
     @pytest.fixture(params=Shape)

@@ -1,18 +1,21 @@
-"""The bot's account: its setup and its rooms."""
+"""The bot's account: its setup, its rooms, and how it is signed in."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import contextlib
+from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from segue.core.address import Address, HomeChannel
 from segue.platforms.base import Finding
 from segue.platforms.diagnostics import check
-from segue.platforms.errors import Refused, tolerating_absence
-from segue.platforms.matrix import wire
-from segue.platforms.matrix.client import path
+from segue.platforms.errors import Lost, Refused, tolerating_absence
+from segue.platforms.matrix.client import FAILURES, MatrixClient, path
 from segue.platforms.matrix.device import MatrixDevice
-from segue.platforms.matrix.rooms import KnownRooms, Room
+from segue.platforms.matrix.parser import Room
+from segue.platforms.matrix.wire import MatrixAnswer
 
 NO_TOKEN = Finding(
     False,
@@ -20,60 +23,105 @@ NO_TOKEN = Finding(
     "Type `segue setup matrix`, and sign the bot in.",
     vital=True,
 )
+_SET_OWNER = "Type `segue config set platforms.matrix.invites_from @you:your.server`."
 _INVITE = "Invite {} to that room, or send /sethome in another one."
 _VERIFY = (
     "Verify the bot from your client and type `segue verify`, or type "
     "`segue config set platforms.matrix.trust first-use`."
 )
+_SILENCE = 20.0
+_WRONG = "the user name or the password is not right"
 
 
-async def checks(device: MatrixDevice, home: Address | None) -> AsyncGenerator[Finding]:
-    """Check the token, the owner, and the home channel. Changes nothing."""
-    me = await device.client.get("/account/whoami", wire.DeviceIdentity)
-    yield Finding(
-        True, f"The access token is good: the bot is {me.user_id}, device {me.device_id}."
-    )
-    owner, is_id = device.owner, device.owner.startswith("@") and ":" in device.owner
+async def checks(client: MatrixDevice, home: Address | None) -> AsyncGenerator[Finding]:
+    """Check the token, the owner, and the home channel."""
+    await client.greet()
+    me, owner = client.me, client.owner
+    good = f"The access token is good: the bot is {me.user_id}, device {me.device_id}."
+    yield Finding(True, good)
     good = f"The bot accepts invitations from {owner}."
     bad = f"platforms.matrix.invites_from is not a user id: {owner}."
-    fix = "Type `segue config set platforms.matrix.invites_from @you:your.server`."
-    yield check(is_id, good, bad, fix)
+    yield check(owner.startswith("@") and ":" in owner, good, bad, _SET_OWNER)
     if home is None:
         return
-    room = await _room(device, me.user_id, home.chat_id)
-    bad = "The bot is not in the home room."
-    yield check(room, f"The home room is {_name(room, home)}.", bad, _INVITE.format(me.user_id))
-    if room is not None and room.encrypted and not device.trusts_first_use:
+    room = await _room(client, home.chat_id)
+    good = f"The home room is {(room and room.name) or home.chat_id}."
+    bad, fix = "The bot is not in the home room.", _INVITE.format(me.user_id)
+    yield check(room, good, bad, fix)
+    if room is not None and room.encrypted and not client.trusts_first_use:
         good = "The home room is encrypted, and one of your devices is verified."
         bad = "The home room is encrypted, and no device of yours is verified."
-        yield check(device.knows_owner(me), good, bad, _VERIFY)
+        yield check(client.keys.is_verified(owner), good, bad, _VERIFY)
 
 
 async def find(device: MatrixDevice, name: str) -> HomeChannel | None:
     """The room with that id or alias, or the direct message with that user."""
-    if name.startswith("#"):
-        with tolerating_absence():
-            found = await device.client.get(f"/directory/room{path(name)}", dict[str, Any])
-            name = str(found.get("room_id"))
-    if name.startswith("@"):
-        name = next(reversed(device.rooms.direct_with(name)), "")
-    room = await _room(device, device.me.user_id, name) if name else None
-    return None if room is None else HomeChannel(address=room.at(), name=_name(room, room.at()))
+    with tolerating_absence():
+        if name.startswith("#"):
+            name = (await device.client.get(f"/directory/room{path(name)}")).room_id
+        if name.startswith("@"):
+            name = ["", *(await device.direct()).get(name, ())][-1]
+    room = await _room(device, name)
+    return room and HomeChannel(address=room.at(), name=room.name or room.id)
 
 
-async def _room(device: MatrixDevice, me: str, room_id: str) -> Room | None:
+async def _room(device: MatrixDevice, room_id: str) -> Room | None:
     """The room, if the bot is in it."""
-    rooms = KnownRooms(me)
+    joined = (await device.client.get("/joined_rooms")).joined_rooms
+    return await device.room(room_id) if room_id in joined else None
+
+
+# Signing in
+
+
+async def sign_in(values: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Return the URL of the homeserver and, unless there is a token, one for the bot's device.
+    Raise ConnectFailed. A device that the bot had is used again, because it has the keys."""
+    client = MatrixClient(values["url"], "", _SILENCE)
     try:
-        await rooms.load_direct(device.client)
-        room = await rooms.get(device.client, room_id)
+        with FAILURES.connecting():
+            await _discover(client)
+            found = {"url": client.url}
+            if not values.get("token"):
+                found["token"] = await _token(client, values, folder)
+            return found
+    finally:
+        await client.close()
+
+
+async def _discover(client: MatrixClient) -> None:
+    """Find the URL of a homeserver, which may differ from the name that its users have in their
+    ids: https://spec.matrix.org/latest/client-server-api/#well-known-uris"""
+    with contextlib.suppress(Refused, Lost):  # most servers that are named by their URL have none
+        found = await client.call("GET", "/.well-known/matrix/client", MatrixAnswer)
+        client.url = found.homeserver.get("base_url", client.url).rstrip("/")
+    try:
+        await client.call("GET", "/_matrix/client/versions", MatrixAnswer)
     except Refused as refused:
-        if refused.status not in (400, 403, 404):
+        raise Refused(404, f"there is no Matrix server at {client.url}") from refused
+
+
+async def _token(client: MatrixClient, values: Mapping[str, str], folder: Path) -> str:
+    user = values["user"]
+    given: dict[str, Any] = {
+        "type": "m.login.password",
+        "identifier": {"type": "m.id.user", "user": user},
+        "password": values["password"],
+        "initial_device_display_name": "Segue",
+    }
+    if device := _device(folder, user):
+        given["device_id"] = device
+    try:
+        return (await client.post("/login", given)).access_token
+    except Refused as refused:
+        if refused.status != 403:
             raise
-        return None
-    joined = await device.client.get("/joined_rooms", dict[str, list[str]])
-    return room if room_id in joined["joined_rooms"] else None
+        raise Refused(403, _WRONG) from refused
 
 
-def _name(room: Room | None, at: Address) -> str:
-    return room.name if room is not None and room.name else at.chat_id
+def _device(folder: Path, user: str) -> str:
+    """The device that the bot used last, or "" if it has none."""
+    name = quote(user.removeprefix("@").partition(":")[0], safe="")
+    found = folder.glob(f"@{name}%3A*/*/keys.db")
+    newest = sorted(found, key=lambda path: path.stat().st_mtime)
+    return newest[-1].parent.name if newest else ""

@@ -10,6 +10,7 @@ from segue.core.address import Platform
 from segue.platforms.errors import FailureRule, Failures, Refused, parsed
 from segue.platforms.http import HttpClient, bearer, decode, encode
 from segue.platforms.matrix import wire
+from segue.platforms.matrix.wire import MatrixAnswer
 
 T = TypeVar("T")
 
@@ -17,34 +18,26 @@ _API = "/_matrix/client/v3"
 _MEDIA = "/_matrix/client/v1/media/download"
 _UPLOAD = "/_matrix/media/v3/upload"
 _UPLOAD_SECONDS = 60.0
-UNVERIFIED = "SEGUE_UNVERIFIED"
+_NONE = {"types": list[str]()}
+_ROOM = {"account_data": _NONE, "ephemeral": _NONE, "state": _NONE, "timeline": {"limit": 50}}
+_FILTER = json.dumps({"presence": _NONE, "account_data": {"types": ["m.direct"]}, "room": _ROOM})
 _AGAIN = "type `segue setup matrix` and sign in again"
 _LOGGED_OUT = f"the access token is not right, or the device was logged out; {_AGAIN}"
 _SOFT = f"the server asks the bot to sign in again; {_AGAIN}. The bot keeps its keys"
-_KEYS_LOST = (
-    "the keys of the bot's device are not on this machine; type `segue setup matrix --user NAME` "
-    "to sign in with a new one"
-)
-_UNTRUSTED = (
-    "no device that reads this room is verified; verify the bot from your client and type "
-    "`segue verify`, or type `segue config set platforms.matrix.trust first-use`"
-)
 _THREAD_GONE = (
     "the message that began the thread is not there; go on with `segue resume` in a terminal, or "
     "with /resume in another room"
 )
+_SIGNED_OUT = (
+    FailureRule(_SOFT, ("soft_logout",), status=(401,), account=True),
+    FailureRule(_LOGGED_OUT, status=(401,), account=True),
+)
 
 FAILURES = Failures(
     Platform.MATRIX,
-    connecting=(
-        FailureRule(_SOFT, ("soft_logout",), status=(401,)),
-        FailureRule(_LOGGED_OUT, status=(401,)),
-        FailureRule(_KEYS_LOST, ("one time key",)),
-    ),
+    connecting=_SIGNED_OUT,
     delivering=(
-        FailureRule(_SOFT, ("soft_logout",), status=(401,), account=True),
-        FailureRule(_LOGGED_OUT, status=(401,), account=True),
-        FailureRule(_UNTRUSTED, (UNVERIFIED,)),
+        *_SIGNED_OUT,
         FailureRule("the message is too large for the server", ("M_TOO_LARGE",)),
         FailureRule(_THREAD_GONE, ("unknown event", "relation", "thread"), status=(400,)),
         FailureRule("the bot may not write in that room, or is not in it", ("M_FORBIDDEN",)),
@@ -62,50 +55,34 @@ class MatrixClient:
         self.url = url.rstrip("/")
         with FAILURES.connecting():
             headers = bearer(token) if token else {}
-        self._http = HttpClient(
-            silence=silence, secret=token, headers=headers, refusal=_refused, trust_env=False
-        )
+        self._http = HttpClient(silence=silence, secret=token, headers=headers, refusal=_refused)
         self.close = self._http.close
 
-    async def call(
-        self, method: str, path: str, kind: type[T], given: object = None, **more: Any
-    ) -> T:
-        """Call the path, whose parts are quoted by `path`. `given` is the JSON of the body."""
-        if given is not None:
-            more["content"] = encode(given)
+    async def call(self, method: str, path: str, kind: type[T], **more: Any) -> T:
+        """Call the path, whose parts are quoted by `path`."""
         return decode(await self._http.request(method, f"{self.url}{path}", **more), kind)
 
-    async def get(self, path: str, kind: type[T], **params: Any) -> T:
-        more = {"params": {name: it for name, it in params.items() if it}} if params else {}
-        return await self.call("GET", f"{_API}{path}", kind, **more)
+    async def get(self, path: str, kind: type[T] = MatrixAnswer, **params: Any) -> T:
+        return await self.call("GET", f"{_API}{path}", kind, params=params)
 
-    async def post(self, path: str, kind: type[T], given: object) -> T:
-        return await self.call("POST", f"{_API}{path}", kind, given)
+    async def post(self, path: str, given: object, kind: type[T] = MatrixAnswer) -> T:
+        return await self.call("POST", f"{_API}{path}", kind, content=encode(given))
 
-    async def put(self, path: str, kind: type[T], given: object) -> T:
-        return await self.call("PUT", f"{_API}{path}", kind, given)
+    async def put(self, path: str, given: object, kind: type[T] = MatrixAnswer) -> T:
+        return await self.call("PUT", f"{_API}{path}", kind, content=encode(given))
 
-    async def sync(self, since: str, filtered: object, seconds: float) -> wire.Synced:
+    async def sync(self, since: str, seconds: float) -> wire.Synced:
         """Wait for updates, at most that long."""
-        params = {"filter": json.dumps(filtered), "timeout": f"{seconds * 1000:.0f}"}
-        if since:
-            params["since"] = since
-        patience = seconds + self._http.silence
-        path = f"{_API}/sync"
-        return await self.call("GET", path, wire.Synced, params=params, seconds=patience)
+        params = {"filter": _FILTER, "timeout": f"{seconds * 1000:.0f}"}
+        params |= {"since": since} if since else {}
+        more = {"params": params, "seconds": seconds + self._http.silence}
+        return await self.call("GET", f"{_API}/sync", wire.Synced, **more)
 
     async def upload(self, data: bytes, media_type: str, name: str) -> str:
         """Upload a file, and return its mxc URL."""
-        params = {"filename": name} if name else {}
-        answer = await self._http.request(
-            "POST",
-            f"{self.url}{_UPLOAD}",
-            content=data,
-            params=params,
-            headers={"Content-Type": media_type},
-            seconds=_UPLOAD_SECONDS,
-        )
-        return decode(answer, wire.Uploaded).content_uri
+        more: dict[str, Any] = {"params": {"filename": name} if name else {}, "content": data}
+        more |= {"headers": {"Content-Type": media_type}, "seconds": _UPLOAD_SECONDS}
+        return (await self.call("POST", _UPLOAD, MatrixAnswer, **more)).content_uri
 
     async def download(self, mxc: str, limit: int) -> bytes:
         server, _, name = mxc.removeprefix("mxc://").partition("/")
@@ -121,7 +98,7 @@ def path(*parts: str) -> str:
 
 
 def _refused(status: int, body: bytes) -> Refused:
-    error = parsed(body, wire.MatrixError) or wire.MatrixError()
+    error = parsed(body, MatrixAnswer) or MatrixAnswer()
     code = "soft_logout" if error.soft_logout else error.errcode
     after = None if error.retry_after_ms is None else error.retry_after_ms / 1000
     return Refused(status, error.error or code or f"HTTP {status}", code=code, after=after)

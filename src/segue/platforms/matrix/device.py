@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-import msgspec
+from msgspec import Raw
+from msgspec.structs import replace
 
-from segue.platforms.errors import UNREADABLE, Refused, parsed, tolerating_absence
-from segue.platforms.matrix import parser, wire
+from segue.platforms.errors import Refused, converted, parsed, tolerating_absence
+from segue.platforms.folder import PrivateFolder
 from segue.platforms.matrix.client import MatrixClient, path
 from segue.platforms.matrix.keys import Keys, NoKey
-from segue.platforms.matrix.parser import Original
-from segue.platforms.matrix.rooms import KnownRooms, Room
-from segue.platforms.matrix.state import DeviceFolder
+from segue.platforms.matrix.parser import Room
+from segue.platforms.matrix.spec import FIRST_USE
 from segue.platforms.matrix.verification import Verifications
+from segue.platforms.matrix.wire import EventContent, MatrixAnswer, RoomEvent
+from segue.platforms.spec import PlatformSettings
 
 logger = logging.getLogger(__name__)
 
+MESSAGE = "m.room.message"
 _MOST = 2_000
 """How many events are kept for edits, reactions and replies that refer to them."""
 
@@ -27,134 +30,138 @@ _MOST = 2_000
 class MatrixDevice:
     """A client that has signed in. Before `greet`, only `client` can be used."""
 
-    me: wire.DeviceIdentity
-    folder: DeviceFolder
+    me: MatrixAnswer
+    folder: PrivateFolder
     keys: Keys
-    rooms: KnownRooms
     verifications: Verifications
+    names: tuple[str, ...]
+    """What users call the bot."""
 
-    def __init__(
-        self, url: str, token: str, folder: Path, *, owner: str, first_use: bool, silence: float
-    ) -> None:
-        """`owner` is the user whose invitations the bot accepts."""
-        self.client = MatrixClient(url, token, silence)
-        self.owner = owner
-        self.names: tuple[str, ...] = ()
-        """What users call the bot."""
-        self._parent, self.trusts_first_use = folder, first_use
-        self._known: dict[str, Original] = {}
+    def __init__(self, settings: PlatformSettings, silence: float) -> None:
+        self.client = MatrixClient(settings.value("url"), settings.value("token"), silence)
+        self.owner = settings.value("invites_from")
+        self.trusts_first_use = settings.value("trust") == FIRST_USE
         self._greeted = False
+        self.rooms: dict[str, Room] = {}
+        """Those whose state is known."""
+        self._root = settings.folder
+        self._known: dict[str, RoomEvent] = {}
 
     async def greet(self) -> None:
         """Ask the server who we are, and publish our keys. May be called again."""
-        me = await self.client.get("/account/whoami", wire.DeviceIdentity)
+        me = self.me = await self.client.get("/account/whoami")
         if not me.device_id:
             raise Refused(401, "the access token belongs to no device")
-        profile: dict[str, Any] = {}
+        profile = MatrixAnswer()
         with tolerating_absence():
-            profile = await self.client.get(f"/profile{path(me.user_id)}", dict[str, Any])
+            profile = await self.client.get(f"/profile{path(me.user_id)}")
+        self._direct = f"/user{path(me.user_id)}/account_data/m.direct"
         local = me.user_id.partition(":")[0]
-        found = (str(profile.get("displayname") or ""), me.user_id, local, local[1:])
-        self.names = tuple(name for name in found if name)
+        self.names = (profile.displayname or local[1:], me.user_id, local, local[1:])
         if not self._greeted:
-            self.me, self.rooms = me, KnownRooms(me.user_id)
-            self.folder = DeviceFolder(self._parent, me.user_id, me.device_id)
-            self.keys = Keys(self.folder, me, first_use=self.trusts_first_use)
-            self.verifications = Verifications(self)
+            names = quote(me.user_id, safe="@"), quote(me.device_id, safe="")
+            self.folder = PrivateFolder(self._root, *names)
+            self.keys = Keys(self.client, self.folder, me, first_use=self.trusts_first_use)
+            self.verifications = Verifications(self.keys, self.folder, self.owner)
             self._greeted = True
-        await self.rooms.load_direct(self.client)
-        await self.keys.publish(self.client)
+        async with self.keys.alone():
+            await self.keys.publish()
 
     async def close(self) -> None:
         await self.client.close()
         if self._greeted:
-            await self.verifications.close()
             self.keys.close()
-
-    def knows_owner(self, me: wire.DeviceIdentity) -> bool:
-        """Whether a device of the owner is verified."""
-        keys = Keys(DeviceFolder(self._parent, me.user_id, me.device_id), me, first_use=False)
-        try:
-            return keys.knows(self.owner)
-        finally:
-            keys.close()
 
     # Rooms
 
     async def room(self, room_id: str) -> Room:
-        """The room. Raise Refused if the bot is not in it."""
-        room = await self.rooms.get(self.client, room_id)
+        """The room. Raise Refused if the bot was never in it."""
+        if room_id not in self.rooms:
+            state = await self.client.get(f"/rooms{path(room_id)}/state", tuple[Raw, ...])
+            room = Room(room_id, any(room_id in it for it in (await self.direct()).values()))
+            for event in filter(None, (parsed(bytes(raw), RoomEvent) for raw in state)):
+                room.apply(event)
+            self.rooms[room_id] = room
+        room = self.rooms[room_id]
         room.encrypted = self.keys.is_encrypted(room_id, says=room.encrypted)
         return room
+
+    async def direct(self) -> dict[str, list[str]]:
+        """The direct messages of the account by their users, newest last, as it keeps them."""
+        with tolerating_absence():
+            found = await self.client.get(self._direct, dict[str, Any])
+            return converted(found, dict[str, list[str]]) or {}
+        return {}
+
+    async def add_direct(self, user_id: str, room_id: str) -> None:
+        found = await self.direct()
+        await self.client.put(self._direct, {**found, user_id: [*found.get(user_id, ()), room_id]})
+        self.rooms.pop(room_id, None)
 
     async def join(self, room_id: str) -> bool:
         """Enter a room. Return whether the server let us."""
         try:
-            await self.client.post(f"/join{path(room_id)}", dict[str, Any], {})
+            await self.client.post(f"/join{path(room_id)}", {})
         except Refused as refused:
             if refused.status in (401, 429) or refused.status >= 500:
                 raise
             logger.warning("room not entered room=%s reason=%s", room_id, refused)
             return False
-        self.rooms.forget(room_id)
+        self.rooms.pop(room_id, None)
         return True
+
+    async def replaces(self, old: str, new: str) -> bool:
+        """Whether the room `old`, in which the bot was, says that `new` replaces it."""
+        self.rooms.pop(old, None)
+        with tolerating_absence():
+            return bool(old) and (await self.room(old)).replacement == new
+        return False
 
     # Events
 
-    async def send(self, room_id: str, kind: str, content: dict[str, Any], key: str) -> str:
-        """Send an event, and return its id. The same key sends one event only."""
-        room = await self.room(room_id)
-        where, given = f"/rooms{path(room_id)}/send", content
-        if room.encrypted and kind != "m.reaction":  # reactions are never encrypted
-            given = await self.keys.encrypt(self.client, room, kind, content)
+    async def send(self, room_id: str, content: dict[str, Any], key: str) -> str:
+        """Send a message, and return its id. The same key sends one only."""
+        room, kind, given = await self.room(room_id), MESSAGE, content
+        if room.encrypted:
+            given = await self.keys.encrypt(room, kind, content)
             kind = "m.room.encrypted"
-        sent = await self.client.put(f"{where}{path(kind, key)}", wire.SentEvent, given)
-        return sent.event_id
+        where = f"/rooms{path(room_id)}/send{path(kind, key)}"
+        sent = (await self.client.put(where, given)).event_id
+        if known := converted(content, EventContent):
+            self.remember(RoomEvent(MESSAGE, self.me.user_id, known, sent))
+        return sent
 
-    def remember(self, event_id: str, found: Original | None) -> None:
-        if found is not None:
-            self._known[event_id] = found
-            if len(self._known) > _MOST:
-                del self._known[next(iter(self._known))]
-
-    def opened(self, room_id: str, raw: bytes) -> wire.RoomEvent | None:
+    def opened(self, room_id: str, raw: bytes) -> RoomEvent | None:
         """Parse an event, and decrypt it if it is encrypted. Return None if that is impossible, or
         raise NoKey."""
-        event = parsed(raw, wire.RoomEvent)
-        if event is not None and event.type == "m.room.encrypted" and event.state_key is None:
-            return self.keys.decrypt(room_id, event, raw)
-        return event if event is not None and event.event_id else None
+        event = parsed(raw, RoomEvent)
+        if event is None or not (event.event_id and event.sender):
+            return None
+        if event.type != "m.room.encrypted" or event.state_key is not None:
+            return event
+        found = self.keys.decrypt(room_id, raw)
+        return found and replace(found, unsigned=event.unsigned)
 
-    async def original(self, room_id: str, event_id: str) -> Original | None:
+    def remember(self, event: RoomEvent) -> None:
+        """Keep a message, or what it says after an edit."""
+        name, new = event.event_id, event.content.new
+        if event.content.relation.rel_type == "m.replace":
+            before = self._known.get(name := event.target)
+            if before is None or before.sender != event.sender or new is None:
+                return
+            event = replace(before, content=replace(new, relation=before.content.relation))
+        self._known[name] = event
+        if len(self._known) > _MOST:
+            del self._known[next(iter(self._known))]
+
+    async def original(self, room_id: str, event_id: str) -> RoomEvent | None:
         """The event that another one refers to, as it was last edited, or None."""
         if event_id and event_id not in self._known:
             where = f"/rooms{path(room_id)}/event{path(event_id)}"
             with tolerating_absence(), contextlib.suppress(NoKey):
-                raw = await self.client.get(where, msgspec.Raw)
-                self.remember(event_id, self._newest(room_id, bytes(raw)))
+                event = self.opened(room_id, bytes(await self.client.get(where, Raw)))
+                edit = event and event.unsigned.relations.get("m.replace")
+                for found in (event, self.opened(room_id, bytes(edit)) if edit else None):
+                    if found is not None:
+                        self.remember(found)
         return self._known.get(event_id)
-
-    def _newest(self, room_id: str, raw: bytes) -> Original | None:
-        """The event, with the content of its last edit, which the server adds to it."""
-        event = self.opened(room_id, raw)
-        if event is None:
-            return None
-        try:
-            edit = msgspec.json.decode(raw, type=_Edited).unsigned.relations.edit
-            found = self.opened(room_id, bytes(edit)) if edit else None
-            content = found and msgspec.json.decode(found.content, type=wire.EventContent)
-        except UNREADABLE:
-            return None
-        return parser.original(event, content.new if content else None)
-
-
-class _Relations(msgspec.Struct, frozen=True):
-    edit: msgspec.Raw = msgspec.field(name="m.replace", default=msgspec.Raw())
-
-
-class _Related(msgspec.Struct, frozen=True):
-    relations: _Relations = msgspec.field(name="m.relations", default=_Relations())
-
-
-class _Edited(msgspec.Struct, frozen=True):
-    unsigned: _Related = _Related()

@@ -24,7 +24,7 @@ MATRIX = PlatformSpec(
             Field("password", "Password of the bot"),
         ),
         gives="token",
-        make="segue.platforms.matrix.login:sign_in",
+        make="segue.platforms.matrix.account:sign_in",
     ),
     guide="""\
 1. Register a second account on your homeserver, for the bot. On most servers you do that in a \

@@ -10,27 +10,13 @@ from typing import Any
 from msgspec import Raw, Struct, field
 
 
-class MatrixError(Struct, frozen=True):
-    errcode: str = ""
-    error: str = ""
-    retry_after_ms: float | None = None
-    soft_logout: bool = False
-
-
-# Events
-
-
-class ReplyTo(Struct, frozen=True):
-    event_id: str
-
-
 class Relation(Struct, frozen=True):
     rel_type: str = ""
     event_id: str = ""
     key: str = ""
-    """The emoji or text of a reaction."""
+    """The emoji of a reaction."""
     is_falling_back: bool = False
-    reply: ReplyTo | None = field(name="m.in_reply_to", default=None)
+    reply: dict[str, str] = field(name="m.in_reply_to", default={})
 
 
 class FileInfo(Struct, frozen=True):
@@ -42,8 +28,8 @@ class Mentions(Struct, frozen=True):
     user_ids: tuple[str, ...] = ()
 
 
-class EventContent(Struct, frozen=True):
-    """The content of a message, a reaction, or a state event."""
+class EventContent(Struct, frozen=True, omit_defaults=True):
+    """The content of an event. The type of the event decides which fields are set."""
 
     msgtype: str = ""
     body: str = ""
@@ -52,103 +38,89 @@ class EventContent(Struct, frozen=True):
     file: dict[str, Any] | None = None
     """The URL and the key of an encrypted file."""
     info: FileInfo = FileInfo()
-    geo_uri: str = ""
     relation: Relation = field(name="m.relates_to", default=Relation())
-    mentions: Mentions | None = field(name="m.mentions", default=None)
-    new: dict[str, Any] | None = field(name="m.new_content", default=None)
-    buttons: dict[str, str] = field(name="segue.buttons", default={})
-    """Ours: the data of each button by its label."""
-
-
-class Membership(Struct, frozen=True):
-    """The content of m.room.member, and of other state events."""
-
+    mentions: Mentions = field(name="m.mentions", default=Mentions())
+    new: EventContent | None = field(name="m.new_content", default=None)
     membership: str = ""
     displayname: str | None = None
     is_direct: bool = False
     name: str | None = None
     topic: str | None = None
-    algorithm: str | None = None
     replacement_room: str = ""
-    predecessor: dict[str, Any] | None = None
+    predecessor: dict[str, str] = {}
 
 
 class Unsigned(Struct, frozen=True):
-    prev_content: Membership | None = None
+    prev_content: EventContent = EventContent()
     prev_sender: str = ""
+    relations: dict[str, Raw] = field(name="m.relations", default={})
 
 
 class RoomEvent(Struct, frozen=True):
     type: str
     sender: str
-    content: Raw
+    content: EventContent
     event_id: str = ""
     state_key: str | None = None
     unsigned: Unsigned = Unsigned()
+
+    @property
+    def thread(self) -> str | None:
+        """The thread that the event is in. A reply without one is in the main timeline, even if it
+        answers a message of a thread: that is where other clients show it."""
+        relation = self.content.relation
+        return (relation.event_id or None) if relation.rel_type == "m.thread" else None
+
+    @property
+    def target(self) -> str:
+        """The event that this edit, reaction or reply is about. Empty if it is about none."""
+        relation = self.content.relation
+        if relation.rel_type in ("m.replace", "m.annotation"):
+            return relation.event_id
+        is_plain = self.thread is not None and relation.is_falling_back
+        return "" if is_plain else relation.reply.get("event_id", "")
 
 
 # Answers
 
 
-class DeviceIdentity(Struct, frozen=True):
-    user_id: str
+class MatrixAnswer(Struct, frozen=True):
+    """What a call answers. The call decides which fields are set."""
+
+    errcode: str = ""
+    error: str = ""
+    retry_after_ms: float | None = None
+    soft_logout: bool = False
+    event_id: str = ""
+    user_id: str = ""
     device_id: str = ""
-
-
-class LoggedIn(DeviceIdentity, frozen=True):
+    displayname: str | None = None
     access_token: str = ""
+    room_id: str = ""
+    joined_rooms: tuple[str, ...] = ()
+    content_uri: str = ""
+    chunk: tuple[Raw, ...] = ()
+    """A page of a room's history, newest first, which ends at `end`."""
+    end: str = ""
+    key_counts: dict[str, int] = field(name="one_time_key_counts", default={})
+    homeserver: dict[str, str] = field(name="m.homeserver", default={})
 
 
-class SentEvent(Struct, frozen=True):
-    event_id: str
-
-
-class Uploaded(Struct, frozen=True):
-    content_uri: str
-
-
-class Timeline(Struct, frozen=True):
+class EventList(Struct, frozen=True):
     events: tuple[Raw, ...] = ()
     limited: bool = False
     prev_batch: str = ""
 
 
-class EventList(Struct, frozen=True):
-    events: tuple[Raw, ...] = ()
-
-
-class Joined(Struct, frozen=True):
-    timeline: Timeline = Timeline()
-
-
-class Invited(Struct, frozen=True):
+class SyncedRoom(Struct, frozen=True):
+    timeline: EventList = EventList()
     invite_state: EventList = EventList()
-
-
-class Rooms(Struct, frozen=True):
-    join: dict[str, Joined] = {}
-    invite: dict[str, Invited] = {}
-
-
-class DeviceLists(Struct, frozen=True):
-    changed: tuple[str, ...] = ()
 
 
 class Synced(Struct, frozen=True):
     next_batch: str
-    rooms: Rooms = Rooms()
+    rooms: dict[str, dict[str, SyncedRoom]] = {}
     to_device: EventList = EventList()
     account_data: EventList = EventList()
-    device_lists: DeviceLists = DeviceLists()
+    device_lists: dict[str, tuple[str, ...]] = {}
     key_counts: dict[str, int] = field(name="device_one_time_keys_count", default={})
-
-
-class EventPage(Struct, frozen=True):
-    """A page of a room's history, newest first."""
-
-    chunk: tuple[Raw, ...] = ()
-    end: str = ""
-
-
-class WellKnown(Struct, frozen=True):
-    server: dict[str, str] = field(name="m.homeserver", default={})

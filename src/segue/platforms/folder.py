@@ -1,0 +1,64 @@
+"""A private folder for what an adapter has to keep. Several processes may use it at once: a
+gateway, one that stands by, and `segue setup`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from segue.platforms.errors import parsed
+
+T = TypeVar("T")
+
+_LOOK = 0.02
+
+
+class PrivateFolder:
+    def __init__(self, root: Path, *names: str) -> None:
+        """The folder with that path in `root`. Only its owner can read `root` from now on."""
+        self.path = root.joinpath(*names)
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        root.chmod(0o700)
+
+    def read(self, name: str) -> str:
+        """The text in a file. Empty if there is none."""
+        with contextlib.suppress(FileNotFoundError):
+            return (self.path / name).read_text("utf-8")
+        return ""
+
+    def write(self, name: str, text: str) -> None:
+        """Replace a file in one step."""
+        path, new = self.path / name, self.path / f".{name}"
+        new.write_text(text, "utf-8")
+        new.chmod(0o600)
+        new.replace(path)
+
+    def load(self, kind: type[T], name: str) -> T | None:
+        """The JSON document in a file, or None if there is none."""
+        return parsed(self.read(name), kind)
+
+    def save(self, name: str, value: object) -> None:
+        """Write a value as JSON."""
+        self.write(name, msgspec.json.encode(value).decode())
+
+    @contextlib.asynccontextmanager
+    async def locked(self) -> AsyncGenerator[None]:
+        """Keep other processes, and other tasks, from the folder."""
+        lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    await asyncio.sleep(_LOOK)
+            yield
+        finally:
+            os.close(lock)
