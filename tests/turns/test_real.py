@@ -19,7 +19,7 @@ from segue import config
 from segue.agent.models.local import private
 from segue.agent.models.local.weights import QWEN, present
 from segue.config import Approvals, Settings
-from segue.core.address import Platform
+from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.approval import Policy
 from segue.core.events import TurnDone
 from segue.core.session import ME
@@ -111,6 +111,9 @@ async def test_the_model_makes_a_reminder(local: Settings, cwd: Path):
     local = replace(local, approvals=Approvals(policy=Policy.AUTO))
     async with started(local) as (store, turns):
         await store.gateways.announce("a gateway", [], seconds=3600)
+        await store.owners.introduced(ME)
+        dm = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="1")
+        await store.owners.set_home(ME, HomeChannel(address=dm, name="Anna"))
         session = await store.sessions.create(ME, Platform.LOCAL, cwd=str(cwd))
         words = "Remind me in 20 minutes to take the bread out of the oven."
         events = [event async for event in turns.take_turn(session.id, words)]

@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Locator,
+    Page,
+    expect,
+)
 
 from segue.core.address import Address
 from segue.core.session import ME
@@ -43,14 +50,14 @@ class Watched:
 
     def _watch(self, page: Page) -> None:
         page.on("websocket", lambda socket: self.asked.append(socket.url))
-        page.on("console", lambda message: self._hear(message.type, message.text))
+        page.on("console", self._hear)
         page.on("crash", lambda _: self.complaints.append("the page crashed"))
 
-    def _hear(self, kind: str, text: str) -> None:
-        if kind not in {"error", "warning"}:
+    def _hear(self, message: ConsoleMessage) -> None:
+        if message.type not in {"error", "warning"}:
             return
-        if not any(words in text for words in (_GONE, *self.tolerated)):
-            self.complaints.append(text)
+        if not any(words in message.text for words in (_GONE, *self.tolerated)):
+            self.complaints.append(f"{message.text} {message.location['url']}")
 
     def origins(self) -> set[str]:
         """The origins of all requests.
