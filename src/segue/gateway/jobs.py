@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -143,8 +143,6 @@ class JobRunner:
         item = f"run {claim.run.id} of job {claim.job.id}"
         try:
             await contain(item, partial(self._run, running), partial(self._fail, claim))
-        except ClaimLost:
-            logger.info("run claimed by another gateway run=%d", claim.run.id)
         except StoreError as error:  # the claim expires, and the next claim continues
             logger.error("run waits for the store run=%d: %s", claim.run.id, error)  # noqa: TRY400
 
@@ -152,6 +150,12 @@ class JobRunner:
         await self._store.runs.fail(claim, reason)
 
     async def _run(self, running: _Running) -> None:
+        try:
+            await self._work(running)
+        except ClaimLost:
+            logger.info("run claimed by another gateway run=%d", running.claim.run.id)
+
+    async def _work(self, running: _Running) -> None:
         claim, store = running.claim, self._store
         try:
             if not await self._is_wanted(running):
@@ -167,14 +171,18 @@ class JobRunner:
         except StoreError:
             raise
         except UserError as error:
-            logger.warning("run failed job=%d: %s", claim.job.id, error)
             reason = str(error)
-            await retries.keep("end of a run", lambda: store.runs.fail(claim, reason))
+            await self._end(lambda: store.runs.fail(claim, reason))
+            logger.warning("run failed job=%d: %s", claim.job.id, reason)
             return
         if report is not None:
             report += _lateness(claim.job, claim.run)
-        await retries.keep("end of a run", lambda: store.runs.finish(claim, report))
+        await self._end(lambda: store.runs.finish(claim, report))
         logger.info("run finished job=%d silent=%s", claim.job.id, report is None)
+
+    async def _end(self, end: Callable[[], Awaitable[bool]]) -> None:
+        if not await retries.keep("end of a run", end):
+            raise ClaimLost
 
     async def _is_wanted(self, running: _Running) -> bool:
         """Check the job's condition, once for each run. Return whether the run goes on."""
