@@ -544,6 +544,25 @@ async def test_a_gateway_carries_out_a_limited_number_of_runs_at_once(house: Hou
     assert model.most == AT_ONCE
 
 
+async def test_a_reminder_is_on_time_while_the_agent_is_busy(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(segue.gateway.jobs, "AT_ONCE", 1)
+    chat, _ = await home(house)
+    model = Gated()
+    async with house.gateway(model=model):
+        busy, waiting = await make(house, deliver="local"), await make(house, deliver="local")
+        for job in (busy, waiting):
+            await house.store.runs.ask(ME, job.id)
+        soon = datetime.now(UTC) + timedelta(seconds=0.2)
+        await make(house, "Call the bank.", verbatim=True, at=soon)
+        await house.driver.message("Call the bank.", chat=chat)
+        assert model.most == 1
+        model.go.set()
+        for job in (busy, waiting):
+            await ended(house, job)
+
+
 # What cannot be delivered
 
 
