@@ -30,7 +30,7 @@ from segue.testing.gateways import Process
 
 READY, MEMORY = 1500.0, 110.0
 _WITHIN = 30.0
-_SETTLE = 2.0
+_SETTLE = 1.0
 _LOOK = 0.005
 
 

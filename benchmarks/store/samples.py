@@ -65,7 +65,7 @@ async def handoffs(store: Store, state: str, first: int, last: int) -> None:
 
 async def jobs(store: Store, first: int, last: int) -> None:
     """Create the jobs numbered `first` to `last`, each due in an hour or later, with a run that is
-    over."""
+    over and its report."""
     await store.owners.ensure(SCHEDULER)
     await store.write(_schedule, first, last)
 
@@ -148,13 +148,19 @@ def _schedule(tx: Tx, first: int, last: int) -> None:
     )
     tx.change(
         "INSERT INTO runs (job_id, due, state, started, finished)"
-        " SELECT id, :now, 'silent', :now, :now FROM jobs j WHERE owner = :owner"
+        " SELECT id, :now, 'reported', :now, :now FROM jobs j WHERE owner = :owner"
         " AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = j.id)",
         owner=SCHEDULER,
         now=tx.now,
     )
-    _settle(tx, "jobs")
-    _settle(tx, "runs")
+    tx.change(
+        "INSERT INTO reports (run_id, target, body, state, made)"
+        " SELECT id, 'local', 'It is there.', 'kept', :now FROM runs u"
+        " WHERE NOT EXISTS (SELECT 1 FROM reports r WHERE r.run_id = u.id)",
+        now=tx.now,
+    )
+    for table in ("jobs", "runs", "reports"):
+        _settle(tx, table)
 
 
 _THIS_ONE = "s.id = '20260101_120000_' || CAST(10000000 + i AS TEXT)"

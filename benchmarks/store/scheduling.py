@@ -1,4 +1,4 @@
-"""The two queries that a gateway makes about jobs while none is due, with few and many jobs."""
+"""What a gateway looks for while no job is due, with few and many jobs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,20 @@ from benchmarks.figures import Figure, growth, median, milliseconds
 from benchmarks.store import samples
 from benchmarks.store.places import Place
 from segue import store
-from segue.store import Tx, jobs, runs
+from segue.core.address import Platform
+from segue.store import Tx, jobs, reports, runs
+from segue.store.values import moment
 
 FEW = 1
 
 _QUERIES: dict[str, Callable[[Tx], object]] = {
     "find the next due job": jobs.next_wake,
     "look for a run to claim": runs.claim,
+    "look for reports to deliver": lambda tx: (
+        reports.waiting(tx, Platform),
+        reports.failed(tx),
+        reports.stranded(tx, moment(tx.now)),
+    ),
 }
 
 

@@ -40,6 +40,8 @@ from segue.store.values import micros, moment, moment_or_none, text
 
 LEASE_SECONDS = 10.0
 """How long a claim lasts without a heartbeat."""
+JUMP = timedelta(minutes=1)
+"""The clock was set back if it was later than this before."""
 KEPT = 20
 """How many of a job's last runs are kept, however old they are."""
 ABANDONED = "The gateway stopped during each attempt to run it."
@@ -99,9 +101,12 @@ def claim(
 def _turn_back(tx: Tx) -> None:
     """If the clock was set back, jobs have run in what is the future now, and their next due times
     are too late. Set those to the first due time that has no run."""
+    now = tx.now + JUMP // _MICROSECOND
     sql = "SELECT id FROM runs WHERE started <= :now ORDER BY id DESC LIMIT 1"
-    (last,) = tx.row(sql, now=tx.now) or (0,)
+    (last,) = tx.row(sql, now=now) or (0,)
     ahead = tx.rows("SELECT job_id FROM runs WHERE id > :last", last=last)
+    # A look at a condition leaves no run.
+    ahead += tx.rows("SELECT id FROM jobs WHERE only_if IS NOT NULL AND checked > :now", now=now)
     for (job_id,) in dict.fromkeys(ahead):
         job = jobs.get(tx, job_id)
         if job is None or job.state is JobState.PAUSED:

@@ -41,6 +41,7 @@ CREATE TABLE jobs (
 ) $strict;
 CREATE INDEX jobs_due ON jobs (due, id) WHERE state = 'enabled' AND busy = 0;
 CREATE INDEX jobs_by_owner ON jobs (owner, state, due, id);
+CREATE INDEX jobs_checked ON jobs (checked) WHERE only_if IS NOT NULL;
 
 CREATE TABLE runs (
     id           $serial,
