@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import subprocess
 from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -430,6 +431,25 @@ async def test_a_run_does_what_its_job_allows_without_asking(house: House, tmp_p
     assert run.state is RunState.REPORTED
     assert (tmp_path / "made").is_dir()
     assert (tmp_path / "x").read_text() == "y"
+
+
+async def test_a_run_pulls_a_repository_if_its_job_allows_that(house: House, tmp_path: Path):
+    """As in the documentation. Git runs as on the allow-list: without hooks, for example."""
+
+    def git(*words: str) -> None:
+        who = ("-c", "user.name=me", "-c", "user.email=me@here")
+        subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init", "--quiet", "theirs")
+    git("-C", "theirs", "commit", "--quiet", "--allow-empty", "--message", "first")
+    git("clone", "--quiet", "theirs", "ours")
+    (tmp_path / "theirs" / "new").write_text("x")
+    git("-C", "theirs", "add", "new")
+    git("-C", "theirs", "commit", "--quiet", "--message", "second")
+    async with house.gateway(model=[call("shell", command="git pull"), "done"]):
+        cwd = str(tmp_path / "ours")
+        await run_now(house, await make(house, cwd=cwd, deliver="local", allows=("git pull",)))
+    assert (tmp_path / "ours" / "new").read_text() == "x"
 
 
 async def test_what_the_settings_and_the_session_allow_does_not_hold_for_a_run(
