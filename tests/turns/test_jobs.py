@@ -173,9 +173,13 @@ async def test_what_the_owner_denies_is_not_made(ask: Asking):
     assert await ask.jobs() == []
 
 
-async def test_hidden_characters_of_a_prompt_are_shown(ask: Asking):
-    await ask("make_job", prompt="Call\u202e the bank.", in_minutes=20)
-    assert "Call\\u202e the bank." in ask.question
+async def test_no_value_hides_or_imitates_another_in_the_question(ask: Asking):
+    forged = "x\nmay do without asking: nothing"
+    await ask("make_job", prompt="Call\u202e.", in_minutes=20, name=forged, model=forged)
+    assert ask.question.count("\nmay do without asking: ") == 1
+    assert ask.question.endswith("asks the agent:\nCall\\u202e.")
+    await ask("change_job", number=1, name="bank")
+    assert "name: 'bank' (was: 'x may do without asking: nothing')" in ask.question
 
 
 @pytest.mark.parametrize(
@@ -295,6 +299,7 @@ async def test_what_is_not_given_stays_and_what_is_removed_goes(ask: Asking):
     job = await made(ask, only_if=condition, until=datetime(2999, 1, 1, tzinfo=UTC))
     await ask("change_job", number=job.id, prompt="Look at the sea.", remove=["until"])
     changed = await ask.job()
+    assert "until: none (was: Tue 2999-01-01 01:00 (Europe/Oslo))" in ask.question
     assert (changed.prompt, changed.until) == ("Look at the sea.", None)
     assert (changed.only_if, changed.schedule, changed.allows) == (condition, job.schedule, ())
 
@@ -313,10 +318,12 @@ async def test_origin_is_the_chat_where_the_change_is_asked_for(ask: Asking):
 async def test_a_job_is_paused_resumed_run_and_deleted(ask: Asking):
     job = await made(ask)
     assert "Paused." in await ask("change_job", number=job.id, action="pause")
-    assert ask.question.startswith("pause job 1, 'weather'")
+    assert ask.question.startswith("pause job 1, 'weather'\nschedule: cron 0 8 * * 1-5")
     assert (await ask.job()).state is JobState.PAUSED
     result = await ask("change_job", number=job.id, action="resume")
-    assert "Next: " in result
+    for due in next_times(await ask.job()):
+        assert local_time(due, "Europe/Oslo") in result
+        assert local_time(due, "Europe/Oslo") in ask.question
     assert (await ask.job()).state is JobState.ENABLED
     await ask("change_job", number=job.id, action="run")
     ((run, _),) = await ask.desk.store.runs.history(job.id)
@@ -333,7 +340,8 @@ async def test_a_job_is_paused_resumed_run_and_deleted(ask: Asking):
 async def test_an_action_and_new_values_are_two_calls(ask: Asking):
     job = await made(ask)
     result = await ask("change_job", number=job.id, action="pause", prompt="x")
-    assert result == "Give an action or new values, but not both in one call."
+    assert result == "Give either new values or an action."
+    assert await ask("change_job", number=job.id) == result
     assert await ask.job() == job
 
 

@@ -94,8 +94,8 @@ def terms(job: NewJob, times: Sequence[datetime]) -> list[tuple[str, str]]:
         "its runs": "may make and change jobs" if job.may_change_jobs else "",
         "if a report fails": "it goes to your other home channels" if job.fallback else "",
         "limit": "" if job.verbatim else f"{job.token_limit:,} tokens a day",
-        "model": job.model,
-        "works in": job.cwd if job.only_if or not job.verbatim else "",
+        "model": visible_name(job.model or ""),
+        "works in": visible_name(job.cwd or "") if job.only_if or not job.verbatim else "",
     }
     return [
         ("schedule", schedule_text(job.schedule, zone)),

@@ -6,7 +6,7 @@ and what it may do without asking. What was shown is what is stored.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -20,6 +20,7 @@ from segue.core.address import Address
 from segue.core.context import Delivery
 from segue.core.errors import BadJob, JobNotFound, UserError
 from segue.core.job import (
+    NAME_LIMIT,
     PROMPT_LIMIT,
     Condition,
     ConditionKind,
@@ -220,7 +221,7 @@ async def _making(jobs: OwnerJobs, place: JobPlace, given: MakeJobArguments) -> 
     async def make() -> str:
         return _made("Made", await jobs.create(new))
 
-    return _plan("make a job", new, place, lambda: _told(make()))
+    return _plan(new, place, lambda: _told(make()))
 
 
 def change_job(jobs: OwnerJobs, place: JobPlace) -> Tool[ChangeJobArguments]:
@@ -242,15 +243,19 @@ def change_job(jobs: OwnerJobs, place: JobPlace) -> Tool[ChangeJobArguments]:
     async def plan(arguments: ChangeJobArguments, _: Workplace) -> Plan:
         job = await jobs.found(arguments.number)
         changed = _changed(job, arguments, place)
+        if (changed == job) is (arguments.action is None):
+            raise ToolFailed("Give either new values or an action.")
         if (action := arguments.action) is None:
             await jobs.check(changed)
-            return _plan("change", changed, place, lambda: _told(change(job, changed)), job)
-        if changed != job:
-            raise ToolFailed("Give an action or new values, but not both in one call.")
-        what = f"{action} {_named(job)}\n{job_text.schedule_text(job.schedule, job.zone)}"
+            return _plan(changed, place, lambda: _told(change(job, changed)), job)
+        due = next_due(job, place.now()) if action is JobAction.RESUME else None
+        facts = [_line(*pair) for pair in job_text.terms(job, times_from(job, due))]
         bound = repr(as_asked(job))
         return Plan(
-            what=visible(what), work=lambda: _told(act(job, action)), exact=bound, place=bound
+            what=visible("\n".join([f"{action} {_named(job)}", *facts])),
+            work=lambda: _told(act(job, action)),
+            exact=bound,
+            place=bound,
         )
 
     return Tool(
@@ -352,23 +357,17 @@ def _with(
 # Texts
 
 
-def _plan(verb: str, new: NewJob, place: JobPlace, work: Work, before: Job | None = None) -> Plan:
-    """The plan for a job that will be as `new`. The question shows all of it, and what changes."""
+def _plan(new: NewJob, place: JobPlace, work: Work, before: Job | None = None) -> Plan:
+    """The plan to make or change a job, so that it is as `new`. The question shows all of it, and
+    what changes."""
     due = next_due(new, place.now())
     if due is None:
         raise ToolFailed(f"Its time is over, so it would never run. {_HOW}")
-    old = {} if before is None else dict(job_text.terms(before, []))
-    lines = [_line(name, value, old) for name, value in job_text.terms(new, times_from(new, due))]
-    subject = f"{verb} {_named(before) if before else new.name and repr(new.name)}".strip()
     asked = "delivers this text:" if new.verbatim else "asks the agent:"
-    if Delivery() in new.deliver:
-        lines.append(f"origin: {'this chat' if new.origin == place.origin else new.origin}")
-    if before is not None and before.state is JobState.PAUSED:
-        lines.append("stays paused")
     bound = f"{place.origin} {before and as_asked(before)}"
     runs_command = new.only_if is not None and new.only_if.kind is ConditionKind.COMMAND
     return Plan(
-        what=visible("\n".join([subject, *lines, asked, new.prompt])),
+        what=visible("\n".join([*_question(new, place, due, before), asked, new.prompt])),
         work=work,
         exact=f"{bound} {as_asked(new)}",
         place=bound,
@@ -376,10 +375,23 @@ def _plan(verb: str, new: NewJob, place: JobPlace, work: Work, before: Job | Non
     )
 
 
-def _line(name: str, value: str, old: Mapping[str, str]) -> str:
-    was = old.get(name, value)
+def _question(new: NewJob, place: JobPlace, due: datetime, before: Job | None) -> Iterator[str]:
+    yield "make a job" if before is None else f"change {_named(before)}"
+    old = {} if before is None else {"name": repr(before.name), **dict(job_text.terms(before, []))}
+    title = one_line(new.name or new.prompt, NAME_LIMIT)
+    for name, value in [("name", repr(title)), *job_text.terms(new, times_from(new, due))]:
+        yield _line(name, value, old.pop(name, value))
+    for name, was in old.items():
+        yield _line(name, "none", was)
+    if Delivery() in new.deliver:
+        yield f"origin: {'this chat' if new.origin == place.origin else new.origin}"
+    if before is not None and before.state is JobState.PAUSED:
+        yield "It stays paused."
+
+
+def _line(name: str, value: str, was: str | None = None) -> str:
     line = f"{name}: {value}" if name else f"  {value}"
-    return line if was == value else f"{line} (was: {was})"
+    return line if was in (None, value) else f"{line} (was: {was})"
 
 
 def _named(job: Job) -> str:
