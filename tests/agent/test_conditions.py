@@ -166,6 +166,21 @@ async def test_a_pipe_is_not_waited_for(place: Workplace):
     assert "0 bytes" in (await file("pipe", place)).excerpt
 
 
+async def test_a_link_that_leads_elsewhere_is_a_change(place: Workplace):
+    link = place.cwd / "link"
+    for name in "ab":
+        (place.cwd / name).write_text(name)
+    link.symlink_to("a")
+    first = await file("link", place)
+    link.unlink()
+    link.symlink_to("b")
+    assert [first.excerpt, (await file("link", place)).excerpt] == ["a", "b"]
+    link.unlink()
+    link.symlink_to("link")
+    with pytest.raises(ConditionFailed):
+        await file("link", place)
+
+
 async def test_a_file_that_cannot_be_read_fails(place: Workplace):
     name = "x" * 300
     with pytest.raises(ConditionFailed, match="File name too long"):

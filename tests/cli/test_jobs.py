@@ -185,6 +185,13 @@ def test_conditions_permissions_and_limits_are_kept_and_shown(command: Command, 
 
 
 @pytest.mark.usefixtures("gateway")
+def test_a_link_is_watched_and_not_what_it_leads_to_now(command: Command, tmp_path: Path):
+    (tmp_path / "link").symlink_to("release-1")
+    command("add", "--every", "60", "--only-if-file", f"{tmp_path}/link", "Look.")
+    assert decoded(command("show", "1", "--json"))["only_if"]["target"] == f"{tmp_path}/link"
+
+
+@pytest.mark.usefixtures("gateway")
 def test_what_a_job_may_do_is_shown_even_if_that_is_nothing(command: Command):
     command("add", "--in", "60", "Look.")
     assert "may do without asking nothing limit 1,000,000 tokens" in " ".join(

@@ -232,6 +232,32 @@ async def test_a_run_whose_gateway_is_killed_is_finished_by_the_next(home: House
     assert home.model.heard("Look outside.") == 2
 
 
+async def test_a_gateway_that_hangs_in_a_run_reports_nothing_when_it_comes_back(home: Household):
+    await home.at_home(home.rig.dm)
+    home.model.hold("Look outside.")
+    async with serving(home) as hanging:
+        made = await jobs(home, "add", "--in", "60", "--deliver", "telegram", "Look outside.")
+        await pass_time(home, 60)
+        await home.model.hears("Look outside.")
+        hanging.freeze()
+        home.advance(60)  # its claim, its lease and its heartbeat expire
+        async with serving(home):
+            await home.model.hears("Look outside.", times=2)
+            home.model.let_go()
+            run, (report,) = await ended(home, made["id"])
+            assert (run.state, run.attempt) == (RunState.REPORTED, 2)
+            assert report.state is ReportState.SENT
+            hanging.thaw()
+            async with asyncio.timeout(WITHIN):
+                while "run claimed by another gateway" not in home.log.read_text():  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+            await home.answered()
+    ((_, reports),) = await home.store.runs.history(made["id"])
+    assert reports == (report,)
+    assert sum("Look outside." in text for text in await home.texts()) == 1
+    assert "set aside" not in home.log.read_text()
+
+
 async def test_a_tool_of_a_run_that_is_cut_off_is_not_used_again_and_the_report_says_so(
     home: Household,
 ):

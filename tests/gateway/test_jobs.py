@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import subprocess
 from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -432,6 +433,25 @@ async def test_a_run_does_what_its_job_allows_without_asking(house: House, tmp_p
     assert (tmp_path / "x").read_text() == "y"
 
 
+async def test_a_run_pulls_a_repository_if_its_job_allows_that(house: House, tmp_path: Path):
+    """As in the documentation. Git runs as on the allow-list: without hooks, for example."""
+
+    def git(*words: str) -> None:
+        who = ("-c", "user.name=me", "-c", "user.email=me@here")
+        subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init", "--quiet", "theirs")
+    git("-C", "theirs", "commit", "--quiet", "--allow-empty", "--message", "first")
+    git("clone", "--quiet", "theirs", "ours")
+    (tmp_path / "theirs" / "new").write_text("x")
+    git("-C", "theirs", "add", "new")
+    git("-C", "theirs", "commit", "--quiet", "--message", "second")
+    async with house.gateway(model=[call("shell", command="git pull"), "done"]):
+        cwd = str(tmp_path / "ours")
+        await run_now(house, await make(house, cwd=cwd, deliver="local", allows=("git pull",)))
+    assert (tmp_path / "ours" / "new").read_text() == "x"
+
+
 async def test_what_the_settings_and_the_session_allow_does_not_hold_for_a_run(
     house: House, tmp_path: Path
 ):
@@ -542,6 +562,25 @@ async def test_a_gateway_carries_out_a_limited_number_of_runs_at_once(house: Hou
         for job in jobs:
             await ended(house, job)
     assert model.most == AT_ONCE
+
+
+async def test_a_reminder_is_on_time_while_the_agent_is_busy(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(segue.gateway.jobs, "AT_ONCE", 1)
+    chat, _ = await home(house)
+    model = Gated()
+    async with house.gateway(model=model):
+        busy, waiting = await make(house, deliver="local"), await make(house, deliver="local")
+        for job in (busy, waiting):
+            await house.store.runs.ask(ME, job.id)
+        soon = datetime.now(UTC) + timedelta(seconds=0.2)
+        await make(house, "Call the bank.", verbatim=True, at=soon)
+        await house.driver.message("Call the bank.", chat=chat)
+        assert model.most == 1
+        model.go.set()
+        for job in (busy, waiting):
+            await ended(house, job)
 
 
 # What cannot be delivered

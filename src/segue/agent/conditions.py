@@ -20,7 +20,7 @@ from segue.core.job import EXCERPT_LIMIT, Condition, ConditionKind, Seen
 from segue.core.text import one_line
 
 COMMAND_SECONDS = 60
-MAX_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
 """The size up to which the contents of a file are compared, and not just its size and time."""
 _REASON_LIMIT = 200
 
@@ -35,7 +35,7 @@ async def look(condition: Condition, place: Workplace, environment: dict[str, st
                 return await _page(condition.target, place)
             case ConditionKind.FILE:
                 return await asyncio.to_thread(_file, condition.target, place)
-    except (ToolFailed, OSError) as error:
+    except (ToolFailed, OSError, RuntimeError) as error:  # a loop of links
         raise ConditionFailed(condition=condition, reason=str(error).rstrip(".")) from error
 
 

@@ -110,7 +110,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
             ),
             click.option(
                 "--only-if-file",
-                type=click.Path(path_type=Path, resolve_path=True),
+                type=click.Path(path_type=Path),
                 metavar="PATH",
                 help="Only if a file or folder has changed, appeared or vanished.",
             ),
@@ -302,6 +302,8 @@ def _with_rest(job: J, given: dict[str, Any], now: datetime) -> J:
 
 
 def _condition(given: dict[str, Any]) -> Condition | None:
+    if (file := given["only_if_file"]) is not None:
+        given["only_if_file"] = file.expanduser().absolute()  # a link may lead elsewhere later
     found = [
         Condition(kind, str(given[f"only_if_{kind}"]))
         for kind in ConditionKind

@@ -176,6 +176,11 @@ class NewJob(Struct, frozen=True, kw_only=True):
     """How many tokens its runs may use in a day of its zone. None for DAILY_TOKENS."""
 
     @property
+    def is_text(self) -> bool:
+        """Whether it delivers a text as it is, and checks nothing."""
+        return self.verbatim and self.only_if is None
+
+    @property
     def written(self) -> str:
         """What its owner wrote: the prompt, and what its condition looks at."""
         return f"{self.prompt}\n{self.only_if.target}" if self.only_if else self.prompt

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -40,7 +40,8 @@ from segue.store.runs import LEASE_SECONDS, Claim
 from segue.turns import HeldLease, Turns, hold
 
 AT_ONCE = 4
-"""How many runs a gateway carries out at once, besides those that wait for an approval."""
+"""How many runs a gateway carries out at once, besides those that wait for an approval or only
+deliver a text: a reminder must not be late because the agent is busy."""
 TICK_SECONDS = 1.0
 """The longest sleep. Longer ones would be too long after the clock or the machine slept."""
 LOOK_SECONDS = 5.0
@@ -98,9 +99,9 @@ class JobRunner:
         async with self._store.listen(Topic.JOBS) as wake:
             while True:
                 await self._claim()
-                left, looked = await self._store.jobs.next_wake(), loop.time()
-                if not self._has_room():
-                    left = None  # the end of a run wakes us
+                only_texts = not self._has_room()  # the end of a run wakes us
+                left = await self._store.jobs.next_wake(only_texts=only_texts)
+                looked = loop.time()
                 due = None if left is None else self._now() + left
                 while not self._is_due(due) and loop.time() - looked < LOOK_SECONDS:
                     if await wake.wait(self._pause(due)):
@@ -115,12 +116,15 @@ class JobRunner:
         return min(max(left, 0.0), TICK_SECONDS)
 
     def _has_room(self) -> bool:
-        return sum(not running.asks for running in self._running.values()) < AT_ONCE
+        busy = (r for r in self._running.values() if not (r.asks or r.claim.job.is_text))
+        return sum(1 for _ in busy) < AT_ONCE
 
     async def _claim(self) -> None:
-        while self._has_room():
+        while True:
             in_hand = [running.claim.run.id for running in self._running.values()]
-            if (claim := await self._store.runs.claim(besides=in_hand)) is None:
+            only_texts = not self._has_room()
+            claim = await self._store.runs.claim(besides=in_hand, only_texts=only_texts)
+            if claim is None:
                 return
             running = _Running(claim)
             task = asyncio.create_task(self._carry_out(running), name=f"run {claim.run.id}")
@@ -143,8 +147,6 @@ class JobRunner:
         item = f"run {claim.run.id} of job {claim.job.id}"
         try:
             await contain(item, partial(self._run, running), partial(self._fail, claim))
-        except ClaimLost:
-            logger.info("run claimed by another gateway run=%d", claim.run.id)
         except StoreError as error:  # the claim expires, and the next claim continues
             logger.error("run waits for the store run=%d: %s", claim.run.id, error)  # noqa: TRY400
 
@@ -152,6 +154,12 @@ class JobRunner:
         await self._store.runs.fail(claim, reason)
 
     async def _run(self, running: _Running) -> None:
+        try:
+            await self._work(running)
+        except ClaimLost:
+            logger.info("run claimed by another gateway run=%d", running.claim.run.id)
+
+    async def _work(self, running: _Running) -> None:
         claim, store = running.claim, self._store
         try:
             if not await self._is_wanted(running):
@@ -167,14 +175,18 @@ class JobRunner:
         except StoreError:
             raise
         except UserError as error:
-            logger.warning("run failed job=%d: %s", claim.job.id, error)
             reason = str(error)
-            await retries.keep("end of a run", lambda: store.runs.fail(claim, reason))
+            await self._end(lambda: store.runs.fail(claim, reason))
+            logger.warning("run failed job=%d: %s", claim.job.id, reason)
             return
         if report is not None:
             report += _lateness(claim.job, claim.run)
-        await retries.keep("end of a run", lambda: store.runs.finish(claim, report))
+        await self._end(lambda: store.runs.finish(claim, report))
         logger.info("run finished job=%d silent=%s", claim.job.id, report is None)
+
+    async def _end(self, end: Callable[[], Awaitable[bool]]) -> None:
+        if not await retries.keep("end of a run", end):
+            raise ClaimLost
 
     async def _is_wanted(self, running: _Running) -> bool:
         """Check the job's condition, once for each run. Return whether the run goes on."""

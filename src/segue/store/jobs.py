@@ -181,24 +181,27 @@ def upcoming(tx: Tx, owner: str, *, limit: int = 3) -> tuple[Job, ...]:
     return tuple(map(_job, rows))
 
 
-def next_wake(tx: Tx) -> timedelta | None:
+def next_wake(tx: Tx, *, only_texts: bool = False) -> timedelta | None:
     """The time until the next job that is not running is due, or None if there is none. Not
-    positive if it is overdue.
+    positive if it is overdue. `only_texts`: of those that deliver a text as it is.
 
     It is by the store's clock, which decides what is due. On PostgreSQL, that is the server's.
     """
-    row = tx.row(
-        "SELECT due FROM jobs WHERE state = 'enabled' AND busy = 0 ORDER BY due, id LIMIT 1"
-    )
+    row = tx.row(f"SELECT due FROM jobs WHERE {_idle(only_texts)} ORDER BY due, id LIMIT 1")
     return moment(row[0]) - moment(tx.now) if row else None
 
 
-def next_overdue(tx: Tx) -> Job | None:
+def _idle(only_texts: bool) -> str:
+    text = " AND verbatim = 1 AND only_if IS NULL" if only_texts else ""
+    return f"state = 'enabled' AND busy = 0{text}"
+
+
+def next_overdue(tx: Tx, *, only_texts: bool = False) -> Job | None:
     """The job that has been due for longest and is not running, or None. It does not change until
     the transaction ends. Jobs that cannot be read are paused along the way."""
     skip = f"{tx.for_update} SKIP LOCKED" if tx.for_update else ""
     sql = (
-        f"SELECT {_COLUMNS} FROM jobs WHERE state = 'enabled' AND busy = 0 AND due <= :now"
+        f"SELECT {_COLUMNS} FROM jobs WHERE {_idle(only_texts)} AND due <= :now"
         f" ORDER BY due, id LIMIT 1 {skip}"
     )
     while row := tx.row(sql, now=tx.now):

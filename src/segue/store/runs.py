@@ -73,17 +73,26 @@ def ask(tx: Tx, owner: str, job_id: int) -> Run:
 # Claiming
 
 
-def claim(tx: Tx, *, seconds: float = LEASE_SECONDS, besides: Collection[int] = ()) -> Claim | None:
+def claim(
+    tx: Tx,
+    *,
+    seconds: float = LEASE_SECONDS,
+    besides: Collection[int] = (),
+    only_texts: bool = False,
+) -> Claim | None:
     """Claim a run: one that its owner asked for, one whose gateway is gone and that is not in
-    `besides`, or one that is due. Return None if there is none.
+    `besides`, or one that is due. Return None if there is none. `only_texts`: only a run that
+    delivers a text as it is, for a gateway that has no room for others.
 
     Runs that were missed for too long are recorded as skipped along the way.
     """
     _turn_back(tx)
     for run in _open(tx):
-        if run.id not in besides and (taken := _take_over(tx, run, seconds)):
+        if run.id in besides or (job := jobs.get(tx, run.job_id)) is None:
+            continue
+        if (job.is_text or not only_texts) and (taken := _take_over(tx, job, run, seconds)):
             return taken
-    while job := jobs.next_overdue(tx):
+    while job := jobs.next_overdue(tx, only_texts=only_texts):
         if (run := _due(tx, job, seconds)) is not None:
             return _claimed(tx, job, run)
     return None
@@ -131,10 +140,7 @@ def _open(tx: Tx) -> list[Run]:
     ]
 
 
-def _take_over(tx: Tx, run: Run, seconds: float) -> Claim | None:
-    job = jobs.get(tx, run.job_id)
-    if job is None:
-        return None
+def _take_over(tx: Tx, job: Job, run: Run, seconds: float) -> Claim | None:
     if run.attempt >= MAX_ATTEMPTS:
         _end(tx, job, run, RunState.FAILED, error=ABANDONED)
         return None
