@@ -12,6 +12,7 @@ from enum import Enum
 from segue.core.text import one_line
 from segue.platforms.base import Attachment
 
+_TYPES = mimetypes.MimeTypes()  # without the files of the system, which differ
 _AFTER_A_NAME = " \t\n,:;"
 
 
@@ -37,7 +38,7 @@ def attachment(
 ) -> Attachment:
     default_name, default_type = kind.value
     if not name and media_type not in ("", default_type):
-        suffix = mimetypes.guess_extension(media_type, strict=False)
+        suffix = _TYPES.guess_extension(media_type, strict=False)
         default_name = default_name.partition(".")[0] + suffix if suffix else default_name
     return Attachment(file_id, name or default_name, media_type or default_type, size)
 

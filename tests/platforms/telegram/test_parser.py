@@ -174,7 +174,7 @@ def test_our_name_is_removed_from_a_command(text: str, command: str):
         ("document", {"file_name": "a.pdf", "mime_type": "a/b"}, "a.pdf", "a/b"),
         ("document", {}, "document", "application/octet-stream"),
         ("voice", {}, "voice.ogg", "audio/ogg"),
-        ("audio", {"mime_type": "audio/flac"}, "audio.mp3", "audio/flac"),
+        ("audio", {"mime_type": "audio/x-unknown"}, "audio.mp3", "audio/x-unknown"),
         ("video", {}, "video.mp4", "video/mp4"),
         ("video_note", {}, "video.mp4", "video/mp4"),
         ("animation", {}, "animation.mp4", "video/mp4"),
