@@ -433,7 +433,7 @@ def _invite(code: str, gateway: GatewayRecord, options: SetupOptions) -> None:
     else:
         say(f"\nSend {code} to {options.spec.send_to} within {minutes}.")
     say("Anyone who does can act as you. Keep it secret.")
-    if options.spec.groups:
+    if options.spec.has_groups:
         say("To use a group, send the code there, then /sethome.")
 
 

@@ -97,7 +97,7 @@ class PlatformSpec(Struct, frozen=True, kw_only=True):
     values that it found."""
     send_to: str = "the bot"
     """Where users send their pairing code, in words."""
-    groups: bool = True
+    has_groups: bool = True
     """Whether the bot can be in groups."""
 
     @property

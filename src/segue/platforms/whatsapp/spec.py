@@ -30,6 +30,6 @@ permissions whatsapp_business_messaging and whatsapp_business_management, withou
 your own. Forward only /hooks/whatsapp.
 """,
     extra="whatsapp",
-    groups=False,
+    has_groups=False,
     make="segue.platforms.whatsapp.adapter:WhatsAppAdapter",
 )
