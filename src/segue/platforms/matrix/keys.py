@@ -42,11 +42,7 @@ _MALFORMED = (AssertionError, EncryptionError, LookupError, TypeError, ValueErro
 
 
 class NoKey(Exception):
-    """The key of an event did not reach us."""
-
-    def __init__(self, sender: str, session: str) -> None:
-        super().__init__(session)
-        self.sender, self.session = sender, session
+    """The key of an event did not reach us. Its arguments are the sender and the key's id."""
 
 
 class Keys:
@@ -228,7 +224,7 @@ class Keys:
         except _MALFORMED as error:
             known = self.olm.inbound_group_store.get(room_id, event.sender_key, event.session_id)
             if known is None:
-                raise NoKey(event.sender, str(event.session_id)) from error
+                raise NoKey(event.sender, event.session_id) from error
             logger.warning("encrypted event refused room=%s reason=%s", room_id, error)
             return None
         return converted(found, wire.RoomEvent) if found.get("room_id") == room_id else None

@@ -87,9 +87,7 @@ async def _invited(device: MatrixDevice, room_id: str, state: EventList) -> None
         logger.info("invitation left alone room=%s", room_id)
 
 
-async def _timeline(
-    device: MatrixDevice, room_id: str, got: EventList, since: str
-) -> Sequence[bytes]:
+async def _timeline(device: MatrixDevice, room_id: str, got: EventList, since: str) -> list[bytes]:
     """The events of a room since the last sync, oldest first, from the bot's invitation on."""
     events, start = [bytes(raw) for raw in got.events], got.prev_batch
     if got.limited:
@@ -163,9 +161,10 @@ async def _state(device: MatrixDevice, room_id: str, event: RoomEvent) -> Inboun
 async def _report_missing_key(device: MatrixDevice, room_id: str, missing: NoKey) -> None:
     """Notify the owner, once for each key."""
     logger.warning("event not decrypted platform=matrix room=%s", room_id)
-    if missing.sender != device.owner:
+    sender, session = missing.args
+    if sender != device.owner:
         return
-    key = sending.short_key("no key", room_id, missing.session, length=32)
+    key = sending.short_key("no key", room_id, session, length=32)
     content: Any = {"msgtype": "m.notice", "body": _UNREADABLE, "m.mentions": {}}
     try:
         await device.send(room_id, content, key)
