@@ -50,7 +50,7 @@ class WhatsAppAdapter(HubAdapter[WhatsAppClient]):
 
     def _make(self) -> WhatsAppClient:
         given = ("phone", "token", "app_secret", "url")
-        return WhatsAppClient(*map(self._value, given), self._silence)
+        return WhatsAppClient(*map(self._value, given), silence=self._silence)
 
     async def _greet(self, client: WhatsAppClient) -> None:
         self.account = (await client.number()).id
