@@ -114,7 +114,7 @@ class Health(_Ask, frozen=True, tag="health"):
     pass
 
 
-class Jobs(_Ask, frozen=True, tag="jobs"):
+class ListJobs(_Ask, frozen=True, tag="jobs"):
     """List the jobs, and follow them."""
 
 
@@ -125,7 +125,7 @@ class ChangeJob(_Ask, frozen=True, tag="job"):
 
 
 InChat = Open | Earlier | Say | Press | Bring | Rename | Delete | Export
-Ask = InChat | New | Search | More | Health | Jobs | ChangeJob
+Ask = InChat | New | Search | More | Health | ListJobs | ChangeJob
 
 # To the page
 

@@ -259,7 +259,7 @@ class Talk:
             case frames.Health():
                 self._health = True
                 await self._out.put(await health.look(self._store, owner))
-            case frames.Jobs():
+            case frames.ListJobs():
                 self._shows_jobs, self._jobs = True, None
                 self._soon(_JobListing())
             case frames.ChangeJob(number=number, key=key, action=action):

@@ -117,7 +117,7 @@ def _about(description: str) -> Meta:
     return Meta(description=description)
 
 
-class _Details(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _JobDetails(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     in_minutes: Annotated[float, _about("Once, so many minutes from now.")] | None = None
     at: Annotated[str, _about("Once, at a local time: 2026-11-18 09:00, or 09:00.")] | None = None
     every_minutes: Annotated[float, _about("Repeatedly, at this interval.")] | None = None
@@ -142,11 +142,11 @@ class _Details(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     daily_tokens: Annotated[int, Meta(description="Tokens for a day.", ge=1)] | None = None
 
 
-class MakeJobArguments(_Details, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class MakeJobArguments(_JobDetails, frozen=True, forbid_unknown_fields=True, kw_only=True):
     prompt: Annotated[str, _PROMPT]
 
 
-class ChangeJobArguments(_Details, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ChangeJobArguments(_JobDetails, frozen=True, forbid_unknown_fields=True, kw_only=True):
     number: Annotated[int, _about("The number of the job.")]
     action: Annotated[JobAction, _about("Do this, and change nothing.")] | None = None
     prompt: Annotated[str, _PROMPT] | None = None
@@ -313,7 +313,7 @@ def _changed(job: Job, given: ChangeJobArguments, place: JobPlace) -> Job:
     return _with(job, given, place, now)
 
 
-def _when(given: _Details) -> When:
+def _when(given: _JobDetails) -> When:
     return When(
         in_minutes=given.in_minutes,
         at=given.at,
