@@ -18,6 +18,7 @@ from segue.platforms.content import FileKind
             "[A place: Port, Quay 1, at latitude 54.32, longitude 10.14]",
         ),
         (content.contact("Ida Berg", "+4912"), "[A contact: Ida Berg, +4912]"),
+        (content.contact("Ida Berg"), "[A contact: Ida Berg]"),
         (content.poll("When?", ["Now", "Later"]), "[A poll: When?\n- Now\n- Later]"),
         (
             content.checklist("Shop", [("milk", True), ("two\nlines", False)]),

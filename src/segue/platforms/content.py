@@ -55,8 +55,8 @@ def place(latitude: float, longitude: float, *names: str) -> str:
     return f"[A place: {name}, at {point}]" if name else f"[A location: {point}]"
 
 
-def contact(name: str, phone: str) -> str:
-    return f"[A contact: {one_line(name)}, {one_line(phone)}]"
+def contact(name: str, *phones: str) -> str:
+    return f"[A contact: {', '.join(filter(None, map(one_line, (name, *phones))))}]"
 
 
 def poll(question: str, options: Iterable[str]) -> str:

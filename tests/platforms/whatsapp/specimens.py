@@ -17,7 +17,7 @@ ALWAYS: tuple[Path, ...] = (
 
 def payload(*messages: Any, **more: Any) -> dict[str, Any]:
     """A request with these messages of Anna, and more."""
-    metadata = {"display_phone_number": NUMBER, "phone_number_id": PHONE}
+    metadata = {"display_phone_number": NUMBER, "phone_number_id": PHONE, "new": {"field": 1}}
     contacts = [{"profile": {"name": "Anna"}, "wa_id": ANNA}]
     whole = {"messaging_product": "whatsapp", "metadata": metadata, "contacts": contacts}
     change = {"value": {**whole, "messages": messages, **more}, "field": "messages"}

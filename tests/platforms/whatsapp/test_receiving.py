@@ -53,7 +53,7 @@ async def test_updates_that_overtake_each_other_are_put_in_order(rig: WhatsAppRi
 
 
 PLACE = {"latitude": 1.5, "longitude": 2, "name": "Harbour\n", "address": "Quay 1"}
-EVE = {"name": {"formatted_name": "Eve"}, "phones": [{"phone": "+1 23"}, {"wa_id": "12"}]}
+EVE = {"name": {"formatted_name": "Eve"}, "phones": [{"phone": "+1 23"}, {"phone": "12"}]}
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,8 @@ class WhatsAppAdapter(HubAdapter[WhatsAppClient]):
         """The last message of each user: its time and its id."""
 
     def _make(self) -> WhatsAppClient:
-        given = map(self._value, ("phone", "token", "app_secret", "url"))
-        return WhatsAppClient(*given, silence=self._silence)
+        given = ("phone", "token", "app_secret", "url")
+        return WhatsAppClient(*map(self._value, given), silence=self._silence)
 
     async def _greet(self, client: WhatsAppClient) -> None:
         self.account = (await client.number()).id
@@ -113,8 +113,7 @@ class WhatsAppAdapter(HubAdapter[WhatsAppClient]):
         self, to: Address, file: Upload, caption: str, *, markup: bool, key: str
     ) -> Receipt:
         self._template(to, is_text=False)
-        kind, media_type = messages.file_kind(file)
-        name = sending.file_name(file)
+        (kind, media_type), name = messages.file_kind(file), sending.file_name(file)
         content = {"id": await self.client.upload(name, media_type, file.data)}
         if kind == "audio" and not is_empty(caption):  # has no caption
             await self._post(to, "text", messages.plain(caption))

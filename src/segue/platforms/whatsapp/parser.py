@@ -43,7 +43,7 @@ def parse(body: bytes, phone: str) -> Generator[HubUpdate | None]:
             continue
         if (value := parsed(change.value, wire.Value)) is None:
             yield None
-        elif value.metadata.get("phone_number_id") == phone:
+        elif value.metadata.phone_number_id == phone:
             yield from each(value.messages, wire.WaMessage, partial(_message, value))
             yield from each(value.statuses, wire.WaStatus, _status)
 
@@ -55,7 +55,7 @@ def _message(value: wire.Value, it: wire.WaMessage) -> HubUpdate | None:
     kind, said, name = InboundKind.MESSAGE, it, it.id
     if it.edit is not None and it.edit.message is not None:
         kind, said, name = InboundKind.EDIT, it.edit.message, it.edit.original_message_id or ""
-    known = {one.wa_id: one.profile.get("name") for one in value.contacts or () if one.profile}
+    known = {one.wa_id: one.profile.name for one in value.contacts or () if one.profile}
     sender = known.get(it.sender) or ""
     more: dict[str, Any] = dict(zip(("text", "attachments"), _said(said), strict=True))
     context = said.context or wire.WaItem()
@@ -64,7 +64,7 @@ def _message(value: wire.Value, it: wire.WaMessage) -> HubUpdate | None:
     elif context.forwarded or context.frequently_forwarded:
         more["forwarded_from"] = ""
     elif context.id and it.type != "button":
-        ours = context.author == value.metadata.get("display_phone_number")
+        ours = context.author == value.metadata.display_phone_number
         more["quote"] = Quote(author=sender if context.author == it.sender else "", ours=ours)
     if not (more["text"] or more.get("attachments")):
         return None
@@ -117,10 +117,6 @@ def _words(it: wire.WaMessage) -> str | None:
         return content.place(at.latitude, at.longitude, at.name or "", at.address or "")
     if it.type in ("unsupported", "order"):
         return content.UNSUPPORTED
-    people = [(one.name, one.phones or ()) for one in it.contacts or () if one.name]
-    named = ((name.get("formatted_name") or "", map(_number, phones)) for name, phones in people)
-    return "\n".join(content.contact(name, ", ".join(numbers)) for name, numbers in named)
-
-
-def _number(phone: wire.Names) -> str:
-    return phone.get("phone") or phone.get("wa_id") or ""
+    shared = [(one.name, one.phones or ()) for one in it.contacts or () if one.name]
+    named = ((name.formatted_name or "", [p.phone or "" for p in them]) for name, them in shared)
+    return "\n".join(content.contact(name, *phones) for name, phones in named)

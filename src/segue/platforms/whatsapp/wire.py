@@ -11,11 +11,10 @@ from typing import Annotated, Literal
 from msgspec import Meta, Raw, Struct, field
 
 Timestamp = Annotated[str, Meta(pattern="^[0-9]{1,12}$")]
-Names = dict[str, str | None]
 
 
 class WaItem(Struct, frozen=True):
-    """A part of a message. Its kind decides which fields are set."""
+    """A part of an update. Its kind decides which fields are set."""
 
     id: str | None = None
     author: str | None = field(name="from", default=None)
@@ -34,6 +33,11 @@ class WaItem(Struct, frozen=True):
     longitude: float | None = None
     name: str | None = None
     address: str | None = None
+    formatted_name: str | None = None
+    phone: str | None = None
+    details: str | None = None
+    phone_number_id: str | None = None
+    display_phone_number: str | None = None
     original_message_id: str | None = None
     message: WaMessage | None = None
 
@@ -42,9 +46,9 @@ class WaContact(Struct, frozen=True):
     """The sender of a message, or a contact that a user shares."""
 
     wa_id: str | None = None
-    profile: Names | None = None
-    name: Names | None = None
-    phones: tuple[Names, ...] | None = None
+    profile: WaItem | None = None
+    name: WaItem | None = None
+    phones: tuple[WaItem, ...] | None = None
 
 
 class WaMessage(Struct, frozen=True, kw_only=True):
@@ -74,11 +78,11 @@ class GraphError(Struct, frozen=True):
     code: int
     message: str | None = None
     title: str | None = None
-    error_data: Names | None = None
+    error_data: WaItem | None = None
 
     @property
     def reason(self) -> str:
-        details = (self.error_data or {}).get("details")
+        details = self.error_data and self.error_data.details
         return details or self.message or self.title or "no reason was given"
 
 
@@ -92,7 +96,7 @@ class WaStatus(Struct, frozen=True):
 
 
 class Value(Struct, frozen=True):
-    metadata: Names
+    metadata: WaItem
     contacts: tuple[WaContact, ...] | None = None
     messages: tuple[Raw, ...] | None = None
     statuses: tuple[Raw, ...] | None = None
