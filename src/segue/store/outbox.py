@@ -226,8 +226,8 @@ def undelivered(tx: Tx, address: Address, receipt: str, reason: str) -> bool | N
 
 def delivered(tx: Tx, address: Address, receipt: str, key: str) -> bool | None:
     """Take the receipt of a part whose fate was unknown: it has arrived. Its message is queued, for
-    the parts that follow. `key` is the message's, with the part's number. Return False if the part
-    needs no receipt, and None if it may be one that is being sent."""
+    the parts that follow, unless it was offered again already. `key` is the message's, with the
+    part's number. Return False if nothing changed, and None if it may be one that is being sent."""
     name, _, number = key.rpartition("/")
     sql = "SELECT no, state, receipts FROM outbox WHERE address = :at AND key = :name"
     row = tx.row(f"{sql} {tx.for_update}", at=address.key, name=name)
@@ -239,7 +239,7 @@ def delivered(tx: Tx, address: Address, receipt: str, key: str) -> bool | None:
     tx.nudge(Topic.OUTBOX)
     changed = tx.change(
         "UPDATE outbox SET state = 'queued', receipts = receipts || :line, error = NULL,"
-        " finished = NULL WHERE no = :no AND state = 'uncertain'",
+        " finished = NULL WHERE no = :no AND state = 'uncertain' AND offered = 0",
         line=_line(receipt),
         no=no,
     )
