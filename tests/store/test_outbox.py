@@ -174,6 +174,14 @@ async def test_a_part_whose_fate_was_unknown_is_found_by_its_key(store: Store):
     assert await store.outbox.troubled() == ()
 
 
+async def test_a_message_that_was_offered_again_stays_uncertain(store: Store):
+    first = await claimed(store, "handoff:1:recap")
+    await store.outbox.uncertain(first, "no answer")
+    await store.write(outbox.offer_again, DM)
+    assert await store.outbox.delivered(DM, "7", f"{first.key}/0") is False
+    assert (await stands(store, first.key)).state is OutgoingState.UNCERTAIN
+
+
 async def test_the_receipts_of_delivered_parts_are_kept_in_order(store: Store):
     outgoing = await claimed(store)
     for receipt in ("77", 'a "b"\\\n\u2028', ""):
