@@ -42,7 +42,7 @@ async def test_a_session_goes_to_the_phone_and_comes_back(home: Household, kind:
 
 
 @KINDS
-async def test_a_running_conversation_is_finished_set_aside_and_brought_back(
+async def test_a_running_conversation_is_set_aside_with_its_answer_and_brought_back(
     home: Household, kind: Kind
 ):
     await home.at_home(kind)
@@ -69,7 +69,7 @@ async def test_a_running_conversation_is_finished_set_aside_and_brought_back(
         await home.writes("once more")
         await home.sees("(4) once more")
     spoken = await home.texts()
-    assert spoken[0] == "(1) think", "the running turn is delivered first"
+    assert spoken.count("(1) think") == 1  # of the turn that ran
     answers = [text for text in spoken if text.startswith("(")]
     assert len(answers) == len(set(answers))
 

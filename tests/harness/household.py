@@ -441,4 +441,5 @@ async def opened(person: Person, rig: type[PlatformRig]) -> AsyncGenerator[House
         await store.owners.introduced(ME)
         anna, eve = await phone.user("Anna"), await phone.user("Eve")
         yield Household(person=person, store=store, model=model, rig=phone, anna=anna, eve=eve)
-        assert (await phone.look()).faults == ()
+        faults = (await phone.look()).faults
+        assert not faults, faults
