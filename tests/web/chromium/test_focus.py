@@ -49,6 +49,8 @@ async def test_the_composer_has_the_focus_after_opening_a_link(
         await page.evaluate("document.activeElement.blur()")
         await page.goto(await link(site.store))
         await expect(composer(page)).to_be_focused()
+        # A gateway that stops refuses what the page has not loaded yet.
+        await page.wait_for_load_state("networkidle")
 
 
 async def test_a_key_pressed_outside_the_composer_goes_to_the_composer(site: Site, eyes: Eyes):
