@@ -93,6 +93,7 @@ def get_or_create(
     zone: tzinfo,
     cwd: str | None,
     model: str | None,
+    title: str | None = None,
 ) -> BoundSession:
     if (elsewhere := enter(tx, address, owner)) is not None:
         name = sessions.calling(tx, elsewhere.session)
@@ -110,7 +111,9 @@ def get_or_create(
         reason = over(tx, there, session, policy, zone)
         if session.ended is None:
             sessions.close(tx, replaced, None, reason or EndReason.CLOSED)
-    fresh = sessions.create(tx, owner, address.platform, parent=replaced, cwd=cwd, model=model)
+    fresh = sessions.create(
+        tx, owner, address.platform, title=title, parent=replaced, cwd=cwd, model=model
+    )
     rebind(tx, fresh.id, address, Origin.MESSAGE)
     session = sessions.found(tx, fresh.id)
     if there is None and former is not None and former.owner == owner:

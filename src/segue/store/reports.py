@@ -23,6 +23,7 @@ from segue.core.handoff import short_reason
 from segue.core.job import LOCAL, AllHomes, Job, Report, ReportState, Target, local_time
 from segue.core.lease import Lease
 from segue.core.reset import ResetPolicies
+from segue.core.session import clean_title
 from segue.core.transcript import Kind, Message, Role, spoken
 from segue.store import (
     bindings,
@@ -186,7 +187,7 @@ def send(tx: Tx, report: Report, policies: ResetPolicies, zone: tzinfo, cwd: str
         id=report.run_id,
     )
     try:
-        session_id = _session(tx, owner, report.address, policies, zone, cwd)
+        session_id = _session(tx, owner, report.address, policies, zone, cwd, clean_title(name))
     except AddressTaken as error:
         fail(tx, report, str(error))
         return True
@@ -218,9 +219,16 @@ def _reason(tx: Tx, report: Report) -> str:
 
 
 def _session(
-    tx: Tx, owner: str, address: Address, policies: ResetPolicies, zone: tzinfo, cwd: str
+    tx: Tx,
+    owner: str,
+    address: Address,
+    policies: ResetPolicies,
+    zone: tzinfo,
+    cwd: str,
+    title: str,
 ) -> str:
-    """The session that a reply at `address` reaches. It is not moved there."""
+    """The session that a reply at `address` reaches. It is not moved there. `title` is that of a
+    new one."""
     policy = policies.for_address(address)
     if bound := bindings.current(tx, address, owner, policy, zone):
         return bound.session.id
@@ -232,7 +240,7 @@ def _session(
         if session.ended is None:
             return session.id
     return bindings.get_or_create(
-        tx, address, owner, policy=policy, zone=zone, cwd=cwd, model=None
+        tx, address, owner, policy=policy, zone=zone, cwd=cwd, model=None, title=title
     ).session.id
 
 
