@@ -351,6 +351,7 @@ class _TurnRun:
         except ToolFailed as error:
             return _Output(str(error))
         except Exception as error:
+            # A bug in one tool must not end the turn: the model gets the error as the result.
             logger.exception("tool failed unexpectedly tool=%s", call.name)
             return _broken(call, error)
 
@@ -418,6 +419,7 @@ class _TurnRun:
         except ToolFailed as error:
             return _Output(str(error))
         except Exception as error:
+            # A bug in one tool must not end the turn: the model gets the error as the result.
             logger.exception("tool failed unexpectedly tool=%s", call.name)
             return _broken(call, error)
 

@@ -34,7 +34,7 @@ def _shown(link: re.Match[str]) -> str:
 
 
 def mention(users: Iterable[str]) -> str:
-    """A text that mentions the users with these ids, and nobody else."""
+    """Mention the users with these ids. Ids of groups and of other things are left out."""
     return " ".join(f"<@{user}>" for user in users if _USER.fullmatch(user))
 
 

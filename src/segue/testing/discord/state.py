@@ -147,7 +147,7 @@ class State(GatewayState[snapshot.Settings, int, Chat, Thread, Message]):
     def open(self, chat: Chat, title: str, by: int, source: Message | None = None) -> Thread:
         """Open a thread, from a message if it is given, with the id of that message.
 
-        In a forum that is its first message. Elsewhere a message of the platform tells of it.
+        In a forum, that is its first message. Elsewhere the platform posts a message about it.
         """
         name, kind = source.id if source else self.name(), chat.threads or Kind.PUBLIC_THREAD
         thread = Thread(id=name, chat=chat.id, title=title, by=by, kind=kind, members=(by,))
