@@ -209,16 +209,8 @@ def finish(
 def undelivered(tx: Tx, address: Address, receipt: str, reason: str) -> bool | None:
     """Fail a message that was sent, because its platform did not deliver it after all. Return False
     if there is none with that receipt, and None if it may be one that is being sent there."""
-    tx.nudge(Topic.SENT)
-    failed = tx.change(
-        "UPDATE outbox SET state = 'failed', error = :error, finished = :now WHERE address = :key"
-        " AND state = 'sent' AND replace(receipts, :line, '') <> receipts",
-        error=short_reason(text(reason)),
-        now=tx.now,
-        key=address.key,
-        line=_line(receipt),
-    )
-    if failed:
+    which = "address = :key AND state = 'sent' AND replace(receipts, :line, '') <> receipts"
+    if _fail(tx, which, reason, key=address.key, line=_line(receipt)):
         return True
     sql = "SELECT count(*) FROM outbox WHERE address = :key AND state = 'sending'"
     return None if tx.one(sql, key=address.key)[0] else False
@@ -266,15 +258,15 @@ def retry(tx: Tx, outgoing: Outgoing, reason: str, *, seconds: float, asked: boo
 def give_up(tx: Tx, key: str, reason: str) -> bool:
     """Fail a message that waits to be sent, and of which nothing was sent. Return False if there is
     none with that key."""
+    which = "key = :key AND state = 'queued' AND receipts = ''"
+    return _fail(tx, which, reason, key=key) == 1
+
+
+def _fail(tx: Tx, which: str, reason: str, **values: str) -> int:
+    """Fail the messages that the SQL condition `which` names. Return how many there were."""
     tx.nudge(Topic.SENT)
-    changed = tx.change(
-        "UPDATE outbox SET state = 'failed', error = :error, finished = :now"
-        " WHERE key = :key AND state = 'queued' AND receipts = ''",
-        error=short_reason(text(reason)),
-        now=tx.now,
-        key=key,
-    )
-    return changed == 1
+    sql = f"UPDATE outbox SET state = 'failed', error = :error, finished = :now WHERE {which}"
+    return tx.change(sql, error=short_reason(text(reason)), now=tx.now, **values)
 
 
 def asked_to_wait(tx: Tx, address: Address) -> float:
