@@ -133,6 +133,7 @@ async def allow_on_the_page(browser: Browser, chat: str) -> str:
     asked = await browser.message("May I do this?")
     await browser.ask("press", chat=chat, message=asked["no"], data=asked["buttons"][0]["data"])
     await browser.message("✓ Allowed")
+    await browser.ask("open", chat=chat)  # the answer may have come before that
     return asked["html"]
 
 
