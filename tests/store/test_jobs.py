@@ -436,6 +436,7 @@ async def test_a_new_run_completes_what_the_last_one_left_open(store: Store, clo
     assert roles == [Role.USER, Role.ASSISTANT, Role.TOOL, Role.USER]
 
 
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)  # PostgreSQL does not count its steps
 async def test_a_look_for_a_run_costs_the_same_after_many_runs(store: Store):
     def steps(tx: Any) -> int:
         """The number of steps that SQLite takes to look for a run."""

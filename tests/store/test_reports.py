@@ -178,8 +178,6 @@ async def test_on_the_page_each_job_has_a_conversation(store: Store, clock: Fake
     assert one.address != two.address
 
 
-@pytest.mark.parametrize("url", ["sqlite"], indirect=True)  # PostgreSQL does not count its steps
-
 # Fallback
 
 
