@@ -69,7 +69,8 @@ async def test_a_running_conversation_is_set_aside_with_its_answer_and_brought_b
         await home.writes("once more")
         await home.sees("(4) once more")
     spoken = await home.texts()
-    assert spoken.count("(1) think") == 1  # of the turn that ran
+    assert spoken.count("(1) think") == 1
+    assert spoken.index("(1) think") < spoken.index(notice.text)
     answers = [text for text in spoken if text.startswith("(")]
     assert len(answers) == len(set(answers))
 

@@ -37,13 +37,15 @@ async def test_a_handoff_sets_the_conversation_aside_and_a_button_brings_it_back
         await home.model.hears("and the roses")
         async with home.terminal("what is 2 and 2?") as shown:
             shown.say(f"/handoff {home.rig.platform}")
+            await shown.shows("an answer is being written there")
+            home.model.let_go()
             assert await shown.end() == 0
             await shown.shows("it continues in the chat itself")
         await home.sees("it continues in this chat itself")
         aside = await home.sees("which was here before, is set aside.")
         await home.sees(HANDED_OFF)
-        home.model.let_go()
-        await home.sees("(2) and the roses")  # of the turn that ran
+        spoken = await home.texts()
+        assert spoken.index("(2) and the roses") < spoken.index(aside.text)
         await home.writes("and 3?")
         await home.sees("(3) and 3?")
         await home.rig.press(home.anna, home.chat, aside, aside.labels[0])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from pathlib import Path
 
 import pytest
 
@@ -10,11 +12,15 @@ from segue.core.address import Address
 from segue.core.handoff import State
 from segue.core.session import ME
 from segue.gateway import service
-from segue.handoff import Completed, Working, handed_over
+from segue.handoff import Completed, Working, delivery, handed_over
+from segue.store import Topic
 from segue.store.outbox import OFFER
 from segue.testing.platform import Rules, Shape, Trouble
 from segue.turns import hold
-from tests.gateway.conftest import House
+from tests.failures.conftest import Slow
+from tests.gateway.conftest import Desk, House
+from tests.gateway.test_approvals import question
+from tests.turns.conftest import call
 
 SAID = (("What is 6 times 7?", "42."), ("And my cat's name?", "Tiger."), ("Remember 17.", "Yes."))
 
@@ -84,6 +90,76 @@ async def test_the_session_comes_back_with_the_messages_of_the_chat(house: House
         await house.driver.until(
             lambda shown: any("went to the terminal" in text for text in shown.texts), chat=chat
         )
+
+
+# A home channel without threads, in which another session is
+
+ASIDE, ARRIVED = "which was here before, is set aside.", "**Sums** continues here."
+
+
+async def order(house: House, chat: str, *words: str) -> list[int]:
+    """Wait until the chat shows messages with these words, and return their positions."""
+    shown = await house.driver.until(
+        lambda shown: all(any(it in text for text in shown.texts) for it in words), chat=chat
+    )
+    return [next(n for n, text in enumerate(shown.texts) if it in text) for it in words]
+
+
+async def waits(desk: Desk) -> None:
+    """Wait until an answer delays the handoff."""
+    async with asyncio.timeout(40), desk.store.listen(Topic.HANDOFFS) as wake:
+        while not (found := await desk.store.get_handoff_state(desk.session.id)) or (
+            found.detail != "an answer is being written there"
+        ):
+            await wake.wait(0.05)
+
+
+async def test_an_answer_in_the_home_channel_arrives_before_its_session_is_set_aside(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(delivery, "ANSWER_TIMEOUT", 3600.0)
+    model = Slow("think")
+    async with house.gateway(model=model), house.terminal(*SAID, title="Sums") as desk:
+        chat, _ = await home_in(house, Shape.NO_THREADS)
+        await house.driver.say(house.anna, chat, "think")
+        await model.thinks.wait()
+        moving = asyncio.create_task(desk.hand_off())
+        await waits(desk)
+        model.go.set()
+        assert (await moving).state is State.COMPLETED
+        shown = await order(house, chat, "(1) think", ARRIVED, ASIDE)
+    assert shown == sorted(shown)
+
+
+async def test_an_answer_that_takes_long_arrives_after_its_session_is_set_aside(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(delivery, "ANSWER_TIMEOUT", 0.01)
+    model = Slow("think")
+    async with house.gateway(model=model), house.terminal(*SAID, title="Sums") as desk:
+        chat, _ = await home_in(house, Shape.NO_THREADS)
+        await house.driver.say(house.anna, chat, "think")
+        await model.thinks.wait()
+        assert (await desk.hand_off()).state is State.COMPLETED
+        await order(house, chat, ARRIVED, ASIDE)
+        model.go.set()
+        shown = await order(house, chat, ARRIVED, ASIDE, "(1) think")
+    assert shown == sorted(shown)
+
+
+async def test_a_question_in_the_home_channel_does_not_delay_a_handoff(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(delivery, "ANSWER_TIMEOUT", 3600.0)
+    made = tmp_path / "made"
+    script = [call("shell", 1, command=f"touch {made}"), "Here I am."]
+    async with house.gateway(model=script), house.terminal(*SAID, title="Sums") as desk:
+        chat, _ = await home_in(house, Shape.NO_THREADS)
+        await house.driver.say(house.anna, chat, "make it")
+        await question(house, chat)
+        assert (await desk.hand_off()).state is State.COMPLETED
+        await order(house, chat, ARRIVED, ASIDE)
+    assert not made.exists()
 
 
 # A platform that asks to wait

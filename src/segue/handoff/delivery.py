@@ -9,6 +9,7 @@ and the reply that the agent gave.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection
@@ -33,11 +34,13 @@ from segue.core.text import one_line
 from segue.handoff import greeting
 from segue.handoff.greeting import Reply
 from segue.platforms.base import Adapter
-from segue.store import Store, Topic, retries
+from segue.store import Store, Topic, bindings, page_sessions, retries
+from segue.store.base import Tx
 from segue.store.claims import ClaimLost, keep
 from segue.store.doors import Door
 from segue.store.handoffs import LEASE_SECONDS
 from segue.store.outbox import Draft, Outgoing, OutgoingState
+from segue.store.page_sessions import SessionActivity
 from segue.turns import Place, Turns
 
 POLL_SECONDS = 1.0
@@ -46,11 +49,14 @@ OPEN_ATTEMPTS = 3
 """How often to try to open a thread."""
 REPLY_TIMEOUT = 120.0
 """How long the agent may take for its reply."""
+ANSWER_TIMEOUT = 20.0
+"""How long an answer to the session that is in a home channel may delay the arrival of another."""
 ARRIVAL_TIMEOUT = 60.0
 """How long the first message may take to be delivered."""
 MAX_WAIT = 30.0
 """The longest pause that a platform may ask for. A longer one fails the handoff at once."""
 _TITLE_LENGTH = 100
+_ANSWERING = "an answer is being written there"
 _MAYBE_OPENED = (
     "a gateway stopped while it was opening a thread there. An empty one may be left; another is"
     " opened only when you ask again"
@@ -147,6 +153,7 @@ async def _prepare(context: DeliveryContext, claim: Handoff) -> _Arrival:
     if thread is None:
         thread = await _open_thread(context, claim, claim.home, session)
     reply = greeting.decode_reply(claim) or await _get_reply(context, claim, session, thread)
+    await _wait_for_answer(context.store, claim, session.owner, thread)
     send_recap = functools.partial(_send_recap, context, claim, session)
     try:
         confirmed = await retries.keep("handoff recap", functools.partial(send_recap, thread))
@@ -286,6 +293,29 @@ async def _get_reply(
         reply = Reply(messages=turn.messages, usage=turn.usage, trouble=trouble)
     await _record_step(context.store, claim, Step.DELIVERING, reply=greeting.encode_reply(reply))
     return reply
+
+
+async def _wait_for_answer(store: Store, claim: Handoff, owner: str, thread: Address) -> None:
+    """If the thread is a chat in which another session answers, let it finish: its answer belongs
+    before the message that sets it aside."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(ANSWER_TIMEOUT), store.listen(Topic.SESSIONS) as wake:
+            shown = False
+            while await store.read(_is_answering, claim.session_id, owner, thread):
+                if not shown:
+                    await _record_step(store, claim, Step.DELIVERING, detail=_ANSWERING)
+                shown = True
+                await wake.wait(POLL_SECONDS)
+
+
+def _is_answering(tx: Tx, session_id: str, owner: str, thread: Address) -> bool:
+    """Whether another session than that with this id works in the thread. One that waits for an
+    approval does not."""
+    binding = bindings.get(tx, thread)
+    if binding is None or binding.session_id == session_id:
+        return False
+    there = page_sessions.find(tx, owner, binding.session_id)
+    return there is not None and there.activity is SessionActivity.WORKING
 
 
 # The recap
