@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from segue.core.address import Platform
@@ -9,9 +11,9 @@ from segue.core.handoff import State
 from segue.core.session import ME
 from segue.handoff import Completed, handed_over
 from segue.testing.platform import Shape, Trouble
-from tests.failures.conftest import STAYED, Household, Slow
-from tests.gateway.conftest import House
-from tests.gateway.test_handoffs import SAID, home_in
+from tests.failures.conftest import STAYED, Household
+from tests.gateway.conftest import House, Slow
+from tests.gateway.test_handoffs import SAID, home_in, waits
 
 SAID_SO_FAR = [text for exchange in SAID for text in exchange]
 
@@ -66,7 +68,10 @@ async def test_the_session_of_a_home_channel_without_threads_is_set_aside_by_nam
         await model.thinks.wait()
         live = await house.session_at(home)
         async with house.terminal(*SAID, title="Sums") as desk:
-            done = await desk.hand_off()
+            moving = asyncio.create_task(desk.hand_off())
+            await waits(desk)
+            model.go.set()
+            done = await moving
             assert (done.state, done.thread) == (State.COMPLETED, home)
             farewell = await handed_over(house.store, Completed(done))
             assert "No thread could be opened there" in farewell
@@ -76,8 +81,7 @@ async def test_the_session_of_a_home_channel_without_threads_is_set_aside_by_nam
             lambda shown: any(text.startswith(advice) for text in shown.texts), chat=chat
         )
         assert any("No thread could be opened" in text for text in shown.texts)
-        model.go.set()
-        await house.driver.message("(1) a long story", chat=chat)
+        assert "(1) a long story" in shown.texts
         aside = await house.store.sessions.get(live.id)
         assert aside is not None
         assert (aside.ended, aside.address) == (None, None)

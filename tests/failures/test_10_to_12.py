@@ -11,8 +11,8 @@ from segue.core.handoff import Handoff, State
 from segue.core.session import ME
 from segue.store import Topic
 from segue.testing.platform import Shape, Trouble
-from tests.failures.conftest import WITHIN, Household, Slow
-from tests.gateway.conftest import House
+from tests.failures.conftest import WITHIN, Household
+from tests.gateway.conftest import House, Slow
 from tests.gateway.test_handoffs import SAID, home_in
 
 CLAIMED_WITHIN = timedelta(seconds=1)

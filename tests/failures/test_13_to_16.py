@@ -13,8 +13,8 @@ from segue.core.session import ME, Origin, Session
 from segue.core.transcript import Kind, ToolCall
 from segue.testing.models.openai import Say
 from segue.testing.platform import Shape, Shown
-from tests.failures.conftest import HANDED_OFF, Household, Slow
-from tests.gateway.conftest import House
+from tests.failures.conftest import HANDED_OFF, Household
+from tests.gateway.conftest import House, Slow
 from tests.gateway.test_handoffs import SAID
 
 BEN = "ben"

@@ -13,7 +13,7 @@ import pytest
 
 import segue.store
 from segue import config
-from segue.agent.models.base import Prompt
+from segue.agent.models.base import Piece, Prompt
 from segue.agent.models.scripted import Script, ScriptedModel, Step
 from segue.config import Settings
 from segue.core.address import Address, ChatType, HomeChannel, Platform, Sender
@@ -177,6 +177,33 @@ class Desk:
         last = self.seen[-1]
         assert isinstance(last, Completed | Failed), last
         return last.handoff
+
+
+class Slow(ScriptedModel):
+    """A model for a `house`: answers like `echo`, but waits before it answers certain words."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(echoing())
+        self.go = asyncio.Event()
+        """Set it to let the model answer."""
+        self.thinks = asyncio.Event()
+        """Set when the model is waiting."""
+        self._words = words
+        self._once = False
+
+    def only_once(self) -> None:
+        """Answer everything at once from now on.
+
+        An answer that is already waiting keeps waiting.
+        """
+        self._once = True
+
+    async def stream(self, prompt: Prompt) -> AsyncGenerator[Piece]:
+        if self._words in prompt.messages[-1].content and not self._once:
+            self.thinks.set()
+            await self.go.wait()
+        async for piece in super().stream(prompt):
+            yield piece
 
 
 @contextlib.asynccontextmanager

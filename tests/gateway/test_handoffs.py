@@ -17,8 +17,7 @@ from segue.store import Topic
 from segue.store.outbox import OFFER
 from segue.testing.platform import Rules, Shape, Trouble
 from segue.turns import hold
-from tests.failures.conftest import Slow
-from tests.gateway.conftest import Desk, House
+from tests.gateway.conftest import Desk, House, Slow
 from tests.gateway.test_approvals import question
 from tests.turns.conftest import call
 

@@ -93,6 +93,7 @@ class HubAdapter(RemoteAdapter[C]):
         return WebhookResponse() if recorded else _UNAVAILABLE
 
     async def receive(self) -> AsyncGenerator[Inbound | None]:
+        self.connection.check()
         updates = self.deliveries.each(self._check, CHECK_SECONDS)
         async with contextlib.aclosing(updates):
             async for update in updates:
