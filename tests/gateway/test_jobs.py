@@ -17,7 +17,7 @@ import segue.gateway.jobs
 import segue.store
 from segue.agent.approvals import fingerprint
 from segue.agent.models.base import Piece, Prompt
-from segue.agent.models.scripted import ScriptedModel
+from segue.agent.models.scripted import Say, ScriptedModel
 from segue.config.values import Approvals
 from segue.core.address import Address, Platform
 from segue.core.approval import Policy
@@ -34,8 +34,8 @@ from segue.core.job import (
     parse_targets,
 )
 from segue.core.schedule import Every, Once
-from segue.core.session import ME
-from segue.core.transcript import Role
+from segue.core.session import ME, Usage
+from segue.core.transcript import Role, ToolCall
 from segue.gateway.jobs import AT_ONCE
 from segue.store import Store, Topic, Tx
 from segue.testing.http import Request, Response, serving
@@ -581,6 +581,34 @@ async def test_a_reminder_is_on_time_while_the_agent_is_busy(
         model.go.set()
         for job in (busy, waiting):
             await ended(house, job)
+
+
+# Tokens
+
+
+def costs(tokens: int, *calls: ToolCall, text: str = "") -> Say:
+    """An answer of the model that uses so many tokens."""
+    return Say(text=text, calls=calls, usage=Usage(input=tokens - 1, output=1))
+
+
+async def test_a_run_without_tokens_left_is_stopped_before_its_next_call(
+    house: House, tmp_path: Path
+):
+    await home(house)
+    made = [call("shell", number, command=f"mkdir {number}") for number in (1, 2)]
+    async with house.gateway(model=[costs(60, made[0]), costs(40, made[1])]):
+        job = await make(house, daily_tokens=100, allows=("mkdir",), cwd=str(tmp_path))
+        run, (notice,) = await run_now(house, job)
+    assert (run.state, run.tokens) == (RunState.FAILED, 100)
+    assert f"segue jobs edit {job.id} --daily-tokens NUMBER" in notice.body
+    assert [(tmp_path / name).exists() for name in "12"] == [True, False]
+
+
+async def test_the_answer_that_uses_the_last_tokens_is_delivered(house: House):
+    await home(house)
+    async with house.gateway(model=[costs(500, text="Sun.")]):
+        run, (report,) = await run_now(house, await make(house, daily_tokens=100))
+    assert (run.state, run.tokens, report.body) == (RunState.REPORTED, 500, "Sun.")
 
 
 # What cannot be delivered

@@ -29,7 +29,7 @@ from tests.store.job_samples import (
     claimed,
     make,
 )
-from tests.store.samples import DM, answered, hold, said
+from tests.store.samples import DM, answered, called, hold, said
 
 PAGE = Condition(ConditionKind.PAGE, "https://example.org/")
 
@@ -193,6 +193,26 @@ async def test_tokens_that_the_owner_uses_in_the_session_do_not_count(
     clock.advance(3600)
     await runs_with(store, 10)
     assert [run.tokens for run, _ in await store.runs.history(job.id)] == [10, 60]
+
+
+async def test_a_run_may_use_what_earlier_runs_of_the_day_have_left(store: Store, clock: FakeClock):
+    job = await make(store, Every(HOUR, NOON), daily_tokens=100)
+    clock.advance(3600)
+    await runs_with(store, 60)
+    clock.advance(3600)
+    scheduled = await claimed(store)
+    lease = await store.leases.acquire(scheduled.session_id, "a gateway")
+    await store.runs.begin(scheduled, lease, said("do it"))
+    await store.transcripts.append(lease, [called("shell")], usage=Usage(input=30))
+    assert await store.runs.tokens_left(scheduled) == 10
+    await store.leases.release(lease)
+    await store.runs.finish(scheduled, None)
+    clock.advance(1)
+    await store.runs.ask("me", job.id)
+    asked = await claimed(store)
+    lease = await store.leases.acquire(asked.session_id, "a gateway")
+    await store.runs.begin(asked, lease, said("do it"))
+    assert await store.runs.tokens_left(asked) == 100
 
 
 async def test_a_reminder_runs_whatever_its_tokens(store: Store, clock: FakeClock):

@@ -250,13 +250,25 @@ class JobRunner:
             questions = Questions(self._store, held, claim.asks_at, self._settle, in_run=True)
             approve = questions.approve
         place = self._places.run(claim.job, claim.asks_at, approve)
-        turn = self._turns.take_turn(claim.session_id, None, place, held=held)
+        enough = asyncio.Event()
+        turn = self._turns.take_turn(claim.session_id, None, place, held=held, pause=enough)
+        left = await self._store.runs.tokens_left(claim)
         failed: UserError | None = None
         async with contextlib.aclosing(turn) as stream:
             async for event in stream:
                 running.asks = isinstance(event, events.ApprovalNeeded)
-                if isinstance(event, events.TurnFailed):
-                    failed = event.error
+                match event:
+                    case events.UsageAdded(usage):
+                        left -= usage.input + usage.output
+                        if left <= 0:
+                            enough.set()
+                    case events.TurnPaused():
+                        limit = f"{claim.job.token_limit:,}"
+                        failed = _NoTokensLeft(limit=limit, job=claim.job.id)
+                    case events.TurnFailed(error):
+                        failed = error
+                    case _:
+                        pass
         if questions is not None:  # if we are cancelled, the question stays open
             questions.over()
         if failed is not None:
@@ -356,3 +368,8 @@ def _report(messages: Transcript) -> str | None:
 
 class _NoAnswer(UserError):
     """The agent gave no answer."""
+
+
+class _NoTokensLeft(UserError):
+    """It was stopped, because it had used its {limit} tokens of today. Type `segue jobs edit {job}
+    --daily-tokens NUMBER` to allow more."""

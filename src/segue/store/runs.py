@@ -301,6 +301,15 @@ def _tokens_of(tx: Tx, session_id: str | None) -> int:
     return row[0] if row else 0
 
 
+def tokens_left(tx: Tx, claimed: Claim) -> int:
+    """How many tokens the run may still use. One that takes place in any case may use those of a
+    whole day."""
+    job, run = claimed.job, claimed.run
+    (before,) = tx.one("SELECT spent FROM runs WHERE id = :id", id=run.id)
+    earlier = 0 if job.is_reminder or run.asked else tokens_today(tx, job)
+    return job.token_limit - earlier - (_tokens_of(tx, claimed.session_id) - before)
+
+
 def finish(tx: Tx, claimed: Claim, report: str | None) -> bool:
     """End the run, and report at every place that the job delivers to. None for nothing to
     report."""
@@ -440,4 +449,5 @@ class Runs(Operations):
     history = Read(history)
     last = Read(last)
     tokens_today = Read(tokens_today)
+    tokens_left = Read(tokens_left)
     prune = Write(prune)
