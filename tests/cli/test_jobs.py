@@ -71,7 +71,7 @@ def test_a_new_job_repeats_its_next_times_in_words(command: Command):
         "Added.\nJob 1, 'Read the news.': cron 0 8 * * 1-5 (Europe/Oslo).\nNext: "
     )
     assert told.count(" 08:00 (Europe/Oslo)") == 3
-    assert "It delivers to: local." in told
+    assert "It delivers to: its own session." in told
     assert "  1  Read the news.; next " in command()
 
 
@@ -93,7 +93,7 @@ def test_reports_go_to_the_home_channels_by_default(
     command: Command, gateway: Store, runner: asyncio.Runner
 ):
     runner.run(gateway.owners.set_home(ME, HomeChannel(address=CHAT)))
-    assert "It delivers to: all." in command("add", "--every", "60", "Look.")
+    assert "It delivers to: all your home channels." in command("add", "--every", "60", "Look.")
 
 
 @pytest.mark.usefixtures("gateway")
@@ -128,7 +128,7 @@ def test_a_job_is_changed_paused_resumed_and_deleted(command: Command):
     assert "Job 1, 'look': cron 30 9 * * * (Europe/Oslo)." in told
     assert decoded(command("show", "1", "--json"))["prompt"] == "Look closely."
     assert command("pause", "1").startswith("Paused.")
-    assert "look; paused; to local" in command()
+    assert "look; paused; to its own session" in command()
     assert command("resume", "1").startswith("Resumed.")
     assert decoded(command("show", "1", "--json"))["state"] == "enabled"
     assert "No terminal to ask on." in command.refused("delete", "1")
@@ -148,7 +148,7 @@ def test_a_run_and_what_became_of_it_are_shown(
     assert "segue jobs show 1" in command("run", "1")
     assert "Job 1 is running now." in command.refused("run", "1")
     runner.run(carry_out())
-    assert ": kept to local" in command("show", "1")
+    assert ": kept in its own session" in command("show", "1")
     (run,) = decoded(command("show", "1", "--json"))["runs"]
     assert (run["state"], run["reports"][0]["text"]) == ("reported", "rain")
 
@@ -288,7 +288,7 @@ def test_a_report_that_stands_in_for_another_is_shown_with_it(
     runner.run(carry_out())
     shown = " ".join(command("show", "1").split())
     assert "not delivered to slack (There is no home channel on slack" in shown
-    assert "waiting to telegram instead" in shown
+    assert "waiting for telegram instead" in shown
     (run,) = decoded(command("show", "1", "--json"))["runs"]
     failed, waiting = run["reports"]
     assert (waiting["instead_of"], waiting["to"]) == (failed["number"], "telegram")

@@ -65,7 +65,7 @@ async def test_the_bread_in_the_oven(home: Household):
     await home.at_home(home.rig.dm)
     async with serving(home):
         await home.writes(use("The bread in the oven"))
-        await home.sees("It delivers to: origin.")
+        await home.sees("It delivers to: the chat where you asked.")
         await pass_time(home, 20)
         await reads(home, "Take the bread out of the oven.")
     assert home.model.requests == []

@@ -95,7 +95,7 @@ async def test_a_reminder_from_a_chat_arrives_there_and_the_agent_knows_it(home:
     await home.at_home(home.rig.dm)
     async with serving(home):
         await home.writes(f"/remind 20 {BREAD}")
-        await home.sees("It delivers to: origin.")
+        await home.sees("It delivers to: the chat where you asked.")
         assert BREAD not in await home.texts()
         await pass_time(home, 20)
         await reads(home, BREAD)
@@ -206,7 +206,7 @@ async def test_a_reminder_from_the_page_arrives_there(home: Household):
     async with serving(home), page(home) as browser:
         chat = await browser.new()
         await browser.ask("say", chat=chat, text=f"/remind 20 {BREAD}")
-        await browser.message("It delivers to: origin.")
+        await browser.message("It delivers to: the chat where you asked.")
         await pass_time(home, 20)
         await browser.line(BREAD)
         await browser.ask("say", chat=chat, text="which bread?")

@@ -58,7 +58,7 @@ async def test_a_job_is_made_reported_changed_and_stopped_by_words(house: House)
     async with house.gateway(model=script):
         await house.driver.say(house.anna, chat, "tell me the weather every hour")
         question = await allow(house, chat, "every 60 minutes")
-        assert "delivers to: origin" in question
+        assert "delivers to: the chat where you asked" in question
         assert "Look at the sky." in question
         await house.driver.message("I will.", chat=chat)
         job = await only_job(house)

@@ -656,7 +656,8 @@ async def test_a_reminder_that_was_asked_for_in_a_chat_arrives_there(house: Hous
     async with house.gateway(model=[]):
         await house.driver.say(house.anna, chat, "/remind in 20 minutes Call the bank.")
         await house.driver.until(
-            lambda s: any("It delivers to: origin." in t for t in s.texts), chat=chat
+            lambda s: any("It delivers to: the chat where you asked." in t for t in s.texts),
+            chat=chat,
         )
         (job,) = await house.store.jobs.list(ME)
         assert job.due is not None
@@ -665,7 +666,9 @@ async def test_a_reminder_that_was_asked_for_in_a_chat_arrives_there(house: Hous
         await house.driver.message("Call the bank.", chat=chat)
         await ended(house, job)
         await house.driver.say(house.anna, chat, f"/jobs {job.id}")
-        await house.driver.until(lambda s: any("sent to origin" in t for t in s.texts), chat=chat)
+        await house.driver.until(
+            lambda s: any("sent to the chat where you asked" in t for t in s.texts), chat=chat
+        )
 
 
 async def test_jobs_are_listed_paused_resumed_and_deleted_in_a_chat(house: House):
@@ -680,7 +683,7 @@ async def test_jobs_are_listed_paused_resumed_and_deleted_in_a_chat(house: House
         await types("/jobs", "weather; next ")
         await types(f"/jobs pause {job.id}", f"Paused job {job.id}")
         await types("/jobs", "weather; paused")
-        await types(f"/jobs resume {job.id}", "It delivers to: local.")
+        await types(f"/jobs resume {job.id}", "It delivers to: its own session.")
         await types("/jobs stop 1", "unknown action")
         await types(f"/jobs delete {job.id}", f"Deleted job {job.id}.")
         await types("/jobs", "There are no jobs yet.")

@@ -109,7 +109,7 @@ async def test_a_reminder_is_shown_and_stored_as_it_was_shown(ask: Asking):
     assert (job.verbatim, job.deliver, job.origin) == (True, (Delivery(),), CHAT)
     for text in (ask.question, result):
         assert f"once, {due}" in text
-        assert "elivers to: origin" in text
+        assert "elivers to: the chat where you asked" in text
     assert ask.question.endswith("delivers this text:\nCall the bank.")
     assert result.startswith("Made.\nJob 1, 'Call the bank.'")
 
@@ -161,7 +161,7 @@ async def test_the_question_shows_all_that_the_job_may_do(ask: Asking):
         "other home channels",
         "5,000 tokens",
         "other/model",
-        "origin, local",
+        "the chat where you asked, its own session",
     ):
         assert shown in ask.question, ask.question
 
@@ -287,7 +287,7 @@ async def test_a_change_shows_what_was_and_what_will_be(ask: Asking):
     assert changed.schedule == Cron("30 9 * * *", OSLO)
     assert (changed.prompt, changed.name) == (job.prompt, "weather")
     assert "change job 1, 'weather'" in ask.question
-    assert "origin: this chat" in ask.question
+    assert "you asked in: this chat" in ask.question
     assert "cron 30 9 * * * (Europe/Oslo) (was: cron 0 8 * * 1-5 (Europe/Oslo))" in ask.question
     for due in next_times(changed):
         assert local_time(due, "Europe/Oslo") in ask.question
@@ -310,8 +310,8 @@ async def test_origin_is_the_chat_where_the_change_is_asked_for(ask: Asking):
     await ask("change_job", place=elsewhere, number=job.id, prompt="Look at the sea.")
     assert (await ask.job()).origin == CHAT
     await ask("change_job", place=elsewhere, number=job.id, deliver=["origin"])
-    assert "delivers to: origin (was: local)" in ask.question
-    assert "\norigin: this chat\n" in ask.question
+    assert "delivers to: the chat where you asked (was: its own session)" in ask.question
+    assert "\nyou asked in: this chat\n" in ask.question
     assert (await ask.job()).origin == elsewhere
 
 
@@ -403,7 +403,7 @@ async def test_jobs_are_listed_without_asking_with_the_runs_of_one(ask: Asking):
     assert "1  weather; next " in await ask("list_jobs")
     shown = await ask("list_jobs", number=job.id)
     assert "schedule: cron 0 8 * * 1-5 (Europe/Oslo)" in shown
-    assert "waiting to origin" in shown
+    assert "waiting for the chat where you asked" in shown
     assert "It rains all day." in shown
     assert ask.person.asked == []
 

@@ -51,11 +51,11 @@ async def test_jobs_are_listed_with_their_next_times_and_last_result(door: Door)
             "Summarise\nthe news.",
         )
         assert ["schedule", "cron 0 8 * * 1-5 (Europe/Oslo)"] in shown["facts"]
-        assert ["delivers to", "local"] in shown["facts"]
+        assert ["delivers to", "its own session"] in shown["facts"]
         assert (shown["last"], shown["at"], shown["lamp"]) == (None, None, "")
         await finish(door.store, job.id, "It rains.")
         (shown,) = await listed(browser, lambda job: job["lamp"] == "good")
-        assert shown["last"] == "kept to local"
+        assert shown["last"] == "kept in its own session"
         assert shown["at"]
         assert shown["session"] == (await door.store.jobs.found(ME, job.id)).session_id
 
@@ -152,7 +152,7 @@ async def test_reminders_are_made_and_delivered_in_a_conversation_on_the_page(si
     async with site.gateway(), site.browser() as browser:
         chat = await browser.new()
         await browser.ask("say", chat=chat, text="/remind 20 Call the bank.")
-        await browser.message("It delivers to: origin.")
+        await browser.message("It delivers to: the chat where you asked.")
         (job,) = await site.store.jobs.list(ME)
         assert isinstance(job.schedule, Once)
         assert job.schedule.at > datetime.now(UTC)

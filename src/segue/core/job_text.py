@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -20,7 +20,6 @@ from segue.core.job import (
     local_time,
     next_times,
     schedule_text,
-    targets_text,
 )
 from segue.core.text import count, one_line, visible_name
 
@@ -35,12 +34,30 @@ def zone_name(zone: tzinfo) -> str:
 
 
 Last = tuple[Run, Sequence[Report]]
+_PLACES = {
+    "origin": "the chat where you asked",
+    "local": "its own session",
+    "all": "all your home channels",
+}
+_ARRIVALS = {
+    ReportState.WAITING: "waiting for",
+    ReportState.KEPT: "kept in",
+    ReportState.QUEUED: "queued for",
+    ReportState.SENT: "sent to",
+    ReportState.UNCERTAIN: "maybe sent to",
+    ReportState.FAILED: "not delivered to",
+}
+
+
+def places(targets: Iterable[object]) -> str:
+    """Targets in words."""
+    return ", ".join(_PLACES.get(name, name) for name in map(str, targets))
 
 
 def summary(job: Job, last: Last | None) -> str:
     """A job on one line: its number, name, next time, places and last result."""
     when = f"next {local_time(job.due, job.zone)}" if job.due else job.state.value
-    parts = [one_line(job.name), when, f"to {targets_text(job.deliver)}"]
+    parts = [one_line(job.name), when, f"to {places(job.deliver)}"]
     if job.checked is not None:
         parts.append(f"checked {local_time(job.checked, job.zone)}")
     if last is not None:
@@ -54,7 +71,7 @@ def made(job: Job) -> list[str]:
     lines = [f"Job {job.id}, {one_line(job.name)!r}: {schedule_text(job.schedule, job.zone)}."]
     if times:
         lines.append(f"Next: {', '.join(times)}.")
-    lines.append(f"It delivers to: {targets_text(job.deliver)}.")
+    lines.append(f"It delivers to: {places(job.deliver)}.")
     if job.only_if is not None:
         lines.append(f"Only if {one_line(str(job.only_if))}, compared with now.")
     if job.allows:
@@ -101,7 +118,7 @@ def terms(job: NewJob, times: Sequence[datetime]) -> list[tuple[str, str]]:
         ("schedule", schedule_text(job.schedule, zone)),
         *(("next" * (n == 0), local_time(due, zone)) for n, due in enumerate(times)),
         *((name, value) for name, value in optional.items() if value),
-        ("delivers to", targets_text(job.deliver)),
+        ("delivers to", places(job.deliver)),
         *((name, value) for name, value in rest.items() if value),
     ]
 
@@ -129,8 +146,7 @@ def outcome(run: Run, reports: Sequence[Report]) -> str:
 def _arrival(report: Report) -> str:
     instead = " instead" if report.instead_of else ""
     why = f" ({one_line(report.error)})" if report.error else ""
-    how = "not delivered" if report.state is ReportState.FAILED else report.state.value
-    return f"{how} to {report.target}{instead}{why}"
+    return f"{_ARRIVALS[report.state]} {places([report.target])}{instead}{why}"
 
 
 def not_delivered(job: Job, report: Report) -> str:

@@ -45,7 +45,7 @@ async def test_a_job_is_switched_off_and_on_run_and_deleted(
         assert (await site.store.jobs.found(ME, news.id)).state is JobState.ENABLED
 
         await shown.get_by_role("button", name="Run now").click()
-        await expect(shown).to_contain_text("kept to local")
+        await expect(shown).to_contain_text("kept in its own session")
 
         await shown.get_by_role("button", name="Delete").click()
         dialog = page.get_by_role("dialog")
@@ -66,6 +66,8 @@ async def test_a_reminder_made_in_a_conversation_is_listed(site: Site, eyes: Eye
         await expect(page.get_by_text("No jobs yet")).to_be_visible()
         await page.get_by_role("button", name="New conversation").first.click()
         await say(page, "/remind 20 Call the bank.")
-        await expect(page.locator("#messages")).to_contain_text("It delivers to: origin.")
+        await expect(page.locator("#messages")).to_contain_text(
+            "It delivers to: the chat where you asked."
+        )
         await page.get_by_role("link", name="Jobs").click()
         await expect(card(page, "Call the bank.")).to_contain_text("Delivers to", ignore_case=True)

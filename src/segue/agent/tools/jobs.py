@@ -36,7 +36,6 @@ from segue.core.job import (
     next_due,
     parse_targets,
     parse_time,
-    targets_text,
     times_from,
 )
 from segue.core.schedule import Schedule
@@ -236,7 +235,7 @@ def change_job(jobs: OwnerJobs, place: JobPlace) -> Tool[ChangeJobArguments]:
             case JobAction.PAUSE | JobAction.RESUME:
                 return _made(f"{action.capitalize()}d", done)
             case JobAction.RUN:
-                return f"Job {job.id} runs now, and reports to {targets_text(job.deliver)}."
+                return f"Job {job.id} runs now, and reports to {job_text.places(job.deliver)}."
             case JobAction.DELETE:
                 return f"Deleted job {job.id}."
 
@@ -384,7 +383,7 @@ def _question(new: NewJob, place: JobPlace, due: datetime, before: Job | None) -
     for name, was in old.items():
         yield _line(name, "none", was)
     if Delivery() in new.deliver:
-        yield f"origin: {'this chat' if new.origin == place.origin else new.origin}"
+        yield f"you asked in: {'this chat' if new.origin == place.origin else new.origin}"
     if before is not None and before.state is JobState.PAUSED:
         yield "It stays paused."
 
