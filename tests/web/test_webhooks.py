@@ -389,15 +389,20 @@ async def test_a_hook_is_not_a_websocket(door: Door, hook: Recorder):
     assert (await sent(door, post(b"{}", upgrade))).status == 200
 
 
-async def test_a_frame_that_arrives_with_the_upgrade_is_read(door: Door):
-    greeting = json.dumps({"do": "greet", "key": "unknown", "nonce": "0" * 64})
-    frame = Frame(Opcode.TEXT, greeting.encode()).serialize(mask=True)
-    upgrade = (
+def upgrade(door: Door) -> bytes:
+    """The request for a WebSocket."""
+    head = (
         f"GET /live HTTP/1.1\r\nHost: {door.host}\r\nOrigin: {door.server.url}\r\n"
         "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
         "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
     )
-    async with connection(door, upgrade.encode() + frame) as (reader, _):
+    return head.encode()
+
+
+async def test_a_frame_that_arrives_with_the_upgrade_is_read(door: Door):
+    greeting = json.dumps({"do": "greet", "key": "unknown", "nonce": "0" * 64})
+    frame = Frame(Opcode.TEXT, greeting.encode()).serialize(mask=True)
+    async with connection(door, upgrade(door) + frame) as (reader, _):
         assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101")
         assert await reader.readuntil(b"}") == b'\x81\x10{"is":"unknown"}'
 
@@ -457,6 +462,21 @@ async def test_the_server_runs_while_something_is_mounted(door: Door, shared: Sh
     await shared.mount(Platform.WHATSAPP, Recorder())
     assert f"{shared.server and shared.server.url}" == url
     await shared.unmount(Platform.WHATSAPP)
+
+
+async def test_a_page_that_reconnects_while_the_server_stops_does_not_find_it_missing(
+    door: Door, shared: SharedServer
+):
+    await shared.mount_page(WebPage(door.store))
+    assert shared.server is not None
+    there = Door(shared.server, door.store, door.clock)
+    async with connection(there, upgrade(there)) as (reader, _):
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101")
+        stopping = asyncio.create_task(shared.unmount_page())
+        await reader.readuntil(b"\x03\xe9")  # going away; we do not answer it
+        with pytest.raises(ConnectionRefusedError):
+            await there.ask("/")
+    await stopping
 
 
 async def test_a_hook_without_a_port_is_an_error(door: Door):

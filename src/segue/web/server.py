@@ -92,6 +92,8 @@ class Server:
 
     async def close_page(self) -> None:
         """Stop serving the page, and close its WebSockets."""
+        if not self.hooks:  # at once, so that a page that reconnects does not find it missing
+            await self.stop()
         self.page = None
         await asyncio.gather(*(one.close(CloseCode.GOING_AWAY) for one in self.websockets))
 
