@@ -159,7 +159,6 @@ class PlatformRig(ABC):
     async def chat(self, kind: Kind, members: Sequence[str]) -> str:
         """Create a chat of these users and the bot."""
 
-    @abstractmethod
     async def say(
         self,
         user: str,
@@ -168,6 +167,12 @@ class PlatformRig(ABC):
         *,
         thread: str | None = None,
         files: Sequence[File] = (),
+    ) -> None:
+        await self._say(user, chat, text, thread, files)
+
+    @abstractmethod
+    async def _say(
+        self, user: str, chat: str, text: str, thread: str | None, files: Sequence[File]
     ) -> None: ...
 
     def addressed(self, text: str) -> str:

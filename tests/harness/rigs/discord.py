@@ -11,6 +11,7 @@ from segue.core.address import Address, ChatType, Platform
 from segue.platforms import registry
 from segue.store import Store
 from segue.testing import discord
+from segue.testing.contract.fake import uploads
 from segue.testing.discord import (
     BOT,
     USUAL,
@@ -19,7 +20,6 @@ from segue.testing.discord import (
     Peer,
     Permission,
     Shown,
-    Upload,
     snapshot,
 )
 from segue.testing.discord.process import FAKE
@@ -77,17 +77,10 @@ class DiscordRig(PlatformRig):
             await self.driver.permit(chat, USUAL & ~Permission.CREATE_PUBLIC_THREADS)
         return str(chat)
 
-    async def say(
-        self,
-        user: str,
-        chat: str,
-        text: str,
-        *,
-        thread: str | None = None,
-        files: Sequence[File] = (),
+    async def _say(
+        self, user: str, chat: str, text: str, thread: str | None, files: Sequence[File]
     ) -> None:
-        sent = [Upload(name=f.name, media_type=f.media_type, content=f.content) for f in files]
-        await self.driver.say(int(user), int(thread or chat), text, files=sent)
+        await self.driver.say(int(user), int(thread or chat), text, files=uploads(files))
 
     def addressed(self, text: str) -> str:
         return f"<@{BOT}> {text}"

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from segue.core.address import ChatType, Platform
+from segue.testing.contract.fake import uploads
 from segue.testing.peers.process import Fake
-from segue.testing.platform import Driver, Peer, Rules, Shape, Shown, Upload
+from segue.testing.platform import Driver, Peer, Rules, Shape, Shown
 from segue.testing.platform.process import FAKE
 from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig, Thread, View
 
@@ -63,17 +64,10 @@ class GenericRig(PlatformRig):
     async def chat(self, kind: Kind, members: Sequence[str]) -> str:
         return await self.driver.chat(Shape(kind.name), members, name="Home")
 
-    async def say(
-        self,
-        user: str,
-        chat: str,
-        text: str,
-        *,
-        thread: str | None = None,
-        files: Sequence[File] = (),
+    async def _say(
+        self, user: str, chat: str, text: str, thread: str | None, files: Sequence[File]
     ) -> None:
-        sent = [Upload(name=f.name, media_type=f.media_type, content=f.content) for f in files]
-        await self.driver.say(user, chat, text, thread=thread, files=sent)
+        await self.driver.say(user, chat, text, thread=thread, files=uploads(files))
 
     async def press(self, user: str, chat: str, message: Message, label: str) -> None:
         await self.driver.press(user, message.id, label)

@@ -59,14 +59,8 @@ class MatrixRig(PlatformRig):
         direct = kind.chat_type is ChatType.DM
         return await self.driver.chat(members, direct=direct, encrypted=encrypted)
 
-    async def say(
-        self,
-        user: str,
-        chat: str,
-        text: str,
-        *,
-        thread: str | None = None,
-        files: Sequence[File] = (),
+    async def _say(
+        self, user: str, chat: str, text: str, thread: str | None, files: Sequence[File]
     ) -> None:
         await self.driver.say(user, chat, text, thread, files)
 

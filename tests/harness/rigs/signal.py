@@ -11,8 +11,9 @@ from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import IdentityTaken
 from segue.store import Store
 from segue.testing import signal
+from segue.testing.contract.fake import uploads
 from segue.testing.peers.process import Fake
-from segue.testing.signal import ME, NUMBER, Driver, Peer, Settings, Upload
+from segue.testing.signal import ME, NUMBER, Driver, Peer, Settings
 from segue.testing.signal.process import FAKE
 from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig, choices
 
@@ -66,17 +67,10 @@ class SignalRig(PlatformRig):
         with contextlib.suppress(IdentityTaken):
             await PlatformRig.pair(self, store, ME.id)
 
-    async def say(
-        self,
-        user: str,
-        chat: str,
-        text: str,
-        *,
-        thread: str | None = None,
-        files: Sequence[File] = (),
+    async def _say(
+        self, user: str, chat: str, text: str, thread: str | None, files: Sequence[File]
     ) -> None:
-        sent = [Upload(name=f.name, media_type=f.media_type, content=f.content) for f in files]
-        await self.driver.say(ME.id if chat == ME.id else user, chat, text, files=sent)
+        await self.driver.say(ME.id if chat == ME.id else user, chat, text, files=uploads(files))
 
     def addressed(self, text: str) -> str:
         return f"@segue {text}"

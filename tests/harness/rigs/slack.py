@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 from segue.core.address import Address, ChatType, Platform
 from segue.platforms.slack.adapter import INVITATION
 from segue.testing import slack
+from segue.testing.contract.fake import uploads
 from segue.testing.peers.process import Fake
-from segue.testing.slack import BOT, COMMAND, Driver, Peer, Shown, Upload
+from segue.testing.slack import BOT, COMMAND, Driver, Peer, Shown
 from segue.testing.slack.process import FAKE
 from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig, Thread, View
 
@@ -79,22 +80,15 @@ class SlackRig(PlatformRig):
         at = PlatformRig.address(self, kind, chat)
         return replace(at, thread_id=self.assistants.get(chat))
 
-    async def say(
-        self,
-        user: str,
-        chat: str,
-        text: str,
-        *,
-        thread: str | None = None,
-        files: Sequence[File] = (),
+    async def _say(
+        self, user: str, chat: str, text: str, thread: str | None, files: Sequence[File]
     ) -> None:
         """Outside of threads, Slack takes what begins with a slash for a command."""
         thread = thread or self.assistants.get(chat)
         if thread is None and text.startswith("/"):
             await self.driver.command(user, chat, COMMAND, text[1:])
             return
-        sent = [Upload(name=f.name, media_type=f.media_type, content=f.content) for f in files]
-        await self.driver.say(user, chat, text, thread=thread, files=sent)
+        await self.driver.say(user, chat, text, thread=thread, files=uploads(files))
 
     def addressed(self, text: str) -> str:
         return text if text.startswith("/") else f"<@{BOT.id}> {text}"

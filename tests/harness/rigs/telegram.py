@@ -60,14 +60,8 @@ class TelegramRig(PlatformRig):
             )
         )
 
-    async def say(
-        self,
-        user: str,
-        chat: str,
-        text: str,
-        *,
-        thread: str | None = None,
-        files: Sequence[File] = (),
+    async def _say(
+        self, user: str, chat: str, text: str, thread: str | None, files: Sequence[File]
     ) -> None:
         sent = [
             Upload(name=f.name, media_type=f.media_type, content=f.content, kind=FileKind.PHOTO)

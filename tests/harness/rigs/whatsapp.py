@@ -63,14 +63,8 @@ class WhatsAppRig(PlatformRig):
         await self.driver.wrote(members[0])
         return members[0]
 
-    async def say(
-        self,
-        user: str,
-        chat: str,
-        text: str,
-        *,
-        thread: str | None = None,
-        files: Sequence[File] = (),
+    async def _say(
+        self, user: str, chat: str, text: str, thread: str | None, files: Sequence[File]
     ) -> None:
         await self.driver.say(user, text, files=uploads(files))
 
