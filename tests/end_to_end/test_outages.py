@@ -14,6 +14,12 @@ from tests.harness import rigs
 from tests.harness.household import HANDED_OFF, Household
 from tests.harness.rigs import Call
 
+NO_PATIENCE: dict[str, float | str] = {
+    "segue.handoff.delivery.ARRIVAL_TIMEOUT": 3600.0,
+    "segue.handoff.delivery.OUTAGE_TIMEOUT": 0.0,
+}
+"""A handoff fails as soon as the gateway knows that the platform is unreachable, or never."""
+
 
 @contextlib.asynccontextmanager
 async def cut_off(home: Household) -> AsyncGenerator[None]:
@@ -46,7 +52,7 @@ async def test_messages_of_both_sides_during_an_outage_arrive_once(home: Househo
 
 async def test_a_handoff_during_an_outage_leaves_the_session_where_it_is(home: Household):
     await home.at_home(home.rig.forum)
-    home.set_constants({"segue.handoff.delivery.ARRIVAL_TIMEOUT": 3600.0})  # it fails at once
+    home.set_constants(NO_PATIENCE)
     async with home.gateway(), home.desk("one") as desk:
         async with cut_off(home):
             failed = await desk.hand_off(home.rig.platform)
@@ -55,6 +61,25 @@ async def test_a_handoff_during_an_outage_leaves_the_session_where_it_is(home: H
         assert (await home.rig.look(home.chat)).threads == ()
         assert (await desk.hand_off(home.rig.platform)).state is State.COMPLETED
         await home.sees(HANDED_OFF, await home.thread())
+
+
+async def test_a_return_to_a_thread_during_an_outage_leaves_the_session_where_it_is(
+    home: Household,
+):
+    await home.at_home(home.rig.forum)
+    home.set_constants(NO_PATIENCE)
+    async with home.gateway():
+        thread = await home.arrives()
+        async with home.sits_down(await home.session()) as desk:
+            async with cut_off(home):
+                failed = await desk.hand_off(home.rig.platform)
+                assert (failed.state, failed.failure) == (State.FAILED, Failure.ERROR)
+            assert (await desk.hand_off(home.rig.platform)).state is State.COMPLETED
+        await home.writes("go on", thread)
+        await home.sees("(4) go on", thread)
+        arrivals = [text for text in await home.texts(thread) if text.startswith("Sums")]
+        assert len(arrivals) == 2, "a handoff that failed says nothing"
+        assert not [text for text in await home.texts(thread) if "stayed where it was" in text]
 
 
 @pytest.mark.parametrize("home", rigs.KEYLESS_THREADED, indirect=True)

@@ -38,6 +38,7 @@ from segue.store import Store, Topic, bindings, page_sessions, retries
 from segue.store.base import Tx
 from segue.store.claims import ClaimLost, keep
 from segue.store.doors import Door
+from segue.store.gateways import LinkState
 from segue.store.handoffs import LEASE_SECONDS
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.store.page_sessions import SessionActivity
@@ -53,6 +54,8 @@ ANSWER_TIMEOUT = 20.0
 """How long an answer to the session that is in a home channel may delay the arrival of another."""
 ARRIVAL_TIMEOUT = 60.0
 """How long the first message may take to be delivered."""
+OUTAGE_TIMEOUT = 5.0
+"""How long the platform may be out of reach meanwhile."""
 MAX_WAIT = 30.0
 """The longest pause that a platform may ask for. A longer one fails the handoff at once."""
 _TITLE_LENGTH = 100
@@ -370,12 +373,19 @@ async def _recap(
 
 async def _wait_until_sent(store: Store, claim: Handoff, thread: Address, key: str) -> Outgoing:
     """Wait until the message with this key is sent, failed or uncertain, and return it."""
-    shown = False
+    loop, shown = asyncio.get_running_loop(), False
+    reached = loop.time()
     async with store.listen(Topic.SENT) as wake:
         while True:
             found = await store.outbox.get(key)
             if found is not None and found.finished is not None:
                 return found
+            gateway = await store.gateways.serving(claim.platform)
+            health = gateway and gateway.links[claim.platform]
+            if health is None or health.state is not LinkState.DOWN:
+                reached = loop.time()
+            elif loop.time() - reached > OUTAGE_TIMEOUT:
+                raise ConnectFailed(platform=claim.platform, reason=health.detail)
             seconds = await store.outbox.asked_to_wait(thread)
             if seconds and not shown:
                 await _report_wait(store, claim, Step.DELIVERING, seconds)

@@ -432,10 +432,14 @@ def _end(tx: Tx, handoff_id: int, failure: Failure, error: str = "") -> bool:
 
 
 def _tell_thread(tx: Tx, handoff_id: int, opened: Address | None = None) -> None:
-    """Notify the thread that was opened that the session will not arrive."""
+    """Notify the thread that was opened that the session will not arrive. What was not sent there
+    yet is not sent any more; without a new thread, nothing has to be said then."""
     failed = get(tx, handoff_id)
     thread = opened or (failed and failed.thread)
     if failed is None or failed.state is not State.FAILED or thread is None:
+        return
+    is_direct = outbox.withdraw(tx, failed.recap_key) and thread == failed.home
+    if outbox.withdraw(tx, failed.return_key) or is_direct:
         return
     where = sessions.found(tx, failed.session_id).address
     also = ":new" if opened and failed.thread else ""  # the session's own thread has a notice too

@@ -262,6 +262,13 @@ def give_up(tx: Tx, key: str, reason: str) -> bool:
     return _fail(tx, which, reason, key=key) == 1
 
 
+def withdraw(tx: Tx, key: str) -> bool:
+    """Delete a message that waits to be sent for the first time. Return False if there is none with
+    that key."""
+    sql = "DELETE FROM outbox WHERE key = :key AND state = 'queued' AND attempt = 0"
+    return tx.change(sql, key=key) == 1
+
+
 def _fail(tx: Tx, which: str, reason: str, **values: str) -> int:
     """Fail the messages that the SQL condition `which` names. Return how many there were."""
     tx.nudge(Topic.SENT)
