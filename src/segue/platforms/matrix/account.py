@@ -14,6 +14,7 @@ from segue.platforms.diagnostics import check
 from segue.platforms.errors import Lost, Refused, tolerating_absence
 from segue.platforms.matrix.client import FAILURES, MatrixClient, path
 from segue.platforms.matrix.device import MatrixDevice
+from segue.platforms.matrix.identity import Identity
 from segue.platforms.matrix.parser import Room
 from segue.platforms.matrix.wire import MatrixAnswer
 
@@ -29,6 +30,13 @@ _VERIFY = (
     "Verify the bot from your client and type `segue verify`, or type "
     "`segue config set platforms.matrix.trust first-use`."
 )
+_SIGNED = "The bot's device is signed by its account, as current clients demand."
+_UNSIGNED = "The bot's device is not signed. Current clients do not read its encrypted messages."
+_SIGN = "Type `segue setup matrix --user {}` and give the password, which the server asks for."
+_SIGN_ELSEWHERE = (
+    "The account has an identity that another client made. There, signed in as {}, verify the "
+    "session {} by emoji, and type `segue verify`."
+)
 _SILENCE = 20.0
 _WRONG = "the user name or the password is not right"
 
@@ -42,6 +50,9 @@ async def checks(client: MatrixDevice, home: Address | None) -> AsyncGenerator[F
     good = f"The bot accepts invitations from {owner}."
     bad = f"platforms.matrix.invites_from is not a user id: {owner}."
     yield check(owner.startswith("@") and ":" in owner, good, bad, _SET_OWNER)
+    fix = _SIGN_ELSEWHERE if client.identity.is_foreign else _SIGN
+    fix = fix.format(me.user_id, me.device_id)
+    yield check(client.identity.is_signed, _SIGNED, _UNSIGNED, fix)
     if home is None:
         return
     room = await _room(client, home.chat_id)
@@ -103,20 +114,23 @@ async def _discover(client: MatrixClient) -> None:
 
 async def _token(client: MatrixClient, values: Mapping[str, str], folder: Path) -> str:
     user = values["user"]
-    given: dict[str, Any] = {
-        "type": "m.login.password",
-        "identifier": {"type": "m.id.user", "user": user},
-        "password": values["password"],
-        "initial_device_display_name": "Segue",
-    }
+    who = {"identifier": {"type": "m.id.user", "user": user}, "password": values["password"]}
+    auth: dict[str, Any] = {"type": "m.login.password", **who}
+    given = {**auth, "initial_device_display_name": "Segue"}
     if device := _device(folder, user):
         given["device_id"] = device
     try:
-        return (await client.post("/login", given)).access_token
+        found = await client.post("/login", given)
     except Refused as refused:
         if refused.status != 403:
             raise
         raise Refused(403, _WRONG) from refused
+    signed_in = MatrixClient(client.url, found.access_token, _SILENCE)
+    try:  # some servers ask for the password here, too
+        await Identity(signed_in, folder, found.user_id, "").publish(auth=auth)
+    finally:
+        await signed_in.close()
+    return found.access_token
 
 
 def _device(folder: Path, user: str) -> str:

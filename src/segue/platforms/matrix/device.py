@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from segue.platforms.errors import Refused, converted, parsed, tolerating_absence
 from segue.platforms.folder import PrivateFolder
 from segue.platforms.matrix.client import MatrixClient, path
+from segue.platforms.matrix.identity import Identity
 from segue.platforms.matrix.keys import Keys, NoKey
 from segue.platforms.matrix.parser import Room
 from segue.platforms.matrix.spec import FIRST_USE
@@ -32,6 +33,7 @@ class MatrixDevice:
 
     me: MatrixAnswer
     folder: PrivateFolder
+    identity: Identity
     keys: Keys
     verifications: Verifications
     names: tuple[str, ...]
@@ -61,11 +63,13 @@ class MatrixDevice:
         if not self._greeted:
             names = quote(me.user_id, safe="@"), quote(me.device_id, safe="")
             self.folder = PrivateFolder(self._root, *names)
+            self.identity = Identity(self.client, self._root, me.user_id, self.owner)
             self.keys = Keys(self.client, self.folder, me, first_use=self.trusts_first_use)
             self.verifications = Verifications(self.keys, self.folder, self.owner)
             self._greeted = True
         async with self.keys.alone():
             await self.keys.publish()
+        await self.identity.sign(me.device_id, self.keys.own)
 
     async def close(self) -> None:
         await self.client.close()

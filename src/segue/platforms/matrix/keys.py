@@ -61,6 +61,12 @@ class Keys:
         for name in ("nio", "nio.crypto", "peewee"):
             logging.getLogger(name).setLevel(logging.ERROR)
 
+    @property
+    def own(self) -> dict[str, str]:
+        """Our public keys, under the names that they have on the server."""
+        keys = self.olm.account.identity_keys
+        return {f"{kind}:{self.olm.device_id}": keys[kind] for kind in ("ed25519", "curve25519")}
+
     def close(self) -> None:
         self._store.database.close()
 

@@ -106,6 +106,21 @@ class MatrixAnswer(Struct, frozen=True):
     homeserver: dict[str, str] = field(name="m.homeserver", default={})
 
 
+class IdentityKey(Struct, frozen=True):
+    """One of the keys of an account."""
+
+    keys: dict[str, str]
+    usage: tuple[str, ...] = ()
+
+
+class QueriedKeys(Struct, frozen=True):
+    """The keys of users and their devices. Other servers wrote them, so they are parsed later."""
+
+    device_keys: dict[str, dict[str, dict[str, Any]]] = {}
+    master_keys: dict[str, Any] = {}
+    self_signing_keys: dict[str, Any] = {}
+
+
 class EventList(Struct, frozen=True):
     events: tuple[Raw, ...] = ()
     limited: bool = False
