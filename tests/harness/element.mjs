@@ -23,12 +23,12 @@ let client, request, emoji, verifying;
 /** Wait until the condition gives something, and look again after each of these events. */
 async function until(emitter, event, condition) {
     const { promise, resolve } = Promise.withResolvers();
-    const look = () => {
-        const found = condition();
+    const look = async () => {
+        const found = await condition();
         if (found) resolve(found);
     };
     emitter.on(event, look);
-    look();
+    void look();
     try {
         return await promise;
     } finally {
@@ -71,6 +71,7 @@ const commands = {
         own.setDeviceIsolationMode(new crypto.OnlySignedDevicesIsolationMode());
         await client.startClient();
         await until(client, sdk.ClientEvent.Sync, () => client.isInitialSyncComplete());
+        await own.getUserDeviceInfo([found.user_id], true);
         await own.bootstrapCrossSigning({ authUploadDeviceSigningKeys: (make) => make(null) });
         await own.bootstrapSecretStorage({ createSecretStorageKey: async () => ({ privateKey }) });
         return found.device_id;
@@ -89,7 +90,7 @@ const commands = {
     },
     /** Wait until the room shows that text of another user. */
     async see({ room: id, text }) {
-        const shows = (event) => event.getSender() !== client.getUserId() && event.getContent().body === text;
+        const shows = (event) => event.getSender() !== client.getUserId() && event.getContent().body?.includes(text);
         const find = () => client.getRoom(id)?.getLiveTimeline().getEvents().some(shows);
         await Promise.race([
             until(client, sdk.MatrixEventEvent.Decrypted, find),
@@ -119,13 +120,28 @@ const commands = {
         emoji.mismatch();
         await verifying.catch(() => undefined);
     },
-    async isVerified({ user }) {
-        return (await client.getCrypto().getUserVerificationStatus(user)).isCrossSigningVerified();
+    /** Wait until the client shows that the user is verified. */
+    async verified({ user }) {
+        await until(client, crypto.CryptoEvent.UserTrustStatusChanged, async () =>
+            (await client.getCrypto().getUserVerificationStatus(user)).isCrossSigningVerified(),
+        );
     },
-    async isSigned({ device }) {
+    /** Wait until the client has signed that device of the user. */
+    async signed({ device }) {
         const own = client.getCrypto();
-        await own.getUserDeviceInfo([client.getUserId()], true);
-        return (await own.getDeviceVerificationStatus(client.getUserId(), device)).signedByOwner;
+        await until(client, crypto.CryptoEvent.DevicesUpdated, async () =>
+            (await own.getDeviceVerificationStatus(client.getUserId(), device))?.signedByOwner,
+        );
+    },
+    /** Replace the user's identity. */
+    async reset({ password }) {
+        const identifier = { type: "m.id.user", user: client.getUserId() };
+        const authorise = async (make) => {
+            const { session } = await make(null).catch(({ data }) => data);
+            await make({ type: "m.login.password", identifier, password, session });
+        };
+        const given = { setupNewCrossSigning: true, authUploadDeviceSigningKeys: authorise };
+        await client.getCrypto().bootstrapCrossSigning(given);
     },
 };
 

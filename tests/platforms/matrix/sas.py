@@ -80,8 +80,7 @@ class EmojiVerification:
         self._agreed = self._sas.diffie_hellman(key)
         parts = ("MATRIX_KEY_VERIFICATION_SAS", self._user.id, mine, ours)
         info = "|".join((*parts, self._bot, self._device, theirs, self._name))
-        bits = "".join(f"{it:08b}" for it in self._agreed.bytes(info).emoji_indices)
-        return [int(bits[at : at + 6], 2) for at in range(0, 42, 6)]
+        return list(self._agreed.bytes(info).emoji_indices)
 
     async def confirm(self) -> None:
         """Say that the emoji are the same, check that the bot has the key that the server says, and

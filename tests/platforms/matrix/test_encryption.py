@@ -24,10 +24,10 @@ pytestmark = pytest.mark.real
 
 
 @contextlib.asynccontextmanager
-async def strict(rig: MatrixRig) -> AsyncGenerator[tuple[MatrixAdapter, Ear]]:
+async def strict(rig: MatrixRig, token: str = "") -> AsyncGenerator[tuple[MatrixAdapter, Ear]]:
     """An adapter that trusts no device until it is verified."""
     await rig.adapter.close()
-    adapter = rig.another(trust="verified")
+    adapter = rig.another(token, trust="verified")
     await adapter.connect()
     try:
         async with listening(adapter) as ear:

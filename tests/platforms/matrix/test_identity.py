@@ -4,19 +4,24 @@ that their account has signed."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from segue.platforms.base import Finding
+from segue.platforms.base import Finding, Inbound
+from segue.platforms.matrix import state
 from segue.platforms.matrix.adapter import MatrixAdapter
-from segue.testing.contract.rig import Ear, listening, part
+from segue.testing.contract.rig import Ear, failure, listening, part
 from segue.testing.synapse import Account
 from tests.harness.element import Element, element
 from tests.platforms.matrix.rig import MatrixRig
 from tests.platforms.matrix.test_account import sign_in
+from tests.platforms.matrix.test_encryption import strict
 
 pytestmark = pytest.mark.real
 
@@ -37,22 +42,48 @@ async def signature(adapter: MatrixAdapter) -> Finding:
     return (await adapter.examine(None))[2]
 
 
+def signs(emoji: Iterable[Sequence[str]]) -> list[str]:
+    """Emoji without their names, some of which differ, and without what only chooses a font."""
+    return [sign.strip("\ufe0f") for sign, _ in emoji]
+
+
+def compare(rig: MatrixRig, emoji: Iterable[Sequence[str]]) -> None:
+    """Say that the emoji are the same, as `segue verify` does."""
+    found = state.find_pending(rig.driver.folder)
+    assert found is not None
+    folder, shown = found
+    assert signs(shown.emoji) == signs(emoji)
+    folder.save(state.FILE, replace(shown, confirmed=True))
+
+
+@contextlib.asynccontextmanager
+async def heard(ear: Ear) -> AsyncGenerator[asyncio.Task[Inbound]]:
+    """What the bot hears next. It receives meanwhile."""
+    hearing = asyncio.create_task(ear.next())
+    try:
+        yield hearing
+    finally:
+        hearing.cancel()
+        await asyncio.wait([hearing])
+
+
 async def direct(client: Element, ear: Ear, bot: str) -> str:
     """Start an encrypted direct message with the bot."""
-    hearing = asyncio.create_task(ear.next())
-    room: str = await client("direct", user=bot)
-    await hearing  # it came in
+    async with heard(ear) as hearing:
+        room: str = await client("direct", user=bot)
+        await hearing  # it came in
     return room
 
 
 async def test_a_client_that_accepts_only_signed_devices_talks_with_the_bot(rig: MatrixRig):
     server, bot = rig.driver.server, rig.driver.bot.id
     async with element(server, rig.user.account) as client, listening(rig.adapter) as ear:
-        room, hearing = await direct(client, ear, bot), asyncio.create_task(ear.next())
-        await client("say", room=room, text="Hello?")
-        heard = await hearing
-        assert heard.text == "Hello?"
-        await rig.adapter.send(heard.address, part("Hello."), key="1")
+        room = await direct(client, ear, bot)
+        async with heard(ear) as hearing:
+            await client("say", room=room, text="Hello?")
+            said = await hearing
+        assert said.text == "Hello?"
+        await rig.adapter.send(said.address, part("Hello."), key="1")
         await client("see", room=room, text="Hello.")
 
 
@@ -66,13 +97,22 @@ async def test_all_devices_of_an_account_are_signed_by_one_identity(rig: MatrixR
     assert await identity(rig, bot.id) == made
 
 
-async def test_an_identity_that_another_client_made_is_left_alone(rig: MatrixRig):
+async def test_an_identity_that_another_client_made_is_left_alone_and_can_sign_the_bot(
+    rig: MatrixRig,
+):
     account = await a_bot(rig)
-    async with element(rig.driver.server, account):
-        made = await identity(rig, account.user_id)
-        found = await signature(rig.another(account.token))
+    async with (
+        element(rig.driver.server, account) as client,
+        strict(rig, account.token) as (adapter, ear),
+    ):
+        made, found = await identity(rig, account.user_id), await signature(adapter)
         assert not found.ok
         assert f"as {account.user_id}, verify the session {account.device_id}" in found.fix
+        async with heard(ear):
+            compare(rig, await client("verifyDevice", device=account.device_id))
+            await client("confirm")
+            await client("signed", device=account.device_id)
+        assert (await signature(adapter)).ok
         assert await identity(rig, account.user_id) == made
 
 
@@ -86,3 +126,39 @@ async def test_a_server_that_asks_for_the_password_gets_it_when_the_bot_signs_in
     given = {"url": rig.driver.proxy.url, "user": account.user_id, "password": account.password}
     signed_in = await sign_in(rig, tmp_path, **given)
     assert (await signature(rig.another(signed_in["token"]))).ok
+
+
+async def test_the_owner_verifies_the_bot_in_the_room_once_for_all_devices(rig: MatrixRig):
+    server, bot, anna = rig.driver.server, rig.driver.bot.id, rig.user.account
+    async with strict(rig) as (adapter, ear), element(server, anna) as client:
+        room = await direct(client, ear, bot)
+        async with heard(ear) as hearing:
+            compare(rig, await client("verify", user=bot, room=room))
+            await client("confirm")
+            await client("verified", user=bot)
+            async with element(server, anna) as phone:
+                await phone("say", room=room, text="Hello?")
+                home = (await hearing).address
+                await adapter.send(home, part("Hello."), key="1")
+                for device in (client, phone):
+                    await device("see", room=room, text="Hello.")
+        async with heard(ear) as hearing:
+            await client("reset", password=anna.password)
+            await rig.user.say(room, "Wait.")
+            await hearing  # and of the new identity before
+        refused = await failure(adapter.send(home, part("Secret."), key="2"))
+        assert "`segue verify`" in refused.reason
+        assert "Your identity is not the one" in (await adapter.examine(home))[-1].text
+
+
+async def test_emoji_that_differ_verify_nothing(rig: MatrixRig):
+    server, bot = rig.driver.server, rig.driver.bot.id
+    async with strict(rig) as (adapter, ear), element(server, rig.user.account) as client:
+        room = await direct(client, ear, bot)
+        async with heard(ear) as hearing:
+            await client("verify", user=bot, room=room)
+            await client("deny")
+            await client("say", room=room, text="No.")
+            await hearing
+        assert state.find_pending(rig.driver.folder) is None
+        assert not adapter.client.keys.is_verified(rig.anna)

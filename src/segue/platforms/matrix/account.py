@@ -30,6 +30,7 @@ _VERIFY = (
     "Verify the bot from your client and type `segue verify`, or type "
     "`segue config set platforms.matrix.trust first-use`."
 )
+_CHANGED = "Your identity is not the one that you verified, so the bot trusts no device of yours."
 _SIGNED = "The bot's device is signed by its account, as current clients demand."
 _UNSIGNED = "The bot's device is not signed. Current clients do not read its encrypted messages."
 _SIGN = "Type `segue setup matrix --user {}` and give the password, which the server asks for."
@@ -60,8 +61,11 @@ async def checks(client: MatrixDevice, home: Address | None) -> AsyncGenerator[F
     bad, fix = "The bot is not in the home room.", _INVITE.format(me.user_id)
     yield check(room, good, bad, fix)
     if room is not None and room.encrypted and not client.trusts_first_use:
+        async with client.keys.alone():
+            await client.keys.query([owner])
         good = "The home room is encrypted, and one of your devices is verified."
         bad = "The home room is encrypted, and no device of yours is verified."
+        bad = _CHANGED if client.identity.has_changed else bad
         yield check(client.keys.is_verified(owner), good, bad, _VERIFY)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -36,7 +37,7 @@ class Identity:
     """The identity of the bot's account, and that of the owner."""
 
     def __init__(self, client: MatrixClient, root: Path, user_id: str, owner: str) -> None:
-        self._client, self._me, self.owner = client, user_id, owner
+        self.client, self.user_id, self.owner = client, user_id, owner
         self._folder = PrivateFolder(root, quote(user_id, safe="@"))  # for all of its devices
         self.master = ""
         """The public key of the bot's identity. Empty if it is not ours, or there is none."""
@@ -51,38 +52,38 @@ class Identity:
 
     async def publish(self, **auth: object) -> QueriedKeys:
         """Give the account an identity unless it has one, and return its keys."""
-        given = {"device_keys": {self._me: list[str]()}}
+        given = {"device_keys": {self.user_id: list[str]()}}
         async with self._folder.locked():
-            found = await self._client.post("/keys/query", given, QueriedKeys)
-            if self._me in found.master_keys:
+            found = await self.client.post("/keys/query", given, QueriedKeys)
+            if self.user_id in found.master_keys:
                 return found
             if not self._own():  # they may not have been uploaded
                 seeds = {use: secrets.token_hex(32) for use in (_MASTER, _DEVICES, _USERS)}
                 self._folder.save(_SEEDS, seeds)
             own, made = self._own(), dict[str, Any]()
             for use, key in own.items():
-                document = {"user_id": self._me, "usage": [use], "keys": {key.name: key.public}}
-                made[f"{use}_key"] = own[_MASTER].sign(self._me, document)
+                document = {"user_id": self.user_id, "usage": [use], "keys": {key.name: key.public}}
+                made[f"{use}_key"] = own[_MASTER].sign(self.user_id, document)
             try:
-                await self._client.post("/keys/device_signing/upload", {**made, **auth})
+                await self.client.post("/keys/device_signing/upload", {**made, **auth})
             except Refused as refused:  # it may ask for the password, or not know identities
                 if refused.status == 429 or refused.status >= 500:
                     raise
                 logger.warning("identity not uploaded reason=%s", refused)
-            return await self._client.post("/keys/query", given, QueriedKeys)
+            return await self.client.post("/keys/query", given, QueriedKeys)
 
-    async def sign(self, device_id: str, keys: dict[str, str]) -> None:
+    async def sign(self, device_id: str, keys: Mapping[str, str]) -> None:
         """Sign the bot's device, which has these keys, if the identity is ours."""
-        me, found, own = self._me, await self.publish(), self._own()
+        me, found, own = self.user_id, await self.publish(), self._own()
         device = found.device_keys.get(me, {}).get(device_id, {})
         master = _public(found.master_keys.get(me), _MASTER)
         self.master = master if own and own[_MASTER].public == master else ""
         self.is_foreign = master != self.master
         by = _public(found.self_signing_keys.get(me), _DEVICES)
         self.is_signed = _is_signed(device, me, by)
-        if self.master and not self.is_signed and device.get("keys") == keys:
+        if self.master and not self.is_signed and device.get("keys") == named(device_id, keys):
             given = {me: {device_id: own[_DEVICES].sign(me, device)}}
-            answer = await self._client.post("/keys/signatures/upload", given, dict[str, Any])
+            answer = await self.client.post("/keys/signatures/upload", given, dict[str, Any])
             self.is_signed = not answer.get("failures")
         if not self.is_signed:
             logger.warning("device not signed platform=matrix device=%s", device_id)
@@ -133,6 +134,11 @@ class _SigningKey:
         """The document of that user with our signature."""
         signature = encode_base64(self._signer.sign(_canonical(document)))
         return {**document, "signatures": {user_id: {self.name: signature}}}
+
+
+def named(device_id: str, keys: Mapping[str, str]) -> dict[str, str]:
+    """The keys of a device under the names that they have in its document."""
+    return {f"{kind}:{device_id}": key for kind, key in keys.items()}
 
 
 def _canonical(document: dict[str, Any]) -> bytes:

@@ -9,6 +9,8 @@ from typing import Any
 
 from msgspec import Raw, Struct, field
 
+from segue.platforms.errors import parsed
+
 
 class Relation(Struct, frozen=True):
     rel_type: str = ""
@@ -79,6 +81,12 @@ class RoomEvent(Struct, frozen=True):
             return relation.event_id
         is_plain = self.thread is not None and relation.is_falling_back
         return "" if is_plain else relation.reply.get("event_id", "")
+
+
+def room_event(plain: bytes) -> RoomEvent | None:
+    """Parse an event. Return None if it is malformed."""
+    event = parsed(plain, RoomEvent)
+    return event if event and event.event_id and event.sender else None
 
 
 # Answers
