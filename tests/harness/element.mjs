@@ -104,15 +104,19 @@ const commands = {
         request = await own.requestVerificationDM(user, id);
         return compare();
     },
-    /** The same for another device of the same user. */
-    async verifyDevice({ device }) {
+    /** The same for a device, without a room. */
+    async verifyDevice({ user, device }) {
         const own = client.getCrypto();
-        await own.getUserDeviceInfo([client.getUserId()], true);
-        request = await own.requestDeviceVerification(client.getUserId(), device);
+        await own.getUserDeviceInfo([user], true);
+        request = await own.requestDeviceVerification(user, device);
         return compare();
     },
+    /** Say that the emoji are the same. */
     async confirm() {
         await emoji.confirm();
+    },
+    /** Wait until both sides have said so. */
+    async finish() {
         await verifying;
     },
     /** Say that the emoji differ. */

@@ -16,14 +16,26 @@ from msgspec.structs import replace
 from segue.platforms.base import Finding, Inbound
 from segue.platforms.matrix import state
 from segue.platforms.matrix.adapter import MatrixAdapter
-from segue.testing.contract.rig import Ear, failure, listening, part
+from segue.testing.contract.rig import Ear, Place, failure, home_of, listening, part
 from segue.testing.synapse import Account
 from tests.harness.element import Element, element
 from tests.platforms.matrix.rig import MatrixRig
 from tests.platforms.matrix.test_account import sign_in
-from tests.platforms.matrix.test_encryption import strict
 
 pytestmark = pytest.mark.real
+
+
+@contextlib.asynccontextmanager
+async def strict(rig: MatrixRig, token: str = "") -> AsyncGenerator[tuple[MatrixAdapter, Ear]]:
+    """An adapter that trusts no device until it is verified."""
+    await rig.adapter.close()
+    adapter = rig.another(token, trust="verified")
+    await adapter.connect()
+    try:
+        async with listening(adapter) as ear:
+            yield adapter, ear
+    finally:
+        await adapter.close()
 
 
 async def a_bot(rig: MatrixRig) -> Account:
@@ -109,8 +121,10 @@ async def test_an_identity_that_another_client_made_is_left_alone_and_can_sign_t
         assert not found.ok
         assert f"as {account.user_id}, verify the session {account.device_id}" in found.fix
         async with heard(ear):
-            compare(rig, await client("verifyDevice", device=account.device_id))
+            given = {"user": account.user_id, "device": account.device_id}
+            compare(rig, await client("verifyDevice", **given))
             await client("confirm")
+            await client("finish")
             await client("signed", device=account.device_id)
         assert (await signature(adapter)).ok
         assert await identity(rig, account.user_id) == made
@@ -151,14 +165,50 @@ async def test_the_owner_verifies_the_bot_in_the_room_once_for_all_devices(rig: 
         assert "Your identity is not the one" in (await adapter.examine(home))[-1].text
 
 
-async def test_emoji_that_differ_verify_nothing(rig: MatrixRig):
+async def test_the_owner_verifies_the_bots_device(rig: MatrixRig):
+    server, bot = rig.driver.server, rig.driver.bot.account
+    async with strict(rig) as (adapter, ear), element(server, rig.user.account) as client:
+        room = await direct(client, ear, bot.user_id)
+        async with heard(ear) as hearing:
+            await client("say", room=room, text="Hello?")
+            home = (await hearing).address
+        refused = await failure(adapter.send(home, part("Secret."), key="1"))
+        assert "`segue verify`" in refused.reason
+        assert not refused.retry
+        async with heard(ear):
+            compare(rig, await client("verifyDevice", user=bot.user_id, device=bot.device_id))
+            await client("confirm")
+            await client("finish")
+        await adapter.send(home, part("Secret."), key="1")
+        await client("see", room=room, text="Secret.")
+        assert state.find_pending(rig.driver.folder) is None
+
+
+@pytest.mark.parametrize("answer", ["deny", "confirm"])
+async def test_without_the_word_of_the_owner_on_both_sides_nothing_is_verified(
+    rig: MatrixRig, answer: str
+):
     server, bot = rig.driver.server, rig.driver.bot.id
     async with strict(rig) as (adapter, ear), element(server, rig.user.account) as client:
         room = await direct(client, ear, bot)
         async with heard(ear) as hearing:
             await client("verify", user=bot, room=room)
-            await client("deny")
+            await client(answer)
             await client("say", room=room, text="No.")
             await hearing
-        assert state.find_pending(rig.driver.folder) is None
+        assert (state.find_pending(rig.driver.folder) is None) == (answer == "deny")
         assert not adapter.client.keys.is_verified(rig.anna)
+
+
+async def test_only_the_owner_can_verify(rig: MatrixRig):
+    eve = rig.driver.users[await rig.driver.user("Eve")]
+    at, bot = Place(await rig.driver.chat([rig.anna, eve.id])), rig.driver.bot.account
+    request = {"from_device": "EVE", "methods": ["m.sas.v1"], "timestamp": 1}
+    to_device = {"messages": {bot.user_id: {bot.device_id: {**request, "transaction_id": "1"}}}}
+    async with strict(rig) as (_, ear):
+        await eve.call("PUT", "/sendToDevice/m.key.verification.request/1", to_device)
+        in_room = {**request, "msgtype": "m.key.verification.request", "to": bot.user_id}
+        await eve.send(at.chat, {**in_room, "body": "Verify me."})
+        await home_of(rig, ear, at)  # the adapter has read what came before
+        told = await eve.call("GET", "/sync?timeout=0")
+    assert "m.key.verification.ready" not in str(told)

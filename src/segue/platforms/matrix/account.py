@@ -15,6 +15,7 @@ from segue.platforms.errors import Lost, Refused, tolerating_absence
 from segue.platforms.matrix.client import FAILURES, MatrixClient, path
 from segue.platforms.matrix.device import MatrixDevice
 from segue.platforms.matrix.identity import Identity
+from segue.platforms.matrix.keys import VERIFY
 from segue.platforms.matrix.parser import Room
 from segue.platforms.matrix.wire import MatrixAnswer
 
@@ -26,18 +27,9 @@ NO_TOKEN = Finding(
 )
 _SET_OWNER = "Type `segue config set platforms.matrix.invites_from @you:your.server`."
 _INVITE = "Invite {} to that room, or send /sethome in another one."
-_VERIFY = (
-    "Verify the bot from your client and type `segue verify`, or type "
-    "`segue config set platforms.matrix.trust first-use`."
-)
 _CHANGED = "Your identity is not the one that you verified, so the bot trusts no device of yours."
 _SIGNED = "The bot's device is signed by its account, as current clients demand."
 _UNSIGNED = "The bot's device is not signed. Current clients do not read its encrypted messages."
-_SIGN = "Type `segue setup matrix --user {}` and give the password, which the server asks for."
-_SIGN_ELSEWHERE = (
-    "The account has an identity that another client made. There, signed in as {}, verify the "
-    "session {} by emoji, and type `segue verify`."
-)
 _SILENCE = 20.0
 _WRONG = "the user name or the password is not right"
 
@@ -51,9 +43,7 @@ async def checks(client: MatrixDevice, home: Address | None) -> AsyncGenerator[F
     good = f"The bot accepts invitations from {owner}."
     bad = f"platforms.matrix.invites_from is not a user id: {owner}."
     yield check(owner.startswith("@") and ":" in owner, good, bad, _SET_OWNER)
-    fix = _SIGN_ELSEWHERE if client.identity.is_foreign else _SIGN
-    fix = fix.format(me.user_id, me.device_id)
-    yield check(client.identity.is_signed, _SIGNED, _UNSIGNED, fix)
+    yield check(not client.identity.fix, _SIGNED, _UNSIGNED, client.identity.fix)
     if home is None:
         return
     room = await _room(client, home.chat_id)
@@ -66,7 +56,7 @@ async def checks(client: MatrixDevice, home: Address | None) -> AsyncGenerator[F
         good = "The home room is encrypted, and one of your devices is verified."
         bad = "The home room is encrypted, and no device of yours is verified."
         bad = _CHANGED if client.identity.has_changed else bad
-        yield check(client.keys.is_verified(owner), good, bad, _VERIFY)
+        yield check(client.keys.is_verified(owner), good, bad, f"{VERIFY.capitalize()}.")
 
 
 async def find(device: MatrixDevice, name: str) -> HomeChannel | None:

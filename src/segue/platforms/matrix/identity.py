@@ -31,6 +31,11 @@ _MASTER, _DEVICES, _USERS = "master", "self_signing", "user_signing"
 _SEEDS, _OWNER = "identity", "owner"
 """The files with our private keys, and with the identity of the owner that was verified."""
 _CHANGED = "changed"
+_SIGN_IN = "Type `segue setup matrix --user {}` and give the password, which the server asks for."
+_SIGN_ELSEWHERE = (
+    "The account has an identity that another client made. There, signed in as {}, verify the "
+    "session {} by emoji, and type `segue verify`."
+)
 
 
 class Identity:
@@ -41,10 +46,8 @@ class Identity:
         self._folder = PrivateFolder(root, quote(user_id, safe="@"))  # for all of its devices
         self.master = ""
         """The public key of the bot's identity. Empty if it is not ours, or there is none."""
-        self.is_foreign = False
-        """Whether another client made it."""
-        self.is_signed = False
-        """Whether it has signed the bot's device."""
+        self.fix = ""
+        """What to do to have the bot's device signed. Empty if it is."""
         self.theirs = ""
         """The public key of the owner's identity, as the server says."""
 
@@ -78,14 +81,14 @@ class Identity:
         device = found.device_keys.get(me, {}).get(device_id, {})
         master = _public(found.master_keys.get(me), _MASTER)
         self.master = master if own and own[_MASTER].public == master else ""
-        self.is_foreign = master != self.master
-        by = _public(found.self_signing_keys.get(me), _DEVICES)
-        self.is_signed = _is_signed(device, me, by)
-        if self.master and not self.is_signed and device.get("keys") == named(device_id, keys):
+        signed = _is_signed(device, me, _public(found.self_signing_keys.get(me), _DEVICES))
+        if self.master and not signed and device.get("keys") == named(device_id, keys):
             given = {me: {device_id: own[_DEVICES].sign(me, device)}}
             answer = await self.client.post("/keys/signatures/upload", given, dict[str, Any])
-            self.is_signed = not answer.get("failures")
-        if not self.is_signed:
+            signed = not answer.get("failures")
+        fix = _SIGN_IN if master == self.master else _SIGN_ELSEWHERE
+        self.fix = "" if signed else fix.format(me, device_id)
+        if self.fix:
             logger.warning("device not signed platform=matrix device=%s", device_id)
 
     def _own(self) -> dict[str, _SigningKey]:

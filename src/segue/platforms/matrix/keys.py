@@ -34,9 +34,9 @@ _LOST = (
     "the keys of the bot's device are not on this machine; type `segue setup matrix --user NAME` "
     "to sign in with a new one"
 )
-_UNVERIFIED = (
-    "no device that reads this room is verified; verify the bot from your client and type "
-    "`segue verify`, or type `segue config set platforms.matrix.trust first-use`"
+VERIFY = (
+    "verify the bot from your client and type `segue verify`, or type "
+    "`segue config set platforms.matrix.trust first-use`"
 )
 _MALFORMED = (AssertionError, EncryptionError, LookupError, TypeError, ValueError)
 """What matrix-nio and vodozemac raise for events of other devices that make no sense."""
@@ -230,7 +230,7 @@ class Keys:
             names = ", ".join(f"{it.user_id} {it.id}" for it in others)
             logger.warning("unverified devices skipped room=%s devices=%s", room.id, names)
             if len(others) == len(devices):
-                raise Refused(403, _UNVERIFIED)
+                raise Refused(403, f"no device that reads this room is verified; {VERIFY}")
         session.users_ignored.update((it.user_id, it.id) for it in others)
         share = olm.share_group_session_parallel
         for _, given in share(room.id, users, ignore_unverified_devices=True):

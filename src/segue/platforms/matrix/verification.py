@@ -95,9 +95,9 @@ class Verifications:
         if sas.verified and sas.verified_devices:  # matrix-nio takes a MAC of no device, too
             device, self.shown = sas.other_olm_device, None
             self._keys.trust(device, self._proven)
-            await self._send("done", device.user_id, device.id, sas.transaction_id)
-            logger.info("device verified user=%s device=%s", device.user_id, device.id)
             self._folder.save(FILE, replace(pending, verified=True))
+            logger.info("device verified user=%s device=%s", device.user_id, device.id)
+            await self._send("done", device.user_id, device.id, sas.transaction_id)
 
     def _show(self, sas: Sas) -> None:
         """Show the emoji to the owner."""
