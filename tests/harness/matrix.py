@@ -91,6 +91,8 @@ class Proxy:
         path = unquote(urlsplit(request.target).path)
         name = next((name for name, it in _METHODS.items() if it.search(path)), path)
         self.calls[name] += 1
+        if path == "/.well-known/matrix/client":
+            return Response(404, _JSON, b"{}")  # its address is that of the proxy
         if self.asks and name.endswith("/device_signing/upload") and b'"auth"' not in request.body:
             return Response(401, _JSON, json.dumps(_ASKS).encode())
         try:

@@ -19,7 +19,7 @@ from segue.platforms.matrix.adapter import MatrixAdapter
 from segue.testing.contract.rig import Ear, Place, failure, home_of, listening, part
 from segue.testing.synapse import Account
 from tests.harness.element import Element, element
-from tests.platforms.matrix.rig import MatrixRig
+from tests.platforms.matrix.rig import MatrixRig, Shape
 from tests.platforms.matrix.test_account import sign_in
 
 pytestmark = pytest.mark.real
@@ -117,7 +117,11 @@ async def test_an_identity_that_another_client_made_is_left_alone_and_can_sign_t
         element(rig.driver.server, account) as client,
         strict(rig, account.token) as (adapter, ear),
     ):
-        made, found = await identity(rig, account.user_id), await signature(adapter)
+        made = await identity(rig, account.user_id)
+        given = {"user": account.user_id, "password": account.password}
+        await sign_in(rig, rig.driver.folder, **given)  # it could replace it
+        assert await identity(rig, account.user_id) == made
+        found = await signature(adapter)
         assert not found.ok
         assert f"as {account.user_id}, verify the session {account.device_id}" in found.fix
         async with heard(ear):
@@ -212,3 +216,14 @@ async def test_only_the_owner_can_verify(rig: MatrixRig):
         await home_of(rig, ear, at)  # the adapter has read what came before
         told = await eve.call("GET", "/sync?timeout=0")
     assert "m.key.verification.ready" not in str(told)
+
+
+async def test_a_request_may_be_encrypted(rig: MatrixRig):
+    at, bot = await rig.place(Shape.ENCRYPTED_DM), rig.driver.bot.id
+    request = {"from_device": rig.user.account.device_id, "methods": ["m.sas.v1"], "to": bot}
+    request |= {"msgtype": "m.key.verification.request", "body": "Verify me."}
+    async with listening(rig.adapter) as ear:
+        sent = await rig.user.send(at.chat, request)
+        await home_of(rig, ear, at)
+    [ready] = [it for it in await rig.user.events(at.chat) if it["type"].endswith(".ready")]
+    assert ready["content"]["m.relates_to"] == {"rel_type": "m.reference", "event_id": sent}
