@@ -14,7 +14,7 @@ from segue.platforms.diagnostics import check
 from segue.platforms.errors import Lost, Refused, tolerating_absence
 from segue.platforms.matrix.client import FAILURES, MatrixClient, path
 from segue.platforms.matrix.device import MatrixDevice
-from segue.platforms.matrix.identity import Identity
+from segue.platforms.matrix.identity import CHANGED, MatrixIdentity
 from segue.platforms.matrix.keys import VERIFY
 from segue.platforms.matrix.parser import Room
 from segue.platforms.matrix.wire import MatrixAnswer
@@ -55,7 +55,7 @@ async def checks(client: MatrixDevice, home: Address | None) -> AsyncGenerator[F
             await client.keys.query([owner])
         good = "The home room is encrypted, and one of your devices is verified."
         bad = "The home room is encrypted, and no device of yours is verified."
-        bad = _CHANGED if client.identity.has_changed else bad
+        bad = _CHANGED if client.identity.verified == CHANGED else bad
         yield check(client.keys.is_verified(owner), good, bad, f"{VERIFY.capitalize()}.")
 
 
@@ -121,7 +121,7 @@ async def _token(client: MatrixClient, values: Mapping[str, str], folder: Path) 
         raise Refused(403, _WRONG) from refused
     signed_in = MatrixClient(client.url, found.access_token, _SILENCE)
     try:  # some servers ask for the password here, too
-        await Identity(signed_in, folder, found.user_id, "").publish(auth=auth)
+        await MatrixIdentity(signed_in, folder, found.user_id, "").publish(auth=auth)
     finally:
         await signed_in.close()
     return found.access_token

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from segue.platforms.errors import Refused, converted, parsed, tolerating_absence
 from segue.platforms.folder import PrivateFolder
 from segue.platforms.matrix.client import MatrixClient, path
-from segue.platforms.matrix.identity import Identity
+from segue.platforms.matrix.identity import MatrixIdentity
 from segue.platforms.matrix.keys import Keys, NoKey
 from segue.platforms.matrix.parser import Room
 from segue.platforms.matrix.spec import FIRST_USE
@@ -33,7 +33,7 @@ class MatrixDevice:
 
     me: MatrixAnswer
     folder: PrivateFolder
-    identity: Identity
+    identity: MatrixIdentity
     keys: Keys
     verifications: Verifications
     names: tuple[str, ...]
@@ -63,7 +63,7 @@ class MatrixDevice:
         if not self._greeted:
             names = quote(me.user_id, safe="@"), quote(me.device_id, safe="")
             self.folder = PrivateFolder(self._root, *names)
-            self.identity = Identity(self.client, self._root, me.user_id, self.owner)
+            self.identity = MatrixIdentity(self.client, self._root, me.user_id, self.owner)
             first_use = self.trusts_first_use
             self.keys = Keys(self.identity, self.folder, me.device_id, first_use=first_use)
             self.verifications = Verifications(self.keys, self.folder)

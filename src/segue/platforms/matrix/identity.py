@@ -30,7 +30,7 @@ _MASTER, _DEVICES, _USERS = "master", "self_signing", "user_signing"
 """The keys of an identity. The first signs the others, which sign devices and users."""
 _SEEDS, _OWNER = "identity", "owner"
 """The files with our private keys, and with the identity of the owner that was verified."""
-_CHANGED = "changed"
+CHANGED = "changed"
 _SIGN_IN = "Type `segue setup matrix --user {}` and give the password, which the server asks for."
 _SIGN_ELSEWHERE = (
     "The account has an identity that another client made. There, signed in as {}, verify the "
@@ -38,7 +38,7 @@ _SIGN_ELSEWHERE = (
 )
 
 
-class Identity:
+class MatrixIdentity:
     """The identity of the bot's account, and that of the owner."""
 
     def __init__(self, client: MatrixClient, root: Path, user_id: str, owner: str) -> None:
@@ -67,12 +67,7 @@ class Identity:
             for use, key in own.items():
                 document = {"user_id": self.user_id, "usage": [use], "keys": {key.name: key.public}}
                 made[f"{use}_key"] = own[_MASTER].sign(self.user_id, document)
-            try:
-                await self.client.post("/keys/device_signing/upload", {**made, **auth})
-            except Refused as refused:  # it may ask for the password, or not know identities
-                if refused.status == 429 or refused.status >= 500:
-                    raise
-                logger.warning("identity not uploaded reason=%s", refused)
+            await self._upload("/keys/device_signing/upload", {**made, **auth})
             return await self.client.post("/keys/query", given, QueriedKeys)
 
     async def sign(self, device_id: str, keys: Mapping[str, str]) -> None:
@@ -84,12 +79,22 @@ class Identity:
         signed = _is_signed(device, me, _public(found.self_signing_keys.get(me), _DEVICES))
         if self.master and not signed and device.get("keys") == named(device_id, keys):
             given = {me: {device_id: own[_DEVICES].sign(me, device)}}
-            answer = await self.client.post("/keys/signatures/upload", given, dict[str, Any])
-            signed = not answer.get("failures")
+            signed = await self._upload("/keys/signatures/upload", given)
         fix = _SIGN_IN if master == self.master else _SIGN_ELSEWHERE
         self.fix = "" if signed else fix.format(me, device_id)
         if self.fix:
             logger.warning("device not signed platform=matrix device=%s", device_id)
+
+    async def _upload(self, where: str, given: object) -> bool:
+        """Upload keys or signatures. Return whether the server takes them: it may ask for the
+        password, or not know identities."""
+        try:
+            return not (await self.client.post(where, given, dict[str, Any])).get("failures")
+        except Refused as refused:
+            if refused.status == 429 or refused.status >= 500:
+                raise
+            logger.warning("identity not uploaded call=%s reason=%s", where, refused)
+            return False
 
     def _own(self) -> dict[str, _SigningKey]:
         """Our private keys by their use. Empty if there are none."""
@@ -99,12 +104,8 @@ class Identity:
     # The owner's
 
     @property
-    def has_changed(self) -> bool:
-        """Whether the owner has another identity than the one that was verified."""
-        return self._verified == _CHANGED
-
-    @property
-    def _verified(self) -> str:
+    def verified(self) -> str:
+        """The identity that the owner has proven, or CHANGED if the owner has another one since."""
         return (self._folder.load(dict[str, str], _OWNER) or {}).get(self.owner, "")
 
     def verify(self, master: str) -> None:
@@ -114,12 +115,12 @@ class Identity:
     def vouched(self, found: QueriedKeys) -> dict[str, Any] | None:
         """The keys of each device that the owner's identity vouches for. None if that identity is
         not the one that was verified: then nothing that it vouched for counts any more."""
-        user, verified, by = self.owner, self._verified, found.self_signing_keys.get(self.owner)
+        user, verified, by = self.owner, self.verified, found.self_signing_keys.get(self.owner)
         self.theirs = _public(found.master_keys.get(user), _MASTER) or self.theirs
         if verified and self.theirs and verified != self.theirs:
-            if verified != _CHANGED:
+            if verified != CHANGED:
                 logger.warning("identity of the owner changed user=%s", user)
-                self.verify(_CHANGED)
+                self.verify(CHANGED)
             return None
         key = _public(by, _DEVICES) if verified and _is_signed(by, user, verified) else ""
         devices = found.device_keys.get(user, {})

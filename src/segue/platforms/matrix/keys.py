@@ -23,7 +23,7 @@ from segue.platforms.errors import NONSENSE, Lost, Refused, converted, parsed
 from segue.platforms.folder import PrivateFolder
 from segue.platforms.matrix import wire
 from segue.platforms.matrix.client import path
-from segue.platforms.matrix.identity import Identity, named
+from segue.platforms.matrix.identity import MatrixIdentity, named
 from segue.platforms.matrix.parser import Room
 
 logger = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class NoKey(Exception):
 
 class Keys:
     def __init__(
-        self, identity: Identity, folder: PrivateFolder, device_id: str, *, first_use: bool
+        self, identity: MatrixIdentity, folder: PrivateFolder, device_id: str, *, first_use: bool
     ) -> None:
         """`first_use`: trust each device from the first time that it is seen. matrix-nio refuses
         one whose keys change."""
