@@ -138,10 +138,10 @@ class Keys:
 
     async def send(self, message: Any) -> None:
         """Send a ToDeviceMessage, which is only partly typed, or what it says to its room."""
-        content, key = dict(message.content), uuid.uuid4().hex
+        content = dict(message.content)
         if room_id := self.rooms.get(content.get("transaction_id", "")):
             relation = {"rel_type": "m.reference", "event_id": content.pop("transaction_id")}
-            where = f"/rooms{path(room_id)}/send{path(message.type, key)}"
+            where = f"/rooms{path(room_id)}/send{path(message.type, uuid.uuid4().hex)}"
             # It is no secret, and the owner's devices may not be trusted yet.
             await self._client.put(where, {**content, "m.relates_to": relation})
         else:
