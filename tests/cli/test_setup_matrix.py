@@ -14,12 +14,12 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from nio.crypto import Sas
 
 from segue.testing.http import Request, Response, serving
 from segue.testing.synapse import Account
 from tests import program
 from tests.harness import household
+from tests.harness.element import element
 from tests.harness.gateways import CODE, none_left
 from tests.harness.household import HANDED_OFF, Household
 from tests.harness.matrix import MatrixPeer, MatrixUser
@@ -27,7 +27,6 @@ from tests.harness.matrix import peer as peer
 from tests.harness.rigs.matrix import MatrixRig
 from tests.harness.terminal import Person
 from tests.harness.terminal import person as person
-from tests.platforms.matrix.sas import EmojiVerification
 
 pytestmark = pytest.mark.real
 
@@ -122,26 +121,21 @@ async def test_the_line_for_scripts_and_a_comparison_of_emoji_lead_to_an_encrypt
         told = await asyncio.to_thread(program.run, *words, **where, given=given)
         assert "Started a gateway" in told.stdout, told
         assert bot.password not in (await home.shell("config", "show")).stdout
-        encryption = {"algorithm": "m.megolm.v1.aes-sha2"}
-        state = {"type": "m.room.encryption", "state_key": "", "content": encryption}
-        room = await invite(anna, home, bot, initial_state=[state])
-        anna.encrypted.add(room)
-        await anna.sync()
-        [device] = re.findall(r"device (\w+)\.", told.stdout)
-        client = EmojiVerification(anna, bot.user_id, device)
-        members = dict[str, Any]()
-        while bot.user_id not in members:
-            members = (await anna.call("GET", f"/rooms/{quote(room)}/joined_members"))["joined"]
-        await client.request()  # the bot has finished what came before
-        told = await home.shell("setup", "matrix", "--owner", anna.id)
-        assert "no device that reads this room is verified" in told.stderr, told
-        numbers = await client.compare()
-        verifying = asyncio.create_task(home.shell("verify", "--yes"))
-        await client.confirm()
-        told = await verifying
-        assert "   ".join(" ".join(Sas.emoji[number]) for number in numbers) in told.stdout
-        assert "Verified." in told.stdout
-        told = await home.shell("setup", "matrix")
-        assert "Sent a message in a new thread" in told.stdout, told
-        assert "one of your devices is verified" in (await home.shell("doctor")).stdout
-        await home.sees("It works.")
+        async with element(home.rig.peer.server, anna.account) as client:
+            room = await client("direct", user=bot.user_id)
+            members = dict[str, Any]()
+            while bot.user_id not in members:
+                members = (await anna.call("GET", f"/rooms/{quote(room)}/joined_members"))["joined"]
+            emoji = await client("verify", user=bot.user_id, room=room)
+            told = await home.shell("setup", "matrix", "--owner", anna.id)
+            assert "no device that reads this room is verified" in told.stderr, told
+            verifying = asyncio.create_task(home.shell("verify", "--yes"))
+            await client("confirm")
+            told = await verifying
+            assert all(sign.strip("\ufe0f") in told.stdout for sign, _ in emoji)
+            assert "Verified." in told.stdout
+            await client("verified", user=bot.user_id)
+            told = await home.shell("setup", "matrix")
+            assert "Sent a message in a new thread" in told.stdout, told
+            assert "one of your devices is verified" in (await home.shell("doctor")).stdout
+            await client("see", room=room, text="It works.")

@@ -45,6 +45,7 @@ _REFUSALS: dict[Trouble, tuple[int, str]] = {
     Trouble.FORBIDDEN: (403, "M_FORBIDDEN"),
     Trouble.BROKEN: (500, "M_UNKNOWN"),
 }
+_ASKS = {"flows": [{"stages": ["m.login.password"]}], "params": {}, "session": "s"}
 _ENCRYPTION = {"algorithm": "m.megolm.v1.aes-sha2"}
 
 
@@ -75,6 +76,8 @@ class Proxy:
         """The last event that a sync contained, with its room."""
         self.loses_keys = False
         """Whether syncs lose what other devices sent to the bot."""
+        self.asks = False
+        """Whether an identity takes a password, as it did before version 1.11 of Matrix."""
 
     async def up(self) -> None:
         await self._listener.open(self._answer)
@@ -88,6 +91,10 @@ class Proxy:
         path = unquote(urlsplit(request.target).path)
         name = next((name for name, it in _METHODS.items() if it.search(path)), path)
         self.calls[name] += 1
+        if path == "/.well-known/matrix/client":
+            return Response(404, _JSON, b"{}")  # its address is that of the proxy
+        if self.asks and name.endswith("/device_signing/upload") and b'"auth"' not in request.body:
+            return Response(401, _JSON, json.dumps(_ASKS).encode())
         try:
             async with self.faults.around(name, None):
                 answer = await (self._sync if name == "sync" else self._pass)(request)

@@ -16,8 +16,8 @@ from segue.platforms.matrix import state
 
 _WAITS, _LOOK = 60.0, 0.2
 _NOTHING = (
-    "No verification has been started. In your Matrix client, open the bot's profile, choose its"
-    " session and verify it by emoji. The gateway must be running."
+    "No verification has been started. In your Matrix client, open the bot's profile and choose"
+    " Verify user. The gateway must be running."
 )
 
 
@@ -27,7 +27,7 @@ def verify(*, yes: bool) -> None:
     """Verify the bot on Matrix by comparing emoji.
 
     Start the verification in your client first. If the emoji are the same here and there, no one is
-    listening in between, and the bot trusts that device from then on.
+    listening in between, and the bot trusts that device and all others that your identity signs.
     """
     found = state.find_pending(config.platform_folder(Platform.MATRIX))
     if found is None:

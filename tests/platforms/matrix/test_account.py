@@ -43,7 +43,7 @@ async def test_signing_in_again_keeps_the_device_whose_keys_are_here(
 ):
     for folder, is_same in ((rig.driver.folder, True), (tmp_path, False)):
         adapter = rig.another((await sign_in(rig, folder))["token"])
-        [token, _] = await adapter.examine(None)
+        [token, *_] = await adapter.examine(None)
         assert (f"device {rig.driver.bot.account.device_id}." in token.text) == is_same
 
 

@@ -2,6 +2,6 @@
 
 `spec` describes it. `client` makes the calls, `keys` encrypts and decrypts with matrix-nio, and
 `device` puts them together with the rooms and events that it knows. `updates` reads syncs, and
-`wire` and `parser` turn events into Inbounds. `account` signs in and checks the setup, and
-`verification` compares emoji, over `state`.
+`wire` and `parser` turn events into Inbounds. `account` signs in and checks the setup. `identity`
+signs the device, and `verification` compares emoji, over `state`.
 """

@@ -14,6 +14,8 @@ from segue.platforms.diagnostics import check
 from segue.platforms.errors import Lost, Refused, tolerating_absence
 from segue.platforms.matrix.client import FAILURES, MatrixClient, path
 from segue.platforms.matrix.device import MatrixDevice
+from segue.platforms.matrix.identity import CHANGED, MatrixIdentity
+from segue.platforms.matrix.keys import VERIFY
 from segue.platforms.matrix.parser import Room
 from segue.platforms.matrix.wire import MatrixAnswer
 
@@ -25,10 +27,9 @@ NO_TOKEN = Finding(
 )
 _SET_OWNER = "Type `segue config set platforms.matrix.invites_from @you:your.server`."
 _INVITE = "Invite {} to that room, or send /sethome in another one."
-_VERIFY = (
-    "Verify the bot from your client and type `segue verify`, or type "
-    "`segue config set platforms.matrix.trust first-use`."
-)
+_CHANGED = "Your identity is not the one that you verified, so the bot trusts no device of yours."
+_SIGNED = "The bot's device is signed by its account, as current clients demand."
+_UNSIGNED = "The bot's device is not signed. Current clients do not read its encrypted messages."
 _SILENCE = 20.0
 _WRONG = "the user name or the password is not right"
 
@@ -42,6 +43,7 @@ async def checks(client: MatrixDevice, home: Address | None) -> AsyncGenerator[F
     good = f"The bot accepts invitations from {owner}."
     bad = f"platforms.matrix.invites_from is not a user id: {owner}."
     yield check(owner.startswith("@") and ":" in owner, good, bad, _SET_OWNER)
+    yield check(not client.identity.fix, _SIGNED, _UNSIGNED, client.identity.fix)
     if home is None:
         return
     room = await _room(client, home.chat_id)
@@ -49,9 +51,12 @@ async def checks(client: MatrixDevice, home: Address | None) -> AsyncGenerator[F
     bad, fix = "The bot is not in the home room.", _INVITE.format(me.user_id)
     yield check(room, good, bad, fix)
     if room is not None and room.encrypted and not client.trusts_first_use:
+        async with client.keys.alone():
+            await client.keys.query([owner])
         good = "The home room is encrypted, and one of your devices is verified."
         bad = "The home room is encrypted, and no device of yours is verified."
-        yield check(client.keys.is_verified(owner), good, bad, _VERIFY)
+        bad = _CHANGED if client.identity.verified == CHANGED else bad
+        yield check(client.keys.is_verified(owner), good, bad, f"{VERIFY.capitalize()}.")
 
 
 async def find(device: MatrixDevice, name: str) -> HomeChannel | None:
@@ -103,20 +108,23 @@ async def _discover(client: MatrixClient) -> None:
 
 async def _token(client: MatrixClient, values: Mapping[str, str], folder: Path) -> str:
     user = values["user"]
-    given: dict[str, Any] = {
-        "type": "m.login.password",
-        "identifier": {"type": "m.id.user", "user": user},
-        "password": values["password"],
-        "initial_device_display_name": "Segue",
-    }
+    who = {"identifier": {"type": "m.id.user", "user": user}, "password": values["password"]}
+    auth: dict[str, Any] = {"type": "m.login.password", **who}
+    given = {**auth, "initial_device_display_name": "Segue"}
     if device := _device(folder, user):
         given["device_id"] = device
     try:
-        return (await client.post("/login", given)).access_token
+        found = await client.post("/login", given)
     except Refused as refused:
         if refused.status != 403:
             raise
         raise Refused(403, _WRONG) from refused
+    signed_in = MatrixClient(client.url, found.access_token, _SILENCE)
+    try:  # some servers ask for the password here, too
+        await MatrixIdentity(signed_in, folder, found.user_id, "").publish(auth=auth)
+    finally:
+        await signed_in.close()
+    return found.access_token
 
 
 def _device(folder: Path, user: str) -> str:

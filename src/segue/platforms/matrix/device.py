@@ -13,11 +13,12 @@ from msgspec.structs import replace
 from segue.platforms.errors import Refused, converted, parsed, tolerating_absence
 from segue.platforms.folder import PrivateFolder
 from segue.platforms.matrix.client import MatrixClient, path
+from segue.platforms.matrix.identity import MatrixIdentity
 from segue.platforms.matrix.keys import Keys, NoKey
 from segue.platforms.matrix.parser import Room
 from segue.platforms.matrix.spec import FIRST_USE
 from segue.platforms.matrix.verification import Verifications
-from segue.platforms.matrix.wire import EventContent, MatrixAnswer, RoomEvent
+from segue.platforms.matrix.wire import EventContent, MatrixAnswer, RoomEvent, room_event
 from segue.platforms.spec import PlatformSettings
 
 logger = logging.getLogger(__name__)
@@ -32,6 +33,7 @@ class MatrixDevice:
 
     me: MatrixAnswer
     folder: PrivateFolder
+    identity: MatrixIdentity
     keys: Keys
     verifications: Verifications
     names: tuple[str, ...]
@@ -61,11 +63,14 @@ class MatrixDevice:
         if not self._greeted:
             names = quote(me.user_id, safe="@"), quote(me.device_id, safe="")
             self.folder = PrivateFolder(self._root, *names)
-            self.keys = Keys(self.client, self.folder, me, first_use=self.trusts_first_use)
-            self.verifications = Verifications(self.keys, self.folder, self.owner)
+            self.identity = MatrixIdentity(self.client, self._root, me.user_id, self.owner)
+            first_use = self.trusts_first_use
+            self.keys = Keys(self.identity, self.folder, me.device_id, first_use=first_use)
+            self.verifications = Verifications(self.keys, self.folder)
             self._greeted = True
         async with self.keys.alone():
             await self.keys.publish()
+            await self.identity.sign(me.device_id, self.keys.olm.account.identity_keys)
 
     async def close(self) -> None:
         await self.client.close()
@@ -131,16 +136,11 @@ class MatrixDevice:
             self.remember(RoomEvent(MESSAGE, self.me.user_id, known, sent))
         return sent
 
-    def opened(self, room_id: str, raw: bytes) -> RoomEvent | None:
-        """Parse an event, and decrypt it if it is encrypted. Return None if that is impossible, or
-        raise NoKey."""
+    def plain(self, room_id: str, raw: bytes) -> bytes:
+        """An event as it is without encryption. Empty if it is malformed. Raise NoKey."""
         event = parsed(raw, RoomEvent)
-        if event is None or not (event.event_id and event.sender):
-            return None
-        if event.type != "m.room.encrypted" or event.state_key is not None:
-            return event
-        found = self.keys.decrypt(room_id, raw)
-        return found and replace(found, unsigned=event.unsigned)
+        is_encrypted = event and event.type == "m.room.encrypted" and event.state_key is None
+        return self.keys.decrypt(room_id, raw) if is_encrypted else raw
 
     def remember(self, event: RoomEvent) -> None:
         """Keep a message, or what it says after an edit."""
@@ -159,9 +159,9 @@ class MatrixDevice:
         if event_id and event_id not in self._known:
             where = f"/rooms{path(room_id)}/event{path(event_id)}"
             with tolerating_absence(), contextlib.suppress(NoKey):
-                event = self.opened(room_id, bytes(await self.client.get(where, Raw)))
+                event = room_event(self.plain(room_id, bytes(await self.client.get(where, Raw))))
                 edit = event and event.unsigned.relations.get("m.replace")
-                for found in (event, self.opened(room_id, bytes(edit)) if edit else None):
-                    if found is not None:
-                        self.remember(found)
+                newer = room_event(self.plain(room_id, bytes(edit))) if edit else None
+                for found in filter(None, (event, newer)):
+                    self.remember(found)
         return self._known.get(event_id)

@@ -22,7 +22,8 @@ from nio.store import SqliteStore
 from segue.platforms.errors import NONSENSE, Lost, Refused, converted, parsed
 from segue.platforms.folder import PrivateFolder
 from segue.platforms.matrix import wire
-from segue.platforms.matrix.client import MatrixClient, path
+from segue.platforms.matrix.client import path
+from segue.platforms.matrix.identity import MatrixIdentity, named
 from segue.platforms.matrix.parser import Room
 
 logger = logging.getLogger(__name__)
@@ -33,9 +34,9 @@ _LOST = (
     "the keys of the bot's device are not on this machine; type `segue setup matrix --user NAME` "
     "to sign in with a new one"
 )
-_UNVERIFIED = (
-    "no device that reads this room is verified; verify the bot from your client and type "
-    "`segue verify`, or type `segue config set platforms.matrix.trust first-use`"
+VERIFY = (
+    "verify the bot from your client and type `segue verify`, or type "
+    "`segue config set platforms.matrix.trust first-use`"
 )
 _MALFORMED = (AssertionError, EncryptionError, LookupError, TypeError, ValueError)
 """What matrix-nio and vodozemac raise for events of other devices that make no sense."""
@@ -47,14 +48,17 @@ class NoKey(Exception):
 
 class Keys:
     def __init__(
-        self, client: MatrixClient, folder: PrivateFolder, me: wire.MatrixAnswer, *, first_use: bool
+        self, identity: MatrixIdentity, folder: PrivateFolder, device_id: str, *, first_use: bool
     ) -> None:
         """`first_use`: trust each device from the first time that it is seen. matrix-nio refuses
         one whose keys change."""
-        self._client, self._folder, self._first_use = client, folder, first_use
+        self.identity, self._folder, self._first_use = identity, folder, first_use
+        self._client, me = identity.client, identity.user_id
+        self.rooms: dict[str, str] = {}
+        """The rooms of verifications that began in one, by the ids of their requests."""
         os.close(os.open(folder.path / FILE, os.O_RDWR | os.O_CREAT, 0o600))
-        self._store: Any = SqliteStore(me.user_id, me.device_id, str(folder.path), _PICKLE, FILE)
-        self.olm: Any = Olm(me.user_id, me.device_id, self._store)
+        self._store: Any = SqliteStore(me, device_id, str(folder.path), _PICKLE, FILE)
+        self.olm: Any = Olm(me, device_id, self._store)
         self._version = self._data_version()
         self._encrypted: set[str] = self._store.load_encrypted_rooms()
         self._handled: frozenset[bytes] = frozenset()
@@ -133,25 +137,41 @@ class Keys:
             self.olm.handle_response(nio.ToDeviceResponse(message))
 
     async def send(self, message: Any) -> None:
-        """Send a ToDeviceMessage, which is only partly typed."""
-        given = {message.recipient: {message.recipient_device: message.content}}
-        await self._deliver(message.type, given)
+        """Send a ToDeviceMessage, which is only partly typed, or what it says to its room."""
+        content = dict(message.content)
+        if room_id := self.rooms.get(content.get("transaction_id", "")):
+            relation = {"rel_type": "m.reference", "event_id": content.pop("transaction_id")}
+            where = f"/rooms{path(room_id)}/send{path(message.type, uuid.uuid4().hex)}"
+            # It is no secret, and the owner's devices may not be trusted yet.
+            await self._client.put(where, {**content, "m.relates_to": relation})
+        else:
+            given = {message.recipient: {message.recipient_device: content}}
+            await self._deliver(message.type, given)
 
     async def _deliver(self, kind: str, messages: object) -> None:
         where = f"/sendToDevice{path(kind, uuid.uuid4().hex)}"
         await self._client.put(where, {"messages": messages})
 
-    async def _ask(self, where: str, given: object, kind: Any) -> None:
+    async def _ask(self, where: str, given: object, kind: Any) -> dict[str, Any]:
         """Ask for keys of others, and give the answer to matrix-nio."""
-        found = kind.from_dict(await self._client.post(where, given, dict[str, Any]))
-        if not isinstance(found, kind):
+        answer = await self._client.post(where, given, dict[str, Any])
+        if not isinstance(found := kind.from_dict(answer), kind):
             raise Lost(NONSENSE, arrived=True)
         self.olm.handle_response(found)
+        return answer
 
     async def query(self, users: Iterable[str]) -> None:
-        """Ask for the devices of these users."""
+        """Ask for the devices of these users. Trust those that the owner's identity vouches for,
+        and none of the owner's if that has changed."""
         given = {"device_keys": {user: list[str]() for user in users}}
-        await self._ask("/keys/query", given, nio.KeysQueryResponse)
+        answer = await self._ask("/keys/query", given, nio.KeysQueryResponse)
+        found = converted(answer, wire.QueriedKeys) or wire.QueriedKeys()
+        vouched = self.identity.vouched(found)
+        for device in self.olm.device_store.active_user_devices(self.identity.owner):
+            if vouched is None:
+                self.olm.unverify_device(device)
+            elif vouched.get(device.id) == named(device.id, device.keys):
+                self.olm.verify_device(device)
 
     async def _claim(self, devices: dict[str, list[str]]) -> None:
         wanted = {user: dict.fromkeys(ids, "signed_curve25519") for user, ids in devices.items()}
@@ -162,8 +182,12 @@ class Keys:
         devices = self.olm.device_store.active_user_devices(user_id)
         return any(map(self.olm.is_device_verified, devices))
 
-    def trust(self, device: OlmDevice) -> None:
+    def trust(self, device: OlmDevice, master: str) -> None:
+        """Trust a device and, if it is the owner's, that identity."""
         self.olm.verify_device(device)
+        if device.user_id == self.identity.owner:
+            self.identity.verify(master)
+            self.olm.add_changed_users({device.user_id})
         self.olm.outbound_group_sessions.clear()
 
     # Rooms and events
@@ -206,19 +230,19 @@ class Keys:
             names = ", ".join(f"{it.user_id} {it.id}" for it in others)
             logger.warning("unverified devices skipped room=%s devices=%s", room.id, names)
             if len(others) == len(devices):
-                raise Refused(403, _UNVERIFIED)
+                raise Refused(403, f"no device that reads this room is verified; {VERIFY}")
         session.users_ignored.update((it.user_id, it.id) for it in others)
         share = olm.share_group_session_parallel
         for _, given in share(room.id, users, ignore_unverified_devices=True):
             await self._deliver("m.room.encrypted", given["messages"])
         session.shared = True
 
-    def decrypt(self, room_id: str, raw: bytes) -> wire.RoomEvent | None:
-        """The event that is in an encrypted one, or None if it is malformed. Raise NoKey."""
+    def decrypt(self, room_id: str, raw: bytes) -> bytes:
+        """The event that is in an encrypted one. Empty if it is malformed. Raise NoKey."""
         parse: Any = nio.Event.parse_event
         event = parse(msgspec.json.decode(raw))
         if not isinstance(event, nio.MegolmEvent):
-            return None
+            return b""
         try:
             found = self.olm.decrypt_megolm_event(event, room_id).source
         except _MALFORMED as error:
@@ -226,5 +250,7 @@ class Keys:
             if known is None:
                 raise NoKey(event.sender, event.session_id) from error
             logger.warning("encrypted event refused room=%s reason=%s", room_id, error)
-            return None
-        return converted(found, wire.RoomEvent) if found.get("room_id") == room_id else None
+            return b""
+        if found.get("room_id") != room_id:
+            return b""
+        return msgspec.json.encode({**found, "unsigned": event.source.get("unsigned", {})})

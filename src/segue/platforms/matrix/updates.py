@@ -6,17 +6,18 @@ import logging
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from segue.platforms import sending
 from segue.platforms.base import Inbound, InboundKind
 from segue.platforms.errors import Refused, parsed, tolerating_absence
-from segue.platforms.matrix import parser
+from segue.platforms.matrix import parser, verification
 from segue.platforms.matrix.client import FAILURES, path
 from segue.platforms.matrix.device import MatrixDevice
 from segue.platforms.matrix.keys import NoKey
 from segue.platforms.matrix.parser import HERE, Room
-from segue.platforms.matrix.wire import EventList, RoomEvent, Synced
+from segue.platforms.matrix.wire import EventList, RoomEvent, Synced, room_event
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +118,7 @@ def _arrival(device: MatrixDevice, events: Sequence[bytes]) -> int:
 async def _inbound(device: MatrixDevice, room_id: str, raw: bytes) -> Inbound | None:
     """What a user did, or None. State events are applied to the room."""
     try:
-        event = device.opened(room_id, raw)
+        event = room_event(plain := device.plain(room_id, raw))
     except NoKey as missing:
         await _report_missing_key(device, room_id, missing)
         return None
@@ -127,6 +128,11 @@ async def _inbound(device: MatrixDevice, room_id: str, raw: bytes) -> Inbound | 
     if event.state_key is not None:
         return await _state(device, room_id, event)
     if event.sender == device.me.user_id:
+        return None
+    if (event.content.msgtype or event.type).startswith(verification.PREFIX):
+        async with device.keys.alone():
+            await device.verifications.receive(msgspec.json.decode(plain), room_id)
+            await device.verifications.go_on()
         return None
     room, about = await device.room(room_id), await device.original(room_id, event.target)
     if event.type in parser.MESSAGES:

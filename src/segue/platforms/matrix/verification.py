@@ -1,4 +1,5 @@
-"""Verification by emoji (SAS), which the owner begins in their client.
+"""Verification by emoji (SAS), which the owner begins in their client: between two devices, or
+with a message in a room.
 
 The bot cannot see whether the emoji are the same, so the owner looks at both: their client shows
 them, and so does `segue verify`, which confirms them. The two meet in the private folder of the
@@ -22,45 +23,63 @@ from segue.platforms.errors import converted
 from segue.platforms.folder import PrivateFolder
 from segue.platforms.matrix.keys import Keys
 from segue.platforms.matrix.state import FILE, PendingVerification
+from segue.platforms.matrix.wire import Relation
 
 logger = logging.getLogger(__name__)
 
-_PREFIX = "m.key.verification"
+PREFIX = "m.key.verification."
 _METHOD = "m.sas.v1"
 _MAC = "hkdf-hmac-sha256.v2"
 _PATIENCE = timedelta(minutes=10)
 
 
 class Verifications:
-    """The verifications of the owner's devices."""
+    """The verifications of the owner's devices, and of the owner's identity with them."""
 
-    def __init__(self, keys: Keys, folder: PrivateFolder, owner: str) -> None:
-        self._keys, self._folder, self._owner = keys, folder, owner
+    def __init__(self, keys: Keys, folder: PrivateFolder) -> None:
+        self._keys, self._folder = keys, folder
         self.shown: Sas | None = None
         """The one whose emoji the owner has to compare."""
+        self._proven = ""
+        """The identity whose MAC was right. Empty if there was none."""
 
-    async def receive(self, event: dict[str, Any]) -> None:
-        """Take what another device sent. Only the owner may verify."""
-        prefix, _, kind = str(event.get("type")).rpartition(".")
-        content, olm = converted(event.get("content"), dict[str, Any]), self._keys.olm
-        if prefix != _PREFIX or content is None:
+    async def receive(self, event: dict[str, Any], room_id: str = "") -> None:
+        """Take what another device sent, or a user in a room. Only the owner may verify, and other
+        clients of the bot's account, so that they sign its device."""
+        content, olm = converted(event.get("content"), dict[str, Any]) or {}, self._keys.olm
+        kind, sender = str(content.get("msgtype") or event.get("type")), str(event.get("sender"))
+        if not kind.startswith(PREFIX):
             return
-        if event.get("sender") != self._owner:
-            logger.warning("verification refused sender=%s", event.get("sender"))
+        if sender not in (self._keys.identity.owner, olm.user_id):
+            logger.warning("verification refused sender=%s", sender)
             return
-        name, other = str(content.get("transaction_id")), str(content.get("from_device"))
+        kind, other = kind.removeprefix(PREFIX), str(content.get("from_device"))
+        name = self._joined(room_id, event, content) if room_id else content.get("transaction_id")
+        if not isinstance(name, str):
+            return
         if kind == "request":
             given = {"methods": [_METHOD], "from_device": olm.device_id}
-            await self._send("ready", other, name, **given)
+            await self._send("ready", sender, other, name, **given)
         if kind == "start":  # matrix-nio has to know the device
-            await self._keys.query([self._owner])
-        self._keys.take(event)
+            await self._keys.query([sender])
+        self._keys.take({**event, "content": {**content, "transaction_id": name}})
         sas: Sas | None = olm.key_verifications.get(name)
         if sas is not None and not sas.canceled and kind == "start":
             await self._keys.send(_accept(sas, content))
         if sas is not None and not sas.canceled and kind == "key":
             self._show(sas)  # before the other side can, so that `segue verify` finds it
+        if sas is not None and sas is self.shown and kind == "mac":
+            self._proven = self._proof(sas, content)
         await self._keys.reply()
+
+    def _joined(self, room_id: str, event: dict[str, Any], content: dict[str, Any]) -> str | None:
+        """The request that an event of a room belongs to, or None if it is not to the bot."""
+        relation, name = converted(content.get("m.relates_to"), Relation), str(event["event_id"])
+        if content.get("to") == self._keys.olm.user_id:
+            self._keys.rooms[name] = room_id
+        elif relation is not None:
+            name = relation.event_id
+        return name if self._keys.rooms.get(name) == room_id else None
 
     async def go_on(self) -> None:
         """Confirm the emoji if the owner has, and trust the device if both sides have."""
@@ -72,26 +91,58 @@ class Verifications:
             return
         if pending.confirmed and not sas.sas_accepted:
             sas.accept_sas()
-            await self._keys.send(sas.get_mac())
+            await self._keys.send(self._macs(sas))
         if sas.verified and sas.verified_devices:  # matrix-nio takes a MAC of no device, too
             device, self.shown = sas.other_olm_device, None
-            self._keys.trust(device)
-            await self._send("done", device.id, sas.transaction_id)
-            logger.info("device verified user=%s device=%s", device.user_id, device.id)
+            self._keys.trust(device, self._proven)
             self._folder.save(FILE, replace(pending, verified=True))
+            logger.info("device verified user=%s device=%s", device.user_id, device.id)
+            await self._send("done", device.user_id, device.id, sas.transaction_id)
 
     def _show(self, sas: Sas) -> None:
         """Show the emoji to the owner."""
-        self.shown, other, emoji = sas, sas.other_olm_device, tuple(sas.get_emoji())
+        self.shown, other, emoji = sas, sas.other_olm_device, _emoji(sas)
+        self._proven = ""
         shown = PendingVerification(sas.transaction_id, other.user_id, other.id, emoji)
         self._folder.save(FILE, shown)
         text = " ".join(f"{sign} {name}" for sign, name in emoji)
         logger.info("verification waits for `segue verify` device=%s emoji=%s", other.id, text)
 
-    async def _send(self, kind: str, device_id: str, name: str, **content: Any) -> None:
+    async def _send(self, kind: str, user: str, device: str, name: str, **content: Any) -> None:
         content["transaction_id"] = name
-        message = ToDeviceMessage(f"{_PREFIX}.{kind}", self._owner, device_id, content)
-        await self._keys.send(message)
+        await self._keys.send(ToDeviceMessage(PREFIX + kind, user, device, content))
+
+    def _macs(self, sas: Sas) -> Any:
+        """The MACs of our device and, if it is ours, of the identity of the bot's account."""
+        made: Any = sas.get_mac()
+        if master := self._keys.identity.master:
+            macs = made.content["mac"]
+            macs[f"ed25519:{master}"] = _mac(sas, master, f"ed25519:{master}", ours=True)
+            made.content["keys"] = _mac(sas, ",".join(sorted(macs)), "KEY_IDS", ours=True)
+        return made
+
+    def _proof(self, sas: Sas, content: dict[str, Any]) -> str:
+        """The owner's identity, if it has a MAC. Else an empty string."""
+        theirs = self._keys.identity.theirs
+        mac = (converted(content.get("mac"), dict[str, str]) or {}).get(f"ed25519:{theirs}")
+        return theirs if mac == _mac(sas, theirs, f"ed25519:{theirs}", ours=False) else ""
+
+
+def _emoji(sas: Sas) -> tuple[tuple[str, str], ...]:
+    """The emoji to compare. Those of matrix-nio 0.26 are wrong: vodozemac gives seven numbers, of
+    which it takes the bits, as of six bytes."""
+    made: Any = sas
+    numbers = made.established_sas.bytes(made._extra_info).emoji_indices
+    return tuple(made.emoji[number] for number in numbers)
+
+
+def _mac(sas: Sas, key: str, name: str, *, ours: bool) -> str:
+    """The MAC of a key with that name, by us or by the other side."""
+    made: Any = sas.established_sas
+    us, other = sas.own_user + sas.own_device, sas.other_olm_device
+    them = other.user_id + other.id
+    info = f"{us}{them}" if ours else f"{them}{us}"
+    return made.calculate_mac(key, f"MATRIX_KEY_VERIFICATION_MAC{info}{sas.transaction_id}{name}")
 
 
 def _is_over(sas: Sas, pending: PendingVerification) -> bool:

@@ -9,6 +9,8 @@ from typing import Any
 
 from msgspec import Raw, Struct, field
 
+from segue.platforms.errors import parsed
+
 
 class Relation(Struct, frozen=True):
     rel_type: str = ""
@@ -81,6 +83,12 @@ class RoomEvent(Struct, frozen=True):
         return "" if is_plain else relation.reply.get("event_id", "")
 
 
+def room_event(plain: bytes) -> RoomEvent | None:
+    """Parse an event. Return None if it is malformed."""
+    event = parsed(plain, RoomEvent)
+    return event if event and event.event_id and event.sender else None
+
+
 # Answers
 
 
@@ -104,6 +112,21 @@ class MatrixAnswer(Struct, frozen=True):
     end: str = ""
     key_counts: dict[str, int] = field(name="one_time_key_counts", default={})
     homeserver: dict[str, str] = field(name="m.homeserver", default={})
+
+
+class IdentityKey(Struct, frozen=True):
+    """One of the keys of an account."""
+
+    keys: dict[str, str]
+    usage: tuple[str, ...] = ()
+
+
+class QueriedKeys(Struct, frozen=True):
+    """The keys of users and their devices. Other servers wrote them, so they are parsed later."""
+
+    device_keys: dict[str, dict[str, dict[str, Any]]] = {}
+    master_keys: dict[str, Any] = {}
+    self_signing_keys: dict[str, Any] = {}
 
 
 class EventList(Struct, frozen=True):

@@ -1,0 +1,167 @@
+"""Identities: the keys of a whole account, which sign its devices (cross-signing).
+
+Current clients accept only devices that their account has signed, so the bot's account gets an
+identity. And once the identity of the owner is verified, the bot trusts each device that it signs.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from Crypto.PublicKey import ECC
+from Crypto.Signature import eddsa
+from nio.api import Api
+from unpaddedbase64 import encode_base64
+from vodozemac import Ed25519PublicKey, Ed25519Signature
+
+from segue.platforms.errors import Refused, converted
+from segue.platforms.folder import PrivateFolder
+from segue.platforms.matrix.client import MatrixClient
+from segue.platforms.matrix.wire import IdentityKey, QueriedKeys
+
+logger = logging.getLogger(__name__)
+
+_MASTER, _DEVICES, _USERS = "master", "self_signing", "user_signing"
+"""The keys of an identity. The first signs the others, which sign devices and users."""
+_SEEDS, _OWNER = "identity", "owner"
+"""The files with our private keys, and with the identity of the owner that was verified."""
+CHANGED = "changed"
+_SIGN_IN = "Type `segue setup matrix --user {}` and give the password, which the server asks for."
+_SIGN_ELSEWHERE = (
+    "The account has an identity that another client made. There, signed in as {}, verify the "
+    "session {} by emoji, and type `segue verify`."
+)
+
+
+class MatrixIdentity:
+    """The identity of the bot's account, and that of the owner."""
+
+    def __init__(self, client: MatrixClient, root: Path, user_id: str, owner: str) -> None:
+        self.client, self.user_id, self.owner = client, user_id, owner
+        self._folder = PrivateFolder(root, quote(user_id, safe="@"))  # for all of its devices
+        self.master = ""
+        """The public key of the bot's identity. Empty if it is not ours, or there is none."""
+        self.fix = ""
+        """What to do to have the bot's device signed. Empty if it is."""
+        self.theirs = ""
+        """The public key of the owner's identity, as the server says."""
+
+    # The bot's
+
+    async def publish(self, **auth: object) -> QueriedKeys:
+        """Give the account an identity unless it has one, and return its keys."""
+        given = {"device_keys": {self.user_id: list[str]()}}
+        async with self._folder.locked():
+            found = await self.client.post("/keys/query", given, QueriedKeys)
+            if self.user_id in found.master_keys:
+                return found
+            if not self._own():  # they may not have been uploaded
+                seeds = {use: secrets.token_hex(32) for use in (_MASTER, _DEVICES, _USERS)}
+                self._folder.save(_SEEDS, seeds)
+            own, made = self._own(), dict[str, Any]()
+            for use, key in own.items():
+                document = {"user_id": self.user_id, "usage": [use], "keys": {key.name: key.public}}
+                made[f"{use}_key"] = own[_MASTER].sign(self.user_id, document)
+            await self._upload("/keys/device_signing/upload", {**made, **auth})
+            return await self.client.post("/keys/query", given, QueriedKeys)
+
+    async def sign(self, device_id: str, keys: Mapping[str, str]) -> None:
+        """Sign the bot's device, which has these keys, if the identity is ours."""
+        me, found, own = self.user_id, await self.publish(), self._own()
+        device = found.device_keys.get(me, {}).get(device_id, {})
+        master = _public(found.master_keys.get(me), _MASTER)
+        self.master = master if own and own[_MASTER].public == master else ""
+        signed = _is_signed(device, me, _public(found.self_signing_keys.get(me), _DEVICES))
+        if self.master and not signed and device.get("keys") == named(device_id, keys):
+            given = {me: {device_id: own[_DEVICES].sign(me, device)}}
+            signed = await self._upload("/keys/signatures/upload", given)
+        fix = _SIGN_IN if master == self.master else _SIGN_ELSEWHERE
+        self.fix = "" if signed else fix.format(me, device_id)
+        if self.fix:
+            logger.warning("device not signed platform=matrix device=%s", device_id)
+
+    async def _upload(self, where: str, given: object) -> bool:
+        """Upload keys or signatures. Return whether the server takes them: it may ask for the
+        password, or not know identities."""
+        try:
+            return not (await self.client.post(where, given, dict[str, Any])).get("failures")
+        except Refused as refused:
+            if refused.status == 429 or refused.status >= 500:
+                raise
+            logger.warning("identity not uploaded call=%s reason=%s", where, refused)
+            return False
+
+    def _own(self) -> dict[str, _SigningKey]:
+        """Our private keys by their use. Empty if there are none."""
+        seeds = self._folder.load(dict[str, str], _SEEDS) or {}
+        return {use: _SigningKey(seed) for use, seed in seeds.items()}
+
+    # The owner's
+
+    @property
+    def verified(self) -> str:
+        """The identity that the owner has proven, or CHANGED if the owner has another one since."""
+        return (self._folder.load(dict[str, str], _OWNER) or {}).get(self.owner, "")
+
+    def verify(self, master: str) -> None:
+        """Keep the identity that the owner has proven. Empty if their client has none."""
+        self._folder.save(_OWNER, {self.owner: master})
+
+    def vouched(self, found: QueriedKeys) -> dict[str, Any] | None:
+        """The keys of each device that the owner's identity vouches for. None if that identity is
+        not the one that was verified: then nothing that it vouched for counts any more."""
+        user, verified, by = self.owner, self.verified, found.self_signing_keys.get(self.owner)
+        self.theirs = _public(found.master_keys.get(user), _MASTER) or self.theirs
+        if verified and self.theirs and verified != self.theirs:
+            if verified != CHANGED:
+                logger.warning("identity of the owner changed user=%s", user)
+                self.verify(CHANGED)
+            return None
+        key = _public(by, _DEVICES) if verified and _is_signed(by, user, verified) else ""
+        devices = found.device_keys.get(user, {})
+        return {it: devices[it].get("keys") for it in devices if _is_signed(devices[it], user, key)}
+
+
+class _SigningKey:
+    def __init__(self, seed: str) -> None:
+        key = ECC.construct(curve="Ed25519", seed=bytes.fromhex(seed))
+        self._signer = eddsa.new(key, "rfc8032")
+        self.public = encode_base64(key.public_key().export_key(format="raw"))
+        self.name = f"ed25519:{self.public}"
+
+    def sign(self, user_id: str, document: dict[str, Any]) -> dict[str, Any]:
+        """The document of that user with our signature."""
+        signature = encode_base64(self._signer.sign(_canonical(document)))
+        return {**document, "signatures": {user_id: {self.name: signature}}}
+
+
+def named(device_id: str, keys: Mapping[str, str]) -> dict[str, str]:
+    """The keys of a device under the names that they have in its document."""
+    return {f"{kind}:{device_id}": key for kind, key in keys.items()}
+
+
+def _canonical(document: dict[str, Any]) -> bytes:
+    """What is signed of a document."""
+    signed = {name: it for name, it in document.items() if name not in ("signatures", "unsigned")}
+    return Api.to_canonical_json(signed).encode()
+
+
+def _is_signed(document: Any, user_id: str, key: str) -> bool:
+    """Whether that public key of the user has signed the document."""
+    try:
+        signature = Ed25519Signature.from_base64(document["signatures"][user_id][f"ed25519:{key}"])
+        Ed25519PublicKey.from_base64(key).verify_signature(_canonical(document), signature)
+    except (LookupError, TypeError, ValueError):  # it may be malformed
+        return False
+    return True
+
+
+def _public(document: object, use: str) -> str:
+    """The public key in a document for that use. Empty if there is none."""
+    found = converted(document, IdentityKey)
+    return next(iter(found.keys.values()), "") if found and use in found.usage else ""

@@ -1,0 +1,229 @@
+"""The bot's identity (cross-signing), and clients as current as Element: they accept only devices
+that their account has signed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from segue.platforms.base import Finding, Inbound
+from segue.platforms.matrix import state
+from segue.platforms.matrix.adapter import MatrixAdapter
+from segue.testing.contract.rig import Ear, Place, failure, home_of, listening, part
+from segue.testing.synapse import Account
+from tests.harness.element import Element, element
+from tests.platforms.matrix.rig import MatrixRig, Shape
+from tests.platforms.matrix.test_account import sign_in
+
+pytestmark = pytest.mark.real
+
+
+@contextlib.asynccontextmanager
+async def strict(rig: MatrixRig, token: str = "") -> AsyncGenerator[tuple[MatrixAdapter, Ear]]:
+    """An adapter that trusts no device until it is verified."""
+    await rig.adapter.close()
+    adapter = rig.another(token, trust="verified")
+    await adapter.connect()
+    try:
+        async with listening(adapter) as ear:
+            yield adapter, ear
+    finally:
+        await adapter.close()
+
+
+async def a_bot(rig: MatrixRig) -> Account:
+    """The account of another bot, which has no identity yet."""
+    return await asyncio.to_thread(rig.driver.server.register, f"bot-{secrets.token_hex(4)}")
+
+
+async def identity(rig: MatrixRig, user_id: str) -> Any:
+    """The identity of a user, as everyone sees it."""
+    found = await rig.user.call("POST", "/keys/query", {"device_keys": {user_id: []}})
+    return found["master_keys"].get(user_id)
+
+
+async def signature(adapter: MatrixAdapter) -> Finding:
+    """The finding about the signature of the bot's device."""
+    return (await adapter.examine(None))[2]
+
+
+def signs(emoji: Iterable[Sequence[str]]) -> list[str]:
+    """Emoji without their names, some of which differ, and without what only chooses a font."""
+    return [sign.strip("\ufe0f") for sign, _ in emoji]
+
+
+def compare(rig: MatrixRig, emoji: Iterable[Sequence[str]]) -> None:
+    """Say that the emoji are the same, as `segue verify` does."""
+    found = state.find_pending(rig.driver.folder)
+    assert found is not None
+    folder, shown = found
+    assert signs(shown.emoji) == signs(emoji)
+    folder.save(state.FILE, replace(shown, confirmed=True))
+
+
+@contextlib.asynccontextmanager
+async def heard(ear: Ear) -> AsyncGenerator[asyncio.Task[Inbound]]:
+    """What the bot hears next. It receives meanwhile."""
+    hearing = asyncio.create_task(ear.next())
+    try:
+        yield hearing
+    finally:
+        hearing.cancel()
+        await asyncio.wait([hearing])
+
+
+async def direct(client: Element, ear: Ear, bot: str) -> str:
+    """Start an encrypted direct message with the bot."""
+    async with heard(ear) as hearing:
+        room: str = await client("direct", user=bot)
+        await hearing  # it came in
+    return room
+
+
+async def test_a_client_that_accepts_only_signed_devices_talks_with_the_bot(rig: MatrixRig):
+    server, bot = rig.driver.server, rig.driver.bot.id
+    async with element(server, rig.user.account) as client, listening(rig.adapter) as ear:
+        room = await direct(client, ear, bot)
+        async with heard(ear) as hearing:
+            await client("say", room=room, text="Hello?")
+            said = await hearing
+        assert said.text == "Hello?"
+        await rig.adapter.send(said.address, part("Hello."), key="1")
+        await client("see", room=room, text="Hello.")
+
+
+async def test_all_devices_of_an_account_are_signed_by_one_identity(rig: MatrixRig):
+    bot, made = rig.driver.bot, await identity(rig, rig.driver.bot.id)
+    who = {"type": "m.id.user", "user": bot.id}
+    given = {"type": "m.login.password", "identifier": who, "password": bot.account.password}
+    another = (await bot.call("POST", "/login", given))["access_token"]
+    for token in ("", another):
+        assert (await signature(rig.another(token))).ok
+    assert await identity(rig, bot.id) == made
+
+
+async def test_an_identity_that_another_client_made_is_left_alone_and_can_sign_the_bot(
+    rig: MatrixRig,
+):
+    account = await a_bot(rig)
+    async with (
+        element(rig.driver.server, account) as client,
+        strict(rig, account.token) as (adapter, ear),
+    ):
+        made = await identity(rig, account.user_id)
+        given = {"user": account.user_id, "password": account.password}
+        await sign_in(rig, rig.driver.folder, **given)  # it could replace it
+        assert await identity(rig, account.user_id) == made
+        found = await signature(adapter)
+        assert not found.ok
+        assert f"as {account.user_id}, verify the session {account.device_id}" in found.fix
+        async with heard(ear):
+            given = {"user": account.user_id, "device": account.device_id}
+            compare(rig, await client("verifyDevice", **given))
+            await client("confirm")
+            await client("finish")
+            await client("signed", device=account.device_id)
+        assert (await signature(adapter)).ok
+        assert await identity(rig, account.user_id) == made
+
+
+async def test_a_server_that_asks_for_the_password_gets_it_when_the_bot_signs_in(
+    rig: MatrixRig, tmp_path: Path
+):
+    account, rig.driver.folder, rig.driver.proxy.asks = await a_bot(rig), tmp_path, True
+    found = await signature(rig.another(account.token))
+    assert not found.ok
+    assert "segue setup matrix --user" in found.fix
+    given = {"url": rig.driver.proxy.url, "user": account.user_id, "password": account.password}
+    signed_in = await sign_in(rig, tmp_path, **given)
+    assert (await signature(rig.another(signed_in["token"]))).ok
+
+
+async def test_the_owner_verifies_the_bot_in_the_room_once_for_all_devices(rig: MatrixRig):
+    server, bot, anna = rig.driver.server, rig.driver.bot.id, rig.user.account
+    async with strict(rig) as (adapter, ear), element(server, anna) as client:
+        room = await direct(client, ear, bot)
+        async with heard(ear) as hearing:
+            compare(rig, await client("verify", user=bot, room=room))
+            await client("confirm")
+            await client("verified", user=bot)
+            async with element(server, anna) as phone:
+                await phone("say", room=room, text="Hello?")
+                home = (await hearing).address
+                await adapter.send(home, part("Hello."), key="1")
+                for device in (client, phone):
+                    await device("see", room=room, text="Hello.")
+        async with heard(ear) as hearing:
+            await client("reset", password=anna.password)
+            await rig.user.say(room, "Wait.")
+            await hearing  # and of the new identity before
+        refused = await failure(adapter.send(home, part("Secret."), key="2"))
+        assert "`segue verify`" in refused.reason
+        assert "Your identity is not the one" in (await adapter.examine(home))[-1].text
+
+
+async def test_the_owner_verifies_the_bots_device(rig: MatrixRig):
+    server, bot = rig.driver.server, rig.driver.bot.account
+    async with strict(rig) as (adapter, ear), element(server, rig.user.account) as client:
+        room = await direct(client, ear, bot.user_id)
+        async with heard(ear) as hearing:
+            await client("say", room=room, text="Hello?")
+            home = (await hearing).address
+        refused = await failure(adapter.send(home, part("Secret."), key="1"))
+        assert "`segue verify`" in refused.reason
+        assert not refused.retry
+        async with heard(ear):
+            compare(rig, await client("verifyDevice", user=bot.user_id, device=bot.device_id))
+            await client("confirm")
+            await client("finish")
+        await adapter.send(home, part("Secret."), key="1")
+        await client("see", room=room, text="Secret.")
+        assert state.find_pending(rig.driver.folder) is None
+
+
+@pytest.mark.parametrize("answer", ["deny", "confirm"])
+async def test_without_the_word_of_the_owner_on_both_sides_nothing_is_verified(
+    rig: MatrixRig, answer: str
+):
+    server, bot = rig.driver.server, rig.driver.bot.id
+    async with strict(rig) as (adapter, ear), element(server, rig.user.account) as client:
+        room = await direct(client, ear, bot)
+        async with heard(ear) as hearing:
+            await client("verify", user=bot, room=room)
+            await client(answer)
+            await client("say", room=room, text="No.")
+            await hearing
+        assert (state.find_pending(rig.driver.folder) is None) == (answer == "deny")
+        assert not adapter.client.keys.is_verified(rig.anna)
+
+
+async def test_only_the_owner_can_verify(rig: MatrixRig):
+    eve = rig.driver.users[await rig.driver.user("Eve")]
+    at, bot = Place(await rig.driver.chat([rig.anna, eve.id])), rig.driver.bot.account
+    request = {"from_device": "EVE", "methods": ["m.sas.v1"], "timestamp": 1}
+    to_device = {"messages": {bot.user_id: {bot.device_id: {**request, "transaction_id": "1"}}}}
+    async with strict(rig) as (_, ear):
+        await eve.call("PUT", "/sendToDevice/m.key.verification.request/1", to_device)
+        in_room = {**request, "msgtype": "m.key.verification.request", "to": bot.user_id}
+        await eve.send(at.chat, {**in_room, "body": "Verify me."})
+        await home_of(rig, ear, at)  # the adapter has read what came before
+        told = await eve.call("GET", "/sync?timeout=0")
+    assert "m.key.verification.ready" not in str(told)
+
+
+async def test_a_request_may_be_encrypted(rig: MatrixRig):
+    at, bot = await rig.place(Shape.ENCRYPTED_DM), rig.driver.bot.id
+    request = {"from_device": rig.user.account.device_id, "methods": ["m.sas.v1"], "to": bot}
+    request |= {"msgtype": "m.key.verification.request", "body": "Verify me."}
+    async with listening(rig.adapter) as ear:
+        sent = await rig.user.send(at.chat, request)
+        await home_of(rig, ear, at)
+    [ready] = [it for it in await rig.user.events(at.chat) if it["type"].endswith(".ready")]
+    assert ready["content"]["m.relates_to"] == {"rel_type": "m.reference", "event_id": sent}
