@@ -228,7 +228,7 @@ def _expected(seen: Evidence) -> Iterator[str]:
             yield f"handoff:{handoff.id}:{_first(seen, handoff)}"
             if not handoff.mid_turn:
                 yield f"handoff:{handoff.id}:reply"
-        elif handoff.thread is not None:
+        elif handoff.thread is not None and (_is_new(seen, handoff) or _has_spoken(seen, handoff)):
             yield f"handoff:{handoff.id}:stayed"
     yield from ["moved"] * seen.resumes
     for turn in _turns_of(seen.transcript):
@@ -246,6 +246,18 @@ def _expected(seen: Evidence) -> Iterator[str]:
 def _first(seen: Evidence, handoff: Handoff) -> str:
     """The kind of the first message of a handoff: a recap, or that it is back in its thread."""
     return "return" if _door(seen, handoff) else "recap"
+
+
+def _has_spoken(seen: Evidence, handoff: Handoff) -> bool:
+    """Whether the first message of a handoff was sent, or is to be sent."""
+    key = f"handoff:{handoff.id}:{_first(seen, handoff)}"
+    return any(row.key == key for row in seen.outgoing)
+
+
+def _is_new(seen: Evidence, handoff: Handoff) -> bool:
+    """Whether a thread was opened for the handoff."""
+    thread = handoff.thread
+    return thread is not None and thread.thread_id not in (None, _door(seen, handoff))
 
 
 def _door(seen: Evidence, handoff: Handoff) -> str | None:

@@ -17,7 +17,7 @@ from segue.core.handoff import (
 from segue.core.session import EndReason, Origin, Session
 from segue.store import Store
 from segue.store.handoffs import CLAIM_SECONDS, LEASE_SECONDS
-from segue.store.outbox import Outgoing, OutgoingState
+from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.handoffs.samples import (
@@ -291,6 +291,21 @@ async def test_without_a_thread_there_is_no_notice_that_the_session_stayed(
     await store.expire_handoffs()
     for handoff in (failed, cancelled, expired):
         assert await stayed(store, handoff) is None
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_the_own_thread_of_a_session_is_notified_only_if_its_return_may_be_shown_there(
+    store: Store, session: Session, begun: bool
+):
+    await store.bindings.rebind(session.id, TOPIC, Origin.MESSAGE)
+    await store.bindings.rebind(session.id, CHANNEL, Origin.MESSAGE)
+    claim = await opened(store, session.id)
+    await store.outbox.enqueue(Draft(key=claim.return_key, address=TOPIC, body="It is back."))
+    if begun:
+        await store.outbox.claim([TELEGRAM])
+    await store.fail_handoff(claim, "no")
+    assert (await store.outbox.get(claim.return_key) is not None) == begun
+    assert (await stayed(store, claim) is not None) == begun
 
 
 async def test_a_completed_handoff_posts_no_notice_that_the_session_stayed(
