@@ -207,6 +207,8 @@ def _queued(seen: Evidence) -> Iterator[str]:
         yield f"{key} was never queued"
     optional = Counter(f"handoff:{h.id}:{_first(seen, h)}" for h in seen.handoffs)
     optional["elsewhere"] = len(seen.in_chat)  # asked once about a message
+    # Without a new thread, it is needed only if the thread shows already that the session comes.
+    optional.update(f"handoff:{h.id}:stayed" for h in seen.handoffs if h.thread and h.error)
     if not seen.keys:  # it says that the recap may be missing
         optional.update(f"handoff:{h.id}:reply" for h in seen.handoffs if h.mid_turn)
     if not seen.keys:

@@ -29,7 +29,7 @@ from segue.core.handoff import (
 from segue.core.lease import Lease, Ticks
 from segue.core.session import Origin, Session, Usage
 from segue.core.transcript import Message
-from segue.store import bindings, doors, inbox, leases, outbox, sessions, transcripts, wishes
+from segue.store import bindings, inbox, leases, outbox, sessions, transcripts, wishes
 from segue.store.base import Row, Topic, Tx
 from segue.store.values import address_or_none, listed, moment, moment_or_none, text, unreadable
 from segue.store.wishes import Wish
@@ -432,16 +432,14 @@ def _end(tx: Tx, handoff_id: int, failure: Failure, error: str = "") -> bool:
 
 
 def _tell_thread(tx: Tx, handoff_id: int, opened: Address | None = None) -> None:
-    """Notify the thread that the session will not arrive, if it was opened for it or shows already
-    that it comes. What was not sent there yet is not sent any more."""
+    """Notify the thread that the session will not arrive. What was not sent there yet is not sent
+    any more; without a new thread, nothing has to be said then."""
     failed = get(tx, handoff_id)
     thread = opened or (failed and failed.thread)
     if failed is None or failed.state is not State.FAILED or thread is None:
         return
-    door, firsts = doors.get(tx, thread), (failed.recap_key, failed.return_key)
-    is_new = thread != failed.home and (door is None or door.session_id != failed.session_id)
-    is_quiet = all(outbox.withdraw(tx, key) or outbox.get(tx, key) is None for key in firsts)
-    if is_quiet and not is_new:
+    is_direct = outbox.withdraw(tx, failed.recap_key) and thread == failed.home
+    if outbox.withdraw(tx, failed.return_key) or is_direct:
         return
     where = sessions.found(tx, failed.session_id).address
     also = ":new" if opened and failed.thread else ""  # the session's own thread has a notice too
