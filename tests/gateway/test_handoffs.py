@@ -104,6 +104,14 @@ async def order(house: House, chat: str, *words: str) -> list[int]:
     return [next(n for n, text in enumerate(shown.texts) if it in text) for it in words]
 
 
+async def thinking_in(house: House, model: Slow) -> str:
+    """The home channel, in which the agent works on an answer."""
+    chat, _ = await home_in(house, Shape.NO_THREADS)
+    await house.driver.say(house.anna, chat, "think")
+    await model.thinks.wait()
+    return chat
+
+
 async def waits(desk: Desk) -> None:
     """Wait until an answer delays the handoff."""
     async with asyncio.timeout(40), desk.store.listen(Topic.HANDOFFS) as wake:
@@ -119,9 +127,7 @@ async def test_an_answer_in_the_home_channel_arrives_before_its_session_is_set_a
     monkeypatch.setattr(delivery, "ANSWER_TIMEOUT", 3600.0)
     model = Slow("think")
     async with house.gateway(model=model), house.terminal(*SAID, title="Sums") as desk:
-        chat, _ = await home_in(house, Shape.NO_THREADS)
-        await house.driver.say(house.anna, chat, "think")
-        await model.thinks.wait()
+        chat = await thinking_in(house, model)
         moving = asyncio.create_task(desk.hand_off())
         await waits(desk)
         model.go.set()
@@ -136,9 +142,7 @@ async def test_an_answer_that_takes_long_arrives_after_its_session_is_set_aside(
     monkeypatch.setattr(delivery, "ANSWER_TIMEOUT", 0.01)
     model = Slow("think")
     async with house.gateway(model=model), house.terminal(*SAID, title="Sums") as desk:
-        chat, _ = await home_in(house, Shape.NO_THREADS)
-        await house.driver.say(house.anna, chat, "think")
-        await model.thinks.wait()
+        chat = await thinking_in(house, model)
         assert (await desk.hand_off()).state is State.COMPLETED
         await order(house, chat, ARRIVED, ASIDE)
         model.go.set()

@@ -7,8 +7,11 @@ from datetime import datetime, timedelta, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from segue.core.context import Delivery
 from segue.core.errors import BadJob
 from segue.core.job import (
+    LOCAL,
+    AllHomes,
     Job,
     JobState,
     NewJob,
@@ -35,9 +38,9 @@ def zone_name(zone: tzinfo) -> str:
 
 Last = tuple[Run, Sequence[Report]]
 _PLACES = {
-    "origin": "the chat where you asked",
-    "local": "its own session",
-    "all": "all your home channels",
+    str(Delivery()): "the chat where you asked",
+    str(LOCAL): "its own session",
+    str(AllHomes()): "all your home channels",
 }
 _ARRIVALS = {
     ReportState.WAITING: "waiting for",
