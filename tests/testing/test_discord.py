@@ -279,7 +279,7 @@ async def test_what_a_dead_bot_missed_is_unconfirmed_until_it_reads_the_channel(
 
 
 async def test_a_silent_gateway_is_left_and_an_unwelcome_bot_is_closed_out() -> None:
-    async with stage(settings=Settings(heartbeat_seconds=0.3), heartbeat_timeout=0.4) as at:
+    async with stage(settings=Settings(heartbeats=(0.3, 60.0)), heartbeat_timeout=0.4) as at:
         await at.driver.silence()
         await at.bot.next("resumed")
         await at.driver.silence(on=False)
@@ -305,7 +305,7 @@ async def test_a_silent_gateway_is_left_and_an_unwelcome_bot_is_closed_out() -> 
     ],
 )
 async def test_a_client_that_breaks_the_protocol_is_closed_out(said: str | None, code: int) -> None:
-    settings = Settings(heartbeat_seconds=0.1 if said is None else 60.0)
+    settings = Settings(heartbeats=(60.0, 0.2 if said is None else 60.0))
     async with serving(settings) as peer, peer.driver() as driver:
         async with websockets.connect(f"{peer.socket_url}/?v=10&encoding=json") as socket:
             assert json.loads(await socket.recv())["op"] == 10

@@ -190,7 +190,7 @@ async def test_a_gateway_that_answers_no_heartbeats_is_left_and_the_session_resu
     rig: DiscordRig, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(client, "Library", partial(client.Library, heartbeat_timeout=0.3))
-    await rig.driver.bot(Settings(heartbeat_seconds=0.2))
+    await rig.driver.bot(Settings(heartbeats=(0.2, 60.0)))
     await rig.adapter.close()
     await rig.adapter.connect()
     at = await rig.place(Shape.DM)

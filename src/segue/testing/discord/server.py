@@ -33,7 +33,7 @@ class Server(RestServer[Settings, State]):
         wire.is_compressed = "compress=zlib-stream" in target
         if "v=10" not in target or "encoding=json" not in target:
             raise socket.mistake(4012, "Invalid API version")
-        await socket.serve(state.settings.heartbeat_seconds)
+        await socket.serve(*state.settings.heartbeats)
 
     def check(self, request: Request, *, is_open: bool) -> None:
         if not is_open:

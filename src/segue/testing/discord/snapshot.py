@@ -65,7 +65,7 @@ class Settings(peers.Settings, frozen=True, kw_only=True):
     username: str = "segue"
     content: bool = True
     """The Message Content intent is enabled."""
-    heartbeat_seconds: float = 41.25
+    heartbeats: tuple[float, float] = (41.25, 82.5)  # the interval, and the longest pause
     interaction_seconds: float = 3.0
     active_threads: int = 1000
     """How many threads that are not archived there may be."""

@@ -101,7 +101,7 @@ class Gateway(SessionUpdates[GatewaySession]):
 
 
 class GatewaySocket:
-    """A connection of the bot. It ends when a heartbeat is missing for twice the interval."""
+    """A connection of the bot. It ends when heartbeats are missing for a while."""
 
     def __init__(self, gateway: Gateway, wire: WebSocket, token: str, errors: list[str]) -> None:
         """`token` is the one with which the bot can identify; none if it is empty."""
@@ -111,14 +111,15 @@ class GatewaySocket:
         self._errors = errors
         self._session: GatewaySession | None = None
 
-    async def serve(self, seconds: float) -> None:
-        """Carry a session until the connection is closed. Heartbeats come every `seconds`."""
+    async def serve(self, seconds: float, most: float) -> None:
+        """Carry a session until the connection is closed. Heartbeats come every `seconds`, and
+        after `most` at the latest."""
         send(self._wire, 10, {"heartbeat_interval": round(seconds * 1000)})
         try:
-            async with asyncio.timeout(seconds * 2) as limit:
+            async with asyncio.timeout(most) as limit:
                 while (data := await self._wire.receive()) is not None:
                     if self._take(data):
-                        limit.reschedule(asyncio.get_running_loop().time() + seconds * 2)
+                        limit.reschedule(asyncio.get_running_loop().time() + most)
         except TimeoutError:
             # The client must then resume, so the code allows it.
             raise self.mistake(4000, "a heartbeat is missing") from None
