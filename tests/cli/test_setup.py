@@ -16,7 +16,7 @@ from segue.core.address import Platform
 from segue.core.session import ME
 from segue.testing.telegram import TOKEN, Driver, Kind, Peer, Settings, Shown, Trouble
 from segue.testing.telegram.process import serving
-from tests.harness.gateways import none_left, piped, segue_says
+from tests.harness.gateways import alive, none_left, piped, segue_says
 from tests.harness.pty import Terminal
 from tests.harness.terminal import Person
 
@@ -151,6 +151,17 @@ async def test_a_wrong_token_is_asked_for_again_until_it_is_right(person: Person
         assert peer.token in kept(person)
 
 
+async def test_one_ctrl_c_ends_a_question_and_changes_nothing(person: Person):
+    async with telegram(person) as (peer, _):
+        async with person.opens("setup", "telegram", "--url", peer.url, lines=80) as shown:
+            await shown.see("Bot token (not shown):")
+            shown.press("c-c")
+            assert await shown.end() == 1
+            assert "Aborted!" in shown.text
+            assert "Traceback" not in shown.text
+        assert await alive(person) == ()
+
+
 async def test_without_a_terminal_the_missing_flag_is_named(person: Person):
     async with telegram(person):
         output = await asyncio.to_thread(segue_says, person, "setup", "telegram")
@@ -191,6 +202,25 @@ async def test_a_chat_without_the_bot_cannot_be_the_home_channel(person: Person)
         output = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
         assert output.returncode == 1
         assert "the bot is not in a chat with the id -100777" in output.stderr
+        async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+            assert await store.owners.identities(ME) == ()
+
+
+@pytest.mark.parametrize(
+    ("platform", "name"),
+    [
+        ("telegram", "@anna"),
+        ("discord", "anna#1234"),
+        ("slack", "@anna"),
+        ("matrix", "anna"),
+        ("whatsapp", "+491510000000001"),
+        ("signal", "+4915100000001"),
+    ],
+)
+def test_a_name_is_not_taken_for_the_id_of_the_owner(person: Person, platform: str, name: str):
+    output = segue_says(person, "setup", platform, "--owner", name)
+    assert output.returncode == 2
+    assert f"'{name}' is not a user id: it looks like" in " ".join(output.stderr.split())
 
 
 @pytest.mark.parametrize("trouble", [Trouble.FORBIDDEN, Trouble.DROP_BEFORE])

@@ -49,7 +49,7 @@ async def test_missing_packages_are_installed_and_used_at_once(
     assert not is_there()
     await install_packages(SetupOptions(spec=SPEC, values={}, yes=True))
     assert is_there()
-    assert "requirements/slack.txt, checked by their hashes" in capsys.readouterr().out
+    assert "locked versions, checked by their hashes" in capsys.readouterr().out
     await install_packages(SetupOptions(spec=SPEC, values={}))
     assert capsys.readouterr().out == "", "nothing is missing"
 
@@ -63,7 +63,7 @@ async def test_packages_with_other_hashes_are_not_installed(locks: Path):
 
 async def test_without_a_terminal_nothing_is_installed_automatically(locks: Path):
     lock(locks, right=True)
-    with pytest.raises(LibraryMissing, match="`segue setup slack`"):
+    with pytest.raises(LibraryMissing, match="`segue setup slack --yes`"):
         await install_packages(SetupOptions(spec=SPEC, values={}))
     assert not is_there()
 

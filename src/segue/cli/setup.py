@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 import sys
 import time
@@ -18,6 +19,7 @@ from segue import config
 from segue.agent.models.local import pip
 from segue.chat.output import draw, folded, is_interactive, notice, print_lines, say, screen
 from segue.chat.render import qr
+from segue.cli.options import interruptible
 from segue.config import Settings, validation
 from segue.core.address import HomeChannel, Platform, Sender
 from segue.core.errors import (
@@ -40,8 +42,8 @@ from segue.store import Store, Topic
 from segue.store.gateways import GatewayRecord, LinkState, PlatformHealth
 from segue.store.pairings import CODE_SECONDS
 
-LOCKS = Path(segue.__file__).parents[2] / "requirements"
-"""The lock files of a clone, one per extra."""
+LOCKS = Path(registry.__file__).with_name("requirements")
+"""The lock files of the platforms, one per extra, which are part of the program."""
 _STDIN = "-"
 _LOOK = 0.25
 _AWAIT = 2.0
@@ -104,7 +106,12 @@ def _command(spec: PlatformSpec) -> click.Command:
     """Return the command that sets up the platform of `spec`."""
 
     @click.command(spec.platform, help=f"Set up {spec.title}.")
-    @click.option("--owner", metavar="USER", help="Your user id there, to pair without a code.")
+    @click.option(
+        "--owner",
+        metavar="USER",
+        callback=_user_id,
+        help="Your user id there, to pair without a code.",
+    )
     @click.option("--home", metavar="CHAT", help="Id of the chat that receives handoffs.")
     @click.option("--yes", is_flag=True, help="Install packages without asking.")
     @click.option("--no-wait", is_flag=True, help="Do not wait until the pairing code is used.")
@@ -120,6 +127,19 @@ def _command(spec: PlatformSpec) -> click.Command:
         for f in spec.asked
     ]
     return command
+
+
+def _user_id(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
+    """Return the user id, or refuse a name: it may belong to another user tomorrow, and no message
+    carries it as its sender."""
+    if value is None:
+        return None
+    form = registry.SPECS[ctx.command.name or ""].user_ids
+    user = value.strip()
+    if re.fullmatch(form.pattern, user) is None:
+        hint = f": it looks like {form.example}" if form.example else ""
+        raise click.BadParameter(f"{one_line(user, 40)!r} is not a user id{hint}.")
+    return user
 
 
 def _flag(field: Field) -> str:
@@ -159,6 +179,9 @@ async def _set_up(options: SetupOptions) -> bool:
         await store.owners.ensure(ME)
         before = await _connection(store, options.platform)
         is_new = _keep(options, values)
+        if not is_new and before is not None and before.state is LinkState.DOWN:
+            config.touch()  # the gateway may wait for packages, or for something on the platform
+            is_new = True
         settings = _in_force(options, values)
         gateway = await _gateway(store, settings, options, before if is_new else None)
         if gateway is None or not _is_connected(gateway, options.platform):
@@ -186,13 +209,13 @@ async def install_packages(options: SetupOptions) -> None:
         registry.load(spec, spec.make)
     except LibraryMissing:
         ask = f"{spec.title} needs packages that are not installed. Install them now?"
-        if not locked.is_file() or not (options.yes or (options.asks and _agrees(ask))):
+        if not options.yes and not (options.asks and _agrees(ask)):
             raise
     else:
         return
-    say(f"Installing the packages of requirements/{locked.name}, checked by their hashes…")
+    say("Installing them in their locked versions, checked by their hashes…")
     try:
-        await pip.install(locked, lambda _: None)
+        await pip.install(locked, lambda _: None, from_source=spec.from_source)
     except PullFailed as error:
         reason = str(error.fields["reason"])
         raise SetupFailed(platform=options.platform, reason=reason) from error
@@ -201,7 +224,8 @@ async def install_packages(options: SetupOptions) -> None:
 
 
 def _agrees(question: str) -> bool:
-    return click.confirm(question, default=True, err=True)
+    with interruptible():
+        return click.confirm(question, default=True, err=True)
 
 
 # The values
@@ -295,9 +319,14 @@ def _ask(
 
 
 def _answer(field: Field, known: str) -> str:
-    if field.kind is FieldKind.SECRET:
-        return click.prompt(f"{field.label} (not shown)", hide_input=True, value_proc=_type(field))
-    return click.prompt(field.label, default=known or None, value_proc=_type(field))
+    is_secret = field.kind is FieldKind.SECRET
+    with interruptible():
+        return click.prompt(
+            f"{field.label} (not shown)" if is_secret else field.label,
+            default=None if is_secret else known or None,
+            hide_input=is_secret,
+            value_proc=_type(field),
+        )
 
 
 def _keep(options: SetupOptions, values: Mapping[str, str]) -> bool:
@@ -390,11 +419,6 @@ async def _home(
 ) -> HomeChannel | None:
     """Return the home channel once its owner is paired, or None if that is not done yet."""
     platform = options.platform
-    if options.owner is not None:
-        try:
-            await store.owners.link(Sender(platform=platform, user_id=options.owner), ME)
-        except IdentityTaken:
-            notice(f"The {platform} user {options.owner} is already paired.")
     if options.home is not None or options.owner is not None:
         chat = options.home or options.owner or ""
         home = await adapter.find_chat(chat)
@@ -402,6 +426,11 @@ async def _home(
             reason = f"the bot is not in a chat with the id {one_line(chat)}"
             raise SetupFailed(platform=platform, reason=reason)
         await store.owners.set_home(ME, home)
+    if options.owner is not None:
+        try:
+            await store.owners.link(Sender(platform=platform, user_id=options.owner), ME)
+        except IdentityTaken:
+            notice(f"The {platform} user {options.owner} is already paired.")
     found = await _settled(store, platform)
     if found is None:
         _invite(await store.pairings.begin(ME, seconds=options.seconds), gateway, options)

