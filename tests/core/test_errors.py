@@ -29,8 +29,8 @@ FIXABLE = [cls for cls in CLASSES if issubclass(cls, UserError) and cls not in F
 
 # The first words of an advice. A new error uses one of them, or adds its own here.
 WAYS_OUT = (
-    "Add|Check|Close|Fix|Free|Give|Make|Rephrase|Reinstall|Restore|See|Send|Set|Start|Stop|Try|Type"
-    "|Update|Use|Wait"
+    "Add|Check|Close|Fix|Free|Give|Hand|Make|Rephrase|Reinstall|Restore|See|Send|Set|Start|Stop|Try"
+    "|Type|Update|Use|Wait"
 )
 NOTHING_TO_FIX = {errors.NothingToUndo, errors.NothingToRestore, errors.NothingToCompress}
 
@@ -60,7 +60,8 @@ def test_the_error_tree_in_the_docstring_has_every_error_under_its_base(family: 
     (branch,) = [b for b in re.split("[├└]── ", TREE) if b.startswith(family.__name__)]
     drawn = re.findall(r"\b[A-Z]\w+", branch)
     assert drawn[0] == family.__name__
-    assert sorted(drawn[1:]) == sorted(cls.__name__ for cls in children(family))
+    alone = (cls for cls in children(family) if cls not in FAMILIES)  # a family has its branch
+    assert sorted(drawn[1:]) == sorted(cls.__name__ for cls in alone)
 
 
 @pytest.mark.parametrize("cls", CLASSES)

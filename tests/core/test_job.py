@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from segue.core import provenance
 from segue.core.address import Platform
 from segue.core.context import Delivery
 from segue.core.errors import BadDelivery, BadJob
@@ -24,6 +25,7 @@ from segue.core.job import (
     RunNow,
     Skip,
     When,
+    as_asked,
     catch_up,
     day,
     latest,
@@ -32,6 +34,7 @@ from segue.core.job import (
     parse_targets,
     targets_text,
 )
+from segue.core.provenance import Author
 from segue.core.schedule import Cron, Every, Once, Schedule, upcoming
 
 NOW = datetime(2026, 11, 17, 11, 27, tzinfo=UTC)
@@ -265,3 +268,18 @@ def test_a_job_with_conditions_and_limits_is_accepted():
     some.check()
     assert (some.token_limit, job(DAILY).token_limit) == (1, DAILY_TOKENS)
     assert str(page) == "the page https://example.org/news has changed"
+
+
+def test_a_condition_knows_who_wrote_what_it_sees():
+    authors = {kind: Condition(kind, "x").author for kind in ConditionKind}
+    assert authors == {
+        ConditionKind.COMMAND: Author.COMMAND,
+        ConditionKind.PAGE: Author.PAGE,
+        ConditionKind.FILE: Author.FILE,
+    }
+
+
+def test_what_was_asked_for_does_not_depend_on_who_asked():
+    daily = job(DAILY)
+    asked = as_asked(replace(daily, provenance=provenance.OWNER))
+    assert repr(asked) == repr(as_asked(replace(daily, provenance=provenance.STRANGER)))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import unicodedata
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from segue.core.text import is_empty, is_hidden, one_line, visible, whole
+from segue.core.text import clock_time, is_empty, is_hidden, one_line, visible, visible_name, whole
+from tests.harness.line_counts import steps
 
 text = st.text(st.characters(exclude_categories=())) | st.text(
     "ae \u0301\u0338=\u200b\u202e\u034f\u1100\u1161\u115f\u3164\n\t\0\ud800\u2028\u0344"
@@ -38,6 +40,19 @@ def test_a_line_is_truncated_at_the_limit_with_an_ellipsis(raw: str, limit: int)
     cut, whole = one_line(raw, limit), one_line(raw)
     assert len(cut) <= limit
     assert cut == whole or (cut.endswith("…") and whole.startswith(cut[:-1]))
+
+
+def test_a_short_line_of_a_long_text_takes_the_work_of_a_short_one():
+    def line(size: int) -> None:
+        assert one_line("Some\nwords. " * size, 80).endswith("…")
+
+    line(100)
+    assert steps(lambda: line(100_000)) == steps(lambda: line(1_000))
+
+
+def test_a_line_after_much_that_is_hidden_is_found():
+    assert one_line("\u200b" * 100_000 + "words", 80) == "words"
+    assert one_line("\n" * 100_000 + "some words", 5) == "some…"
 
 
 @pytest.mark.parametrize(
@@ -97,3 +112,14 @@ def test_visible_text_is_unchanged(raw: str):
 def test_text_without_visible_characters_is_blank(nothing: str):
     assert is_empty(nothing)
     assert not is_empty(f"{nothing}x{nothing}")
+
+
+def test_a_time_on_another_day_has_its_date():
+    now = datetime(2026, 11, 18, 22, 35, tzinfo=UTC)
+    assert clock_time(now + timedelta(minutes=5), now) == "22:40"
+    assert clock_time(now + timedelta(hours=10), now) == "2026-11-19 08:35"
+
+
+def test_a_line_break_in_a_name_differs_from_its_escape():
+    assert visible_name("a\\nb") == "a\\nb"
+    assert visible_name("a\nb") == "a⏎b"

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from segue.core import provenance
 from segue.core.transcript import (
     LEFT_OUT,
     Image,
@@ -166,13 +167,43 @@ def test_a_window_is_never_empty(whole: Transcript, budget: int):
 
 def test_the_newest_call_and_all_its_results_are_kept_even_beyond_the_budget():
     newest = (agent("", "read", "read", tokens=50), result("0", tokens=50), result("1", tokens=50))
-    assert Transcript((user("old"), *newest)).window(10) == Transcript(newest)
+    assert Transcript((user("old"), *newest)).window(10).messages == newest
 
 
 def test_a_window_that_fits_exactly_is_not_cut():
     whole = Transcript((user("a", tokens=3), agent("b", tokens=4)))
     assert whole.window(7) == whole
-    assert whole.window(6) == Transcript(whole.messages[1:])
+    assert whole.window(6).messages == whole.messages[1:]
+
+
+def test_a_window_keeps_the_authors_of_what_it_leaves_out():
+    old, new = (
+        replace(user("a", tokens=3), provenance=provenance.FILE),
+        replace(user("b", tokens=4), provenance=provenance.OWNER),
+    )
+    whole = Transcript((old, new), omitted=provenance.STRANGER)
+    window = whole.window(5)
+    assert (window.messages, window.omitted) == ((new,), provenance.FILE | provenance.STRANGER)
+    assert window.provenance == whole.provenance
+    for shortened in (whole.fitting(5), whole.repaired(AT), whole.extended([new])):
+        assert shortened.provenance == whole.provenance
+
+
+def test_a_summary_stands_for_the_authors_of_what_it_replaces():
+    old, kept, left_out = (
+        replace(user("x", tokens=9), provenance=by)
+        for by in (provenance.STRANGER, provenance.OWNER, provenance.FILE)
+    )
+    summary = replace(user("so far", Kind.SUMMARY), keeps=1, provenance=provenance.AGENT)
+    whole = Transcript((old, kept, summary))
+    assert whole.window(100).provenance == provenance.AGENT | provenance.OWNER
+    cut = Transcript((old, kept, summary, left_out, user("new"))).window(2)
+    assert cut.omitted == provenance.OWNER | provenance.FILE
+
+
+def test_a_call_without_a_result_has_no_words_from_outside():
+    call = ToolCall("1", "read", "{}")
+    assert no_result(call, Outcome.DENIED, AT).provenance == provenance.PROGRAM
 
 
 def test_the_summary_counts_against_the_budget():
@@ -182,7 +213,7 @@ def test_the_summary_counts_against_the_budget():
     )
     whole = Transcript((summary, *rest))
     assert whole.window(11) == whole
-    assert whole.window(10) == Transcript((summary, rest[1]))
+    assert whole.window(10).messages == (summary, rest[1])
 
 
 def test_nothing_older_than_the_last_summary_is_replayed():

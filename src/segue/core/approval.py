@@ -6,6 +6,8 @@ import shlex
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 
+from msgspec import Struct
+
 from segue.core.transcript import ToolCall
 
 
@@ -28,7 +30,25 @@ class Answer(StrEnum):
     """There was no user to ask, or no answer in time. Nothing runs. Never stored."""
 
 
-Approve = Callable[[ToolCall, str, str], Awaitable[Answer]]
+class Description(Struct, frozen=True):
+    """What a call will do, in words for the user, escaped with `visible`."""
+
+    head: str
+    """What the user must see whatever else the call says: its kind, its target, and what it
+    permits, in lines in this order. The model decides nothing about their number or order."""
+    rest: str = ""
+
+    @classmethod
+    def of(cls, text: str) -> Description:
+        """A description whose first line is its head."""
+        head, _, rest = text.partition("\n")
+        return cls(head, rest)
+
+    def __str__(self) -> str:
+        return f"{self.head}\n{self.rest}" if self.rest else self.head
+
+
+Approve = Callable[[ToolCall, Description, str], Awaitable[Answer]]
 """Asks the user to approve one exact call.
 
 Takes the call, a description of what it will do, and its fingerprint, which also covers the file

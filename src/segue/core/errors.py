@@ -11,16 +11,19 @@
     │   │                         PageNotServed, NoHomeChannel, NoGateway, HandoffInFlight,
     │   │                         HeldElsewhere, TurnRunning, UnknownChat
     │   ├── PlatformError         BadAdapter, LibraryMissing, ValuesMissing, NoTerminal,
-    │   │                         SetupFailed, ConnectFailed, DeliveryFailed, MustWait
+    │   │   │                     SetupFailed, DeliveryFailed, MustWait
+    │   │   └── ConnectFailed     SetupNeeded
     │   ├── AccessError           PairingRefused, NotPaired, ApprovalOver,
-    │   │                         ApprovalUnnamed, ApprovalNotShown
+    │   │                         ApprovalUnknown, ApprovalUnnamed,
+    │   │                         ApprovalNotShown, ApprovalTooLong
     │   ├── GatewayError          GatewayRunning, GatewayNotRunning, GatewayFailed,
     │   │                         GatewayElsewhere, GatewayStuck, PlatformLost, NoGatewayLog,
     │   │                         NoPage, NoNetwork
     │   ├── ModelError            NoModel, ModelUnusable, ForeignServer, BadKey, UnknownModel,
-    │   │                         NoCredit, ContextTooLong, ModelRefused, ModelBusy, ModelOffline,
-    │   │                         ModelStalled, ModelCutOff, LocalMissing, LocalFailed
-    │   ├── CommandError          UnknownCommand, BadCommand
+    │   │                         NoCredit, ContextTooLong, ModelRefused, ModelBusy,
+    │   │                         ModelServerError, ModelOffline, ModelStalled, ModelCutOff,
+    │   │                         LocalMissing, LocalFailed
+    │   ├── CommandError          UnknownCommand, CommandElsewhere, BadCommand
     │   ├── JobError              JobNotFound, BadJob, TooManyJobs, JobBusy, JobChanged,
     │   │                         ConditionFailed, NoGatewayForJobs
     │   ├── NoteError             NoteNotFound, NoteEmpty, NoteTooLong, TooManyNotes
@@ -29,9 +32,10 @@
     │   ├── TooManyFiles, DemoFailed, PullFailed, BadImage, MessageTooLong, BadImport, BadDelivery,
     │   │   OwnerNotFound, IdentityTaken, AddressTaken
     │   └── StoreError            BadStoreUrl, StoreFolderMissing, StoreMissing, StoreForeign,
-    │                             StoreNewer, StoreCorrupt, StoreReadOnly, StoreFull, StoreBusy,
-    │                             StoreUnreachable, StoreEncoding, StoreDriverMissing,
-    │                             StoreTooOld, StoreFailed, StoreUncertain
+    │                             StoreNewer, StoreInUse, StoreSchemaWrong, StoreCorrupt,
+    │                             StoreReadOnly, StoreForbidden, StoreStandby, StoreFull,
+    │                             StoreBusy, StoreUnreachable, StoreEncoding,
+    │                             StoreDriverMissing, StoreTooOld, StoreFailed, StoreUncertain
     └── StoreClosed               a bug: the store was used after it was closed
 
 An error's docstring is the message that the user reads. Its fields fill the braces.
@@ -81,7 +85,8 @@ class SessionMoved(SessionError):
 
 
 class SessionElsewhere(SessionError):
-    """{name} {place}. Type /resume {name} to bring it here, or /new to start a new conversation."""
+    """{label} {place}. Type /resume {name} to bring it here, or /new to start a new
+    conversation."""
 
 
 class SessionBusy(SessionError):
@@ -90,7 +95,7 @@ class SessionBusy(SessionError):
 
 
 class SessionChanged(SessionError):
-    """The session continued elsewhere during the handoff, so it was not moved. Type /handoff again
+    """The session continued elsewhere during the handoff, so it was not moved. Hand it off again
     from there."""
 
 
@@ -194,8 +199,8 @@ class BadAdapter(PlatformError):
 
 
 class LibraryMissing(PlatformError):
-    """{platform} needs packages that are not installed. Type `segue setup {platform}`, which
-    installs them, or `make extra NAME={extra}` in the project folder."""
+    """{platform} needs packages that are not installed. Type `segue setup {platform} --yes`, which
+    installs them, or `make extra NAME={extra}` in a clone of the project."""
 
 
 class ValuesMissing(PlatformError):
@@ -216,6 +221,16 @@ class ConnectFailed(PlatformError):
     """{platform} cannot be reached: {reason}. Segue tries again automatically; type `segue gateway
     status` to see the state of the connection."""
 
+    def __init__(self, *, platform: object, reason: str, after: float | None = None) -> None:
+        """`after`: the platform asks to wait that many seconds before another attempt."""
+        super().__init__(platform=platform, reason=reason)
+        self.after = after
+
+
+class SetupNeeded(ConnectFailed):
+    """{platform} cannot be used: {reason}. Type `segue setup {platform}`. Segue tries again after
+    that, or when the settings change."""
+
 
 class DeliveryFailed(PlatformError):
     """The message did not reach {platform}: {reason}. Type `segue gateway status` to see the state
@@ -229,22 +244,25 @@ class DeliveryFailed(PlatformError):
         retry: bool = False,
         after: float | None = None,
         arrived: bool = False,
+        ends_early: bool = False,
     ) -> None:
         """Create the error.
 
         `retry`: another attempt may succeed, `after` that many seconds if the platform says so.
         `arrived`: the message may have arrived, so it is safe to repeat only with a key.
+        `ends_early`: the user can end the platform's pause, so attempts before `after` make sense.
         """
         super().__init__(platform=platform, reason=reason)
         self.reason = reason
         self.retry = retry
         self.after = after
         self.arrived = arrived
+        self.ends_early = ends_early
 
 
 class MustWait(PlatformError):
-    """{platform} asks to wait {seconds} seconds, longer than a handoff may take. The session stayed
-    where it was. Type /handoff {platform} again at {at:%H:%M}."""
+    """{platform} asks to wait until {until}, longer than a handoff may take: {reason}. The session
+    stayed where it was. Hand it off again then."""
 
 
 # Access
@@ -268,13 +286,24 @@ class ApprovalOver(AccessError):
     """That question is closed: {reason}. Send your request again if you still want it done."""
 
 
+class ApprovalUnknown(AccessError):
+    """There is no question {number} in this chat. Type /show to see the one that is open here, or
+    answer it in the chat that asked it."""
+
+
 class ApprovalUnnamed(AccessError):
     """Give the number of the question. Type /approve {number} to allow it, /deny {number} to refuse
     it, or /show {number} to see it again."""
 
 
 class ApprovalNotShown(AccessError):
-    """Question {number} has not been delivered yet. Wait until you see it, then answer it."""
+    """Question {number} has not been delivered in full yet. Wait until you see all of it, then
+    answer it."""
+
+
+class ApprovalTooLong(AccessError):
+    """Question {number} has {characters:,} characters, too many to show here, so it cannot be
+    allowed here. Type /deny {number}, or take the conversation to a terminal."""
 
 
 # The gateway
@@ -373,6 +402,11 @@ class ModelBusy(ModelError):
     """{provider} is too busy: {reason}. Wait a moment, then try again."""
 
 
+class ModelServerError(ModelError):
+    """{provider} had an internal error: {reason}. Try again, or type /model to choose another
+    model."""
+
+
 class ModelOffline(ModelError):
     """{provider} cannot be reached at {url}: {reason}. Check the network and the address."""
 
@@ -417,6 +451,10 @@ class CommandError(UserError):
 
 class UnknownCommand(CommandError):
     """There is no command /{name} here.{hint} Type /help to see all commands."""
+
+
+class CommandElsewhere(CommandError):
+    """/{name} works only in {where}. Here, type {instead}."""
 
 
 class BadCommand(CommandError):
@@ -586,14 +624,35 @@ class StoreNewer(StoreError):
     {known}). Nothing was changed. Update Segue."""
 
 
+class StoreInUse(StoreError):
+    """An older version of Segue uses the store {path}, and cannot use it any more once this version
+    has upgraded it (from schema {found} to {known}). Nothing was changed. Stop it, then try again.
+    {running} {way_out}."""
+
+
+class StoreSchemaWrong(StoreError):
+    """The schema version of the store {path} is {found}, which is not true: {reason}. Nothing was
+    changed. Restore a backup, or set SEGUE_STORE to another store."""
+
+
 class StoreCorrupt(StoreError):
     """The store {path} is damaged: {reason}. Nothing was repaired. Stop Segue, keep a copy of the
-    file, and restore a backup."""
+    store, and restore a backup."""
 
 
 class StoreReadOnly(StoreError):
     """The store {path} cannot be written: {reason}. Make the file and its folder writable for you,
     or set SEGUE_STORE to another path."""
+
+
+class StoreForbidden(StoreError):
+    """The role {role} lacks a right on the database {path}: {reason}. Let an administrator, or the
+    owner of the database, type `{command}`."""
+
+
+class StoreStandby(StoreError):
+    """The database {path} cannot be written: {reason}. If it is a standby server, set SEGUE_STORE
+    to the primary one. If not, let an administrator type `{command}`."""
 
 
 class StoreFull(StoreError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from segue.core.approval import Description
 from segue.core.errors import UserError
 from segue.core.session import Usage
 from segue.core.text import is_empty
@@ -30,8 +31,7 @@ class ApprovalNeeded(Struct, frozen=True):
     """The turn waits for the user to approve this exact call."""
 
     call: ToolCall
-    what: str
-    """Description of the exact action, for the user to read."""
+    what: Description
 
 
 class Compressing(Struct, frozen=True):

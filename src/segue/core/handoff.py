@@ -78,12 +78,12 @@ REASONS: Mapping[Failure, str] = {
     Failure.CANCELLED: "Cancelled. The session stayed where it was.",
     Failure.EXPIRED: (
         "No gateway accepted it in time. The session stayed where it was. Type `segue gateway"
-        " status` to see whether one is running, `segue gateway start` if none is, then /handoff"
-        " again."
+        " status` to see whether one is running, `segue gateway start` if none is, then hand"
+        " it off again."
     ),
     Failure.ABANDONED: (
         "The gateway stopped during the handoff, and no other gateway continued it. The session"
-        " stayed where it was. Type `segue gateway status`, then /handoff again."
+        " stayed where it was. Type `segue gateway status`, then hand it off again."
     ),
 }
 """The messages for failures that need no details."""

@@ -25,10 +25,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import Struct
 
+from segue.core import provenance
 from segue.core.address import Address, Platform
 from segue.core.approval import plain_words
 from segue.core.context import Delivery, parse_delivery
 from segue.core.errors import BadDelivery, BadJob
+from segue.core.provenance import Author, Provenance
 from segue.core.schedule import Cron, Every, Once, Schedule, on_clock, upcoming
 from segue.core.text import is_empty, one_line
 
@@ -88,12 +90,24 @@ class ConditionKind(StrEnum):
     """A file or folder has changed, appeared or vanished."""
 
 
+_CONDITION_AUTHORS = {
+    ConditionKind.COMMAND: Author.COMMAND,
+    ConditionKind.PAGE: Author.PAGE,
+    ConditionKind.FILE: Author.FILE,
+}
+
+
 class Condition(Struct, frozen=True):
     """What must have changed since the last look for the agent to be asked."""
 
     kind: ConditionKind
     target: str
     """The command, the URL or the path."""
+
+    @property
+    def author(self) -> Author:
+        """Who wrote what it sees."""
+        return _CONDITION_AUTHORS[self.kind]
 
     def __str__(self) -> str:
         match self.kind:
@@ -174,6 +188,8 @@ class NewJob(Struct, frozen=True, kw_only=True):
     """Whether a report that cannot be delivered goes to the owner's other home channels."""
     daily_tokens: int | None = None
     """How many tokens its runs may use in a day of its zone. None for DAILY_TOKENS."""
+    provenance: Provenance = provenance.UNKNOWN
+    """The authors of its name and prompt."""
 
     @property
     def is_text(self) -> bool:
@@ -266,8 +282,8 @@ class Run(Struct, frozen=True, kw_only=True):
 
 
 def as_asked(job: NewJob) -> NewJob:
-    """What was asked for, without what runs have changed since."""
-    names = (name for name in NewJob.__struct_fields__ if name != "runs")
+    """What was asked for, without what runs have changed since, and without who asked."""
+    names = (name for name in NewJob.__struct_fields__ if name not in ("runs", "provenance"))
     return NewJob(**{name: getattr(job, name) for name in names})
 
 

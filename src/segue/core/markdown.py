@@ -24,6 +24,9 @@ is quadratic.
 _MARKUP = re.compile(r"[\\`*_~\[<&]|  \n")
 """Text without any of these has no inline markup. Most has none, and the check is much faster than
 the parser."""
+_FACTOR_BEFORE = re.compile(r"(?:\d|(?<!\w)\w)$")
+_FACTOR_AFTER = re.compile(r"\d|\w(?!\w)")
+"""A number or a name of one letter, beside a star."""
 _ENDED_BY_QUOTES = ["paragraph", "reference", "blockquote", "list"]
 
 
@@ -54,8 +57,40 @@ def _inline(state: StateCore) -> None:
             token.children = []
             if _MARKUP.search(token.content):
                 state.md.inline.parse(token.content, state.md, state.env, token.children)
+                _keep_products(token.children)
             elif token.content:
                 token.children += _plain(token.content)
+
+
+def _keep_products(tokens: list[Token]) -> None:
+    """Turn stars that mean a product back into text, as in `2*3*4`. As emphasis they would vanish,
+    and the product would read as another number."""
+    opened: list[int] = []
+    for index, token in enumerate(tokens):
+        if not token.markup.startswith("*"):
+            continue
+        if token.nesting == 1:
+            opened.append(index)
+        elif token.nesting == -1:
+            start = opened.pop()
+            if _is_product(tokens, start, index):
+                for at in (start, index):
+                    tokens[at] = Token("text", "", 0, content=tokens[at].markup)
+
+
+def _is_product(tokens: list[Token], start: int, end: int) -> bool:
+    """Whether emphasis starts and ends within words, beside a number or a name of one letter."""
+    befores = [_text_at(tokens, start - 1), _text_at(tokens, end - 1)]
+    afters = [_text_at(tokens, start + 1), _text_at(tokens, end + 1)]
+    is_in_words = befores[0][-1:].isalnum() and afters[1][:1].isalnum()
+    factors = [_FACTOR_BEFORE.search(it) for it in befores]
+    factors += [_FACTOR_AFTER.match(it) for it in afters]
+    return is_in_words and any(factors)
+
+
+def _text_at(tokens: list[Token], index: int) -> str:
+    is_text = 0 <= index < len(tokens) and tokens[index].type == "text"
+    return tokens[index].content if is_text else ""
 
 
 def _plain(text: str) -> Iterator[Token]:

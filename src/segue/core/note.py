@@ -6,7 +6,9 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from segue.core import provenance
 from segue.core.errors import NoteEmpty, NoteTooLong
+from segue.core.provenance import Provenance
 from segue.core.text import is_empty, one_line
 
 NOTE_LIMIT = 500
@@ -23,6 +25,8 @@ class Note(Struct, frozen=True, kw_only=True):
     text: str
     written: datetime
     """When the current text was written."""
+    provenance: Provenance = provenance.UNKNOWN
+    """The authors of its text."""
 
 
 def clean_note(raw: str) -> str:

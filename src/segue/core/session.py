@@ -84,6 +84,19 @@ class Session(Struct, frozen=True, kw_only=True):
         """The name to type for this session."""
         return self.title or self.id
 
+    @property
+    def label(self) -> str:
+        """The name to show at the beginning of a sentence: the title, or words if it has none."""
+        return self.title or f"An untitled session of {self.started.astimezone():%d %B, %H:%M}"
+
+    @property
+    def exact_name(self) -> str:
+        """A name that means this session even after a later one got the same title."""
+        if self.title is None:
+            return self.id
+        base, number = split_title(self.title)
+        return f"{base} #{number}"
+
 
 class Origin(StrEnum):
     """How a session came to an Address."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import unicodedata
+from datetime import datetime
 
 # Letters and symbols by category that are drawn blank: Hangul fillers, the empty braille cell, CGJ,
 # the musical null notehead.
@@ -23,6 +24,8 @@ _UNDRAWN = (
 _PRESENTATIONS = "\ufe0e\ufe0f"
 """Select the text or emoji form of a symbol. After any other character they are invisible."""
 _BYTES_PER_TOKEN = 4
+_MARGIN = 64
+"""Characters after the limit of a line, with which its last one could be composed."""
 
 
 @functools.lru_cache(1024)  # asked for every character of many texts
@@ -33,6 +36,11 @@ def is_hidden(c: str) -> bool:
         or unicodedata.category(c) in _UNSEEN
         or any(first <= c <= last for first, last in _UNDRAWN)
     )
+
+
+def clock_time(at: datetime, now: datetime) -> str:
+    """Return a time of day, such as `08:35`, with its date if that is not the date of `now`."""
+    return f"{at:%H:%M}" if at.date() == now.date() else f"{at:%Y-%m-%d %H:%M}"
 
 
 def visible(text: str) -> str:
@@ -47,8 +55,9 @@ def visible(text: str) -> str:
 
 
 def visible_name(name: object) -> str:
-    """Return a path or an address as `visible` shows it, on one line."""
-    return visible(str(name)).replace("\n", "\\n").replace("\t", "\\t")
+    """Return a path, an address or a command as `visible` shows it, on one line. A line break is
+    shown as one, and not as `\\n`, which the text itself may contain."""
+    return visible(str(name)).replace("\n", "⏎").replace("\t", "⇥")
 
 
 def _is_deceptive(c: str, before: str) -> bool:
@@ -64,13 +73,22 @@ def one_line(text: str, limit: int | None = None) -> str:
 
     Text longer than `limit` characters ends in an ellipsis.
     """
+    if limit is None:
+        return _on_one_line(text)
+    # A part of a long text is enough, unless most of it is invisible.
+    size = 4 * limit + _MARGIN
+    line = _on_one_line(text[:size])
+    while size < len(text) and len(line) <= limit + _MARGIN:
+        size *= 4
+        line = _on_one_line(text[:size])
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def _on_one_line(text: str) -> str:
     spaced = "".join(" " if c.isspace() else c for c in text)
     seen = "".join(c for c in spaced if not is_hidden(c))
     # Compose last: a removed character may have stood between a letter and its accent.
-    line = unicodedata.normalize("NFC", " ".join(seen.split()))
-    if limit is None or len(line) <= limit:
-        return line
-    return line[: limit - 1].rstrip() + "…"
+    return unicodedata.normalize("NFC", " ".join(seen.split()))
 
 
 def tokens_in(*texts: str) -> int:

@@ -12,6 +12,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, structs
 
+from segue.core import provenance
+from segue.core.provenance import Provenance
 from segue.core.text import one_line, tokens_in
 
 LEFT_OUT = "[this output was left out to save room; use the tool again if you need it]"
@@ -40,7 +42,7 @@ class Outcome(StrEnum):
     """Why a tool call has no result."""
 
     INTERRUPTED = "interrupted"
-    """It did not finish, and its effect is unknown."""
+    """It did not finish, and its effect is unknown. The message has what it had printed."""
     NOT_BEGUN = "not begun"
     DENIED = "denied"
     """The user did not allow it."""
@@ -104,13 +106,20 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
     """
     outcome: Outcome | None = None
     """For the message of a tool call that has no result: why. Its content is empty."""
+    provenance: Provenance = provenance.UNKNOWN
+    """The authors of its words."""
     seq: int = 0
     """Its position in the session, assigned by the store; 0 until it is stored."""
 
 
-def spoken(text: str, at: datetime) -> Message:
+def spoken(text: str, at: datetime, by: Provenance = provenance.OWNER) -> Message:
     """Return a user message. For pictures see `segue.core.images.with_images`."""
-    return Message(Role.USER, text, at, tokens=tokens_in(text))
+    return Message(Role.USER, text, at, tokens=tokens_in(text), provenance=by)
+
+
+def prompted(text: str, at: datetime, by: Provenance = provenance.PROGRAM) -> Message:
+    """Return a synthetic user message."""
+    return structs.replace(spoken(text, at, by), kind=Kind.SYNTHETIC)
 
 
 def no_result(call: ToolCall, outcome: Outcome, at: datetime) -> Message:
@@ -123,6 +132,7 @@ def no_result(call: ToolCall, outcome: Outcome, at: datetime) -> Message:
         tool_name=call.name,
         tokens=tokens_in(_OUTCOMES[outcome]),
         outcome=outcome,
+        provenance=provenance.PROGRAM,
     )
 
 
@@ -150,6 +160,9 @@ class Transcript(Struct, frozen=True):
     """The ordered Messages of a session, or of the end of one."""
 
     messages: tuple[Message, ...] = ()
+    omitted: Provenance = provenance.NOTHING
+    """The authors of messages that were left out, and that no summary stands for. What the agent
+    said later may repeat them."""
 
     def __len__(self) -> int:
         return len(self.messages)
@@ -160,6 +173,15 @@ class Transcript(Struct, frozen=True):
     @property
     def tokens(self) -> int:
         return sum(message.tokens for message in self.messages)
+
+    @property
+    def provenance(self) -> Provenance:
+        """The authors of everything that the agent has read or may repeat."""
+        return provenance.union((self.omitted, *(m.provenance for m in self.messages)))
+
+    def extended(self, messages: Iterable[Message]) -> Transcript:
+        """Return the transcript with these messages after it."""
+        return structs.replace(self, messages=(*self.messages, *messages))
 
     def tail(self, budget: int) -> Transcript:
         """Return the newest part that fits `budget` tokens.
@@ -174,7 +196,10 @@ class Transcript(Struct, frozen=True):
             if kept and left < 0:
                 break
             kept.append(group)
-        return Transcript(tuple(m for group in reversed(kept) for m in group))
+        messages = tuple(m for group in reversed(kept) for m in group)
+        left_out = self.messages[: len(self.messages) - len(messages)]
+        omitted = provenance.union((self.omitted, *(m.provenance for m in left_out)))
+        return Transcript(messages, omitted)
 
     def window(self, budget: int) -> Transcript:
         """Return the window for a model with room for `budget` tokens.
@@ -188,8 +213,8 @@ class Transcript(Struct, frozen=True):
         summary, after = self.messages[start], self.messages[start + 1 :]
         before = [m for m in self.messages[:start] if m.kind is not Kind.SUMMARY]
         kept = before[max(len(before) - summary.keeps, 0) :]
-        tail = Transcript((*kept, *after)).tail(budget - summary.tokens)
-        return Transcript((summary, *tail))
+        tail = Transcript((*kept, *after), self.omitted).tail(budget - summary.tokens)
+        return structs.replace(tail, messages=(summary, *tail))
 
     def trimmed(self, budget: int) -> Transcript:
         """Return the transcript without as much old tool output as needed to fit `budget` tokens.
@@ -211,7 +236,7 @@ class Transcript(Struct, frozen=True):
             trimmed[place] = structs.replace(
                 trimmed[place], content=LEFT_OUT, tokens=_LEFT_OUT_TOKENS
             )
-        return Transcript(tuple(trimmed))
+        return structs.replace(self, messages=tuple(trimmed))
 
     def fitting(self, budget: int) -> Transcript:
         """Return the transcript, shortened to fit `budget` tokens.
@@ -240,7 +265,8 @@ class Transcript(Struct, frozen=True):
         """
         if _is_whole(self.messages):
             return self
-        return Transcript(tuple(m for group in _groups(self.messages) for m in _whole(group, at)))
+        whole = tuple(m for group in _groups(self.messages) for m in _whole(group, at))
+        return structs.replace(self, messages=whole)
 
     def exchanges(self, last: int) -> tuple[Exchange, ...]:
         """Return the last few turns in short, oldest first."""
@@ -262,7 +288,7 @@ class Transcript(Struct, frozen=True):
 def words(message: Message) -> str:
     """Return the message's text for the model, or what stands for its outcome or its pictures."""
     if message.outcome is not None:
-        return _OUTCOMES[message.outcome]
+        return _with_outcome(message, _OUTCOMES[message.outcome])
     count = len(message.images)
     if not count or message.content.strip():
         return message.content
@@ -271,7 +297,14 @@ def words(message: Message) -> str:
 
 def display_text(message: Message) -> str:
     """Return the message's text for the user, or what stands for its outcome or its pictures."""
-    return words(message) if message.outcome is None else _SHOWN[message.outcome]
+    if message.outcome is None:
+        return words(message)
+    return _with_outcome(message, _SHOWN[message.outcome])
+
+
+def _with_outcome(message: Message, outcome: str) -> str:
+    """Return what an interrupted call had printed, if anything, and how it ended."""
+    return f"{message.content}\n{outcome}" if message.content else outcome
 
 
 def _is_bulky(message: Message) -> bool:
