@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 
-from segue.store import files, postgres
+from segue.store import files, postgres_schema
 from segue.store.clock import SystemClock
 
 # SQLite
@@ -77,7 +77,7 @@ def empty(database: str) -> str:
                 admin.execute(";".join(f"DELETE FROM segue.{name}" for name in tables).encode())
                 admin.execute(_FROM_ONE)
             return database
-    postgres._prepare(drop(database))
+    postgres_schema.prepare(drop(database))
     with psycopg.connect(database, autocommit=True) as admin:
         _schemas[database] = _schema(admin)
     return database

@@ -11,6 +11,7 @@ from segue.core.address import Address, ChatType, Platform
 from segue.core.lease import Lease
 from segue.core.transcript import Image, Kind, Message, Role, ToolCall
 from segue.store import Store, Waiter
+from segue.store.approvals import Approval, whole_key
 from segue.store.outbox import Draft
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -55,6 +56,14 @@ def summary(text: str, *, tokens: int = 1) -> Message:
 
 def draft(key: str, address: Address = DM, body: str = "hello") -> Draft:
     return Draft(key=key, address=address, body=body)
+
+
+async def show(store: Store, asked: Approval) -> None:
+    """Send the message that shows the whole call that the question is about."""
+    message = draft(whole_key(asked.id, "asked"), asked.address, asked.what)
+    if await store.outbox.enqueue(message):
+        (sending,) = await store.outbox.claim([asked.address.platform])
+        await store.outbox.sent(sending, "1")
 
 
 def texts(messages: Iterable[Message]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from msgspec import structs
@@ -11,14 +12,23 @@ from msgspec import structs
 import segue.store
 from segue.core.address import Address, Platform
 from segue.core.approval import Answer
-from segue.core.errors import ApprovalOver, SessionMoved, SessionNotFound
+from segue.core.errors import (
+    ApprovalNotShown,
+    ApprovalOver,
+    ApprovalUnknown,
+    SessionMoved,
+    SessionNotFound,
+)
+from segue.core.job import LOCAL, NewJob
 from segue.core.lease import SECOND, Lease
+from segue.core.schedule import Once
 from segue.core.session import EndReason, Origin, Session
 from segue.store import Store, Tx
-from segue.store.approvals import Approval, ApprovalState
+from segue.store.approvals import Approval, ApprovalState, Visibility, part_key, whole_key
+from segue.store.outbox import OutgoingState, finish
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
-from tests.store.samples import CHANNEL, DM, ODD, TOPIC, hold, on_sqlite
+from tests.store.samples import CHANNEL, DM, ODD, TOPIC, draft, hold, on_sqlite, show
 
 MINUTES = 600.0
 CALL = ("call 1", "f" * 64, "rm -r build")
@@ -27,7 +37,10 @@ CALL = ("call 1", "f" * 64, "rm -r build")
 async def ask(
     store: Store, lease: Lease, call: tuple[str, str, str] = CALL, address: Address = DM
 ) -> Approval:
-    return await store.approvals.ask(lease, *call, address, seconds=MINUTES)
+    """Ask, and show the whole call."""
+    asked = await store.approvals.ask(lease, *call, address, seconds=MINUTES)
+    await show(store, asked)
+    return asked
 
 
 async def answer(store: Store, asked: Approval, said: Answer = Answer.ONCE) -> Approval:
@@ -113,6 +126,23 @@ async def test_unstorable_characters_in_a_question_are_replaced(store: Store, se
     assert await store.approvals.waiting_at(odd) == (asked,)
 
 
+async def test_a_question_knows_whether_it_is_asked_in_the_run_of_a_job(
+    store: Store, session: Session
+):
+    lease = await hold(store, session.id)
+    assert not (await ask(store, lease)).in_run
+    at = datetime.now(UTC) + timedelta(days=1)
+    new = NewJob(prompt="look", schedule=Once(at), zone="UTC", deliver=(LOCAL,))
+    job = await store.jobs.create("me", new)
+
+    def run(tx: Tx) -> None:
+        sql = "UPDATE jobs SET session_id = :session, busy = 1 WHERE id = :id"
+        tx.change(sql, session=session.id, id=job.id)
+
+    await store.write(run)
+    assert (await ask(store, lease)).in_run
+
+
 # Answering
 
 
@@ -141,7 +171,7 @@ async def test_only_the_owner_can_answer_and_only_in_the_chat_of_the_question(
     asked = await ask(store, lease)
     wrong = ((asked.id, "you", DM), (asked.id, "me", TOPIC), (asked.id + 1, "me", DM))
     for approval_id, owner, address in wrong:
-        with pytest.raises(ApprovalOver, match="it is not yours"):
+        with pytest.raises(ApprovalUnknown):
             await store.approvals.answer(approval_id, owner, address, Answer.ONCE)
     assert await stands(store, asked) is ApprovalState.WAITING
     assert await store.approvals.use(lease, asked.id) is None
@@ -207,6 +237,55 @@ async def test_a_question_and_its_answer_survive_a_restart(
         lease = await again.leases.acquire(session.id, "the next gateway", take_over=True)
         assert (await ask(again, lease)).id == asked.id
         assert await again.approvals.use(lease, asked.id) is Answer.ONCE
+
+
+@pytest.mark.parametrize("said", [Answer.ONCE, Answer.SESSION])
+async def test_a_call_is_allowed_only_after_all_of_it_was_sent(
+    store: Store, session: Session, open_store: OpenStore, said: Answer
+):
+    lease = await hold(store, session.id)
+    asked = await store.approvals.ask(lease, *CALL, DM, seconds=MINUTES)
+    other = await open_store()
+    for key in (part_key(asked.id), whole_key(asked.id, "1")):
+        assert await other.approvals.visibility(asked) is Visibility.PARTLY
+        with pytest.raises(ApprovalNotShown):
+            await answer(other, asked, said)
+        await store.outbox.enqueue(draft(key))
+        (sending,) = await store.outbox.claim([DM.platform])
+        if "whole" in key:
+            assert await other.approvals.visibility(asked) is Visibility.SENDING
+        with pytest.raises(ApprovalNotShown):
+            await answer(other, asked, said)
+        await store.outbox.sent(sending, "1")
+    assert await other.approvals.visibility(asked) is Visibility.WHOLE
+    assert (await answer(other, asked, said)).answer is said
+
+
+@pytest.mark.parametrize("state", [OutgoingState.FAILED, OutgoingState.UNCERTAIN])
+async def test_a_message_that_may_not_have_arrived_does_not_count_as_shown(
+    store: Store, session: Session, state: OutgoingState
+):
+    asked = await store.approvals.ask(await hold(store, session.id), *CALL, DM, seconds=MINUTES)
+    await store.outbox.enqueue(draft(whole_key(asked.id, "1")))
+    (sending,) = await store.outbox.claim([DM.platform])
+    await store.write(finish, sending, state, error="lost")
+    assert await store.approvals.visibility(asked) is Visibility.PARTLY
+    with pytest.raises(ApprovalNotShown):
+        await answer(store, asked)
+
+
+async def test_a_call_can_be_denied_before_all_of_it_was_sent(store: Store, session: Session):
+    asked = await store.approvals.ask(await hold(store, session.id), *CALL, DM, seconds=MINUTES)
+    assert (await answer(store, asked, Answer.NEVER)).answer is Answer.NEVER
+
+
+async def test_what_one_question_showed_does_not_count_for_another(store: Store, session: Session):
+    """Nor does the longer number of another question."""
+    lease = await hold(store, session.id)
+    asked = await store.approvals.ask(lease, *CALL, DM, seconds=MINUTES)
+    await show(store, structs.replace(asked, id=asked.id * 10))
+    with pytest.raises(ApprovalNotShown):
+        await answer(store, asked)
 
 
 # Expiry
@@ -340,7 +419,7 @@ async def test_questions_are_deleted_with_their_session(store: Store, session: S
     await store.sessions.delete(session.id, lease=lease)
     assert await store.approvals.get(asked.id) is None
     assert await store.approvals.void(session.id) == 0
-    with pytest.raises(ApprovalOver, match="not yours"):
+    with pytest.raises(ApprovalUnknown):
         await answer(store, asked)
 
 

@@ -160,7 +160,53 @@ async def test_a_session_that_was_handed_off_to_here_is_not_reset(
     clock.advance(1000 * HOUR)
     assert (await arrive(store, IDLE)).session.id == session.id
     await store.bindings.rebind(session.id, DM, Origin.RESUME)
+    clock.advance(HOUR)
     assert (await arrive(store, IDLE)).replaced == session.id
+
+
+async def test_a_session_that_is_brought_is_reset_only_after_it_was_idle_there(
+    store: Store, session: Session, clock: FakeClock
+):
+    clock.advance(1000 * HOUR)
+    await store.bindings.rebind(session.id, DM, Origin.RESUME)
+    clock.advance(HOUR - 1)
+    assert (await arrive(store, IDLE)).session.id == session.id
+    assert await stale(store) == []
+    clock.advance(1)
+    assert await stale(store) == [session.id]
+    assert (await arrive(store, IDLE)).replaced == session.id
+
+
+async def test_an_ended_session_that_is_brought_back_is_not_reset_by_the_next_message(
+    store: Store, clock: FakeClock
+):
+    old = (await arrive(store, IDLE)).session
+    clock.advance(HOUR)
+    assert (await arrive(store, IDLE)).replaced == old.id
+    await store.bindings.rebind(old.id, DM, Origin.RESUME)
+    assert (await arrive(store, IDLE)).session.id == old.id
+
+
+async def test_a_message_at_a_door_brings_an_old_session_that_is_not_reset_then(
+    store: Store, session: Session, clock: FakeClock
+):
+    await store.bindings.rebind(session.id, TOPIC, Origin.RESUME)
+    await store.bindings.rebind(session.id, DESK, Origin.RESUME)
+    clock.advance(1000 * HOUR)
+    bound = await store.bindings.get_or_create(TOPIC, "me", policy=IDLE, zone=UTC)
+    assert (bound.session.id, bound.created) == (session.id, False)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+async def test_a_session_that_is_reopened_where_it_is_is_not_reset_by_the_next_message(
+    store: Store, clock: FakeClock, ends: bool
+):
+    session = (await arrive(store, IDLE)).session
+    clock.advance(HOUR)
+    if ends:
+        await store.bindings.expire(session.id, None, EndReason.IDLE)
+    await store.sessions.reopen(session.id)
+    assert (await arrive(store, IDLE)).session.id == session.id
 
 
 @pytest.mark.parametrize("running", [False, True])
@@ -312,7 +358,7 @@ async def test_each_chat_that_a_session_leaves_is_notified_each_time(
     assert [line.address for line in await notices(store)] == [DM]
 
 
-async def test_a_notice_names_the_id_if_the_title_finds_another_session(
+async def test_a_notice_adds_the_number_if_the_title_finds_another_session(
     store: Store, session: Session
 ):
     await store.sessions.rename(session.id, "roses")
@@ -320,7 +366,7 @@ async def test_a_notice_names_the_id_if_the_title_finds_another_session(
     await store.bindings.rebind(session.id, DM, Origin.MESSAGE)
     await store.bindings.rebind(session.id, DESK, Origin.RESUME)
     (line,) = await notices(store)
-    assert f"/resume {session.id} " in line.body
+    assert "/resume roses #1 " in line.body
 
 
 async def test_there_is_no_notice_when_a_session_leaves_a_terminal_or_does_not_move(

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
+from segue.core import provenance
 from segue.core.address import Platform
 from segue.core.errors import BadImport, MessageTooLong, OwnerNotFound, SessionNotFound
 from segue.core.session import Session
@@ -67,6 +68,17 @@ async def test_an_imported_export_is_the_same_conversation(store: Store):
     lease = await hold(store, copy.id)
     assert await store.transcripts.append(lease, [said("go on")]) == len(messages) + 1
     assert len(await store.sessions.search("me", "grüß")) == 2
+
+
+async def test_the_authors_in_an_export_are_not_believed(store: Store, session: Session):
+    authored = msgspec.structs.replace(said("hi"), provenance=provenance.OWNER)
+    await say(store, session.id, authored)
+    lines = await exported(store, session.id)
+    assert b'"provenance":["owner"]' in lines[1]
+    for imported in (lines, [HEADER, LINE]):  # the second is of an earlier version
+        copy = await store.transcripts.import_lines("me", imported)
+        (message,) = await store.transcripts.load(copy.id)
+        assert message.provenance == provenance.UNKNOWN
 
 
 async def test_an_export_has_every_page_and_omits_undone_messages(store: Store, session: Session):

@@ -505,7 +505,8 @@ class OwnServer:
 
     def find(self, condition: str) -> int:
         """The same, or 0 if there is none now."""
-        sql = f"SELECT pid FROM pg_stat_activity WHERE application_name = 'segue' AND {condition}"
+        ours = "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'segue %'"
+        sql = f"{ours} AND {condition}"
         with self.admin() as admin:
             row = admin.execute(sql.encode()).fetchone()
             return row[0] if row else 0
@@ -605,7 +606,7 @@ async def test_an_idle_connection_that_was_cut_is_replaced(clean_server: OwnServ
             with clean_server.admin() as admin:
                 admin.execute(
                     "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-                    " WHERE application_name = 'segue'"
+                    " WHERE application_name LIKE 'segue %'"
                 )
             await store.transcripts.append(lease, [said(f"{n}")])
         assert await texts(store, lease.session_id) == ["one", *map(str, range(5))]

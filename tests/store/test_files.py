@@ -32,7 +32,6 @@ from segue.core.errors import (
     StoreForeign,
     StoreMissing,
     StoreNewer,
-    StoreReadOnly,
     StoreUnreachable,
 )
 from segue.store import Store, schema, sqlite
@@ -469,16 +468,6 @@ async def test_a_database_that_is_not_utf_8_is_refused(
             await segue.store.open(url)
         with psycopg.connect(url) as connection:
             assert connection.execute("SELECT to_regnamespace('segue')").fetchone() == (None,)
-
-
-@pytest.mark.real
-async def test_a_user_without_rights_is_reported(postgres_server: postgres.Server):
-    with postgres_server.database() as url:
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("DROP ROLE IF EXISTS guest")
-            connection.execute("CREATE ROLE guest LOGIN")
-        with pytest.raises(StoreReadOnly, match="permission denied"):
-            await segue.store.open(url.replace("postgres@", "guest@"))
 
 
 def test_a_missing_driver_is_named():

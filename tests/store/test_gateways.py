@@ -242,3 +242,15 @@ async def test_a_wall_clock_that_jumps_an_hour_stops_no_gateway(
 async def test_a_gateway_can_have_any_name_and_no_platform(store: Store):
     gateway = await store.gateways.announce(ODD, [])
     assert (gateway.name, gateway.platforms) == ("a\ufffdb\ufffdc", frozenset())
+
+
+async def test_the_last_contact_is_that_of_one_account(store: Store, clock: FakeClock):
+    assert await store.gateways.last_contact(TELEGRAM, "bot") is None
+    await store.gateways.keep_contact(TELEGRAM, "bot")
+    first = clock.now()
+    clock.advance(60)
+    await store.gateways.keep_contact(TELEGRAM, ODD)
+    assert await store.gateways.last_contact(TELEGRAM, "bot") == first
+    assert await store.gateways.last_contact(SLACK, "bot") is None
+    await store.gateways.keep_contact(TELEGRAM, "bot")
+    assert await store.gateways.last_contact(TELEGRAM, "bot") == clock.now()

@@ -107,6 +107,7 @@ async def test_pruning_deletes_only_updates_finished_before_the_given_time(
 ):
     first = await store.inbox.record("bot", "1", DM, "old and done")
     await store.inbox.record("bot", "2", DM, "old and waiting")
+    clock.advance(2 * 60 * 60)
     second = await store.inbox.record("bot", "3", DM, "just done")
     assert first is not None
     assert second is not None
@@ -117,6 +118,21 @@ async def test_pruning_deletes_only_updates_finished_before_the_given_time(
     assert await waiting(store) == ["old and waiting"]
     assert await store.inbox.record("bot", "1", DM, "sent anew") is not None
     assert await store.inbox.record("bot", "3", DM, "sent anew") is None
+
+
+async def test_the_last_updates_of_a_chat_stay_so_that_it_is_read_after_a_long_absence(
+    store: Store, clock: FakeClock
+):
+    group = replace(DM, chat_id="7")
+    numbers = [
+        await store.inbox.record("bot", update, at, "done")
+        for update, at in (("1", DM), ("2", DM), ("3", group))
+    ]
+    await store.inbox.finish([number for number in numbers if number is not None])
+    clock.advance(60 * 24 * 60 * 60)
+    assert await store.inbox.prune(clock.now()) == 0
+    assert await store.inbox.newest(DM.platform, "bot") == {DM: "2", group: "3"}
+    assert await store.inbox.record("bot", "1", DM, "read again") is None
 
 
 async def test_unstorable_characters_in_an_update_are_replaced(store: Store):

@@ -16,7 +16,7 @@ from segue.core.errors import SessionHeld, SessionMoved, StoreUnreachable
 from segue.core.session import Session
 from segue.store import Store, lifeline
 from segue.store.gateways import ALIVE_SECONDS
-from segue.store.postgres import CONNECTIONS
+from segue.store.postgres import CONNECTIONS, PostgresEngine
 from segue.testing import postgres
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
@@ -163,3 +163,13 @@ async def test_concurrent_callers_all_see_that_a_process_is_dead(
     await dying.close()
     found = await asyncio.gather(*(other.leases.get(session.id) for other in others * 10))
     assert not any(found)
+
+
+async def test_a_gateway_that_does_not_know_yet_that_it_was_cut_off_announces_itself(store: Store):
+    await store.gateways.announce("cut off", [TELEGRAM])
+    engine = store._engine
+    assert isinstance(engine, PostgresEngine)
+    await engine._lifeline.close()  # its lock is free, as if the server had ended the connection
+    async with asyncio.timeout(10):
+        here = await store.gateways.announce("cut off", [TELEGRAM])
+    assert here.platforms == {TELEGRAM}

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from segue.core import provenance
 from segue.core.errors import (
     NoteEmpty,
     NoteNotFound,
@@ -33,6 +34,14 @@ async def test_a_note_is_stored_with_its_number_and_its_time(
     second = await store.notes.add("me", "works in Köln 👋🏽")
     assert (second.number, second.written) == (2, clock.now())
     assert await (await open_store()).notes.list("me") == (note, second)
+
+
+async def test_a_note_keeps_its_authors_until_it_is_edited(store: Store):
+    read = provenance.AGENT | provenance.FILE
+    assert (await store.notes.add("me", "likes tea", read)).provenance == read
+    assert [note.provenance for note in await store.notes.list("me")] == [read]
+    await store.notes.edit("me", 1, "likes tea", provenance.OWNER)
+    assert [note.provenance for note in await store.notes.list("me")] == [provenance.OWNER]
 
 
 async def test_a_note_is_cleaned_before_it_is_stored(store: Store):

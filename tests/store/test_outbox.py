@@ -12,9 +12,9 @@ from msgspec import structs
 from segue.core.address import Address, Platform
 from segue.core.handoff import ERROR_LIMIT
 from segue.core.session import Origin, Session
-from segue.store import Store, outbox
+from segue.store import Store, Topic, outbox
 from segue.store.bubbles import UnconfirmedBubble
-from segue.store.outbox import SEND_TIMEOUT, UNCERTAIN, Outgoing, OutgoingState
+from segue.store.outbox import SEND_TIMEOUT, UNCERTAIN, Outgoing, OutgoingState, PlatformPause
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.samples import CHANNEL, DM, ODD, ROOM, TOPIC, draft
@@ -142,9 +142,7 @@ async def test_a_message_that_the_platform_did_not_deliver_after_all_has_failed(
 ):
     first = await claimed(store, session_id=session.id)
     undelivered = store.outbox.undelivered
-    assert await undelivered(DM, "7", "blocked") is None, "its receipt may come yet"
     assert await store.outbox.progress(first, "7")
-    assert await undelivered(DM, "7", "blocked") is None, "its next part is on its way"
     assert await store.outbox.sent(first, "77")
     assert await undelivered(DM, "777", "blocked") is False
     assert await undelivered(ROOM, "7", "blocked") is False
@@ -156,9 +154,73 @@ async def test_a_message_that_the_platform_did_not_deliver_after_all_has_failed(
     assert await undelivered(DM, "7", "again") is False, "it is delivered twice"
 
 
+async def test_a_failure_that_is_heard_before_the_receipt_is_kept_until_the_message_is_sent(
+    store: Store,
+):
+    first = await claimed(store)
+    assert await store.outbox.undelivered(DM, "7", "blocked") is False
+    assert await store.outbox.undelivered(DM, "7", "blocked") is False, "it is delivered twice"
+    assert await store.outbox.undelivered(DM, "a message of another app", "no") is False
+    assert await store.outbox.progress(first, "7")
+    assert (await stands(store)).state is OutgoingState.SENDING, "its next part is on its way"
+    assert await store.outbox.sent(first, "77")
+    failed = await stands(store)
+    assert (failed.state, failed.error) == (OutgoingState.FAILED, "blocked")
+    assert failed.receipts == ("7", "77")
+
+
+async def test_a_failure_of_a_part_is_kept_while_the_rest_of_its_message_waits_for_a_retry(
+    store: Store,
+):
+    first = await claimed(store)
+    await store.outbox.progress(first, "7")
+    await store.outbox.retry(first, "slow down", seconds=0)
+    assert await store.outbox.undelivered(DM, "7", "blocked") is False
+    (again,) = await next_ones(store)
+    assert await store.outbox.sent(again, "77")
+    assert (await stands(store)).error == "blocked"
+
+
+async def test_a_kept_failure_survives_the_process_that_was_sending(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    first = await claimed(store)
+    await store.outbox.progress(first, "7")
+    await store.outbox.undelivered(DM, "7", "blocked")
+    clock.advance(SEND_TIMEOUT)
+    other = await open_store()
+    await other.outbox.recover(set())
+    failed = await stands(other)
+    assert (failed.state, failed.error) == (OutgoingState.FAILED, "blocked")
+
+
+@pytest.mark.parametrize("lost", ["before", "after", "in a crash"])
+async def test_a_failure_that_is_heard_before_the_arrival_counts(store: Store, lost: str):
+    first = await claimed(store)
+    if lost == "before":
+        await store.outbox.uncertain(first, "no answer")
+    await store.outbox.undelivered(DM, "7", "blocked")
+    await store.outbox.delivered(DM, "7", f"{first.key}/0")
+    if lost == "after":
+        await store.outbox.uncertain(first, "no answer")
+    if lost == "in a crash":
+        await store.outbox.recover(set(), alive=set())
+    (again,) = await next_ones(store)
+    await store.outbox.sent(again)
+    failed = await stands(store)
+    assert (failed.state, failed.error) == (OutgoingState.FAILED, "blocked")
+
+
+async def test_a_failure_of_an_unknown_message_wakes_nobody(store: Store):
+    async with store.listen(Topic.SENT) as wake:
+        await wake.wait(0)  # a listener looks once at the start
+        await store.outbox.undelivered(DM, "7", "blocked")
+        assert not await wake.wait(0)
+
+
 async def test_a_part_whose_fate_was_unknown_is_found_by_its_key(store: Store):
-    first, delivered = await claimed(store), store.outbox.delivered
-    assert await delivered(DM, "7", f"{first.key}/0") is None, "its receipt may come yet"
+    first = await claimed(store)
+    delivered = store.outbox.delivered
     assert await store.outbox.progress(first, "7")
     assert await delivered(DM, "7", f"{first.key}/0") is False, "it has its receipt"
     await store.outbox.uncertain(first, "no answer")
@@ -172,6 +234,14 @@ async def test_a_part_whose_fate_was_unknown_is_found_by_its_key(store: Store):
     (again,) = await store.outbox.claim({TELEGRAM})
     assert await store.outbox.sent(again)
     assert await store.outbox.troubled() == ()
+
+
+async def test_an_arrival_that_is_heard_before_the_answer_is_lost_is_kept(store: Store):
+    first = await claimed(store)
+    assert await store.outbox.delivered(DM, "7", f"{first.key}/0") is False
+    await store.outbox.uncertain(first, "no answer")
+    found = await stands(store)
+    assert (found.state, found.receipts) == (OutgoingState.QUEUED, ("7",))
 
 
 async def test_a_message_that_was_offered_again_stays_uncertain(store: Store):
@@ -317,6 +387,21 @@ async def test_a_message_of_a_dead_gateway_is_sent_again_if_the_platform_takes_k
     assert await store.outbox.recover({TELEGRAM}) == ()
     (again,) = await next_ones(store)
     assert (again.key, again.attempt) == ("1", 2)
+
+
+async def test_a_message_that_was_sent_before_its_key_was_forgotten_is_uncertain(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    ages = {TELEGRAM: timedelta(minutes=3)}
+    dying = await open_store()
+    await claimed(dying)
+    clock.advance(180)
+    assert await store.outbox.recover({TELEGRAM}, key_ages=ages) == ()
+    (again,) = await next_ones(dying)
+    assert again.attempt == 2
+    clock.advance(181)
+    (lost,) = await store.outbox.recover({TELEGRAM}, key_ages=ages)
+    assert (lost.key, lost.state) == ("1", OutgoingState.UNCERTAIN)
 
 
 async def test_a_message_of_a_dead_gateway_is_uncertain_and_reported_without_keys(
@@ -588,10 +673,25 @@ async def open_rows(store: Store) -> list[Outgoing]:
 async def test_a_rate_limit_is_known_for_its_address(store: Store):
     outgoing = await claimed(store, "1")
     assert await store.outbox.retry(outgoing, "500", seconds=60)
-    assert await store.outbox.asked_to_wait(DM) == 0
+    assert await store.outbox.asked_to_wait(DM) == (0, "")
     outgoing = await claimed(store, "2", TOPIC)
-    assert await store.outbox.retry(outgoing, "429", seconds=60, asked=True)
-    assert 0 < await store.outbox.asked_to_wait(TOPIC) <= 60
+    assert await store.outbox.retry(outgoing, "429", seconds=60, asked=60)
+    assert await store.outbox.asked_to_wait(TOPIC) == (60, "429")
+    assert await store.outbox.paused() == (), "it is over soon"
+
+
+async def test_a_long_pause_is_known_until_the_message_is_sent(store: Store, clock: FakeClock):
+    outgoing = await claimed(store)
+    assert await store.outbox.retry(outgoing, "a captcha", seconds=60, asked=86_400)
+    until = clock.now() + timedelta(days=1)
+    assert await store.outbox.paused() == (
+        PlatformPause(platform=TELEGRAM, until=until, reason="a captcha"),
+    )
+    assert await next_ones(store) == [], "it waits"
+    clock.advance(60)
+    (again,) = await next_ones(store)
+    assert await store.outbox.sent(again, "7")
+    assert await store.outbox.paused() == ()
 
 
 async def test_a_message_that_crashes_every_gateway_is_given_up_after_the_last_attempt(

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import UTC, timedelta
 from pathlib import Path
 
 import pytest
 
 import segue.store
 from segue.core.address import Address, ChatType, Platform
-from segue.core.session import Origin, Session
+from segue.core.reset import ResetMode, ResetPolicy
+from segue.core.session import EndReason, Origin, Session
 from segue.core.transcript import Message, Role, ToolCall, spoken
-from segue.store import Store, Tx, page_sessions, pages, schema
+from segue.store import Store, Tx, inbox, page_sessions, pages, schema
 from segue.store.leases import Pause
 from segue.store.outbox import Draft
 from segue.store.page_sessions import LINES, SessionActivity
 from segue.store.pages import Page
 from segue.testing.clock import FakeClock
-from tests.store.samples import on_sqlite
+from segue.turns import records
+from tests.store.job_samples import ready, reported
+from tests.store.samples import DM, on_sqlite
 from tests.store.test_upgrade import Earlier, knows
 
 TERMINAL = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id="t")
@@ -240,3 +244,56 @@ async def test_after_an_upgrade_the_page_shows_the_transcript_and_open_questions
         part = await new.page_sessions.part("me", "s")
         assert part is not None
         assert [message.text for message in part.messages] == ["2"]
+
+
+async def test_a_message_in_an_old_session_on_the_page_is_not_answered_by_a_new_one(
+    store: Store, session: Session, clock: FakeClock
+):
+    idle = ResetPolicy(mode=ResetMode.IDLE, idle=timedelta(hours=1))
+    page = await store.pages.begin("me", "A page", key="a")
+    for ends in (False, True):
+        await store.page_sessions.enter("me", session.id, at(page))
+        clock.advance(7200)
+        if ends:
+            await store.bindings.expire(session.id, None, EndReason.IDLE)
+        await store.page_sessions.enter("me", session.id, at(page))
+        bound = await store.bindings.get_or_create(at(page), "me", policy=idle, zone=UTC)
+        assert bound.session.id == session.id
+
+
+async def test_the_page_does_not_bring_a_session_that_has_an_answer_to_finish(
+    store: Store, session: Session
+):
+    page = await store.pages.begin("me", "A page", key="a")
+    await store.bindings.rebind(session.id, DM, Origin.RESUME)
+
+    def be_interrupted(tx: Tx) -> int:
+        no = inbox.record(tx, "bot", "1", DM, "hello")
+        assert no is not None
+        inbox.take(tx, [no], session.id)
+        return no
+
+    no = await store.write(be_interrupted)
+    await store.page_sessions.enter("me", session.id, at(page))
+    assert await store.bindings.get(at(page)) is None
+    await store.inbox.finish([no])
+    await store.page_sessions.enter("me", session.id, at(page))
+    assert await store.bindings.get(at(page)) is not None
+
+
+async def test_a_report_that_the_transcript_gets_later_is_shown_once(
+    store: Store, session: Session, clock: FakeClock
+):
+    page = await store.pages.begin("me", "A page", key="a")
+    await store.page_sessions.enter("me", session.id, at(page))
+    lease = await store.leases.acquire(session.id, "a terminal", seconds=7200)
+    await store.bindings.rebind(session.id, TERMINAL, Origin.RESUME)
+    await reported(store, clock, "origin", origin=at(page))
+    assert await ready(store) == 0
+    shown = await store.pages.show(page.id, "report:1/0", "rain")
+    await store.write(records.begin, lease, spoken("thanks", session.started), [], clock.now())
+    part = await store.page_sessions.part("me", session.id)
+    assert part is not None
+    assert [line.content for line in part.lines][-2:] == ["rain", "thanks"]
+    assert part.shows[part.lines[-2].seq] == shown.no
+    assert part.messages == ()

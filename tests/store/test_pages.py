@@ -13,7 +13,7 @@ from segue.core.address import Address, ChatType, Platform, Sender
 from segue.core.errors import OwnerNotFound, PairingRefused
 from segue.core.session import Origin, Session
 from segue.store import Store, Topic, Tx, schema
-from segue.store.pages import Author, Credential, Page, PageAction, PageLocation
+from segue.store.pages import Credential, Page, PageAction, PageAuthor, PageLocation
 from segue.store.pairings import CODE_SECONDS, MAX_OPEN
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
@@ -214,7 +214,7 @@ async def test_one_key_shows_one_message(store: Store, page: Page, open_store: O
     openings = [store, await open_store()]
     shown = [await o.pages.show(page.id, "1", "Once.", WELL) for o in openings * 2]
     assert len(set(shown)) == 1
-    assert (shown[0].author, shown[0].buttons) == (Author.AGENT, WELL)
+    assert (shown[0].author, shown[0].buttons) == (PageAuthor.AGENT, WELL)
     await store.pages.show(page.id, "2", "Once.")
     assert await texts(store, page) == ["Once.", "Once."]
 
@@ -263,7 +263,7 @@ async def test_a_message_is_shown_once_and_received_once(
     openings = [store, await open_store()]
     said = [await o.pages.say(page.id, "k", "b1", "hello") for o in openings * 2]
     assert len(set(said)) == 1
-    assert (said[0].author, said[0].text) == (Author.PERSON, "hello")
+    assert (said[0].author, said[0].text) == (PageAuthor.PERSON, "hello")
     [update] = await store.pages.unheard()
     assert (update.page, update.browser, update.act, update.text, update.message) == (
         page.id, "b1", PageAction.SAY, "hello", said[0].no,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
+from segue.core import provenance
 from segue.core.address import Address, HomeChannel, Platform
 from segue.core.errors import BadJob, NoHomeChannel
 from segue.core.job import (
@@ -13,9 +15,10 @@ from segue.core.job import (
 from segue.core.schedule import Once
 from segue.core.session import Origin, Session
 from segue.core.transcript import Kind, Role
-from segue.store import Store
+from segue.store import Store, placement
 from segue.store.outbox import OutgoingState
 from segue.testing.clock import FakeClock
+from segue.turns import records
 from tests.store.job_samples import (
     DAY,
     HOUR,
@@ -48,6 +51,45 @@ async def test_a_report_is_appended_to_the_conversation_at_its_address_and_queue
     assert await states(store, job_id) == [("origin", DM, ReportState.QUEUED)]
 
 
+async def test_a_report_has_the_authors_of_what_its_run_has_read(
+    store: Store, clock: FakeClock, session: Session
+):
+    await store.bindings.rebind(session.id, DM, Origin.RESUME)
+    await make(store, deliver="origin", origin=DM, provenance=provenance.OWNER)
+    clock.advance(3600)
+    claim = await claimed(store)
+    read = structs.replace(answered("rain"), provenance=provenance.AGENT | provenance.FILE)
+    await say(store, claim.session_id, read)
+    await store.runs.finish(claim, "rain")
+    await ready(store)
+    intro, report = await store.transcripts.load(session.id)
+    assert intro.provenance == provenance.PROGRAM | provenance.OWNER
+    assert report.provenance == provenance.AGENT | provenance.FILE
+
+
+async def test_a_text_that_is_delivered_as_it_is_has_the_authors_of_its_job(
+    store: Store, clock: FakeClock, session: Session
+):
+    await store.bindings.rebind(session.id, DM, Origin.RESUME)
+    by = provenance.AGENT | provenance.STRANGER
+    await reported(store, clock, "origin", origin=DM, verbatim=True, provenance=by)
+    await ready(store)
+    _, report = await store.transcripts.load(session.id)
+    assert report.provenance == by
+
+
+async def test_the_authors_of_an_error_are_unknown(
+    store: Store, clock: FakeClock, session: Session
+):
+    await store.bindings.rebind(session.id, DM, Origin.RESUME)
+    await make(store, deliver="origin", origin=DM, provenance=provenance.OWNER)
+    clock.advance(3600)
+    await store.runs.fail(await claimed(store), "The command says: go to example.com")
+    await ready(store)
+    _, report = await store.transcripts.load(session.id)
+    assert report.provenance == provenance.OWNER | provenance.UNKNOWN
+
+
 async def test_a_report_waits_while_the_session_there_is_in_use(
     store: Store, clock: FakeClock, session: Session
 ):
@@ -62,6 +104,19 @@ async def test_a_report_waits_while_the_session_there_is_in_use(
     contents = [message.content for message in await store.transcripts.load(session.id)]
     assert contents[:2] == ["and now?", "now this"]
     assert contents[-1] == "rain"
+
+
+async def test_a_report_does_not_wait_for_the_answer_to_a_question(
+    store: Store, clock: FakeClock, session: Session
+):
+    await store.bindings.rebind(session.id, DM, Origin.RESUME)
+    await reported(store, clock, "origin", origin=DM)
+    lease = await hold(store, session.id, said("clean up"))
+    assert await ready(store) == 1
+    await store.approvals.ask(lease, "call 1", "f" * 64, "rm -r build", DM, seconds=3600)
+    assert await ready(store) == 0
+    (aside,) = await store.read(placement.aside, session.id)
+    assert not aside.is_placed
 
 
 async def test_a_report_waits_while_the_session_there_is_handed_off(
@@ -86,6 +141,35 @@ async def test_a_report_does_not_move_a_session_that_has_left_its_door(
     moved = await store.sessions.get(session.id)
     assert moved is not None
     assert moved.address == CHANNEL
+
+
+async def test_a_report_is_sent_at_once_to_the_thread_of_a_session_that_is_open_elsewhere(
+    store: Store, clock: FakeClock, session: Session
+):
+    await store.bindings.rebind(session.id, TOPIC, Origin.RESUME)
+    await store.bindings.rebind(session.id, CHANNEL, Origin.RESUME)
+    lease = await hold(store, session.id, said("hello"), answered("hello"))
+    job_id = await reported(store, clock, "origin", origin=TOPIC)
+    lease = await store.leases.renew(lease)
+    assert await ready(store) == 0
+    sending = await store.outbox.get("report:1")
+    assert sending is not None
+    assert (sending.address, sending.body, sending.session_id) == (TOPIC, "rain", session.id)
+    assert await states(store, job_id) == [("origin", TOPIC, ReportState.QUEUED)]
+    (aside,) = await store.read(placement.aside, session.id)
+    assert (aside.job, aside.body, aside.is_placed) == ("weather", "rain", False)
+    # The holder alone appends: its next turn begins with the report.
+    assert len((await store.transcripts.load(session.id)).messages) == 2
+    await store.write(records.begin, lease, said("thanks"), [], clock.now())
+    *_, intro, report, thanks = await store.transcripts.load(session.id)
+    assert f'Job {job_id}, "weather"' in intro.content
+    assert (report.role, report.content) == (Role.ASSISTANT, "rain")
+    assert thanks.content == "thanks"
+    (aside,) = await store.read(placement.aside, session.id)
+    assert aside.is_placed
+    await store.write(records.begin, lease, said("bye"), [], clock.now())
+    contents = [message.content for message in await store.transcripts.load(session.id)]
+    assert contents.count("rain") == 1
 
 
 async def test_a_report_where_there_is_no_session_begins_one(store: Store, clock: FakeClock):

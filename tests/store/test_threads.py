@@ -16,6 +16,7 @@ from segue.core.address import Platform
 from segue.core.errors import OwnerNotFound, StoreBusy, StoreClosed
 from segue.core.session import Session
 from segue.store import Store, Topic, Tx, owners, threads
+from segue.store.threads import CallResult, StoreCall
 from tests.store.conftest import OpenStore
 from tests.store.samples import hold, on_sqlite, said, texts
 
@@ -267,3 +268,119 @@ async def test_one_opening_that_writes_without_end_does_not_starve_another(
     enough = True
     assert sum(await asyncio.gather(*busy)) > 0
     assert len(await store.owners.all()) == 22
+
+
+UNUSUAL = (
+    StopIteration,
+    StopAsyncIteration,
+    GeneratorExit,
+    asyncio.CancelledError,
+    KeyboardInterrupt,
+    SystemExit,
+    MemoryError,
+    RecursionError,
+)
+
+
+@pytest.mark.parametrize("kind", UNUSUAL)
+@pytest.mark.parametrize("how", ["read", "write", "mark"])
+async def test_a_caller_gets_any_error_of_its_work_and_the_store_goes_on(
+    store: Store, kind: type[BaseException], how: str
+):
+    def fails(tx: Tx) -> None:
+        raise kind
+
+    async with asyncio.timeout(LONG):
+        with pytest.raises((threads.WorkFailed, MemoryError, RecursionError)) as raised:
+            await getattr(store, how)(fails)
+    error = raised.value
+    assert kind in (type(error), type(error.__cause__))
+    await store.owners.ensure("after")
+    assert await store.owners.get("after")
+
+
+async def test_an_unusual_error_undoes_only_its_own_call(store: Store):
+    def half(tx: Tx) -> None:
+        owners.ensure(tx, "half", "")
+        raise SystemExit
+
+    async with all_writers_stuck(store):
+        before = asyncio.ensure_future(store.owners.ensure("before"))
+        failing = asyncio.ensure_future(store.write(half))
+        after = asyncio.ensure_future(store.owners.ensure("after"))
+        await asyncio.sleep(0)
+    async with asyncio.timeout(LONG):
+        with pytest.raises(threads.WorkFailed):
+            await failing
+        await asyncio.gather(before, after)
+    assert {owner.id for owner in await store.owners.all()} == {"me", "before", "after"}
+
+
+class Worker:
+    """Threads whose run raises at its own level, not in the work of a caller."""
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+        self.threads = threads.Threads("segue-store-test", count=1, run=self.run, done=lambda: None)
+
+    def run(self, calls: list[StoreCall]) -> list[CallResult]:
+        if self.error is not None:
+            raise self.error
+        return [CallResult(call, "done") for call in calls if call.begin()]
+
+    async def call(self) -> str:
+        call = StoreCall(lambda _: None, lambda: StoreBusy(path="it"))
+        async with asyncio.timeout(LONG):
+            return await self.threads.submit(call)
+
+
+@pytest.mark.parametrize("kind", UNUSUAL)
+async def test_a_thread_survives_any_error(kind: type[BaseException]):
+    worker = Worker()
+    worker.error = kind()
+    with pytest.raises((threads.WorkFailed, MemoryError, RecursionError)) as raised:
+        await worker.call()
+    assert kind in (type(raised.value), type(raised.value.__cause__))
+    worker.error = None
+    assert await worker.call() == "done"
+    assert await worker.threads.close()
+
+
+async def test_a_thread_that_cannot_be_started_fails_its_call_and_not_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def refuses(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    worker = Worker()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuses)
+        with pytest.raises(RuntimeError, match="can't start"):
+            await worker.call()
+    assert await worker.call() == "done"
+    assert await worker.threads.close()
+
+
+async def test_a_thread_that_has_died_is_replaced(monkeypatch: pytest.MonkeyPatch):
+    worker = Worker()
+    with monkeypatch.context() as patched:
+        patched.setattr(threads.Threads, "_main", lambda _: None)
+        call = StoreCall(lambda _: None, lambda: StoreBusy(path="it"))
+        worker.threads.submit(call)
+        for thread in worker.threads._threads:
+            thread.join(LONG)
+    assert await worker.call() == "done"
+    assert await asyncio.wait_for(call.future, LONG) == "done"
+    assert await worker.threads.close()
+
+
+async def test_a_failing_follow_up_of_one_call_does_not_keep_others_waiting(store: Store):
+    def fails() -> None:
+        raise ZeroDivisionError
+
+    failing = StoreCall(lambda _: None, lambda: StoreBusy(path="it"))
+    failing.then = fails
+    next_one = StoreCall(lambda _: None, lambda: StoreBusy(path="it"))
+    with pytest.raises(ZeroDivisionError):
+        threads.deliver([CallResult(failing, 1), CallResult(next_one, 2)])
+    assert [await failing, await next_one] == [1, 2]

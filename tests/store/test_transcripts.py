@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from segue.core import provenance
 from segue.core.address import Platform
 from segue.core.errors import (
     MessageTooLong,
@@ -18,6 +19,7 @@ from segue.core.errors import (
     NothingToUndo,
     SessionNotFound,
 )
+from segue.core.provenance import Provenance
 from segue.core.session import Session, Usage
 from segue.core.transcript import Image, Kind, Message, Role, ToolCall, Transcript
 from segue.store import Store, Tx, transcripts
@@ -91,6 +93,55 @@ async def test_every_way_of_reading_a_transcript_returns_its_pictures(
         await transcripts.restore(lease),
     ):
         assert [message.images for message in read] == [PICTURES]
+
+
+async def test_every_way_of_reading_a_transcript_returns_the_authors(
+    store: Store, session: Session
+):
+    mixed = provenance.OWNER | provenance.STRANGER
+    lease = await hold(store, session.id, Message(Role.USER, "look", AT, provenance=mixed))
+    transcripts = store.transcripts
+    for read in (
+        await transcripts.load(session.id),
+        await transcripts.last(session.id, 1),
+        await transcripts.tail(session.id, 1),
+        await transcripts.window(session.id, 1),
+        await transcripts.undo(lease),
+        await transcripts.restore(lease),
+    ):
+        assert [message.provenance for message in read] == [mixed]
+
+
+async def test_authors_of_a_window_whose_start_was_not_read_are_unknown(
+    store: Store, session: Session
+):
+    owned = Message(Role.USER, "hi", AT, tokens=1, provenance=provenance.OWNER)
+    await say(store, session.id, *[owned] * _PAGE)
+    window = await store.transcripts.window(session.id, 10)
+    assert window.provenance == provenance.OWNER
+    await say(store, session.id, *[owned] * _PAGE)
+    window = await store.transcripts.window(session.id, 10)
+    assert window.provenance == provenance.OWNER | provenance.UNKNOWN
+
+
+async def test_authors_of_a_session_are_those_since_its_last_summary(
+    store: Store, session: Session
+):
+    def by(authors: Provenance, kind: Kind = Kind.SAID, keeps: int = 0) -> Message:
+        return Message(Role.USER, "x", AT, kind=kind, keeps=keeps, provenance=authors)
+
+    async def authors() -> Provenance:
+        return await store.read(transcripts.authors, session.id)
+
+    assert await authors() == provenance.NOTHING
+    await say(store, session.id, by(provenance.FILE), by(provenance.STRANGER))
+    assert await authors() == provenance.FILE | provenance.STRANGER
+    await say(store, session.id, by(provenance.AGENT, Kind.SUMMARY, keeps=1))
+    assert await authors() == provenance.AGENT | provenance.STRANGER
+    lease = await hold(store, session.id, by(provenance.OWNER))
+    assert await authors() == provenance.AGENT | provenance.STRANGER | provenance.OWNER
+    await store.transcripts.undo(lease)
+    assert await authors() == provenance.AGENT | provenance.STRANGER
 
 
 async def test_pictures_count_towards_the_size_limit_of_a_message(store: Store, session: Session):

@@ -15,13 +15,15 @@ import pytest
 from msgspec import structs
 
 import segue.store
+from segue.core import provenance
 from segue.core.address import HomeChannel, Platform, Sender
 from segue.core.approval import Answer
 from segue.core.handoff import Failure, State, Step
 from segue.core.lease import SECOND
+from segue.core.provenance import Author
 from segue.core.session import Origin, Session, Usage
 from segue.core.transcript import Image, Kind, Message, Outcome, Role, ToolCall
-from segue.store import Store, Tx, files, schema
+from segue.store import Store, Tx, files, postgres_schema, processes, schema
 from segue.store.base import SqlDialect
 from segue.store.gateways import LinkState
 from segue.store.outbox import OutgoingState
@@ -43,16 +45,25 @@ ROWS: list[dict[str, Any]] = [
     {"role": "user", "content": "never mind", "undone": 5},
 ]
 MESSAGES = [
-    Message(Role.USER, "where are my roses?", NOON, tokens=5, seq=1),
+    Message(Role.USER, "where are my roses?", NOON, tokens=5, provenance=provenance.OWNER, seq=1),
     Message(
         Role.ASSISTANT,
         "",
         NOON,
         tool_calls=(ToolCall("1", "shell", "{}"),),
         extras={"signature": "abc"},
+        provenance=provenance.AGENT,
         seq=2,
     ),
-    Message(Role.TOOL, "in the garden", NOON, tool_call_id="1", tool_name="shell", seq=3),
+    Message(
+        Role.TOOL,
+        "in the garden",
+        NOON,
+        tool_call_id="1",
+        tool_name="shell",
+        provenance=frozenset({Author.TOOL}),
+        seq=3,
+    ),
     Message(Role.SYSTEM, "so far", NOON, kind=Kind.SUMMARY, seq=4),
 ]
 # The outcome of each message; None for one that is still queued.
@@ -209,13 +220,16 @@ async def fill(store: Store) -> Session:
 
 
 async def test_an_older_store_is_upgraded_with_all_its_data(
-    url: str, clock: FakeClock, earlier: Earlier
+    url: str, clock: FakeClock, earlier: Earlier, monkeypatch: pytest.MonkeyPatch
 ):
     async with await segue.store.open(url, clock=clock) as old:
         session = await fill(old)
         assert await old.write(version) == earlier.version
         earlier.over()
-        # While the old one still runs, and by two processes at once.
+        # It counts as alive, but it does not keep the others from upgrading.
+        monkeypatch.setattr(processes, "older", lambda _: [])
+        monkeypatch.setattr(postgres_schema, "_older", lambda _: [])
+        # By two processes at once.
         new, other = await asyncio.gather(*(segue.store.open(url, clock=clock) for _ in range(2)))
         async with new, other:
             assert await new.write(version) == schema.LATEST
@@ -284,6 +298,59 @@ async def test_an_upgrade_turns_result_texts_into_outcomes(
         assert {m.content: m.outcome for m in found} == OLD_TEXTS
 
 
+OLD_AUTHORS = {
+    ("user", "said", "hello"): "owner",
+    ("user", "said", "[The user forwarded this. It was written by x:]\n> hi"): "unknown",
+    ("user", "said", "[The user replies to this message. It was written by x:]\n> hi"): (
+        "owner,unknown"
+    ),
+    ("user", "said", "look\n\n[attached file: /tmp/x]"): "owner,file",
+    ("user", "synthetic", "[Job 1 is due]"): "unknown",
+    ("assistant", "said", "hi"): "agent",
+    ("tool", "said", "a page"): "tool",
+    ("system", "summary", "so far"): "unknown",
+    ("system", "synthetic", "[undelivered]"): "unknown",
+}
+
+
+async def test_an_upgrade_finds_the_authors_of_messages(
+    url: str, clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    before = knows(17, tmp_path, monkeypatch)
+    names = ("role", "kind", "content")
+    rows: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in OLD_AUTHORS]
+    async with await segue.store.open(url, clock=clock) as old:
+        await old.owners.ensure("me", "Me")
+        session = await old.sessions.create("me", Platform.LOCAL)
+        await old.write(say, session.id, rows)
+        await old.write(_keep_a_note)
+        before.over()
+        monkeypatch.setattr(processes, "older", lambda _: [])
+        monkeypatch.setattr(postgres_schema, "_older", lambda _: [])
+        async with await segue.store.open(url, clock=clock) as new:
+            # A process of the earlier version still writes.
+            await old.write(_say_more, session.id, {"role": "user", "content": "more"})
+            found = await new.transcripts.load(session.id)
+            authors = [provenance.encode(m.provenance) for m in found]
+            assert authors == [*OLD_AUTHORS.values(), "unknown"]
+            (note,) = await new.notes.list("me")
+            assert note.provenance == provenance.UNKNOWN
+
+
+def _keep_a_note(tx: Tx) -> None:
+    tx.change("INSERT INTO notes VALUES ('me', 1, 'likes tea', 0)")
+
+
+def _say_more(tx: Tx, session_id: str, row: dict[str, Any]) -> None:
+    (no, last) = tx.one("SELECT no, last_seq FROM sessions WHERE id = :id", id=session_id)
+    tx.change(
+        "INSERT INTO messages (id, role, kind, content, tokens, at)"
+        " VALUES (:id, :role, 'said', :content, 0, 0)",
+        id=(no << 32) + last + 1,
+        **row,
+    )
+
+
 def fail_handoff(tx: Tx, session_id: str, message: str) -> None:
     tx.change(
         "INSERT INTO handoffs (session_no, key, platform, epoch, seq, state, claim_by, requested,"
@@ -318,7 +385,7 @@ async def test_an_upgraded_store_supports_new_features(
         assert await new.sessions.granted(session.id) == {"0badcafe"}
         assert (await new.notes.add("me", "likes roses")).number == 1
         asked = await new.approvals.ask(lease, "1", "0badcafe", "rm", CHANNEL, seconds=60)
-        await new.approvals.answer(asked.id, "me", CHANNEL, Answer.ONCE)
+        await new.approvals.answer(asked.id, "me", CHANNEL, Answer.NEVER)
         code = await new.pairings.begin("me")
         await new.pairings.redeem(code, Sender(platform=Platform.TELEGRAM, user_id="42"))
         assert not await new.owners.introduced("me")

@@ -83,7 +83,7 @@ class OtherProcess:
 
 
 async def answer(process: OtherProcess) -> None:
-    await process.store.approvals.answer(process.asked.id, "me", DM, Answer.ONCE)
+    await process.store.approvals.answer(process.asked.id, "me", DM, Answer.NEVER)
 
 
 async def void(process: OtherProcess) -> None:
@@ -208,7 +208,7 @@ async def test_every_topic_wakes_its_own_waiter(  # noqa: C901 - a case for each
                 case Topic.APPROVALS:
                     lease = await store.leases.acquire(session.id, "me", take_over=True)
                     asked = await store.approvals.ask(lease, "1", "f", "rm", DM, seconds=9)
-                    await other.approvals.answer(asked.id, "me", DM, Answer.ONCE)
+                    await other.approvals.answer(asked.id, "me", DM, Answer.NEVER)
                 case Topic.PAGES:
                     page = await other.pages.begin("me", "Sums", key="1")
                     await other.pages.say(page.id, "1", "b1", "hello")

@@ -8,6 +8,10 @@ waiting ──answer──▶ answered ──use──▶ used
 
 They are in the store so that the answer reaches the turn, whichever process resumes it.
 
+A call is allowed only after the owner has seen all of it. What they have seen is in the outbox: the
+key of a message that shows the whole call says so (`whole_key`), and the call has been seen once
+such a message was sent.
+
 A grant allows a call for the rest of its session, wherever the session moves. It is deleted with
 the session.
 """
@@ -22,7 +26,7 @@ from msgspec.structs import replace
 
 from segue.core.address import Address
 from segue.core.approval import Answer
-from segue.core.errors import ApprovalOver
+from segue.core.errors import ApprovalNotShown, ApprovalOver, ApprovalUnknown
 from segue.core.lease import Lease, Ticks
 from segue.store import leases
 from segue.store.base import Operations, Read, Row, Topic, Tx, Write
@@ -37,13 +41,21 @@ class ApprovalState(StrEnum):
     EXPIRED = "expired"
 
 
+class Visibility(StrEnum):
+    """How much of a call its owner has seen."""
+
+    WHOLE = "whole"
+    SENDING = "sending"
+    """A message that shows all of it is on its way."""
+    PARTLY = "partly"
+
+
 _OVER = {
     ApprovalState.ANSWERED: "it was answered already",
     ApprovalState.USED: "it was answered already",
     ApprovalState.VOID: "the conversation has moved on",
     ApprovalState.EXPIRED: "its time is up",
 }
-_NOT_YOURS = "it is not yours"
 
 
 class Approval(Struct, frozen=True, kw_only=True):
@@ -64,11 +76,14 @@ class Approval(Struct, frozen=True, kw_only=True):
     until: Ticks
     state: ApprovalState
     answer: Answer | None
+    in_run: bool
+    """Whether it is asked in the run of a job, which keeps no grant for later runs."""
 
 
 _SELECT = """
     SELECT a.id, s.id, a.call_id, a.fingerprint, a.what, a.address, s.owner, a.asked, a.until,
-           a.state, a.answer
+           a.state, a.answer,
+           EXISTS (SELECT 1 FROM jobs j WHERE j.session_id = s.id AND j.busy = 1)
     FROM approvals a JOIN sessions s ON s.no = a.session_no
 """
 _OPEN = "(a.state = 'answered' OR (a.state = 'waiting' AND a.until > :ticks))"
@@ -123,12 +138,16 @@ def ask(
 def give(tx: Tx, approval_id: int, owner: str, address: Address, answer: Answer) -> Approval:
     """Record the answer and wake the turn that waits for it.
 
-    Raise ApprovalOver, with the reason, if the approval is not waiting for this owner at this
-    address.
+    Raise ApprovalUnknown if the approval does not belong to this owner and this address,
+    ApprovalOver, with the reason, if it is no longer waiting, and ApprovalNotShown if it would
+    allow what they have not seen all of.
     """
     asked = get(tx, approval_id)
     if asked is None or (asked.owner, asked.address) != (owner, address):
-        raise ApprovalOver(reason=_NOT_YOURS)
+        raise ApprovalUnknown(number=approval_id)
+    is_waiting = asked.state is ApprovalState.WAITING
+    if is_waiting and answer is not Answer.NEVER and visibility(tx, asked) is not Visibility.WHOLE:
+        raise ApprovalNotShown(number=approval_id)
     sql = (
         "UPDATE approvals SET state = 'answered', answer = :answer"
         " WHERE id = :id AND state = 'waiting' AND until > :ticks"
@@ -139,6 +158,29 @@ def give(tx: Tx, approval_id: int, owner: str, address: Address, answer: Answer)
         raise ApprovalOver(reason=_OVER[now.state])
     tx.nudge(Topic.APPROVALS)
     return now
+
+
+def part_key(approval_id: int) -> str:
+    """The outbox key of a question that shows a part of its call."""
+    return f"approval:{approval_id}"
+
+
+def whole_key(approval_id: int, name: str) -> str:
+    """The outbox key of a message that shows the whole call. A call can be shown several times,
+    under different names."""
+    return f"{part_key(approval_id)}:whole:{name}"
+
+
+def visibility(tx: Tx, asked: Approval) -> Visibility:
+    """How much of the call was shown where the question was asked."""
+    rows = tx.rows(
+        "SELECT state FROM outbox WHERE substr(key, 1, length(:whole)) = :whole",
+        whole=whole_key(asked.id, ""),
+    )
+    states = {row[0] for row in rows}
+    if "sent" in states:
+        return Visibility.WHOLE
+    return Visibility.SENDING if states & {"queued", "sending"} else Visibility.PARTLY
 
 
 def use(tx: Tx, lease: Lease, approval_id: int) -> Answer | None:
@@ -198,7 +240,7 @@ def _approval(tx: Tx, row: Row) -> Approval:
     """Return the approval in `row`. A waiting one past its deadline is expired, even if the row
     does not say so yet."""
     approval_id, session_id, call_id, fingerprint, what, *rest = row
-    address, owner, asked, until, state, answer = rest
+    address, owner, asked, until, state, answer, in_run = rest
     approval = Approval(
         id=approval_id,
         session_id=session_id,
@@ -211,6 +253,7 @@ def _approval(tx: Tx, row: Row) -> Approval:
         until=Ticks(until),
         state=ApprovalState(state),
         answer=None if answer is None else Answer(answer),
+        in_run=bool(in_run),
     )
     if approval.state is ApprovalState.WAITING and tx.ticks >= until:
         return replace(approval, state=ApprovalState.EXPIRED)
@@ -247,4 +290,5 @@ class Approvals(Operations):
     get = Read(get)
     waiting = Read(waiting)
     waiting_at = Read(waiting_at)
+    visibility = Read(visibility)
     void = Write(void)

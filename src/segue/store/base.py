@@ -86,7 +86,8 @@ class Tx(ABC):
 
     @abstractmethod
     def dead(self, process: str) -> bool:
-        """Whether `process` is known to have ended. False means alive or unknown."""
+        """Whether `process` is known to have ended. False means alive or unknown. Always False for
+        the process that asks, even if it was cut off and others consider it dead."""
 
     def after(self, seconds: float) -> Ticks:
         """The time `seconds` from now, for leases and deadlines."""

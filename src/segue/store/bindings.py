@@ -14,7 +14,18 @@ from segue.core.errors import AddressTaken, SessionElsewhere
 from segue.core.reset import ResetPolicies, ResetPolicy
 from segue.core.session import Binding, EndReason, Origin, Session
 from segue.core.text import one_line
-from segue.store import approvals, doors, leases, moves, outbox, pages, sessions, wishes
+from segue.store import (
+    approvals,
+    doors,
+    inbox,
+    leases,
+    moves,
+    outbox,
+    pages,
+    sessions,
+    transcripts,
+    wishes,
+)
 from segue.store.base import Operations, Read, Row, Topic, Tx, Write
 from segue.store.values import micros, moment
 
@@ -24,6 +35,7 @@ RESUME = "r"
 """The data of a button that brings a session to its chat: this, a colon and the session's id."""
 
 _LABEL_LENGTH = 40
+_BRING_IT = "Bring it back"
 
 
 class BoundSession(Struct, frozen=True, kw_only=True):
@@ -34,6 +46,8 @@ class BoundSession(Struct, frozen=True, kw_only=True):
     replaced: str | None = None
     """The expired session that was bound here before. It is ended, not deleted."""
     reason: EndReason | None = None
+    ended_now: Session | None = None
+    """That session, if it was ended only now, so that no notes about it are saved yet."""
 
 
 class Elsewhere(Struct, frozen=True, kw_only=True):
@@ -41,7 +55,10 @@ class Elsewhere(Struct, frozen=True, kw_only=True):
 
     session: Session
     holder: str | None
-    """The process that holds it. None if only a handoff is moving it."""
+    """The process that holds it, or None."""
+    is_moving: bool
+    """Whether a handoff is moving it. If it is neither held nor moving, a turn was interrupted
+    where the session is, and is finished there first."""
     since: datetime
     """Since when it is where it is."""
 
@@ -98,39 +115,66 @@ def get_or_create(
     if (elsewhere := enter(tx, address, owner)) is not None:
         name = sessions.calling(tx, elsewhere.session)
         place = _place(elsewhere, moment(tx.now))
-        raise SessionElsewhere(name=name, place=place, session=elsewhere.session.id)
+        label = one_line(elsewhere.session.label)
+        raise SessionElsewhere(label=label, place=place, name=name, session=elsewhere.session.id)
     there, former = get(tx, address), doors.last(tx, address)
     if there is not None:  # its lease must not change while we decide
         leases.locked(tx, there.session_id, "no")
     if (known := current(tx, address, owner, policy, zone)) is not None:
         return known
-    replaced, reason = None, None
     if there is not None:
-        replaced = there.session_id
-        session = sessions.found(tx, replaced)
-        reason = over(tx, there, session, policy, zone)
-        if session.ended is None:
-            sessions.close(tx, replaced, None, reason or EndReason.CLOSED)
+        return _replace(tx, there, owner, policy, zone, cwd=cwd, model=model, title=title)
+    fresh = sessions.create(tx, owner, address.platform, title=title, cwd=cwd, model=model)
+    rebind(tx, fresh.id, address, Origin.MESSAGE)
+    session = sessions.found(tx, fresh.id)
+    if former is not None and former.owner == owner:
+        _tell_new(tx, address, session, sessions.found(tx, former.session_id))
+    return BoundSession(session=session, created=True)
+
+
+def _replace(
+    tx: Tx,
+    there: Binding,
+    owner: str,
+    policy: ResetPolicy,
+    zone: tzinfo,
+    *,
+    cwd: str | None,
+    model: str | None,
+    title: str | None,
+) -> BoundSession:
+    """Let a new session take the place of one that is over, and notify the chat."""
+    former, address = sessions.found(tx, there.session_id), there.address
+    reason = over(tx, there, former, policy, zone)
+    is_open = former.ended is None
+    if is_open:
+        sessions.close(tx, former.id, None, reason or EndReason.CLOSED)
     fresh = sessions.create(
-        tx, owner, address.platform, title=title, parent=replaced, cwd=cwd, model=model
+        tx, owner, address.platform, title=title, parent=former.id, cwd=cwd, model=model
     )
     rebind(tx, fresh.id, address, Origin.MESSAGE)
     session = sessions.found(tx, fresh.id)
-    if there is None and former is not None and former.owner == owner:
-        _tell_new(tx, address, session, sessions.found(tx, former.session_id))
-    return BoundSession(session=session, created=True, replaced=replaced, reason=reason)
+    _tell_replaced(tx, address, session, former, reason)
+    return BoundSession(
+        session=session,
+        created=True,
+        replaced=former.id,
+        reason=reason,
+        ended_now=sessions.found(tx, former.id) if is_open else None,
+    )
 
 
 def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | None:
     """Move the session to `address`. Return the session that was bound there, if any, which is
     now set aside.
 
-    Approvals that either session asked for elsewhere are voided, a wish to move the session is
+    The session is active now, and reopened if it was ended. Approvals that either session asked
+    for elsewhere are voided, a wish to move the session is
     forgotten, and the chat that it leaves is notified. Raise AddressTaken if the address belongs to
     another owner.
     """
     tx.lock(address.key)
-    no, owner, ended, seq = leases.locked(tx, session_id, "no, owner, ended, last_seq")
+    no, owner, seq = leases.locked(tx, session_id, "no, owner, last_seq")
     there, door = get(tx, address), doors.get(tx, address)
     if there is not None and sessions.found(tx, there.session_id).owner != owner:
         raise AddressTaken
@@ -156,8 +200,7 @@ def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | N
     tx.nudge(Topic.INBOX)  # messages there may wait for a session
     if address.platform is Platform.WEB and address.thread_id is not None:
         pages.arrived(tx, address.thread_id, session_id)
-    if ended is not None:  # otherwise the next message there would replace it
-        sessions.reopen(tx, session_id)
+    sessions.reopen(tx, session_id)  # otherwise the next message there would replace it
     if left is None or left[0] != address.key:
         approvals.void(tx, session_id)
         if left is not None:
@@ -171,8 +214,8 @@ def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | N
 def enter(tx: Tx, address: Address, owner: str) -> Elsewhere | None:
     """Bring the session whose door `address` is back to it, if it is elsewhere and free.
 
-    Return where the session is, if a process holds it or a handoff is moving it. Return None if
-    there is nothing to choose: `get_or_create` then finds or creates the right session.
+    Return where the session is, if it is not free. Return None if there is nothing to choose:
+    `get_or_create` then finds or creates the right session.
     """
     tx.lock(address.key)
     door = doors.get(tx, address)
@@ -182,22 +225,55 @@ def enter(tx: Tx, address: Address, owner: str) -> Elsewhere | None:
     session = sessions.found(tx, door.session_id)
     if session.owner != owner or session.ended is not None:
         return None
-    lease = leases.get(tx, session.id)
-    if lease is None and not sessions.is_moving(tx, no):
-        rebind(tx, session.id, address, Origin.RESUME)
+    if is_free(tx, session, no):
+        bring(tx, session, address)
         return None
+    lease = leases.get(tx, session.id)
     (bound,) = tx.row("SELECT bound FROM bindings WHERE session_no = :no", no=no) or (tx.now,)
-    return Elsewhere(session=session, holder=lease and lease.holder, since=moment(bound))
+    return Elsewhere(
+        session=session,
+        holder=lease and lease.holder,
+        is_moving=sessions.is_moving(tx, no),
+        since=moment(bound),
+    )
+
+
+def is_free(tx: Tx, session: Session, no: int) -> bool:
+    """Whether a message elsewhere may bring the session there: no process holds it, no handoff is
+    moving it, and where it is no message waits for the rest of its answer, because the gateway that
+    answered it died."""
+    if leases.get(tx, session.id) is not None or sessions.is_moving(tx, no):
+        return False
+    there = session.address
+    return there is None or not inbox.is_answering_at(tx, session.id, there)
+
+
+def bring(tx: Tx, session: Session, address: Address) -> None:
+    """Bring a free session to `address`, for a message that was written there."""
+    left = session.address
+    rebind(tx, session.id, address, Origin.RESUME)
+    is_from_terminal = left is not None and left.platform is Platform.LOCAL
+    if is_from_terminal and transcripts.is_cut_off(tx, session.id):
+        # A chat finishes such a turn itself. The terminal is gone, so it is mentioned here.
+        body = (
+            "The agent was interrupted in the terminal before it had answered your last message"
+            " there."
+        )
+        key = f"cut off:{session.id}:{session.messages}"
+        draft = outbox.Draft(key=key, address=address, body=body, session_id=session.id)
+        outbox.enqueue(tx, draft)
 
 
 def _place(elsewhere: Elsewhere, now: datetime) -> str:
     """Where the session is and since when, in words that follow its name."""
-    if elsewhere.holder is None:
+    if elsewhere.holder is None and elsewhere.is_moving:
         return "is being handed off"
     since = elsewhere.since.astimezone()
     is_today = since.date() == now.astimezone().date()
     when = f"since {since:%H:%M}" if is_today else f"since {since:%d %B, %H:%M}"
     address = elsewhere.session.address
+    if elsewhere.holder is None:
+        return f"has been on {address} {when}, and an answer there was interrupted and comes first"
     if address is None or address.platform is Platform.LOCAL:
         return f"has been open in {elsewhere.holder.partition(' (')[0]} {when}"
     return f"has been on {address} {when}, and the agent is working there"
@@ -253,16 +329,34 @@ def _tell_new(tx: Tx, address: Address, session: Session, former: Session) -> No
         where = "is in the terminal"
     where = "has ended" if former.ended else where
     body = (
-        f"A new session answers here from now on. {name} {where}: type /resume {name} to bring it"
-        " back here."
+        f"A new session answers here from now on. {one_line(former.label)} {where}: type /resume"
+        f" {name} to bring it back here."
     )
     draft = outbox.Draft(key=f"new:{session.id}", address=address, body=body, session_id=session.id)
     outbox.enqueue(tx, replace(draft, buttons=(bring_back(former),)))
 
 
+_REASONS = {EndReason.IDLE: "it was idle for too long", EndReason.DAILY: "a new day has started"}
+
+
+def _tell_replaced(
+    tx: Tx, address: Address, session: Session, former: Session, reason: EndReason | None
+) -> None:
+    """Notify the chat that a new session has replaced the one that was there."""
+    why = _REASONS.get(reason or EndReason.CLOSED, "it was closed")
+    body = (
+        f"This is a new session. {one_line(former.label)} ended because {why}. Type /resume"
+        f" {one_line(former.exact_name)} to go back."
+    )
+    key = f"replaced:{session.id}"
+    draft = outbox.Draft(key=key, address=address, body=body, session_id=session.id)
+    outbox.enqueue(tx, replace(draft, buttons=(bring_back(former),)))
+
+
 def bring_back(session: Session) -> tuple[str, str]:
     """The button that brings the session back to the chat."""
-    return f"Bring back {one_line(session.name, _LABEL_LENGTH)}", f"{RESUME}:{session.id}"
+    label = f"Bring back {one_line(session.title, _LABEL_LENGTH)}" if session.title else _BRING_IT
+    return label, f"{RESUME}:{session.id}"
 
 
 def stale(

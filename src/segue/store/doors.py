@@ -45,6 +45,13 @@ def of_session(tx: Tx, session_id: str, platform: Platform) -> tuple[Door, ...]:
     return tuple(door for door in doors if door.address.thread_id is not None)
 
 
+def elsewhere(tx: Tx, session_id: str, platform: Platform) -> tuple[Address, ...]:
+    """The session's newest door on each platform except `platform`."""
+    others = (other for other in Platform if other is not platform)
+    found = (of_session(tx, session_id, other) for other in others)
+    return tuple(doors[0].address for doors in found if doors)
+
+
 def arrived(tx: Tx, no: int, address: Address) -> None:
     """Record that the session with this number is at `address`."""
     tx.insert(

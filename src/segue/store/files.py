@@ -25,10 +25,12 @@ from segue.core.errors import (
     StoreFolderMissing,
     StoreForeign,
     StoreFull,
+    StoreInUse,
     StoreMissing,
     StoreReadOnly,
+    StoreSchemaWrong,
 )
-from segue.store import schema
+from segue.store import processes, schema
 from segue.store.base import SqlDialect
 from segue.store.clock import Clock
 from segue.store.processes import open_private
@@ -77,7 +79,7 @@ def prepare(path: Path, run: Path, clock: Clock) -> None:
         _make_private(path)
         connection = connect(path)
         try:
-            _migrate(connection, clock)
+            _migrate(connection, clock, path, run)
         finally:
             connection.close()
         os.close(open_private(created))
@@ -87,12 +89,28 @@ def prepare(path: Path, run: Path, clock: Clock) -> None:
         raise refused(error, path) from error
 
 
-def _migrate(connection: apsw.Connection, clock: Clock) -> None:
+def _migrate(connection: apsw.Connection, clock: Clock, path: Path, run: Path) -> None:
     version: int = connection.pragma("user_version")
+    if version < 0:
+        raise StoreSchemaWrong(path=path, found=version, reason="it is negative")
+    missing = schema.scripts(SqlDialect.SQLITE, version)
+    # A program that opens the store from now on waits for the gate, which we hold, and then finds
+    # the newer schema.
+    if version and missing and (older := processes.older(run)):
+        raise StoreInUse(
+            path=path,
+            found=version,
+            known=schema.LATEST,
+            running=processes.running(older),
+            way_out=processes.way_out(older),
+        )
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for script in (missing := schema.scripts(SqlDialect.SQLITE, version)):
-            connection.execute(script)
+        for script in missing:
+            try:
+                connection.execute(script)
+            except apsw.SQLError as error:  # such as a table that exists already
+                raise StoreSchemaWrong(path=path, found=version, reason=str(error)) from error
         if missing:
             connection.pragma("application_id", APPLICATION_ID)
             connection.pragma("user_version", schema.LATEST)
@@ -188,7 +206,7 @@ def _make_private(path: Path) -> None:
 # Errors, as the user sees them
 
 
-_ERRORS: dict[type[Exception], type[StoreError]] = {
+_ERRORS: dict[type[BaseException], type[StoreError]] = {
     apsw.FullError: StoreFull,
     apsw.CorruptError: StoreCorrupt,
     apsw.NotADBError: StoreCorrupt,
@@ -220,7 +238,7 @@ def refused(error: OSError, path: Path) -> StoreError:
     return StoreFailed(path=path, reason=reason)
 
 
-def translate(error: Exception, path: Path) -> Exception:
+def translate(error: BaseException, path: Path) -> BaseException:
     """Map a database or OS error to a StoreError. Return any other error unchanged."""
     if isinstance(error, apsw.CantOpenError):
         return _cannot_open(error, path)

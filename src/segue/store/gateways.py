@@ -84,7 +84,8 @@ def announce(
             since=tx.now,
         )
     tx.nudge(Topic.HANDOFFS)
-    return next(gateway for gateway in alive(tx) if gateway.process == tx.process)
+    (me,) = (gateway for gateway in alive(tx) if gateway.process == tx.process)
+    return me
 
 
 def require(tx: Tx, platform: Platform) -> None:
@@ -186,6 +187,24 @@ def _links(tx: Tx) -> dict[str, dict[Platform, PlatformHealth]]:
     return links
 
 
+def last_contact(tx: Tx, platform: Platform, account: str) -> datetime | None:
+    """When a gateway last received from the account, or None if that is not known."""
+    sql = "SELECT at FROM contacts WHERE platform = :platform AND account = :account"
+    row = tx.row(sql, platform=platform.value, account=text(account))
+    return None if row is None else moment(row[0])
+
+
+def keep_contact(tx: Tx, platform: Platform, account: str) -> None:
+    """Record that a gateway receives from the account, and that everything before is recorded."""
+    tx.insert(
+        "contacts",
+        conflict="(platform, account) DO UPDATE SET at = excluded.at",
+        platform=platform.value,
+        account=text(account),
+        at=tx.now,
+    )
+
+
 def serving(tx: Tx, platform: Platform) -> GatewayRecord | None:
     """The live gateway that serves `platform`, or None."""
     return next((gateway for gateway in alive(tx) if platform in gateway.platforms), None)
@@ -199,3 +218,5 @@ class Gateways(Operations):
     report = WriteMark(report)
     alive = Read(alive)
     serving = Read(serving)
+    last_contact = Read(last_contact)
+    keep_contact = WriteMark(keep_contact)

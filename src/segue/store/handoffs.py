@@ -28,6 +28,7 @@ from segue.core.handoff import (
 )
 from segue.core.lease import Lease, Ticks
 from segue.core.session import Origin, Session, Usage
+from segue.core.text import one_line
 from segue.core.transcript import Message
 from segue.store import bindings, inbox, leases, outbox, sessions, transcripts, wishes
 from segue.store.base import Row, Topic, Tx
@@ -386,7 +387,8 @@ def end_pause(tx: Tx, lease: Lease) -> bool:
 def _tell_displaced(tx: Tx, handoff_id: int, address: Address, displaced: Session) -> None:
     """Notify the chat that the session which was there before is set aside."""
     name = sessions.calling(tx, displaced)
-    body = f"{name}, which was here before, is set aside. Type /resume {name} to go on with it."
+    label = one_line(displaced.label)
+    body = f"{label}, which was here before, is set aside. Type /resume {name} to go on with it."
     key = f"handoff:{handoff_id}:displaced"
     buttons = (bindings.bring_back(displaced),)
     draft = outbox.Draft(

@@ -7,7 +7,7 @@ another can no longer record, take or finish them (PlatformLost).
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from msgspec import Struct
@@ -21,6 +21,8 @@ from segue.store.values import listed, micros, moment, readable_address, text, u
 
 ALL = 1_000_000_000
 """A limit that is larger than any inbox."""
+_KEPT = timedelta(hours=1)
+"""Entries this much older than the newest one of a chat are not among its last."""
 
 
 class Incoming(Struct, frozen=True, kw_only=True):
@@ -39,9 +41,13 @@ class Incoming(Struct, frozen=True, kw_only=True):
     """Why it was set aside, or why it cannot be read."""
     starts: int = 0
     """How many gateways found it waiting when they started."""
+    is_begun: bool = False
+    """Whether it is a command that a gateway has begun to run."""
 
 
-_COLUMNS = "no, platform, account, update_id, address, body, received, session_id, error, starts"
+_COLUMNS = (
+    "no, platform, account, update_id, address, body, received, session_id, error, starts, begun"
+)
 
 
 def record(
@@ -134,7 +140,7 @@ def troubled(tx: Tx, limit: int = 50) -> tuple[Incoming, ...]:
 
 
 def _incoming(row: Row) -> Incoming:
-    no, platform, account, update_id, key, body, received, session_id, error, starts = row
+    no, platform, account, update_id, key, body, received, session_id, error, starts, begun = row
     address = readable_address(key)
     if address.key != key:
         error = error or unreadable(ValueError(f"not a session key: {key!r}"))
@@ -149,6 +155,7 @@ def _incoming(row: Row) -> Incoming:
         session_id=session_id,
         error=error,
         starts=starts,
+        is_begun=begun is not None,
     )
 
 
@@ -195,6 +202,42 @@ def take(tx: Tx, numbers: Sequence[int], session_id: str) -> None:
             pages.taken(tx, row[1], session_id)
 
 
+def not_taken(tx: Tx, address: Address, message_id: str, *, besides: int) -> Incoming | None:
+    """The entry of that message that no session has taken yet, without the entry `besides`."""
+    row = tx.row(
+        f"SELECT {_COLUMNS} FROM inbox WHERE address = :address AND message_id = :message"
+        " AND message_id <> '' AND session_id IS NULL AND finished IS NULL AND begun IS NULL"
+        " AND no <> :besides ORDER BY no LIMIT 1",
+        address=address.key,
+        message=text(message_id),
+        besides=besides,
+    )
+    return _incoming(row) if row else None
+
+
+def waiting_numbers(tx: Tx, platforms: Collection[Platform]) -> set[int]:
+    """The numbers of the unfinished entries on these platforms."""
+    among = listed(platforms)
+    sql = f"SELECT no FROM inbox WHERE finished IS NULL AND platform IN ({among})"
+    return {no for (no,) in tx.rows(sql)}
+
+
+def unfinished(tx: Tx, no: int) -> Incoming | None:
+    """The entry, or None if it is finished."""
+    row = tx.row(f"SELECT {_COLUMNS} FROM inbox WHERE no = :no AND finished IS NULL", no=no)
+    return _incoming(row) if row else None
+
+
+def begin(tx: Tx, no: int) -> None:
+    """Record that its command is about to run. If it is not finished later, it was interrupted."""
+    sql = (
+        "UPDATE inbox SET begun = :now WHERE no = :no AND finished IS NULL"
+        " RETURNING platform, message_id"
+    )
+    if (row := _change(tx, sql, no, now=tx.now)) is not None:
+        _settle(tx, row)  # the page shows no command that waits once it runs
+
+
 def rewrite(tx: Tx, no: int, body: str) -> bool:
     """Replace the body after its sender edited it. Return False if it is already taken or
     finished."""
@@ -216,7 +259,7 @@ def finish(tx: Tx, numbers: Sequence[int]) -> int:
 
 def set_aside(tx: Tx, no: int, reason: str) -> bool:
     """Mark an entry as impossible to answer. Return False if it already was."""
-    # Commands are already finished: they are marked before they run, so that they never run twice.
+    # A command that answers by a turn is finished before that turn.
     sql = (
         "UPDATE inbox SET finished = coalesce(finished, :now), error = :error"
         " WHERE no = :no AND error IS NULL RETURNING platform, message_id"
@@ -267,6 +310,18 @@ def is_answering(tx: Tx, session_id: str) -> bool:
     return tx.row(sql, id=session_id) is not None
 
 
+def is_answering_at(tx: Tx, session_id: str, address: Address) -> bool:
+    """Whether the session has taken an entry of that chat that is not finished."""
+    row = tx.row(
+        "SELECT 1 FROM inbox WHERE finished IS NULL AND platform = :platform"
+        " AND address = :address AND session_id = :id",
+        platform=address.platform.value,
+        address=address.key,
+        id=session_id,
+    )
+    return row is not None
+
+
 def leave(tx: Tx, session_id: str) -> None:
     """Finish the entries that the session has taken: it was deleted, or its turn has moved."""
     sql = (
@@ -278,8 +333,18 @@ def leave(tx: Tx, session_id: str) -> None:
 
 
 def prune(tx: Tx, before: datetime) -> int:
-    """Delete entries finished before this time: the platform will not send them again."""
-    return tx.change("DELETE FROM inbox WHERE finished < :before", before=micros(before))
+    """Delete entries finished before this time: the platform will not send them again. The last
+    ones of each chat stay, because they say from where on its history must be read after an
+    absence, however long it was. Nothing of the page is read again."""
+    return tx.change(
+        "DELETE FROM inbox WHERE no IN (SELECT i.no FROM inbox i JOIN"
+        " (SELECT address, MAX(received) AS newest FROM inbox GROUP BY address) latest"
+        " ON latest.address = i.address WHERE i.finished < :before"
+        " AND (i.platform = :web OR i.received < latest.newest - :kept))",
+        before=micros(before),
+        web=Platform.WEB.value,
+        kept=_KEPT // timedelta(microseconds=1),
+    )
 
 
 class Inbox(Operations):
@@ -288,8 +353,12 @@ class Inbox(Operations):
     newest = Read(newest)
     waiting = Read(waiting)
     brought = Read(brought)
+    unfinished = Read(unfinished)
+    waiting_numbers = Read(waiting_numbers)
+    not_taken = Read(not_taken)
     take_over = Write(take_over)
     hand_back = Write(hand_back)
+    begin = Write(begin)
     rewrite = Write(rewrite)
     finish = Write(finish)
     set_aside = Write(set_aside)

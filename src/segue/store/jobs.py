@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 from msgspec.structs import replace
 
+from segue.core import provenance
 from segue.core.errors import BadDelivery, BadJob, JobBusy, JobNotFound, TooManyJobs
 from segue.core.job import (
     LOCAL,
@@ -42,7 +43,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _COLUMNS = (
     "id, owner, name, prompt, kind, at, period, expression, zone, verbatim, deliver, origin, cwd,"
     " model, until, runs, state, due, session_id, failures, error, created, only_if, watched, seen,"
-    " checked, checks, allows, may_change_jobs, fallback, daily_tokens"
+    " checked, checks, allows, may_change_jobs, fallback, daily_tokens, provenance"
 )
 _allows = msgspec.json.Decoder(tuple[str, ...])
 _seen = msgspec.json.Decoder(Seen)
@@ -252,6 +253,7 @@ def _columns(new: NewJob) -> dict[str, Any]:
         "may_change_jobs": int(new.may_change_jobs),
         "fallback": int(new.fallback),
         "daily_tokens": new.daily_tokens,
+        "provenance": provenance.encode(new.provenance),
     }
 
 
@@ -291,7 +293,8 @@ def _job(row: Row) -> Job:
     values: one bad row must not keep the others from being read."""
     job_id, owner, name, prompt, kind, at, period, expression, zone, verbatim, *rest = row
     deliver, origin, cwd, model, until, left, state, due, session_id, failures, error, *rest = rest
-    created, only_if, watched, seen, checked, checks, allows, may_change, fallback, tokens = rest
+    created, only_if, watched, seen, checked, checks, allows, may_change, *rest = rest
+    fallback, tokens, authors = rest
     plain = Job(
         id=job_id,
         owner=owner,
@@ -316,6 +319,7 @@ def _job(row: Row) -> Job:
         may_change_jobs=bool(may_change),
         fallback=bool(fallback),
         daily_tokens=tokens,
+        provenance=provenance.parse(authors),
     )
     try:
         return replace(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -22,6 +23,7 @@ from typing import Any
 import psycopg
 
 from segue.core.errors import StoreError
+from segue.store.connections import LimitedAsyncConnection
 from segue.store.wake import Notify
 
 CHANNEL = "segue"
@@ -31,10 +33,12 @@ WAIT_SECONDS = 1.0
 """Seconds that a write waits for the lock to be held again."""
 POLL_SECONDS = 5.0
 """Seconds between polls when no notification arrives."""
+PING_SECONDS = 5.0
+"""Seconds that the server gets to answer on this connection."""
 PAUSE = 0.05
 MAX_PAUSE = 0.4
 
-Connection = psycopg.AsyncConnection[Any]
+logger = logging.getLogger(__name__)
 
 LOCK = "hashtextextended('process ' || %(process)s, 0)"
 MY_BACKEND = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
@@ -46,7 +50,9 @@ END_BACKEND = (
 class Lifeline:
     """Holds the lock of `process` from `open` to `close`, and passes on each notification."""
 
-    def __init__(self, process: str, connect: Callable[[], Awaitable[Connection]]) -> None:
+    def __init__(
+        self, process: str, connect: Callable[[], Awaitable[LimitedAsyncConnection]]
+    ) -> None:
         self._process = process
         self._connect = connect
         self._held = threading.Event()
@@ -76,44 +82,50 @@ class Lifeline:
             self.keeping.cancel()
             await asyncio.wait({self.keeping})
 
-    async def _keep(self, connection: Connection, notify: Notify) -> None:
+    async def _keep(self, connection: LimitedAsyncConnection, notify: Notify) -> None:
         while True:
-            async with connection:
+            try:
                 await self._listen(connection, notify)
+            finally:
+                await connection.close()
             connection = await self._take_again()
             self._trusted = time.monotonic() + GRACE_SECONDS
             self._held.set()
 
-    async def _listen(self, connection: Connection, notify: Notify) -> None:
+    async def _listen(self, connection: LimitedAsyncConnection, notify: Notify) -> None:
         """Forward notifications until the connection breaks."""
+        connection.seconds = PING_SECONDS
         try:
             while True:
                 notify(None)  # for notifications that were lost or sent while disconnected
                 async for notice in connection.notifies(timeout=POLL_SECONDS):
                     notify({notice.payload})
-        except psycopg.OperationalError as error:
-            self._broke(error)
+                await connection.execute("SELECT 1")  # a network that stalls looks like silence
         except asyncio.CancelledError:  # so that the lock is free when `close` returns
             with contextlib.suppress(psycopg.Error):
                 await connection.execute("SELECT pg_advisory_unlock_all()")
             raise
+        except Exception as error:  # noqa: BLE001 - without its lock, the process cannot write
+            self._broke(error)
 
-    def _broke(self, error: psycopg.OperationalError | StoreError) -> None:
+    def _broke(self, error: Exception) -> None:
         self._held.clear()
+        if not isinstance(error, psycopg.Error | StoreError):
+            logger.error("database connection failed", exc_info=error)
         reason = error.fields.get("reason", error) if isinstance(error, StoreError) else error
         self.reason = " ".join(str(reason).split())
 
-    async def _take_again(self) -> Connection:
+    async def _take_again(self) -> LimitedAsyncConnection:
         pause = PAUSE
         while True:
             try:
                 return await self._take()
-            except (psycopg.OperationalError, StoreError) as error:
+            except Exception as error:  # noqa: BLE001 - it must go on trying
                 self._broke(error)
             await asyncio.sleep(pause)
             pause = min(pause * 2, MAX_PAUSE)
 
-    async def _take(self) -> Connection:
+    async def _take(self) -> LimitedAsyncConnection:
         """Return a connection that listens and holds the lock."""
         connection = await self._connect()
         try:

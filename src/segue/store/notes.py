@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from segue.core import provenance
 from segue.core.errors import NoteNotFound, TooManyNotes
 from segue.core.note import MAX_NOTES, Note, clean_note, same_note
+from segue.core.provenance import Provenance
 from segue.store import owners
 from segue.store.base import Operations, Read, Tx, Write
 from segue.store.values import moment
 
 
-def add(tx: Tx, owner: str, text: str) -> Note:
-    """Add a note, or return the existing one that says the same.
+def add(tx: Tx, owner: str, text: str, by: Provenance = provenance.UNKNOWN) -> Note:
+    """Add a note that has these authors, or return the existing one that says the same.
 
     Raise NoteEmpty, NoteTooLong, TooManyNotes or OwnerNotFound.
     """
@@ -26,8 +28,9 @@ def add(tx: Tx, owner: str, text: str) -> Note:
     number = _last_number(tx, owner) + 1 if notes else 1
     sql = "UPDATE owners SET last_note = :number WHERE id = :owner"
     tx.change(sql, number=number, owner=owner)
-    tx.insert("notes", owner=owner, number=number, text=wanted, written=tx.now)
-    return Note(number=number, text=wanted, written=moment(tx.now))
+    authors = provenance.encode(by)
+    tx.insert("notes", owner=owner, number=number, text=wanted, written=tx.now, provenance=authors)
+    return Note(number=number, text=wanted, written=moment(tx.now), provenance=by)
 
 
 def _last_number(tx: Tx, owner: str) -> int:
@@ -36,24 +39,33 @@ def _last_number(tx: Tx, owner: str) -> int:
 
 def list_notes(tx: Tx, owner: str) -> tuple[Note, ...]:
     """The owner's notes, in order of their numbers."""
-    sql = "SELECT number, text, written FROM notes WHERE owner = :owner ORDER BY number"
+    sql = "SELECT number, text, written, provenance FROM notes WHERE owner = :owner ORDER BY number"
     return tuple(
-        Note(number=number, text=text, written=moment(written))
-        for number, text, written in tx.rows(sql, owner=owner)
+        Note(
+            number=number, text=text, written=moment(written), provenance=provenance.parse(authors)
+        )
+        for number, text, written, authors in tx.rows(sql, owner=owner)
     )
 
 
-def edit(tx: Tx, owner: str, number: int, text: str) -> Note:
-    """Replace the text of a note, even if another note says the same.
+def edit(tx: Tx, owner: str, number: int, text: str, by: Provenance = provenance.UNKNOWN) -> Note:
+    """Replace the text of a note, and its authors, even if another note says the same.
 
     Raise NoteNotFound, NoteEmpty or NoteTooLong.
     """
     wanted = clean_note(text)
     _lock(tx, owner)
     _found(tx, owner, number)
-    sql = "UPDATE notes SET text = :text, written = :now WHERE owner = :owner AND number = :number"
-    tx.change(sql, text=wanted, now=tx.now, owner=owner, number=number)
-    return Note(number=number, text=wanted, written=moment(tx.now))
+    tx.change(
+        "UPDATE notes SET text = :text, written = :now, provenance = :provenance"
+        " WHERE owner = :owner AND number = :number",
+        text=wanted,
+        now=tx.now,
+        provenance=provenance.encode(by),
+        owner=owner,
+        number=number,
+    )
+    return Note(number=number, text=wanted, written=moment(tx.now), provenance=by)
 
 
 def remove(tx: Tx, owner: str, number: int) -> Note:

@@ -6,14 +6,19 @@ queued ──claim──▶ sending ──▶ sent ─────▶ failed    
 
 A message that is too long for its platform is sent in parts. The receipt of each part is stored as
 it arrives, so that another process can resume after the last part that arrived.
+
+A platform may say what became of a part before its sender knows its receipt. Such an event is kept
+beside the outbox, and applied when the message is finished.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from datetime import datetime
+from collections import Counter
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -44,12 +49,25 @@ MAX_ATTEMPTS = 20
 """How often to try. With growing pauses, this takes more than an hour. It also stops a message that
 crashes every gateway that sends it."""
 
+LONG_PAUSE = 180.0
+"""A platform that asks for a longer pause, in seconds, is a problem for its user."""
+
 UNCERTAIN = "The gateway stopped while it was being sent, so it may or may not have arrived."
+
+_WINDOW = 64
+"""Messages that are looked at together. With so many on one platform, it is crowded."""
+_ROUNDS = 8
+"""How often that many addresses are looked at for one that is ready."""
 
 _LAST = 200
 """How many messages of a chat to search for a receipt."""
 
 OFFER = "This may not have reached you:"
+
+_DELIVERED = "delivered"
+_UNDELIVERED = "undelivered"
+_HAS_LINE = "replace(receipts, :line, '') <> receipts"
+"""SQL: whether a part has the receipt that `_line` encoded."""
 
 _receipts = msgspec.json.Decoder(str)
 
@@ -84,6 +102,15 @@ class Outgoing(Struct, frozen=True, kw_only=True):
     finished: datetime | None
     reported: bool
     """Whether its failure was reported in its session."""
+
+
+class PlatformPause(Struct, frozen=True, kw_only=True):
+    """A platform takes no messages for some time."""
+
+    platform: Platform
+    until: datetime
+    reason: str
+    """As the platform says, with what to do."""
 
 
 class Draft(Struct, frozen=True, kw_only=True):
@@ -135,30 +162,44 @@ def data(tx: Tx, outgoing: Outgoing) -> bytes:
 
 
 def claim(
-    tx: Tx, platforms: Collection[Platform], *, limit: int = 16, seconds: float = SEND_TIMEOUT
+    tx: Tx,
+    platforms: Collection[Platform],
+    *,
+    limit: int = 16,
+    seconds: float = SEND_TIMEOUT,
+    served: dict[Platform, str] | None = None,
 ) -> tuple[Outgoing, ...]:
     """Claim the next messages to send, at most one per address.
 
+    While few messages wait on a platform, the oldest come first. When many wait, half of the room
+    goes to the newest ones, so that a new conversation does not wait for them. The other half goes
+    to each address in turn. `served` holds the address whose turn was last on each platform, and is
+    updated.
+
     A message whose row is invalid fails here, and is returned in that state.
     """
-    skip = f"{tx.for_update} SKIP LOCKED" if tx.for_update else ""
-    rows = tx.rows(
-        "SELECT no FROM outbox o WHERE state = 'queued' AND not_before <= :ticks"
-        f" AND platform IN ({listed(platforms)}) AND NOT EXISTS (SELECT 1 FROM outbox e"
-        " WHERE e.address = o.address AND e.no < o.no AND e.state IN ('queued', 'sending'))"
-        f" ORDER BY no LIMIT :limit {skip}",
-        ticks=tx.ticks,
-        limit=limit,
-    )
+    served = {} if served is None else served
+    newest = _newest(tx, platforms) if platforms else []
+    waiting = Counter(head.platform for head in newest)
+    crowded = [platform for platform in platforms if waiting[platform] >= _WINDOW]
+    ready = dict.fromkeys(head.no for head in newest if head.is_ready)
+    if crowded:
+        wanted = list(islice(ready, limit // 2))
+        for platform in crowded:
+            wanted += _by_turn(tx, platform, limit - len(wanted), served, besides=set(wanted))
+        wanted = list(dict.fromkeys([*wanted, *ready]))[:limit]
+    else:
+        wanted = sorted(ready)[:limit]
+    # In order of their numbers, so that two gateways cannot wait for each other.
     claimed = (
         tx.row(
             "UPDATE outbox SET state = 'sending', attempt = attempt + 1, process = :process,"
             f" until = :until WHERE no = :no AND state = 'queued' RETURNING {_COLUMNS}",
             process=tx.process,
             until=tx.after(seconds),
-            no=row[0],
+            no=no,
         )
-        for row in rows
+        for no in sorted(wanted)
     )
     taken = tuple(_outgoing(row) for row in claimed if row)
     for outgoing in taken:
@@ -167,6 +208,70 @@ def claim(
             # `finish` cannot find the messages behind it if its address is unreadable.
             tx.nudge(Topic.OUTBOX)
     return taken
+
+
+class _Head(NamedTuple):
+    """The first message that is open at an address: the next one to send there."""
+
+    platform: Platform
+    address: str
+    no: int
+    is_ready: bool
+
+
+_OPEN = "state IN ('queued', 'sending')"
+_HEAD = (
+    "SELECT l.platform, l.address, h.no, h.state = 'queued' AND h.not_before <= :ticks FROM ({})"
+    f" l JOIN outbox h ON h.no = (SELECT min(e.no) FROM outbox e WHERE e.address = l.address AND"
+    f" e.{_OPEN}) ORDER BY l.n"
+)
+
+
+def _newest(tx: Tx, platforms: Collection[Platform]) -> list[_Head]:
+    """The next message at the address of each of the newest messages, newest first."""
+    each = (
+        "SELECT * FROM (SELECT platform, address, -no AS n FROM outbox"
+        f" WHERE platform = '{platform.value}' AND state = 'queued' ORDER BY no DESC LIMIT :most) w"
+        for platform in platforms
+    )
+    rows = tx.rows(_HEAD.format(" UNION ALL ".join(each)), ticks=tx.ticks, most=_WINDOW)
+    return [_Head(Platform(platform), *rest) for platform, *rest in rows]
+
+
+def _by_turn(
+    tx: Tx, platform: Platform, limit: int, served: dict[Platform, str], *, besides: Collection[int]
+) -> list[int]:
+    """The next message at each of the addresses whose turn it is, without those `besides`."""
+    found: list[int] = []
+    for _ in range(_ROUNDS):
+        after = served.get(platform, "")
+        lanes = _lanes(tx, platform, after)
+        for head in lanes:
+            if len(found) >= limit:
+                return found
+            served[platform] = head.address
+            if head.is_ready and head.no not in besides:
+                found.append(head.no)
+        if len(lanes) < _WINDOW:  # the end: go on with the first address
+            served[platform] = ""
+            if not after:
+                break
+    return list(dict.fromkeys(found))
+
+
+def _lanes(tx: Tx, platform: Platform, after: str) -> list[_Head]:
+    """The next message at each of the first addresses after `after`, in the order of the keys."""
+    following = f"(SELECT min(o.address) FROM outbox o WHERE o.platform = :platform AND o.{_OPEN}"
+    lanes = (
+        f"WITH RECURSIVE lanes(address, n) AS (SELECT {following} AND o.address > :after), 1"
+        f" UNION ALL SELECT {following} AND o.address > lanes.address), n + 1 FROM lanes"
+        " WHERE lanes.address IS NOT NULL AND n < :most)"
+        " SELECT :platform AS platform, address, n FROM lanes"
+    )
+    rows = tx.rows(
+        _HEAD.format(lanes), ticks=tx.ticks, platform=platform.value, after=after, most=_WINDOW
+    )
+    return [_Head(platform, *rest) for _, *rest in rows]
 
 
 def progress(tx: Tx, outgoing: Outgoing, receipt: str) -> bool:
@@ -201,25 +306,42 @@ def finish(
         error=short_reason(text(error)) if error else None,
         now=tx.now,
     )
-    if waiting(tx, outgoing.address):  # the next one can be sent now
+    has_next, has_events = tx.one(
+        f"SELECT EXISTS (SELECT 1 FROM outbox WHERE address = :key AND {_OPEN}),"
+        " EXISTS (SELECT 1 FROM delivery_events WHERE address = :key)",
+        key=outgoing.address.key,
+    )
+    if settled and has_events:
+        _apply_events(tx, outgoing.address)
+    if has_next:  # the next one can be sent now
         tx.nudge(Topic.OUTBOX)
     return settled
 
 
-def undelivered(tx: Tx, address: Address, receipt: str, reason: str) -> bool | None:
-    """Fail a message that was sent, because its platform did not deliver it after all. Return False
-    if there is none with that receipt, and None if it may be one that is being sent there."""
-    which = "address = :key AND state = 'sent' AND replace(receipts, :line, '') <> receipts"
-    if _fail(tx, which, reason, key=address.key, line=_line(receipt)):
+def undelivered(tx: Tx, address: Address, receipt: str, reason: str) -> bool:
+    """Fail a message that was sent, because its platform did not deliver it after all. Return
+    whether that changed a message. If a message is being sent there, or the receipt of one is not
+    known, it may be the one: the event is kept until a message there is finished."""
+    line = _line(receipt)
+    which = f"address = :key AND state IN ('sent', 'uncertain') AND {_HAS_LINE}"
+    if _fail(tx, which, reason, key=address.key, line=line):
         return True
-    sql = "SELECT count(*) FROM outbox WHERE address = :key AND state = 'sending'"
-    return None if tx.one(sql, key=address.key)[0] else False
+    unfinished = tx.row(
+        "SELECT 1 FROM outbox WHERE address = :key AND (state = 'sending'"
+        f" OR (state = 'uncertain' AND offered = 0) OR (state = 'queued' AND {_HAS_LINE}))",
+        key=address.key,
+        line=line,
+    )
+    if unfinished:
+        _keep_event(tx, address, receipt, _UNDELIVERED, reason)
+    return False
 
 
-def delivered(tx: Tx, address: Address, receipt: str, key: str) -> bool | None:
+def delivered(tx: Tx, address: Address, receipt: str, key: str) -> bool:
     """Take the receipt of a part whose fate was unknown: it has arrived. Its message is queued, for
     the parts that follow, unless it was offered again already. `key` is the message's, with the
-    part's number. Return False if nothing changed, and None if it may be one that is being sent."""
+    part's number. Return whether that changed a message. If the message is being sent, the event is
+    kept until it is finished."""
     name, _, number = key.rpartition("/")
     sql = "SELECT no, state, receipts FROM outbox WHERE address = :at AND key = :name"
     row = tx.row(f"{sql} {tx.for_update}", at=address.key, name=name)
@@ -227,23 +349,47 @@ def delivered(tx: Tx, address: Address, receipt: str, key: str) -> bool | None:
         return False
     no, state, _ = row
     if state == "sending":
-        return None
-    tx.nudge(Topic.OUTBOX)
+        _keep_event(tx, address, receipt, _DELIVERED, key)
+        return False
     changed = tx.change(
         "UPDATE outbox SET state = 'queued', receipts = receipts || :line, error = NULL,"
         " finished = NULL WHERE no = :no AND state = 'uncertain' AND offered = 0",
         line=_line(receipt),
         no=no,
     )
+    if changed:
+        tx.nudge(Topic.OUTBOX)
     return changed == 1
 
 
-def retry(tx: Tx, outgoing: Outgoing, reason: str, *, seconds: float, asked: bool = False) -> bool:
-    """Queue it again after a failed attempt, to be sent in `seconds`. Later messages to that
-    address wait.
+def _keep_event(tx: Tx, address: Address, receipt: str, outcome: str, detail: str) -> None:
+    tx.insert(
+        "delivery_events",
+        conflict="DO NOTHING",
+        address=address.key,
+        receipt=text(receipt),
+        outcome=outcome,
+        detail=text(detail),
+    )
 
-    `asked` means that the platform itself asked for the pause.
-    """
+
+def _apply_events(tx: Tx, address: Address) -> None:
+    """Apply the events that came while a message was being sent to this address."""
+    events = tx.rows(
+        "DELETE FROM delivery_events WHERE address = :key RETURNING no, receipt, outcome, detail",
+        key=address.key,
+    )
+    # An arrival says which message has the receipt, whatever the order of the events was.
+    for _, receipt, outcome, detail in sorted(events, key=lambda event: (event[2], event[0])):
+        apply = delivered if outcome == _DELIVERED else undelivered
+        apply(tx, address, receipt, detail)
+
+
+def retry(
+    tx: Tx, outgoing: Outgoing, reason: str, *, seconds: float, asked: float | None = None
+) -> bool:
+    """Queue it again after a failed attempt, to be sent in `seconds`. Later messages to that
+    address wait. `asked` is the pause that the platform itself asked for, which may be longer."""
     tx.nudge(Topic.SENT)
     return _settle(
         tx,
@@ -251,7 +397,7 @@ def retry(tx: Tx, outgoing: Outgoing, reason: str, *, seconds: float, asked: boo
         "state = 'queued', error = :error, not_before = :after, asked = :asked",
         error=short_reason(text(reason)),
         after=tx.after(seconds),
-        asked=int(asked),
+        asked=0 if asked is None else tx.after(asked),
     )
 
 
@@ -271,19 +417,44 @@ def withdraw(tx: Tx, key: str) -> bool:
 
 def _fail(tx: Tx, which: str, reason: str, **values: str) -> int:
     """Fail the messages that the SQL condition `which` names. Return how many there were."""
-    tx.nudge(Topic.SENT)
     sql = f"UPDATE outbox SET state = 'failed', error = :error, finished = :now WHERE {which}"
-    return tx.change(sql, error=short_reason(text(reason)), now=tx.now, **values)
+    changed = tx.change(sql, error=short_reason(text(reason)), now=tx.now, **values)
+    if changed:
+        tx.nudge(Topic.SENT)
+    return changed
 
 
-def asked_to_wait(tx: Tx, address: Address) -> float:
-    """Seconds until messages may be sent there again, if the platform asked for a pause."""
-    (until,) = tx.one(
-        "SELECT coalesce(max(not_before), 0) FROM outbox"
-        " WHERE address = :key AND state = 'queued' AND asked = 1",
+def asked_to_wait(tx: Tx, address: Address) -> tuple[float, str]:
+    """Seconds of the pause that the platform asked for there, or 0, and the reason."""
+    row = tx.row(
+        "SELECT asked, error FROM outbox WHERE address = :key AND state = 'queued'"
+        " AND asked > :ticks AND not_before > 0 ORDER BY asked DESC LIMIT 1",
         key=address.key,
+        ticks=tx.ticks,
     )
-    return max(0, until - tx.ticks) / SECOND
+    if row is None:
+        return 0.0, ""
+    until, error = row
+    return (until - tx.ticks) / SECOND, error or ""
+
+
+def paused(tx: Tx) -> tuple[PlatformPause, ...]:
+    """The long pauses that platforms asked for, one for each platform: the one that ends last."""
+    rows = tx.rows(
+        "SELECT platform, asked, error FROM outbox"
+        " WHERE state IN ('queued', 'sending') AND asked > 0 AND asked > :soon"
+        " AND not_before > 0 ORDER BY asked",  # 0 after a reboot, when ticks start again
+        soon=tx.after(LONG_PAUSE),
+    )
+    longest = {platform: (until, error) for platform, until, error in rows}
+    return tuple(
+        PlatformPause(
+            platform=Platform(platform),
+            until=moment(tx.now + until - tx.ticks),
+            reason=error or "",
+        )
+        for platform, (until, error) in sorted(longest.items())
+    )
 
 
 def _settle(tx: Tx, outgoing: Outgoing, change: str, **values: Any) -> bool:
@@ -307,6 +478,7 @@ def recover(
     platforms: Collection[Platform] | None = None,
     alive: Collection[str] | None = None,
     besides: Collection[int] = (),
+    key_ages: Mapping[Platform, timedelta] | None = None,
 ) -> tuple[Outgoing, ...]:
     """Recover what dead processes were sending, and return the messages that are now uncertain.
 
@@ -315,8 +487,11 @@ def recover(
 
     `platforms` of None means all. `alive` names the only processes that may still be sending, if
     the caller knows; otherwise a process that hangs keeps its messages for SEND_TIMEOUT. `besides`
-    are the numbers of messages that the caller itself is sending.
+    are the numbers of messages that the caller itself is sending. `key_ages` says how long a
+    platform remembers a key, if it does not remember all: a message that was sent longer ago
+    becomes uncertain.
     """
+    ages: Mapping[Platform, timedelta] = {} if key_ages is None else key_ages
     among = listed(Platform if platforms is None else platforms)
     # A message that replaces a bubble is an edit, and can be repeated on any platform.
     rows = tx.rows(
@@ -330,7 +505,9 @@ def recover(
         gone = tx.dead(process) or (alive is not None and process not in alive)
         if no in besides or (tx.ticks < ends and not gone):
             continue
-        if (is_edit or Platform(platform) in repeatable) and attempt < MAX_ATTEMPTS:
+        where = Platform(platform)
+        is_keyed = where in repeatable and _is_within(tx, ends, ages.get(where))
+        if (is_edit or is_keyed) and attempt < MAX_ATTEMPTS:
             change = "state = 'queued'"
         else:
             change = "state = 'uncertain', error = :reason, finished = :now"
@@ -342,9 +519,24 @@ def recover(
         )
         tx.nudge(Topic.OUTBOX)
         tx.nudge(Topic.SENT)
-        if row and row[5] == OutgoingState.UNCERTAIN:
-            lost.append(_outgoing(row))
+        if row is None:
+            continue
+        recovered = _outgoing(row)
+        if recovered.state is OutgoingState.UNCERTAIN:
+            lost.append(recovered)
+        _apply_events(tx, recovered.address)
     return tuple(lost)
+
+
+def _is_within(tx: Tx, ends: int, age: timedelta | None) -> bool:
+    """Whether an attempt whose time ends then began at most `age` ago. After a reboot, when ticks
+    start again, that is not known."""
+    if age is None:
+        return True
+    if not ends:
+        return False
+    begun = ends - round(SEND_TIMEOUT * SECOND)
+    return tx.ticks - begun <= round(age.total_seconds() * SECOND)
 
 
 def troubled(tx: Tx, *, reported: bool | None = None, limit: int = 50) -> tuple[Outgoing, ...]:
@@ -406,6 +598,18 @@ def due(tx: Tx, platforms: Collection[Platform]) -> int:
 def get(tx: Tx, key: str) -> Outgoing | None:
     row = tx.row(f"SELECT {_COLUMNS} FROM outbox WHERE key = :key", key=key)
     return _outgoing(row) if row else None
+
+
+def asking(tx: Tx, key: str) -> tuple[Outgoing, ...]:
+    """The messages with buttons that ask one question: the one with this key, and those whose keys
+    continue it after a colon."""
+    rows = tx.rows(
+        f"SELECT {_COLUMNS} FROM outbox WHERE buttons IS NOT NULL"
+        " AND (key = :key OR substr(key, 1, length(:more)) = :more) ORDER BY no",
+        key=key,
+        more=f"{key}:",
+    )
+    return tuple(map(_outgoing, rows))
 
 
 def sent_as(tx: Tx, address: Address, receipt: str) -> Outgoing | None:
@@ -476,12 +680,14 @@ class Outbox(Operations):
     delivered = Write(delivered)
     undelivered = Write(undelivered)
     asked_to_wait = Read(asked_to_wait)
+    paused = Read(paused)
     recover = Write(recover)
     troubled = Read(troubled)
     reported = Write(report)
     waiting = Read(waiting)
     due = Read(due)
     get = Read(get)
+    asking = Read(asking)
     sent_as = Read(sent_as)
     prune = Write(prune)
     progress_after = Read(bubbles.progress_after)

@@ -14,9 +14,8 @@ from msgspec import Struct
 
 from segue.core.address import Address, Platform
 from segue.core.errors import SessionNotFound
-from segue.core.session import Origin
 from segue.core.transcript import Message
-from segue.store import bindings, doors, leases, moves, pages, sessions
+from segue.store import bindings, doors, leases, moves, pages, sessions, transcripts
 from segue.store.base import Operations, Read, Row, Tx, Write
 from segue.store.moves import Move
 from segue.store.pages import PageMessage
@@ -74,8 +73,7 @@ _SELECT = f"""
         (SELECT substr(m.content, 1, {_WORDS}) FROM messages m WHERE {_OF_SESSION}
          AND m.kind = 'said' AND m.role IN ('user', 'assistant') AND m.content <> ''
          ORDER BY m.id DESC LIMIT 1),
-        (SELECT m.role <> 'assistant' OR m.tool_calls IS NOT NULL FROM messages m
-         WHERE {_OF_SESSION} AND m.kind = 'said' ORDER BY m.id DESC LIMIT 1),
+        {transcripts.AWAITS},
         EXISTS (SELECT 1 FROM approvals a WHERE a.address = b.address AND a.session_no = s.no
          AND a.state = 'waiting' AND a.until > :ticks)
     FROM sessions s LEFT JOIN bindings b ON b.session_no = s.no WHERE s.owner = :owner
@@ -172,17 +170,17 @@ def page_of(tx: Tx, owner: str, session_id: str) -> str | None:
 
 
 def enter(tx: Tx, owner: str, session_id: str, address: Address) -> None:
-    """Make `address` a door of the session, and bring the session there if it is free: no process
-    holds it and no handoff is moving it."""
+    """Make `address` a door of the session, for a message that its owner writes in it, and bring
+    the session there if it is free. It is active now, so that no reset replaces it."""
     tx.lock(address.key)
     (no,) = leases.locked(tx, session_id, "no")
     session = sessions.found(tx, session_id)
     if session.owner != owner:
         raise SessionNotFound(name=session_id)
     if session.address == address:
-        return
-    if leases.get(tx, session_id) is None and not sessions.is_moving(tx, no):
-        bindings.rebind(tx, session_id, address, Origin.RESUME)
+        sessions.reopen(tx, session_id)
+    elif bindings.is_free(tx, session, no):
+        bindings.bring(tx, session, address)
     elif doors.get(tx, address) is None:
         doors.arrived(tx, no, address)
         doors.left(tx, no, address.key, session.messages)

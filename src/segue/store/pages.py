@@ -22,7 +22,9 @@ from segue.store.base import Operations, Read, Row, Topic, Tx, Write
 from segue.store.values import Buttons, buttons_json, moment, parse_buttons, text
 
 
-class Author(StrEnum):
+class PageAuthor(StrEnum):
+    """Who wrote a message that the page shows."""
+
     AGENT = "agent"
     PERSON = "person"
 
@@ -53,7 +55,7 @@ class PageMessage(Struct, frozen=True, kw_only=True):
     page: str
     key: str
     rev: int
-    author: Author
+    author: PageAuthor
     text: str
     buttons: Buttons
     at: datetime
@@ -301,13 +303,18 @@ def message(tx: Tx, no: int) -> PageMessage | None:
 
 
 def show(
-    tx: Tx, page: str, key: str, body: str, buttons: Buttons = (), author: Author = Author.AGENT
+    tx: Tx,
+    page: str,
+    key: str,
+    body: str,
+    buttons: Buttons = (),
+    author: PageAuthor = PageAuthor.AGENT,
 ) -> PageMessage:
     """Show a message, or return the one shown with the same key."""
     if said := tx.row(f"{_MESSAGE} WHERE key = :key", key=text(key)):
         return _message(said)
     session, last, seq = _belongs(tx, page, key, text(body))
-    waits = author is Author.PERSON or _is_about_waiting(tx, key)
+    waits = author is PageAuthor.PERSON or _is_about_waiting(tx, key)
     tx.insert(
         "page_messages",
         page=page,
@@ -391,6 +398,15 @@ def taken(tx: Tx, message_id: str, session_id: str) -> None:
     finished(tx, message_id)
 
 
+def appended(tx: Tx, key: str, session_id: str, seq: int) -> None:
+    """Record that the session's message `seq` is the one that the outbox had queued with `key`."""
+    sql = (
+        "UPDATE page_messages SET seq = :seq, after_seq = :seq"
+        " WHERE session = :session AND substr(key, 1, :length) = :key"
+    )
+    tx.change(sql, seq=seq, session=session_id, key=f"{key}/", length=len(key) + 1)
+
+
 def finished(tx: Tx, message_id: str) -> None:
     """Give a message from the user that no longer waits, such as a command, its place, and so the
     notices about it."""
@@ -421,7 +437,7 @@ def _next_rev(tx: Tx, page: str) -> int:
 def say(tx: Tx, page: str, key: str, browser: str, body: str) -> PageMessage:
     """Record a message from the user, or return the one recorded with the same key."""
     key = own_key(page, key)
-    said = show(tx, page, key, body, author=Author.PERSON)
+    said = show(tx, page, key, body, author=PageAuthor.PERSON)
     _record(tx, page, key, browser, PageAction.SAY, body, said.no)
     return said
 
@@ -505,7 +521,7 @@ def _message(row: Row) -> PageMessage:
         page=page,
         key=key,
         rev=rev,
-        author=Author(author),
+        author=PageAuthor(author),
         text=body,
         buttons=parse_buttons(buttons),
         at=moment(at),

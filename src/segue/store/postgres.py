@@ -8,26 +8,19 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from segue.core.errors import (
-    BadStoreUrl,
     StoreBusy,
-    StoreCorrupt,
     StoreDriverMissing,
-    StoreEncoding,
     StoreError,
     StoreFailed,
-    StoreForeign,
-    StoreFull,
-    StoreReadOnly,
     StoreUncertain,
     StoreUnreachable,
 )
 from segue.core.lease import Ticks
-from segue.store import schema
 from segue.store.base import Row, SqlDialect, Topic, Tx
 from segue.store.clock import Clock
 from segue.store.processes import new_process_name
@@ -38,8 +31,19 @@ from segue.store.wake import Notifier, Notify
 try:
     import psycopg
     from psycopg import errors as refusals
+    from psycopg.pq import TransactionStatus
 
+    from segue.store.connections import (
+        OPTIONS,
+        LimitedAsyncConnection,
+        application_name,
+        connect,
+        connecting,
+        reason_of,
+        told,
+    )
     from segue.store.lifeline import CHANNEL, END_BACKEND, LOCK, MY_BACKEND, Lifeline
+    from segue.store.postgres_schema import NOW, prepare
 except ImportError as missing:
     raise StoreDriverMissing from missing
 
@@ -49,10 +53,10 @@ T = TypeVar("T")
 CONNECTIONS = 4
 MAX_ATTEMPTS = 5
 
-_NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-_DAY = 24 * 60 * 60 * 1_000_000
-_BEGIN = f"BEGIN; SELECT {_NOW}"
-_BEGIN_READING = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT {_NOW}"
+_BEGIN = f"BEGIN; SELECT {NOW}"
+_ROLLBACK = "ROLLBACK"
+_BEGIN_READING = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT {NOW}"
+_BREAKS = (psycopg.OperationalError, psycopg.InterfaceError)
 _RETRY = (refusals.SerializationFailure, refusals.DeadlockDetected)
 
 
@@ -105,7 +109,7 @@ class PostgresTx(Tx):
         )
 
     def dead(self, process: str) -> bool:
-        if self.was_cut_off:
+        if self.was_cut_off or process == self.process:
             return False
         # A shared lock, so that several processes can check at once. It lasts until this
         # transaction ends, so a process that was only cut off cannot come back in the middle of it.
@@ -116,25 +120,35 @@ class PostgresTx(Tx):
         """Commit, and record `number` in `slot` as proof that the commit took effect."""
         # One round trip. Listeners are notified only if the commit succeeds.
         sign = (
-            f"INSERT INTO commits (slot, last, at) VALUES ('{slot}', {number}, {_NOW})"
+            f"INSERT INTO commits (slot, last, at) VALUES ('{slot}', {number}, {NOW})"
             " ON CONFLICT (slot) DO UPDATE SET last = excluded.last, at = excluded.at; "
         )
         notices = "".join(f"NOTIFY {CHANNEL}, '{topic}'; " for topic in sorted(self.nudges))
         self._connection.execute(f"{sign}{notices}COMMIT".encode())
-
-    def roll_back(self) -> None:
-        if not self._connection.closed:
-            self._connection.execute("ROLLBACK")
 
 
 class ThreadConnection:
     """One thread's connection, and the slot in which it records its commits."""
 
     def __init__(self, url: str, process: str) -> None:
-        self.connection = connect(url)
+        self.connection = connect(url, process)
         self.slot = f"{process}-{secrets.token_hex(4)}"
         self.number = 0
-        self.backend = self.connection.execute(MY_BACKEND).fetchall()[0]
+        try:
+            self.backend = self.connection.execute(MY_BACKEND).fetchall()[0]
+        except BaseException:
+            self.connection.close()
+            raise
+
+    def clear(self) -> None:
+        """Undo the transaction in progress. If that fails, close the connection: the next
+        transaction would become part of this one."""
+        if self.connection.closed:
+            return
+        with contextlib.suppress(psycopg.Error):
+            self.connection.execute(_ROLLBACK.encode())
+        if self.connection.info.transaction_status != TransactionStatus.IDLE:
+            self.connection.close()
 
 
 class PostgresEngine:
@@ -150,7 +164,10 @@ class PostgresEngine:
         self._threads = Threads("segue-store", count=CONNECTIONS, run=self._run, done=self._hang_up)
 
     async def open(self) -> None:
-        await self._lifeline.open(self.notifier.notify)
+        try:
+            await self._lifeline.open(self.notifier.notify)
+        except psycopg.Error as error:
+            raise told(error, self._url) from error
 
     async def read(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
@@ -196,15 +213,15 @@ class PostgresEngine:
         try:
             return CallResult(call, call.work(None))
         except Exception as error:  # noqa: BLE001 - passed on to the caller
-            return CallResult(call, error=_told(error, self._url))
+            return CallResult(call, error=told(error, self._url))
 
     def _reading(self, work: Callable[[Tx], T]) -> T:
         def attempt() -> T:
-            tx = self._begin(self._line(), _BEGIN_READING)
+            line = self._line()
             try:
-                return work(tx)
+                return work(self._begin(line, _BEGIN_READING))
             finally:
-                tx.roll_back()
+                line.clear()
 
         return self._again_if_cut_off(attempt)
 
@@ -222,7 +239,7 @@ class PostgresEngine:
         done."""
         try:
             return attempt()
-        except psycopg.OperationalError:
+        except _BREAKS:
             line: ThreadConnection | None = getattr(self._local, "line", None)
             if line is not None and not line.connection.closed:
                 raise
@@ -241,35 +258,38 @@ class PostgresEngine:
         if not self._lifeline.wait():
             raise StoreUnreachable(path=shown(self._url), reason=self._lifeline.reason)
         line = self._line()
-        tx = self._begin(line, _BEGIN)
         try:
+            tx = self._begin(line, _BEGIN)
             result = work(tx)
         except BaseException:
-            tx.roll_back()
+            line.clear()
             raise
         line.number += 1
         try:
             tx.commit(line.slot, line.number)
-        except psycopg.OperationalError as error:
+        except _BREAKS as error:
             if not line.connection.closed:
-                tx.roll_back()
+                line.clear()
                 raise
             if self._committed(line, error):
                 return result
-            raise StoreFailed(path=shown(self._url), reason=_reason(error)) from error
+            raise StoreFailed(path=shown(self._url), reason=reason_of(error)) from error
+        except BaseException:
+            line.clear()
+            raise
         return result
 
-    def _committed(self, line: ThreadConnection, error: psycopg.OperationalError) -> bool:
+    def _committed(self, line: ThreadConnection, error: psycopg.Error) -> bool:
         """Whether a COMMIT took effect although its response was lost."""
         for pause in (0.0, 0.1, 0.5, 1.0, 2.0, 4.0):
             time.sleep(pause)
             try:
-                with connect(self._url) as asking:
+                with connect(self._url, self.process) as asking:
                     if _is_over(asking, line.backend):
                         sql = "SELECT last FROM commits WHERE slot = %s"
                         row = asking.execute(sql, (line.slot,)).fetchone()
                         return row is not None and row[0] == line.number
-            except (psycopg.OperationalError, StoreError):
+            except (psycopg.Error, StoreError):
                 continue
         raise StoreUncertain(path=shown(self._url)) from error
 
@@ -282,7 +302,7 @@ class PostgresEngine:
     def _hang_up(self) -> None:
         line: ThreadConnection | None = getattr(self._local, "line", None)
         if line is not None:
-            with contextlib.suppress(psycopg.Error):  # deleted later, by `_prepare`
+            with contextlib.suppress(psycopg.Error):  # deleted later, by `prepare`
                 line.connection.execute("DELETE FROM commits WHERE slot = %s", (line.slot,))
             line.connection.close()
 
@@ -293,63 +313,15 @@ class PostgresEngine:
         if self._lifeline.keeping is not None:
             await asyncio.shield(self._lifeline.keeping)
 
-    async def _connect(self) -> psycopg.AsyncConnection[Row]:
-        with _connecting(self._url):
-            return await psycopg.AsyncConnection.connect(self._url, **_OPTIONS)
+    async def _connect(self) -> LimitedAsyncConnection:
+        with connecting(self._url):
+            name = application_name(self.process)
+            return await LimitedAsyncConnection.connect(self._url, application_name=name, **OPTIONS)
 
 
 def _nudge_all(tx: Tx, topics: Iterable[str]) -> None:
     for topic in topics:
         tx.nudge(Topic(topic))
-
-
-# Opening
-
-
-async def open_postgres(url: str, clock: Clock | None) -> PostgresEngine:
-    await asyncio.to_thread(_prepare, url)
-    engine = PostgresEngine(url, clock)
-    await engine.open()
-    return engine
-
-
-def _prepare(url: str) -> None:
-    """Create or migrate the schema, one process at a time."""
-    try:
-        with connect(url) as connection, connection.transaction():
-            if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
-                raise StoreEncoding(path=shown(url), encoding=encoding)
-            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('segue schema', 0))")
-            version = _version(connection, url)
-            if version < 0:
-                connection.execute("CREATE SCHEMA segue")
-                connection.execute("CREATE TABLE segue.schema_version (version BIGINT NOT NULL)")
-                connection.execute("INSERT INTO segue.schema_version VALUES (0)")
-            for script in (missing := schema.scripts(SqlDialect.POSTGRES, max(version, 0))):
-                connection.execute(script.encode())
-            if missing:
-                connection.execute("UPDATE segue.schema_version SET version = %s", (schema.LATEST,))
-            # Left behind by processes that were killed.
-            connection.execute(f"DELETE FROM commits WHERE at < {_NOW} - {_DAY}".encode())
-    except psycopg.Error as error:
-        raise _told(error, url) from error
-
-
-def _version(connection: psycopg.Connection[Row], url: str) -> int:
-    """The version of the schema, or -1 if there is none yet."""
-    row = connection.execute(
-        "SELECT to_regnamespace('segue') IS NOT NULL, to_regclass('segue.schema_version')::text"
-    ).fetchone()
-    there, table = row or (False, None)
-    if not there:
-        return -1
-    if table is None:
-        raise StoreForeign(path=shown(url))
-    try:
-        known = connection.execute("SELECT version FROM segue.schema_version").fetchone()
-    except refusals.UndefinedColumn:
-        raise StoreForeign(path=shown(url)) from None
-    return known[0] if known else 0
 
 
 def _is_over(asking: psycopg.Connection[Row], backend: Row) -> bool:
@@ -359,52 +331,17 @@ def _is_over(asking: psycopg.Connection[Row], backend: Row) -> bool:
     return asking.execute(sql, backend).fetchone() is None
 
 
-_OPTIONS: dict[str, Any] = {
-    "autocommit": True,
-    "connect_timeout": 10,
-    "application_name": "segue",
-    "options": "-c search_path=segue -c lock_timeout=10s"
-    " -c idle_in_transaction_session_timeout=60s -c client_min_messages=warning",
-}
+# Opening
 
 
-def connect(url: str) -> psycopg.Connection[Row]:
-    with _connecting(url):
-        return psycopg.connect(url, **_OPTIONS)
-
-
-@contextlib.contextmanager
-def _connecting(url: str) -> Generator[None]:
+async def open_postgres(url: str, clock: Clock | None) -> PostgresEngine:
+    engine = PostgresEngine(url, clock)
+    # First the lifeline, then the schema: a newer program that migrates the schema meanwhile sees
+    # that this one is there.
+    await engine.open()
     try:
-        yield
-    except psycopg.OperationalError as error:
-        raise StoreUnreachable(path=shown(url), reason=_reason(error)) from error
-    except psycopg.ProgrammingError as error:  # an unknown option in the URL
-        raise BadStoreUrl(url=shown(url)) from error
-
-
-# Errors, as the user sees them
-
-
-_ERRORS: dict[type[Exception], type[StoreError]] = {
-    refusals.DiskFull: StoreFull,
-    refusals.ReadOnlySqlTransaction: StoreReadOnly,
-    refusals.InsufficientPrivilege: StoreReadOnly,
-    refusals.DataCorrupted: StoreCorrupt,
-    refusals.IndexCorrupted: StoreCorrupt,
-    refusals.LockNotAvailable: StoreBusy,
-    refusals.DeadlockDetected: StoreBusy,
-    psycopg.OperationalError: StoreFailed,  # any other: most of the above are kinds of it
-}
-
-
-def _reason(error: Exception) -> str:
-    return " ".join(str(error).split())
-
-
-def _told(error: Exception, url: str) -> Exception:
-    """Map a database error to a StoreError. Return any other error unchanged."""
-    for kind, told in _ERRORS.items():
-        if isinstance(error, kind):
-            return told(path=shown(url), reason=_reason(error))
-    return error
+        await asyncio.to_thread(prepare, url)
+    except BaseException:
+        await engine.close()
+        raise
+    return engine

@@ -10,7 +10,13 @@ import fcntl
 import os
 import secrets
 import socket
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec import Struct
+
+from segue.store import schema
 
 _SUFFIX = ".lock"
 
@@ -39,6 +45,89 @@ def open_private(path: Path) -> int:
     return fd
 
 
+class OpenProcess(Struct, frozen=True, kw_only=True):
+    """A live program that has the store open."""
+
+    where: str
+    """Empty for this machine."""
+    pid: int | None
+    """None if it is not known."""
+    since: datetime
+    doing: str
+    """Its command line, or what it does in other words. May be empty."""
+
+    def described(self) -> str:
+        what = f"`{self.doing}`" if self.doing else "a Segue program"
+        where = f" on {self.where}" if self.where else ""
+        pid = f"process {self.pid}, " if self.pid is not None else ""
+        return f"{what}{where} ({pid}since {self.since:%Y-%m-%d %H:%M} UTC)"
+
+
+def running(processes: Sequence[OpenProcess]) -> str:
+    """Which programs are running, in a sentence."""
+    listed = ", ".join(process.described() for process in processes)
+    return f"Running: {listed}."
+
+
+def way_out(processes: Sequence[OpenProcess]) -> str:
+    """How to stop them, in words that end a sentence."""
+    if any(process.pid is None for process in processes):
+        return "Close every older Segue program, also on other machines"
+    here = [str(process.pid) for process in processes if not process.where]
+    ways: list[str] = []
+    if here:
+        ways.append(f"Type `kill {' '.join(here)}`, which lets it finish what it is doing")
+    if len(here) < len(processes):
+        ways.append("Stop those on other machines there")
+    return ". ".join(ways)
+
+
+def older(folder: Path) -> list[OpenProcess]:
+    """The live programs with an older schema, according to the lock files in `folder`."""
+    found = [_older(path) for path in sorted(folder.glob(f"*-*-*{_SUFFIX}"))]
+    return [process for process in found if process is not None]
+
+
+def _older(path: Path) -> OpenProcess | None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None  # it has just ended, or another user wrote it: we cannot know
+    try:
+        if _schema(os.read(fd, 64)) >= schema.LATEST or not _is_locked(fd):
+            return None
+        since = datetime.fromtimestamp(os.fstat(fd).st_mtime, UTC)
+    finally:
+        os.close(fd)
+    _, pid = whose(path.name.removesuffix(_SUFFIX))
+    return OpenProcess(where="", pid=pid, since=since, doing=command_line(pid))
+
+
+def _schema(content: bytes) -> int:
+    """The schema of the process. The oldest programs leave their lock files empty."""
+    return int(content) if content.strip().isdigit() else 0
+
+
+def _is_locked(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
+
+
+def command_line(pid: int) -> str:
+    """The command line of a process of this machine, as far as it is known."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return ""
+    names = [Path(words[0]).name, *words[1:]]
+    if len(names) > 1 and names[0].startswith("python"):  # the interpreter says nothing
+        names = [Path(names[1]).name, *names[2:]]
+    return " ".join(names).strip()
+
+
 class Processes:
     """The lock files in the run folder of one store."""
 
@@ -47,6 +136,8 @@ class Processes:
         self._folder = folder
         self._path = folder / (me + _SUFFIX)
         self._fd = open_private(self._path)
+        # Before the lock, so that a newer program that finds the lock also finds this.
+        os.write(self._fd, f"{schema.LATEST}\n".encode())
         fcntl.flock(self._fd, fcntl.LOCK_EX)
 
     def dead(self, process: str) -> bool:

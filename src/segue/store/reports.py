@@ -17,15 +17,18 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from datetime import datetime, tzinfo
 
+from msgspec import Struct
+
+from segue.core import provenance
 from segue.core.address import Address, Platform
 from segue.core.errors import AddressTaken, BadJob, NoHomeChannel
 from segue.core.handoff import short_reason
 from segue.core.job import LOCAL, AllHomes, Job, Report, ReportState, Target, local_time
-from segue.core.lease import Lease
+from segue.core.provenance import Provenance
 from segue.core.reset import ResetPolicies
-from segue.core.session import clean_title
-from segue.core.transcript import Kind, Message, Role, spoken
+from segue.core.session import Session, clean_title
 from segue.store import (
+    approvals,
     bindings,
     doors,
     gateways,
@@ -35,10 +38,13 @@ from segue.store import (
     outbox,
     owners,
     pages,
+    placement,
     sessions,
     transcripts,
 )
 from segue.store.base import Operations, Read, Row, Topic, Tx, Write
+from segue.store.bindings import BoundSession
+from segue.store.placement import ReportAuthors
 from segue.store.values import address_or_none, micros, moment, text
 
 _HOLDER = "a gateway, for a moment"
@@ -48,10 +54,10 @@ _SELECT = (
 )
 
 
-def make(tx: Tx, job: Job, run_id: int, body: str) -> None:
-    """Report `body` at every place that the job delivers to."""
+def make(tx: Tx, job: Job, run_id: int, body: str, by: Provenance) -> None:
+    """Report `body`, which has these authors, at every place that the job delivers to."""
     for target, address, problem in _places(tx, job):
-        _add(tx, run_id, str(target), address, body, problem=problem)
+        _add(tx, run_id, str(target), address, body, by, problem=problem)
 
 
 def _add(
@@ -60,6 +66,7 @@ def _add(
     target: str,
     address: Address | None,
     body: str,
+    by: Provenance,
     *,
     problem: str = "",
     instead_of: int | None = None,
@@ -75,6 +82,7 @@ def _add(
         error=short_reason(text(problem)) if problem else None,
         made=tx.now,
         instead_of=instead_of,
+        provenance=provenance.encode(by),
     )
     tx.nudge(Topic.JOBS)
 
@@ -174,40 +182,58 @@ def waiting(tx: Tx, platforms: Collection[Platform]) -> tuple[Report, ...]:
     )
 
 
-def send(tx: Tx, report: Report, policies: ResetPolicies, zone: tzinfo, cwd: str) -> bool:
-    """Append the report to the transcript at its address and queue it. Return False, and change
-    nothing, if another process works on that session or moves it."""
+class SentReport(Struct, frozen=True, kw_only=True):
+    """What became of a report that need not wait: it is queued, or it has failed."""
+
+    ended: Session | None = None
+    """The expired session that it ended at its address, about which no notes are saved yet."""
+
+
+def send(
+    tx: Tx, report: Report, policies: ResetPolicies, zone: tzinfo, cwd: str
+) -> SentReport | None:
+    """Append the report to the transcript at its address and queue it. Return None, and change
+    nothing, if another process works on that session there, or moves it. If the session is in use
+    elsewhere, or waits for an answer of its owner, the report is queued at once, and the session's
+    next turn appends it."""
     sql = f"SELECT 1 FROM reports WHERE no = :no AND state = 'waiting' {tx.for_update}"
     if report.address is None or tx.row(sql, no=report.no) is None:
-        return True
+        return SentReport()
     tx.lock(report.address.key)
-    owner, job_id, name, zone_name, due = tx.one(
-        "SELECT j.owner, j.id, j.name, j.zone, r.due FROM runs r JOIN jobs j ON j.id = r.job_id"
-        " WHERE r.id = :id",
+    owner, job_id, name, zone_name, authors, due = tx.one(
+        "SELECT j.owner, j.id, j.name, j.zone, j.provenance, r.due FROM runs r"
+        " JOIN jobs j ON j.id = r.job_id WHERE r.id = :id",
         id=report.run_id,
     )
     try:
-        session_id = _session(tx, owner, report.address, policies, zone, cwd, clean_title(name))
+        bound = _session(tx, owner, report.address, policies, zone, cwd, clean_title(name))
     except AddressTaken as error:
         fail(tx, report, str(error))
-        return True
+        return SentReport()
+    session_id = bound.session.id
     (no,) = leases.locked(tx, session_id, "no")
-    busy = leases.get(tx, session_id) or sessions.is_moving(tx, no)
-    if busy or inbox.is_answering(tx, session_id):
-        return False
-    lease = leases.acquire(tx, session_id, _HOLDER, seconds=0)
-    when = local_time(moment(due), zone_name)
-    intro = f'[Job {job_id}, "{name}", which was due at {when}, reports here:]'
+    is_here = bound.session.address == report.address
+    is_in_use = leases.get(tx, session_id) is not None or inbox.is_answering(tx, session_id)
+    is_working = is_in_use and approvals.waiting(tx, session_id) is None
+    if sessions.is_moving(tx, no) or (is_here and is_working):
+        return None
     body = report.body + _reason(tx, report)
-    seq = transcripts.append(tx, lease, _messages(tx, lease, intro, body))
-    leases.release(tx, lease)
-    key = f"{session_id}/{seq}"
+    if is_in_use:  # only the holder appends: see `placement.place`
+        key = placement.set_aside(tx, report.no, session_id, body)
+    else:
+        when = local_time(moment(due), zone_name)
+        intro = f'[Job {job_id}, "{name}", which was due at {when}, reports here:]'
+        lease = leases.acquire(tx, session_id, _HOLDER, seconds=0)
+        by = ReportAuthors(job=provenance.parse(authors), body=_authors(tx, report))
+        seq = transcripts.append(tx, lease, placement.messages(tx, lease, intro, body, by))
+        leases.release(tx, lease)
+        key = f"{session_id}/{seq}"
     draft = outbox.Draft(key=key, address=report.address, body=body, session_id=session_id)
     outbox.enqueue(tx, draft)
     tx.change(
         "UPDATE reports SET state = 'queued', key = :key WHERE no = :no", key=key, no=report.no
     )
-    return True
+    return SentReport(ended=bound.ended_now)
 
 
 def _reason(tx: Tx, report: Report) -> str:
@@ -226,31 +252,28 @@ def _session(
     zone: tzinfo,
     cwd: str,
     title: str,
-) -> str:
+) -> BoundSession:
     """The session that a reply at `address` reaches. It is not moved there. `title` is that of a
     new one."""
     policy = policies.for_address(address)
     if bound := bindings.current(tx, address, owner, policy, zone):
-        return bound.session.id
+        return bound
     door = doors.get(tx, address)
     if door is not None and bindings.get(tx, address) is None:
         session = sessions.found(tx, door.session_id)
         if session.owner != owner:
             raise AddressTaken
         if session.ended is None:
-            return session.id
+            return BoundSession(session=session)
     return bindings.get_or_create(
         tx, address, owner, policy=policy, zone=zone, cwd=cwd, model=None, title=title
-    ).session.id
+    )
 
 
-def _messages(tx: Tx, lease: Lease, intro: str, body: str) -> list[Message]:
-    """The report as messages of a transcript. The prompt makes it a turn, as models expect."""
-    now = moment(tx.now)
-    open_calls = transcripts.tail(tx, lease.session_id, 0).unfinished(now)
-    asked = Message(Role.USER, intro, now, kind=Kind.SYNTHETIC, tokens=spoken(intro, now).tokens)
-    said = Message(Role.ASSISTANT, body, now, tokens=spoken(body, now).tokens)
-    return [*open_calls, asked, said]
+def _authors(tx: Tx, report: Report) -> Provenance:
+    """Whose words the report has. The platform wrote why it stands in for another."""
+    (stored,) = tx.one("SELECT provenance FROM reports WHERE no = :no", no=report.no)
+    return placement.report_authors(stored, report.instead_of)
 
 
 def fail(tx: Tx, report: Report, reason: str) -> None:
@@ -322,7 +345,7 @@ def _stand_in(tx: Tx, report: Report) -> bool:
     home = _next_home(tx, report)
     if home is not None:
         no, run_id, body = report.no, report.run_id, report.body
-        _add(tx, run_id, home.platform, home, body, instead_of=no)
+        _add(tx, run_id, home.platform, home, body, _authors(tx, report), instead_of=no)
     return home is not None
 
 

@@ -18,11 +18,19 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
+def is_being_cancelled() -> bool:
+    """Whether the current task was cancelled and is still cleaning up. An error that is raised
+    meanwhile replaces the cancellation, so code that retries after errors must ask."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 async def keep(what: str, work: Callable[[], Awaitable[T]], *, repeatable: bool = True) -> T:
     """Call `work` until the store accepts it, and return its result.
 
     Retries on StoreError without limit. `what` names the work in the log. If the work is not
-    `repeatable`, StoreUncertain is raised instead, because the write may have taken effect.
+    `repeatable`, StoreUncertain is raised instead, because the write may have taken effect. In a
+    task that is being cancelled, any StoreError is raised: the task must end.
     """
     failed = 0
     while True:
@@ -30,6 +38,8 @@ async def keep(what: str, work: Callable[[], Awaitable[T]], *, repeatable: bool 
             result = await work()
         except StoreError as error:
             if isinstance(error, StoreUncertain) and not repeatable:
+                raise
+            if is_being_cancelled():
                 raise
             failed += 1
             if failed == 1:

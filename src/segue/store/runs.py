@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from segue.core import provenance
 from segue.core.address import Address, Platform
 from segue.core.handoff import short_reason
 from segue.core.job import (
@@ -32,6 +33,7 @@ from segue.core.job import (
     next_due,
 )
 from segue.core.lease import Lease
+from segue.core.provenance import Provenance
 from segue.core.session import clean_title
 from segue.core.transcript import Message, Outcome
 from segue.store import approvals, jobs, reports, sessions, transcripts
@@ -188,7 +190,8 @@ def _due(tx: Tx, job: Job, seconds: float) -> Run | None:
     run = _run(row) if row else None  # None if the clock was set back: it has run already
     _advance(tx, job, after, is_running=run is not None and not is_skipped)
     if run is not None and is_skipped:
-        reports.make(tx, job, run.id, f'Job {job.id}, "{job.name}": {notice}')
+        by = provenance.PROGRAM | job.provenance
+        reports.make(tx, job, run.id, f'Job {job.id}, "{job.name}": {notice}', by)
     return None if is_skipped else run
 
 
@@ -349,10 +352,19 @@ def _end(
         paused = JobState.PAUSED.value
         jobs.update(tx, job.id, state=paused, due=None, error=short_reason(text(why)))
     if error and (failures == 1 or is_paused):
-        report = _failed(job, error, is_paused=is_paused)
-    if report is not None:
-        reports.make(tx, job, run.id, report)
+        failed = _failed(job, error, is_paused=is_paused)
+        # An error may quote anything, such as the output of a command.
+        reports.make(tx, job, run.id, failed, provenance.UNKNOWN | job.provenance)
+    elif report is not None:
+        reports.make(tx, job, run.id, report, _authors(tx, job))
     return True
+
+
+def _authors(tx: Tx, job: Job) -> Provenance:
+    """Whose words a report of the job may have. The agent may repeat what it has read."""
+    if job.verbatim or job.session_id is None:
+        return job.provenance
+    return transcripts.authors(tx, job.session_id)
 
 
 def _change(tx: Tx, run: Run, change: str, **values: Any) -> bool:

@@ -109,11 +109,12 @@ def _latest(tx: Tx, owner: str) -> Session:
 
 
 def calling(tx: Tx, session: Session) -> str:
-    """The name that its owner can type for it: the title, or the id if the title now means another
-    session."""
-    with contextlib.suppress(SessionError):
-        if find(tx, session.owner, session.name).id == session.id:
-            return session.name
+    """The name that its owner can type for it: the title, the title with its number if the title
+    now means another session, or the id."""
+    for name in (session.name, session.exact_name):
+        with contextlib.suppress(SessionError):
+            if find(tx, session.owner, name).id == session.id:
+                return name
     return session.id
 
 
@@ -242,9 +243,10 @@ def close(tx: Tx, session_id: str, lease: Lease | None, reason: EndReason) -> No
 
 
 def reopen(tx: Tx, session_id: str) -> None:
-    """Undo the end of a session."""
-    sql = "UPDATE sessions SET ended = NULL, end_reason = NULL WHERE id = :id"
-    if not tx.change(sql, id=session_id):
+    """Undo the end of a session, if it was ended, and count it as active now: its owner wants to
+    continue it. A reset policy measures from here."""
+    sql = "UPDATE sessions SET ended = NULL, end_reason = NULL, active = :now WHERE id = :id"
+    if not tx.change(sql, now=tx.now, id=session_id):
         raise SessionNotFound(name=session_id)
 
 

@@ -227,7 +227,7 @@ class SqliteEngine:
             connection.execute("BEGIN IMMEDIATE")
             do = self._do if len(calls) == 1 else self._do_undoably
             outcomes = [do(call, connection, nudges) for call in calls]
-        except Exception as error:  # noqa: BLE001 - passed on to the caller
+        except BaseException as error:  # noqa: BLE001 - passed on to the caller
             nudges.clear()
             files.roll_back(connection)
             if len(calls) > 1:
@@ -255,7 +255,7 @@ class SqliteEngine:
         connection.execute("SAVEPOINT call")
         try:
             outcome = self._do(call, connection, nudges)
-        except Exception as error:
+        except BaseException as error:
             if not connection.in_transaction:  # a full disk aborts the whole transaction
                 raise
             connection.execute("ROLLBACK TO call")
@@ -263,7 +263,7 @@ class SqliteEngine:
         connection.execute("RELEASE call")
         return outcome
 
-    def _commit_failed(self, connection: apsw.Connection, error: apsw.Error) -> Exception:
+    def _commit_failed(self, connection: apsw.Connection, error: apsw.Error) -> BaseException:
         """Return the error for a failed COMMIT, after making sure that it stays undone.
 
         Its pages may be in the WAL and come back after a crash. The next commit overwrites them, so

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Generator
 from queue import Empty, SimpleQueue
@@ -14,6 +15,10 @@ from segue.core.errors import SegueError, StoreClosed
 
 START_TIMEOUT = 15.0
 """Seconds that a call waits to be started before its caller gets a busy error."""
+
+
+class WorkFailed(RuntimeError):
+    """The work of a call ended with an error that a task cannot receive. It is the cause."""
 
 
 class StoreCall:
@@ -60,14 +65,34 @@ class CallResult(Struct, frozen=True):
     error: BaseException | None = None
 
     def deliver(self) -> None:
+        """End the caller's wait. The follow-up comes second, so that the caller never waits for
+        it."""
+        future = self.call.future
+        if not future.done():  # unless the caller was cancelled
+            if self.error is None:
+                future.set_result(self.result)
+            else:
+                future.set_exception(_deliverable(self.error))
         if self.call.then is not None and self.error is None:
             self.call.then()
-        if self.call.future.done():  # the caller was cancelled
-            return
-        if self.error is None:
-            self.call.future.set_result(self.result)
-        else:
-            self.call.future.set_exception(self.error)
+
+
+def _deliverable(error: BaseException) -> Exception:
+    """The error as a task can receive it. A future refuses StopIteration, so that its caller would
+    wait for ever; SystemExit would end the event loop; and CancelledError would look as if the
+    caller had been cancelled."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration | StopAsyncIteration):
+        return error
+    failed = WorkFailed(f"{type(error).__name__}: {error}")
+    failed.__cause__ = error
+    return failed
+
+
+def deliver(outcomes: list[CallResult]) -> None:
+    """Deliver every outcome, even if the follow-up of one raises."""
+    with contextlib.ExitStack() as stack:
+        for outcome in reversed(outcomes):  # the last callback is called first
+            stack.callback(outcome.deliver)
 
 
 class Threads:
@@ -97,11 +122,24 @@ class Threads:
             call.timer.cancel()
             raise StoreClosed
         self._queue.put(call)
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        if not self._threads:
+            self._idle = 0
         if self._idle < self._queue.qsize() and len(self._threads) < self._count:
-            thread = threading.Thread(target=self._main, name=self._name, daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            self._start(call)
         return call
+
+    def _start(self, call: StoreCall) -> None:
+        thread = threading.Thread(target=self._main, name=self._name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the system allows no more threads
+            if self._threads:
+                return  # the others come to it
+            call.timer.cancel()
+            call.begin()  # so that no later thread runs it
+            raise
+        self._threads.append(thread)
 
     async def close(self) -> bool:
         """Finish the submitted calls, then stop. Return False if a thread is stuck."""
@@ -120,8 +158,8 @@ class Threads:
                 outcomes = [CallResult(call, error=error) for call in calls]
             for loop in {outcome.call.loop for outcome in outcomes}:
                 mine = [outcome for outcome in outcomes if outcome.call.loop is loop]
-                if not loop.is_closed():
-                    loop.call_soon_threadsafe(_deliver, mine)
+                with contextlib.suppress(RuntimeError):  # the loop was closed: no caller waits
+                    loop.call_soon_threadsafe(deliver, mine)
         self._done()
 
     def _take(self) -> list[StoreCall]:
@@ -141,8 +179,3 @@ class Threads:
                 break
             calls.append(call)
         return calls
-
-
-def _deliver(outcomes: list[CallResult]) -> None:
-    for outcome in outcomes:
-        outcome.deliver()

@@ -7,7 +7,9 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import structs
 
+from segue.core import provenance
 from segue.core.address import Platform
 from segue.core.errors import (
     BadImport,
@@ -17,12 +19,17 @@ from segue.core.errors import (
     SessionNotFound,
 )
 from segue.core.lease import SECOND, Lease
+from segue.core.provenance import Provenance
 from segue.core.session import Session, Usage
 from segue.core.transcript import Kind, Message, Role, Transcript
 from segue.store import leases, sessions
 from segue.store.base import Operations, Read, Row, Topic, Tx, Write
 from segue.store.values import MESSAGE_COLUMNS, message, message_columns, micros
 
+AWAITS = """(SELECT m.role <> 'assistant' OR m.tool_calls IS NOT NULL FROM messages m
+    WHERE m.id > (s.no << 32) AND m.id <= (s.no << 32) + s.last_seq AND m.undone = 0
+    AND m.kind = 'said' ORDER BY m.id DESC LIMIT 1)"""
+"""SQL expression: the last message of the session `s` has no answer. NULL if there is none."""
 _PAGE = 256
 _SEQ = 0xFFFFFFFF
 
@@ -73,9 +80,9 @@ def insert(tx: Tx, no: int, after: int, messages: Sequence[Message]) -> None:
     first = (no << 32) + after + 1
     tx.change_many(
         "INSERT INTO messages (id, role, kind, content, tool_calls, tool_call_id, tool_name,"
-        " tokens, at, extras, images, keeps, outcome) VALUES (:id, :role, :kind, :content,"
-        " :tool_calls, :tool_call_id, :tool_name, :tokens, :at, :extras, :images, :keeps,"
-        " :outcome)",
+        " tokens, at, extras, images, keeps, outcome, provenance) VALUES (:id, :role, :kind,"
+        " :content, :tool_calls, :tool_call_id, :tool_name, :tokens, :at, :extras, :images,"
+        " :keeps, :outcome, :provenance)",
         [message_columns(entry, first + i) for i, entry in enumerate(messages)],
     )
 
@@ -97,6 +104,15 @@ def load(tx: Tx, session_id: str) -> Transcript:
     return Transcript(tuple(map(message, rows)))
 
 
+def is_cut_off(tx: Tx, session_id: str) -> bool:
+    """Whether the last message has no answer although no one stopped the turn. While a process
+    holds the session, it may be at work."""
+    (pause, awaits) = tx.one(
+        f"SELECT s.pause, {AWAITS} FROM sessions s WHERE s.id = :id", id=session_id
+    )
+    return bool(awaits) and pause != leases.Pause.STOPPED
+
+
 def last(tx: Tx, session_id: str, count: int, *, after: int = 0) -> Transcript:
     """The last `count` messages, without those up to the seq `after`."""
     no, _, end = _place(tx, session_id)
@@ -114,7 +130,20 @@ def window(tx: Tx, session_id: str, budget: int) -> Transcript:
     """The messages to show a model with room for `budget` tokens: see `Transcript.window`."""
     no, summary, end = _place(tx, session_id)
     after = _newest(tx, no, summary + 1, end, budget)
-    return Transcript((*_summary(tx, no, summary), *after)).window(budget)
+    return structs.replace(after, messages=(*_summary(tx, no, summary), *after)).window(budget)
+
+
+def authors(tx: Tx, session_id: str) -> Provenance:
+    """Everyone whose words the agent may repeat from this session: those of its last summary and
+    of all messages that it does not replace."""
+    no, summary, end = _place(tx, session_id)
+    rows = tx.rows(
+        "SELECT DISTINCT provenance FROM messages WHERE id > :low AND id < :before AND undone = 0",
+        low=no << 32 | summary,
+        before=(no << 32) + end,
+    )
+    before = Transcript(tuple(_summary(tx, no, summary)))
+    return provenance.union((before.provenance, *(provenance.parse(row[0]) for row in rows)))
 
 
 def _summary(tx: Tx, no: int, seq: int) -> list[Message]:
@@ -128,8 +157,9 @@ def _summary(tx: Tx, no: int, seq: int) -> list[Message]:
 
 def _newest(tx: Tx, no: int, low: int, before: int, budget: int) -> Transcript:
     """All messages from `low` to `before` that fit in `budget`, counted from the end, and a few
-    more."""
+    more. The authors of those that are not read count as unknown."""
     newest: list[Message] = []
+    omitted = provenance.NOTHING
     left = budget
     while page := _back(tx, no, low, before, _PAGE):
         newest += page
@@ -138,8 +168,15 @@ def _newest(tx: Tx, no: int, low: int, before: int, budget: int) -> Transcript:
         # More than fits, including the whole newest group. The oldest group may be cut, but is
         # dropped later.
         if left < 0 and any(m.role is not Role.TOOL for m in newest):
+            omitted = provenance.UNKNOWN if _has_any(tx, no, low, before) else provenance.NOTHING
             break
-    return Transcript(tuple(reversed(newest)))
+    return Transcript(tuple(reversed(newest)), omitted)
+
+
+def _has_any(tx: Tx, no: int, low: int, before: int) -> bool:
+    """Whether there are messages from `low` to `before`."""
+    sql = "SELECT 1 FROM messages WHERE id >= :low AND id < :before AND undone = 0 LIMIT 1"
+    return tx.row(sql, low=no << 32 | low, before=(no << 32) + before) is not None
 
 
 def undo(tx: Tx, lease: Lease, turns: int = 1) -> Transcript:
@@ -160,6 +197,16 @@ def undo(tx: Tx, lease: Lease, turns: int = 1) -> Transcript:
     )
     rows = tx.rows(sql, last=last, first=row[0], high=no << 32 | _SEQ)
     return _changed(tx, no, rows)
+
+
+def repeat(tx: Tx, lease: Lease) -> Message:
+    """Hide the last turn and append its user message again, unanswered, in one step. Return that
+    message. Raise NothingToUndo if there is none."""
+    undone = undo(tx, lease)
+    asked = next(message for message in undone if message.role is Role.USER)
+    again = structs.replace(asked, seq=0)
+    append(tx, lease, [again])
+    return again
 
 
 def restore(tx: Tx, lease: Lease) -> Transcript:
@@ -252,7 +299,7 @@ def _parse(lines: Iterable[bytes]) -> tuple[Header, list[Message]]:
         if isinstance(entry, Header):
             header = entry
         else:
-            messages.append(entry)
+            messages.append(structs.replace(entry, provenance=provenance.UNKNOWN))
     if header is None:
         raise BadImport(line=1, reason="it is empty")
     return header, messages
@@ -281,6 +328,7 @@ class Transcripts(Operations):
     tail = Read(tail)
     window = Read(window)
     undo = Write(undo)
+    repeat = Write(repeat)
     restore = Write(restore)
 
     async def export(self, owner: str, session_id: str) -> AsyncIterator[bytes]:
@@ -294,6 +342,7 @@ class Transcripts(Operations):
 
     async def import_lines(self, owner: str, lines: Iterable[bytes]) -> Session:
         """Create a session of the owner's from an export, all or nothing. Raise BadImport with the
-        line."""
+        line. Anyone may have written the export, whatever it says of its authors: they are unknown.
+        """
         header, messages = _parse(lines)
         return await self._engine.write(_import, owner, header, messages)

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
+from segue.core import provenance
 from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import MessageTooLong
 from segue.core.text import one_line, whole
@@ -32,7 +33,7 @@ _buttons = msgspec.json.Decoder(Buttons)
 
 MESSAGE_COLUMNS = (
     "role, content, at, tool_calls, tool_call_id, tool_name, tokens, kind, extras, images,"
-    " keeps, outcome, id"
+    " keeps, outcome, provenance, id"
 )
 
 
@@ -125,6 +126,7 @@ def message_columns(message: Message, message_id: int) -> dict[str, Any]:
         "images": images,
         "keeps": message.keeps,
         "outcome": None if message.outcome is None else message.outcome.value,
+        "provenance": provenance.encode(message.provenance),
     }
 
 
@@ -143,7 +145,8 @@ def _plain(value: Any) -> Any:
 
 def message(row: tuple[Any, ...]) -> Message:
     """Return the Message in a row of MESSAGE_COLUMNS."""
-    role, content, at, calls, call_id, name, tokens, kind, extras, images, keeps, outcome, no = row
+    role, content, at, calls, call_id, name, tokens, kind, extras, images, *rest = row
+    keeps, outcome, authors, no = rest
     return Message(
         _ROLES[role],
         content,
@@ -157,5 +160,6 @@ def message(row: tuple[Any, ...]) -> Message:
         _images.decode(images) if images else (),
         keeps,
         _OUTCOMES[outcome] if outcome else None,
+        provenance.parse(authors),
         no & 0xFFFFFFFF,
     )
