@@ -13,7 +13,7 @@ from segue.agent.approvals import Rules
 from segue.agent.loop import Agent
 from segue.agent.models.base import Model
 from segue.agent.tools.base import Plan, Risk, Tool, Workplace
-from segue.core.approval import Answer
+from segue.core.approval import Answer, Description
 from segue.core.transcript import Message, Role, ToolCall
 
 LENGTHS = (10, 1_000, 5_000)
@@ -40,7 +40,7 @@ async def _look() -> str:
     return "There it is."
 
 
-async def _yes(call: ToolCall, what: str, fingerprint: str) -> Answer:
+async def _yes(call: ToolCall, what: Description, fingerprint: str) -> Answer:
     return Answer.ONCE
 
 
@@ -49,7 +49,7 @@ LOOK = Tool(
     description="Look at everything.",
     risk=Risk.READ,
     arguments=_Nothing,
-    plan=lambda arguments, place: Plan(what="look", work=_look),
+    plan=lambda arguments, place: Plan(what=Description("look"), work=_look),
 )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -185,3 +187,18 @@ async def test_a_file_that_cannot_be_read_fails(place: Workplace):
     name = "x" * 300
     with pytest.raises(ConditionFailed, match="File name too long"):
         await file(name, place)
+
+
+async def test_a_file_with_nothing_to_read_yet_is_not_waited_for(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+):
+    """As /proc/kmsg, which looks like an ordinary file."""
+    os.mkfifo(place.cwd / "pipe")
+    monkeypatch.setattr(stat, "S_ISREG", stat.S_ISFIFO)
+    writer = os.open(place.cwd / "pipe", os.O_RDWR)
+    try:
+        async with asyncio.timeout(10):
+            with pytest.raises(ConditionFailed, match="it has no content to read now"):
+                await file("pipe", place)
+    finally:
+        os.close(writer)

@@ -84,6 +84,26 @@ async def test_a_file_that_is_sent_is_the_one_that_was_shown(
     assert await desk.store.outbox.data(sent) == b"notes"
 
 
+@pytest.mark.parametrize(
+    ("platform", "name", "reason"),
+    [
+        (Platform.WEB, "notes", "no files can be sent there"),
+        (Platform.WHATSAPP, "boats.zip", "files of the type application/zip cannot be sent there"),
+    ],
+)
+async def test_nobody_is_asked_about_a_file_that_cannot_be_sent(
+    desk: Desk, session: Session, cwd: Path, platform: Platform, name: str, reason: str
+):
+    (cwd / name).write_text("boats")
+    at = Address(platform=platform, chat_type=ChatType.DM, chat_id="42")
+    await desk.store.owners.set_home("me", HomeChannel(address=at, name="phone"))
+    person = approves()
+    done = await result(desk, session, call("send_file", path=name, to=platform.value), person)
+    assert done == f"{cwd / name} was not sent to {at}: {reason}."
+    assert person.asked == []
+    assert await queued(desk.store) == []
+
+
 def texts(folder: Path) -> list[str]:
     return [path.read_text() for path in folder.rglob("*") if path.is_file()]
 

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from segue.agent.models.scripted import ScriptedModel
 from segue.config import Approvals
+from segue.core import provenance
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.approval import Answer, Policy
 from segue.core.context import Context, Delivery
@@ -29,9 +30,10 @@ from segue.core.job import (
     next_times,
     parse_targets,
 )
+from segue.core.provenance import Author
 from segue.core.schedule import Cron, Every, Once
 from segue.core.session import Session
-from segue.core.transcript import Role, ToolCall
+from segue.core.transcript import Role, ToolCall, spoken
 from segue.turns import Place
 from tests.harness.approver import Approver
 from tests.turns.conftest import Desk, SmallModel
@@ -112,6 +114,19 @@ async def test_a_reminder_is_shown_and_stored_as_it_was_shown(ask: Asking):
         assert "elivers to: the chat where you asked" in text
     assert ask.question.endswith("delivers this text:\nCall the bank.")
     assert result.startswith("Made.\nJob 1, 'Call the bank.'")
+
+
+async def test_a_job_inherits_the_authors_of_everything_that_was_read(ask: Asking):
+    await ask("make_job", prompt="Call the bank.", in_minutes=20, verbatim=True)
+    assert (await ask.job()).provenance == provenance.OWNER | provenance.AGENT
+    forwarded = spoken("> Look!", datetime.now(UTC), provenance.STRANGER)
+    await ask.desk.take(["I see."], ask.session, forwarded)
+    await ask("change_job", number=1, prompt="Call Eve.")
+    read = provenance.OWNER | provenance.AGENT | provenance.STRANGER | {Author.TOOL}
+    assert (await ask.job()).provenance == read
+    ask.model = SmallModel
+    await ask("remind", text="Call Eve.", in_minutes=20)
+    assert [job.provenance for job in await ask.jobs()] == [read, read]
 
 
 async def test_the_question_and_the_result_spell_out_the_next_three_times(ask: Asking):
@@ -287,7 +302,6 @@ async def test_a_change_shows_what_was_and_what_will_be(ask: Asking):
     assert changed.schedule == Cron("30 9 * * *", OSLO)
     assert (changed.prompt, changed.name) == (job.prompt, "weather")
     assert "change job 1, 'weather'" in ask.question
-    assert "you asked in: this chat" in ask.question
     assert "cron 30 9 * * * (Europe/Oslo) (was: cron 0 8 * * 1-5 (Europe/Oslo))" in ask.question
     for due in next_times(changed):
         assert local_time(due, "Europe/Oslo") in ask.question
@@ -311,14 +325,14 @@ async def test_origin_is_the_chat_where_the_change_is_asked_for(ask: Asking):
     assert (await ask.job()).origin == CHAT
     await ask("change_job", place=elsewhere, number=job.id, deliver=["origin"])
     assert "delivers to: the chat where you asked (was: its own session)" in ask.question
-    assert "\nyou asked in: this chat\n" in ask.question
+    assert "you asked in" not in ask.question, "it is the chat of the question"
     assert (await ask.job()).origin == elsewhere
 
 
 async def test_a_job_is_paused_resumed_run_and_deleted(ask: Asking):
     job = await made(ask)
     assert "Paused." in await ask("change_job", number=job.id, action="pause")
-    assert ask.question.startswith("pause job 1, 'weather'\nschedule: cron 0 8 * * 1-5")
+    assert ask.question.startswith("pause job 1, 'weather'\nmay do without asking: nothing")
     assert (await ask.job()).state is JobState.PAUSED
     result = await ask("change_job", number=job.id, action="resume")
     for due in next_times(await ask.job()):

@@ -441,6 +441,26 @@ async def test_a_message_can_be_sent_only_to_channels_of_the_owner(desk: Desk, s
     assert [(o.address, o.body) for o in sent] == [(DM, "The build is green.")]
 
 
+async def test_an_approval_to_send_to_origin_does_not_follow_the_session_into_a_group(
+    desk: Desk, session: Session
+):
+    person = Approver(Answer.SESSION, Answer.NEVER)
+    sending = call("send_message", to="origin", text="The code is 1234.")
+
+    async def send(at: Address) -> None:
+        place = Place(context=Context(source=at), approve=person)
+        await desk.take([sending, "Ok."], session, "go", place)
+
+    await send(DM)
+    await send(DM)
+    assert len(person.asked) == 1
+    await send(replace(DM, chat_type=ChatType.GROUP, chat_id="-7"))
+    assert len(person.asked) == 2
+    assert person.asked[1].startswith("send to telegram group -7, where")
+    sent = await desk.store.outbox.claim(list(Platform))
+    assert {message.address for message in sent} == {DM}
+
+
 async def test_a_small_model_gets_few_tools_and_a_short_prompt(desk: Desk, session: Session):
     model = SmallModel(["Ok."])
     await desk.take(model, session)

@@ -66,9 +66,20 @@ def _file(name: str, place: Workplace) -> Seen:
         return _seen(_digest(f"folder\n{listed}"), listed)
     if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
         return _seen(_digest(_facts(status)), _facts(status))
-    data = path.read_bytes()
+    data = _contents(path)
     is_text = b"\0" not in data and not place.private.holds(str(path))
     return _seen(_digest(data), data.decode(errors="replace") if is_text else "[not shown]")
+
+
+def _contents(path: Path) -> bytes:
+    """Read the file without waiting: some files of the kernel have no content yet, or no end."""
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        return search.contents(file, MAX_BYTES)
+    except search.Unreadable as error:
+        raise ToolFailed(str(error)) from error
+    finally:
+        os.close(file)
 
 
 def _entries(folder: Path, place: Workplace) -> Iterator[str]:

@@ -26,12 +26,13 @@ from msgspec import structs
 from segue.agent import summaries
 from segue.agent.approvals import Permission, Rules, fingerprint
 from segue.agent.models.base import Call, End, Model, Piece, Prompt, Stop, Text
-from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Work, Workplace
+from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, ToolInterrupted, Work, Workplace
 from segue.agent.tools.web import fetchable
-from segue.core import events
+from segue.core import events, provenance
 from segue.core.approval import Answer, Approve, Policy
 from segue.core.errors import ModelCutOff, ModelError, ModelRefused
-from segue.core.session import Summary
+from segue.core.provenance import Author, Provenance
+from segue.core.session import Summary, Usage
 from segue.core.text import tokens_in, whole
 from segue.core.transcript import (
     Message,
@@ -54,6 +55,8 @@ FILLED_SHARE = 0.9
 
 TOO_MANY = "I stopped here because this took too many steps. Tell me to go on if I should."
 CUT_SHORT = " […]"
+MAX_ANSWER_LENGTH = 2_000_000
+"""In characters. A model that does not stop is cut short; what is there can still be stored."""
 UNANSWERED = "Not run: it needs the user's approval, and no user answered."
 
 T = TypeVar("T")
@@ -79,6 +82,8 @@ class Agent:
     tools: Mapping[str, Tool[Any]]
     rules: Rules
     approve: Approve
+    background: Provenance = provenance.NOTHING
+    """The authors of what `system` quotes. What the agent says under it may repeat that."""
     named: str = ""
     """What the user wrote outside of the transcript. Pages named there are fetched without asking.
     """
@@ -140,15 +145,25 @@ class Agent:
 class _PartialAnswer:
     """The parts of an answer received so far."""
 
-    text: str = ""
     calls: list[ToolCall] = field(default_factory=list[ToolCall])
     end: End | None = None
+    size: int = 0
+    """Characters of the text."""
+    _pieces: list[str] = field(default_factory=list[str])
+
+    @property
+    def text(self) -> str:
+        if len(self._pieces) > 1:
+            self._pieces = ["".join(self._pieces)]
+        return self._pieces[0] if self._pieces else ""
 
     def take(self, piece: Piece) -> str:
         """Add `piece` to the answer, and return the text in it to show to the user."""
         match piece:
-            case Text(more):
-                self.text += more
+            case Text(text):
+                more = text if self.end else text[: MAX_ANSWER_LENGTH - self.size]
+                self._pieces.append(more)
+                self.size += len(more)
                 return more
             case Call(call):
                 self.calls.append(call)
@@ -167,6 +182,7 @@ class _Output:
 
     text: str
     ok: bool = False
+    interrupted: bool = False
 
 
 _Result = _Output | Outcome
@@ -186,6 +202,7 @@ class _TurnRun:
         self._not_begun = tuple(not_begun)
         repaired = transcript.repaired(agent.now()).messages
         self._messages = list(repaired[: len(repaired) - len(self._not_begun)])
+        self._omitted = transcript.omitted
         self._specs = tuple(tool.spec for tool in agent.tools.values())
         self._room = agent.room
         self._interrupt = interrupt
@@ -232,6 +249,9 @@ class _TurnRun:
                 async for piece in pieces:
                     if more := heard.take(piece):
                         yield events.TextDelta(more)
+                    if heard.size >= MAX_ANSWER_LENGTH:
+                        heard.end = End(stop=Stop.LENGTH, usage=Usage())
+                        break
             if not self._interrupt.is_set():
                 over = events.TurnFailed(ModelCutOff(provider=self._agent.model.name))
         except ModelError as error:
@@ -255,7 +275,7 @@ class _TurnRun:
         """Stream the model's answer until it ends or the turn is interrupted."""
         if self._interrupt.is_set():
             return
-        shown = Transcript(tuple(self._messages)).fitting(self._room)
+        shown = self._transcript().fitting(self._room)
         prompt = Prompt(
             system=self._agent.system,
             messages=tuple(structs.replace(m, content=words(m)) if m.outcome else m for m in shown),
@@ -319,7 +339,7 @@ class _TurnRun:
                 running = dict(zip(works, tasks, strict=True))
                 for call, _ in group:
                     result = refused.get(call.id) or await _result(running[call.id])
-                    message = _message(call, result, self._agent.now())
+                    message = self._result_message(call, result)
                     is_ok = isinstance(result, _Output) and result.ok
                     yield events.ToolFinished(call, display_text(message), is_ok)
                     yield self._add(message)
@@ -357,9 +377,11 @@ class _TurnRun:
 
     def _place(self) -> Workplace:
         agent = self._agent
+        transcript = self._transcript()
+        place = replace(agent.place, read=transcript.provenance | agent.background)
         if agent.rules.policy is Policy.AUTO:
-            return agent.place
-        return replace(agent.place, may_fetch=fetchable(self._messages, agent.named))
+            return place
+        return replace(place, may_fetch=fetchable(transcript, agent.background, agent.named))
 
     def _only_reads(self, call: ToolCall, plan: Plan) -> bool:
         reads = self._agent.tools[call.name].risk is Risk.READ
@@ -416,6 +438,8 @@ class _TurnRun:
             return Outcome.NOT_BEGUN
         try:
             return _Output(await work(), ok=True)
+        except ToolInterrupted as error:
+            return _Output(str(error), interrupted=True)
         except ToolFailed as error:
             return _Output(str(error))
         except Exception as error:
@@ -455,8 +479,30 @@ class _TurnRun:
             tool_calls=calls,
             tokens=spent or tokens_in(text, *(call.arguments for call in calls)),
             extras=end.extras or None if end else None,
+            provenance=provenance.AGENT | self._agent.background,
         )
         return self._add(said)
+
+    def _result_message(self, call: ToolCall, result: _Result) -> Message:
+        at = self._agent.now()
+        if isinstance(result, Outcome):
+            return no_result(call, result, at)
+        text = whole(result.text)  # a file name, for example, may not be valid Unicode
+        tool = self._agent.tools.get(call.name)
+        author = Author.TOOL if tool is None else tool.author
+        return Message(
+            Role.TOOL,
+            text,
+            at,
+            tool_call_id=call.id,
+            tool_name=call.name,
+            tokens=tokens_in(text),
+            outcome=Outcome.INTERRUPTED if result.interrupted else None,
+            provenance=frozenset({author}),
+        )
+
+    def _transcript(self) -> Transcript:
+        return Transcript(tuple(self._messages), self._omitted)
 
     def _add(self, message: Message) -> events.MessageAdded:
         self._messages.append(message)
@@ -502,12 +548,3 @@ def _with_own_ids(calls: Iterable[ToolCall]) -> Iterable[ToolCall]:
         own = next(name for name in ids if name and name not in taken)
         taken.add(own)
         yield call if own == call.id else ToolCall(own, call.name, call.arguments)
-
-
-def _message(call: ToolCall, result: _Result, at: datetime) -> Message:
-    if isinstance(result, Outcome):
-        return no_result(call, result, at)
-    text = whole(result.text)  # a file name, for example, may not be valid Unicode
-    return Message(
-        Role.TOOL, text, at, tool_call_id=call.id, tool_name=call.name, tokens=tokens_in(text)
-    )

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from segue.agent.models.base import End, Model, Prompt, Text
 from segue.agent.tools.base import shorten
+from segue.core import provenance
 from segue.core.errors import ModelError
 from segue.core.session import Summary, Usage
 from segue.core.text import one_line, tokens_in
@@ -63,7 +64,9 @@ async def title(model: Model, transcript: Transcript) -> str:
 async def _ask(model: Model, system: str, asked: str, max_tokens: int) -> Summary:
     # Sent as a single text, so that no provider can reject the order of roles or calls to
     # undeclared tools.
-    message = Message(Role.USER, asked, _NO_TIME, tokens=tokens_in(asked))
+    message = Message(
+        Role.USER, asked, _NO_TIME, tokens=tokens_in(asked), provenance=provenance.UNKNOWN
+    )
     prompt = Prompt(system=system, messages=(message,), max_tokens=max_tokens)
     text, usage = "", Usage()
     async with aclosing(model.stream(prompt)) as pieces:

@@ -13,7 +13,10 @@ from segue.agent.models.pool import Models, Pool
 from segue.agent.tools import credentials
 from segue.agent.tools.base import Workplace
 from segue.config import Settings
+from segue.core import provenance
+from segue.core.address import ChatType
 from segue.core.approval import Policy
+from segue.core.provenance import Provenance
 from segue.store import Store
 from segue.turns import toolbox
 from segue.turns.brain import Assignment
@@ -62,12 +65,13 @@ class Agents:
         if only is not None:
             tools = {name: tool for name, tool in tools.items() if name in only}
             rules = Rules(policy=Policy.AUTO)
+        project = await self._projects.read(cwd)
         return Agent(
             model=model,
             system=instructions.system_prompt(
                 context=context,
                 notes=[note.text for note in assignment.notes],
-                project=await self._projects.read(cwd),
+                project=project,
                 today=assignment.now().astimezone().date(),
                 small=model.small,
             ),
@@ -78,6 +82,7 @@ class Agents:
                     self._private, config.attachments(self._settings, session.id)
                 ),
             ),
+            background=_background(assignment, project),
             tools=tools,
             rules=rules,
             named="" if job is None else job.written,
@@ -93,3 +98,17 @@ class Agents:
 
     async def close(self) -> None:
         await self._models.close()
+
+
+def _background(assignment: Assignment, project: str) -> Provenance:
+    """The authors of what the system prompt quotes: notes, the project's file, and the topic of a
+    chat with others, unless it is the session's title. The names of chats and people, which are
+    short, do not count."""
+    context = assignment.context
+    by = provenance.union(note.provenance for note in assignment.notes)
+    if project:
+        by |= provenance.FILE
+    is_shared = context.source.chat_type is not ChatType.DM
+    if is_shared and context.topic not in ("", assignment.session.title):
+        by |= provenance.STRANGER
+    return by

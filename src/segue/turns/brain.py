@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
-from segue.core.approval import Answer, Approve
+from segue.core.approval import Answer, Approve, Description
 from segue.core.context import Context
 from segue.core.events import Event
 from segue.core.note import Note
@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # schedules are slow to import
     from segue.core.job import Job
 
 
-async def deny_all(call: ToolCall, what: str, fingerprint: str) -> Answer:
+async def deny_all(call: ToolCall, what: Description, fingerprint: str) -> Answer:
     """Deny every call: there is no user to ask."""
     return Answer.MISSING
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from segue.core import provenance
 from segue.core.errors import NothingToCompress
 from segue.core.lease import Lease
 from segue.core.text import tokens_in
@@ -41,9 +42,17 @@ async def compress(
     split = len(window) - keeps
     if split < _MIN_MESSAGES:
         raise NothingToCompress
-    written = await brain.summarise(Transcript(window.messages[:split]))
-    text, tokens = written.text, tokens_in(written.text)
-    summary = Message(Role.SYSTEM, text, now, tokens=tokens, kind=Kind.SUMMARY, keeps=keeps)
+    condensed = Transcript(window.messages[:split], window.omitted)
+    written = await brain.summarise(condensed)
+    summary = Message(
+        Role.SYSTEM,
+        written.text,
+        now,
+        tokens=tokens_in(written.text),
+        kind=Kind.SUMMARY,
+        keeps=keeps,
+        provenance=condensed.provenance | provenance.AGENT,
+    )
     await store.transcripts.append(lease, [summary], usage=written.usage)
     return Transcript((summary, *window.messages[split:]))
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import AsyncGenerator
 
 from segue.core.address import Address
+from segue.core.errors import StoreError
 from segue.core.lease import Lease
 from segue.core.session import Origin
 from segue.store import Store, bindings, leases, wishes
@@ -13,6 +15,8 @@ from segue.store.base import Tx
 from segue.store.lease_keeper import HeldLease as HeldLease
 from segue.store.leases import LEASE_SECONDS
 from segue.store.wishes import Wish
+
+logger = logging.getLogger(__name__)
 
 
 @contextlib.asynccontextmanager
@@ -32,10 +36,19 @@ async def hold(
     held = store.keeper.keep(lease, seconds, wish)
     try:
         yield held
-    finally:
-        store.keeper.let_go(held)
-        if not held.lost.is_set():
-            await store.leases.release(held.lease)
+    except BaseException:
+        try:
+            await _release(store, held)
+        except StoreError as error:  # must not replace the error, which may be a cancellation
+            logger.warning("lease not released session=%s: %s", session_id, error)
+        raise
+    await _release(store, held)
+
+
+async def _release(store: Store, held: HeldLease) -> None:
+    store.keeper.let_go(held)
+    if not held.lost.is_set():
+        await store.leases.release(held.lease)
 
 
 def _take(

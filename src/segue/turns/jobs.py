@@ -7,7 +7,7 @@ from datetime import datetime, tzinfo
 from functools import partial
 from typing import Any
 
-from segue.agent.tools.base import Plan, Tool
+from segue.agent.tools.base import Plan, Tool, Workplace
 from segue.agent.tools.jobs import (
     NOTHING_TO_REPORT,
     JobPlace,
@@ -57,8 +57,8 @@ class JobTools:
             tools += [make_job(self._jobs, self._place), change_job(self._jobs, self._place)]
         return tools if job is None else [*tools, NOTHING_TO_REPORT]
 
-    async def reminder(self, given: RemindArguments) -> Plan:
-        return await reminder(self._jobs, self._place, given.in_minutes, given.text)
+    async def reminder(self, given: RemindArguments, workplace: Workplace) -> Plan:
+        return await reminder(self._jobs, self._place, given, workplace)
 
 
 class StoredJobs:

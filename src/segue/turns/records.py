@@ -12,16 +12,18 @@ from segue.core.address import Address, HomeChannel
 from segue.core.lease import Lease
 from segue.core.note import Note
 from segue.core.session import Session, Usage
-from segue.core.text import is_empty
+from segue.core.text import is_empty, one_line
 from segue.core.transcript import Message, Outcome, Role, ToolCall
 from segue.store import (
     approvals,
+    bindings,
     handoffs,
     inbox,
     leases,
     notes,
     outbox,
     owners,
+    placement,
     sessions,
     transcripts,
 )
@@ -69,7 +71,8 @@ def begin(
     at: Address | None = None,
     paused: bool = False,
 ) -> TurnStart:
-    """Complete the last turn, if a crash interrupted it, and append what the user said after it.
+    """Complete the last turn, if a crash interrupted it, and append what the user said after it,
+    and before that the reports of jobs that were sent to a thread of the session meanwhile.
     `paused`: the caller knows that the last turn was paused, even if no handoff says so.
 
     From now on the inbox entries wait for an answer from this session. Raise SessionMoved if the
@@ -91,7 +94,10 @@ def begin(
             return TurnStart(data, not_begun=newest.unanswered)
     repairs = newest.unfinished(now, Outcome.NOT_BEGUN if paused else Outcome.INTERRUPTED)
     if said is not None:
-        transcripts.append(tx, lease, [*repairs, said])
+        if repairs:
+            transcripts.append(tx, lease, repairs)
+        placement.place(tx, lease)
+        transcripts.append(tx, lease, [said])
         inbox.take(tx, inbox_ids, lease.session_id)
     elif repairs:
         transcripts.append(tx, lease, repairs)
@@ -116,9 +122,20 @@ def add(
         draft = Draft(
             key=f"{lease.session_id}/{seq}",
             address=deliver_to,
-            body=message.content,
+            body=_marked(tx, lease.session_id, deliver_to, message.content),
             session_id=lease.session_id,
         )
         outbox.enqueue(tx, draft)
     if not message.tool_calls:
         inbox.finish(tx, inbox_ids)
+
+
+def _marked(tx: Tx, session_id: str, address: Address, body: str) -> str:
+    """The answer, with the name of its session if another one has taken its place in the chat."""
+    bound = bindings.get(tx, address)
+    if bound is None or bound.session_id == session_id:
+        return body
+    session = sessions.found(tx, session_id)
+    return (
+        f"{one_line(sessions.calling(tx, session))}, which was set aside here, answers:\n\n{body}"
+    )

@@ -11,15 +11,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from segue.core import events
+from segue.core import events, provenance
 from segue.core.address import Address, ChatType, Platform
 from segue.core.approval import Approve
 from segue.core.context import Context
 from segue.core.errors import ModelError, UserError
+from segue.core.provenance import Provenance
 from segue.core.session import Session, Usage
-from segue.core.transcript import Kind, Message, Transcript, spoken
+from segue.core.transcript import Message, Transcript, prompted, spoken
 from segue.store import Store, retries
 from segue.turns import compaction, records
 from segue.turns.brain import Assignment, Brain, Brains, deny_all
@@ -159,9 +160,16 @@ class Turns:
                     yield events.TurnFailed(held.moved or error)
 
     async def take_synthetic_turn(
-        self, session_id: str, place: Place, prompt: str, *, only: Collection[str] | None = None
+        self,
+        session_id: str,
+        place: Place,
+        prompt: str,
+        *,
+        by: Provenance = provenance.PROGRAM,
+        only: Collection[str] | None = None,
     ) -> SyntheticTurn:
-        """Return the agent's answer to a prompt from the program, based on the session so far.
+        """Return the agent's answer to a prompt from the program, based on the session so far. `by`
+        are the authors of the prompt.
 
         Nothing is stored, and the user is not asked: a tool that needs approval is refused. With
         `only`, the agent has just these tools, and they need no approval. No message from a
@@ -171,9 +179,9 @@ class Turns:
         assignment = self._assignment(data, replace(place, approve=deny_all))
         brain = await self._brains.open(replace(assignment, only=only, max_steps=SYNTHETIC_STEPS))
         window, now = await self._window(session_id, brain), self._now()
-        asked = structs.replace(spoken(prompt, now), kind=Kind.SYNTHETIC)
+        asked = prompted(prompt, now, by)
         messages, usage, error = [*window.unfinished(now), asked], Usage(), None
-        transcript = Transcript((*window, *messages))
+        transcript = window.extended(messages)
         async with contextlib.aclosing(brain.turn(transcript, asyncio.Event())) as stream:
             async for event in stream:
                 match event:
@@ -263,7 +271,7 @@ class Turns:
                         added.append(message)
                     case events.TurnDone() | events.TurnPaused():
                         if self._titles is not None:
-                            transcript = Transcript((*window, *added))
+                            transcript = window.extended(added)
                             await self._titles.give(session, brain, transcript)
                     case events.TurnInterrupted() if held.moved:
                         event = events.TurnFailed(held.moved)

@@ -18,7 +18,9 @@ from segue.agent.tools.web import FETCH
 from segue.core.address import Address, Platform
 from segue.core.context import Context, Delivery
 from segue.core.note import Note
+from segue.core.provenance import Provenance
 from segue.core.session import Session
+from segue.platforms import registry
 from segue.store import Store
 from segue.store.outbox import Draft
 from segue.store.search import Hit
@@ -48,16 +50,16 @@ def tools(
     async def find(words: str, limit: int) -> Sequence[Hit]:
         return await store.sessions.search(session.owner, words, limit=limit, without=session.id)
 
-    async def keep(text: str) -> Note:
-        return await store.notes.add(session.owner, text)
+    async def keep(text: str, by: Provenance) -> Note:
+        return await store.notes.add(session.owner, text, by)
 
     def jobs() -> JobTools:
         from segue.turns.jobs import JobTools  # noqa: PLC0415 - schedules are slow to import
 
         return JobTools(store, session.owner, context, zone, now)
 
-    async def plan_reminder(given: RemindArguments, _: Workplace) -> Plan:
-        return await jobs().reminder(given)
+    async def plan_reminder(given: RemindArguments, place: Workplace) -> Plan:
+        return await jobs().reminder(given, place)
 
     channels = _Channels(store, session, context)
     every: list[Tool[Any]] = [
@@ -66,8 +68,8 @@ def tools(
         FETCH,
         search_sessions(find),
         remember(keep),
-        send_message(channels.send),
-        send_file(channels.send),
+        send_message(channels),
+        send_file(channels),
     ]
     if job is not None or not small:
         every += jobs().offered(job)
@@ -85,22 +87,25 @@ class _Channels:
         self._session = session
         self._context = context
 
-    async def send(self, to: Delivery, text: str, file: SentFile | None) -> str:
-        address = await self._address(to)
+    async def send(self, to: Address, text: str, file: SentFile | None) -> str:
         draft = Draft(
             key=f"sent:{secrets.token_hex(16)}",
-            address=address,
+            address=to,
             body=text,
             session_id=self._session.id,
             file=None if file is None else str(file.path),
             data=b"" if file is None else file.data,
         )
         await self._store.outbox.enqueue(draft)
-        if await self._store.gateways.serving(address.platform) is None:
-            return f"It waits for {address}: no gateway is running for {address.platform} now."
-        return f"It is on its way to {address}."
+        if await self._store.gateways.serving(to.platform) is None:
+            return f"It waits for {to}: no gateway is running for {to.platform} now."
+        return f"It is on its way to {to}."
 
-    async def _address(self, to: Delivery) -> Address:
+    def refusal(self, to: Address, name: str, size: int) -> str:
+        rules = registry.SPECS[to.platform].uploads
+        return rules.refusal(name, size) if rules else ""
+
+    async def find(self, to: Delivery) -> Address:
         platform = to.platform or self._context.source.platform
         if platform is Platform.LOCAL:
             raise ToolFailed("Your person reads you there already; just say it.")

@@ -31,7 +31,7 @@ from segue.agent.models.openai import OpenAIModel
 from segue.agent.models.openai import request as openai_wire
 from segue.agent.models.scripted import Say, Script, ScriptedModel
 from segue.agent.tools.base import Plan, Risk, Tool, Workplace
-from segue.core.approval import Answer, Policy
+from segue.core.approval import Answer, Description, Policy
 from segue.core.errors import ModelBusy
 from segue.core.events import (
     Event,
@@ -75,7 +75,9 @@ def tool(name: str, work: Work | str = "done", risk: Risk = Risk.READ) -> Tool[W
         description=f"It can {name}.",
         risk=risk,
         arguments=Where,
-        plan=lambda arguments, place: Plan(what=f"{name} {arguments.path} in {place.cwd}", work=do),
+        plan=lambda arguments, place: Plan(
+            what=Description(f"{name} {arguments.path} in {place.cwd}"), work=do
+        ),
     )
 
 

@@ -6,9 +6,13 @@ import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 
+import pytest
+
+from segue.agent import loop
 from segue.agent.loop import CUT_SHORT
 from segue.agent.models.base import End, Piece, Prompt, Stop, Text
 from segue.agent.models.scripted import Say, ScriptedModel
+from segue.core import provenance
 from segue.core.errors import ModelCutOff, ModelRefused
 from segue.core.events import (
     MessageAdded,
@@ -48,7 +52,7 @@ from tests.agent.loop.scenario import (
 async def test_text_streams_and_then_becomes_one_message():
     usage = Usage(input=5, output=3)
     events = await take(agent([Say(text="Good day to you.", usage=usage)]))
-    message = Message(Role.ASSISTANT, "Good day to you.", AT, tokens=3)
+    message = Message(Role.ASSISTANT, "Good day to you.", AT, tokens=3, provenance=provenance.AGENT)
     assert events == [
         TextDelta("Good "),
         TextDelta("day "),
@@ -90,6 +94,16 @@ async def test_an_empty_answer_is_a_message():
     events = await take(agent([""]))
     assert kinds(events) == ["UsageAdded", "MessageAdded", "TurnDone"]
     await assert_whole(events)
+
+
+@pytest.mark.parametrize("text", ["word " * 100, "x" * 500])
+async def test_an_answer_that_does_not_stop_is_cut_short(
+    monkeypatch: pytest.MonkeyPatch, text: str
+):
+    monkeypatch.setattr(loop, "MAX_ANSWER_LENGTH", 100)
+    events = await take(agent([Say(text=text)]))
+    assert deltas(events) == added(events)[0].content == text[:100] + CUT_SHORT
+    assert kinds(events)[-1] == "TurnDone"
 
 
 async def test_an_answer_cut_at_the_token_limit_is_marked_in_stream_and_message():

@@ -14,15 +14,17 @@ from segue.agent.loop import CUT_SHORT
 from segue.agent.models.scripted import Say, ScriptedModel
 from segue.agent.tools.base import Risk, Workplace
 from segue.agent.tools.shell import shell
-from segue.core.approval import Answer
+from segue.core.approval import Answer, Description
 from segue.core.events import (
     ApprovalNeeded,
     Event,
+    MessageAdded,
+    ToolFinished,
     ToolStarted,
     TurnDone,
     TurnInterrupted,
 )
-from segue.core.transcript import Outcome, ToolCall
+from segue.core.transcript import Outcome, ToolCall, words
 from tests.agent.loop.scenario import (
     FIRST,
     WIRES,
@@ -144,10 +146,34 @@ async def test_interrupting_a_command_ends_all_its_processes(tmp_path: Path):
     await assert_whole(events, tools=with_.tools)
 
 
+async def test_an_interrupted_command_keeps_what_it_printed(tmp_path: Path):
+    started = tmp_path / "started"
+    os.mkfifo(started)
+    command = f"echo one; echo two >&2; echo here >{started}; sleep 300"
+    arguments = msgspec.json.encode({"command": command}).decode()
+    with_ = agent(
+        [ToolCall("c1", "shell", arguments)],
+        shell({"PATH": os.defpath}),
+        place=Workplace(cwd=tmp_path),
+    )
+    interrupt = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        here = group.create_task(asyncio.to_thread(started.read_text))
+        here.add_done_callback(lambda _: interrupt.set())
+        events = await take(with_, interrupt=interrupt)
+    assert events[-1] == TurnInterrupted()
+    assert results(events) == [("c1", Outcome.INTERRUPTED)]
+    (finished,) = [event for event in events if isinstance(event, ToolFinished)]
+    assert finished.result == "one\ntwo\nInterrupted. Its effect is unknown."
+    (message,) = [e.message for e in events if isinstance(e, MessageAdded) and e.message.outcome]
+    assert words(message).startswith("one\ntwo\n[interrupted: this tool call did not finish")
+    await assert_whole(events, tools=with_.tools)
+
+
 async def test_interrupting_the_wait_for_an_approval_withdraws_the_question():
     interrupt, withdrawn, ran = asyncio.Event(), asyncio.Event(), list[str]()
 
-    async def approve(asked: ToolCall, what: str, fingerprint: str) -> Answer:
+    async def approve(asked: ToolCall, what: Description, fingerprint: str) -> Answer:
         interrupt.set()
         try:
             await never()
@@ -176,7 +202,7 @@ async def test_interrupting_the_wait_for_an_approval_withdraws_the_question():
 async def test_an_approval_that_arrives_with_the_interruption_runs_nothing():
     interrupt, ran = asyncio.Event(), list[str]()
 
-    async def approve(asked: ToolCall, what: str, fingerprint: str) -> Answer:
+    async def approve(asked: ToolCall, what: Description, fingerprint: str) -> Answer:
         interrupt.set()
         return Answer.ONCE
 

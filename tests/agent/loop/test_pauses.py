@@ -10,7 +10,7 @@ from segue.agent.approvals import Rules
 from segue.agent.loop import Agent
 from segue.agent.models.scripted import Say, ScriptedModel
 from segue.agent.tools.base import Risk
-from segue.core.approval import Answer
+from segue.core.approval import Answer, Description
 from segue.core.events import (
     ApprovalNeeded,
     Event,
@@ -118,7 +118,7 @@ async def test_a_turn_that_ends_at_the_safe_point_is_done():
 async def test_a_pause_withdraws_the_question_and_it_is_asked_again_later():
     pause, withdrawn, ran = asyncio.Event(), asyncio.Event(), list[str]()
 
-    async def approve(asked: ToolCall, what: str, fingerprint: str) -> Answer:
+    async def approve(asked: ToolCall, what: Description, fingerprint: str) -> Answer:
         if withdrawn.is_set():
             return Answer.ONCE
         pause.set()

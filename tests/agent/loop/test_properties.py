@@ -13,7 +13,7 @@ from segue.agent.approvals import Rules
 from segue.agent.models.base import Stop
 from segue.agent.models.scripted import Say
 from segue.agent.tools.base import Risk, ToolFailed
-from segue.core.approval import Answer
+from segue.core.approval import Answer, Description
 from segue.core.events import (
     Event,
     ToolFinished,
@@ -63,7 +63,7 @@ def test_the_transcript_is_valid_after_any_sequence_of_events(
 async def _whatever(script: list[Say], answers: list[Answer | None], at: int | None) -> None:
     interrupt, left, seen = asyncio.Event(), iter(answers), list[Event]()
 
-    async def approve(asked: ToolCall, what: str, fingerprint: str) -> Answer:
+    async def approve(asked: ToolCall, what: Description, fingerprint: str) -> Answer:
         answer = next(left, Answer.ONCE)
         if answer is None:
             interrupt.set()

@@ -13,7 +13,7 @@ from segue.agent.approvals import Rules, fingerprint
 from segue.agent.loop import TOO_MANY
 from segue.agent.models.scripted import Say, ScriptedModel
 from segue.agent.tools.base import Plan, Risk, ToolFailed, Workplace
-from segue.core.approval import Answer
+from segue.core.approval import Answer, Description
 from segue.core.events import (
     ApprovalNeeded,
     ToolFinished,
@@ -227,8 +227,8 @@ async def test_the_question_has_the_exact_call_and_approval_is_for_one_use():
     what = "write a in /somewhere"
     assert (person.calls, person.asked) == ([again[0], again[1]], [what, what])
     assert [e for e in events if isinstance(e, ApprovalNeeded)] == [
-        ApprovalNeeded(again[0], what),
-        ApprovalNeeded(again[1], what),
+        ApprovalNeeded(again[0], Description(what)),
+        ApprovalNeeded(again[1], Description(what)),
     ]
     assert results(events) == [("c1", "done"), ("c2", Outcome.DENIED)]
     assert [e.call.id for e in events if isinstance(e, ToolStarted)] == ["c1"]

@@ -18,6 +18,7 @@ from segue.core.errors import (
     ModelBusy,
     ModelError,
     ModelRefused,
+    ModelServerError,
     NoCredit,
 )
 from segue.core.session import Usage
@@ -68,13 +69,17 @@ async def test_an_answer_is_complete_even_if_the_stream_stays_open(
     [
         OVERLOADED,
         Failure(status=429, kind="rate_limit_error"),
-        Failure(status=500, kind="api_error"),
         Failure(status=503, kind="api_error"),
     ],
 )
 async def test_a_server_that_stays_busy_is_reported_as_busy(failure: Failure):
     with pytest.raises(ModelBusy):
         await exchange(*[failure] * HASTE.tries)
+
+
+async def test_an_internal_error_that_stays_is_not_reported_as_busy():
+    with pytest.raises(ModelServerError, match="had an internal error"):
+        await exchange(*[Failure(status=500, kind="api_error")] * HASTE.tries)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +124,7 @@ async def test_each_failure_has_its_own_error(failure: Failure, error: type[Mode
     ("kind", "error"),
     [
         ("overloaded_error", ModelBusy),
-        ("api_error", ModelBusy),
+        ("api_error", ModelServerError),
         ("invalid_request_error", ModelRefused),
     ],
 )

@@ -17,6 +17,7 @@ from segue.core.errors import (
     ModelBusy,
     ModelError,
     ModelRefused,
+    ModelServerError,
     NoCredit,
     UnknownModel,
 )
@@ -146,7 +147,6 @@ async def test_each_failure_has_its_own_error(failure: Failure, error: type[Mode
     "failure",
     [
         OVERLOADED,
-        Failure(status=500, kind="INTERNAL"),
         Failure(
             status=429,
             kind="RESOURCE_EXHAUSTED",
@@ -168,6 +168,11 @@ async def test_each_failure_has_its_own_error(failure: Failure, error: type[Mode
 async def test_a_server_that_stays_busy_is_reported_as_busy(failure: Failure):
     with pytest.raises(ModelBusy):
         await exchange(*[failure] * HASTE.tries)
+
+
+async def test_an_internal_error_that_stays_is_not_reported_as_busy():
+    with pytest.raises(ModelServerError):
+        await exchange(*[Failure(status=500, kind="INTERNAL")] * HASTE.tries)
 
 
 async def test_errors_in_a_list_are_understood():

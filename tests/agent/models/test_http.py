@@ -24,6 +24,7 @@ from segue.core.errors import (
     ModelCutOff,
     ModelError,
     ModelOffline,
+    ModelServerError,
     ModelStalled,
 )
 from segue.testing.http import HangUp, Request, Response, serving
@@ -108,6 +109,13 @@ async def test_after_the_last_retry_a_busy_server_is_reported_as_busy():
     with pytest.raises(ModelBusy) as caught:
         await hear(server)
     assert caught.value.fields == {"provider": "Acme", "reason": "HTTP 503 full"}
+    assert len(server.requests) == HASTE.tries
+
+
+async def test_an_internal_error_is_not_reported_as_busy():
+    server = Server(Response(500, {}, b"oops"))
+    with pytest.raises(ModelServerError, match="internal error: HTTP 500 oops"):
+        await hear(server)
     assert len(server.requests) == HASTE.tries
 
 

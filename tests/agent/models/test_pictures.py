@@ -19,7 +19,7 @@ from segue.agent.models.gemini import GeminiModel
 from segue.agent.models.http import Timeouts
 from segue.agent.models.openai import OpenAIModel
 from segue.agent.models.pictures import MAX_BYTES, MAX_PICTURES, sentence
-from segue.core.errors import ModelBusy, ModelRefused
+from segue.core.errors import ModelRefused, ModelServerError
 from segue.core.images import LIMIT, image
 from segue.core.transcript import Image, Message, Role, ToolCall
 from segue.testing.http import serving
@@ -432,12 +432,12 @@ async def test_a_picture_error_without_pictures_does_not_disable_pictures():
         assert OPENAI.said() == [("user", [CAT, "What?"])]
 
 
-async def test_a_busy_server_is_retried_with_the_picture():
+async def test_a_failing_server_is_retried_with_the_picture():
     async with OPENAI.talking(openai.server_error()) as model:
         await hear(model, user("What?", CAT))
         assert OPENAI.said() == [("user", [CAT, "What?"])]
     async with OPENAI.talking(*[openai.server_error()] * 3) as model:
-        with pytest.raises(ModelBusy):
+        with pytest.raises(ModelServerError):
             await hear(model, user("What?", CAT))
 
 

@@ -25,4 +25,4 @@ async def use(tool: Tool[Any], place: Workplace, **arguments: object) -> str:
 
 
 def question(tool: Tool[Any], place: Workplace, **arguments: object) -> str:
-    return plan(tool, place, **arguments).what
+    return str(plan(tool, place, **arguments).what)

@@ -35,7 +35,9 @@ async def never(*_: object) -> Any:
 
 HERE = JobPlace(origin=None, deliver=(LOCAL,), cwd=None, zone=str, now=datetime.now)
 SHELL = shell({})
-SEARCH_SESSIONS, REMEMBER, SEND = search_sessions(never), remember(never), send_message(never)
+SEARCH_SESSIONS, REMEMBER = search_sessions(never), remember(never)
+NO_CHANNELS: Any = never
+SEND = send_message(NO_CHANNELS)
 NO_JOBS: Any = never
 JOBS = (list_jobs(NO_JOBS), make_job(NO_JOBS, HERE), change_job(NO_JOBS, HERE))
 TOOLS: tuple[Tool[Any], ...] = (
@@ -140,15 +142,12 @@ def test_the_user_is_shown_exactly_what_will_be_done(tmp_path: Path) -> None:
         f"change {tmp_path}/a\nfrom:\n1\nto:\n2"
     )
     assert question(READ, place, path="a") == f"read {tmp_path}/a"
-    assert question(LIST, place, pattern="*.py") == f"list *.py in {tmp_path}"
-    assert question(SEARCH, place, pattern="x+") == f"search {tmp_path} for x+"
+    assert question(LIST, place, pattern="*.py") == f"list {tmp_path}\n*.py"
+    assert question(SEARCH, place, pattern="x+") == f"search {tmp_path} for\nx+"
     assert question(FETCH, place, url="http://a/\u202e") == r"fetch http://a/\u202e"
     assert question(SEARCH_SESSIONS, place, words="roses\x1b") == (
         r"search earlier sessions for roses\x1b"
     )
     assert question(REMEMBER, place, text="likes tea") == (
         "remember about you in every session:\nlikes tea"
-    )
-    assert question(SEND, place, to="telegram:42", text="hi\x1b[8m\nthere") == (
-        "send to telegram:42:\nhi\\x1b[8m\nthere"
     )

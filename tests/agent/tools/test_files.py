@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import socket
+import stat
 import time
 from asyncio.subprocess import Process
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from segue.agent.tools import files as module
 from segue.agent.tools import isolation, search
-from segue.agent.tools.base import OUTPUT_LIMIT, ToolFailed, Workplace
+from segue.agent.tools.base import OUTPUT_LIMIT, Tool, ToolFailed, Workplace
 from segue.agent.tools.files import EDIT, FILES, LIST, READ, SEARCH, WRITE
 from tests.agent.tools.calls import question, use
 
@@ -249,20 +253,20 @@ def test_a_write_outside_the_working_directory_says_so(place: Workplace, cwd: Pa
         "write /etc/passwd, outside the working directory:\nx"
     )
     assert question(WRITE, place, path="link", content="x") == (
-        f"write {cwd}/link (which is /etc/passwd), outside the working directory:\nx"
+        f"write /etc/passwd, outside the working directory\ngiven as {cwd}/link:\nx"
     )
     assert question(EDIT, place, path="../b", old="1", new="2").startswith(
-        f"change {cwd}/../b (which is {cwd.parent}/b), outside the working directory\n"
+        f"change {cwd.parent}/b, outside the working directory\ngiven as {cwd}/../b\n"
     )
     assert question(WRITE, place, path="inner", content="x") == (
-        f"write {cwd}/inner (which is {cwd}/a):\nx"
+        f"write {cwd}/a\ngiven as {cwd}/inner:\nx"
     )
 
 
 def test_a_path_cannot_add_lines_to_the_question(place: Workplace, cwd: Path) -> None:
     path = "notes\nread x\tand y"
     assert question(WRITE, place, path=path, content="x").splitlines()[0] == (
-        f"write {cwd}/notes\\nread x\\tand y:"
+        f"write {cwd}/notes⏎read x⇥and y:"
     )
 
 
@@ -484,3 +488,60 @@ def children_of(pid: int) -> set[str]:
             return {c for task in tasks.iterdir() for c in (task / "children").read_text().split()}
         except FileNotFoundError:  # a thread has ended, and its children belong to another one now
             continue
+
+
+# Files of the kernel
+
+
+SPECIAL = (
+    "/proc/kmsg",
+    "/proc/self/mem",
+    "/proc/self/pagemap",
+    "/dev/zero",
+    "/dev/null",
+    "/dev/full",
+    "/dev/tty",
+    "/dev/stdin",
+    "/proc",
+)
+
+
+@pytest.mark.parametrize("path", SPECIAL)
+@pytest.mark.parametrize("tool", FILES)
+async def test_a_tool_answers_for_any_special_file(
+    place: Workplace, tool: Tool[Any], path: str
+) -> None:
+    given: dict[str, str] = {"path": path}
+    if tool is WRITE:
+        given["content"] = "x"
+    if tool is EDIT:
+        given |= {"old": "a", "new": "b"}
+    if tool is SEARCH:
+        given["pattern"] = "x"
+        if path == "/proc":
+            given["path"] = "/proc/self/attr"
+    async with asyncio.timeout(30):
+        with contextlib.suppress(ToolFailed):
+            assert isinstance(await use(tool, place, **given), str)
+
+
+async def test_a_socket_is_not_a_file_to_read_or_write(place: Workplace, cwd: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(cwd / "s"))
+        for tool, more in ((READ, {}), (WRITE, {"content": "x"}), (EDIT, {"old": "a", "new": "b"})):
+            with pytest.raises(ToolFailed, match="not an ordinary file"):
+                await use(tool, place, path="s", **more)
+
+
+async def test_a_file_with_nothing_to_read_yet_is_not_waited_for(
+    place: Workplace, cwd: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As /proc/kmsg, which looks like an ordinary file."""
+    os.mkfifo(cwd / "pipe")
+    monkeypatch.setattr(stat, "S_ISREG", stat.S_ISFIFO)
+    writer = os.open(cwd / "pipe", os.O_RDWR)
+    try:
+        with pytest.raises(ToolFailed, match="cannot be read: it has no content to read now"):
+            await use(READ, place, path="pipe")
+    finally:
+        os.close(writer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,8 +10,10 @@ import pytest
 
 from segue.agent.tools.base import Risk, ToolFailed, Workplace
 from segue.agent.tools.notes import remember
+from segue.core import provenance
 from segue.core.errors import TooManyNotes
 from segue.core.note import MAX_NOTES, NOTE_LIMIT, Note, clean_note
+from segue.core.provenance import Provenance
 from tests.agent.tools.calls import question, use
 
 PLACE = Workplace(cwd=Path("/"))
@@ -22,9 +25,11 @@ class Notebook:
 
     def __init__(self, *, full: bool = False) -> None:
         self.texts: list[str] = []
+        self.by = provenance.NOTHING
         self._full = full
 
-    async def keep(self, text: str) -> Note:
+    async def keep(self, text: str, by: Provenance) -> Note:
+        self.by = by
         cleaned = clean_note(text)
         if self._full:
             raise TooManyNotes(limit=MAX_NOTES)
@@ -42,6 +47,13 @@ async def test_a_fact_is_kept_and_returned_with_its_number():
         "Kept as note 1: likes tea"
     )
     assert notebook.texts == ["likes tea"]
+
+
+async def test_a_note_inherits_the_authors_of_everything_that_was_read():
+    notebook = Notebook()
+    place = replace(PLACE, read=provenance.OWNER | provenance.STRANGER)
+    await use(remember(notebook.keep), place, text="likes tea")
+    assert notebook.by == provenance.OWNER | provenance.STRANGER | provenance.AGENT
 
 
 async def test_the_question_shows_the_exact_text_of_the_note():

@@ -18,10 +18,18 @@ from urllib.parse import urlsplit
 import httpx2
 import msgspec
 
-from segue.core.errors import ModelBusy, ModelCutOff, ModelError, ModelOffline, ModelStalled
+from segue.core.errors import (
+    ModelBusy,
+    ModelCutOff,
+    ModelError,
+    ModelOffline,
+    ModelServerError,
+    ModelStalled,
+)
 from segue.core.text import whole
 
-RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+_BUSY = frozenset({408, 409, 429, 503, 529})
+RETRIED = _BUSY | {500, 502, 504}
 _BODY_LIMIT = 64 * 1024
 
 
@@ -43,6 +51,11 @@ class Refusal:
 
     status: int
     body: str
+
+
+def passing(status: int) -> type[ModelBusy | ModelServerError]:
+    """The error for a status that a retry may change."""
+    return ModelBusy if status in _BUSY else ModelServerError
 
 
 def encoded(request: Mapping[str, Any]) -> bytes:
@@ -133,12 +146,12 @@ class ProviderClient:
     async def _refused(self, response: httpx2.Response, left: int) -> float | None:
         """Return the pause that the provider asked for, if any. Raise if a retry is pointless."""
         error, reason = await self._explained(response)
-        if error is not None and not isinstance(error, ModelBusy):
+        if error is not None and not isinstance(error, ModelBusy | ModelServerError):
             raise error
         if response.status_code not in RETRIED:
             raise ModelError(provider=self.provider, reason=reason)
         if not left:
-            raise error or ModelBusy(provider=self.provider, reason=reason)
+            raise error or passing(response.status_code)(provider=self.provider, reason=reason)
         return _retry_after(response.headers.get("retry-after"), datetime.now(UTC))
 
     async def _no_stream(self, response: httpx2.Response) -> ModelError:

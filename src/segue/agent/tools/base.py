@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,6 +15,9 @@ from msgspec import Struct
 
 from segue.agent.models.base import ToolSpec
 from segue.agent.tools.search import NOTHING, PrivateFiles
+from segue.core import provenance
+from segue.core.approval import Description
+from segue.core.provenance import Author, Provenance
 from segue.core.transcript import ToolCall
 
 OUTPUT_LIMIT = 30_000
@@ -33,6 +37,10 @@ class ToolFailed(Exception):
     """The error message of a tool call, for the model to read and act on."""
 
 
+class ToolInterrupted(asyncio.CancelledError):
+    """A cancelled tool call. The message is what it had printed until then."""
+
+
 def _any(_: str) -> bool:
     return True
 
@@ -48,6 +56,8 @@ class Workplace:
     """The files that are not read without asking."""
     may_fetch: Callable[[str], bool] = _any
     """Returns True if the page at a URL may be fetched without asking."""
+    read: Provenance = provenance.UNKNOWN
+    """The authors of everything that the agent has read. What a call keeps may repeat it."""
 
 
 Work = Callable[[], Awaitable[str]]
@@ -57,8 +67,8 @@ Work = Callable[[], Awaitable[str]]
 class Plan(Struct, frozen=True, kw_only=True):
     """A call that is ready to run: `what` is shown to the user, and `work` does exactly that."""
 
-    what: str
-    """An exact description of what will be done, escaped with `visible`."""
+    what: Description
+    """Exactly what will be done."""
     work: Work
     asks: bool = False
     """Ask the user even though the tool only reads."""
@@ -89,6 +99,8 @@ class Tool(Generic[A]):
     plan: Callable[[A, Workplace], Plan | Awaitable[Plan]]
     """Prepares a call without doing anything yet. Awaited if it must look something up first.
     Raises only ToolFailed."""
+    author: Author = Author.TOOL
+    """Who wrote what it returns."""
 
     @property
     def spec(self) -> ToolSpec:

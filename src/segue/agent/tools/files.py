@@ -21,6 +21,7 @@ from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Workplace, clea
 from segue.agent.tools.isolation import run_isolated
 from segue.agent.tools.search import PrivateFiles
 from segue.agent.tools.targets import Target, aim
+from segue.core.approval import Description
 from segue.core.text import visible, visible_name
 
 READ_LIMIT = 256 * 1024
@@ -159,13 +160,13 @@ def _text(target: Target, limit: int) -> str:
 
 
 def described(path: Path, target: Target, place: Workplace) -> str:
-    """Describe the path for an approval: its real location, and whether that is outside the working
-    directory or private."""
-    leads = f" (which is {visible_name(target.path)})" if target.path != path else ""
+    """Describe the path for an approval: its real location, whether that is outside the working
+    directory or private, and on a line of its own the path as it was given, if it is another."""
     inside = target.path.is_relative_to(os.path.realpath(place.cwd))
     outside = "" if inside else ", outside the working directory"
     secret = ", which may hold passwords or keys" if _is_private(target, place) else ""
-    return f"{visible_name(path)}{leads}{outside}{secret}"
+    given = f"\ngiven as {visible_name(path)}" if target.path != path else ""
+    return f"{visible_name(target.path)}{outside}{secret}{given}"
 
 
 def _is_private(target: Target, place: Workplace) -> bool:
@@ -178,18 +179,20 @@ _TargetWork = Callable[[A, Target, PrivateFiles], Awaitable[str]]
 
 
 def _plan(
-    tell: Callable[[A, str], str], work: _TargetWork[A], *, writes: bool = False
+    tell: Callable[[A, str], tuple[str, str]], work: _TargetWork[A], *, writes: bool = False
 ) -> Callable[[A, Workplace], Plan]:
     """Plan `work` on the file or folder that the path leads to now. Private files in a folder are
-    left out, unless the folder itself is private: then the user is asked about it."""
+    left out, unless the folder itself is private: then the user is asked about it. `tell` returns
+    the head and the rest of its description."""
 
     def plan(given: A, place: Workplace) -> Plan:
         path = resolve(given.path, place)
         target = aim(path)
         is_private = _is_private(target, place)
         private = search.NOTHING if is_private else place.private
+        head, rest = tell(given, described(path, target, place))
         return Plan(
-            what=visible(tell(given, described(path, target, place))),
+            what=Description(head, visible(rest)),
             work=lambda: work(given, target, private),
             asks=is_private and not writes,
             exact=target.version if writes else target.exact,
@@ -214,7 +217,7 @@ READ = Tool(
     description="Read a text file.",
     risk=Risk.READ,
     arguments=ReadArguments,
-    plan=_plan(lambda _, path: f"read {path}", _in_a_thread(read_file)),
+    plan=_plan(lambda _, path: (f"read {path}", ""), _in_a_thread(read_file)),
 )
 WRITE = Tool(
     name="write_file",
@@ -222,7 +225,7 @@ WRITE = Tool(
     risk=Risk.WRITE,
     arguments=WriteArguments,
     plan=_plan(
-        lambda a, path: f"write {path}:\n{a.content}", _in_a_thread(write_file), writes=True
+        lambda a, path: (f"write {path}:", a.content), _in_a_thread(write_file), writes=True
     ),
 )
 EDIT = Tool(
@@ -231,7 +234,7 @@ EDIT = Tool(
     risk=Risk.WRITE,
     arguments=EditArguments,
     plan=_plan(
-        lambda a, path: f"change {path}\nfrom:\n{a.old}\nto:\n{a.new}",
+        lambda a, path: (f"change {path}", f"from:\n{a.old}\nto:\n{a.new}"),
         _in_a_thread(edit_file),
         writes=True,
     ),
@@ -241,13 +244,13 @@ LIST = Tool(
     description="List files and folders.",
     risk=Risk.READ,
     arguments=ListArguments,
-    plan=_plan(lambda a, path: f"list {a.pattern} in {path}", _in_a_thread(list_files)),
+    plan=_plan(lambda a, path: (f"list {path}", a.pattern), _in_a_thread(list_files)),
 )
 SEARCH = Tool(
     name="search_files",
     description="Find lines in files by a regular expression.",
     risk=Risk.READ,
     arguments=SearchArguments,
-    plan=_plan(lambda a, path: f"search {path} for {a.pattern}", search_files),
+    plan=_plan(lambda a, path: (f"search {path} for", a.pattern), search_files),
 )
 FILES = (READ, WRITE, EDIT, LIST, SEARCH)

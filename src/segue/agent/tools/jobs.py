@@ -1,7 +1,8 @@
 """The tools for jobs: what the agent does at set times, without being asked again.
 
-Making and changing a job needs approval. The question spells out the times, where the job delivers,
-and what it may do without asking. What was shown is what is stored.
+Making and changing a job needs approval. The question begins with what the job may do without
+asking, where it delivers and the command that it runs, and then spells out the times and the rest.
+What was shown is what is stored.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from typing import Annotated, Protocol, TypeVar
 from msgspec import Meta, Struct, structs
 
 from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Work, Workplace, shorten
-from segue.core import job_text
+from segue.agent.tools.reminders import RemindArguments
+from segue.core import excerpt, job_text, provenance
 from segue.core.address import Address
+from segue.core.approval import Description
 from segue.core.context import Delivery
 from segue.core.errors import BadJob, JobNotFound, UserError
 from segue.core.job import (
@@ -39,9 +42,11 @@ from segue.core.job import (
     times_from,
 )
 from segue.core.schedule import Schedule
-from segue.core.text import one_line, visible
+from segue.core.text import one_line, visible, visible_name
 
 _REPORT_LIMIT = 300
+_SHORT_NAME = 18
+"""How much of a name the first line of a question shows."""
 _HOW = (
     "Give exactly one of in_minutes (20), at (2026-11-18 09:00, or 09:00 for the next one),"
     " every_minutes (60) and cron (0 8 * * 1-5)."
@@ -178,7 +183,7 @@ def list_jobs(jobs: OwnerJobs) -> Tool[ListJobsArguments]:
     def plan(arguments: ListJobsArguments, _: Workplace) -> Plan:
         number = arguments.number
         what = "list the jobs" if number is None else f"show job {number}"
-        return Plan(what=what, work=lambda: _told(look(number)))
+        return Plan(what=Description(what), work=lambda: _told(look(number)))
 
     return Tool(
         name="list_jobs",
@@ -203,18 +208,22 @@ def make_job(jobs: OwnerJobs, place: JobPlace) -> Tool[MakeJobArguments]:
         ),
         risk=Risk.WRITE,
         arguments=MakeJobArguments,
-        plan=lambda arguments, _: _told(_making(jobs, place, arguments)),
+        plan=lambda arguments, workplace: _told(_making(jobs, place, arguments, workplace)),
     )
 
 
-def reminder(jobs: OwnerJobs, place: JobPlace, in_minutes: float, text: str) -> Awaitable[Plan]:
-    """The plan to deliver `text` then."""
-    given = MakeJobArguments(prompt=text, in_minutes=in_minutes, verbatim=True)
-    return _told(_making(jobs, place, given))
+def reminder(
+    jobs: OwnerJobs, place: JobPlace, given: RemindArguments, workplace: Workplace
+) -> Awaitable[Plan]:
+    """The plan to deliver the text then."""
+    job = MakeJobArguments(prompt=given.text, in_minutes=given.in_minutes, verbatim=True)
+    return _told(_making(jobs, place, job, workplace))
 
 
-async def _making(jobs: OwnerJobs, place: JobPlace, given: MakeJobArguments) -> Plan:
-    new = _new(given, place)
+async def _making(
+    jobs: OwnerJobs, place: JobPlace, given: MakeJobArguments, workplace: Workplace
+) -> Plan:
+    new = structs.replace(_new(given, place), provenance=workplace.read | provenance.AGENT)
     await jobs.check(new)
 
     async def make() -> str:
@@ -239,19 +248,27 @@ def change_job(jobs: OwnerJobs, place: JobPlace) -> Tool[ChangeJobArguments]:
             case JobAction.DELETE:
                 return f"Deleted job {job.id}."
 
-    async def plan(arguments: ChangeJobArguments, _: Workplace) -> Plan:
+    async def plan(arguments: ChangeJobArguments, workplace: Workplace) -> Plan:
         job = await jobs.found(arguments.number)
         changed = _changed(job, arguments, place)
         if (changed == job) is (arguments.action is None):
             raise ToolFailed("Give either new values or an action.")
         if (action := arguments.action) is None:
             await jobs.check(changed)
+            by = job.provenance | workplace.read | provenance.AGENT
+            changed = structs.replace(changed, provenance=by)
             return _plan(changed, place, lambda: _told(change(job, changed)), job)
         due = next_due(job, place.now()) if action is JobAction.RESUME else None
-        facts = [_line(*pair) for pair in job_text.terms(job, times_from(job, due))]
+        head = [
+            f"{action} {_named(job)}",
+            *_grants(job),
+            *_origin(job, place.origin),
+            *_command(job),
+        ]
+        facts = [("name", repr(job.name)), *_details(job, times_from(job, due))]
         bound = repr(as_asked(job))
         return Plan(
-            what=visible("\n".join([f"{action} {_named(job)}", *facts])),
+            what=_description(head, [_line(*pair) for pair in facts]),
             work=lambda: _told(act(job, action)),
             exact=bound,
             place=bound,
@@ -281,7 +298,7 @@ NOTHING_TO_REPORT: Tool[NothingArguments] = Tool(
     ),
     risk=Risk.READ,
     arguments=NothingArguments,
-    plan=lambda _, __: Plan(what="report nothing", work=_nothing),
+    plan=lambda _, __: Plan(what=Description("report nothing"), work=_nothing),
 )
 
 
@@ -362,28 +379,93 @@ def _plan(new: NewJob, place: JobPlace, work: Work, before: Job | None = None) -
     due = next_due(new, place.now())
     if due is None:
         raise ToolFailed(f"Its time is over, so it would never run. {_HOW}")
+    kind = "make a job" if before is None else f"change {_named(before)}"
+    head = [kind, *_grants(new), *_origin(new, place.origin)]
+    command = list(_command(new))
+    if not excerpt.fits_anywhere(head, more=len(command)):
+        raise ToolFailed(_TOO_MUCH)
     asked = "delivers this text:" if new.verbatim else "asks the agent:"
-    bound = f"{place.origin} {before and as_asked(before)}"
-    runs_command = new.only_if is not None and new.only_if.kind is ConditionKind.COMMAND
+    bound = f"{place.origin} {new.deliver} {before and as_asked(before)}"
     return Plan(
-        what=visible("\n".join([*_question(new, place, due, before), asked, new.prompt])),
+        what=_description([*head, *command], [*_changes(new, due, before), asked, new.prompt]),
         work=work,
         exact=f"{bound} {as_asked(new)}",
         place=bound,
-        always_asks=bool(new.allows) or new.may_change_jobs or runs_command,
+        always_asks=bool(new.allows) or new.may_change_jobs or _runs_command(new),
     )
 
 
-def _question(new: NewJob, place: JobPlace, due: datetime, before: Job | None) -> Iterator[str]:
-    yield "make a job" if before is None else f"change {_named(before)}"
-    old = {} if before is None else {"name": repr(before.name), **dict(job_text.terms(before, []))}
+def _description(head: Sequence[str], rest: Sequence[str]) -> Description:
+    return Description(visible("\n".join(head)), visible("\n".join(rest)))
+
+
+_ALLOWS = "may do without asking"
+_RUNS = "its runs"
+_DELIVERS = "delivers to"
+_FALLBACK = "if a report fails"
+_COMMAND = "runs first"
+_CONDITION = "only if"
+_CHANGED = "its output has changed"
+_IN_HEAD = (_ALLOWS, _RUNS, _DELIVERS, _FALLBACK, _COMMAND)
+"""The terms that permit something, name a place or run a command. They come first."""
+_ELSE = "or else to: your other home channels"
+_TOO_MUCH = (
+    "That is more than one question can show at once. Allow fewer things without asking, or name"
+    " fewer places. Your person can allow more with `segue jobs add --allow`."
+)
+
+
+def _terms(job: NewJob, times: Sequence[datetime] = ()) -> list[tuple[str, str]]:
+    """The terms of a job. A command that it runs is one of them."""
+    terms = job_text.terms(job, times)
+    if job.only_if is None or not _runs_command(job):
+        return terms
+    command = [(_COMMAND, visible_name(job.only_if.target)), (_CONDITION, _CHANGED)]
+    return [*(pair for pair in terms if pair[0] != _CONDITION), *command]
+
+
+def _grants(job: NewJob) -> Iterator[str]:
+    """What the job may do, and where it delivers."""
+    terms = dict(_terms(job))
+    for name in (_ALLOWS, _RUNS, _DELIVERS):
+        if name in terms:
+            yield _line(name, terms[name])
+    if job.fallback:
+        yield _ELSE
+
+
+def _origin(job: NewJob, here: Address | None) -> Iterator[str]:
+    """The place that `origin` stands for, if it is not `here`."""
+    if Delivery() in job.deliver and job.origin != here:
+        yield f"you asked in: {visible_name(job.origin)}"
+
+
+def _runs_command(job: NewJob) -> bool:
+    return job.only_if is not None and job.only_if.kind is ConditionKind.COMMAND
+
+
+def _command(job: NewJob) -> Iterator[str]:
+    """The command that the job runs without the agent, whose output is its condition."""
+    terms = dict(_terms(job))
+    if _COMMAND in terms:
+        yield _line(_COMMAND, terms[_COMMAND])
+
+
+def _details(job: NewJob, times: Sequence[datetime]) -> list[tuple[str, str]]:
+    """The terms of the job that are not in the head of a question."""
+    return [(name, value) for name, value in _terms(job, times) if name not in _IN_HEAD]
+
+
+def _changes(new: NewJob, due: datetime, before: Job | None) -> Iterator[str]:
+    """The terms that are not in the head, and those that change, with what they were."""
+    old = {} if before is None else {"name": repr(before.name), **dict(_terms(before))}
     title = one_line(new.name or new.prompt, NAME_LIMIT)
-    for name, value in [("name", repr(title)), *job_text.terms(new, times_from(new, due))]:
+    for name, value in [("name", repr(title)), *_details(new, times_from(new, due))]:
         yield _line(name, value, old.pop(name, value))
+    now = dict(_terms(new))
     for name, was in old.items():
-        yield _line(name, "none", was)
-    if Delivery() in new.deliver:
-        yield f"you asked in: {'this chat' if new.origin == place.origin else new.origin}"
+        if now.get(name) != was:
+            yield _line(name, now.get(name, "none"), was)
     if before is not None and before.state is JobState.PAUSED:
         yield "It stays paused."
 
@@ -394,7 +476,7 @@ def _line(name: str, value: str, was: str | None = None) -> str:
 
 
 def _named(job: Job) -> str:
-    return f"job {job.id}, {job.name!r}"
+    return f"job {job.id}, {one_line(job.name, _SHORT_NAME)!r}"
 
 
 def _made(done: str, job: Job) -> str:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol, TypeVar
 
 from msgspec import Meta, Struct
 
 from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Workplace
 from segue.agent.tools.files import PathArgument, resolve
 from segue.agent.tools.targets import Target, aim
-from segue.core.address import Platform
+from segue.core.address import Address
+from segue.core.approval import Description
 from segue.core.context import Delivery, parse_delivery
 from segue.core.errors import BadDelivery, UserError
 from segue.core.text import is_empty, visible, visible_name
@@ -32,9 +33,21 @@ class SentFile(Struct, frozen=True):
     data: bytes
 
 
-Send = Callable[[Delivery, str, SentFile | None], Awaitable[str]]
-"""Sends a text, optionally with a file, and returns a sentence that names the destination. Raises
-UserError on failure."""
+class Channels(Protocol):
+    """Where the agent may send messages. All methods raise UserError."""
+
+    async def find(self, to: Delivery) -> Address:
+        """The place that `to` means now, in this conversation."""
+        ...
+
+    def refusal(self, to: Address, name: str, size: int) -> str:
+        """Return why a file with this name and size cannot be sent, or an empty string."""
+        ...
+
+    async def send(self, to: Address, text: str, file: SentFile | None) -> str:
+        """Send a text, optionally with a file. Return a sentence that names the destination."""
+        ...
+
 
 To = Annotated[
     str,
@@ -59,16 +72,19 @@ class SendFileArguments(Struct, frozen=True, forbid_unknown_fields=True):
     to: To = "origin"
 
 
-def send_message(send: Send) -> Tool[SendArguments]:
-    """The tool that sends text with `send`, which decides what the owner may reach."""
+def send_message(channels: Channels) -> Tool[SendArguments]:
+    """The tool that sends text to `channels`, which decide what the owner may reach."""
 
-    def plan(arguments: SendArguments, _: Workplace) -> Plan:
+    async def plan(arguments: SendArguments, _: Workplace) -> Plan:
         if is_empty(arguments.text):
             raise ToolFailed("There is nothing to see in that text.")
         to = _place(arguments.to)
+        address = await _told(channels.find(to))
         return Plan(
-            what=visible(f"send to {_where(to)}:\n{arguments.text}"),
-            work=lambda: _send(send, to, arguments.text, None),
+            what=Description(f"send to {_where(to, address)}:", visible(arguments.text)),
+            work=lambda: _told(channels.send(address, arguments.text, None)),
+            exact=address.key,
+            place=address.key,
         )
 
     return Tool(
@@ -83,22 +99,32 @@ def send_message(send: Send) -> Tool[SendArguments]:
     )
 
 
-def send_file(send: Send) -> Tool[SendFileArguments]:
-    """The tool that sends a file with `send`."""
+def send_file(channels: Channels) -> Tool[SendFileArguments]:
+    """The tool that sends a file to `channels`."""
 
-    def plan(arguments: SendFileArguments, place: Workplace) -> Plan:
+    async def plan(arguments: SendFileArguments, place: Workplace) -> Plan:
         to = _place(arguments.to)
         target = _file(arguments.path, place)
+        address = await _told(channels.find(to))
+        size = target.file.st_size if target.file else 0
+        if reason := channels.refusal(address, target.path.name, size):
+            raise ToolFailed(f"{target.path} was not sent to {address}: {reason}.")
         private = place.private.holds(str(target.path))
         secret = " (which may hold passwords or keys)" if private else ""
 
         async def work() -> str:
             data = await asyncio.to_thread(_read, target)
-            return await _send(send, to, arguments.caption, SentFile(target.path, data))
+            sent = SentFile(target.path, data)
+            return await _told(channels.send(address, arguments.caption, sent))
 
-        what = f"send {visible_name(target.path)}{secret} to {_where(to)}\n{arguments.caption}"
-        version = target.version
-        return Plan(what=visible(what.rstrip()), work=work, exact=version, place=version)
+        file = f"the file {visible_name(target.path)}{secret}"
+        bound = f"{target.version}\0{address.key}"
+        return Plan(
+            what=Description(f"send to {_where(to, address)}\n{file}", visible(arguments.caption)),
+            work=work,
+            exact=bound,
+            place=bound,
+        )
 
     return Tool(
         name="send_file",
@@ -109,9 +135,13 @@ def send_file(send: Send) -> Tool[SendFileArguments]:
     )
 
 
-async def _send(send: Send, to: Delivery, text: str, file: SentFile | None) -> str:
+T = TypeVar("T")
+
+
+async def _told(work: Awaitable[T]) -> T:
+    """The result of `work`. Its errors are for the agent."""
     try:
-        return await send(to, text, file)
+        return await work
     except UserError as error:
         raise ToolFailed(str(error)) from error
 
@@ -145,14 +175,12 @@ def _read(target: Target) -> bytes:
     return data
 
 
-def _where(to: Delivery) -> str:
-    """The destination, described for the user."""
+def _where(to: Delivery, address: Address) -> str:
+    """The destination, described for the user. What is relative, such as `origin`, is resolved."""
     match to:
         case Delivery(platform=None):
-            return f"{to}, where this conversation takes place"
-        case Delivery(platform=Platform.LOCAL):
-            return f"{to}, this machine"
+            return f"{visible_name(address)}, where this conversation takes place"
         case Delivery(chat_id=None):
-            return f"{to}, your home channel there"
+            return f"{visible_name(address)}, your home channel there"
         case _:
-            return str(to)
+            return visible_name(address)

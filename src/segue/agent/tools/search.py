@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase, translate
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 MAX_HITS = 500
 MAX_SCANNED = 20_000
@@ -82,18 +82,27 @@ class GaveUp(Exception):
 
 def read(file: int, limit: int) -> bytes:
     """Read a whole text file. Raise Unreadable if it is anything else, or longer than `limit`."""
-    try:
-        with os.fdopen(file, "rb", closefd=False) as reading:
-            status = os.fstat(file)
-            if not stat.S_ISREG(status.st_mode):
-                raise Unreadable("it is not an ordinary file")
-            data = reading.read(limit + 1)
-    except OSError as error:
-        raise Unreadable(error.strerror) from error
+    data = contents(file, limit)
     if len(data) > limit:
-        raise Unreadable(f"it has {status.st_size:,} bytes; use the shell to look at parts of it")
+        size = os.fstat(file).st_size
+        raise Unreadable(f"it has {size:,} bytes; use the shell to look at parts of it")
     if b"\0" in data:
         raise Unreadable("it is not a text file")
+    return data
+
+
+def contents(file: int, limit: int) -> bytes:
+    """Read up to `limit` bytes of an ordinary file that was opened with O_NONBLOCK, and one more if
+    there are more. Raise Unreadable if it is anything else."""
+    try:
+        with os.fdopen(file, "rb", closefd=False) as reading:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                raise Unreadable("it is not an ordinary file")
+            data = cast("bytes | None", reading.read(limit + 1))
+    except OSError as error:
+        raise Unreadable(error.strerror) from error
+    if data is None:  # some files of the kernel would wait, such as /proc/kmsg
+        raise Unreadable("it has no content to read now")
     return data
 
 

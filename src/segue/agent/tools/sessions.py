@@ -9,6 +9,7 @@ from typing import Annotated, Protocol
 from msgspec import Meta, Struct
 
 from segue.agent.tools.base import Plan, Risk, Tool, shorten
+from segue.core.approval import Description
 from segue.core.session import TITLE_LIMIT
 from segue.core.text import one_line, visible
 
@@ -69,7 +70,7 @@ def search_sessions(find: Find) -> Tool[SearchSessionsArguments]:
         risk=Risk.READ,
         arguments=SearchSessionsArguments,
         plan=lambda arguments, _: Plan(
-            what=visible(f"search earlier sessions for {arguments.words}"),
+            what=Description.of(visible(f"search earlier sessions for {arguments.words}")),
             work=lambda: search(arguments),
         ),
     )

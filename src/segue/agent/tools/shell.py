@@ -21,12 +21,13 @@ from segue.agent.tools.base import (
     Risk,
     Tool,
     ToolFailed,
+    ToolInterrupted,
     Work,
     Workplace,
     shorten,
 )
 from segue.agent.tools.launcher import RunningCommand, launch
-from segue.core.approval import plain_words
+from segue.core.approval import Description, plain_words
 from segue.core.text import visible, visible_name
 
 T = TypeVar("T")
@@ -74,7 +75,7 @@ def shell(environment: dict[str, str]) -> Tool[ShellArguments]:
             return (lambda: _run(arguments, place, quiet)) if harmless else None
 
         return Plan(
-            what=visible(f"run in {visible_name(place.cwd)}:\n{arguments.command}"),
+            what=Description(f"run in {visible_name(place.cwd)}:", visible(arguments.command)),
             work=lambda: _run(arguments, place, environment),
             guarded=guarded,
         )
@@ -99,19 +100,22 @@ async def _run(arguments: ShellArguments, place: Workplace, environment: dict[st
 async def execute(
     command_line: str, cwd: Path, environment: dict[str, str], seconds: int
 ) -> CommandOutput:
-    """Run a command for up to so many seconds. Raise ToolFailed if it cannot be started."""
+    """Run a command for up to so many seconds. Raise ToolFailed if it cannot be started, and
+    ToolInterrupted if this task is cancelled."""
     printed = _Printed()
     async with _pipe() as (reader, output):
         command = await _start(command_line, cwd, environment, output)
         reading = asyncio.create_task(_collect(reader, printed))
         exiting = asyncio.create_task(command.exit_code())
-        ended, left = "", False
+        ended, left, interrupted = "", False, False
         try:
             async with _limit(seconds):
                 await _over(exiting, reading, printed)
             left = not reading.done()
         except TimeoutError:
             ended = f"[stopped: it took longer than {seconds} seconds]"
+        except asyncio.CancelledError:
+            interrupted = True
         finally:
             try:
                 await _stop(command)
@@ -121,6 +125,8 @@ async def execute(
             finally:
                 reading.cancel()
                 exiting.cancel()
+    if interrupted:
+        raise ToolInterrupted(printed.text())
     is_ok = False
     if not (ended := ended or printed.flood()):
         code = await _code(exiting)

@@ -67,6 +67,9 @@ class Target(Struct, frozen=True):
     @contextlib.contextmanager
     def opened(self) -> Generator[int]:
         """Open the file for reading. Raise TargetChanged if it is a different file, or OSError."""
+        if self.file is not None and not _is_readable(self.file):
+            # Opening a device can have effects of its own.
+            raise OSError(errno.EINVAL, "it is not an ordinary file")
         with self._parent() as folder:
             file = os.open(self.names[-1], _READ, dir_fd=folder)
         try:
@@ -176,6 +179,10 @@ def _descend(path: Path) -> tuple[int, tuple[str, ...]]:
         os.close(folder)
         raise
     return folder, names[-1:]
+
+
+def _is_readable(found: os.stat_result) -> bool:
+    return stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode) or stat.S_ISLNK(found.st_mode)
 
 
 def _identity(found: os.stat_result | None) -> tuple[int, ...] | None:

@@ -4,21 +4,26 @@ A request can leak data that the agent has read, and that data may contain instr
 a page is fetched without asking only if the request can leak nothing, or only to a host that the
 user named. The transcript alone decides:
 
-- its exact URL appears in one of the user's own messages; or
-- its host does, and no tool other than fetch_page has added anything to the conversation.
+- its exact URL appears in words that the owner wrote; or
+- its host does, and the agent has read nothing from outside but web pages: no output of another
+  tool, no file, no command, no other person's words, nor anything that repeats them, such as a
+  summary or a report. The provenance of each message says that.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from segue.agent.tools.base import Plan, Risk, Tool, Workplace
-from segue.core.text import visible, visible_name
-from segue.core.transcript import Kind, Message, Role
+from segue.core import provenance
+from segue.core.approval import Description
+from segue.core.provenance import Author, Provenance
+from segue.core.text import visible_name
+from segue.core.transcript import Kind, Message, Role, Transcript
 
 # Excludes everything that two URL parsers could read differently: user names, backslashes, and
 # characters beyond ASCII.
@@ -46,8 +51,8 @@ def _plan(arguments: FetchArguments, place: Workplace) -> Plan:
         return await fetch.fetch(arguments.url, place)
 
     asks = not place.may_fetch(arguments.url)
-    asked = f"\n{_ASKED}" if asks else ""
-    return Plan(what=visible(f"fetch {visible_name(arguments.url)}{asked}"), work=work, asks=asks)
+    what = Description(f"fetch {visible_name(arguments.url)}", _ASKED if asks else "")
+    return Plan(what=what, work=work, asks=asks)
 
 
 FETCH = Tool(
@@ -56,15 +61,19 @@ FETCH = Tool(
     risk=Risk.READ,
     arguments=FetchArguments,
     plan=_plan,
+    author=Author.PAGE,
 )
 
 
-def fetchable(messages: Sequence[Message], written: str = "") -> Callable[[str], bool]:
-    """Return a predicate: may this URL be fetched without asking, given `messages`, and what the
-    user has `written` outside of them?"""
-    texts = [written, *(message.content for message in messages if _is_said(message))]
+def fetchable(
+    transcript: Transcript, background: Provenance = provenance.NOTHING, written: str = ""
+) -> Callable[[str], bool]:
+    """Return a predicate: may this URL be fetched without asking, given the transcript, and what
+    the owner has `written` outside of it? `background` are the authors of the system prompt."""
+    texts = [written, *(message.content for message in transcript if _is_owners(message))]
     named = {address for text in texts for address in _named(text)}
-    hosts = {host for host, _ in named} if _only_pages(messages) else set[str]()
+    is_private = provenance.is_private(transcript.provenance | background)
+    hosts = set[str]() if is_private else {host for host, _ in named}
 
     def may_fetch(url: str) -> bool:
         address = _parsed(url)
@@ -73,24 +82,14 @@ def fetchable(messages: Sequence[Message], written: str = "") -> Callable[[str],
     return may_fetch
 
 
-def _only_pages(messages: Sequence[Message]) -> bool:
-    """True if the model has seen only the user's messages, its own and fetched pages. A summary, or
-    a start that was cut off, may stand for anything."""
-    if messages and messages[0].seq > 1:
-        return False
-    return not any(
-        message.kind is Kind.SUMMARY
-        or (message.role is Role.TOOL and message.tool_name != FETCH.name)
-        for message in messages
-    )
-
-
-def _is_said(message: Message) -> bool:
-    return message.role is Role.USER and message.kind is Kind.SAID
+def _is_owners(message: Message) -> bool:
+    """True if the owner sent the message. Each line of others in it is marked (`_OTHERS`)."""
+    is_said = message.role is Role.USER and message.kind is Kind.SAID
+    return is_said and Author.OWNER in message.provenance
 
 
 def _named(text: str) -> Iterator[tuple[str, str]]:
-    """The addresses in what the user wrote."""
+    """The addresses in what the owner wrote."""
     for line in text.splitlines():
         if line.lstrip().startswith(_OTHERS):
             continue

@@ -22,6 +22,7 @@ from segue.core.errors import (
     ModelError,
     ModelOffline,
     ModelRefused,
+    ModelServerError,
     ModelStalled,
     NoCredit,
     UnknownModel,
@@ -121,9 +122,9 @@ def said(status: int, body: str) -> Failure:
         (said(400, "nonsense"), ModelRefused),
         (said(403, '{"error":{"code":403,"message":"Your input was flagged"}}'), ModelRefused),
         (too_many(), ModelBusy),
-        (server_error(500), ModelBusy),
+        (server_error(500), ModelServerError),
         (server_error(503), ModelBusy),
-        (said(502, "<html>Bad gateway</html>"), ModelBusy),
+        (said(502, "<html>Bad gateway</html>"), ModelServerError),
         (said(301, ""), ModelError),
         (said(501, "no"), ModelError),
     ],
@@ -135,7 +136,7 @@ async def test_an_error_response_becomes_an_error_that_the_user_can_act_on(
         with pytest.raises(ModelError) as caught:
             await hear(model)
     assert type(caught.value) is error
-    assert len(fake.requests) == (HASTE.tries if error is ModelBusy else 1)
+    assert len(fake.requests) == (HASTE.tries if error in {ModelBusy, ModelServerError} else 1)
 
 
 async def test_a_bad_key_names_the_setting_and_not_the_key():

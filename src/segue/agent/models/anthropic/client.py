@@ -14,7 +14,7 @@ from segue.agent.models.anthropic.request import build
 from segue.agent.models.base import Piece, Prompt, Text
 from segue.agent.models.catalog import ApiFormat
 from segue.agent.models.hosted import IMAGE, HostedModel
-from segue.agent.models.http import Refusal, encoded, read_out
+from segue.agent.models.http import Refusal, encoded, passing, read_out
 from segue.core import errors
 from segue.core.images import KINDS
 
@@ -85,5 +85,7 @@ def _kind(status: int, name: str, said: str) -> type[errors.ModelError]:
                 return errors.NoCredit
             too_long = any(words in said for words in _TOO_LONG)
             return errors.ContextTooLong if too_long else errors.ModelRefused
-        case _:
+        case ("overloaded_error" | "rate_limit_error", _):
             return errors.ModelBusy
+        case _:
+            return passing(status)

@@ -16,7 +16,7 @@ from segue.agent.models.catalog import ApiFormat
 from segue.agent.models.gemini.answer import EXTRAS, NEWS, GeminiAnswer, GeminiError
 from segue.agent.models.gemini.request import SEEN, build
 from segue.agent.models.hosted import IMAGE, HostedModel
-from segue.agent.models.http import Refusal, encoded
+from segue.agent.models.http import Refusal, encoded, passing
 from segue.core import errors
 
 _SIGNATURE = "signature"
@@ -88,4 +88,4 @@ def _kind(status: int, name: str, said: str, everything: str) -> type[errors.Mod
             unpaid = name == "FAILED_PRECONDITION" and "billing" in said
             return errors.NoCredit if unpaid else errors.ModelRefused
         case _:
-            return errors.ModelBusy
+            return passing(status)

@@ -19,7 +19,7 @@ from segue.agent.models import plain
 from segue.agent.models.base import Piece, Prompt
 from segue.agent.models.catalog import ApiFormat
 from segue.agent.models.hosted import IMAGE, HostedModel
-from segue.agent.models.http import RETRIED, Refusal, read_out
+from segue.agent.models.http import RETRIED, Refusal, passing, read_out
 from segue.agent.models.openai.answer import CHUNKS, Chunk, OpenAIAnswer
 from segue.agent.models.openai.request import IMAGE_URL, ServerDialect, build, limit_at
 from segue.core import errors
@@ -143,7 +143,7 @@ class OpenAIModel(HostedModel):
         if status == 404 or (status == 400 and _NO_SUCH_MODEL.search(body)):
             return self._not_found(body, reason)
         if status in RETRIED or status >= 500:
-            return self._error(errors.ModelBusy, reason)
+            return self._error(passing(status), reason)
         if status < 400:
             return None
         if status in {400, 422} and _NO_SUCH_FIELD.search(body) and (field := _first_field(body)):
