@@ -27,7 +27,11 @@ UPDATE = Update(
 class SmallChatRig(RemoteRig):
     anna = "anna"
     lacks = frozenset(
-        {Feature.EDITS, Feature.FILES, Feature.JOINS, Feature.FORWARDS, Feature.REPLIES}
+        {
+            Feature.DELETIONS,
+            *(Feature.EDITS, Feature.FILES, Feature.JOINS, Feature.FORWARDS, Feature.REPLIES),
+            *(Feature.HISTORY, Feature.OTHERS, Feature.USER_THREADS),
+        }
     )
     many = 105
     usual = "group"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from segue.core.approval import Answer
+from segue.core.approval import Answer, Description
 from segue.core.transcript import ToolCall
 
 
@@ -28,8 +28,8 @@ class Approver:
         self._always = always
         self._meanwhile = meanwhile
 
-    async def __call__(self, call: ToolCall, what: str, fingerprint: str) -> Answer:
-        self.asked.append(what)
+    async def __call__(self, call: ToolCall, what: Description, fingerprint: str) -> Answer:
+        self.asked.append(str(what))
         self.calls.append(call)
         self._meanwhile()
         answer = self._answers.pop(0) if self._answers else self._always

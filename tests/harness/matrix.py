@@ -37,7 +37,10 @@ _METHODS = {
     "send": re.compile(r"/rooms/[^/]+/send/"),
     "typing": re.compile(r"/typing/"),
     "fetch": re.compile(r"/media/download/"),
+    "history": re.compile(r"/rooms/[^/]+/messages$"),
     "sync": re.compile(r"/sync$"),
+    "event": re.compile(r"/rooms/[^/]+/event/"),
+    "state": re.compile(r"/rooms/[^/]+/state$"),
 }
 """The calls that tests break."""
 _REFUSALS: dict[Trouble, tuple[int, str]] = {
@@ -45,6 +48,10 @@ _REFUSALS: dict[Trouble, tuple[int, str]] = {
     Trouble.FORBIDDEN: (403, "M_FORBIDDEN"),
     Trouble.BROKEN: (500, "M_UNKNOWN"),
 }
+_ENOUGH_KEYS = {"device_one_time_keys_count": {"signed_curve25519": 50}}
+_ROOM = re.compile(r"/rooms/([^/]+)/")
+_OURS = re.compile(r"(?:~|%7E)(\d+)")
+"""The part of a sync token that says how many of our events the bot has."""
 _ASKS = {"flows": [{"stages": ["m.login.password"]}], "params": {}, "session": "s"}
 _ENCRYPTION = {"algorithm": "m.megolm.v1.aes-sha2"}
 
@@ -70,7 +77,9 @@ class Proxy:
         """Beats when something may have changed."""
         self.faults = Faults(Pulse(), _refusal)
         self.calls: Counter[str] = Counter()
-        self.injected: list[tuple[str, list[Any]]] = []
+        self._injected: list[tuple[str, list[Any]]] = []
+        self._confirmed = 0
+        """How many of these the bot has confirmed."""
         self.wake = asyncio.Event()
         self.last: tuple[str, Any] | None = None
         """The last event that a sync contained, with its room."""
@@ -96,7 +105,8 @@ class Proxy:
         if self.asks and name.endswith("/device_signing/upload") and b'"auth"' not in request.body:
             return Response(401, _JSON, json.dumps(_ASKS).encode())
         try:
-            async with self.faults.around(name, None):
+            room = _ROOM.search(path)
+            async with self.faults.around(name, room and room[1]):
                 answer = await (self._sync if name == "sync" else self._pass)(request)
         except Refuse as refused:
             return refused.response
@@ -104,9 +114,15 @@ class Proxy:
             return Response(200, _JSON, b"<html>")
         return answer
 
+    def deliver(self, room: str, events: list[Any]) -> None:
+        """Deliver these events with the next sync, as events of that room, until the bot confirms
+        them."""
+        self._injected.append((room, events))
+        self.wake.set()
+
     async def _pass(self, request: Request) -> Response:
         headers = {name: it for name, it in request.headers.items() if name not in _HOP}
-        url = f"{self._server.url}{request.target}"
+        url = f"{self._server.url}{_OURS.sub('', request.target)}"
         try:
             answer = await self._http.request(
                 request.method, url, headers=headers, content=request.body
@@ -119,12 +135,15 @@ class Proxy:
         return Response(answer.status_code, kept, answer.content)
 
     async def _sync(self, request: Request) -> Response:
+        since = parse_qs(urlsplit(request.target).query).get("since", [""])[0]
+        if (ours := _OURS.search(since)) is not None:
+            self._confirmed = max(self._confirmed, int(ours[1]))
         asked = asyncio.ensure_future(self._pass(request))
         woken = asyncio.ensure_future(self.wake.wait())
         try:
             await asyncio.wait([asked, woken], return_when=asyncio.FIRST_COMPLETED)
-            if self.injected:
-                return self._altered(request)
+            if self._confirmed < len(self._injected):
+                return self._altered(_OURS.sub("", since))
             answer = await asked
         finally:
             for task in (asked, woken):
@@ -137,13 +156,15 @@ class Proxy:
             found.pop("to_device", None)
         return Response(answer.status, answer.headers, json.dumps(found).encode())
 
-    def _altered(self, request: Request) -> Response:
-        """A sync that contains only what was injected, and does not move on."""
+    def _altered(self, since: str) -> Response:
+        """A sync that contains only what was injected."""
         self.wake.clear()
-        injected, self.injected = self.injected, []
-        since = parse_qs(urlsplit(request.target).query)["since"][0]
-        join = {room: {"timeline": {"events": events}} for room, events in injected}
-        found = {"next_batch": since, "rooms": {"join": join}}
+        join: dict[str, Any] = {}
+        for room, events in self._injected[self._confirmed :]:
+            timeline = join.setdefault(room, {"timeline": {"events": []}})["timeline"]
+            timeline["events"] += events
+        token = f"{since}~{len(self._injected)}"
+        found = {"next_batch": token, "rooms": {"join": join}, **_ENOUGH_KEYS}
         return Response(200, _JSON, json.dumps(found).encode())
 
 
@@ -237,6 +258,12 @@ class MatrixUser:
         relation = {"rel_type": "m.replace", "event_id": message}
         changed = {**new, "body": f"* {text}", "m.new_content": new, "m.relates_to": relation}
         await self.send(self._rooms[message], changed)
+
+    async def redact(self, message: str) -> None:
+        where = (
+            f"/rooms/{quote(self._rooms[message])}/redact/{quote(message)}/{secrets.token_hex(8)}"
+        )
+        await self.call("PUT", where, {})
 
     async def react(self, room: str, message: str, emoji: str) -> None:
         relation = {"rel_type": "m.annotation", "event_id": message, "key": emoji}
@@ -389,7 +416,8 @@ class MatrixDriver:
     async def fail(
         self, method: str, trouble: Trouble, *, seconds: float, times: int = 1, chat: object = None
     ) -> None:
-        self.proxy.faults.add(Fault(method, trouble, times, seconds, None))
+        room = None if chat is None else str(chat)
+        self.proxy.faults.add(Fault(method, trouble, times, seconds, room))
 
     async def calm(self) -> None:
         self.proxy.faults.calm()
@@ -403,15 +431,10 @@ class MatrixDriver:
     async def repeat(self) -> None:
         assert self.proxy.last is not None
         room, event = self.proxy.last
-        self._inject(room, [event])
+        self.proxy.deliver(room, [event])
 
     async def inject(self, updates: Iterable[str]) -> None:
-        self._inject(list(self.rooms)[-1], [json.loads(update) for update in updates])
-
-    def _inject(self, room: str, events: list[Any]) -> None:
-        """Deliver these events with the next sync, as events of that room."""
-        self.proxy.injected.append((room, events))
-        self.proxy.wake.set()
+        self.proxy.deliver(list(self.rooms)[-1], [json.loads(update) for update in updates])
 
 
 class MatrixPeer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from itertools import count
+from typing import Any
 
 from segue.core.address import Address, HomeChannel, Platform
 from segue.core.errors import BadSettings
@@ -77,7 +78,11 @@ class Quiet:
 
     async def invite(self, thread: Address, users: Sequence[str]) -> None: ...
 
-    def remember(self, recorded: Mapping[Address, str]) -> None: ...
+    @property
+    def is_caught_up(self) -> bool:
+        return True
+
+    def remember(self, recorded: Mapping[Address, str], **more: Any) -> None: ...
 
     async def offer(self, menu: Sequence[MenuEntry]) -> None: ...
 

@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from dataclasses import replace
-from datetime import UTC, datetime
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
 
 from segue.core.address import Address, ChatType, Platform, Sender
-from segue.platforms.backlog import Backlog, Events
+from segue.core.errors import ConnectFailed
+from segue.platforms import backlog
+from segue.platforms.backlog import Backlog, BacklogPage, CatchUp, Events
 from segue.platforms.base import Inbound, InboundKind
-from segue.platforms.errors import Failures
+from segue.platforms.errors import Failures, Lost, Refused
 
+FAILURES = Failures(Platform.DISCORD)
 CHAT = Address(platform=Platform.DISCORD, chat_type=ChatType.CHANNEL, chat_id="5")
 THREAD = Address(platform=Platform.DISCORD, chat_type=ChatType.CHANNEL, chat_id="5", thread_id="70")
-EVE = Sender(platform=Platform.DISCORD, user_id="1")
+OTHER = Address(platform=Platform.DISCORD, chat_type=ChatType.CHANNEL, chat_id="6")
+ANNA = Sender(platform=Platform.DISCORD, user_id="1")
+EVE = Sender(platform=Platform.DISCORD, user_id="2")
+NOON = datetime(2026, 11, 17, 12, tzinfo=UTC)
 
 
-async def nothing() -> None:
-    raise AssertionError("there are events")
+# Events
 
 
-async def handled(event: int) -> Inbound:
-    return Inbound(kind=InboundKind.MESSAGE, update_id=str(event), address=CHAT, sender=EVE)
+async def silence() -> None:
+    await asyncio.Event().wait()
+
+
+async def handled(event: int) -> AsyncGenerator[Inbound | None]:
+    yield message(event)
+
+
+def message(number: int, by: Sender = ANNA, at: Address = CHAT) -> Inbound:
+    name = str(number)
+    return Inbound(
+        kind=InboundKind.MESSAGE, update_id=name, message_id=name, address=at, sender=by, text=name
+    )
 
 
 async def heard(events: Events[int], count: int) -> list[str]:
     """The ids of the next updates, the last of which is not recorded."""
     found: list[str] = []
-    received = events.receive(Failures(Platform.DISCORD), nothing, handled)
+    received = events.receive(FAILURES, silence, handled)
     async with contextlib.aclosing(received):
         async for inbound in received:
             found += [inbound.update_id] if inbound else []
@@ -38,33 +57,302 @@ async def heard(events: Events[int], count: int) -> list[str]:
 
 async def test_an_event_stays_the_first_until_it_is_recorded():
     events = Events[int]()
-    for event in (1, 2, 5):
+    for event in (1, 2, 3):
         events.append(event)
     assert await heard(events, 2) == ["1", "2"]
-    events.insert([3, 4])
-    assert await heard(events, 4) == ["2", "3", "4", "5"]
+    assert await heard(events, 2) == ["2", "3"]
+
+
+async def test_events_are_taken_while_one_is_handled():
+    events = Events[int]()
+    events.append(1)
+    listened = asyncio.Event()
+
+    async def listen() -> None:
+        events.append(2)
+        listened.set()
+        await silence()
+
+    async def slow(event: int) -> AsyncGenerator[Inbound | None]:
+        await listened.wait()  # a connection that nobody reads would be closed
+        yield message(event)
+
+    received = events.receive(FAILURES, listen, slow)
+    async with contextlib.aclosing(received):
+        found = [await anext(received) for _ in range(4)]
+    assert [it.update_id for it in found if it] == ["1", "2"]
+
+
+async def test_a_lost_connection_is_noticed_when_all_events_are_handled():
+    events = Events[int]()
+    events.append(1)
+
+    async def listen() -> None:
+        raise Lost("it broke", arrived=True)
+
+    received = events.receive(FAILURES, listen, handled)
+    async with contextlib.aclosing(received):
+        assert await anext(received) is None
+        assert await anext(received) == message(1)
+        with pytest.raises(ConnectFailed):
+            await anext(received)
+
+
+# Where to begin
+
+
+def made() -> Backlog:
+    """A backlog of a platform whose ids are seconds."""
+    return Backlog(FAILURES, lambda at: int(at.timestamp()), _time_of)
+
+
+def _time_of(number: int) -> datetime:
+    return datetime.fromtimestamp(number, UTC)
 
 
 def test_only_chats_where_the_bot_talks_are_read():
-    backlog = Backlog(lambda at: at.year)
-    backlog.heard("7", "1")
-    assert backlog.newest() == []
-    backlog.talks("7", "2")
-    backlog.talks("7", "9")
-    assert backlog.newest() == [("7", 2)], "what came before the bot spoke again may be unread"
-    backlog.heard("7", "4")
-    backlog.heard("7", "3")
-    assert backlog.newest() == [("7", 4)]
+    it = made()
+    it.heard(CHAT, "1")
+    assert it.newest() == []
+    it.speaks(CHAT, "2")
+    it.speaks(CHAT, "9")
+    assert it.newest() == [(CHAT, 2)], "what came before the bot spoke again may be unread"
+    it.heard(CHAT, "4")
+    it.heard(CHAT, "3")
+    assert it.newest() == [(CHAT, 4)]
+
+
+async def test_strangers_do_not_make_the_bot_read_a_place():
+    it = made()
+    it.remember({}, wanted=known)
+    await it.arrived(message(1, EVE))
+    assert it.newest() == []
+    await it.arrived(message(2, ANNA))
+    await it.arrived(message(3, EVE))
+    assert it.newest() == [(CHAT, 3)]
 
 
 def test_a_new_process_starts_where_the_gateway_stopped_recording():
-    backlog = Backlog(lambda at: at.year)
-    backlog.remember({CHAT: "", THREAD: ""})
-    day = datetime.now(UTC).year
-    assert sorted(backlog.newest()) == [("5", day), ("70", 70)]
-    other = Backlog(lambda at: at.year)
-    other.remember({CHAT: "12 2026-11-17", THREAD: "not a number"})
-    assert other.newest() == [("5", 12)]
-    dotted = Backlog(lambda at: at.year, lambda at: f"{at.chat_id} {at.thread_id}")
-    dotted.remember({CHAT: "1.5 C1", replace(THREAD, thread_id="1.7"): ""})
-    assert dotted.newest() == [("5 None", 15), ("5 1.7", 17)]
+    it = made()
+    it.remember({CHAT: "", THREAD: "", OTHER: "12 2026-11-17"})
+    last = dict(it.newest())
+    assert last[OTHER] == 12
+    assert last[THREAD] == 70
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    assert abs(last[CHAT] - yesterday.timestamp()) < 60
+    odd = made()
+    odd.remember({CHAT: "not a number", OTHER: "1.5 C1"})
+    assert odd.newest() == [(OTHER, 15)]
+
+
+def test_what_the_process_has_heard_counts_but_not_what_it_said_before_it_knew_the_record():
+    it = made()
+    it.speaks(CHAT, "30")
+    it.remember({CHAT: "10"})
+    assert it.newest() == [(CHAT, 10)]
+    it.heard(CHAT, "40")
+    it.speaks(OTHER, "41")
+    it.remember({CHAT: "10", OTHER: ""})
+    assert it.newest() == [(CHAT, 40), (OTHER, 41)]
+
+
+def test_what_arrived_before_the_last_contact_is_not_read_again():
+    it = made()
+    contact = int(NOON.timestamp())
+    recorded = {CHAT: str(contact - 9_000), THREAD: "", OTHER: str(contact + 5)}
+    it.remember(recorded, contact=NOON)
+    overlap = contact - int(backlog.OVERLAP.total_seconds())
+    assert dict(it.newest()) == {CHAT: overlap, THREAD: overlap, OTHER: contact + 5}
+
+
+# Reading
+
+
+Fetch = Callable[[Address, int, str], Awaitable[BacklogPage[Inbound]]]
+
+
+def history(
+    *messages: Inbound, page: int = 3, failing: dict[str, Exception] | None = None
+) -> Fetch:
+    """Pages of a history, the newest first. A page in `failing` fails once."""
+    failures = failing if failing is not None else {}
+
+    async def fetch(at: Address, last: int, before: str) -> BacklogPage[Inbound]:
+        if (error := failures.pop(before, None)) is not None:
+            raise error
+        every = [it for it in messages if it.address == at and int(it.message_id) > last]
+        rest = [it for it in every if not before or int(it.message_id) < int(before)]
+        newest = rest[-page:][::-1]
+        numbers = [int(it.message_id) for it in newest]
+        return BacklogPage(
+            found=newest,
+            size=len(newest),
+            edge=_time_of(numbers[-1]) if numbers else None,
+            newest=max(numbers, default=0),
+            next=str(numbers[-1]) if len(rest) > page else "",
+        )
+
+    return fetch
+
+
+async def read(it: Backlog, fetch: Fetch, into: list[Inbound] | None = None) -> list[Inbound]:
+    found: list[Inbound] = [] if into is None else into
+    received = it.receive(fetch)
+    async with contextlib.aclosing(received):
+        async for inbound in received:
+            found += [] if inbound is None else [inbound]
+    return found
+
+
+async def known(sender: Sender, text: str) -> bool:
+    return sender == ANNA
+
+
+async def test_pages_are_read_back_to_the_last_message_and_heard_in_order():
+    it = made()
+    it.remember({CHAT: "10"}, wanted=known)
+    every = [message(number, ANNA if number % 4 else EVE) for number in range(5, 40)]
+    assert not it.is_read
+    found = await read(it, history(*every))
+    assert [int(one.text) for one in found] == [n for n in range(11, 40) if n % 4]
+    assert it.is_read
+    assert it.newest() == [(CHAT, 39)]
+
+
+async def test_a_page_that_fails_in_the_middle_loses_nothing_and_keeps_the_order():
+    it = made()
+    it.remember({CHAT: "10", OTHER: "10"})
+    every = [message(number) for number in range(11, 20)]
+    there = [message(number, at=OTHER) for number in range(11, 14)]
+    fetch = history(*every, *there, failing={"14": Lost("it broke", arrived=True)})
+    found: list[Inbound] = []
+    with pytest.raises(ConnectFailed):
+        await read(it, fetch, found)
+    assert {one.address for one in found} <= {OTHER}, "nothing of a place before all of it is read"
+    it.speaks(CHAT, "20")
+    every.append(message(20))  # written until the next connection
+    it.away()
+    found += await read(it, history(*every, *there))
+    assert [int(one.text) for one in found if one.address == CHAT] == [*range(11, 21)]
+    assert [int(one.text) for one in found if one.address == OTHER] == [11, 12, 13]
+
+
+async def test_too_many_messages_are_reported_and_the_newest_are_heard(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(backlog, "MESSAGES", 6)
+    it = made()
+    it.remember({CHAT: "10"})
+    gap, *found = await read(it, history(*(message(number) for number in range(11, 40))))
+    assert gap.kind is InboundKind.GAP
+    assert gap.gap is not None
+    assert (gap.gap.since, gap.gap.until) == (_time_of(10), _time_of(34))
+    assert [int(one.text) for one in found] == [*range(34, 40)]
+    it.away()
+    assert await read(it, history(*(message(number) for number in range(11, 40)))) == []
+
+
+async def test_the_time_is_shared_by_all_places(monkeypatch: pytest.MonkeyPatch):
+    now = 0.0
+    catch_up = CatchUp(FAILURES, lambda: now)
+    catch_up.begin()
+
+    async def fetch(begin: str) -> BacklogPage[int]:
+        nonlocal now
+        now += backlog.SECONDS / 3
+        return BacklogPage(found=[1], size=1, next="more")
+
+    async def anything(it: int) -> bool:
+        return True
+
+    first = await catch_up.read("a", fetch, anything)
+    assert (len(first.found), first.is_complete) == (3, False)
+    second = await catch_up.read("b", fetch, anything)
+    assert (len(second.found), second.is_complete) == (0, False)
+
+
+async def test_a_busy_platform_is_waited_for_only_while_there_is_time(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    waited: list[float] = []
+    now = 0.0
+
+    async def pause(seconds: float) -> None:
+        nonlocal now
+        waited.append(seconds)
+        now += seconds
+
+    async def busy(begin: str) -> BacklogPage[int]:
+        raise Refused(429, "too many requests", after=60.0)
+
+    async def anything(it: int) -> bool:
+        return True
+
+    monkeypatch.setattr(backlog, "pause", pause)
+    catch_up = CatchUp(FAILURES, lambda: now)
+    catch_up.begin()
+    past = await catch_up.read("a", busy, anything)
+    assert not past.is_complete
+    assert waited == [60.0] * 4, "a fifth pause would last until the time is over"
+
+
+@pytest.mark.parametrize("status", [400, 403, 404])
+async def test_a_place_that_is_gone_is_not_reported(status: int):
+    it = made()
+    it.remember({CHAT: "10"})
+    assert await read(it, history(failing={"": Refused(status, "gone")})) == []
+    assert it.is_read
+
+
+async def test_a_refused_account_is_never_a_gap():
+    it = made()
+    it.remember({CHAT: "10"})
+    for _ in range(backlog.ATTEMPTS + 1):
+        with pytest.raises(ConnectFailed):
+            await read(it, history(failing={"": Refused(401, "the token is not right")}))
+
+
+async def test_places_that_appeared_meanwhile_are_read_too():
+    it = made()
+    it.remember({CHAT: "10"})
+    there = history(message(11), message(71, at=THREAD), message(72, at=THREAD))
+
+    async def fetch(at: Address, last: int, before: str) -> BacklogPage[Inbound]:
+        if at == CHAT:
+            it.discover(THREAD, 70)
+        return await there(at, last, before)
+
+    assert [one.text for one in await read(it, fetch)] == ["11", "71", "72"]
+
+
+async def test_a_new_process_looks_for_places_since_the_last_contact_but_repeats_no_message():
+    known_since = int((NOON - backlog.OVERLAP).timestamp())
+    recorded = known_since + 30
+    there = history(*(message(recorded + number) for number in range(-20, 3)))
+    looked: list[int] = []
+    it = made()
+
+    async def fetch(at: Address, last: int, before: str) -> BacklogPage[Inbound]:
+        looked.append(last)
+        return await there(at, last, before)
+
+    it.remember({CHAT: str(recorded)}, contact=NOON)
+    assert [one.text for one in await read(it, fetch)] == [str(recorded + 1), str(recorded + 2)]
+    assert set(looked) == {known_since}
+    looked.clear()
+    it.away()
+    assert await read(it, fetch) == []
+    assert looked == [recorded + 2], "the process knows the places that it found"
+
+
+async def test_a_gap_in_the_search_for_places_is_reported(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(backlog, "MESSAGES", 6)
+    known_since = int((NOON - backlog.OVERLAP).timestamp())
+    recorded = known_since + 30
+    it = made()
+    it.remember({CHAT: str(recorded)}, contact=NOON)
+    there = history(*(message(recorded + number) for number in range(-20, 3)))
+    gap, *found = await read(it, there)
+    assert gap.gap is not None
+    assert (gap.gap.since, gap.gap.until) == (_time_of(known_since), _time_of(recorded - 3))
+    assert [one.text for one in found] == [str(recorded + 1), str(recorded + 2)]

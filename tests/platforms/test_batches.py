@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import msgspec
 import pytest
 
@@ -112,6 +114,34 @@ def test_a_torn_update_is_skipped_when_requested_alone():
     with pytest.raises(Torn):
         UPDATES.read(payload, 6)
     assert UPDATES.read(payload, 6, alone=True).next == 7
+
+
+@pytest.mark.parametrize("length", range(90))
+def test_a_text_that_was_cut_is_read_up_to_there(length: int):
+    text = r"a\n[{\"" + r"é\u0041\ud83d\ude00x" * 3
+    whole = f'{{"ok":true,"result":[{{"update_id":6,"message":{{"text":"{text}"}}}}]}}'.encode()
+    start = whole.index(b'"text":"') + len(b'"text":"')
+    payload = whole[: min(start + length, whole.rindex(b'"'))]
+    with pytest.raises(Torn):
+        UPDATES.read(payload, 6)
+    read = UPDATES.read(payload, 6, alone=True)
+    (found,) = read.updates
+    assert ('a\n[{"' + "éA😀x" * 3).startswith(found.message.text)
+    assert len(found.message.text) > length // 12 - 3
+    assert read.next == 7
+
+
+def test_a_long_text_that_was_cut_takes_memory_for_a_few_copies_of_it():
+    text = b"\\u0041" * 200_000
+    payload = b'{"ok":true,"result":[{"update_id":6,"message":{"text":"' + text
+    tracemalloc.start()
+    try:
+        (found,) = UPDATES.read(payload, 6, alone=True).updates
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found.message.text == "A" * 200_000
+    assert peak < 4 * len(payload)
 
 
 def test_a_batch_without_any_update_id_raises_lost():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from segue.platforms.folder import PrivateFolder
@@ -21,6 +23,14 @@ def test_a_value_is_kept_as_json_and_a_damaged_file_is_none(tmp_path: Path):
     assert folder.load(list[int], "numbers") == [1, 2]
     folder.write("numbers", "[1, ")
     assert folder.load(list[int], "numbers") is None
+
+
+def test_a_file_says_when_it_was_written(tmp_path: Path):
+    folder = PrivateFolder(tmp_path, "device")
+    assert abs(datetime.now(UTC) - folder.written("since")) < timedelta(minutes=1)
+    folder.write("since", "s1")
+    os.utime(folder.path / "since", (0.0, 1_000.0))
+    assert folder.written("since") == datetime.fromtimestamp(1_000, UTC)
 
 
 async def test_a_lock_is_held_by_one_at_a_time(tmp_path: Path):

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import traceback
 from collections.abc import AsyncGenerator, Generator
+from typing import Any
 
 import msgspec
 import pytest
@@ -94,6 +95,12 @@ async def test_a_call_can_have_additional_headers(url: str, client: HttpClient):
     given = await client.exchange("GET", f"{url}/headers", headers=bearer("other"))
     assert given.body == b"Bearer other"
     assert given.headers["content-length"] == "12"
+
+
+async def test_a_response_larger_than_the_limit_is_cut_if_the_caller_wants_that(
+    url: str, client: HttpClient
+):
+    assert await client.request("GET", f"{url}/stream", limit=4500, cut=True) == bytes(4500)
 
 
 async def test_a_response_larger_than_the_limit_is_not_read_to_its_end(
@@ -188,3 +195,14 @@ def test_invalid_json_in_a_response_may_have_arrived_and_is_never_sent():
 
 class _Text(msgspec.Struct):
     text: str
+
+
+@pytest.mark.parametrize(("begin", "end"), [("[", "]"), ('{"a":', "}")])
+def test_a_part_of_an_answer_that_is_nested_deeply_leaves_the_others_readable(begin: str, end: str):
+    deep = f"{begin * 5_000}1{end * 5_000}"
+    answer = f'{{"events":[{{"id":1,"more":{deep}}},{{"id":2,"text":"]}}[{{"}}]}}'
+    found = decode(answer.encode(), dict[str, list[dict[str, Any]]])
+    assert [it["id"] for it in found["events"]] == [1, 2]
+    assert found["events"][1]["text"] == "]}[{"
+    with pytest.raises(Lost):
+        decode(answer[:-9].encode(), dict[str, Any])

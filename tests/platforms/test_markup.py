@@ -365,3 +365,53 @@ def test_text_that_cannot_be_rendered_is_sent_unchanged(
     assert "".join(arrived.split()) == "".join(answer.split())
     assert "markdown not rendered" in caplog.text
     assert "ValueError" in caplog.text
+
+
+def test_only_the_last_message_of_a_long_question_is_short_enough_for_buttons():
+    able = Capabilities(dialect=Dialect.WHATSAPP, length=400, button_length=100)
+    code = "\n".join(f"echo line number {n}" for n in range(50))
+    found = parts(f"All 50 lines:\n\n```\n{code}\n```\n\nMay I?", able, buttons=True)
+    sizes = [len(part.text) for part in found]
+    assert max(sizes) <= 400
+    assert sizes[-1] <= 100
+    assert len(found) <= sum(sizes) // 400 + 2, "all others are as full as possible"
+    for part in found:
+        check(part, Dialect.WHATSAPP)
+    shown = "\n".join(part.plain for part in found)
+    assert [line for line in shown.splitlines() if line.startswith("echo")] == code.splitlines()
+
+
+@pytest.mark.parametrize("dialect", ALL)
+@pytest.mark.parametrize(
+    "question",
+    [
+        "word " * 90,
+        "x" * 500,
+        "<&>*_" * 99,
+        "> " * 40 + "deep " * 60,
+        "- a **bold and long " + "text " * 60 + "**",
+        "a" + "\u0301" * 500,
+        "word " * 40 + "\n\n" + " \u200b\n" * 50,
+    ],
+)
+def test_the_last_message_has_room_for_buttons_whatever_it_shows(question: str, dialect: Dialect):
+    able = Capabilities(dialect=dialect, length=300, button_length=80)
+    found = parts(question, able, buttons=True)
+    assert max(len(it) for part in found for it in (part.text, part.plain)) <= 300
+    assert max(len(found[-1].text), len(found[-1].plain)) <= 80
+    without = parts(question, able)
+    assert dense(found) == dense(without), "nothing is lost"
+
+
+def dense(found: list[Part]) -> str:
+    shown = "".join(part.plain for part in found).replace(UNSEEN, "")
+    return "".join(shown.replace(">", "").split())
+
+
+@pytest.mark.parametrize("text", ["2*3*4", "2*x + 3*y", "a*b*c", "2**3**2", "width*2*height"])
+@pytest.mark.parametrize("dialect", ALL)
+def test_a_product_keeps_its_stars(text: str, dialect: Dialect):
+    part = only(text, dialect)
+    assert part.plain.replace("\u200b", "") == text
+    seen = part.text.replace("\u200b", "").replace("\\", "")
+    assert text in seen

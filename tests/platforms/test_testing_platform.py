@@ -13,10 +13,11 @@ from segue.core.address import Platform
 from segue.platforms.base import Adapter, Dialect
 from segue.testing.contract.fake import FakeRig
 from segue.testing.contract.malformed import Path, Specimen
+from segue.testing.contract.reconnecting import ReconnectContract
 from segue.testing.contract.rig import Act, Feature, File, Place, Seen
 from segue.testing.contract.suite import RemoteContract
 from segue.testing.platform import Driver, Peer, PeerAdapter, Rules, Shape, Upload
-from segue.testing.platform.process import FAKE
+from segue.testing.platform.process import FAKE, serving
 from segue.testing.platform.wire import (
     Changed,
     Commanded,
@@ -53,6 +54,7 @@ class PeerRig(FakeRig):
     driver: Driver
     methods: Mapping[Act, str] = {**FakeRig.methods, Act.FETCH: "file"}
     usual = Shape.GROUP
+    lacks = frozenset({Feature.HISTORY, Feature.OTHERS, Feature.USER_THREADS})
 
     def __init__(self, peer: Peer, driver: Driver, rules: Rules) -> None:
         self._peer = peer
@@ -211,4 +213,11 @@ class TestWithNothing(RemoteContract):
     async def rig(self, peer: Peer) -> AsyncGenerator[PeerRig]:
         async with plugged_in(peer, BARE) as rig:
             rig.lacks = LACKS
+            yield rig
+
+
+class TestReconnects(ReconnectContract):
+    @pytest.fixture
+    async def rig(self) -> AsyncGenerator[PeerRig]:
+        async with serving() as peer, plugged_in(peer, FULL) as rig:
             yield rig

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from typing import Any, NoReturn
 
 from segue.core.address import Platform
-from segue.core.errors import ConnectFailed
+from segue.core.errors import SetupNeeded
 from segue.platforms.adapter import BaseAdapter
 from segue.platforms.base import Capabilities, Inbound
 
@@ -22,7 +22,7 @@ class Absent(BaseAdapter):
         self._reason = reason
 
     async def connect(self, *_: Any, **__: Any) -> NoReturn:
-        raise ConnectFailed(platform=self.platform, reason=self._reason)
+        raise SetupNeeded(platform=self.platform, reason=self._reason)
 
     send = edit = send_file = preview = typing = fetch = connect
     create_handoff_thread = offer = examine = find_chat = connect

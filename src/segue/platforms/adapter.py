@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
@@ -24,8 +25,10 @@ from segue.platforms.base import (
     Part,
     Receipt,
     Upload,
+    Wanted,
 )
 from segue.platforms.connection import C, Connection
+from segue.platforms.containment import Containment
 from segue.platforms.errors import Failures, Refused
 from segue.platforms.markup.sizes import size
 
@@ -69,6 +72,10 @@ class BaseAdapter:
     capabilities: Capabilities
     account: str = ""
 
+    @property
+    def is_caught_up(self) -> bool:
+        return True
+
     async def edit(
         self, at: Address, receipt: Receipt, part: Part, *, buttons: Sequence[Button] = ()
     ) -> None:
@@ -101,7 +108,13 @@ class BaseAdapter:
     async def invite(self, thread: Address, users: Sequence[str]) -> None:
         """Do nothing."""
 
-    def remember(self, recorded: Mapping[Address, str]) -> None:
+    def remember(
+        self,
+        recorded: Mapping[Address, str],
+        *,
+        contact: datetime | None = None,
+        wanted: Wanted | None = None,
+    ) -> None:
         """Do nothing."""
 
     async def offer(self, menu: Sequence[MenuEntry]) -> None:
@@ -148,6 +161,7 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
     def __init__(self, failures: Failures) -> None:
         self.failures = failures
         self.connection = Connection[C](failures)
+        self.containment = Containment(failures)
         self.moves = sending.Moves()
         self._skipped = 0
 

@@ -7,8 +7,9 @@ that `create_handoff_thread` opened has exactly the Address that it returned.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NewType, Protocol
 
@@ -18,6 +19,9 @@ from segue.core.address import Address, HomeChannel, Platform, Sender
 
 BUTTON_LIMIT = 64
 """Maximum size of a button's data in bytes, set by the strictest platform."""
+
+ID_LENGTH = 600
+"""Maximum length of the ids in an Inbound. The longest, of Matrix, have 255 characters."""
 
 Receipt = NewType("Receipt", str)
 """The platform's id of a sent message: enough to edit it."""
@@ -47,6 +51,22 @@ class InboundKind(StrEnum):
     UNDELIVERED = "undelivered"
     """A platform event: a message that the platform took from us did not arrive. `message_id` is
     its receipt, and the text the reason."""
+    DELETED = "deleted"
+    """A platform event: a message of a user was deleted. `message_id` is that message, and the
+    sender its author; the sender's id is empty if the platform does not name the author."""
+    GAP = "gap"
+    """Not a message: what users wrote there in the time of `gap` was not read, and will not be."""
+
+
+class Gap(Struct, frozen=True):
+    """A time whose messages the adapter did not read."""
+
+    since: datetime
+    until: datetime
+
+
+Wanted = Callable[[Sender, str], Awaitable[bool]]
+"""Whether the gateway has a use for what that sender wrote."""
 
 
 class Attachment(Struct, frozen=True):
@@ -69,6 +89,9 @@ class Quote(Struct, frozen=True, kw_only=True):
     """The message's text, or the part of it that the reply quotes."""
     ours: bool = False
     """Whether the bot wrote it."""
+    message_id: str = ""
+    """Its id, if it is in the same chat: the receipt of a message of ours. The gateway looks up the
+    text by it, if the platform does not send the text."""
 
 
 class Inbound(Struct, frozen=True, kw_only=True):
@@ -99,6 +122,15 @@ class Inbound(Struct, frozen=True, kw_only=True):
     """The author of text that the sender only passed on, by forwarding or through another bot;
     empty if unknown. None if the sender wrote it."""
     quote: Quote | None = None
+    gap: Gap | None = None
+
+    @property
+    def has_short_ids(self) -> bool:
+        """Whether its ids can be ids. They are names in the store, and parts of calls."""
+        at = [self.address] if self.moved_to is None else [self.address, self.moved_to]
+        places = [it for place in at for it in (place.chat_id, place.thread_id or "")]
+        ids = (self.update_id, self.message_id, self.sender.user_id, *places)
+        return all(len(it) <= ID_LENGTH for it in ids)
 
     @property
     def typed(self) -> str:
@@ -114,6 +146,8 @@ class Button(Struct, frozen=True):
     label: str
     data: str
     """Returned when the button is pressed. At most BUTTON_LIMIT bytes of UTF-8."""
+    typed: str = ""
+    """What users can type instead, where a message cannot have its buttons. Empty if nothing."""
 
 
 class Part(Struct, frozen=True):
@@ -149,7 +183,7 @@ class Finding(Struct, frozen=True):
     fix: str = ""
     """What the user must do, and where. Empty if the check passed."""
     vital: bool = False
-    """Nothing works until this is fixed."""
+    """Nothing works, or no handoff arrives, until this is fixed."""
     awaited: bool = False
     """`segue setup` waits until this is fixed, which needs a running gateway."""
 
@@ -201,7 +235,12 @@ class Capabilities:
     """Opening a thread shows the earlier messages of its session."""
     keys: bool = False
     """A message sent twice under the same key arrives once."""
+    key_age: timedelta | None = None
+    """How long the platform remembers a key. A message that may have arrived longer ago is not sent
+    again. None if it remembers all keys."""
     length: int = 4096
+    button_length: int | None = None
+    """Length limit of a message with buttons. None if it is that of every message."""
     unit: Unit = Unit.CHARACTERS
     dialect: Dialect = Dialect.PLAIN
     per_second: float = 30.0
@@ -221,6 +260,15 @@ class Capabilities:
     """How long a preview stays visible unless it is refreshed."""
     preview_dialect: Dialect | None = None
     """The dialect of previews. None if it is that of messages."""
+    keeps: timedelta | None = None
+    """How long the platform keeps messages for a bot that is away. None if they stay in a history
+    that the adapter reads."""
+
+    def longest(self, *, buttons: bool) -> int:
+        """Length limit of a message with or without buttons."""
+        if buttons and self.button_length is not None:
+            return self.button_length
+        return self.length
 
 
 class Adapter(Protocol):
@@ -240,6 +288,12 @@ class Adapter(Protocol):
     @property
     def account(self) -> str:
         """The account's immutable id. Known once connected."""
+        ...
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether everything that was written while the adapter was away has been yielded, as far
+        as the adapter reads it from a history."""
         ...
 
     async def connect(self) -> None:
@@ -319,10 +373,19 @@ class Adapter(Protocol):
         """Add users to a thread, by their ids, where the platform shows it only to its members."""
         ...
 
-    def remember(self, recorded: Mapping[Address, str]) -> None:
+    def remember(
+        self,
+        recorded: Mapping[Address, str],
+        *,
+        contact: datetime | None = None,
+        wanted: Wanted | None = None,
+    ) -> None:
         """Take the id of the last update that was recorded in each chat, or "" if there is none,
-        before `receive` begins. An adapter whose platform does not keep updates for a bot that is
-        away asks for what was written since."""
+        before `receive` begins, and when a gateway last received from the account. An adapter whose
+        platform does not keep updates for a bot that is away reads what was written since. It keeps
+        only what is `wanted`, and yields a GAP for what it does not read. Likewise, it asks its
+        platform about what a user names, such as the message that a reply answers, only if that
+        user's messages are wanted."""
         ...
 
     async def offer(self, menu: Sequence[MenuEntry]) -> None:

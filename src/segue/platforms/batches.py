@@ -12,7 +12,14 @@ from segue.platforms.errors import NONSENSE, UNREADABLE, Lost, parsed
 
 T = TypeVar("T")
 
-_MARK = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
+# Possessive: a string of many megabytes must not fill the memory with places to try again.
+_MARK = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{},]', re.DOTALL)
+_OPEN = re.compile(rb'"(?:[^"\\]++|\\.)*+(?P<end>"?)|[\[\]{}]', re.DOTALL)
+_HALF = re.compile(
+    rb"(?:\\u[dD][89abAB][0-9a-fA-F]{2})?(?:\\(?:u[0-9a-fA-F]{0,3})?)?\Z|[\x80-\xff]{1,4}\Z"
+)
+"""Half a character at the end: of a pair, of an escape, or of UTF-8."""
+_DEPTH = 64
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _elements = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -37,10 +44,9 @@ def split(payload: bytes, name: str) -> Sequence[bytes | memoryview]:
 
 def _pieces(payload: bytes, name: str) -> Iterator[bytes]:
     """The elements, without parsing them, up to the last complete one."""
-    begin = re.match(rb'\s*\{[^\[{]*"%s"\s*:\s*\[' % name.encode(), payload)
-    if begin is None:
-        raise Lost(NONSENSE, arrived=True)
-    start, depth, found = begin.end(), 0, False
+    start = _begin(payload, name)
+    depth = 0
+    found = False
     for mark in _MARK.finditer(payload, start):
         match mark[0]:
             case b"[" | b"{":
@@ -56,6 +62,59 @@ def _pieces(payload: bytes, name: str) -> Iterator[bytes]:
                 pass
     if not found:
         raise Torn
+
+
+def _begin(payload: bytes, name: str) -> int:
+    """Where the array begins. Raise Lost if there is none."""
+    begin = re.match(rb'\s*\{[^\[{]*"%s"\s*:\s*\[' % name.encode(), payload)
+    if begin is None:
+        raise Lost(NONSENSE, arrived=True)
+    return begin.end()
+
+
+def mended(payload: bytes, name: str) -> bytes:
+    """The first element of the array, if the payload was cut in one of its texts: up to the cut."""
+    begin = _begin(payload, name)
+    closing: list[bytes] = []
+    for mark in _OPEN.finditer(payload, begin):
+        match mark[0][:1]:
+            case b"[":
+                closing.append(b"]")
+            case b"{":
+                closing.append(b"}")
+            case b'"' if not mark["end"]:
+                closing.append(b'"')
+                break
+            case b'"':
+                pass
+            case _:
+                if closing:
+                    closing.pop()
+    end = _HALF.search(payload, max(begin, len(payload) - 16))
+    kept = memoryview(payload)[begin : len(payload) if end is None else end.start()]
+    return b"".join((kept, *reversed(closing)))
+
+
+def shallow(payload: bytes | memoryview) -> bytes:
+    """The document with null in the place of what is nested too deeply for any use. One element
+    like that would make the whole document unreadable."""
+    kept = bytearray()
+    level = 0
+    start = 0
+    whole = bytes(payload)
+    for mark in _MARK.finditer(whole):
+        match mark[0]:
+            case b"[" | b"{":
+                level += 1
+                if level == _DEPTH:
+                    kept += whole[start : mark.start()] + b"null"
+            case b"]" | b"}":
+                if level == _DEPTH:
+                    start = mark.end()
+                level -= 1
+            case _:
+                pass
+    return bytes(kept + whole[start:])
 
 
 # Numbered updates
@@ -82,13 +141,13 @@ class Batches(Generic[T]):
 
     def read(self, payload: bytes, offset: int | None, *, alone: bool = False) -> Batch[T]:
         """Parse the response for that offset. Raise Lost if it is not one, and Torn if its updates
-        cannot be separated. If it has one update `alone`, that can be skipped."""
+        cannot be separated. One update `alone` is mended, if it was cut, or skipped."""
         try:
             raw = split(payload, self._name)
         except Torn:
             if not alone:
                 raise
-            raw = [payload]
+            raw = [mended(payload, self._name)]
         read = [parsed(one, self._kind) for one in raw]
         found = [self._number.search(one) for one in raw]
         numbers = [None if it is None else int(it[1]) for it in found]

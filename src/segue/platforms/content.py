@@ -6,6 +6,7 @@ Others may have written the names in it, so each is put on one line.
 from __future__ import annotations
 
 import mimetypes
+import re
 from collections.abc import Iterable
 from enum import Enum
 from functools import cache
@@ -14,6 +15,7 @@ from segue.core.text import one_line
 from segue.platforms.base import Attachment
 
 _AFTER_A_NAME = " \t\n,:;"
+_ADDRESS = re.compile(r"https?://|www\.", re.IGNORECASE)
 
 
 # Files
@@ -105,6 +107,12 @@ def marked(text: str, offset: int, length: int) -> tuple[str, str]:
     units, start, end = text.encode("utf-16-le", "surrogatepass"), 2 * offset, 2 * (offset + length)
     part, rest = (it.decode("utf-16-le", "replace") for it in (units[start:end], units[end:]))
     return part, rest
+
+
+def mention(name: str) -> str:
+    """A mention of another user, who chose the name. An address in it does not pass for one that
+    the sender wrote."""
+    return f"@{one_line(_ADDRESS.sub(' ', name))}"
 
 
 def without_name(rest: str, text: str) -> str:

@@ -10,9 +10,9 @@ from segue.platforms.connection import C
 from segue.platforms.errors import Failures, Refused
 
 
-def check(ok: object, good: str, bad: str, fix: str) -> Finding:
+def check(ok: object, good: str, bad: str, fix: str, *, vital: bool = False) -> Finding:
     """The finding `good`, or `bad` with its fix."""
-    return Finding(True, good) if ok else Finding(False, bad, fix)
+    return Finding(True, good) if ok else Finding(False, bad, fix, vital=vital)
 
 
 async def examine(

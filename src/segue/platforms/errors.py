@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from segue.core.address import Platform
-from segue.core.errors import ConnectFailed, DeliveryFailed
+from segue.core.errors import ConnectFailed, DeliveryFailed, SetupNeeded
 
 NONSENSE = "its answer makes no sense"
 
@@ -21,6 +21,7 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 """What msgspec raises for a malformed document. Deep nesting is a RecursionError."""
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Struct)
 
 
 class Refused(Exception):
@@ -33,15 +34,18 @@ class Refused(Exception):
         *,
         code: str = "",
         after: float | None = None,
+        ends_early: bool = False,
         moved_to: object = None,
     ) -> None:
-        """`code`: the platform's name for the error, if it has one. `after`: seconds to wait.
-        `moved_to`: the new id of the chat, if that is why."""
+        """`code`: the platform's name for the error, if it has one. `after`: seconds to wait, and
+        `ends_early` if the user can end that wait. `moved_to`: the new id of the chat, if that is
+        why."""
         super().__init__(reason)
         self.status = status
         self.reason = reason
         self.code = code
         self.after = after
+        self.ends_early = ends_early
         self.moved_to = moved_to
         self.arrived = status >= 500
         """A server error may have happened after the effect."""
@@ -62,6 +66,13 @@ class Lost(Exception):
         self.arrived = arrived
 
 
+class Unusable(Lost):
+    """A value of the settings cannot be right, so nothing was sent."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, arrived=False)
+
+
 class FailureRule(Struct, frozen=True):
     """What a refusal means."""
 
@@ -75,6 +86,8 @@ class FailureRule(Struct, frozen=True):
     """Whether to try again. None: after a 429 or a server error."""
     account: bool = False
     """The account is at fault, not the message: ConnectFailed."""
+    setup: bool = False
+    """Another attempt to connect is pointless until the user changes something: SetupNeeded."""
 
     def matches(self, refused: Refused) -> bool:
         return (not self.status or refused.status in self.status) and (
@@ -115,15 +128,16 @@ class Failures:
 
     @contextlib.contextmanager
     def connecting(self) -> Generator[None]:
-        """Translate failures to ConnectFailed."""
+        """Translate failures to ConnectFailed, or to SetupNeeded if only the user can help."""
         try:
             yield
         except self.all as error:
             found = self.read(error)
-            reason = found.reason
             if isinstance(found, Refused):
-                reason = _rule(found, self._connecting).reason or found.reason
-            raise self.unreachable(reason) from error
+                rule = _rule(found, self._connecting)
+                reason = rule.reason or found.reason
+                raise self.unreachable(reason, found.after, setup=rule.setup) from error
+            raise self.unreachable(found.reason, setup=isinstance(found, Unusable)) from error
 
     @contextlib.contextmanager
     def delivering(self) -> Generator[None]:
@@ -143,8 +157,12 @@ class Failures:
         """Why the platform did not deliver a message, for the user."""
         return _rule(refused, self._delivering).reason or refused.reason
 
-    def unreachable(self, reason: str) -> ConnectFailed:
-        return ConnectFailed(platform=self.platform, reason=reason)
+    def unreachable(
+        self, reason: str, after: float | None = None, *, setup: bool = False
+    ) -> ConnectFailed:
+        """The error for a platform that cannot be reached, or that needs `setup` by the user."""
+        kind = SetupNeeded if setup else ConnectFailed
+        return kind(platform=self.platform, reason=reason, after=after)
 
     def undelivered(self, reason: str, *, arrived: bool = False) -> DeliveryFailed:
         """The error for a message that must not be sent again."""
@@ -164,6 +182,7 @@ class Failures:
             retry=(found.arrived or found.status == 429) if rule.retry is None else rule.retry,
             after=found.after,
             arrived=found.arrived,
+            ends_early=found.ends_early,
         )
 
 
@@ -196,6 +215,22 @@ def converted(value: object, kind: type[T]) -> T | None:
         return msgspec.convert(value, kind)
     except UNREADABLE:
         return None
+
+
+def lenient(value: object, kind: type[S]) -> S:
+    """A value that was parsed from JSON as `kind`, whose fields all have defaults. A field that is
+    malformed counts as missing."""
+    given = converted(value, dict[str, Any]) or {}
+    good: dict[str, Any] = {}
+    for field in msgspec.structs.fields(kind):
+        if (part := given.get(field.encode_name)) is None:
+            continue
+        found = converted(part, field.type)
+        if found is None and isinstance(field.type, type) and issubclass(field.type, Struct):
+            found = lenient(part, field.type)
+        if found is not None:
+            good[field.name] = found
+    return kind(**good)
 
 
 def _rule(refused: Refused, rules: Sequence[FailureRule]) -> FailureRule:

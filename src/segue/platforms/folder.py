@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import os
 from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -39,6 +40,12 @@ class PrivateFolder:
         new.write_text(text, "utf-8")
         new.chmod(0o600)
         new.replace(path)
+
+    def written(self, name: str) -> datetime:
+        """When the file was written, or now if there is none."""
+        with contextlib.suppress(FileNotFoundError):
+            return datetime.fromtimestamp((self.path / name).stat().st_mtime, UTC)
+        return datetime.now(UTC)
 
     def load(self, kind: type[T], name: str) -> T | None:
         """The JSON document in a file, or None if there is none."""

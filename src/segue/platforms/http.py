@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, TypeVar
 import httpx2
 import msgspec
 
-from segue.platforms.errors import NONSENSE, UNREADABLE, Lost, Refused
+from segue.platforms import batches
+from segue.platforms.errors import NONSENSE, UNREADABLE, Lost, Refused, Unusable
 
 T = TypeVar("T")
 
@@ -101,12 +102,13 @@ class HttpClient:
         *,
         seconds: float | None = None,
         limit: int | None = None,
+        cut: bool = False,
         headers: Mapping[str, str] | None = None,
         **body: Any,
     ) -> Response:
         """Return the response. `body` is one of httpx2's `content`, `data`, `files`, `json` and
-        `params`. The platform may take `seconds` for its response. Raise Refused if it has more
-        than `limit` bytes."""
+        `params`. The platform may take `seconds` for its response. If it has more than `limit`
+        bytes, raise Refused, or with `cut` return the first ones."""
         if self._closed:
             raise Lost(_CLOSED, arrived=False)
         timeout = httpx2.Timeout(self.silence, read=seconds or self.silence)
@@ -122,7 +124,7 @@ class HttpClient:
             raise Lost(_HALF, arrived=False) from None
         except httpx2.InvalidURL:
             raise Lost("its URL is not valid", arrived=False) from None
-        call = asyncio.ensure_future(self._exchange(request, limit))
+        call = asyncio.ensure_future(self._exchange(request, limit, cut=cut))
         self._calls.add(call)
         call.add_done_callback(self._calls.discard)
         try:
@@ -161,7 +163,7 @@ class HttpClient:
             raise _lost(error) from error
         raise Lost("the connection was closed", arrived=False)
 
-    async def _exchange(self, request: httpx2.Request, limit: int | None) -> Response:
+    async def _exchange(self, request: httpx2.Request, limit: int | None, *, cut: bool) -> Response:
         found = bytearray()
         try:
             response = await self._send(request)
@@ -185,6 +187,8 @@ class HttpClient:
                 refused.after = float(after)
             raise refused
         if limit is not None and len(found) > limit:
+            if cut:
+                return Response(bytes(memoryview(found)[:limit]), response.headers)
             raise Refused(413, f"the file is larger than {limit:,} bytes")
         return Response(bytes(found), response.headers)
 
@@ -192,7 +196,7 @@ class HttpClient:
 def bearer(token: str) -> dict[str, str]:
     """The header with which most platforms authenticate a bot."""
     if not _TOKEN.fullmatch(token):
-        raise Lost("its token is missing, or has characters that no token has", arrived=False)
+        raise Unusable("its token is missing, or has characters that no token has")
     return {"Authorization": f"Bearer {token}"}
 
 
@@ -205,9 +209,19 @@ def encode(call: object) -> bytes:
 
 
 def decode(body: bytes | memoryview, kind: type[T]) -> T:
-    """Parse a JSON response."""
+    """Parse a JSON response. What others wrote in it can be nested deeply; that is left out."""
     try:
         return msgspec.json.decode(body, type=kind)
+    except RecursionError:
+        return _decode_shallow(body, kind)
+    except UNREADABLE as error:
+        raise Lost(f"{NONSENSE} ({error})", arrived=True) from error
+
+
+def _decode_shallow(body: bytes | memoryview, kind: type[T]) -> T:
+    """Parse a JSON response without what is nested deeply."""
+    try:
+        return msgspec.json.decode(batches.shallow(body), type=kind)
     except UNREADABLE as error:
         raise Lost(f"{NONSENSE} ({error})", arrived=True) from error
 

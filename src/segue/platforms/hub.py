@@ -111,10 +111,15 @@ def each(
     parts: Iterable[Raw] | None, kind: type[T], convert: Callable[[T], HubUpdate | None]
 ) -> Generator[HubUpdate | None]:
     """Yield the updates that `convert` makes of the parts of a request, and None for each part that
-    is malformed. A part of which `convert` makes None is ignored."""
+    is malformed, or that `convert` cannot handle. A part of which it makes None is ignored."""
     for part in parts or ():
         it = parsed(part, kind)
-        update = None if it is None else convert(it)
+        update = None
+        try:
+            update = None if it is None else convert(it)
+        except Exception:
+            logger.exception("part of a request failed")
+            it = None
         if it is None or update is not None:
             yield update
 

@@ -15,6 +15,7 @@ from segue.platforms.signal.spec import SIGNAL
 from segue.platforms.slack.spec import SLACK
 from segue.platforms.spec import Field, PlatformSettings, PlatformSpec
 from segue.platforms.telegram.spec import TELEGRAM
+from segue.platforms.uploads import UploadRules
 from segue.platforms.whatsapp.spec import WHATSAPP
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ BUILT_IN = (TELEGRAM, DISCORD, SLACK, MATRIX, WHATSAPP, SIGNAL)
 
 SPECS: Mapping[str, PlatformSpec] = {
     **{platform: PlatformSpec(platform=platform, title=platform) for platform in TARGETS},
+    Platform.WEB: PlatformSpec(
+        platform=Platform.WEB, title=Platform.WEB, uploads=UploadRules(most=0)
+    ),
     **{spec.platform: spec for spec in BUILT_IN},
 }
 """Every platform, in the order in which they are listed. Any can have an adapter from outside."""

@@ -40,7 +40,7 @@ _UNTITLED = "Handoff"
 
 def check(part: Part, capabilities: Capabilities, buttons: Sequence[Button] = ()) -> None:
     """Refuse a message that the platform would not take."""
-    _check_length(part, capabilities)
+    _check_length(part, capabilities.longest(buttons=bool(buttons)), capabilities.unit)
     if is_empty(part.plain):
         raise Refused(400, "there is nothing in the message to see")
     if buttons and not capabilities.buttons:
@@ -49,8 +49,8 @@ def check(part: Part, capabilities: Capabilities, buttons: Sequence[Button] = ()
         raise Refused(400, f"a button holds at most {BUTTON_LIMIT} bytes")
 
 
-def _check_length(part: Part, capabilities: Capabilities) -> None:
-    length, limit = size(part.plain, capabilities.unit), capabilities.length
+def _check_length(part: Part, limit: int, unit: Unit) -> None:
+    length = size(part.plain, unit)
     if length > limit:
         raise Refused(413, f"the message has {length:,} characters, and at most {limit:,} fit")
 
@@ -80,7 +80,7 @@ def short_key(*parts: str, length: int) -> str:
 
 def check_file(file: Upload, part: Part, capabilities: Capabilities) -> None:
     """Refuse a file that is too large to send, or has too long a text."""
-    _check_length(part, capabilities)
+    _check_length(part, capabilities.length, capabilities.unit)
     length, limit = len(file.data), capabilities.upload_bytes
     if length > limit:
         raise Refused(413, f"the file has {length:,} bytes; at most {limit:,} fit")

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from segue.core.address import Platform
 from segue.core.secret import Secret
+from segue.platforms.uploads import UploadRules
 
 
 class FieldKind(Enum):
@@ -73,6 +74,14 @@ class SignIn(Struct, frozen=True):
     returns those that changed. A coroutine function. Raises ConnectFailed."""
 
 
+class UserIds(Struct, frozen=True):
+    """The form of a platform's user ids, which never change, unlike names."""
+
+    pattern: str
+    """A regular expression that every id matches as a whole."""
+    example: str
+
+
 class PlatformSpec(Struct, frozen=True, kw_only=True):
     """Everything that the rest of the program knows about a platform before it is used."""
 
@@ -88,6 +97,8 @@ class PlatformSpec(Struct, frozen=True, kw_only=True):
     """The extra that installs its libraries."""
     libraries: tuple[str, ...] = ()
     """Top-level modules that are there only with the extra."""
+    from_source: tuple[str, ...] = ()
+    """Packages of the extra that are published only as source. They need no compiler."""
     make: str = ""
     """`package.module:function`, which makes the built-in adapter from PlatformSettings; empty if
     there is none."""
@@ -97,8 +108,11 @@ class PlatformSpec(Struct, frozen=True, kw_only=True):
     values that it found."""
     send_to: str = "the bot"
     """Where users send their pairing code, in words."""
+    uploads: UploadRules | None = None
+    """The files that can be sent there. None if only its adapter knows."""
     has_groups: bool = True
     """Whether the bot can be in groups."""
+    user_ids: UserIds = UserIds(r"\S+", "")
 
     @property
     def asked(self) -> tuple[Field, ...]:

@@ -16,11 +16,11 @@ from segue.platforms.base import Adapter, MenuEntry
 from segue.platforms.spec import PlatformSettings
 from segue.testing.contract.fake import FakeRig, uploads
 from segue.testing.contract.malformed import Specimen
-from segue.testing.contract.rig import Act, Feature, File, Place, Seen, listening
+from segue.testing.contract.rig import CHATTER, Act, Feature, File, Place, Seen, listening
 from segue.testing.discord import USUAL, Driver, Kind, Permission
 from segue.testing.discord.snapshot import Message
 from segue.testing.peers import Trouble
-from tests.platforms.discord.specimens import SPECIMENS
+from tests.platforms.discord.specimens import ANNA, MESSAGE, SPECIMENS
 
 UNKNOWN_TOKEN = "MTEwMDAwMDAwMDAwMDAwMDAwMQ.Gnobody.a_token_that_nobody_has_given_to_it_01"
 MENU = [MenuEntry(name, f"The command {name}") for name in ("approve", "resume", "status")]
@@ -56,14 +56,18 @@ class DiscordRig(FakeRig):
     """
 
     driver: Driver
+    author = ANNA["id"]
+    scene = MESSAGE["channel_id"]
     methods: Mapping[Act, str] = {
         Act.SEND: "create_message",
         Act.EDIT: "edit_message",
         Act.TYPING: "trigger_typing",
         Act.OPEN_THREAD: "start_thread_from_message",
         Act.FETCH: "download",
+        Act.HISTORY: "get_channel_messages",
     }
     lacks = frozenset({Feature.JOINS, Feature.FORWARD_AUTHORS, Feature.REDELIVERY})
+    lookup = "get_channel"
     usual = Shape.TEXT
 
     async def prepare(self) -> None:
@@ -121,13 +125,26 @@ class DiscordRig(FakeRig):
     async def edit(self, message: str, text: str) -> None:
         await self.driver.edit(self._said[message], int(message), text)
 
+    async def delete(self, message: str) -> None:
+        await self.driver.delete(self._said[message], int(message))
+
     async def press(self, message: str, label: str) -> None:
         [found] = [it for it in (await self.driver.look()).messages if it.id == int(message)]
         anna = self._annas[str(found.chat)]
         await self.driver.press(anna, found.thread or found.chat, found.id, label)
 
+    async def begin_thread(self, at: Place, message: str) -> Place:
+        anna = self._annas[at.chat]
+        thread = await self.driver.open_thread(anna, int(at.chat), "Talk", source=int(message))
+        return Place(at.chat, str(thread))
+
     async def delete_thread(self, at: Place) -> None:
         await self.driver.delete_channel(_channel(at))
+
+    async def others(self, at: Place, count: int) -> None:
+        bob = await self.driver.user("Bob")
+        for _ in range(count):
+            await self.driver.say(bob, _channel(at), CHATTER)
 
     async def other_bot_says(self, at: Place, text: str) -> None:
         bot = await self.driver.user("Other", bot=True)

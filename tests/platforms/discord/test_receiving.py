@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -11,10 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.core.errors import ConnectFailed
+from segue.core.errors import ConnectFailed, SetupNeeded
 from segue.platforms.base import Button, Inbound, InboundKind, MenuEntry, Quote
 from segue.platforms.discord import client, parser
 from segue.platforms.discord.wire import Channel, Message
+from segue.testing.contract.history import only
 from segue.testing.contract.rig import listening, part
 from segue.testing.discord import BOT, Kind, Settings
 from tests.platforms.discord.rig import DiscordRig, Shape, home_at
@@ -51,6 +53,8 @@ def words(**fields: Any) -> tuple[str, bool]:
         (f"<@{ME}>", [US], ("@segue", True)),
         (f"ask <@{ANNA['id']}>", [ANNA], ("ask @Anna", False)),
         ("ask <@77>", [], ("ask <@77>", False)),
+        # An address in the name of another user does not pass for the sender's.
+        ("ask <@78>", [ANNA | {"id": "78", "global_name": "A https://b.c"}], ("ask @A b.c", False)),
         (f"<@{ME}> /status", [US], ("/status", True)),
     ],
 )
@@ -95,7 +99,9 @@ def test_a_reply_to_the_bot_addresses_it():
     inbound = heard(type=19, referenced_message={**MESSAGE, "author": US, "content": "Shall I?"})
     assert inbound is not None
     assert inbound.addressed
-    assert inbound.quote == Quote(author="segue", text="Shall I?", ours=True)
+    assert inbound.quote == Quote(
+        author="segue", text="Shall I?", ours=True, message_id=MESSAGE["id"]
+    )
     deleted = heard(type=19, referenced_message=None)
     assert deleted is not None
     assert deleted.quote is None
@@ -240,6 +246,26 @@ async def test_a_new_process_reads_what_was_written_after_the_last_recorded_mess
     await rig.adapter.connect()
 
 
+async def test_threads_that_began_meanwhile_are_read_if_the_owner_began_them(rig: DiscordRig):
+    at = await rig.place(Shape.TEXT)
+    anna, channel = int(rig.anna), int(at.chat)
+    async with listening(rig.adapter) as ear:
+        await rig.say(at, "recorded")
+        last = await ear.next()
+    await rig.adapter.close()
+    bob = await rig.driver.user("Bob")
+    roots = [await rig.driver.say(user, channel, "a thread") for user in (bob, anna)]
+    for root, user in zip(roots, (bob, anna), strict=True):
+        await rig.driver.open_thread(user, channel, "Talk", source=root)
+        await rig.driver.say(user, root, f"in a thread of {user}")
+    adapter = await rig.restarted()
+    adapter.remember({last.address: last.update_id}, wanted=only(rig.anna))
+    async with listening(adapter) as ear:
+        found = [await ear.next() for _ in range(2)]
+    assert [it.text for it in found] == ["a thread", f"in a thread of {anna}"]
+    assert found[1].address == replace(last.address, thread_id=str(roots[1]))
+
+
 async def test_a_chat_with_nothing_recorded_is_read_for_the_last_day(rig: DiscordRig):
     home = await home_at(rig, Shape.DM)
     restarted = rig.another()
@@ -263,7 +289,7 @@ async def test_a_frame_that_is_no_json_does_not_end_the_connection(rig: DiscordR
 async def test_a_missing_intent_is_named(rig: DiscordRig):
     await rig.adapter.close()
     await rig.driver.bot(Settings(content=False))
-    with pytest.raises(ConnectFailed, match="Message Content Intent is off"):
+    with pytest.raises(SetupNeeded, match="Message Content Intent is off"):
         await rig.adapter.connect()
     await rig.driver.bot(Settings())
     await rig.adapter.connect()

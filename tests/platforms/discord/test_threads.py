@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from segue.core.address import Address
@@ -111,7 +113,7 @@ async def test_a_forum_in_which_the_bot_may_not_post_says_so(rig: DiscordRig):
     await rig.driver.permit(int(home.chat_id), USUAL & ~Permission.SEND_MESSAGES)
     assert await rig.adapter.create_handoff_thread(home, "Work", key="1") is None
     failed = await failure(rig.adapter.send(home, part("Here."), key="2"))
-    assert "a forum takes messages only in its posts" in failed.reason
+    assert "the bot lacks a permission there" in failed.reason
 
 
 # Later
@@ -166,3 +168,39 @@ async def test_a_place_that_is_gone_is_named(rig: DiscordRig, shape: Shape, reas
         await rig.driver.delete_channel(int(home.chat_id))
     with pytest.raises(DeliveryFailed, match=reason):
         await rig.adapter.send(home, part("Hello?"), key="1")
+
+
+async def test_a_thread_that_stands_alone_is_not_opened_again_by_the_next_process(rig: DiscordRig):
+    home = await home_at(rig, Shape.TEXT)
+    await rig.driver.permit(int(home.chat_id), USUAL & ~Permission.SEND_MESSAGES)
+    first = await opened(rig, home)
+    await rig.restarted()  # it was killed before it recorded the thread
+    assert await opened(rig, home) == first
+    assert await opened(rig, home, key="2") != first, "this process uses it"
+    await rig.adapter.send(first, part("Here."), key="3")
+    await rig.restarted()
+    assert await opened(rig, home, key="4") != first, "a session is in it"
+
+
+async def test_a_deleted_first_message_of_a_post_does_not_block_the_next(rig: DiscordRig):
+    post = await thread_in(rig, Shape.FORUM)
+    number = int(post.thread_id or 0)
+    await rig.driver.delete(number, number)
+    home = replace(post, thread_id=None)
+    assert await opened(rig, home, key="2") != post
+
+
+async def test_a_message_to_a_forum_opens_a_post(rig: DiscordRig):
+    post = await thread_in(rig, Shape.FORUM)
+    home = replace(post, thread_id=None)
+    receipt = await rig.adapter.send(home, part("It rains.\nTake a coat."), key="report/0")
+    assert await rig.adapter.send(home, part("It rains.\nTake a coat."), key="report/0") == receipt
+    await rig.adapter.send(home, part("And it is cold."), key="report/1")
+    await rig.adapter.edit(home, receipt, part("It does not rain."))
+    await rig.adapter.send(home, part("x" * 2000), key="long/0")
+    shown = await rig.driver.look(int(home.chat_id))
+    _, report, long = sorted(shown.threads, key=lambda it: it.id)
+    assert (str(report.id), report.title) == (receipt, "It rains.")
+    inside = [it.text for it in shown.messages if it.thread == report.id]
+    assert inside == ["It does not rain.", "And it is cold."]
+    assert "x" * 2000 in [it.text for it in shown.messages if it.thread == long.id]

@@ -15,9 +15,9 @@ from segue.platforms.matrix.adapter import MatrixAdapter, make
 from segue.platforms.spec import PlatformSettings
 from segue.testing.contract.fake import FakeRig
 from segue.testing.contract.malformed import Specimen
-from segue.testing.contract.rig import Act, Feature, File, Place, Seen
+from segue.testing.contract.rig import CHATTER, Act, Feature, File, Place, Seen
 from tests.harness.matrix import MatrixDriver, MatrixUser
-from tests.platforms.matrix.specimens import SPECIMENS
+from tests.platforms.matrix.specimens import ANNA, ID, SPECIMENS
 
 
 class Shape(StrEnum):
@@ -31,15 +31,19 @@ class MatrixRig(FakeRig):
     """Anna on Matrix."""
 
     driver: MatrixDriver
+    author = ANNA
+    serial = ID
     adapter: MatrixAdapter
     methods: Mapping[Act, str] = {
         **dict.fromkeys((Act.SEND, Act.EDIT, Act.OPEN_THREAD), "send"),
         Act.TYPING: "typing",
         Act.FETCH: "fetch",
+        Act.HISTORY: "history",
     }
     lacks = frozenset(
         {Feature.FORWARDS, Feature.THREAD_DELETION, Feature.EDIT_CHECKS, Feature.RAW_UPDATES}
     )
+    lookup = "state"
     usual = Shape.DM
     many = 60  # a sync has 50 of a room
 
@@ -89,11 +93,24 @@ class MatrixRig(FakeRig):
     async def edit(self, message: str, text: str) -> None:
         await self.user.edit(message, text)
 
+    async def delete(self, message: str) -> None:
+        await self.user.redact(message)
+
     async def join(self, at: Place) -> None:
         """The bot leaves, and is invited again."""
         bot, room = self.driver.bot, quote(at.chat)
         await bot.call("POST", f"/rooms/{room}/leave", {})
         await self.user.call("POST", f"/rooms/{room}/invite", {"user_id": bot.id})
+
+    async def begin_thread(self, at: Place, message: str) -> Place:
+        return Place(at.chat, message)
+
+    async def others(self, at: Place, count: int) -> None:
+        bob = self.driver.users[await self.driver.user("Bob")]
+        await self.user.call("POST", f"/rooms/{quote(at.chat)}/invite", {"user_id": bob.id})
+        await bob.call("POST", f"/join/{quote(at.chat)}", {})
+        for _ in range(count):
+            await bob.say(at.chat, CHATTER, at.thread)
 
     async def other_bot_says(self, at: Place, text: str) -> None:
         await self.user.say(at.chat, text, at.thread, msgtype="m.notice")

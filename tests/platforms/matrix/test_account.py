@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import shutil
 import time
 from pathlib import Path
 from urllib.parse import quote
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.real
 async def sign_in(rig: MatrixRig, folder: Path, **more: str) -> dict[str, str]:
     bot, url = rig.driver.bot.account, rig.driver.server.url
     values = {"url": url, "token": "", "user": bot.user_id, "password": bot.password}
+    values["invites_from"] = rig.anna
     return await account.sign_in({**values, **more}, folder)
 
 
@@ -45,6 +47,30 @@ async def test_signing_in_again_keeps_the_device_whose_keys_are_here(
         adapter = rig.another((await sign_in(rig, folder))["token"])
         [token, *_] = await adapter.examine(None)
         assert (f"device {rig.driver.bot.account.device_id}." in token.text) == is_same
+
+
+async def test_a_device_whose_keys_were_lost_is_replaced_by_signing_in_again(
+    rig: MatrixRig, tmp_path: Path
+):
+    rig.driver.folder = tmp_path
+    first = await sign_in(rig, tmp_path)
+    assert (await rig.another(first["token"]).examine(None))[0].ok
+    _lose(tmp_path)
+    found = await rig.another(first["token"]).examine(None)
+    assert "are not on this machine" in " ".join(it.text for it in found)
+    second = await sign_in(rig, tmp_path)
+    assert (await rig.another(second["token"]).examine(None))[0].ok
+
+
+def _lose(folder: Path) -> None:
+    for path in folder.iterdir():
+        shutil.rmtree(path)
+
+
+async def test_a_name_that_is_no_user_id_is_refused(rig: MatrixRig, tmp_path: Path):
+    for name in ("anna", "@anna", "anna:matrix.org", ""):
+        with pytest.raises(ConnectFailed, match="is not a user id; give yours as"):
+            await sign_in(rig, tmp_path, invites_from=name)
 
 
 async def test_a_wrong_password_or_address_is_named(rig: MatrixRig, tmp_path: Path):

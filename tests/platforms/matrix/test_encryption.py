@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import secrets
+from urllib.parse import quote
 
 import pytest
 
+from segue.core.errors import DeliveryFailed
 from segue.platforms.base import Upload
 from segue.testing.contract.base import PHOTO
-from segue.testing.contract.rig import home_of, listening, one_attachment, part
+from segue.testing.contract.rig import failure, home_of, listening, one_attachment, part
 from tests.platforms.matrix.rig import MatrixRig, Shape
 
 pytestmark = pytest.mark.real
@@ -53,6 +56,66 @@ async def test_a_room_that_was_encrypted_is_never_written_to_in_the_clear(rig: M
     room.encrypted = False  # as a server would say that wants to read along
     await rig.adapter.send(home, part("Secret."), key="1")
     assert "Secret." not in str(await rig.driver.bot.events(at.chat))
+
+
+GOOD = "m.megolm.v1.aes-sha2"
+ODD = {
+    "odd fields": {"algorithm": GOOD, "body": 5, "name": [], "m.relates_to": "x", "info": 1},
+    "odd rotation": {"algorithm": GOOD, "rotation_period_ms": "x", "rotation_period_msgs": {}},
+    "empty": {},
+    "no text": {"algorithm": 5},
+    "unknown": {"algorithm": "m.other"},
+}
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["before", "while it is known"])
+@pytest.mark.parametrize("shape", ODD)
+async def test_an_odd_encryption_event_never_leads_to_a_message_in_the_clear(
+    rig: MatrixRig, shape: str, is_known: bool
+):
+    at = await rig.place(Shape.DM)
+    where = f"/rooms/{quote(at.chat)}/state/m.room.encryption/"
+    async with listening(rig.adapter) as ear:
+        home = await home_of(rig, ear, at)
+        if not is_known:
+            rig.adapter.client.rooms.clear()
+        await rig.driver.bot.call("PUT", where, ODD[shape])
+        await home_of(rig, ear, at)
+    rig.user.encrypted.add(at.chat)
+    await rig.user.sync()
+    if ODD[shape].get("algorithm") == GOOD:
+        await rig.adapter.send(home, part("Secret."), key="1")
+        assert await rig.seen("Secret.")
+    else:
+        failed = await failure(rig.adapter.send(home, part("Secret."), key="1"))
+        assert not failed.retry
+        assert "encrypted" in failed.reason
+    photo = Upload(PHOTO.name, PHOTO.media_type, PHOTO.content)
+    with contextlib.suppress(DeliveryFailed):
+        await rig.adapter.send_file(home, photo, part("Secret."), key="2")
+    written = await rig.driver.bot.events(at.chat)
+    assert not [it for it in written if "Secret." in str(it)]
+
+
+async def test_a_member_whose_event_is_odd_is_counted_and_gets_no_keys_after_leaving(
+    rig: MatrixRig,
+):
+    eve = rig.driver.users[await rig.driver.user("Eve")]
+    at = await rig.place(Shape.ENCRYPTED_DM)
+    member = f"/rooms/{quote(at.chat)}/state/m.room.member/{quote(eve.id)}"
+    async with listening(rig.adapter) as ear:
+        home = await home_of(rig, ear, at)
+        await rig.driver.bot.call("POST", f"/rooms/{quote(at.chat)}/invite", {"user_id": eve.id})
+        await eve.call("PUT", member, {"membership": "join", "topic": 5})
+        await rig.say(at, "Who is here?")
+        heard = await ear.next()
+        assert "3 members" in heard.readers
+        await eve.call("PUT", member, {"membership": "leave", "name": []})
+        await rig.say(at, "And now?")
+        assert (await ear.next()).readers == ""
+        room = await rig.adapter.client.room(at.chat)
+        assert eve.id not in room.members
+        await rig.adapter.send(home, part("Secret."), key="1")
 
 
 async def test_malformed_events_of_devices_stop_nothing(rig: MatrixRig):

@@ -12,7 +12,8 @@ from segue.core.address import ChatType
 from segue.platforms.base import Inbound, InboundKind, Quote
 from segue.platforms.matrix import parser
 from segue.platforms.matrix.client import FAILURES, _refused
-from segue.platforms.matrix.wire import RoomEvent
+from segue.platforms.matrix.wire import EVENT, RoomEvent, is_id, state_event
+from segue.platforms.matrix.wire import ROOM as ROOM_SIGIL
 from tests.platforms.matrix.specimens import ANNA, BOT, FILE, ID, MESSAGE, ROOM
 
 ROOT, EVE = "$root", "@eve:segue.test"
@@ -88,7 +89,7 @@ def test_a_reply_has_its_quote_and_not_the_words_of_the_other(fallback: str):
     assert event(given).target == "$other"
     found = heard(given, {**message("Shall I?"), "sender": BOT})
     assert (found.text, found.addressed, found.address.thread_id) == ("yes", True, None)
-    assert found.quote == Quote(text="Shall I?", ours=True)
+    assert found.quote == Quote(text="Shall I?", ours=True, message_id=ID)
 
 
 def test_an_edit_by_the_author_is_in_the_thread_of_the_message():
@@ -135,3 +136,62 @@ def test_a_busy_server_names_a_time():
     answer = b'{"errcode":"M_LIMIT_EXCEEDED","error":"Too Many","retry_after_ms":1500}'
     assert _refused(429, answer).after == 1.5
     assert FAILURES.reason(_refused(413, b'{"errcode":"M_TOO_LARGE"}')).endswith("for the server")
+
+
+# State, which decides who may read a room
+
+GOOD = "m.megolm.v1.aes-sha2"
+
+
+def state(kind: str, key: Any, content: Any, **more: Any) -> parser.Room:
+    """A direct message after this state event."""
+    given = {"type": kind, "state_key": key, "sender": ANNA, "content": content, **more}
+    room = parser.Room(ROOM, direct=True, members={ANNA: "Anna", BOT: "Segue"})
+    found = state_event(json.dumps(given).encode())
+    assert found is not None
+    room.apply(found)
+    return room
+
+
+@pytest.mark.parametrize("key", ["", 5, [], "other"])
+@pytest.mark.parametrize("more", [{}, {"unsigned": 5}, {"sender": []}, {"event_id": {}}])
+@pytest.mark.parametrize(
+    "content", [{}, [], None, 5, {"algorithm": 5}, {"algorithm": GOOD, "body": 1}]
+)
+def test_an_encryption_event_of_any_shape_means_that_the_room_is_encrypted(
+    content: Any, more: dict[str, Any], key: Any
+):
+    assert state("m.room.encryption", key, content, **more).encrypted
+
+
+@pytest.mark.parametrize(
+    ("content", "algorithm"),
+    [({}, ""), ({"algorithm": 5}, ""), ({"algorithm": GOOD, "url": 1}, GOOD)],
+)
+def test_the_algorithm_of_a_room_is_read_whatever_is_beside_it(content: Any, algorithm: str):
+    assert state("m.room.encryption", "", content).algorithm == algorithm
+
+
+@pytest.mark.parametrize("content", [{}, None, {"membership": 5}, {"membership": "elsewhere"}])
+def test_a_user_whose_membership_cannot_be_read_gets_no_keys_and_the_room_is_not_private(
+    content: Any,
+):
+    room = state("m.room.member", EVE, content)
+    assert EVE not in room.members
+    assert parser.inbound(InboundKind.JOINED, event(MESSAGE), room).readers
+    room = state("m.room.member", EVE, {"membership": "leave", "displayname": 5})
+    assert parser.inbound(InboundKind.JOINED, event(MESSAGE), room).readers == ""
+
+
+@pytest.mark.parametrize("kind", ["m.room.name", "m.room.topic", "m.room.tombstone"])
+def test_a_state_event_with_another_key_is_not_the_rooms(kind: str):
+    room = state(kind, "other", {"name": "x", "topic": "x", "replacement_room": "!x:x"})
+    assert (room.name, room.topic, room.replacement) == ("", "", "")
+
+
+def test_an_id_has_its_sigil_and_255_bytes_at_most():
+    assert is_id("$1", EVENT)
+    assert is_id(f"!{'x' * 254}", ROOM_SIGIL)
+    assert is_id("!ünïcode:segue.test", ROOM_SIGIL)
+    for bad in ("", "$", "1", "!1", f"${'x' * 255}", f"${'é' * 128}", "$a\nb", "$\ud800", "$\0"):
+        assert not is_id(bad, EVENT)

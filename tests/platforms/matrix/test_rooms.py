@@ -11,6 +11,8 @@ import pytest
 
 from segue.core.address import ChatType
 from segue.platforms.base import InboundKind
+from segue.platforms.matrix import history
+from segue.testing.contract.history import only
 from segue.testing.contract.rig import Place, failure, home_of, listening, part
 from tests.harness.matrix import MatrixPeer, MatrixUser
 from tests.platforms.matrix.rig import MatrixRig, Shape
@@ -44,6 +46,22 @@ async def test_what_the_owner_wrote_before_the_bot_came_in_is_read(rig: MatrixRi
     assert {it.text for it in heard} == {"", "hello"}
 
 
+async def test_a_bot_that_is_renamed_while_it_runs_answers_to_its_new_name(rig: MatrixRig):
+    at = await rig.place(Shape.ROOM)
+    bot = rig.driver.bot
+    async with listening(rig.adapter) as ear:
+        path = f"/profile/{quote(bot.id)}/displayname"
+        await bot.call("PUT", path, {"displayname": "Marvin"})
+        member = f"/rooms/{quote(at.chat)}/state/m.room.member/{quote(bot.id)}"
+        for _ in range(200):  # the server tells its rooms in the background
+            if (await rig.user.call("GET", member)).get("displayname") == "Marvin":
+                break
+            await asyncio.sleep(0.1)
+        await rig.say(at, "Marvin: hello")
+        heard = await ear.next()
+    assert (heard.text, heard.addressed) == ("hello", True)
+
+
 async def test_what_was_there_before_the_first_start_is_skipped(peer: MatrixPeer):
     async with peer.driver() as driver:
         rig = MatrixRig(peer, driver, await driver.user("Anna"))
@@ -69,6 +87,20 @@ async def test_more_messages_than_a_sync_contains_are_read_after_an_absence(rig:
     async with listening(rig.adapter) as ear:
         heard = [(await ear.next()).text for _ in range(121)]
     assert heard == ["one more", *map(str, range(120))]
+
+
+async def test_a_message_of_the_owner_is_heard_however_many_pages_follow_it(
+    rig: MatrixRig, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(history, "_PAGE", 5)
+    at = await rig.place(Shape.DM)
+    await rig.adapter.close()
+    await rig.say(at, "first")
+    await rig.others(at, 160)  # 50 in the sync, and 22 pages
+    adapter = await rig.restarted()
+    adapter.remember({}, wanted=only(rig.anna))
+    async with listening(adapter) as ear:
+        assert (await ear.next()).text == "first"
 
 
 @pytest.mark.parametrize("direct", [True, False], ids=["dm", "room"])

@@ -11,11 +11,12 @@ from segue.core.address import Address
 from segue.platforms.base import Adapter
 from segue.platforms.signal.adapter import SignalAdapter
 from segue.testing.contract.fake import FakeRig, uploads
+from segue.testing.contract.history import only
 from segue.testing.contract.malformed import Specimen
 from segue.testing.contract.rig import Act, Ear, Feature, File, Place, Seen, home_of, listening
 from segue.testing.peers import Trouble
 from segue.testing.signal import ME, NUMBER, Driver, Kind, Message
-from tests.platforms.signal.specimens import SPECIMENS
+from tests.platforms.signal.specimens import ANNA, SPECIMENS
 
 
 class Shape(StrEnum):
@@ -30,6 +31,7 @@ class SignalRig(FakeRig):
     for is with another account of Anna."""
 
     driver: Driver
+    author = ANNA
     methods: Mapping[Act, str] = {
         Act.SEND: "send",
         Act.EDIT: "edit",
@@ -39,6 +41,7 @@ class SignalRig(FakeRig):
     lacks = frozenset(
         {
             *(Feature.JOINS, Feature.FORWARDS, Feature.BOTS, Feature.REDELIVERY),
+            *(Feature.HISTORY, Feature.OTHERS, Feature.USER_THREADS),
             *(Feature.EDIT_CHECKS, Feature.EDIT_REPEATS, Feature.CAPTION_EDITS),
         }
     )
@@ -79,6 +82,21 @@ class SignalRig(FakeRig):
         async with listening(self.adapter) as ear:
             yield at, ear, await home_of(self, ear, at)
 
+    @contextlib.asynccontextmanager
+    async def in_group(self) -> AsyncGenerator[tuple[Address, str]]:
+        """The address of a group of Anna, whose messages are wanted, and Eve; and Eve's id."""
+        eve = await self.driver.user("Eve")
+        chat = await self.driver.chat(Kind.GROUP, [self.anna, eve])
+        self._annas[chat] = self.anna
+        self.adapter.remember({}, wanted=only(self.anna))
+        async with listening(self.adapter) as ear:
+            yield await home_of(self, ear, Place(chat)), eve
+
+    async def noticed(self) -> None:
+        """The daemon notices only when it writes to a connection that is gone."""
+        await self.driver.down()
+        await self.driver.up()
+
     async def newest(self) -> Message:
         return (await self.driver.look()).messages[-1]
 
@@ -95,6 +113,9 @@ class SignalRig(FakeRig):
 
     async def edit(self, message: str, text: str) -> None:
         await self.driver.edit(self._said[message], message, text)
+
+    async def delete(self, message: str) -> None:
+        await self.driver.delete(self._said[message], message)
 
     # Reading
 

@@ -89,6 +89,45 @@ async def test_a_refusal_says_what_to_do(
         assert (failed.value.after, failed.value.retry) == (after, after is not None)
 
 
+@pytest.mark.parametrize(
+    ("cause", "reason", "arrived"),
+    [
+        (Failure.IDENTITY, f"signal-cli -a {NUMBER} trust -v SAFETY_NUMBER USER", False),
+        (Failure.PRE_KEY, "keys of that user", False),
+        (Failure.RATE_LIMIT, "fewer messages", False),
+        (Failure.NETWORK, "signal-cli cannot reach Signal", True),
+    ],
+)
+async def test_what_an_owner_in_a_group_did_not_get_is_not_delivered(
+    rig: SignalRig, cause: Failure, reason: str, arrived: bool
+):
+    """Nor is it sent again, because other members got it."""
+    async with rig.in_group() as (home, eve):
+        await rig.driver.change(home.chat_id, failure=cause, failing=[rig.anna], seconds=9)
+        failed = await failure(rig.adapter.send(home, part("hello"), key="1"))
+        assert (failed.retry, failed.arrived) == (False, arrived)
+        assert reason in failed.reason
+        assert "Other members got it" in failed.reason
+        await rig.driver.change(home.chat_id, failure=cause, failing=[eve], seconds=9)
+        assert await rig.adapter.send(home, part("hello"), key="2")
+
+
+async def test_an_owner_in_a_group_who_left_signal_holds_nothing_up(rig: SignalRig):
+    async with rig.in_group() as (home, _):
+        await rig.driver.change(home.chat_id, failure=Failure.UNREGISTERED, failing=[rig.anna])
+        assert await rig.adapter.send(home, part("hello"), key="1")
+
+
+async def test_an_edit_that_an_owner_in_a_group_did_not_get_is_not_delivered(rig: SignalRig):
+    async with rig.in_group() as (home, _):
+        receipt = await rig.adapter.send(home, part("1"), key="1")
+        await rig.driver.change(home.chat_id, failure=Failure.IDENTITY, failing=[rig.anna])
+        assert not (await failure(rig.adapter.edit(home, receipt, part("2")))).retry
+        await rig.driver.change(home.chat_id)
+        failed = await failure(rig.adapter.edit(home, receipt, part("3")))
+        assert "newest version is not known" in failed.reason
+
+
 async def test_a_message_that_signal_cli_could_not_deliver_may_have_arrived(rig: SignalRig):
     async with rig.talking() as (_, _, home):
         await rig.driver.settings(Settings(network=False))

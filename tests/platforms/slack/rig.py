@@ -12,12 +12,14 @@ from segue.platforms.base import Adapter
 from segue.platforms.slack.adapter import SlackAdapter
 from segue.testing.contract.fake import FakeRig
 from segue.testing.contract.malformed import Specimen
-from segue.testing.contract.rig import Act, Feature, File, Place, Seen
+from segue.testing.contract.rig import CHATTER, Act, Feature, File, Place, Seen
 from segue.testing.peers import Trouble
-from segue.testing.slack import BOT, COMMAND, Driver, Kind, Message, Peer, Upload
-from tests.platforms.slack.specimens import SPECIMENS
+from segue.testing.slack import BOT, COMMAND, Driver, Kind, Message, Peer, Settings, Upload
+from tests.platforms.slack.specimens import ANNA, CHANNEL, SPECIMENS
 
 UNKNOWN_TOKEN = "xoxb-100000001-100000002-atokenthatnobodyhasgiven"
+LOST = Settings(retry_seconds=())
+"""Slack delivers nothing again, as after six minutes."""
 
 
 class Shape(StrEnum):
@@ -40,14 +42,19 @@ class SlackRig(FakeRig):
     """
 
     driver: Driver
+    author = ANNA
+    serial = "injected"
+    scene = CHANNEL
     methods: Mapping[Act, str] = {
         Act.SEND: "chat.postMessage",
         Act.EDIT: "chat.update",
         Act.TYPING: "assistant.threads.setStatus",
         Act.OPEN_THREAD: "chat.postMessage",
         Act.FETCH: "download",
+        Act.HISTORY: "conversations.history",
     }
     lacks = NONE
+    lookup = "conversations.info"
     usual = Shape.CHANNEL
 
     def __init__(self, peer: Peer, driver: Driver, anna: str) -> None:
@@ -87,6 +94,9 @@ class SlackRig(FakeRig):
         self._annas[chat] = self.anna
         return Place(chat, thread)
 
+    async def noticed(self) -> None:
+        await self.driver.settings(LOST)
+
     # Anna
 
     async def say(self, at: Place, text: str, files: Sequence[File] = ()) -> str:
@@ -111,6 +121,9 @@ class SlackRig(FakeRig):
     async def edit(self, message: str, text: str) -> None:
         await self.driver.edit(self._chats[message], message, text)
 
+    async def delete(self, message: str) -> None:
+        await self.driver.delete(self._chats[message], message)
+
     async def press(self, message: str, label: str) -> None:
         shown = (await self.driver.look()).messages
         [found] = [it for it in shown if it.id == message and label in it.labels]
@@ -121,9 +134,16 @@ class SlackRig(FakeRig):
         for joined in (False, True):
             await self.driver.rights(self._annas[at.chat], at.chat, joined=joined)
 
+    async def begin_thread(self, at: Place, message: str) -> Place:
+        return Place(at.chat, message)
+
     async def delete_thread(self, at: Place) -> None:
         assert at.thread is not None
         await self.driver.delete_thread(at.chat, at.thread)
+
+    async def others(self, at: Place, count: int) -> None:
+        bob = await self.driver.user("Bob")
+        await self.driver.chat_on(bob, at.chat, CHATTER, count, thread=at.thread)
 
     async def other_bot_says(self, at: Place, text: str) -> None:
         bot = await self.driver.user("Other", bot=True)

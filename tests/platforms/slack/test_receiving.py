@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable
+from datetime import UTC, datetime
 
 import pytest
 
 from segue.core.errors import ConnectFailed
-from segue.platforms.base import Adapter, Inbound
+from segue.platforms import backlog, backoff
+from segue.platforms.base import Adapter, Inbound, InboundKind
 from segue.platforms.slack import socket
 from segue.platforms.slack.parser import address
+from segue.testing.contract.history import only
 from segue.testing.contract.rig import Place, home_of, listening
 from segue.testing.slack import BOT, COMMAND, Settings
-from tests.platforms.slack.rig import Shape, SlackRig
+from tests.platforms.slack.rig import LOST, Shape, SlackRig
 
 BRISK = Settings(ack_seconds=0.05, retry_seconds=(0.0, 0.05))
 
@@ -80,7 +83,7 @@ async def test_the_names_of_the_sender_and_of_the_channel_are_asked_for_once(rig
     assert calls["users.info"] == calls["conversations.info"] == 1
 
 
-@pytest.mark.parametrize("reason", ["warning", "refresh_requested"])
+@pytest.mark.parametrize("reason", ["warning", "refresh_requested", "a reason of tomorrow"])
 async def test_a_connection_is_replaced_before_slack_closes_it(rig: SlackRig, reason: str):
     await rig.driver.settings(Settings(leave_seconds=0.2))
     at = await rig.place(Shape.DM)
@@ -105,8 +108,66 @@ async def test_what_comes_over_two_connections_is_heard_once_and_in_order(rig: S
         assert [(await ear.next()).text for _ in range(20)] == [*map(str, range(20))]
 
 
-LOST = Settings(retry_seconds=())
-"""Slack delivers nothing again, as after six minutes."""
+async def test_a_warned_connection_is_replaced_once_however_often_slack_asks(rig: SlackRig):
+    await rig.driver.settings(Settings(leave_seconds=30.0))
+    at = await rig.place(Shape.DM)
+    async with listening(rig.adapter) as ear:
+        again = ("refresh_requested", "refresh_requested")
+        await rig.driver.disconnect("warning", then=again)
+        await rig.driver.until(lambda shown: shown.sockets == 1)
+        await rig.say(at, "still there?")
+        assert (await ear.next()).text == "still there?"
+    shown = await rig.driver.look()
+    assert shown.calls["apps.connections.open"] == 2
+    assert (shown.connections, shown.most_connections) == (2, 2)
+
+
+async def test_a_replacement_that_slack_refuses_is_tried_again_while_the_old_one_is_open(
+    rig: SlackRig, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(backoff, "FIRST_PAUSE", 0.01)
+    await rig.adapter.close()
+    await rig.adapter.connect()
+    await rig.driver.settings(Settings(leave_seconds=30.0, most_sockets=1))
+    at = await rig.place(Shape.DM)
+    async with listening(rig.adapter) as ear:
+        await home_of(rig, ear, at)
+        asked = asyncio.ensure_future(ear.next())
+        await rig.driver.disconnect("warning")
+        await rig.driver.until(lambda shown: shown.calls["apps.connections.open"] >= 4)
+        await rig.driver.settings(Settings(leave_seconds=30.0))
+        await rig.driver.until(lambda shown: shown.sockets == 1)
+        await rig.say(at, "still there?")
+        assert (await asked).text == "still there?"
+    assert (await rig.driver.look()).most_connections == 2
+
+
+async def test_no_more_than_one_old_connection_is_kept(
+    rig: SlackRig, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(backoff, "FIRST_PAUSE", 0.01)
+    await rig.adapter.close()
+    await rig.adapter.connect()
+    await rig.driver.settings(Settings(leave_seconds=30.0))
+    at = await rig.place(Shape.DM)
+    async with listening(rig.adapter) as ear:
+        for number in range(3, 8):
+            await rig.driver.disconnect("warning")
+            await rig.driver.disconnect("refresh_requested")
+            await rig.driver.until(lambda it: it.sockets == 1)
+            assert (await rig.driver.look()).calls["apps.connections.open"] == number
+            await rig.say(at, str(number))
+            assert (await ear.next()).text == str(number)
+    assert (await rig.driver.look()).most_connections == 2
+
+
+async def test_too_many_connections_are_reported_by_name(rig: SlackRig):
+    await rig.adapter.close()
+    await rig.driver.settings(Settings(most_sockets=0))
+    with pytest.raises(ConnectFailed, match="more connections than Slack allows"):
+        await rig.adapter.connect()
+    await rig.driver.settings(Settings())
+    await rig.adapter.connect()
 
 
 async def heard_by(adapter: Adapter, count: int) -> list[Inbound]:
@@ -159,6 +220,116 @@ async def test_a_new_process_reads_what_was_written_after_the_last_recorded_mess
         await restarted.close()
 
 
+async def away(rig: SlackRig, shape: Shape = Shape.CHANNEL) -> tuple[Place, Inbound]:
+    """A chat, and the last update in it that is recorded. The adapter is away."""
+    at = await rig.place(shape)
+    async with listening(rig.adapter) as ear:
+        await rig.say(at, f"<@{BOT.id}> before")
+        last = await ear.next()
+        await settle(rig, ear.next())
+    await rig.adapter.close()
+    await rig.driver.settings(LOST)
+    return at, last
+
+
+async def back(rig: SlackRig, last: Inbound) -> Adapter:
+    """The adapter of a new process, which wants what Anna writes."""
+    adapter = await rig.restarted()
+    adapter.remember({last.address: last.update_id}, wanted=only(rig.anna))
+    return adapter
+
+
+async def test_a_mention_that_is_followed_by_a_thousand_messages_of_others_is_heard(rig: SlackRig):
+    at, last = await away(rig)
+    await rig.say(at, f"<@{BOT.id}> where are you?")
+    await rig.others(at, 1_100)
+    [found] = await heard_by(await back(rig, last), 1)
+    assert found.text == "where are you?"
+    calls = (await rig.driver.look()).calls
+    assert calls["conversations.history"] <= 8
+    assert calls["users.info"] == 2, "Anna's, in two processes, and nobody else's"
+
+
+async def test_an_app_with_small_pages_reads_all_of_them(rig: SlackRig):
+    at, last = await away(rig)
+    await rig.driver.settings(Settings(retry_seconds=(), page=15))
+    for number in range(20):
+        await rig.say(at, str(number))
+        await rig.others(at, 2)
+    found = await heard_by(await back(rig, last), 20)
+    assert [it.text for it in found] == [*map(str, range(20))]
+
+
+async def test_what_a_slow_app_cannot_read_in_time_is_reported(
+    rig: SlackRig, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(backlog, "SECONDS", 50.0)  # it would have to wait for a minute
+    at, last = await away(rig)
+    await rig.driver.settings(Settings(retry_seconds=(), page=15, page_seconds=60.0))
+    for number in range(20):
+        await rig.say(at, str(number))
+    gap, *found = await heard_by(await back(rig, last), 16)
+    assert (gap.kind, gap.address) == (InboundKind.GAP, last.address)
+    assert [it.text for it in found] == [*map(str, range(5, 20))]
+
+
+async def test_an_assistant_thread_that_began_meanwhile_is_read(rig: SlackRig):
+    at, last = await away(rig, Shape.DM)
+    thread = await rig.driver.assist(rig.anna)
+    await rig.say(Place(at.chat, thread), "in a new thread")
+    [found] = await heard_by(await back(rig, last), 1)
+    assert (found.text, found.address) == ("in a new thread", address(at.chat, thread))
+
+
+async def test_an_old_thread_of_a_direct_message_is_read_although_nothing_is_recorded_there(
+    rig: SlackRig,
+):
+    at = await rig.place(Shape.DM)
+    thread = await rig.driver.assist(rig.anna)
+    async with listening(rig.adapter) as ear:
+        await rig.say(at, "recorded")
+        last = await ear.next()
+        await settle(rig, ear.next())
+    await rig.adapter.close()
+    await rig.driver.settings(LOST)
+    await rig.say(Place(at.chat, thread), "in an old thread")
+    [found] = await heard_by(await back(rig, last), 1)
+    assert (found.text, found.address) == ("in an old thread", address(at.chat, thread))
+
+
+async def test_threads_that_began_meanwhile_are_read_if_the_owner_began_them(rig: SlackRig):
+    at, last = await away(rig)
+    bob = await rig.driver.user("Bob")
+    theirs = await rig.driver.say(bob, at.chat, "a thread of others")
+    await rig.driver.say(bob, at.chat, "a reply of others", thread=theirs)
+    root = await rig.say(at, "a thread of mine")
+    await rig.say(Place(at.chat, root), f"<@{BOT.id}> look here")
+    found = await heard_by(await back(rig, last), 2)
+    assert [it.text for it in found] == ["a thread of mine", "look here"]
+    assert found[1].address == address(at.chat, root)
+    assert (await rig.driver.look()).calls["conversations.replies"] == 1
+
+
+async def test_threads_of_a_direct_message_are_found_again_after_a_restart_in_the_middle(
+    rig: SlackRig,
+):
+    at, last = await away(rig, Shape.DM)
+    contact = datetime.now(UTC)
+    thread = await rig.driver.assist(rig.anna)
+    await rig.say(Place(at.chat, thread), "in a new thread")
+    await rig.say(at, "later")
+    recorded = {last.address: last.update_id}
+    adapter = await rig.restarted()
+    adapter.remember(recorded, contact=contact, wanted=only(rig.anna))
+    [later] = await heard_by(adapter, 1)
+    assert later.text == "later"
+    recorded[later.address] = later.update_id
+    adapter = await rig.restarted()
+    adapter.remember(recorded, contact=contact, wanted=only(rig.anna))
+    [found] = await heard_by(adapter, 1)
+    assert (found.text, found.address) == ("in a new thread", address(at.chat, thread))
+
+
 async def test_without_the_scopes_the_history_is_not_read(rig: SlackRig):
     few = tuple(it for it in Settings().scopes if not it.endswith(":history"))
     await rig.driver.settings(Settings(scopes=few))
@@ -178,7 +349,7 @@ async def test_socket_mode_that_is_turned_off_ends_the_connection(rig: SlackRig)
         asked = asyncio.ensure_future(ear.next())
         await rig.driver.settings(Settings(app_scopes=(), leave_seconds=0.0))
         await rig.driver.disconnect("link_disabled")
-        with pytest.raises(ConnectFailed):
+        with pytest.raises(ConnectFailed, match="Socket Mode is off"):
             await asked
     with pytest.raises(ConnectFailed, match="app-level token"):
         await rig.adapter.connect()

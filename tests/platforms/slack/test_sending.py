@@ -13,7 +13,7 @@ from segue.platforms.errors import Refused
 from segue.platforms.markup import parts
 from segue.platforms.slack import client
 from segue.testing.contract.base import PHOTO
-from segue.testing.contract.rig import failure, home_of, listening, one_attachment, part
+from segue.testing.contract.rig import Place, failure, home_of, listening, one_attachment, part
 from segue.testing.http import Request, Response, serving
 from segue.testing.peers import Trouble
 from segue.testing.slack import Settings
@@ -53,6 +53,17 @@ async def test_a_message_is_found_on_any_page_of_the_history(
     await rig.adapter.connect()  # another gateway may have been there
     await rig.adapter.send(at, part("0"), key="0")
     assert len(await rig.seen("0")) == 1
+
+
+async def test_an_unconfirmed_message_is_found_in_a_thread_of_more_than_a_thousand(rig: SlackRig):
+    at = await home(rig)
+    thread = await rig.adapter.create_handoff_thread(at, "Boats", key="thread")
+    assert thread is not None
+    await rig.others(Place(at.chat_id, thread.thread_id), 1_100)
+    await rig.driver.fail("reply", Trouble.DROP_AFTER)
+    assert (await failure(rig.adapter.send(thread, part("Once."), key="1"))).arrived
+    await rig.adapter.send(thread, part("Once."), key="1")
+    assert len(await rig.seen("Once.")) == 1
 
 
 async def test_a_chat_is_searched_once(rig: SlackRig):
@@ -127,6 +138,18 @@ async def test_a_file_whose_message_is_not_found_has_arrived_all_the_same(rig: S
     receipt = await rig.adapter.send_file(at, FILE, part("Look."), key="2")
     assert receipt.startswith("file ")
     assert not (await failure(rig.adapter.edit(at, receipt, part("No.")))).retry
+
+
+async def test_a_file_whose_thread_is_deleted_before_it_is_posted_is_taken_back(rig: SlackRig):
+    at = await home(rig)
+    thread = await rig.adapter.create_handoff_thread(at, "Boats", key="1")
+    assert thread is not None
+    assert thread.thread_id is not None
+    await rig.adapter.send(thread, part("before"), key="2")  # so the adapter does not look first
+    await rig.driver.delete_thread(thread.chat_id, thread.thread_id)
+    failed = await failure(rig.adapter.send_file(thread, FILE, part("Look."), key="3"))
+    assert (failed.retry, failed.arrived) == (False, False)
+    assert await rig.seen("Look.") == []
 
 
 async def test_a_file_without_words_has_its_name(rig: SlackRig):

@@ -11,11 +11,11 @@ from segue.platforms.base import Adapter
 from segue.platforms.telegram.adapter import TelegramAdapter
 from segue.testing.contract.fake import FakeRig, uploads
 from segue.testing.contract.malformed import Specimen
-from segue.testing.contract.rig import Act, File, Place, Seen, listening
+from segue.testing.contract.rig import CHATTER, Act, Feature, File, Place, Seen, listening
 from segue.testing.telegram import Driver, Kind, Message, cleaned
 from segue.testing.telegram.errors import Refuse
 from segue.testing.telegram.markup import parse_html
-from tests.platforms.telegram.specimens import SPECIMENS
+from tests.platforms.telegram.specimens import ANNA, FORUM, SPECIMENS
 
 UNKNOWN_TOKEN = "7000000001:a_token_that_nobody_has_given_to_it_01"
 
@@ -47,6 +47,8 @@ class TelegramRig(FakeRig):
     """
 
     driver: Driver
+    author = ANNA["id"]
+    scene = FORUM["id"]
     methods: Mapping[Act, str] = {
         Act.SEND: "sendMessage",
         Act.EDIT: "editMessageText",
@@ -54,6 +56,7 @@ class TelegramRig(FakeRig):
         Act.OPEN_THREAD: "createForumTopic",
         Act.FETCH: "download",
     }
+    lacks = frozenset({Feature.HISTORY, Feature.DELETIONS, Feature.USER_THREADS})
     many = 105  # a batch has at most 100
     usual = Shape.FORUM
 
@@ -101,6 +104,12 @@ class TelegramRig(FakeRig):
         shown = (await self.driver.look()).messages
         [found] = [it for it in shown if it.id == int(message) and label in it.labels]
         await self.driver.press(self._annas[found.chat], found.chat, found.id, label)
+
+    async def others(self, at: Place, count: int) -> None:
+        chat, thread = _numbers(at)
+        bob = await self.driver.user("Bob")
+        for _ in range(count):
+            await self.driver.say(bob, chat, CHATTER, thread=thread)
 
     async def join(self, at: Place) -> None:
         chat, _ = _numbers(at)

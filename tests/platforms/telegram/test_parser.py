@@ -332,29 +332,35 @@ def test_forwarded_text_is_content_and_addresses_no_bot(fields: Json, author: st
     assert press.typed == ""
 
 
+OTHER = "2"
+
+
 def replied(**fields: Any) -> Json:
-    return {"message_id": 2, "date": 1, "chat": DM, "from": EVE, **fields}
+    return {"message_id": int(OTHER), "date": 1, "chat": DM, "from": EVE, **fields}
 
 
 @pytest.mark.parametrize(
     ("fields", "quote"),
     [
-        ({"reply_to_message": replied(text="hi")}, Quote(author="Eve Moss", text="hi")),
+        (
+            {"reply_to_message": replied(text="hi")},
+            Quote(author="Eve Moss", text="hi", message_id=OTHER),
+        ),
         (
             {"reply_to_message": replied(text="a hi", sender_chat=GROUP), "quote": {"text": "hi"}},
-            Quote(author="Team", text="hi"),
+            Quote(author="Team", text="hi", message_id=OTHER),
         ),
         (
             {"reply_to_message": {**replied(text="I am."), "from": US}},
-            Quote(author="Segue", text="I am.", ours=True),
+            Quote(author="Segue", text="I am.", ours=True, message_id=OTHER),
         ),
         (
             {"reply_to_message": {**replied(text="hi", forward_origin=ORIGINS[3][0]), "from": US}},
-            Quote(author="News", text="hi"),
+            Quote(author="News", text="hi", message_id=OTHER),
         ),
         (
             {"reply_to_message": replied(photo=[{"file_id": "1"}], caption="look")},
-            Quote(author="Eve Moss", text="[photo.jpg]\nlook"),
+            Quote(author="Eve Moss", text="[photo.jpg]\nlook", message_id=OTHER),
         ),
         (
             {"external_reply": {"origin": ORIGINS[3][0]}, "quote": {"text": "hi"}},

@@ -24,6 +24,21 @@ def files_in(inbound: Inbound) -> list[str]:
     return [file.name for file in inbound.attachments]
 
 
+async def test_an_adapter_has_caught_up_after_a_batch_that_is_not_full(rig: TelegramRig):
+    at = await rig.place(Shape.DM)
+    await rig.driver.hold()
+    for number in range(rig.many):
+        await rig.say(at, str(number))
+    await rig.driver.release()
+    async with listening(rig.adapter) as ear:
+        for number in range(rig.many):
+            assert (await ear.next()).text == str(number)
+            assert not rig.adapter.is_caught_up
+        await rig.say(at, "next")
+        assert (await ear.next()).text == "next"
+        assert rig.adapter.is_caught_up
+
+
 async def test_an_album_is_one_message(rig: TelegramRig):
     at = await rig.place(Shape.DM)
     anna, chat = int(rig.anna), int(at.chat)

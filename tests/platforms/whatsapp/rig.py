@@ -15,19 +15,22 @@ from segue.testing.contract.malformed import Specimen
 from segue.testing.contract.rig import Act, Feature, File, Place
 from segue.testing.whatsapp import APP_SECRET, PHONE, Driver
 from segue.web.server import Server
-from tests.platforms.whatsapp.specimens import SPECIMENS
+from tests.platforms.whatsapp.specimens import ANNA, SPECIMENS
 
 
 class WhatsAppRig(FakeRig):
     """Anna on WhatsApp. Each chat that a test asks for gets another number of hers."""
 
     driver: Driver
+    author = ANNA
+    serial = "wamid.HBgL"
     adapter: WhatsAppAdapter
     methods: Mapping[Act, str] = {Act.SEND: "send", Act.TYPING: "mark_read", Act.FETCH: "get_media"}
     credential = "access token"
     lacks = frozenset({
         Feature.JOINS, Feature.FORWARD_AUTHORS, Feature.REPLY_TEXTS, Feature.BOTS,
-        Feature.THREAD_DELETION, Feature.RETRY_TIMES, Feature.CONNECTION,
+        Feature.THREAD_DELETION, Feature.RETRY_TIMES, Feature.CONNECTION, Feature.HISTORY,
+        Feature.OTHERS, Feature.USER_THREADS,
     })  # fmt: skip
 
     def __init__(self, peer: Any, driver: Driver, anna: str) -> None:

@@ -89,9 +89,11 @@ def test_a_chosen_row_is_a_press_and_a_reply_has_its_quote():
     row = {"type": "list_reply", "list_reply": {"id": "a:1", "title": "One"}}
     press = found("interactive", row, context=OURS)
     assert (press.kind, press.text, press.message_id) == (InboundKind.BUTTON, "a:1", OURS["id"])
-    assert found("text", {"body": "yes"}, context=OURS).quote == Quote(ours=True)
+    assert found("text", {"body": "yes"}, context=OURS).quote == Quote(
+        ours=True, message_id=OURS["id"]
+    )
     mine = found("text", {"body": "yes"}, context={"from": ANNA, "id": "wamid.X"})
-    assert mine.quote == Quote(author="Anna")
+    assert mine.quote == Quote(author="Anna", message_id="wamid.X")
     many = found("text", {"body": "/approve"}, context={"frequently_forwarded": True})
     assert (many.typed, many.forwarded_from) == ("", "")
 
@@ -99,6 +101,7 @@ def test_a_chosen_row_is_a_press_and_a_reply_has_its_quote():
 def test_messages_of_groups_and_of_other_numbers_and_those_without_content_are_left_out():
     hello = message("text", {"body": "hello"})
     assert updates({**hello, "group_id": "G1"}) == []
+    assert updates({**hello, "group_id": ""}) == []
     assert updates(hello, phone="7") == []
     assert found("system", {"body": "changed number"}) is None
     assert found("reaction", {"message_id": "wamid.X"}) is None, "it was taken back"

@@ -52,12 +52,14 @@ def test_labels_that_are_the_same_when_cut_are_a_list(words: str, kind: str):
     assert messages.choices("Which?", buttons)["type"] == kind
 
 
-async def test_a_long_question_is_followed_by_its_buttons(rig: WhatsAppRig):
+async def test_a_text_that_is_too_long_for_its_buttons_is_not_sent(rig: WhatsAppRig):
+    """It would be two messages, and only one of them has a receipt."""
     to, _ = await anna_writes(rig)
-    text = "word " * 400
-    await rig.adapter.send(to, part(text), key="1", buttons=[Button("Yes", "y")])
-    [long], [choice] = await rig.seen(text), await rig.seen("Choose:")
-    assert (long.labels, choice.labels) == ((), ("Yes",))
+    buttons = [Button("Yes", "y")]
+    failed = await failure(rig.adapter.send(to, part("x" * 1025), key="1", buttons=buttons))
+    assert (failed.retry, failed.arrived) == (False, False)
+    assert "1,024" in failed.reason
+    assert not await rig.driver.calls("send")
 
 
 # Files
@@ -144,6 +146,20 @@ async def test_outside_of_the_window_a_template_carries_the_text_on_one_line(rig
     assert await rig.seen("x" * 899 + "…")
 
 
+async def test_a_question_in_a_template_does_not_count_as_shown(rig: WhatsAppRig):
+    """It has no buttons there, is on one line and may be cut."""
+    rig.adapter = adapter = rig.another(template="segue_message/en")
+    await adapter.connect()
+    to, _ = await anna_writes(rig)
+    adapter.clock = lambda: 4e9
+    await rig.driver.wrote(to.chat_id, DAY + 1)
+    choices = [Button("Allow", "a:1:once"), Button("Deny", "a:1:never")]
+    failed = await failure(adapter.send(to, part("May I?\nrun"), key="1", buttons=choices))
+    assert (failed.retry, failed.arrived) == (False, True)
+    assert "without its buttons" in failed.reason
+    assert await rig.seen("May I? run")
+
+
 async def test_a_window_that_whatsapp_closed_is_closed_for_the_next_message_too(rig: WhatsAppRig):
     to, _ = await anna_writes(rig)
     await rig.driver.wrote(to.chat_id, DAY + 1)
@@ -184,3 +200,20 @@ async def test_an_error_says_what_a_person_can_do(rig: WhatsAppRig, code: int, w
 def test_a_code_is_not_found_in_the_words_of_another_error():
     refused = Refused(400, "at most 100 or 10 of them", code="#131009")
     assert FAILURES.reason(refused) == "at most 100 or 10 of them"
+
+
+async def test_a_question_in_a_template_ends_with_how_to_answer_it(rig: WhatsAppRig):
+    rig.adapter = adapter = rig.another(template="segue_message/en")
+    await adapter.connect()
+    to, _ = await anna_writes(rig)
+    adapter.clock = lambda: 4e9
+    await rig.driver.wrote(to.chat_id, DAY + 1)
+    choices = [
+        Button("Allow", "a:1:once", "/approve 1"),
+        Button("Deny", "a:1:never", "/deny 1"),
+    ]
+    hint = " Answer /approve 1 (Allow) or /deny 1 (Deny)."
+    for text, shown in (("May I?\nrun", "May I? run"), ("x" * 1000, "x" * (899 - len(hint)) + "…")):
+        failed = await failure(adapter.send(to, part(text), key=text[:1], buttons=choices))
+        assert failed.arrived
+        assert await rig.seen(f"{shown}{hint}")

@@ -55,7 +55,9 @@ async def checks(client: DiscordClient, home: Address | None) -> AsyncGenerator[
     if home is None:
         return
     if (channel := await _seen(client, "GET", f"/channels/{home.chat_id}")) is None:
-        yield Finding(False, "The bot cannot see the home channel any more.", _UNREACHED)
+        yield Finding(
+            False, "The bot cannot see the home channel any more.", _UNREACHED, vital=True
+        )
         return
     yield Finding(True, f"The home channel is {channel.title}.")
     if channel.is_dm:

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import NoneType
 from typing import Any
 
-from discord.utils import time_snowflake
+from discord.utils import snowflake_time, time_snowflake
 
-from segue.core.address import Address, HomeChannel, Platform
+from segue.core.address import Address, HomeChannel, Platform, Sender
 from segue.core.text import one_line
 from segue.platforms import base, http, sending
 from segue.platforms.adapter import RemoteAdapter
-from segue.platforms.backlog import Backlog, Events
+from segue.platforms.backlog import Backlog, BacklogPage, Events
 from segue.platforms.base import Button, Inbound, InboundKind, MenuEntry, Receipt, Upload
 from segue.platforms.discord import account, parser, wire
 from segue.platforms.discord.client import FAILURES, NO_THREADS, DiscordClient, Event, where
+from segue.platforms.discord.spec import UPLOADS
 from segue.platforms.discord.wire import Channel, Interaction, Message, Named, Resource
 from segue.platforms.errors import Lost, Refused, converted, tolerating_absence
+from segue.platforms.markup.sizes import size
 from segue.platforms.spec import PlatformSettings
 
 CAPABILITIES = base.Capabilities(
@@ -30,18 +33,27 @@ CAPABILITIES = base.Capabilities(
     typing=True,
     files=True,
     keys=True,
+    key_age=timedelta(minutes=3),  # Discord checks a nonce for "the past few minutes"
     length=2000,
     unit=base.Unit.UTF16,
     dialect=base.Dialect.MARKDOWN,
     per_second=40.0,  # the limit is 50 calls a second of any kind
     edit_seconds=1.2,
     typing_seconds=10.0,
-    upload_bytes=10 * 1024 * 1024,
+    upload_bytes=UPLOADS.most,
 )
 _QUIET: Mapping[str, Any] = {"allowed_mentions": {"parse": []}, "flags": 1 << 2}
 """Mentions send no notifications, and links have no preview. An edit needs both again."""
 _TEXT = {"type": 3, "name": "text", "description": "What follows the command"}
-_KINDS = {"MESSAGE_CREATE": Message, "MESSAGE_UPDATE": Message, "INTERACTION_CREATE": Interaction}
+_PAGE = 100
+_POSTS = 10
+"""How many posts of a forum to search for a key."""
+_KINDS = {
+    "MESSAGE_CREATE": Message,
+    "MESSAGE_UPDATE": Message,
+    "MESSAGE_DELETE": wire.Deletion,
+    "INTERACTION_CREATE": Interaction,
+}
 
 
 class DiscordAdapter(RemoteAdapter[DiscordClient]):
@@ -57,11 +69,13 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
         call counts as lost, `pause` the time that Discord wants between two new sessions."""
         super().__init__(FAILURES)
         self._events = Events[Event]()
-        self._make = partial(DiscordClient, self._events.append, token, url, silence, pause)
+        self._make = partial(DiscordClient, self._hear, token, url, silence, pause)
         self._checks = account.checks
         self._channels: dict[str, Channel] = {}
         self._menu: list[dict[str, Any]] = []
-        self._backlog = Backlog(time_snowflake)
+        self._opened: set[str] = set()
+        """The threads that this process opened or uses."""
+        self._backlog = Backlog(FAILURES, time_snowflake, snowflake_time)
         self.remember = self._backlog.remember
 
     async def _greet(self, client: DiscordClient) -> None:
@@ -71,18 +85,42 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
 
     # Inbound
 
+    @property
+    def is_caught_up(self) -> bool:
+        return self._backlog.is_read
+
     def receive(self) -> AsyncGenerator[Inbound | None]:
         return self._events.receive(FAILURES, self.client.listen, self._handle)
 
-    async def _handle(self, event: Event) -> Inbound | None:
+    def _hear(self, event: Event) -> None:
+        if event[0] == "READY":
+            # Discord keeps the events of a session only if it continues, and this is a new one.
+            self._backlog.away()
+        self._events.append(event)
+
+    async def _handle(self, event: Event) -> AsyncGenerator[Inbound | None]:
         name, data = event
+        if name == "READY":
+            async with contextlib.aclosing(self._backlog.receive(self._page)) as missed:
+                async for inbound in missed:
+                    yield inbound
+            return
+        channel = (converted(data, dict[str, Any]) or {}).get("channel_id")
+        read = partial(self._read, name, data)
+        with FAILURES.connecting():
+            inbound = await self.containment.attempt(f"{name} of {channel}", read)
+        if inbound is not None:
+            yield inbound
+
+    async def _read(self, name: str, data: Any) -> Inbound | None:
         match name, converted(data, _KINDS.get(name, Named)):
-            case "READY", _:
-                self._events.insert(await self._missed())
             case _, None if name != "RESUMED":
                 self._skip([name])
             case _, Message() as message if not parser.is_ignored(message, self.account):
                 return await self._said(message, is_new=name == "MESSAGE_CREATE")
+            case _, wire.Deletion() as it:
+                if channels := await self._place(it.channel_id):
+                    return parser.deleted(it, channels[0])
             case _, Interaction() as it if channels := await self._place(it.channel_id):
                 return parser.acted(it, *channels)
             case "GUILD_CREATE", Named(guild):
@@ -95,10 +133,9 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
         if not (channels := await self._place(message.channel_id)):
             return None
         inbound = parser.said(message, *channels, self.account)
-        if inbound and inbound.addressed:
-            self._backlog.talks(message.channel_id, message.id)
+        if inbound is not None:
+            await self._backlog.arrived(inbound)
         if is_new or not inbound:
-            self._backlog.heard(message.channel_id, message.id)
             return inbound
         return parser.edited(message, inbound, datetime.now(UTC))
 
@@ -117,15 +154,46 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
             self._channels[channel_id] = found
         return self._channels[channel_id]
 
-    async def _missed(self) -> list[Event]:
-        """What users wrote before this session, as events. Discord keeps those of a session only
-        if it continues."""
-        found: list[dict[str, Any]] = []
-        for channel, last in self._backlog.newest():
-            path = f"/channels/{channel}/messages?limit=100&after={last}"
-            with tolerating_absence():
-                found += await self.client.call("GET", path, list[dict[str, Any]])
-        return [("MESSAGE_CREATE", it) for it in sorted(found, key=lambda it: int(it["id"]))]
+    async def _page(self, at: Address, last: int, before: str) -> BacklogPage[Inbound]:
+        """The messages after `last`: all if they fit on one page, else the newest, or those before
+        `before`."""
+        channel = where(at)
+        path = f"/channels/{channel}/messages?limit={_PAGE}"
+        bound = f"&before={before}" if before else f"&after={last}"
+        raw = await self.client.call("GET", path + bound, list[dict[str, Any]])
+        if not before and len(raw) >= _PAGE:  # those are the oldest
+            raw = await self.client.call("GET", path, list[dict[str, Any]])
+        ids = sorted(int(it.id) for it in (converted(one, Named) for one in raw) if it)
+        is_last = len(raw) < _PAGE or not ids or ids[0] <= last
+        messages = [converted(it, Message) for it in raw]
+        new = [it for it in messages if it and int(it.id) > last]
+        new.sort(key=lambda it: int(it.id), reverse=True)
+        await self._discover(at, new)
+        return BacklogPage(
+            found=await self._written(channel, new),
+            size=len(raw),
+            edge=snowflake_time(ids[0]) if ids else None,
+            newest=ids[-1] if ids else 0,
+            next="" if is_last else str(ids[0]),
+        )
+
+    async def _discover(self, at: Address, messages: Sequence[Message]) -> None:
+        """Read the threads too that began under these messages, if the bot or an owner wrote them.
+        Threads of others cause no calls."""
+        for message in messages:
+            if not message.began_thread:
+                continue
+            by = Sender(platform=Platform.DISCORD, user_id=message.author.id)
+            if by.user_id == self.account or await self._backlog.is_wanted(by):
+                self._backlog.discover(replace(at, thread_id=message.id), int(message.id))
+
+    async def _written(self, channel: str, messages: Sequence[Message]) -> list[Inbound]:
+        """What users wrote, of messages in a channel."""
+        users = [it for it in messages if not parser.is_ignored(it, self.account)]
+        if not users or not (channels := await self._place(channel)):
+            return []
+        found = [parser.said(it, *channels, self.account) for it in users]
+        return [it for it in found if it is not None]
 
     def acknowledge(self, press: Inbound) -> None:
         # A button needs no answer. A command has one, which only its sender sees.
@@ -147,12 +215,43 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
     async def _send(
         self, to: Address, text: str, *, markup: bool, key: str, buttons: Sequence[Button]
     ) -> Receipt:
+        if to.thread_id is None and (forum := await self._forum(to)) is not None:
+            return await self._post_in_forum(forum, to, text, key, buttons)
         return await self._post(to, key, content=text, components=_rows(buttons))
+
+    async def _forum(self, at: Address) -> Channel | None:
+        """The channel, if it is a forum."""
+        channel = await self._channel(where(at))
+        return channel if channel.type in wire.FORUMS else None
+
+    async def _post_in_forum(
+        self, forum: Channel, to: Address, text: str, key: str, buttons: Sequence[Button]
+    ) -> Receipt:
+        """Open a post whose first message is the text. A forum takes messages only in posts. The
+        later parts of a long message are messages in the post of the first."""
+        name, _, number = key.rpartition("/")
+        mark = _mark("Message", forum, name or key)
+        post = await self._find_post(forum, mark)
+        if post is not None and number not in ("", "0"):
+            at = replace(to, thread_id=post)
+            return await self._post(at, key, content=text, components=_rows(buttons))
+        if post is None:
+            title = sending.title(text.partition("\n")[0], self.title_length, base.Unit.UTF16)
+            more = {"components": _rows(buttons)}
+            fits = size(f"{text}\n{mark}", base.Unit.UTF16) <= self.capabilities.length
+            first = text if fits else title
+            post = await self._open_post(forum, title, f"{first}\n{mark}", **(more if fits else {}))
+            if not fits:
+                at = replace(to, thread_id=post)
+                await self._post(at, key, content=text, components=_rows(buttons))
+        return Receipt(post)
 
     async def _edit(
         self, at: Address, receipt: Receipt, text: str, *, markup: bool, buttons: Sequence[Button]
     ) -> None:
         body = {"content": text, "components": _rows(buttons), **_QUIET}
+        if at.thread_id is None and await self._forum(at) is not None:
+            at = replace(at, thread_id=receipt)  # the first message of a post has the post's id
         await self._write(at, "PATCH", f"/{receipt}", json=body)
 
     async def _upload(
@@ -168,7 +267,7 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
         body |= {**_QUIET, "nonce": nonce, "enforce_nonce": True}
         form = {"data": {"payload_json": http.encode(body)}, "files": files}
         sent = await self._write(to, "POST", "", **(form if files else {"json": body}))
-        self._backlog.talks(where(to), sent)
+        self._backlog.speaks(to, sent)
         return Receipt(sent)
 
     async def _write(self, at: Address, method: str, path: str, **body: Any) -> str:
@@ -193,15 +292,18 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
         channel = await self.client.call("GET", f"/channels/{where(chat)}", Channel)
         given = await account.rights(self.client, channel, self.account)
         if channel.type in wire.FORUMS:
-            thread = await self._open_post(channel, title, key)
+            mark = _mark("Handoff", channel, key)
+            thread = await self._find_post(channel, mark)
+            thread = thread or await self._open_post(channel, title, f"{title}\n{mark}")
         elif channel.type not in wire.WITH_THREADS or account.THREADS & ~given:
             return None
         elif given & account.SEND:
             thread = await self._open_under(chat, channel, title, key)
         else:
             thread = await self._open_alone(channel, title)
-        self._backlog.talks(thread, thread)
-        return replace(chat, thread_id=thread)
+        opened = replace(chat, thread_id=thread)
+        self._backlog.speaks(opened, thread)
+        return opened
 
     async def _open_under(self, chat: Address, channel: Channel, title: str, key: str) -> str:
         """Open a thread under a message. Both have the same id, so a key opens only one."""
@@ -216,7 +318,13 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
         return await self._open_alone(channel, title)
 
     async def _open_alone(self, channel: Channel, title: str) -> str:
-        """Open a thread without a message. It takes no key, so this is never repeated."""
+        """Open a thread without a message. It takes no key. An empty one with this title, which is
+        left of an earlier attempt, is used instead."""
+        active = await self._active(channel)
+        left = [it.id for it in active if it.name == title and not it.message_count]
+        if unused := [it for it in left if it not in self._opened]:
+            self._opened.add(unused[0])
+            return unused[0]
         try:
             return await self._open(channel.id, title, type=wire.WITH_THREADS[channel.type])
         except Lost as lost:
@@ -225,23 +333,36 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
             reason = f"{lost.reason}; an empty thread may be left"
             raise FAILURES.undelivered(reason, arrived=True) from lost
 
-    async def _open_post(self, forum: Channel, title: str, key: str) -> str:
-        """Open a post in a forum. It takes no key, so a number in its text stands for one."""
-        text = f"{title}\n-# Handoff {sending.short_key(forum.id, key, length=12)}"
-        path = f"/guilds/{forum.guild_id}/threads/active"
-        active = (await self.client.call("GET", path, wire.Detail)).threads
-        ours = [it.id for it in active if (it.parent, it.owner_id) == (forum.id, self.account)]
-        for post in sorted(ours, key=int)[-10:]:
-            found = await self.client.call("GET", f"/channels/{post}/messages/{post}", Message)
-            if found.content == text:
-                return post
+    async def _find_post(self, forum: Channel, mark: str) -> str | None:
+        """The bot's post in a forum whose first message ends with `mark`, which stands for a key:
+        a post takes none."""
+        ours = [it.id for it in await self._active(forum)]
+        for post in sorted(ours, key=int)[-_POSTS:]:
+            with tolerating_absence():  # its first message may be deleted
+                found = await self.client.call("GET", f"/channels/{post}/messages/{post}", Message)
+                if found.content.endswith(f"\n{mark}"):
+                    return post
+        return None
+
+    async def _open_post(self, forum: Channel, title: str, text: str, **more: Any) -> str:
+        """Open a post in a forum, with its first message."""
         tags = [it.id for it in forum.available_tags if not it.moderated]
-        more = {"applied_tags": tags[:1]} if forum.flags & 1 << 4 else {}
-        return await self._open(forum.id, title, message={"content": text, **_QUIET}, **more)
+        tagged = {"applied_tags": tags[:1]} if forum.flags & 1 << 4 else {}
+        message = {"content": text, **_QUIET, **more}
+        return await self._open(forum.id, title, message=message, **tagged)
+
+    async def _active(self, channel: Channel) -> list[Channel]:
+        """The threads of the bot in a channel that are not archived."""
+        path = f"/guilds/{channel.guild_id}/threads/active"
+        active = (await self.client.call("GET", path, wire.Detail)).threads
+        return [it for it in active if (it.parent, it.owner_id) == (channel.id, self.account)]
 
     async def _open(self, under: str, title: str, **more: Any) -> str:
         body = {"name": title, "auto_archive_duration": 10080, **more}  # a week
-        return (await self.client.call("POST", f"/channels/{under}/threads", Named, json=body)).id
+        path = f"/channels/{under}/threads"
+        opened = (await self.client.call("POST", path, Named, json=body)).id
+        self._opened.add(opened)
+        return opened
 
     async def invite(self, thread: Address, users: Sequence[str]) -> None:
         with FAILURES.delivering():
@@ -269,6 +390,11 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
 
     async def _find(self, chat_id: str) -> HomeChannel | None:
         return await account.find(self.client, chat_id) if chat_id.isdecimal() else None
+
+
+def _mark(kind: str, forum: Channel, key: str) -> str:
+    """The last line of a post's first message, which stands for its key."""
+    return f"-# {kind} {sending.short_key(forum.id, key, length=12)}"
 
 
 def _rows(buttons: Sequence[Button]) -> list[dict[str, Any]]:

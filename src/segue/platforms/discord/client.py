@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import aiohttp
 import yarl
@@ -20,7 +20,8 @@ from discord.gateway import DiscordWebSocket, ReconnectWebSocket
 from msgspec import Struct
 
 from segue.core.address import Address, Platform
-from segue.platforms.discord.wire import Detail
+from segue.platforms.backoff import Reconnects
+from segue.platforms.discord.wire import Detail, GatewayInfo
 from segue.platforms.errors import FailureRule, Failures, Lost, Refused, converted, parsed
 from segue.platforms.http import HttpClient, decode
 from segue.platforms.sending import number
@@ -33,14 +34,22 @@ _AGENT = {"User-Agent": "DiscordBot (https://pypi.org/project/segue, 1)"}
 _INTENTS = Intents(guilds=True, guild_messages=True, dm_messages=True, message_content=True)
 _BEGINNINGS = ("READY", "RESUMED")
 _EVENTS = (
-    *_BEGINNINGS, "GUILD_CREATE", "MESSAGE_CREATE", "MESSAGE_UPDATE", "INTERACTION_CREATE",
-    "CHANNEL_UPDATE", "CHANNEL_DELETE", "THREAD_UPDATE", "THREAD_DELETE",
+    *_BEGINNINGS, "GUILD_CREATE", "MESSAGE_CREATE", "MESSAGE_UPDATE", "MESSAGE_DELETE",
+    "INTERACTION_CREATE", "CHANNEL_UPDATE", "CHANNEL_DELETE", "THREAD_UPDATE", "THREAD_DELETE",
 )  # fmt: skip
 _MALFORMED = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 PORTAL = "https://discord.com/developers/applications"
 _UNKNOWN = f"the token is not right; get it at {PORTAL} and type `segue setup discord`"
 _MISSING = "there is no token for the bot yet; type `segue setup discord`"
-_NO_CONTENT = f"the bot's Message Content Intent is off; turn it on at {PORTAL}, under Bot"
+_NO_CONTENT = (
+    f"the bot's Message Content Intent is off; turn it on at {PORTAL}, under Bot, and type "
+    "`segue setup discord`"
+)
+_OUTDATED = "Discord does not take this version of Segue any more; install a newer one"
+_NO_STARTS = "the bot began more sessions today than Discord allows"
+_FATAL = {"4004": 401, "4010": 400, "4011": 400, "4012": 400, "4013": 400, "4014": 401}
+"""Close codes after which Discord wants no other attempt, with the status that each is like:
+https://discord.com/developers/docs/topics/opcodes-and-status-codes"""
 _UNDELIVERED = {
     "it was deleted; go on with `segue resume`, or with /resume in another chat": ("10003",),
     "the bot was removed from that server or channel; invite it again": ("50001", "10004"),
@@ -54,16 +63,21 @@ NO_THREADS = ("50001", "50013", "50024", "160006", "160007")  # not allowed, or 
 
 def _broken(error: Exception) -> Refused | Lost:
     """What it means that the socket has failed."""
-    code = str(getattr(error, "code", ""))
-    if code in ("4004", "4014"):
-        return Refused(401, "the connection was refused", code=code)
+    code = str(error.code) if isinstance(error, ConnectionClosed) else ""
+    if code in _FATAL:
+        return Refused(_FATAL[code], "the connection was refused", code=code)
     return Lost("the connection broke", arrived=True)
 
 
 _SOCKET_ERRORS = (ConnectionClosed, ReconnectWebSocket, aiohttp.ClientError, OSError)
 FAILURES = Failures(
     Platform.DISCORD,
-    connecting=(FailureRule(_NO_CONTENT, ("4014",)), FailureRule(_UNKNOWN, status=(401,))),
+    connecting=(
+        FailureRule(_NO_CONTENT, ("4014",), setup=True),
+        FailureRule(_UNKNOWN, ("4004",), setup=True),
+        FailureRule(_OUTDATED, ("4010", "4011", "4012", "4013"), setup=True),
+        FailureRule(_UNKNOWN, status=(401,)),
+    ),
     delivering=(
         FailureRule(_UNKNOWN, status=(401,), account=True),
         *(FailureRule(reason, says) for reason, says in _UNDELIVERED.items()),
@@ -74,6 +88,15 @@ FAILURES = Failures(
 
 logger = logging.getLogger(__name__)
 logging.getLogger("discord.client").setLevel(logging.ERROR)  # it misses packages for sound
+
+
+class Resumable(NamedTuple):
+    """A session that can be continued."""
+
+    id: str
+    sequence: int
+    url: yarl.URL
+    """Where to continue it, which is not where it began."""
 
 
 class _GatewaySocket(DiscordWebSocket):
@@ -94,15 +117,24 @@ class DiscordClient:
     ) -> None:
         """Raise ConnectFailed if it cannot be a token. `hear` takes the events."""
         if not _TOKEN.fullmatch(token):
-            raise FAILURES.unreachable(_UNKNOWN if token else _MISSING)
-        self._hear, self._token, self._official, self._pause = hear, token, not url, pause
+            raise FAILURES.unreachable(_UNKNOWN if token else _MISSING, setup=True)
+        self._hear = hear
+        self._token = token
+        self._official = not url
+        self._pause = pause
         self._api = f"{(url or 'https://discord.com').rstrip('/')}/api/v10"
         self._http = HttpClient(silence=silence, secret=token, refusal=_refusal, trust_env=not url)
         self._session: aiohttp.ClientSession | None = None
         self._socket: _GatewaySocket | None = None
-        self._resume: dict[str, Any] = {}
-        """How to continue the session after the connection broke; empty if there is none."""
-        self._begun = self._closed = False
+        self._url: yarl.URL | None = None
+        """Where sessions begin, as Discord said last."""
+        self._identified = float("-inf")
+        """When a session began last, or tried to, by the clock of the event loop."""
+        self._reconnects = Reconnects()
+        self._resumable: Resumable | None = None
+        """How to continue the session after the connection broke; None if there is none."""
+        self._begun = False
+        self._closed = False
         self.ready = Detail()
         """The application and the servers of the bot. Known once connected."""
 
@@ -123,34 +155,79 @@ class DiscordClient:
         """Connect for events, unless connected. An interrupted session continues where it stopped.
         If it cannot, a new one begins, with the event READY."""
         if self._socket is not None and self._socket.open:
-            return None
-        for pause in (0.0, 0.0, self._pause) if self._resume else (0.0, self._pause):
-            # Discord takes one new session in five seconds, and another process may have begun one.
-            await asyncio.sleep(pause)
-            try:
-                async with asyncio.timeout(self._http.silence):
-                    return await self._open()
-            except BaseException as error:
-                await self._hang_up()
-                if not isinstance(error, ReconnectWebSocket):
-                    raise
-            self._resume = {}
-        raise ReconnectWebSocket(None)
+            return
+        if self._resumable is not None and await self._resumed(self._resumable):
+            return
+        url = await self._start_allowed()
+        try:
+            await self._open(url, None)
+        finally:
+            # Discord counts from the moment in which it hears IDENTIFY.
+            self._identified = asyncio.get_running_loop().time()
 
-    async def _open(self) -> None:
-        if not (url := self._resume.get("gateway")):
-            url = yarl.URL((await self.call("GET", "/gateway/bot", Detail)).url)
-        self._session, self._begun = aiohttp.ClientSession(trust_env=self._official), False
-        library = Library(intents=_INTENTS)
-        library.loop, library.http.token = asyncio.get_running_loop(), self._token
-        plug = partial(self._session.ws_connect, max_msg_size=0, autoclose=False, headers=_AGENT)
-        library.http.ws_connect = cast("Any", plug)
-        state = library._connection  # pyright: ignore[reportPrivateUsage]
-        state.parsers = {name: partial(self._parse, name) for name in _EVENTS}
-        given: Any = {"initial": True, **self._resume, "gateway": url}
-        self._socket = await _GatewaySocket.from_client(library, resume=bool(self._resume), **given)
-        while not self._begun:
-            await self._poll()
+    async def _resumed(self, session: Resumable) -> bool:
+        """Continue the session. Return False if that is impossible, or its own server is."""
+        try:
+            await self._open(session.url, session)
+        except _SOCKET_ERRORS as error:
+            if isinstance(_broken(error), Refused):
+                raise
+            logger.info("session not resumed platform=discord reason=%s", type(error).__name__)
+            if isinstance(error, ReconnectWebSocket) and not error.resume:
+                self._resumable = None
+            return False
+        return True
+
+    async def _start_allowed(self) -> yarl.URL:
+        """Wait until another session may begin, and return where. Raise Refused if that is later
+        today: Discord resets the token of a bot that begins more than its limit allows."""
+        try:
+            found = await self.call("GET", "/gateway/bot", GatewayInfo)
+        except (Refused, Lost) as error:
+            is_down = isinstance(error, Lost) or error.status >= 500
+            if self._url is None or not is_down:
+                raise
+            return self._url
+        self._url = yarl.URL(found.url)
+        limit = found.session_start_limit
+        if limit.remaining <= 0:
+            raise Refused(429, _NO_STARTS, after=limit.reset_after / 1000)
+        # We have one shard, so one in this time is what `max_concurrency` allows. Another process
+        # may have begun one, too: then this one is invalid, and the next attempt waits again.
+        now = asyncio.get_running_loop().time()
+        await asyncio.sleep(max(self._identified + self._pause - now, 0.0))
+        return self._url
+
+    async def _open(self, url: yarl.URL, session: Resumable | None) -> None:
+        """Connect, and begin or resume a session. Each step has its own time limit."""
+        self._reconnects.begin()
+        try:
+            silence = self._http.silence
+            self._session = aiohttp.ClientSession(trust_env=self._official)
+            self._begun = False
+            library = Library(intents=_INTENTS)
+            library.loop, library.http.token = asyncio.get_running_loop(), self._token
+            library.http.ws_connect = cast("Any", partial(self._dial, self._session))
+            state = library._connection  # pyright: ignore[reportPrivateUsage]
+            state.parsers = {name: partial(self._parse, name) for name in _EVENTS}
+            given: Any = {"initial": True, "gateway": url}
+            if session is not None:
+                more = {"session": session.id, "sequence": session.sequence}
+                given |= {"resume": True, **more}
+            async with asyncio.timeout(2 * silence):  # to connect, and for HELLO
+                self._socket = await _GatewaySocket.from_client(library, **given)
+            async with asyncio.timeout(silence):  # for READY or RESUMED
+                while not self._begun:
+                    await self._poll()
+        except BaseException:
+            await self._hang_up()
+            raise
+
+    async def _dial(
+        self, session: aiohttp.ClientSession, url: str
+    ) -> aiohttp.ClientWebSocketResponse:
+        async with asyncio.timeout(self._http.silence):
+            return await session.ws_connect(url, max_msg_size=0, autoclose=False, headers=_AGENT)
 
     def _parse(self, name: str, data: Any) -> None:
         self._begun |= name in _BEGINNINGS
@@ -158,14 +235,16 @@ class DiscordClient:
         self._hear((name, data))
 
     async def listen(self) -> None:
-        """Wait until something arrives. Reconnect if Discord asks for it."""
+        """Wait until something arrives. Reconnect if Discord asks for it. If that does not last,
+        the caller has to wait before it connects again."""
         try:
             await self._poll()
         except ReconnectWebSocket as again:
             await self._hang_up()
-            if self._closed:
+            if not again.resume:
+                self._resumable = None
+            if self._closed or self._reconnects.pause(None, at_once=True) > 0:
                 raise
-            self._resume = self._resume if again.resume else {}
             await self.connect()
 
     async def _poll(self) -> None:
@@ -174,9 +253,8 @@ class DiscordClient:
         try:
             await socket.poll_event()
         finally:
-            if socket.session_id:
-                at = {"session": socket.session_id, "sequence": socket.sequence}
-                self._resume = {**at, "gateway": socket.gateway}
+            if socket.session_id and socket.sequence is not None:
+                self._resumable = Resumable(socket.session_id, socket.sequence, socket.gateway)
 
     async def _hang_up(self, code: int = 4000) -> None:
         """With the code 1000, Discord does not keep the session."""

@@ -14,7 +14,15 @@ from segue.core.text import one_line
 from segue.platforms import content
 from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
 from segue.platforms.content import FileKind
-from segue.platforms.discord.wire import Body, Channel, Detail, Interaction, Message, Profile
+from segue.platforms.discord.wire import (
+    Body,
+    Channel,
+    Deletion,
+    Detail,
+    Interaction,
+    Message,
+    Profile,
+)
 
 _WRITTEN = frozenset({0, 19})
 """The types of messages that users write: ordinary ones, and replies."""
@@ -52,7 +60,7 @@ def said(message: Message, channel: Channel, parent: Channel, me: str) -> Inboun
     quote, replied = None, message.referenced_message
     if replied is not None:
         seen, ours = content.quoted(_text(replied), _attachments(replied)), replied.author.id == me
-        quote = Quote(author=replied.author.name, text=seen, ours=ours)
+        quote = Quote(author=replied.author.name, text=seen, ours=ours, message_id=replied.id)
     to_us = channel.is_dm or (quote and quote.ours) or any(it.id == me for it in message.mentions)
     more = {"text": text, "attachments": files, "quote": quote, "addressed": bool(to_us)}
     more |= {"message_id": message.id, "forwarded_from": "" if forwarded else None}
@@ -66,6 +74,17 @@ def edited(message: Message, inbound: Inbound, now: datetime) -> Inbound | None:
     if at is None or at < now - _KEPT:
         return None
     return replace(inbound, kind=InboundKind.EDIT, update_id=f"{message.id} {at.isoformat()}")
+
+
+def deleted(deletion: Deletion, channel: Channel) -> Inbound:
+    """The Inbound for a message that was deleted. Its author is not known."""
+    return Inbound(
+        kind=InboundKind.DELETED,
+        update_id=f"deleted {deletion.id}",
+        address=address(channel),
+        sender=Sender(platform=Platform.DISCORD, user_id=""),
+        message_id=deletion.id,
+    )
 
 
 def acted(interaction: Interaction, channel: Channel, parent: Channel) -> Inbound | None:
@@ -103,7 +122,7 @@ def _words(message: Message, me: str) -> str:
     text, names = _text(message), {user.id: user.name for user in message.mentions}
     if (first := _MENTION.match(text)) and first[1] == me:
         text = content.without_name(text[first.end() :], text)
-    return _MENTION.sub(lambda it: f"@{names[it[1]]}" if it[1] in names else it[0], text)
+    return _MENTION.sub(lambda it: content.mention(names[it[1]]) if it[1] in names else it[0], text)
 
 
 def _text(said: Body) -> str:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from segue.core.address import Platform
-from segue.platforms.spec import SERVER, TOKEN, PlatformSpec
+from segue.platforms.spec import SERVER, TOKEN, PlatformSpec, UserIds
+from segue.platforms.uploads import UploadRules
+
+UPLOADS = UploadRules(most=10 * 1024 * 1024)
 
 DISCORD = PlatformSpec(
     platform=Platform.DISCORD,
     title="Discord",
+    user_ids=UserIds(r"[1-9][0-9]*", "1200000000000000009"),
     fields=(TOKEN, SERVER),
     guide="""\
 1. Open https://discord.com/developers/applications and press New Application. Choose a name for \
@@ -16,6 +20,7 @@ your bot.
 read what you write.
 3. On the same page, press Reset Token. Copy the token, and paste it here.
 """,
+    uploads=UPLOADS,
     extra="discord",
     libraries=("discord", "aiohttp"),
     make="segue.platforms.discord.adapter:make",

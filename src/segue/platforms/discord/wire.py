@@ -64,6 +64,8 @@ class Channel(Named, frozen=True):
     permission_overwrites: tuple[Resource, ...] = ()
     available_tags: tuple[Resource, ...] = ()
     flags: int = 0
+    message_count: int = 0
+    """Of a thread, without its first message."""
 
     @property
     def is_dm(self) -> bool:
@@ -112,7 +114,19 @@ class Detail(Struct, frozen=True):
     application: Named = Named("0")
     guilds: tuple[Named, ...] = ()
     threads: tuple[Channel, ...] = ()
-    url: str = ""
+
+
+class SessionStartLimit(Struct, frozen=True):
+    remaining: int = 1
+    reset_after: float = 0.0
+    """Milliseconds."""
+
+
+class GatewayInfo(Struct, frozen=True):
+    """https://discord.com/developers/docs/events/gateway#get-gateway-bot"""
+
+    url: str
+    session_start_limit: SessionStartLimit = SessionStartLimit()
 
 
 class Message(Body, frozen=True, kw_only=True):
@@ -121,6 +135,7 @@ class Message(Body, frozen=True, kw_only=True):
     author: Profile
     type: int
     edited_timestamp: datetime | None = None
+    flags: int = 0
     webhook_id: str | None = None
     mentions: tuple[Profile, ...] = ()
     referenced_message: Message | None = None
@@ -128,10 +143,21 @@ class Message(Body, frozen=True, kw_only=True):
     """The message that it forwards. Discord does not say who wrote it."""
 
     @property
+    def began_thread(self) -> bool:
+        """Whether it is the first message of a thread, which has its id."""
+        return bool(self.flags & 1 << 5)
+
+    @property
     def files(self) -> tuple[Media, ...]:
         """Its files, and those of the message that it forwards."""
         said = (self, *(it.message for it in self.message_snapshots))
         return tuple(file for it in said for file in it.attachments)
+
+
+class Deletion(Named, frozen=True):
+    """A message that was deleted. Discord says neither who wrote it nor who deleted it."""
+
+    channel_id: Digits
 
 
 class Interaction(Named, frozen=True):

@@ -22,8 +22,9 @@ _GROWTH = 8
 """The factor by which escaping can make a character longer."""
 
 
-def parts(markdown: str, capabilities: Capabilities) -> list[Part]:
-    """Return `markdown` as messages for the platform, in order. Empty if nothing is visible.
+def parts(markdown: str, capabilities: Capabilities, *, buttons: bool = False) -> list[Part]:
+    """Return `markdown` as messages for the platform, in order. Empty if nothing is visible. With
+    `buttons`, the last one is short enough to have buttons.
 
     Each part stands alone. Its text and its plain text have at most `capabilities.length` units,
     which must be 40 or more. Never raises: text that cannot be rendered is sent as written.
@@ -31,27 +32,27 @@ def parts(markdown: str, capabilities: Capabilities) -> list[Part]:
     if is_empty(markdown):
         return []
     dialect = capabilities.dialect
+    limit = capabilities.length
+    last = min(limit, capabilities.longest(buttons=buttons))
     if dialect is Dialect.SOURCE:
-        if size(markdown, capabilities.unit) <= capabilities.length:
+        if size(markdown, capabilities.unit) <= last:
             return [Part(markdown, markdown)]
         dialect = Dialect.MARKDOWN
     # Imported here because the parser is slow to import.
     from segue.platforms.markup import parser, renderer  # noqa: PLC0415
 
-    limit, measure = capabilities.length, ruler(capabilities.unit)
+    measure = ruler(capabilities.unit)
     for read in (parser.read, parser.as_written):
         try:
-            atoms = renderer.write(read(markdown), dialect, limit, measure)
-            cut = splitter.split(atoms, limit, measure)
-            # A part may consist of combining marks only: they belong to the letter before it.
-            found = [part for part in cut if one_line(part.plain)]
+            atoms = renderer.write(read(markdown), dialect, last, measure)
+            found = splitter.split(atoms, limit, last, measure)
         except Exception:
             # A model's answer must arrive even if it triggers a bug in the parser or in our code.
             logger.exception("markdown not rendered dialect=%s size=%d", dialect, len(markdown))
         else:
             if found:
                 return found
-    return list(_cut(markdown, dialect, limit // _GROWTH, measure))
+    return list(_cut(markdown, dialect, last // _GROWTH, measure))
 
 
 def _cut(markdown: str, dialect: Dialect, room: int, measure: Ruler) -> Iterator[Part]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, repeat
 from typing import NamedTuple
 
+from segue.core.text import one_line
 from segue.platforms.base import Part
 from segue.platforms.markup.flow import ROOT, Atom, Frame, Rank, Wrap, shared
 from segue.platforms.markup.sizes import Ruler, chop
@@ -36,18 +37,36 @@ class _Fill(NamedTuple):
         return max(self.text + self.frame.text_closing, self.plain + self.frame.plain_closing)
 
 
-def split(atoms: Iterable[Atom], limit: int, measure: Ruler) -> Iterator[Part]:
-    # In reverse order, because popping and appending at the end is cheap.
-    ahead = list(atoms)[::-1]
-    while ahead:
-        if row := _trimmed(_take(ahead, limit, measure)):
-            yield Part(
-                _written(row, lambda frame: frame.text, lambda a: (a.text_gap, a.escape(a.raw))),
-                _written(row, lambda frame: frame.plain, lambda a: (a.plain_gap, a.raw)),
-            )
+def split(atoms: Iterable[Atom], limit: int, last: int, measure: Ruler) -> list[Part]:
+    """Return the parts, each with at most `limit` units, and the last one with at most `last`."""
+    rows = [row for taken in _rows(atoms, limit, measure) if _is_visible(row := _trimmed(taken))]
+    if rows and _size(rows[-1], measure) > last:
+        rows += _shortened(rows.pop(), limit, last, measure)
+    return [_part(row) for row in rows]
 
 
 # Choosing atoms
+
+
+def _rows(atoms: Iterable[Atom], limit: int, measure: Ruler) -> Iterator[list[Atom]]:
+    """The atoms of each part."""
+    # In reverse order, because popping and appending at the end is cheap.
+    ahead = list(atoms)[::-1]
+    while ahead:
+        yield _take(ahead, limit, measure)
+
+
+def _shortened(row: list[Atom], limit: int, last: int, measure: Ruler) -> list[list[Atom]]:
+    """Divide the atoms of the last part, so that its end has at most `last` units. What comes
+    before the end is one part, if it still fits."""
+    pieces = [*_rows(row, last, measure)]
+    while len(pieces) > 1 and not _is_visible(_trimmed(pieces[-1])):
+        pieces.pop()
+    end = pieces.pop()
+    before = [*chain.from_iterable(pieces)]
+    if _size(before, measure) <= limit:
+        pieces = [before]
+    return [row for piece in (*pieces, end) if _is_visible(row := _trimmed(piece))]
 
 
 def _take(ahead: list[Atom], limit: int, measure: Ruler) -> list[Atom]:
@@ -151,6 +170,28 @@ def _divided(atom: Atom, pieces: Iterable[tuple[str, int]]) -> list[Atom]:
 
 
 # Writing
+
+
+def _part(row: Sequence[Atom]) -> Part:
+    return Part(
+        _written(row, lambda frame: frame.text, lambda a: (a.text_gap, a.escape(a.raw))),
+        _plain(row),
+    )
+
+
+def _plain(row: Sequence[Atom]) -> str:
+    return _written(row, lambda frame: frame.plain, lambda a: (a.plain_gap, a.raw))
+
+
+def _size(row: Sequence[Atom], measure: Ruler) -> int:
+    part = _part(row)
+    return max(measure(part.text), measure(part.plain))
+
+
+def _is_visible(row: Sequence[Atom]) -> bool:
+    """Whether the part shows anything. One of combining marks only does not: they belong to the
+    letter before it."""
+    return bool(row and one_line(_plain(row)))
 
 
 def _trimmed(row: list[Atom]) -> list[Atom]:

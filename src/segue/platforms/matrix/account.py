@@ -9,15 +9,16 @@ from typing import Any
 from urllib.parse import quote
 
 from segue.core.address import Address, HomeChannel
+from segue.core.text import one_line
 from segue.platforms.base import Finding
 from segue.platforms.diagnostics import check
 from segue.platforms.errors import Lost, Refused, tolerating_absence
 from segue.platforms.matrix.client import FAILURES, MatrixClient, path
 from segue.platforms.matrix.device import MatrixDevice
 from segue.platforms.matrix.identity import CHANGED, MatrixIdentity
-from segue.platforms.matrix.keys import VERIFY
+from segue.platforms.matrix.keys import FILE, REFUSED, VERIFY
 from segue.platforms.matrix.parser import Room
-from segue.platforms.matrix.wire import MatrixAnswer
+from segue.platforms.matrix.wire import USER, MatrixAnswer, is_id
 
 NO_TOKEN = Finding(
     False,
@@ -31,6 +32,7 @@ _CHANGED = "Your identity is not the one that you verified, so the bot trusts no
 _SIGNED = "The bot's device is signed by its account, as current clients demand."
 _UNSIGNED = "The bot's device is not signed. Current clients do not read its encrypted messages."
 _SILENCE = 20.0
+_NO_USER = "{owner} is not a user id; give yours as @anna:matrix.org"
 _WRONG = "the user name or the password is not right"
 
 
@@ -42,14 +44,14 @@ async def checks(client: MatrixDevice, home: Address | None) -> AsyncGenerator[F
     yield Finding(True, good)
     good = f"The bot accepts invitations from {owner}."
     bad = f"platforms.matrix.invites_from is not a user id: {owner}."
-    yield check(owner.startswith("@") and ":" in owner, good, bad, _SET_OWNER)
+    yield check(is_user(owner), good, bad, _SET_OWNER)
     yield check(not client.identity.fix, _SIGNED, _UNSIGNED, client.identity.fix)
     if home is None:
         return
     room = await _room(client, home.chat_id)
     good = f"The home room is {(room and room.name) or home.chat_id}."
     bad, fix = "The bot is not in the home room.", _INVITE.format(me.user_id)
-    yield check(room, good, bad, fix)
+    yield check(room, good, bad, fix, vital=True)
     if room is not None and room.encrypted and not client.trusts_first_use:
         async with client.keys.alone():
             await client.keys.query([owner])
@@ -79,10 +81,18 @@ async def _room(device: MatrixDevice, room_id: str) -> Room | None:
 # Signing in
 
 
+def is_user(name: str) -> bool:
+    """Whether it can be a user id, such as @anna:matrix.org."""
+    return is_id(name, USER) and ":" in name
+
+
 async def sign_in(values: Mapping[str, str], folder: Path) -> dict[str, str]:
     """Return the URL of the homeserver and, unless there is a token, one for the bot's device.
     Raise ConnectFailed. A device that the bot had is used again, because it has the keys."""
     client = MatrixClient(values["url"], "", _SILENCE)
+    owner = values["invites_from"]
+    if not is_user(owner):
+        raise FAILURES.unreachable(_NO_USER.format(owner=one_line(owner, 80)))
     try:
         with FAILURES.connecting():
             await _discover(client)
@@ -128,8 +138,9 @@ async def _token(client: MatrixClient, values: Mapping[str, str], folder: Path) 
 
 
 def _device(folder: Path, user: str) -> str:
-    """The device that the bot used last, or "" if it has none."""
+    """The device that the bot used last, or "" if it has none whose keys are of use."""
     name = quote(user.removeprefix("@").partition(":")[0], safe="")
-    found = folder.glob(f"@{name}%3A*/*/keys.db")
-    newest = sorted(found, key=lambda path: path.stat().st_mtime)
+    found = folder.glob(f"@{name}%3A*/*/{FILE}")
+    usable = (path for path in found if not (path.parent / REFUSED).exists())
+    newest = sorted(usable, key=lambda path: path.stat().st_mtime)
     return newest[-1].parent.name if newest else ""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,9 @@ from segue.platforms.errors import Refused
 from segue.platforms.matrix import account, updates
 from segue.platforms.matrix.client import FAILURES, path
 from segue.platforms.matrix.device import MatrixDevice
+from segue.platforms.matrix.history import RoomHistory
 from segue.platforms.matrix.parser import address
+from segue.platforms.matrix.spec import UPLOADS
 from segue.platforms.spec import PlatformSettings
 
 CAPABILITIES = base.Capabilities(
@@ -32,6 +35,7 @@ CAPABILITIES = base.Capabilities(
     files=True,
     code_files=True,
     keys=True,
+    key_age=timedelta(days=1),  # Synapse deletes the transaction ids of older events
     # An event has 64 KiB at most. An edit has its text three times, and encryption adds a third.
     length=4000,
     unit=base.Unit.BYTES,
@@ -40,7 +44,7 @@ CAPABILITIES = base.Capabilities(
     edit_seconds=5.0,  # Synapse allows 10 events, and then one in 5 seconds
     typing_seconds=20.0,
     attachment_bytes=50 * 1024 * 1024,
-    upload_bytes=50 * 1024 * 1024,
+    upload_bytes=UPLOADS.most,
 )
 _KINDS = {"image": "m.image", "audio": "m.audio", "video": "m.video"}
 _FILE_FIELDS = ("msgtype", "filename", "info", "url", "file")
@@ -57,8 +61,9 @@ class MatrixAdapter(RemoteAdapter[MatrixDevice]):
     def __init__(self, settings: PlatformSettings, *, silence: float = 20.0) -> None:
         """`silence` is the timeout in seconds after which a call counts as lost."""
         super().__init__(FAILURES)
-        self._make = partial(MatrixDevice, settings, silence)
+        self._make = partial(MatrixDevice, settings, silence, self.containment)
         self._checks = account.checks
+        self._history = RoomHistory()
         self._typed: set[str] = set()
         """The rooms that show that the bot is typing."""
 
@@ -70,7 +75,21 @@ class MatrixAdapter(RemoteAdapter[MatrixDevice]):
     # Inbound
 
     def receive(self) -> AsyncGenerator[Inbound | None]:
-        return updates.receive(self.client)
+        return updates.receive(self.client, self._history)
+
+    @property
+    def is_caught_up(self) -> bool:
+        return self._history.is_read
+
+    def remember(
+        self,
+        recorded: Mapping[Address, str],
+        *,
+        contact: datetime | None = None,
+        wanted: base.Wanted | None = None,
+    ) -> None:
+        self._history.wanted = wanted
+        self.client.wanted = wanted
 
     def acknowledge(self, press: Inbound) -> None:
         """Mark the message as read."""

@@ -18,6 +18,8 @@ _API = "/_matrix/client/v3"
 _MEDIA = "/_matrix/client/v1/media/download"
 _UPLOAD = "/_matrix/media/v3/upload"
 _UPLOAD_SECONDS = 60.0
+_MXC_LENGTH = 600
+"""A server's name and the id of a file have 255 characters at most."""
 _NONE = {"types": list[str]()}
 _ROOM = {"account_data": _NONE, "ephemeral": _NONE, "state": _NONE, "timeline": {"limit": 50}}
 _FILTER = json.dumps({"presence": _NONE, "account_data": {"types": ["m.direct"]}, "room": _ROOM})
@@ -86,7 +88,8 @@ class MatrixClient:
 
     async def download(self, mxc: str, limit: int) -> bytes:
         server, _, name = mxc.removeprefix("mxc://").partition("/")
-        if not mxc.startswith("mxc://") or not name:
+        is_file = mxc.startswith("mxc://") and mxc.isprintable() and len(mxc) <= _MXC_LENGTH
+        if not is_file or not server or not name:
             raise Refused(404, "that is no file on Matrix")
         url = f"{self.url}{_MEDIA}{path(server, name)}"
         return await self._http.request("GET", url, limit=limit)

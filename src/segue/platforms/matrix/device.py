@@ -4,26 +4,43 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 from msgspec import Raw
 from msgspec.structs import replace
 
+from segue.core.address import Platform, Sender
+from segue.core.text import one_line
+from segue.platforms.base import Wanted
+from segue.platforms.containment import Containment
 from segue.platforms.errors import Refused, converted, parsed, tolerating_absence
 from segue.platforms.folder import PrivateFolder
 from segue.platforms.matrix.client import MatrixClient, path
 from segue.platforms.matrix.identity import MatrixIdentity
-from segue.platforms.matrix.keys import Keys, NoKey
+from segue.platforms.matrix.keys import ALGORITHM, Keys, NoKey
 from segue.platforms.matrix.parser import Room
 from segue.platforms.matrix.spec import FIRST_USE
 from segue.platforms.matrix.verification import Verifications
-from segue.platforms.matrix.wire import EventContent, MatrixAnswer, RoomEvent, room_event
+from segue.platforms.matrix.wire import (
+    ROOM,
+    EventContent,
+    MatrixAnswer,
+    RoomEvent,
+    is_id,
+    room_event,
+    state_event,
+)
 from segue.platforms.spec import PlatformSettings
 
 logger = logging.getLogger(__name__)
 
 MESSAGE = "m.room.message"
+_UNKNOWN_ALGORITHM = (
+    "the room is encrypted in a way that the bot does not know, so it writes nothing there; use "
+    "another room"
+)
 _MOST = 2_000
 """How many events are kept for edits, reactions and replies that refer to them."""
 
@@ -39,8 +56,13 @@ class MatrixDevice:
     names: tuple[str, ...]
     """What users call the bot."""
 
-    def __init__(self, settings: PlatformSettings, silence: float) -> None:
+    def __init__(
+        self, settings: PlatformSettings, silence: float, containment: Containment
+    ) -> None:
         self.client = MatrixClient(settings.value("url"), settings.value("token"), silence)
+        self.containment = containment
+        self.wanted: Wanted | None = None
+        """Set by the gateway before events are received. None if everything is wanted."""
         self.owner = settings.value("invites_from")
         self.trusts_first_use = settings.value("trust") == FIRST_USE
         self._greeted = False
@@ -58,19 +80,25 @@ class MatrixDevice:
         with tolerating_absence():
             profile = await self.client.get(f"/profile{path(me.user_id)}")
         self._direct = f"/user{path(me.user_id)}/account_data/m.direct"
-        local = me.user_id.partition(":")[0]
-        self.names = (profile.displayname or local[1:], me.user_id, local, local[1:])
+        self.rename(profile.displayname)
         if not self._greeted:
             names = quote(me.user_id, safe="@"), quote(me.device_id, safe="")
             self.folder = PrivateFolder(self._root, *names)
             self.identity = MatrixIdentity(self.client, self._root, me.user_id, self.owner)
             first_use = self.trusts_first_use
-            self.keys = Keys(self.identity, self.folder, me.device_id, first_use=first_use)
+            self.keys = Keys(
+                self.identity, self.folder, me.device_id, self.containment, first_use=first_use
+            )
             self.verifications = Verifications(self.keys, self.folder)
             self._greeted = True
         async with self.keys.alone():
             await self.keys.publish()
             await self.identity.sign(me.device_id, self.keys.olm.account.identity_keys)
+
+    def rename(self, display_name: str | None) -> None:
+        """Answer to this name from now on, and to the parts of the user id."""
+        local = self.me.user_id.partition(":")[0]
+        self.names = (display_name or local[1:], self.me.user_id, local, local[1:])
 
     async def close(self) -> None:
         await self.client.close()
@@ -84,8 +112,9 @@ class MatrixDevice:
         if room_id not in self.rooms:
             state = await self.client.get(f"/rooms{path(room_id)}/state", tuple[Raw, ...])
             room = Room(room_id, any(room_id in it for it in (await self.direct()).values()))
-            for event in filter(None, (parsed(bytes(raw), RoomEvent) for raw in state)):
-                room.apply(event)
+            for raw in state:
+                if (event := state_event(bytes(raw))) is not None:
+                    room.apply(event)
             self.rooms[room_id] = room
         room = self.rooms[room_id]
         room.encrypted = self.keys.is_encrypted(room_id, says=room.encrypted)
@@ -95,7 +124,8 @@ class MatrixDevice:
         """The direct messages of the account by their users, newest last, as it keeps them."""
         with tolerating_absence():
             found = await self.client.get(self._direct, dict[str, Any])
-            return converted(found, dict[str, list[str]]) or {}
+            rooms = {user: converted(it, list[str]) for user, it in found.items()}
+            return {user: it for user, it in rooms.items() if it is not None}
         return {}
 
     async def add_direct(self, user_id: str, room_id: str) -> None:
@@ -103,12 +133,17 @@ class MatrixDevice:
         await self.client.put(self._direct, {**found, user_id: [*found.get(user_id, ()), room_id]})
         self.rooms.pop(room_id, None)
 
-    async def join(self, room_id: str) -> bool:
-        """Enter a room. Return whether the server let us."""
+    async def join(self, room_id: str, *, is_asked: bool = True) -> bool:
+        """Enter a room. Return whether the server let us. Raise Refused if the server is busy, so
+        that the bot tries again, unless it is not asked to come."""
+        if not is_id(room_id, ROOM):
+            logger.warning("room not entered room=%s reason=no id", one_line(room_id, 100))
+            return False
         try:
             await self.client.post(f"/join{path(room_id)}", {})
         except Refused as refused:
-            if refused.status in (401, 429) or refused.status >= 500:
+            is_busy = refused.status == 429 or refused.status >= 500
+            if refused.status == 401 or (is_busy and is_asked):
                 raise
             logger.warning("room not entered room=%s reason=%s", room_id, refused)
             return False
@@ -116,10 +151,15 @@ class MatrixDevice:
         return True
 
     async def replaces(self, old: str, new: str) -> bool:
-        """Whether the room `old`, in which the bot was, says that `new` replaces it."""
+        """Whether the room `old`, in which the bot is, says that `new` replaces it. Anyone can name
+        any room in a new one, so only rooms of the bot are looked up."""
+        if not is_id(old, ROOM):
+            return False
+        if old not in (await self.client.get("/joined_rooms")).joined_rooms:
+            return False
         self.rooms.pop(old, None)
         with tolerating_absence():
-            return bool(old) and (await self.room(old)).replacement == new
+            return (await self.room(old)).replacement == new
         return False
 
     # Events
@@ -128,6 +168,8 @@ class MatrixDevice:
         """Send a message, and return its id. The same key sends one only."""
         room, kind, given = await self.room(room_id), MESSAGE, content
         if room.encrypted:
+            if room.algorithm not in (None, ALGORITHM):
+                raise Refused(403, _UNKNOWN_ALGORITHM)
             given = await self.keys.encrypt(room, kind, content)
             kind = "m.room.encrypted"
         where = f"/rooms{path(room_id)}/send{path(kind, key)}"
@@ -154,8 +196,26 @@ class MatrixDevice:
         if len(self._known) > _MOST:
             del self._known[next(iter(self._known))]
 
+    def known(self, event_id: str) -> RoomEvent | None:
+        """A message that was read before, or None. The server has no content of it any more once it
+        is redacted."""
+        return self._known.get(event_id)
+
+    async def about(self, room_id: str, event: RoomEvent) -> RoomEvent | None:
+        """The event that this one refers to, or None. The server is asked for it only if a sender
+        refers to it whose messages are wanted. If it cannot be had, the event is read without
+        it."""
+        if event.target in self._known or not event.target:
+            return self._known.get(event.target)
+        sender = Sender(platform=Platform.MATRIX, user_id=event.sender)
+        if self.wanted is not None and not await self.wanted(sender, ""):
+            return None
+        look_up = partial(self.original, room_id, event.target)
+        place = f"messages of {room_id}"
+        return await self.containment.attempt(event.target, look_up, place=place)
+
     async def original(self, room_id: str, event_id: str) -> RoomEvent | None:
-        """The event that another one refers to, as it was last edited, or None."""
+        """The event with that id, as it was last edited, or None."""
         if event_id and event_id not in self._known:
             where = f"/rooms{path(room_id)}/event{path(event_id)}"
             with tolerating_absence(), contextlib.suppress(NoKey):

@@ -11,6 +11,7 @@ import logging
 import os
 import uuid
 from collections.abc import AsyncGenerator, Iterable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from nio.crypto import Olm, OlmDevice
 from nio.exceptions import EncryptionError
 from nio.store import SqliteStore
 
+from segue.platforms.containment import Containment
 from segue.platforms.errors import NONSENSE, Lost, Refused, converted, parsed
 from segue.platforms.folder import PrivateFolder
 from segue.platforms.matrix import wire
@@ -29,6 +31,10 @@ from segue.platforms.matrix.parser import Room
 logger = logging.getLogger(__name__)
 
 FILE = "keys.db"
+REFUSED = "refused"
+"""The file that says that the server has other keys of this device, so that ours are of no use."""
+ALGORITHM = "m.megolm.v1.aes-sha2"
+"""The one way to encrypt rooms that Matrix has."""
 _PICKLE = "segue"  # the folder is private
 _LOST = (
     "the keys of the bot's device are not on this machine; type `segue setup matrix --user NAME` "
@@ -48,11 +54,18 @@ class NoKey(Exception):
 
 class Keys:
     def __init__(
-        self, identity: MatrixIdentity, folder: PrivateFolder, device_id: str, *, first_use: bool
+        self,
+        identity: MatrixIdentity,
+        folder: PrivateFolder,
+        device_id: str,
+        containment: Containment,
+        *,
+        first_use: bool,
     ) -> None:
         """`first_use`: trust each device from the first time that it is seen. matrix-nio refuses
         one whose keys change."""
         self.identity, self._folder, self._first_use = identity, folder, first_use
+        self._containment = containment
         self._client, me = identity.client, identity.user_id
         self.rooms: dict[str, str] = {}
         """The rooms of verifications that began in one, by the ids of their requests."""
@@ -97,6 +110,7 @@ class Keys:
             answer = await self._client.post("/keys/upload", given)
         except Refused as refused:
             if refused.says("one time key"):
+                self._folder.write(REFUSED, "")
                 raise Refused(refused.status, _LOST) from refused
             raise
         count = answer.key_counts.get("signed_curve25519", 0)
@@ -109,7 +123,7 @@ class Keys:
         new = [event for event in found if event is not None]
         for event in new:
             if event.get("type") == "m.room.encrypted":
-                self.take(event)
+                self._containment.parse("event of a device", partial(self.take, event))
         await self.reply()
         self._handled = frozenset(raw)
         changed = self.olm.tracked_users.intersection(synced.device_lists.get("changed", ()))
@@ -130,11 +144,17 @@ class Keys:
 
     async def reply(self) -> None:
         """Start new sessions with devices that lost our keys, and send what matrix-nio replies."""
+        attempt = self._containment.attempt
         if self.olm.wedged_devices:
-            await self._claim(self.olm.get_users_for_key_claiming())
+            wanted = self.olm.get_users_for_key_claiming()
+            await attempt("keys of devices", partial(self._claim, wanted), self._give_up)
         for message in list(self.olm.outgoing_to_device_messages):
-            await self.send(message)
+            await attempt("reply to a device", partial(self.send, message))
             self.olm.handle_response(nio.ToDeviceResponse(message))
+
+    async def _give_up(self, _: str) -> None:
+        """Start no sessions with the devices that lost our keys. They can ask again."""
+        self.olm.wedged_devices.clear()
 
     async def send(self, message: Any) -> None:
         """Send a ToDeviceMessage, which is only partly typed, or what it says to its room."""

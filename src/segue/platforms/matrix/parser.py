@@ -14,7 +14,7 @@ from segue.core.address import Address, ChatType, Platform, Sender
 from segue.platforms import content
 from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
 from segue.platforms.content import FileKind
-from segue.platforms.matrix.wire import EventContent, RoomEvent
+from segue.platforms.matrix.wire import USER, EventContent, RoomEvent, is_id
 
 MESSAGES = ("m.room.message", "m.sticker")
 _FILES = {
@@ -28,6 +28,7 @@ _TEXTS = ("m.text", "m.emote", "m.location")  # bots write m.notice
 # What older clients put before a reply: the message that it answers, as a quotation.
 _FALLBACK = re.compile(r"> <@[^\n]*\n(?:> [^\n]*\n)*\n")
 HERE = ("join", "invite")
+_AWAY = ("leave", "ban", "knock")
 
 
 def address(room_id: str, thread: str | None = None, *, direct: bool) -> Address:
@@ -47,8 +48,12 @@ class Room:
     name: str = ""
     topic: str = ""
     encrypted: bool = False
+    algorithm: str | None = None
+    """How it is encrypted, as its state says. None if its state does not."""
     members: dict[str, str] = field(default_factory=dict[str, str])
     """The names of those who are in it or invited, by their user ids."""
+    unclear: set[str] = field(default_factory=set[str])
+    """Users whose membership cannot be read. They get no keys, and the room is not private."""
     predecessor: str = ""
     """The room that this one replaces, as it says itself."""
     replacement: str = ""
@@ -59,24 +64,32 @@ class Room:
 
     def apply(self, event: RoomEvent) -> None:
         """Take a state event."""
-        state, user = event.content, event.state_key or ""
-        match event.type:
-            case "m.room.member" if state.membership in HERE:
-                self.members[user] = state.displayname or user
-            case "m.room.member":
-                self.members.pop(user, None)
-            case "m.room.name":
+        state, key = event.content, event.state_key or ""
+        match event.type, key:
+            case "m.room.member", user:
+                self._apply_member(user, state)
+            case "m.room.name", "":
                 self.name = state.name or ""
-            case "m.room.topic":
+            case "m.room.topic", "":
                 self.topic = state.topic or ""
-            case "m.room.encryption":
-                self.encrypted = True  # it cannot be turned off
-            case "m.room.create":
+            case "m.room.encryption", _:
+                self.encrypted = True  # whatever it says, and it cannot be turned off
+                if not key:
+                    self.algorithm = state.algorithm
+            case "m.room.create", "":
                 self.predecessor = state.predecessor.get("room_id", "")
-            case "m.room.tombstone":
+            case "m.room.tombstone", "":
                 self.replacement = state.replacement_room
             case _:
                 pass
+
+    def _apply_member(self, user: str, state: EventContent) -> None:
+        self.members.pop(user, None)
+        self.unclear.discard(user)
+        if state.membership not in (*HERE, *_AWAY) or not is_id(user, USER):
+            self.unclear.add(user)
+        elif state.membership in HERE:
+            self.members[user] = state.displayname or user
 
 
 def parse(
@@ -100,7 +113,7 @@ def parse(
     elif about is not None:
         ours, text = about.sender == me, content.quoted(*_words(about.content))
         author = "" if ours else room.members.get(about.sender, about.sender)
-        quote = Quote(author=author, text=text, ours=ours)
+        quote = Quote(author=author, text=text, ours=ours, message_id=about.event_id)
     text, files = _words(said)
     if not (text or files):
         return None
@@ -112,12 +125,21 @@ def parse(
     return inbound(kind, event, room, place.thread, **more)
 
 
+def redaction(event: RoomEvent, room: Room, before: RoomEvent | None) -> Inbound:
+    """The deletion of a message, by its author or by a moderator. `before` is that message, if it
+    is known. Its thread is known only then."""
+    thread = None if before is None else before.thread
+    author = "" if before is None else before.sender
+    found = inbound(InboundKind.DELETED, event, room, thread, message_id=event.redacted)
+    return replace(found, sender=Sender(platform=Platform.MATRIX, user_id=author))
+
+
 def inbound(
     kind: InboundKind, event: RoomEvent, room: Room, thread: str | None = None, **more: Any
 ) -> Inbound:
     """An Inbound of the event's sender."""
     user, count = event.sender, len(room.members)
-    is_private = room.direct and count <= 2
+    is_private = room.direct and count <= 2 and not room.unclear
     return Inbound(
         kind=kind,
         update_id=event.event_id,

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from segue.core.address import Platform
-from segue.platforms.spec import Field, FieldKind, PlatformSpec, SignIn
+from segue.platforms.spec import Field, FieldKind, PlatformSpec, SignIn, UserIds
+from segue.platforms.uploads import UploadRules
 
 VERIFIED, FIRST_USE = "verified", "first-use"
 """Which devices get the keys of encrypted rooms: those that the owner has verified, or each device
 from the first time that it is seen."""
 
+UPLOADS = UploadRules(most=50 * 1024 * 1024)
+
 MATRIX = PlatformSpec(
     platform=Platform.MATRIX,
     title="Matrix",
+    user_ids=UserIds(r"@[^\s:]+:\S+", "@anna:example.org"),
     fields=(
         Field("url", "Homeserver, such as https://matrix.org", FieldKind.URL),
         Field("invites_from", "Your own user id, such as @anna:matrix.org", FieldKind.TEXT),
@@ -32,7 +36,9 @@ client such as Element: sign out, or use a private window, and choose Create acc
 2. The bot accepts invitations from you only, so it needs your own user id: @name:server.
 3. The password is used once, to sign the bot in. It is not kept.
 """,
+    uploads=UPLOADS,
     extra="matrix",
     libraries=("nio", "vodozemac", "peewee"),
+    from_source=("atomicwrites",),
     make="segue.platforms.matrix.adapter:make",
 )

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
+from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from segue.platforms import sending
+from segue.platforms.backoff import PollPace
 from segue.platforms.base import Inbound, InboundKind
-from segue.platforms.errors import Refused, parsed, tolerating_absence
+from segue.platforms.errors import Lost, Refused, parsed, tolerating_absence
 from segue.platforms.matrix import parser, verification
-from segue.platforms.matrix.client import FAILURES, path
+from segue.platforms.matrix.client import FAILURES
 from segue.platforms.matrix.device import MatrixDevice
+from segue.platforms.matrix.history import SINCE, RoomHistory
 from segue.platforms.matrix.keys import NoKey
-from segue.platforms.matrix.parser import HERE, Room
-from segue.platforms.matrix.wire import EventList, RoomEvent, Synced, room_event
+from segue.platforms.matrix.parser import Room
+from segue.platforms.matrix.wire import EventList, RoomEvent, Synced, room_event, state_event
 
 logger = logging.getLogger(__name__)
 
@@ -25,56 +29,76 @@ SECONDS = 25.0
 """How long the server waits for something to happen."""
 _LOOK = 0.5
 """The same while the owner compares emoji: `segue verify` confirms them in a file."""
-_PAGE, _PAGES = 100, 20
-_SINCE = "since"
-"""The file with the sync token: everything before it is recorded."""
 _UNREADABLE = (
     "I cannot read a message of yours: its key did not reach me. Send it again. If that does not "
     "help, verify me from your client and type `segue verify` in a terminal."
 )
 
 
+_SET_ASIDE = (
+    "I could not read a message of yours, because the server did not answer what I asked about it. "
+    "Send it again."
+)
+_SAID = (*parser.MESSAGES, "m.room.encrypted")
+
+
+class _EventHead(Struct, frozen=True):
+    type: str = ""
+    sender: str = ""
+    event_id: str = ""
+
+
 async def begin(device: MatrixDevice) -> None:
     """On a device that has never received anything, skip what is there already."""
-    if not device.folder.read(_SINCE):
+    if not device.folder.read(SINCE):
         synced = await device.client.sync("", 0.0)
         await _prepare(device, synced)
-        device.folder.write(_SINCE, synced.next_batch)
+        device.folder.write(SINCE, synced.next_batch)
 
 
-async def receive(device: MatrixDevice) -> AsyncGenerator[Inbound | None]:
+async def receive(device: MatrixDevice, history: RoomHistory) -> AsyncGenerator[Inbound | None]:
     """Yield updates. A sync is confirmed once all of its updates are recorded."""
+    polls = PollPace()
     with FAILURES.connecting():
         while True:
-            since = device.folder.read(_SINCE)
+            polls.begin()
+            since = device.folder.read(SINCE)
             seconds = _LOOK if device.verifications.shown else SECONDS
             synced = await device.client.sync(since, seconds)
             await _prepare(device, synced)
             yield None
+            history.begin()
             for room_id, room in synced.rooms.get("join", {}).items():
-                for raw in await _timeline(device, room_id, room.timeline, since):
-                    if (inbound := await _inbound(device, room_id, raw)) is not None:
+                timeline = await history.read(device, room_id, room.timeline, since)
+                if timeline.gap is not None:
+                    yield timeline.gap
+                for raw in timeline.events:
+                    if (inbound := await _handle(device, room_id, raw)) is not None:
                         yield inbound
-            device.folder.write(_SINCE, synced.next_batch)
+            device.folder.write(SINCE, synced.next_batch)
+            history.end()
+            await polls.end(seconds, is_empty=not synced.rooms and synced.next_batch == since)
 
 
 async def _prepare(device: MatrixDevice, synced: Synced) -> None:
     """Take keys and settings, which later events need, and answer invitations."""
+    attempt = device.containment.attempt
     async with device.keys.alone():
         for event in await device.keys.receive(synced):
-            await device.verifications.receive(event)
-        await device.verifications.go_on()
+            await attempt("event of a device", partial(device.verifications.receive, event))
+        await attempt("verification", device.verifications.go_on)
     if synced.account_data.events:  # other rooms are direct messages now
         device.rooms.clear()
     for room_id, room in synced.rooms.get("invite", {}).items():
-        await _invited(device, room_id, room.invite_state)
+        answer = partial(_invited, device, room_id, room.invite_state)
+        await attempt(f"invitation to {room_id}", answer)
 
 
 async def _invited(device: MatrixDevice, room_id: str, state: EventList) -> None:
     """Accept an invitation of the owner, or to a room that replaces one of ours. Leave others
     alone."""
     room, me = Room(room_id), device.me.user_id
-    for event in filter(None, (parsed(bytes(raw), RoomEvent) for raw in state.events)):
+    for event in filter(None, (state_event(bytes(raw)) for raw in state.events)):
         room.apply(event)
         if (event.type, event.state_key) != ("m.room.member", me):
             continue
@@ -88,31 +112,14 @@ async def _invited(device: MatrixDevice, room_id: str, state: EventList) -> None
         logger.info("invitation left alone room=%s", room_id)
 
 
-async def _timeline(device: MatrixDevice, room_id: str, got: EventList, since: str) -> list[bytes]:
-    """The events of a room since the last sync, oldest first, from the bot's invitation on."""
-    events, start = [bytes(raw) for raw in got.events], got.prev_batch
-    if got.limited:
-        device.rooms.pop(room_id, None)  # its state may have changed in between
-    for _ in range(_PAGES if got.limited else 0):
-        if not start or _arrival(device, events):
-            break
-        more: Any = {"dir": "b", "from": start, "to": since, "limit": _PAGE}
-        page = await device.client.get(f"/rooms{path(room_id)}/messages", **more)
-        events[:0] = [bytes(raw) for raw in reversed(page.chunk)]
-        start = page.end if page.chunk else ""
-    return events[_arrival(device, events) :]
-
-
-def _arrival(device: MatrixDevice, events: Sequence[bytes]) -> int:
-    """Where the bot was invited or, without an invitation, came in. 0 if it was there before."""
-    found = 0
-    for number, raw in enumerate(events):
-        event = parsed(raw, RoomEvent)
-        if event and (event.type, event.state_key) == ("m.room.member", device.me.user_id):
-            was_here = event.unsigned.prev_content.membership in HERE
-            if event.content.membership in HERE and not was_here:
-                found = number
-    return found
+async def _handle(device: MatrixDevice, room_id: str, raw: bytes) -> Inbound | None:
+    """What a user did, or None. An event that fails is set aside, and the owner notified if it is
+    theirs."""
+    head = parsed(raw, _EventHead) or _EventHead()
+    work = partial(_inbound, device, room_id, raw)
+    report = partial(_report_failure, device, room_id, head)
+    item = f"event {head.event_id}"
+    return await device.containment.attempt(item, work, report, place=f"room {room_id}")
 
 
 async def _inbound(device: MatrixDevice, room_id: str, raw: bytes) -> Inbound | None:
@@ -124,6 +131,7 @@ async def _inbound(device: MatrixDevice, room_id: str, raw: bytes) -> Inbound | 
         return None
     if event is None:
         logger.warning("updates skipped platform=matrix room=%s", room_id)
+        device.rooms.pop(room_id, None)  # it may have been state
         return None
     if event.state_key is not None:
         return await _state(device, room_id, event)
@@ -134,7 +142,10 @@ async def _inbound(device: MatrixDevice, room_id: str, raw: bytes) -> Inbound | 
             await device.verifications.receive(msgspec.json.decode(plain), room_id)
             await device.verifications.go_on()
         return None
-    room, about = await device.room(room_id), await device.original(room_id, event.target)
+    if event.redacted:
+        room = await device.room(room_id)
+        return parser.redaction(event, room, device.known(event.redacted))
+    room, about = await device.room(room_id), await device.about(room_id, event)
     if event.type in parser.MESSAGES:
         device.remember(event)
     return parser.parse(event, room, device.me.user_id, device.names, about)
@@ -144,14 +155,16 @@ async def _state(device: MatrixDevice, room_id: str, event: RoomEvent) -> Inboun
     """Follow a room that is replaced, and the bot into a room."""
     if room_id in device.rooms:
         device.rooms[room_id].apply(event)
-    if event.type == "m.room.tombstone" and event.content.replacement_room:
-        await device.join(event.content.replacement_room)  # it may take an invitation
+    new = event.content.replacement_room
+    if (event.type, event.state_key) == ("m.room.tombstone", "") and new:
+        await device.join(new, is_asked=False)  # it may take an invitation
     if event.type != "m.room.member":
         return None
     device.keys.members_changed(room_id)
     me = device.me.user_id
     if (event.state_key, event.sender, event.content.membership) != (me, me, "join"):
         return None
+    device.rename(event.content.displayname)
     with tolerating_absence():  # the bot may have left since
         device.rooms.pop(room_id, None)
         room = await device.room(room_id)
@@ -168,11 +181,20 @@ async def _report_missing_key(device: MatrixDevice, room_id: str, missing: NoKey
     """Notify the owner, once for each key."""
     logger.warning("event not decrypted platform=matrix room=%s", room_id)
     sender, session = missing.args
-    if sender != device.owner:
-        return
-    key = sending.short_key("no key", room_id, session, length=32)
-    content: Any = {"msgtype": "m.notice", "body": _UNREADABLE, "m.mentions": {}}
+    if sender == device.owner:
+        await _notify(device, room_id, _UNREADABLE, f"no key {session}")
+
+
+async def _report_failure(device: MatrixDevice, room_id: str, event: _EventHead, _: str) -> None:
+    """Notify the owner of a message that was set aside."""
+    if event.sender == device.owner and event.type in _SAID:
+        await _notify(device, room_id, _SET_ASIDE, f"set aside {event.event_id}")
+
+
+async def _notify(device: MatrixDevice, room_id: str, text: str, key: str) -> None:
+    """Write to the owner. The same key writes once."""
+    content: Any = {"msgtype": "m.notice", "body": text, "m.mentions": {}}
     try:
-        await device.send(room_id, content, key)
-    except Refused as refused:
-        logger.warning("owner not notified platform=matrix room=%s reason=%s", room_id, refused)
+        await device.send(room_id, content, sending.short_key(key, room_id, length=32))
+    except (Refused, Lost) as error:
+        logger.warning("owner not notified platform=matrix room=%s reason=%s", room_id, error)

@@ -9,7 +9,21 @@ from typing import Any
 
 from msgspec import Raw, Struct, field
 
-from segue.platforms.errors import parsed
+from segue.platforms.errors import lenient, parsed
+
+EVENT, ROOM, USER = "$", "!", "@"
+"""What ids begin with."""
+_ID_BYTES = 255
+
+
+def is_id(value: str, sigil: str) -> bool:
+    """Whether it can be an id. Others write ids, and they become parts of paths. The specification
+    limits their length; old ones have almost any characters.
+
+    https://spec.matrix.org/latest/appendices/#common-identifier-format
+    """
+    is_whole = value.startswith(sigil) and len(value) > 1 and value.isprintable()
+    return is_whole and len(value.encode()) <= _ID_BYTES
 
 
 class Relation(Struct, frozen=True):
@@ -48,7 +62,11 @@ class EventContent(Struct, frozen=True, omit_defaults=True):
     is_direct: bool = False
     name: str | None = None
     topic: str | None = None
+    algorithm: str = ""
+    """How a room is encrypted."""
     replacement_room: str = ""
+    redacts: str = ""
+    """The event that a redaction deletes, since version 11 of rooms."""
     predecessor: dict[str, str] = {}
 
 
@@ -65,28 +83,64 @@ class RoomEvent(Struct, frozen=True):
     event_id: str = ""
     state_key: str | None = None
     unsigned: Unsigned = Unsigned()
+    redacts: str = ""
+    """The same before version 11."""
+
+    @property
+    def redacted(self) -> str:
+        """The event that this one deletes. Empty if it deletes none."""
+        found = self.content.redacts or self.redacts
+        is_redaction = self.type == "m.room.redaction" and is_id(found, EVENT)
+        return found if is_redaction else ""
 
     @property
     def thread(self) -> str | None:
         """The thread that the event is in. A reply without one is in the main timeline, even if it
         answers a message of a thread: that is where other clients show it."""
         relation = self.content.relation
-        return (relation.event_id or None) if relation.rel_type == "m.thread" else None
+        is_thread = relation.rel_type == "m.thread" and is_id(relation.event_id, EVENT)
+        return relation.event_id if is_thread else None
 
     @property
     def target(self) -> str:
-        """The event that this edit, reaction or reply is about. Empty if it is about none."""
+        """The event that this edit, reaction or reply is about. Empty if it is about none, or names
+        what cannot be one."""
         relation = self.content.relation
+        found = relation.reply.get("event_id", "")
         if relation.rel_type in ("m.replace", "m.annotation"):
-            return relation.event_id
-        is_plain = self.thread is not None and relation.is_falling_back
-        return "" if is_plain else relation.reply.get("event_id", "")
+            found = relation.event_id
+        elif self.thread is not None and relation.is_falling_back:
+            found = ""
+        return found if is_id(found, EVENT) else ""
 
 
 def room_event(plain: bytes) -> RoomEvent | None:
     """Parse an event. Return None if it is malformed."""
-    event = parsed(plain, RoomEvent)
-    return event if event and event.event_id and event.sender else None
+    event = parsed(plain, RoomEvent) or state_event(plain)
+    if event is None or not is_id(event.event_id, EVENT) or not is_id(event.sender, USER):
+        return None
+    return event
+
+
+def state_event(raw: bytes) -> RoomEvent | None:
+    """Parse a state event. Return None if it is no state event. A field that is malformed counts as
+    missing: state decides who may read a room, and must not be skipped for what is beside it."""
+    found = parsed(raw, dict[str, Any]) or {}
+    kind = found.get("type")
+    if not isinstance(kind, str) or found.get("state_key") is None:
+        return None
+    return RoomEvent(
+        type=kind,
+        sender=_text(found.get("sender")),
+        content=lenient(found.get("content"), EventContent),
+        event_id=_text(found.get("event_id")),
+        state_key=_text(found.get("state_key")),
+        unsigned=lenient(found.get("unsigned"), Unsigned),
+    )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 # Answers

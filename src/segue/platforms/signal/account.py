@@ -11,7 +11,7 @@ from segue.platforms.diagnostics import check
 from segue.platforms.errors import Lost, Refused, tolerating_absence
 from segue.platforms.signal.client import SignalClient
 from segue.platforms.signal.parser import address
-from segue.platforms.signal.spec import COMMAND, GET
+from segue.platforms.signal.spec import COMMAND, GET, SIGNAL
 from segue.platforms.signal.wire import SignalEntry
 
 NO_ACCOUNT = Finding(
@@ -20,7 +20,6 @@ NO_ACCOUNT = Finding(
     "Type `segue setup signal`, and scan the code with your phone.",
     vital=True,
 )
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TRUST = "Compare it on both phones, then type `signal-cli -a {} trust -v SAFETY_NUMBER {}`."
 
 
@@ -43,12 +42,12 @@ async def checks(client: SignalClient, home: Address | None) -> AsyncGenerator[F
         group = await _group(client, home.chat_id)
         bad = "The account is not in the home channel, or has blocked it."
         fix = "Add it to that group, or send /sethome in another chat."
-        yield check(group, f"The home channel is {group and group.name}.", bad, fix)
+        yield check(group, f"The home channel is {group and group.name}.", bad, fix, vital=True)
 
 
 async def find(client: SignalClient, name: str) -> HomeChannel | None:
     """The group with that id, or the chat with the user who has it."""
-    if _UUID.fullmatch(name):
+    if re.fullmatch(SIGNAL.user_ids.pattern, name):
         return HomeChannel(address=address(name, group=False), name="")
     group = await _group(client, name)
     return group and HomeChannel(address=address(name, group=True), name=group.name or "")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from segue.core.address import Address, ChatType, HomeChannel, Platform
+from segue.core.address import Address, ChatType, HomeChannel, Platform, Sender
 from segue.platforms import base, sending
 from segue.platforms.adapter import RemoteAdapter
 from segue.platforms.base import Button, Inbound, Receipt, Upload
@@ -17,7 +18,8 @@ from segue.platforms.recent import Recent
 from segue.platforms.signal import account
 from segue.platforms.signal.client import FAILURES, SignalClient
 from segue.platforms.signal.parser import NAME, Parser
-from segue.platforms.signal.wire import SendAnswer
+from segue.platforms.signal.spec import UPLOADS
+from segue.platforms.signal.wire import SendAnswer, SignalEntry
 from segue.platforms.spec import PlatformSettings
 
 logger = logging.getLogger(__name__)
@@ -35,9 +37,12 @@ CAPABILITIES = base.Capabilities(
     per_second=5.0,  # Signal publishes no limit
     edit_seconds=4.0,  # each edit is a message, and clients keep them all
     typing_seconds=12.0,  # it is shown for 15
+    keeps=timedelta(days=30),  # Signal publishes no time; its server drops older ones
     attachment_bytes=50 * 1024 * 1024,
-    upload_bytes=50 * 1024 * 1024,
+    upload_bytes=UPLOADS.most,
 )
+_UNREGISTERED = "UNREGISTERED_FAILURE"
+"""The result for a recipient who left Signal: no owner who waits for an answer."""
 
 
 class SignalAdapter(RemoteAdapter[SignalClient]):
@@ -57,6 +62,7 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
         self._sent = Recent[int, str]()
         self._parser = Parser(self._sent)
         self._acknowledged = ""
+        self._wanted: base.Wanted | None = None
 
     async def _greet(self, client: SignalClient) -> None:
         await client.version()
@@ -66,12 +72,22 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
 
     # Inbound
 
+    def remember(
+        self,
+        recorded: Mapping[Address, str],
+        *,
+        contact: datetime | None = None,
+        wanted: base.Wanted | None = None,
+    ) -> None:
+        self._wanted = wanted
+
     async def receive(self) -> AsyncGenerator[Inbound | None]:
         while True:
             with FAILURES.connecting():
                 events = self.client.events
                 data = await events.first()
-            inbound = self._parser.parse(data) if data else None
+            parse = partial(self._parser.parse, data)
+            inbound = self.containment.parse("event", parse) if data else None
             yield inbound
             events.recorded()
             if inbound is not None and inbound.update_id == self._acknowledged:
@@ -118,15 +134,36 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
         return receipt
 
     async def _post(self, to: Address, text: str, message: str = "", **more: Any) -> Receipt:
-        """Send a message, or a new version of it. At least one user gets it."""
+        """Send a message, or a new version of it. At least one user gets it, and each owner."""
         styles = [f"{start}:{size}:{style}" for style, start, size in ranges.ranges(text)]
         more |= {"message": ranges.without_marks(text) or None, "textStyle": styles or None}
         sent = await self.client.call("send", SendAnswer, **_target(to), **more)
-        if failed := {it.type for it in sent.results} - {"SUCCESS"}:
-            logger.warning("message not for all members address=%s reasons=%s", to, sorted(failed))
         receipt = Receipt(message or str(sent.timestamp))
-        self._newest[receipt], self._sent[sent.timestamp] = sent.timestamp, receipt
+        self._sent[sent.timestamp] = receipt
+        await self._check_owners(to, sent)
+        self._newest[receipt] = sent.timestamp
         return receipt
+
+    async def _check_owners(self, to: Address, sent: SendAnswer) -> None:
+        """Raise DeliveryFailed if an owner did not get a message that other members of the group
+        got. It is not sent again, because those would get it twice."""
+        failed = [it for it in sent.results if it.type != "SUCCESS"]
+        if not failed:
+            return
+        reasons = sorted({it.type for it in failed})
+        logger.warning("message not for all members address=%s reasons=%s", to, reasons)
+        missed = [it for it in failed if it.type != _UNREGISTERED and await self._is_owner(it)]
+        if missed:
+            why = self.client.missed(missed)
+            reason = f"{why.reason}. Other members got it"
+            raise FAILURES.undelivered(reason, arrived=why.arrived)
+
+    async def _is_owner(self, result: SignalEntry) -> bool:
+        """Whether an owner may be the recipient."""
+        recipient = result.recipient_address
+        if self._wanted is None or recipient is None or recipient.uuid is None:
+            return True
+        return await self._wanted(Sender(platform=self.platform, user_id=recipient.uuid), "")
 
     async def _typing(self, at: Address) -> None:
         await self.client.call("sendTyping", SendAnswer, **_target(at))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -111,17 +111,31 @@ class SignalClient:
         """What an error means. What the command did before it failed is in its `data`."""
         failed = parsed(error.data, dict[str, wire.SendAnswer]) or {}
         results = failed["response"].results if "response" in failed else ()
-        found = {_CODES.get(error.code, error.code), *(it.type for it in results)}
+        if error.code == _BROKEN and "AuthorizationFailed" not in error.message:
+            return Lost(error.message or "internal error", arrived=True)
+        return self._meaning(_CODES.get(error.code, error.code), results, error.message)
+
+    def missed(self, results: Sequence[wire.SignalEntry]) -> Refused | Lost:
+        """Why these members of a group did not get a message that other members got."""
+        return self._meaning(results[0].type, results, results[0].type)
+
+    def _meaning(
+        self, code: int | str, results: Sequence[wire.SignalEntry], message: str
+    ) -> Refused | Lost:
+        found = {code, *(it.type for it in results)}
         if "NETWORK_FAILURE" in found:
             return Lost("signal-cli cannot reach Signal", arrived=True)
-        if _BROKEN in found and "AuthorizationFailed" not in error.message:
-            return Lost(error.message or "internal error", arrived=True)
         meanings = (it for kind, it in _MEANINGS.items() if kind in found)
         status, reason = next(meanings, (400, "{message}"))
         token = next((it.token for it in results if it.token), None)
         after = max((it.retry_after_seconds or 0.0 for it in results), default=0.0)
-        given = {"account": self.account, "token": token, "message": error.message}
-        return Refused(status, (_CAPTCHA if token else reason).format(**given), after=after or None)
+        given = {"account": self.account, "token": token, "message": message}
+        return Refused(
+            status,
+            (_CAPTCHA if token else reason).format(**given),
+            after=after or None,
+            ends_early=token is not None,
+        )
 
 
 def _no_daemon(status: int, body: bytes) -> Refused:

@@ -88,7 +88,15 @@ class Parser:
         )
         if data.reaction is not None:
             return self._reaction(inbound, data.reaction)
+        if data.remote_delete is not None:
+            return self._deletion(inbound, data.remote_delete)
         return self._message(inbound, data)
+
+    def _deletion(self, inbound: Inbound, deletion: wire.SignalDeletion) -> Inbound:
+        """Only the author of a message can delete it for all, by the timestamp of any version."""
+        at, user = deletion.timestamp, inbound.sender.user_id
+        first = self._first.get((user, at), at)
+        return replace(inbound, kind=InboundKind.DELETED, message_id=str(first), press_id="")
 
     def _reaction(self, inbound: Inbound, reaction: wire.SignalReaction) -> Inbound | None:
         if reaction.is_remove or reaction.target_author_number != self.account:
@@ -113,7 +121,9 @@ class Parser:
         ours = quote.author_number == self.account and not (is_own and quote.id not in self._sent)
         text = content.quoted(quote.text or "", map(_attachment, quote.attachments or ()))
         author = self._names.get(quote.author_uuid) or quote.author_number or ""
-        return Quote(author="" if ours else author, text=text, ours=ours)
+        first = self._first.get((quote.author_uuid or "", quote.id), quote.id)
+        message_id = self._sent.get(quote.id) or str(first)
+        return Quote(author="" if ours else author, text=text, ours=ours, message_id=message_id)
 
 
 def _words(data: wire.SignalMessage, account: str) -> tuple[str, bool]:
@@ -124,7 +134,8 @@ def _words(data: wire.SignalMessage, account: str) -> tuple[str, bool]:
         place, rest = content.marked(text, mention.start, mention.length)
         if place:
             is_ours = mention.number == account
-            name = f"{NAME} " if is_ours else f"@{mention.name or mention.number or 'unknown'}"
+            other = content.mention(mention.name or mention.number or "unknown")
+            name = f"{NAME} " if is_ours else other
             text, to_us = f"{before}{name}{rest}", to_us or is_ours
     if named := _NAMED.match(text):
         text, to_us = content.without_name(text[named.end() :], text), True

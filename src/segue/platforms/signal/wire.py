@@ -48,6 +48,10 @@ class SignalReaction(Struct, frozen=True, rename="camel"):
     is_remove: bool = False
 
 
+class SignalDeletion(Struct, frozen=True):
+    timestamp: int
+
+
 class SignalMessage(Struct, frozen=True, rename="camel", kw_only=True):
     """A message, or what contains one: an edit has the new text, and a sync message what another
     device of the account sent, perhaps an edit."""
@@ -57,6 +61,7 @@ class SignalMessage(Struct, frozen=True, rename="camel", kw_only=True):
     quote: SignalQuote | None = None
     mentions: tuple[SignalItem, ...] | None = None
     attachments: tuple[SignalItem, ...] | None = None
+    remote_delete: SignalDeletion | None = None
     sticker: Any = None
     contacts: tuple[SignalContact, ...] | None = None
     poll_create: SignalItem | None = None
@@ -94,6 +99,7 @@ class SignalEntry(Struct, frozen=True, rename="camel"):
     is_blocked: bool = False
     trust_level: str = ""
     type: str = ""
+    recipient_address: SignalEntry | None = None
     token: str | None = None
     retry_after_seconds: float | None = None
 

@@ -52,7 +52,7 @@ async def checks(client: SlackClient, home: Address | None) -> AsyncGenerator[Fi
         name = "your chat with the app" if channel.is_im else f"#{channel.name}"
         bad = "The app cannot write in the home channel: it is archived, or the app is not in it."
         good, fix = f"The home channel is {name}.", _INVITE.format(me.user)
-        yield check(_is_usable(channel), good, bad, fix)
+        yield check(_is_usable(channel), good, bad, fix, vital=True)
 
 
 async def find(client: SlackClient, name: str) -> HomeChannel | None:

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from segue.core.address import Address, ChatType, HomeChannel, Platform
+from segue.core.address import Address, ChatType, HomeChannel, Platform, Sender
 from segue.core.text import is_empty
 from segue.platforms import base, sending
 from segue.platforms.adapter import RemoteAdapter
-from segue.platforms.backlog import Backlog
+from segue.platforms.backlog import Backlog, BacklogPage
 from segue.platforms.base import Button, Inbound, Receipt, Upload
-from segue.platforms.errors import tolerating_absence
 from segue.platforms.markup import block_kit, escapes, mrkdwn
 from segue.platforms.names import KnownNames, named
 from segue.platforms.sent import SentMessages, stamp
 from segue.platforms.slack import account
 from segue.platforms.slack.client import FAILURES, SlackClient
 from segue.platforms.slack.parser import address, parse, written
-from segue.platforms.slack.wire import Me, NewFile, Person, Posted, SlackChannel
+from segue.platforms.slack.socket import EnvelopeDelivery
+from segue.platforms.slack.spec import UPLOADS
+from segue.platforms.slack.wire import HistoryMessage, Me, NewFile, Person, Posted, SlackChannel
 from segue.platforms.spec import PlatformSettings
 from segue.platforms.streams import Streams
 
@@ -39,7 +41,7 @@ CAPABILITIES = base.Capabilities(
     preview_dialect=base.Dialect.SOURCE,
     typing_seconds=60.0,  # Slack shows it for two minutes
     attachment_bytes=100 * 1024 * 1024,
-    upload_bytes=100 * 1024 * 1024,
+    upload_bytes=UPLOADS.most,
 )
 INVITATION = "segue_invitation"
 """The metadata's type of a message that mentions the owner. No other mentions anyone."""
@@ -67,10 +69,8 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
             partial(self._on, method="chat.delete"),
             self.connection.in_background,
         )
-        self._backlog = Backlog(
-            lambda at: int(at.timestamp() * 10**6), lambda at: f"{at.chat_id} {at.thread_id or ''}"
-        )
-        self.remember, self._checks = self._backlog.remember, account.checks
+        self._backlog = Backlog(FAILURES, _id_at, _time_of)
+        self._checks = account.checks
 
     async def _greet(self, client: SlackClient) -> None:
         me = await client.call("auth.test", Me)
@@ -83,29 +83,81 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
 
     # Inbound
 
+    @property
+    def is_caught_up(self) -> bool:
+        return self._backlog.is_read
+
+    def remember(
+        self,
+        recorded: Mapping[Address, str],
+        *,
+        contact: datetime | None = None,
+        wanted: base.Wanted | None = None,
+    ) -> None:
+        # The threads of a direct message are found in its history, new ones too.
+        directs = [it for it in recorded if it.chat_type is ChatType.DM]
+        known = {address(it.chat_id): "" for it in directs} | dict(recorded)
+        self._backlog.remember(known, contact=contact, wanted=wanted)
+
     async def receive(self) -> AsyncGenerator[Inbound | None]:
-        async with contextlib.aclosing(self._backlog.receive(FAILURES, self._missed)) as missed:
+        read = self._backlog.receive(self._page, self._named, _is_thread)
+        async with contextlib.aclosing(read) as missed:
             async for inbound in missed:
                 yield inbound
         while True:
             with FAILURES.connecting():
                 socket = self.client.socket
                 delivery = await socket.next()
-            inbound = delivery and parse(delivery, self.account)
+            inbound = delivery and self._parse(delivery)
             yield inbound and await self._named(inbound)
             if inbound is not None:  # it is recorded now
-                self._backlog.recorded(inbound)
+                await self._backlog.arrived(inbound)
             if delivery is not None:
                 await socket.recorded(delivery)
 
-    async def _missed(self, place: str, last: int) -> list[Inbound]:
-        """What users wrote while the adapter was away, longer than Slack delivers events again."""
-        channel, _, thread = place.partition(" ")
-        at, since, found = address(channel, thread), f"{last / 10**6:.6f}", list[Inbound | None]()
-        with tolerating_absence():
-            history = await self.client.history(at, since) if self.capabilities.keys else ()
-            found = [written(channel, it, self.account) for it in history if it.ts > since]
-        return [await self._named(it) for it in found if it and it.address == at]
+    async def _page(self, at: Address, last: int, begin: str) -> BacklogPage[Inbound]:
+        """A page of what was written while the adapter was away, longer than Slack delivers events
+        again. Of a channel, the newest comes first, of a thread the oldest."""
+        if not self.capabilities.keys:  # the app may not read
+            return BacklogPage(found=(), size=0)
+        since = f"{last / 10**6:.6f}"
+        page = await self.client.history(at, since, begin)
+        # The message that began a thread is always there.
+        new = [it for it in page.messages if it.ts > since]
+        if not _is_thread(at):
+            new.reverse()
+            await self._discover(at, last, new if begin else [*new, *await self._roots(at)])
+        said = (written(at.chat_id, it, self.account) for it in new)
+        times = [_time_of(it.number) for it in new[-1:]]
+        return BacklogPage(
+            found=[it for it in said if it and it.address == at],
+            size=page.size,
+            edge=times[0] if times else None,
+            newest=max((it.number for it in new), default=0),
+            next=page.next,
+        )
+
+    async def _roots(self, at: Address) -> list[HistoryMessage]:
+        """The last messages of a direct message: threads may go on under old ones."""
+        if at.chat_type is not ChatType.DM:
+            return []
+        return (await self.client.history(at, "0")).messages
+
+    async def _discover(self, at: Address, last: int, roots: Sequence[HistoryMessage]) -> None:
+        """Read the threads too that go on under these messages, if the bot or an owner began them,
+        or in a direct message. Threads of others cause no calls."""
+        since = f"{last / 10**6:.6f}"
+        for root in roots:
+            if (root.latest_reply or "") <= since:
+                continue
+            by = Sender(platform=Platform.SLACK, user_id=root.user or "")
+            is_ours = at.chat_type is ChatType.DM or by.user_id == self.account
+            if is_ours or await self._backlog.is_wanted(by):
+                self._backlog.discover(address(at.chat_id, root.ts), last)
+
+    def _parse(self, delivery: EnvelopeDelivery) -> Inbound | None:
+        name = delivery.envelope.envelope_id
+        return self.containment.parse(name, partial(parse, delivery, self.account))
 
     async def _named(self, inbound: Inbound) -> Inbound:
         """Add the names of the sender and the channel."""
@@ -197,7 +249,18 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         # Slack does not name the message of a file. Without its name, it cannot be edited.
         find = self._sent.appear if self.capabilities.keys else None
         found = find and await find(self._arrived, to, key, FAILURES)
+        if find and found is None and to.thread_id is not None:
+            await self._check_upload(to, key)
         return Receipt(found or f"file {new.file_id}")
+
+    async def _check_upload(self, to: Address, key: str) -> None:
+        """Fail if a file landed in the channel, because its thread was deleted before Slack posted
+        it. It is taken back then."""
+        chat = address(to.chat_id)
+        found, _ = await self.client.stamped(chat, self.account)
+        if (outside := found.get(stamp(key))) is not None:
+            delete = partial(self._on, chat, outside, "chat.delete")
+            await sending.check_thread(to, None, delete, FAILURES)
 
     # Streams
 
@@ -252,6 +315,18 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
 
     async def _find(self, chat_id: str) -> HomeChannel | None:
         return await account.find(self.client, chat_id)
+
+
+def _is_thread(at: Address) -> bool:
+    return at.thread_id is not None
+
+
+def _id_at(at: datetime) -> int:
+    return int(at.timestamp() * 10**6)
+
+
+def _time_of(number: int) -> datetime:
+    return datetime.fromtimestamp(number / 10**6, UTC)
 
 
 def make(settings: PlatformSettings) -> SlackAdapter:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from msgspec import Raw
@@ -20,9 +21,14 @@ T = TypeVar("T")
 
 _FILES = "https://files.slack.com/"
 _UPLOAD_SECONDS = 60.0
-_WEEK = 7 * 24 * 60 * 60
-_PAGES = 5
+_HOUR = 60 * 60
+_DAY = 24 * _HOUR
+_WEEK = 7 * _DAY
+_SEARCHED = 10_000
+"""In how many messages of a thread our own are looked for."""
 PAGE = 200
+"""What Slack recommends. It gives fewer to some apps: `has_more` says whether there are others."""
+_LARGE_PAGE = 999
 _AT = "at https://api.slack.com/apps"
 _UNKNOWN = (
     f"the bot token is not right; copy it from OAuth & Permissions {_AT} and type "
@@ -59,6 +65,17 @@ FAILURES = Failures(
     ),
     thread_gone=_THREAD_GONE,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPage:
+    """A page of the history of a channel or a thread."""
+
+    messages: list[wire.HistoryMessage]
+    """Those that can be read, in order."""
+    size: int
+    next: str
+    """Where the next page begins. Empty if there is none."""
 
 
 class SlackClient:
@@ -127,7 +144,7 @@ class SlackClient:
         """The ids of our messages in a channel or thread, by the stamps that they carry, and the
         ids of our streams without a stamp."""
         found, streams = dict[str, str](), set[str]()
-        for message in await self.history(at, f"{time.time() - _WEEK:.6f}"):
+        for message in await self._recent(at):
             if message.ts == at.thread_id and message.subtype == "tombstone":
                 raise Refused(400, "thread not found", code="thread_not_found")
             stamps = [block.block_id for block in message.blocks]
@@ -138,21 +155,57 @@ class SlackClient:
                 streams.add(message.ts)
         return found, streams
 
-    async def history(self, at: Address, since: str) -> list[wire.HistoryMessage]:
-        """The messages of a channel, or of a thread, in order. The first of a thread is always
-        among them."""
-        method = "conversations.history" if at.thread_id is None else "conversations.replies"
-        given: dict[str, Any] = {"channel": at.chat_id, "ts": at.thread_id}
-        given |= {"oldest": since, "limit": PAGE, "include_all_metadata": True}
-        found: list[Raw] = []
-        for _ in range(_PAGES):
-            page = await self.call(method, wire.ChannelHistory, **given)
-            found += page.messages
-            if not (cursor := page.response_metadata.next_cursor):
-                break
-            given["cursor"] = cursor
-        messages = [parsed(bytes(it), wire.HistoryMessage) for it in found]
-        return sorted(filter(None, messages), key=lambda it: it.ts)
+    async def _recent(self, at: Address) -> list[wire.HistoryMessage]:
+        """The messages of the last week. A thread is read from its oldest message on, so a long one
+        is read in spans of time, the newest first: what we may have sent is among the newest."""
+        now = time.time()
+        page = await self.history(at, _ts(now - _WEEK))
+        if not page.next:
+            return page.messages
+        found: list[wire.HistoryMessage] = []
+        latest = now + _DAY
+        for seconds in (_HOUR, _DAY, _WEEK):
+            oldest = now - seconds
+            begin = ""
+            while len(found) < _SEARCHED:
+                page = await self.history(
+                    at, _ts(oldest), begin, latest=_ts(latest), size=_LARGE_PAGE
+                )
+                found += page.messages
+                begin = page.next
+                if not begin:
+                    break
+            latest = oldest
+        return found
+
+    async def history(
+        self, at: Address, oldest: str, begin: str = "", *, latest: str = "", size: int = 0
+    ) -> HistoryPage:
+        """A page of what was written between two times. In a channel, the first page has the newest
+        messages, in a thread the message that began it, and the oldest."""
+        given: dict[str, Any] = {"channel": at.chat_id, "oldest": oldest, "limit": size or PAGE}
+        # Given both ends, Slack begins with the newest. Our clock may be behind Slack's.
+        given["latest"] = latest or _ts(time.time() + _DAY)
+        given["include_all_metadata"] = True
+        if at.thread_id is None:
+            method = "conversations.history"
+            given["latest"] = begin or given["latest"]
+        else:
+            method = "conversations.replies"
+            given |= {"ts": at.thread_id, "cursor": begin or None}
+        page = await self.call(method, wire.ChannelHistory, **given)
+        read = (parsed(bytes(it), wire.HistoryMessage) for it in page.messages)
+        messages = sorted((it for it in read if it is not None), key=lambda it: it.ts)
+        following = ""
+        if at.thread_id is not None:
+            following = page.response_metadata.next_cursor if page.response_metadata else ""
+        elif page.has_more and messages:
+            following = messages[0].ts
+        return HistoryPage(messages, len(page.messages), following)
+
+
+def _ts(seconds: float) -> str:
+    return f"{seconds:.6f}"
 
 
 def _refused(status: wire.CallStatus) -> Refused:

@@ -60,9 +60,22 @@ def _event(event: wire.Event, me: str) -> Inbound | None:
     # A mention is an event of its own too, with the same message.
     if event.type != "message":
         return None
+    # A message with a thread stays as a tombstone.
+    is_tombstone = event.message is not None and event.message.subtype == "tombstone"
+    if event.previous_message and (event.subtype == "message_deleted" or is_tombstone):
+        return _deleted(event.channel, event.previous_message, me)
     if event.subtype == "message_changed" and event.message:
         return _said(InboundKind.EDIT, event.channel, event.message, me, event.previous_message)
     return written(event.channel, event, me)
+
+
+def _deleted(channel: str, said: wire.Said, me: str) -> Inbound | None:
+    """The deletion of a user's message. Its author may not be who deleted it."""
+    ts = said.ts or ""
+    if said.bot_id or said.user == me or not _TS.fullmatch(ts):
+        return None
+    at = address(channel, said.thread_ts, ts)
+    return _inbound(InboundKind.DELETED, at, said.user, message_id=ts)
 
 
 def _command(command: wire.SlashCommand) -> Inbound | None:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from segue.platforms.errors import Lost, parsed
+from segue.platforms.errors import Refused, parsed
 from segue.platforms.slack.wire import Envelope
 from segue.platforms.unrecorded import Unrecorded
 from segue.platforms.websocket import WebSocket, WebSockets
@@ -24,6 +24,13 @@ logger = logging.getLogger(__name__)
 
 ACK_SECONDS = 2.0
 """After this time, what is delivered only once is acknowledged, recorded or not."""
+
+
+_OFF = "Socket Mode is off; turn it on at https://api.slack.com/apps, under Socket Mode"
+_TOO_MANY = "it has more connections than Slack allows; stop other programs that use the same app"
+_REFUSALS = {"link_disabled": (403, _OFF), "too_many_websockets": (429, _TOO_MANY)}
+"""The reasons for which Slack closes a connection that must not be replaced at once. `warning`,
+`refresh_requested` and others are about that connection alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,30 +42,27 @@ class EnvelopeDelivery:
 
 
 class Socket:
-    """Receives envelopes, in order, over one connection or more."""
+    """Receives envelopes, in order, over one connection, or over two while one replaces the
+    other."""
 
     def __init__(
         self, endpoint: Callable[[], Awaitable[str]], silence: float, *, trust_env: bool
     ) -> None:
         """`endpoint` returns a URL that can be connected to once."""
-        self._endpoint = endpoint
         self._unrecorded = Unrecorded[EnvelopeDelivery]()
-        lost = self._unrecorded.wake
-        self._sockets = WebSockets(self._take, lost, silence=silence, trust_env=trust_env)
+        self._sockets = WebSockets(
+            endpoint, self._take, self._unrecorded.wake, silence=silence, trust_env=trust_env
+        )
+        self.open = self._sockets.open
         self.close = self._sockets.close
         self._once: dict[str, asyncio.Task[None]] = {}
         """Deliveries that do not come again, each with its acknowledgement."""
 
-    async def open(self) -> None:
-        """Connect, unless it is connected."""
-        if not self._sockets:
-            await self._sockets.connect(await self._endpoint())
-
     async def next(self) -> EnvelopeDelivery | None:
-        """The first envelope that is not recorded; None if something else came. Raise Lost if no
-        connection is left."""
-        if not self._sockets:
-            raise Lost("the connection was lost", arrived=False)
+        """The first envelope that is not recorded; None if something else came. Raise Refused or
+        Lost if no connection is left."""
+        if not self._sockets.is_open:
+            raise self._sockets.failure
         return await self._unrecorded.first()
 
     async def recorded(self, delivery: EnvelopeDelivery) -> None:
@@ -78,7 +82,7 @@ class Socket:
         if envelope is None:
             logger.warning("updates skipped platform=slack ids=unknown")
         elif envelope.type == "disconnect":
-            self._sockets.start(self._sockets.replace(self._endpoint))
+            self._leave(socket, envelope.reason)
         elif name := envelope.envelope_id:
             delivery = EnvelopeDelivery(envelope, socket, time.time())
             self._unrecorded.add(name, delivery)
@@ -86,3 +90,11 @@ class Socket:
                 acknowledgement = self._acknowledge(delivery, ACK_SECONDS)
                 self._once[name] = self._sockets.start(acknowledgement)
         self._unrecorded.wake()
+
+    def _leave(self, socket: WebSocket, reason: str) -> None:
+        """Slack is about to close this connection. Raise Refused if another one would not help."""
+        if reason in _REFUSALS:
+            status, text = _REFUSALS[reason]
+            raise Refused(status, text, code=reason)
+        logger.info("connection is replaced platform=slack reason=%s", reason)
+        self._sockets.replace(socket)

@@ -16,6 +16,7 @@ class Envelope(Struct, frozen=True):
     type: str
     envelope_id: str = ""
     payload: Raw = Raw(b"{}")
+    reason: str = ""  # of a disconnect
 
 
 class EventCallback(Struct, frozen=True):
@@ -129,10 +130,19 @@ class Person(Struct, frozen=True):
 class HistoryMessage(Said, frozen=True, kw_only=True):
     ts: str = ""
     streaming_state: str | None = None
+    latest_reply: str | None = None
+    """The newest message of the thread that this one began."""
     metadata: SlackItem = SlackItem()
     blocks: tuple[SlackItem, ...] = ()
+
+    @property
+    def number(self) -> int:
+        """Its id without the point. 0 if it is malformed."""
+        digits = self.ts.replace(".", "")
+        return int(digits) if digits.isdecimal() else 0
 
 
 class ChannelHistory(Struct, frozen=True):
     messages: tuple[Raw, ...]
-    response_metadata: SlackItem = SlackItem()
+    has_more: bool = False
+    response_metadata: SlackItem | None = None

@@ -54,7 +54,8 @@ async def checks(bot: Bot, home: Address | None) -> AsyncGenerator[Finding]:
     except Refused as refused:
         if refused.status not in (400, 403):
             raise
-        yield Finding(False, f"The home channel cannot be reached: {refused.reason}.", _UNREACHED)
+        text = f"The home channel cannot be reached: {refused.reason}."
+        yield Finding(False, text, _UNREACHED, vital=True)
         return
     yield Finding(True, f"The home channel is {chat.title or chat.first_name or chat.id}.")
     if home.chat_type is ChatType.GROUP:

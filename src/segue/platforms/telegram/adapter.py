@@ -7,6 +7,7 @@ import dataclasses
 import time
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -17,12 +18,14 @@ from segue.core.text import is_empty
 from segue.platforms import base, sending
 from segue.platforms.adapter import RemoteAdapter
 from segue.platforms.albums import Albums
+from segue.platforms.backoff import PollPace
 from segue.platforms.base import Button, Inbound, MenuEntry, Receipt, Upload
 from segue.platforms.errors import Refused
 from segue.platforms.spec import PlatformSettings
 from segue.platforms.telegram import account
-from segue.platforms.telegram.client import FAILURES, Client, where
+from segue.platforms.telegram.client import BATCH, FAILURES, POLL_SECONDS, Client, where
 from segue.platforms.telegram.parser import address, parse
+from segue.platforms.telegram.spec import UPLOADS
 from segue.platforms.telegram.wire import Update, User
 
 CAPABILITIES = base.Capabilities(
@@ -40,8 +43,9 @@ CAPABILITIES = base.Capabilities(
     # The limit in groups. Direct messages allow three times as many, but they have drafts.
     edit_seconds=3.0,
     attachment_bytes=20 * 1024 * 1024,
-    upload_bytes=50 * 1000 * 1000,
+    upload_bytes=UPLOADS.most,
     preview_seconds=20.0,  # a draft disappears after 30 seconds
+    keeps=timedelta(hours=24),
 )
 _PHOTO_BYTES = 10 * 1000 * 1000
 _PHOTOS = frozenset({"image/jpeg", "image/png", "image/webp"})
@@ -69,6 +73,8 @@ class TelegramAdapter(RemoteAdapter[Client]):
         self._make = partial(Client, token, url, silence)
         self._me = User(id=0, is_bot=True, first_name="")
         self._offset: int | None = None
+        self._is_behind = True
+        self._polls = PollPace()
         self._albums = Albums[Update](lambda update: update.album)
         self._album_seconds = album_seconds
         self._open: set[Address | None] = set()
@@ -83,17 +89,26 @@ class TelegramAdapter(RemoteAdapter[Client]):
             await client.bot.delete_webhook(drop_pending_updates=False)
         self._me = User(me.id, me.is_bot, me.first_name, username=me.username or "")
         self.account, self.mention = str(me.id), f"@{self._me.username}"
+        self._is_behind = True
 
     # Inbound
 
+    @property
+    def is_caught_up(self) -> bool:
+        return not self._is_behind
+
     async def receive(self) -> AsyncGenerator[Inbound | None]:
         while True:
+            self._polls.begin()
             with FAILURES.connecting():
                 batch = await self.client.poll(self._offset)
             yield None
+            await self._polls.end(POLL_SECONDS, is_empty=not batch.updates and not batch.skipped)
             settled = self._albums.settled(batch.updates)
             for group in self._albums.gathered(batch.updates[:settled]):
-                if (inbound := self._heard(group)) is not None:
+                item = str(group[0].update_id)
+                inbound = self.containment.parse(item, partial(self._heard, group))
+                if inbound is not None:
                     yield inbound
             # Confirms the batch: it is sent with the next poll, after the last update is recorded.
             rest = [update.update_id for update in batch.updates[settled:]]
@@ -101,6 +116,8 @@ class TelegramAdapter(RemoteAdapter[Client]):
             self._skip([it or "unknown" for it in batch.skipped if it is None or it < (end or 0)])
             if rest:
                 await asyncio.sleep(self._album_seconds)
+            elif len(batch.updates) < BATCH:  # no others are left of those that waited
+                self._is_behind = False
 
     def _heard(self, group: Sequence[Update]) -> Inbound | None:
         """The Inbound for an update, or for all updates of an album."""

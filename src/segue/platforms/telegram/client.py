@@ -20,7 +20,11 @@ from segue.platforms.sending import number
 from segue.platforms.telegram.wire import Update
 
 POLL_SECONDS = 25
+BATCH = 100
 UPDATES = Batches("result", Update, "update_id")
+_POLL_BYTES = 64 * 1024 * 1024
+"""Bytes of a response that are read. An update that does not fit has a text that no message of ours
+may have, however it is escaped, and is refused."""
 _TELEGRAM = "https://api.telegram.org"
 _TOKEN = re.compile(r"[A-Za-z0-9:_-]+")
 _PREFIX = re.compile(r"(Bad Request|Forbidden|Conflict|Too Many Requests|[\w ]+ Error): ")
@@ -77,7 +81,7 @@ class Client:
     def __init__(self, token: str, url: str, silence: float) -> None:
         """Raise ConnectFailed if it cannot be a token."""
         if not _TOKEN.fullmatch(token):
-            raise FAILURES.unreachable(_UNKNOWN if token else _MISSING)
+            raise FAILURES.unreachable(_UNKNOWN if token else _MISSING, setup=True)
         hide(token, "telegram.Bot")
         base, official = (url or _TELEGRAM).rstrip("/"), not url
         self._http = HttpClient(silence=silence, secret=token, refusal=_refusal, trust_env=official)
@@ -88,17 +92,22 @@ class Client:
 
     async def poll(self, offset: int | None) -> Batch[Update]:
         """The next updates. In the library's own method one bad update spoils the whole batch."""
+        payload = await self._poll(offset, BATCH)
         try:
-            return UPDATES.read(await self._poll(offset, 100), offset)
+            return UPDATES.read(payload, offset)
         except Torn:
-            return UPDATES.read(await self._poll(offset, 1), offset, alone=True)
+            pass
+        del payload  # it can be large
+        return UPDATES.read(await self._poll(offset, 1), offset, alone=True)
 
     async def _poll(self, offset: int | None, limit: int) -> bytes:
         kinds = json.dumps(Update.__struct_fields__[1:])
         params = {"limit": limit, "timeout": POLL_SECONDS, "allowed_updates": kinds}
         params |= {} if offset is None else {"offset": offset}
         url, seconds = f"{self.bot.base_url}/getUpdates", POLL_SECONDS + self._http.silence
-        return await self._http.request("GET", url, params=params, seconds=seconds)
+        return await self._http.request(
+            "GET", url, params=params, seconds=seconds, limit=_POLL_BYTES, cut=True
+        )
 
     async def fetch(self, file_id: str, limit: int) -> bytes:
         """The content of a file. The library's own method has no size limit."""

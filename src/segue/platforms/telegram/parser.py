@@ -180,6 +180,7 @@ def _quote(message: Message, me: User) -> Quote | None:
         author=author if author is not None else sender.name if sender else "",
         text=part or _quoted(replied),
         ours=author is None and replied.sender is not None and replied.sender.id == me.id,
+        message_id=str(replied.message_id),
     )
 
 

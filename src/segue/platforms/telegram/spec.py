@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from segue.core.address import Platform
-from segue.platforms.spec import SERVER, TOKEN, PlatformSpec
+from segue.platforms.spec import SERVER, TOKEN, PlatformSpec, UserIds
+from segue.platforms.uploads import UploadRules
+
+UPLOADS = UploadRules(most=50 * 1000 * 1000)
 
 TELEGRAM = PlatformSpec(
     platform=Platform.TELEGRAM,
     title="Telegram",
+    user_ids=UserIds(r"[1-9][0-9]*", "424242"),
     fields=(TOKEN, SERVER),
     guide="""\
 1. In Telegram, open a chat with @BotFather and send /newbot. Choose a name for your bot, and a \
@@ -16,6 +20,7 @@ username that ends in bot.
 handoff then gets a topic of its own in your chat with the bot.
 3. BotFather has answered /newbot with a token such as 123456789:AAF… Copy it, and paste it here.
 """,
+    uploads=UPLOADS,
     extra="telegram",
     libraries=("telegram", "httpx"),
     make="segue.platforms.telegram.adapter:make",

@@ -4,31 +4,36 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 
 from segue.core.address import Address, HomeChannel, Platform
 from segue.core.text import is_empty
 from segue.platforms import base, sending
 from segue.platforms.base import Button, Inbound, Receipt, Upload
-from segue.platforms.errors import Lost, Refused
+from segue.platforms.errors import Refused
 from segue.platforms.hub import HubAdapter, HubUpdate
 from segue.platforms.spec import PlatformSettings
 from segue.platforms.whatsapp import account, messages
 from segue.platforms.whatsapp.client import CLOSED, FAILURES, WhatsAppClient
 from segue.platforms.whatsapp.parser import last_message, parse
+from segue.platforms.whatsapp.spec import UPLOADS
 
 CAPABILITIES = base.Capabilities(
     buttons=True,
     typing=True,
     files=True,
+    button_length=messages.BODY,
     dialect=base.Dialect.WHATSAPP,
     # To one user: a message every 6 seconds, and 45 at once that count for later.
     chat_seconds=6.0,
     chat_burst=40,
     typing_seconds=20.0,  # WhatsApp shows it for 25 seconds
-    attachment_bytes=messages.LARGEST_FILE,
-    upload_bytes=messages.LARGEST_FILE,
+    keeps=timedelta(days=7),  # so long, Meta repeats a request that is not answered
+    attachment_bytes=UPLOADS.most,
+    upload_bytes=UPLOADS.most,
 )
 _WINDOW = 24 * 60 * 60
+_WITHOUT_BUTTONS = "the message arrived without its buttons"
 _NEVER = (0, "")
 
 
@@ -66,7 +71,13 @@ class WhatsAppAdapter(HubAdapter[WhatsAppClient]):
         if update.code == CLOSED:
             self._last[update.inbound.address] = _NEVER
 
-    def remember(self, recorded: Mapping[Address, str]) -> None:
+    def remember(
+        self,
+        recorded: Mapping[Address, str],
+        *,
+        contact: datetime | None = None,
+        wanted: base.Wanted | None = None,
+    ) -> None:
         for at, update_id in recorded.items():
             if (found := last_message(update_id)) > self._last.get(at, _NEVER):
                 self._last[at] = found
@@ -84,18 +95,15 @@ class WhatsAppAdapter(HubAdapter[WhatsAppClient]):
         self, to: Address, text: str, *, markup: bool, key: str, buttons: Sequence[Button]
     ) -> Receipt:
         if template := self._template(to):
-            return await self._post(to, "template", messages.from_template(template, text), key)
+            content = messages.from_template(template, text, buttons)
+            if not buttons:
+                return await self._post(to, "template", content, key)
+            # Without a key, so that no later status makes it a message that arrived whole.
+            await self._post(to, "template", content)
+            raise FAILURES.undelivered(f"{_WITHOUT_BUTTONS}, on one line", arrived=True)
         if not buttons:
             return await self._post(to, "text", messages.plain(text), key)
-        if len(text) <= messages.BODY:
-            return await self._post(to, "interactive", messages.choices(text, buttons), key)
-        await self._post(to, "text", messages.plain(text))
-        try:
-            return await self._post(to, "interactive", messages.choices("Choose:", buttons), key)
-        except (Refused, Lost) as error:
-            # The text has arrived and must not be sent again.
-            reason = f"the message arrived without its buttons ({error.reason})"
-            raise FAILURES.undelivered(reason, arrived=True) from error
+        return await self._post(to, "interactive", messages.choices(text, buttons), key)
 
     async def _post(self, to: Address, kind: str, content: object, key: str = "") -> Receipt:
         return Receipt(await self.client.send(to.chat_id, kind, content, key))

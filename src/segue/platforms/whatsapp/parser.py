@@ -17,8 +17,8 @@ from segue.platforms.whatsapp.client import FAILURES
 
 _FILES = {it: FileKind[it.upper()] for it in ("video", "audio", "document", "sticker")}
 _FILES["image"] = FileKind.PHOTO
-_SILENT = frozenset({"system", "revoke", "request_welcome"})
-"""Messages without content: a changed number, a deleted message, an opened chat."""
+_SILENT = frozenset({"system", "request_welcome"})
+"""Messages without content: a changed number, an opened chat."""
 
 
 def address(user: str) -> Address:
@@ -50,8 +50,11 @@ def parse(body: bytes, phone: str) -> Generator[HubUpdate | None]:
 
 def _message(value: wire.Value, it: wire.WaMessage) -> HubUpdate | None:
     # Groups are for approved businesses. Their messages must not appear in a direct message.
-    if it.group_id or it.type in _SILENT or not (it.id and it.sender and it.timestamp):
+    is_in_group = it.group_id is not None
+    if is_in_group or it.type in _SILENT or not (it.id and it.sender and it.timestamp):
         return None
+    if it.revoke is not None or it.type == "revoke":
+        return _deleted(it)
     kind, said, name = InboundKind.MESSAGE, it, it.id
     if it.edit is not None and it.edit.message is not None:
         kind, said, name = InboundKind.EDIT, it.edit.message, it.edit.original_message_id or ""
@@ -65,11 +68,21 @@ def _message(value: wire.Value, it: wire.WaMessage) -> HubUpdate | None:
         more["forwarded_from"] = ""
     elif context.id and it.type != "button":
         ours = context.author == value.metadata.display_phone_number
-        more["quote"] = Quote(author=sender if context.author == it.sender else "", ours=ours)
+        author = sender if context.author == it.sender else ""
+        more["quote"] = Quote(author=author, ours=ours, message_id=context.id)
     if not (more["text"] or more.get("attachments")):
         return None
     more |= {"update_id": f"{it.timestamp} {it.id}", "press_id": it.id, "chat_name": sender}
     return HubUpdate(int(it.timestamp), _inbound(kind, it.sender, name, sender, **more))
+
+
+def _deleted(it: wire.WaMessage) -> HubUpdate | None:
+    """The deletion of a message by its author."""
+    name = it.revoke and it.revoke.original_message_id
+    if not name:
+        return None
+    more = {"update_id": f"{it.type} {it.id}"}
+    return HubUpdate(int(it.timestamp), _inbound(InboundKind.DELETED, it.sender, name, **more))
 
 
 def _status(it: wire.WaStatus) -> HubUpdate | None:

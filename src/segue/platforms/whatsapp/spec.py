@@ -3,11 +3,38 @@
 from __future__ import annotations
 
 from segue.core.address import Platform
-from segue.platforms.spec import SERVER, Field, FieldKind, PlatformSpec
+from segue.platforms.spec import SERVER, Field, FieldKind, PlatformSpec, UserIds
+from segue.platforms.uploads import UploadKind, UploadRules
+
+_MEGABYTE = 1024 * 1024
+_OFFICE = "application/vnd.openxmlformats-officedocument."
+_DOCUMENTS = (
+    "text/plain",
+    "application/pdf",
+    "application/msword",
+    "application/vnd.ms-excel",
+    "application/vnd.ms-powerpoint",
+    f"{_OFFICE}wordprocessingml.document",
+    f"{_OFFICE}spreadsheetml.sheet",
+    f"{_OFFICE}presentationml.presentation",
+)
+_SOUNDS = ("audio/aac", "audio/mp4", "audio/mpeg", "audio/amr", "audio/ogg")
+_TEXTS = ("text/", "application/json", "application/xml", "application/toml", "application/yaml")
+UPLOADS = UploadRules(
+    most=100 * _MEGABYTE,
+    kinds=(
+        UploadKind(name="image", most=5 * _MEGABYTE, types=("image/jpeg", "image/png")),
+        UploadKind(name="video", most=16 * _MEGABYTE, types=("video/mp4", "video/3gpp")),
+        UploadKind(name="audio", most=16 * _MEGABYTE, types=_SOUNDS),
+        UploadKind(name="document", most=100 * _MEGABYTE, types=_DOCUMENTS),
+        UploadKind(name="document", most=100 * _MEGABYTE, types=_TEXTS, sent_as="text/plain"),
+    ),
+)
 
 WHATSAPP = PlatformSpec(
     platform=Platform.WHATSAPP,
     title="WhatsApp",
+    user_ids=UserIds(r"[0-9]{7,15}", "491510000000001"),
     fields=(
         Field("phone", "Phone number ID", FieldKind.TEXT),
         Field("token", "Access token"),
@@ -29,6 +56,7 @@ permissions whatsapp_business_messaging and whatsapp_business_management, withou
 5. You need a public HTTPS address that leads to this machine, from a tunnel or a reverse proxy of \
 your own. Forward only /hooks/whatsapp.
 """,
+    uploads=UPLOADS,
     extra="whatsapp",
     has_groups=False,
     make="segue.platforms.whatsapp.adapter:WhatsAppAdapter",

@@ -72,6 +72,7 @@ class WaMessage(Struct, frozen=True, kw_only=True):
     interactive: WaItem | None = None
     button: WaItem | None = None
     edit: WaItem | None = None
+    revoke: WaItem | None = None
 
 
 class GraphError(Struct, frozen=True):

@@ -17,5 +17,8 @@ from __future__ import annotations
 import pytest
 
 pytest.register_assert_rewrite(
-    *(f"{__name__}.{name}" for name in ("threads", "inbound", "outbound", "connection", "failures"))
+    *(
+        f"{__name__}.{name}"
+        for name in ("threads", "inbound", "outbound", "connection", "failures", "history")
+    )
 )

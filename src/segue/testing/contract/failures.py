@@ -17,6 +17,7 @@ from segue.testing.contract.rig import (
     Act,
     Ear,
     Feature,
+    PatientEar,
     Place,
     RemoteRig,
     Rig,
@@ -132,6 +133,32 @@ class FailureContract(Contract):
             await rig.adapter.send(home, part("Yes."), key="1")
             assert await rig.seen("Yes.")
 
+    @pytest.mark.parametrize("trouble", [Trouble.FORBIDDEN, Trouble.BROKEN, Trouble.DROP_BEFORE])
+    async def test_a_chat_that_cannot_be_looked_up_does_not_stop_another(
+        self, rig: RemoteRig, trouble: Trouble
+    ) -> None:
+        require_lookup(rig)
+        bad, good = await rig.place(rig.usual), await rig.place(rig.usual)
+        await rig.break_lookups(bad, trouble, times=1_000)
+        async with contextlib.aclosing(PatientEar(rig.adapter)) as ear:
+            await rig.say(bad, "Can you read this?")
+            await rig.say(good, "Or this?")
+            await ear.until("Or this?")
+            await rig.calm()
+            await rig.say(bad, "And now?")
+            await ear.until("And now?")
+
+    @pytest.mark.parametrize("trouble", [Trouble.BUSY, Trouble.BROKEN, Trouble.DROP_BEFORE])
+    async def test_a_message_is_not_lost_while_its_chat_cannot_be_looked_up_for_a_moment(
+        self, rig: RemoteRig, trouble: Trouble
+    ) -> None:
+        require_lookup(rig)
+        at = await rig.place(rig.usual)
+        await rig.break_lookups(at, trouble, times=2)
+        async with contextlib.aclosing(PatientEar(rig.adapter)) as ear:
+            await rig.say(at, "Can you read this?")
+            await ear.until("Can you read this?")
+
     async def test_an_invalid_credential_is_named(self, rig: RemoteRig) -> None:
         await rig.place(rig.usual)
         denied = rig.denied()
@@ -147,6 +174,12 @@ def require_fault(rig: RemoteRig, act: Act, trouble: Trouble) -> None:
         pytest.skip(f"the adapter does not notice this fault: {act} {trouble}")
 
 
+def require_lookup(rig: RemoteRig) -> None:
+    """Skip the test unless the adapter asks about the chats of updates."""
+    if not rig.lookup:
+        pytest.skip("the adapter does not look up chats")
+
+
 def require_act(rig: Rig, act: Act) -> None:
     """Skip the test unless the platform supports the operation."""
     supported = {
@@ -155,6 +188,7 @@ def require_act(rig: Rig, act: Act) -> None:
         Act.TYPING: rig.adapter.capabilities.typing,
         Act.OPEN_THREAD: rig.has_threads(rig.usual),
         Act.FETCH: Feature.FILES not in rig.lacks,
+        Act.HISTORY: Feature.HISTORY not in rig.lacks,
     }
     if not supported[act]:
         pytest.skip(f"the platform lacks this operation: {act}")
@@ -199,3 +233,5 @@ async def operation(
         case Act.FETCH:
             attachment = await one_attachment(rig, ear, at, PHOTO)
             return lambda adapter: adapter.fetch(attachment)
+        case Act.HISTORY:
+            raise AssertionError("the adapter reads it by itself")

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from segue.testing.contract.rig import Act, File, Place, RemoteRig, Seen
-from segue.testing.peers import Message, Trouble, Upload
+from segue.testing.peers import Message, Outage, Trouble, Upload
 
 
 def uploads(files: Sequence[File]) -> list[Upload]:
@@ -55,6 +55,9 @@ class FakeRig(RemoteRig):
     async def edit(self, message: str, text: str) -> None:
         await self.driver.edit(message, text)
 
+    async def delete(self, message: str) -> None:
+        await self.driver.delete(message)
+
     async def seen(self, text: str) -> Sequence[Seen]:
         return [_seen(it) for it in (await self.driver.look()).messages if it.text == text]
 
@@ -65,6 +68,9 @@ class FakeRig(RemoteRig):
     async def fail(self, act: Act, trouble: Trouble, *, seconds: float) -> None:
         await self.driver.fail(self.methods[act], trouble, seconds=seconds)
 
+    async def break_lookups(self, at: Place, trouble: Trouble, times: int) -> None:
+        await self.driver.fail(self.lookup, trouble, seconds=0.1, times=times, chat=at.chat)
+
     async def calm(self) -> None:
         await self.driver.calm()
 
@@ -73,6 +79,18 @@ class FakeRig(RemoteRig):
 
     async def up(self) -> None:
         await self.driver.up()
+
+    async def fail_connections(self, outage: Outage, *, everything: bool) -> None:
+        await self.driver.fail_connections(outage, everything=everything)
+
+    async def recover(self) -> None:
+        await self.driver.recover()
+
+    async def arrivals(self) -> Sequence[float]:
+        return await self.driver.arrivals()
+
+    async def flooded(self, most: int, seconds: float) -> None:
+        await self.driver.flooded(most, seconds)
 
     async def repeat(self) -> None:
         await self.driver.repeat()

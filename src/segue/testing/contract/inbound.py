@@ -10,11 +10,13 @@ import pytest
 
 from segue.platforms.base import Attachment, InboundKind, Quote
 from segue.testing.contract.base import ODD_TEXTS, PHOTO, Contract
-from segue.testing.contract.malformed import broken
+from segue.testing.contract.malformed import broken, oversized
 from segue.testing.contract.rig import (
     Feature,
+    PatientEar,
     Rig,
     failure,
+    hearing,
     home_of,
     listening,
     one_attachment,
@@ -86,6 +88,19 @@ class InboundContract(Contract):
             assert second.message_id == first.message_id == message
             assert second.update_id != first.update_id
 
+    async def test_a_deleted_message_is_named(self, rig: Rig, shape: str) -> None:
+        require(rig, Feature.DELETIONS)
+        at = await rig.place(shape)
+        async with listening(rig.adapter) as ear:
+            message = await rig.say(at, "forget it")
+            said = await ear.next()
+            await rig.delete(message)
+            deleted = await ear.next()
+            assert (deleted.kind, deleted.message_id) == (InboundKind.DELETED, said.message_id)
+            assert deleted.address == said.address
+            assert deleted.sender.user_id in ("", said.sender.user_id)
+            assert (deleted.text, deleted.attachments) == ("", ())
+
     async def test_a_command_keeps_its_slash(self, rig: Rig) -> None:
         at = await rig.place(rig.usual)
         async with listening(rig.adapter) as ear:
@@ -118,19 +133,21 @@ class InboundContract(Contract):
         at = await rig.place(shape)
         async with listening(rig.adapter) as ear:
             home = await home_of(rig, ear, at)
-            await rig.adapter.send(home, part("Shall I?"), key="1")
+            receipt = await rig.adapter.send(home, part("Shall I?"), key="1")
             [ours] = await rig.seen("Shall I?")
             await rig.reply(at, ours.id, "yes")
             to_us = await ear.next()
             assert (to_us.typed, to_us.addressed) == ("yes", True)
             assert to_us.quote is not None
             assert (to_us.quote.text, to_us.quote.ours) == ("Shall I?" if texts else "", True)
+            assert to_us.quote.message_id == receipt
             hers = await rig.say(at, "/approve")
             await ear.next()
             await rig.reply(at, hers, "what is this?")
             to_her = await ear.next()
             assert to_her.typed == "what is this?"
-            assert to_her.quote == Quote(author=rig.name, text="/approve" if texts else "")
+            text = "/approve" if texts else ""
+            assert to_her.quote == Quote(author=rig.name, text=text, message_id=hers)
 
     async def test_the_start_of_a_chat_is_received(self, rig: Rig, shape: str) -> None:
         require(rig, Feature.JOINS)
@@ -230,3 +247,23 @@ class InboundContract(Contract):
                 await rig.inject(updates[start : start + 500])
             await rig.say(at, "I am well-formed.")
             assert (await ear.next()).text == "I am well-formed."
+
+    @pytest.mark.parametrize("is_owner", [False, True], ids=["stranger", "owner"])
+    async def test_an_update_with_long_texts_does_not_stop_the_next(
+        self, rig: Rig, is_owner: bool
+    ) -> None:
+        at = await rig.place(rig.usual)
+        stand_ins = {rig.author: rig.anna, rig.scene: at.chat} if is_owner else {}
+        async with contextlib.aclosing(PatientEar(rig.adapter)) as ear:
+            for number, specimen in enumerate(rig.specimens()):
+                await rig.inject(oversized(specimen, stand_ins, rig.serial))
+                await rig.say(at, f"And {number}?")
+                await ear.until(f"And {number}?")
+        restarted = rig.another()
+        await rig.adapter.close()
+        await restarted.connect()
+        try:
+            await rig.say(at, "I am short.")
+            await hearing(restarted, "I am short.")
+        finally:
+            await restarted.close()

@@ -1,13 +1,13 @@
-"""Malformed updates, derived from valid ones."""
+"""Malformed and oversized updates, derived from valid ones."""
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 Path = tuple[str | int, ...]
 
@@ -16,6 +16,11 @@ _JUNK: tuple[Any, ...] = (
     "x" * 5000, [], [[]], [None], {}, {"": None}, {"id": {}}, [{"id": 1}],
 )  # fmt: skip
 _DEEP = 50_000
+_LONG = 20_000
+_KINDS = frozenset(
+    ("type", "t", "msgtype", "subtype", "field", "object", "status", "mode", "command")
+)
+"""Fields that say what an update is. With another value, no adapter would look at the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,55 @@ def broken(
         # Deeply nested updates are large, so a few are enough.
         way = ways[number % (len(ways) if number < 200 or not raw else len(ways) - 1)]
         yield way(chance.choice(specimens), chance)
+
+
+def oversized(specimen: Specimen, stand_ins: Mapping[object, str], serial: str) -> Iterator[str]:
+    """Yield the specimen as JSON with texts of 20,000 characters, in one field at a time and in
+    all at once. Those that identify the sender and the chat are exchanged for the `stand_ins`, and
+    kept where all others are long. A number follows the text `serial`, which identifies the update;
+    if it is empty, all updates are the same one."""
+    update = _exchanged(specimen.update, stand_ins)
+    texts = [path for path in _texts(update) if path[-1] not in _KINDS]
+    others = [it for it in texts if _at(update, it) not in stand_ins.values()]
+    for number, paths in enumerate((*([path] for path in texts), others)):
+        numbered = _exchanged(update, {serial: f"{serial}{number}"} if serial else {})
+        yield _text(_lengthened(numbered, paths, "x" * _LONG, keep=False))
+        numbered = _exchanged(update, {serial: f"{serial}{number}b"} if serial else {})
+        yield _text(_lengthened(numbered, paths, "9" * _LONG, keep=True))
+
+
+def _exchanged(value: Any, stand_ins: Mapping[object, str]) -> Any:
+    if isinstance(value, dict):
+        found = cast("dict[str, Any]", value)
+        return {name: _exchanged(it, stand_ins) for name, it in found.items()}
+    if isinstance(value, list | tuple):
+        return [_exchanged(it, stand_ins) for it in cast("Sequence[Any]", value)]
+    for old, new in stand_ins.items():
+        if isinstance(value, str | int) and type(value) is type(old) and value == old:
+            return type(value)(new)
+    return value
+
+
+def _texts(value: Any, path: Path = ()) -> Iterator[Path]:
+    """The paths of all texts."""
+    items: Iterable[tuple[str | int, Any]] = ()
+    if isinstance(value, str):
+        yield path
+    elif isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+    elif isinstance(value, list):
+        items = enumerate(cast("list[Any]", value))
+    for name, it in items:
+        yield from _texts(it, (*path, name))
+
+
+def _lengthened(update: Any, paths: Iterable[Path], text: str, *, keep: bool) -> Any:
+    """The update with `text` in these places, or with `text` after what is there."""
+    update = deepcopy(update)
+    for *parents, name in paths:
+        parent = _at(update, parents)
+        parent[name] = f"{parent[name]}{text}" if keep else text
+    return update
 
 
 def _without(specimen: Specimen, chance: random.Random) -> str:

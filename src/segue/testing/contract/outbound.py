@@ -46,6 +46,22 @@ class OutboundContract(Contract):
             await rig.adapter.send(home, part("y" * limit), key="longest")
             assert await rig.seen("y" * limit)
 
+    async def test_the_longest_text_with_buttons_is_one_message(self, rig: Rig) -> None:
+        able = rig.adapter.capabilities
+        if not able.buttons:
+            return
+        text = "x" * able.longest(buttons=True)
+        buttons = [Button("Yes", "y")]
+        async with listening(rig.adapter) as ear:
+            home = await home_of(rig, ear, await rig.place(rig.usual))
+            await rig.adapter.send(home, part(text), key="1", buttons=buttons)
+            [seen] = await rig.seen(text)
+            assert seen.labels == ("Yes",)
+            failed = await failure(
+                rig.adapter.send(home, part(f"{text}x"), key="2", buttons=buttons)
+            )
+            assert (failed.retry, failed.arrived) == (False, False)
+
     async def test_a_hundred_megabytes_are_refused_with_the_limit(self, rig: Rig) -> None:
         async with listening(rig.adapter) as ear:
             home = await home_of(rig, ear, await rig.place(rig.usual))
@@ -178,6 +194,18 @@ class OutboundContract(Contract):
                 assert finding.text
                 assert finding.ok == (not finding.fix)
         await unconnected.close()
+
+    async def test_a_home_channel_that_is_gone_is_a_vital_finding(
+        self, rig: Rig, shape: str
+    ) -> None:
+        async with listening(rig.adapter) as ear:
+            home = await home_of(rig, ear, await rig.place(shape))
+        always = await rig.adapter.examine(None)
+        if all(finding in always for finding in await rig.adapter.examine(home)):
+            return  # the platform does not say whether there is such a chat
+        gone = dataclasses.replace(home, chat_id=f"{home.chat_id}9", thread_id=None)
+        found = await rig.adapter.examine(gone)
+        assert any(finding.vital and not finding.ok for finding in found)
 
     async def test_a_chat_that_is_found_by_its_id_has_the_address_of_its_messages(
         self, rig: Rig, shape: str

@@ -12,13 +12,16 @@ from enum import StrEnum
 import pytest
 
 from segue.core.address import Address
-from segue.core.errors import DeliveryFailed
+from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.platforms.base import Adapter, Attachment, Inbound, InboundKind, Part
 from segue.testing.contract.malformed import Specimen
-from segue.testing.peers import Trouble
+from segue.testing.peers import Outage, Trouble
 
 BOUND = 15.0
 """Seconds after which a test stops waiting for an update."""
+HOME = "This is home."
+CHATTER = "chatter"
+"""What others write."""
 
 
 class Act(StrEnum):
@@ -29,6 +32,8 @@ class Act(StrEnum):
     TYPING = "typing"
     OPEN_THREAD = "open_thread"
     FETCH = "fetch"
+    HISTORY = "history"
+    """Reading a page of a history."""
 
 
 class Feature(StrEnum):
@@ -38,6 +43,7 @@ class Feature(StrEnum):
     """
 
     EDITS = "edits by users"
+    DELETIONS = "an event when a user deletes a message"
     FILES = "files from users"
     JOINS = "an event when a user starts a chat with the bot"
     FORWARDS = "forwarded messages"
@@ -54,6 +60,9 @@ class Feature(StrEnum):
     REPEATS = "repeated delivery of a confirmed update"
     REDELIVERY = "redelivery of an unconfirmed update after a restart of the adapter"
     BACKLOG = "delivery of messages that were sent while the adapter was disconnected"
+    HISTORY = "a history that the adapter reads, because the platform keeps no updates for it"
+    OTHERS = "chats in which others write too"
+    USER_THREADS = "threads that users begin under a message"
     RAW_UPDATES = "updates that the adapter parses itself, so that they need not be JSON"
 
 
@@ -97,8 +106,16 @@ class Rig(ABC):
     name: str = "Anna"
     """Anna's display name on the platform; empty if the platform does not send it."""
     lacks: frozenset[Feature] = frozenset()
+    flood: int = 105
+    """A number of messages that takes more than one page of a history."""
     many: int = 5
     """A number of updates that takes more than one batch, if the platform uses batches."""
+    author: object = None
+    """The user id of the sender of `specimens`, as they contain it. None if there is one only."""
+    scene: object = None
+    """The chat of `specimens`, as they contain it. None if they contain none."""
+    serial: str = ""
+    """The text in `specimens` by which the adapter knows an update again. Empty if it does not."""
     usual: str = "dm"
     """The default shape of a chat. It has threads if any shape does."""
 
@@ -139,13 +156,25 @@ class Rig(ABC):
     async def edit(self, message: str, text: str) -> None:
         raise NotImplementedError
 
+    async def delete(self, message: str) -> None:
+        raise NotImplementedError
+
     async def press(self, message: str, label: str) -> None:
         raise NotImplementedError
 
     async def join(self, at: Place) -> None:
         raise NotImplementedError
 
+    async def begin_thread(self, at: Place, message: str) -> Place:
+        """Let Anna begin a thread under that message of hers, if that takes more than a message in
+        it. Return the thread."""
+        raise NotImplementedError
+
     async def delete_thread(self, at: Place) -> None:
+        raise NotImplementedError
+
+    async def others(self, at: Place, count: int) -> None:
+        """Let others send that many messages there, each with the text CHATTER."""
         raise NotImplementedError
 
     async def other_bot_says(self, at: Place, text: str) -> None:
@@ -185,6 +214,9 @@ class Rig(ABC):
 class RemoteRig(Rig):
     """A rig for a platform on a remote server, which can fail."""
 
+    lookup: str = ""
+    """The platform's method by which the adapter asks about the chat of an update. Empty if it does
+    not ask."""
     credential: str = "token"
     """What identifies the account, as the adapter's messages call it."""
 
@@ -209,9 +241,24 @@ class RemoteRig(Rig):
         BUSY asks to wait that many seconds.
         """
 
+    async def break_lookups(self, at: Place, trouble: Trouble, times: int) -> None:
+        """Inject a fault into the next calls with `lookup` about that chat, until `calm`."""
+        raise NotImplementedError
+
     @abstractmethod
     async def calm(self) -> None:
         """Remove the fault, and drop the connections of hanging calls."""
+
+    async def noticed(self) -> None:
+        """Wait until the platform knows that the adapter is away, and tries no more to deliver
+        events that it does not keep."""
+
+    async def restarted(self) -> Adapter:
+        """The connected adapter of a new process. It is closed with the rig."""
+        await self.adapter.close()
+        self.adapter = self.another()
+        await self.adapter.connect()
+        return self.adapter
 
     @abstractmethod
     async def down(self) -> None:
@@ -219,6 +266,24 @@ class RemoteRig(Rig):
 
     @abstractmethod
     async def up(self) -> None: ...
+
+    async def fail_connections(self, outage: Outage, *, everything: bool) -> None:
+        """Drop the adapter's connections for updates, and let new ones fail in that way, and
+        `everything` else too."""
+        raise NotImplementedError
+
+    async def recover(self) -> None:
+        """End what `fail_connections` began."""
+        raise NotImplementedError
+
+    async def arrivals(self) -> Sequence[float]:
+        """The times of the adapter's requests since `fail_connections`, by the clock of the event
+        loop."""
+        raise NotImplementedError
+
+    async def flooded(self, most: int, seconds: float) -> None:
+        """Wait for more than so many of these requests, but not longer than so many seconds."""
+        raise NotImplementedError
 
 
 def require(rig: Rig, *features: Feature) -> None:
@@ -250,9 +315,46 @@ async def listening(adapter: Adapter) -> AsyncGenerator[Ear]:
         yield Ear(received)
 
 
+class PatientEar:
+    """Reads what an adapter receives, as the gateway does: it connects again after a failure, and
+    acknowledges what can be."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        self._adapter = adapter
+        self._received = adapter.receive()
+
+    async def aclose(self) -> None:
+        await self._received.aclose()
+
+    async def until(self, text: str) -> Inbound:
+        """Return the first update that ends with that text. Raise TimeoutError if there is none."""
+        async with asyncio.timeout(BOUND):
+            while True:
+                inbound = await self._next()
+                if inbound is not None and inbound.text.endswith(text):
+                    return inbound
+                if inbound is not None and inbound.press_id:
+                    self._adapter.acknowledge(inbound)
+
+    async def _next(self) -> Inbound | None:
+        try:
+            return await anext(self._received)
+        except ConnectFailed:
+            await self._received.aclose()
+            await self._adapter.connect()
+            self._received = self._adapter.receive()
+            return None
+
+
+async def hearing(adapter: Adapter, text: str) -> Inbound:
+    """Return the first update with that text."""
+    async with contextlib.aclosing(PatientEar(adapter)) as ear:
+        return await ear.until(text)
+
+
 async def home_of(rig: Rig, ear: Ear, at: Place) -> Address:
     """The address of a chat, taken from a plain message in it."""
-    await rig.say(at, "This is home.")
+    await rig.say(at, HOME)
     return (await ear.next()).address
 
 

@@ -101,6 +101,13 @@ class Control(GatewayControl[State]):
         before = self.state.message(self.state.place(channel), message)
         self.state.change(before, replace(before, text=text, mentions=self.state.mentioned(text)))
 
+    def delete(self, channel: int, message: int) -> None:
+        """Delete a message. The event names neither its author nor who deleted it."""
+        gone = self.state.message(self.state.place(channel), message)
+        del self.state.messages[gone.chat, gone.id]
+        data = {"id": str(message), "channel_id": str(channel)}
+        self.state.tell("MESSAGE_DELETE", data, self.state.chats[gone.chat])
+
     def unfurl(self, channel: int, message: int) -> None:
         """Add a link preview to a message, as the platform does some time after it was sent."""
         before = self.state.message(self.state.place(channel), message)
@@ -109,10 +116,13 @@ class Control(GatewayControl[State]):
 
     # Threads
 
-    def open_thread(self, user: int, chat: int, title: str) -> int:
-        """Open a thread and return its id. In a forum its first message is its title."""
+    def open_thread(self, user: int, chat: int, title: str, source: int = 0) -> int:
+        """Open a thread, under the message `source` if it is given, and return its id. In a forum
+        its first message is its title."""
         at = self.state.place(chat)
         first = self.state.written(at, user, title) if at.chat.kind is Kind.FORUM else None
+        if source:
+            first = self.state.message(at, source)
         return self.state.open(at.chat, title, user, first).id
 
     def set_thread(self, thread: int, *, archived: bool = False, locked: bool = False) -> None:

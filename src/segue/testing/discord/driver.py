@@ -22,6 +22,7 @@ class Driver(GatewayDriver[Settings, int, Message, Thread, Shown]):
     kick = Action(Control.kick)
     say = Action(Control.say)
     edit = Action(Control.edit)
+    delete = Action(Control.delete)
     unfurl = Action(Control.unfurl)
     open_thread = Action(Control.open_thread)
     set_thread = Action(Control.set_thread)

@@ -51,7 +51,7 @@ class Methods(RestMethods[State]):
     # The bot and its guilds
 
     def get_gateway(self) -> Json:
-        return self._make("gateway", url=self._state.socket_url)
+        return self._make("gateway", url=self._state.socket_url, limit=self._state.start_limit())
 
     def get_current_user(self) -> Json:
         return self._make.user(BOT)
@@ -145,12 +145,18 @@ class Methods(RestMethods[State]):
     # Messages
 
     def get_channel_messages(
-        self, limit: Annotated[int, Meta(ge=1, le=100)] = 50, after: int | None = None
+        self,
+        limit: Annotated[int, Meta(ge=1, le=100)] = 50,
+        after: int | None = None,
+        before: int | None = None,
     ) -> list[Json]:
-        """The newest first, or those that follow `after`; none without the permission."""
+        """The newest, those before `before`, or the first ones after `after`, which exclude each
+        other; the newest first, also after `after`. None without the permission."""
+        if after is not None and before is not None:
+            raise refuse.invalid("Only one of before, after and around can be given.")
         if not self._state.can(self._at.chat, "READ_MESSAGE_HISTORY"):
             return []
-        found = self._state.page(self._at, limit, after)
+        found = self._state.page(self._at, limit, after, before)
         self._state.gateway.missed -= {it.id for it in found}
         return [self._read(it) for it in found if it.only_for is None]
 

@@ -29,7 +29,7 @@ class Server(RestServer[Settings, State]):
 
     async def connect(self, wire: WebSocket, target: str) -> None:
         state, token = self.state, "" if self.state.settings.revoked else self.token
-        socket = GatewaySocket(state.gateway, wire, token, state.errors)
+        socket = GatewaySocket(state.gateway, wire, token, state.errors, self.outages.now)
         wire.is_compressed = "compress=zlib-stream" in target
         if "v=10" not in target or "encoding=json" not in target:
             raise socket.mistake(4012, "Invalid API version")

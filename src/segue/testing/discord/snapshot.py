@@ -67,6 +67,14 @@ class Settings(peers.Settings, frozen=True, kw_only=True):
     """The Message Content intent is enabled."""
     heartbeats: tuple[float, float] = (41.25, 82.5)  # the interval, and the longest pause
     interaction_seconds: float = 3.0
+    starts: int = 1000
+    """How many sessions the bot may begin in a day. Discord resets the token of one that begins
+    more."""
+    start_seconds: float = 0.0
+    """One session may begin in this time: 5 seconds on Discord, and here no limit by default. One
+    that begins earlier gets Invalid Session."""
+    resume_url: str = ""
+    """Where sessions are resumed, if not where they begin."""
     active_threads: int = 1000
     """How many threads that are not archived there may be."""
     revives: bool = True

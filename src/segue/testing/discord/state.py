@@ -8,6 +8,7 @@ twilight-gateway.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any, TypeAlias
 
@@ -28,6 +29,7 @@ Place: TypeAlias = peers.Place[Chat, Thread]
 _GUILDS, _GUILD_MESSAGES, _DIRECT_MESSAGES, _CONTENT = 1 << 0, 1 << 9, 1 << 12, 1 << 15
 _PRIVILEGED = 1 << 1 | 1 << 8 | _CONTENT
 _INTENTS = sum(1 << bit for bit in (*range(17), 20, 21, 24, 25))
+_DAY = 24 * 60 * 60
 _FREE = ("READY", "RESUMED", "INTERACTION_CREATE")
 
 
@@ -100,19 +102,38 @@ class State(GatewayState[snapshot.Settings, int, Chat, Thread, Message]):
         allowed = _CONTENT if self.settings.content else 0
         return (4014, "Disallowed intent(s)") if intents & _PRIVILEGED & ~allowed else None
 
+    def start_limit(self) -> Json:
+        """`events/gateway.mdx` (Session Start Limit Object)"""
+        now, total = asyncio.get_running_loop().time(), self.settings.starts
+        begun = [at for at in self.identified if at > now - _DAY]
+        after = round((begun[0] + _DAY - now) * 1000) if begun else 0
+        left = max(total - len(begun), 0)
+        return {"total": total, "remaining": left, "reset_after": after, "max_concurrency": 1}
+
+    def may_begin(self) -> bool:
+        if self.start_limit()["remaining"] == 0:
+            self.errors.append("gateway: more sessions than the session start limit allows")
+        now = asyncio.get_running_loop().time()
+        return all(at <= now - self.settings.start_seconds for at in self.identified)
+
     def greet(self, session: GatewaySession) -> None:
         guilds = [it for it in self.guilds.values() if it.joined]
         there = [{"id": str(it.id), "unavailable": True} for it in guilds]
-        more = {"url": self.socket_url, "bot": BOT, "session": session.name}
+        more = {
+            "url": self.settings.resume_url or self.socket_url,
+            "bot": BOT,
+            "session": session.name,
+        }
         session.tell("READY", self.objects("ready", guilds=there, **more))
         for it in guilds:
             session.tell("GUILD_CREATE", self.objects.guild(it))
 
     def wanted(self, event: Event, intents: int) -> Event | None:
         need = 0 if event.t in _FREE else _GUILDS
-        if event.t in ("MESSAGE_CREATE", "MESSAGE_UPDATE"):
+        if event.t.startswith("MESSAGE_"):
             need = _GUILD_MESSAGES if "guild_id" in event.d else _DIRECT_MESSAGES
-            if "guild_id" in event.d and not intents & _CONTENT:
+            has_content = event.t != "MESSAGE_DELETE"
+            if "guild_id" in event.d and has_content and not intents & _CONTENT:
                 event = replace(event, d=self.objects.concealed(event.d))
         return event if need & intents == need else None
 

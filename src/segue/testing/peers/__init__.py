@@ -39,6 +39,7 @@ from segue.testing.peers.errors import Malformed as Malformed
 from segue.testing.peers.errors import Refuse as Refuse
 from segue.testing.peers.faults import Trouble as Trouble
 from segue.testing.peers.main import main as main
+from segue.testing.peers.outages import Outage as Outage
 from segue.testing.peers.process import Fake as Fake
 from segue.testing.peers.process import Peer as Peer
 from segue.testing.peers.pulse import Pulse as Pulse

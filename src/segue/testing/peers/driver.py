@@ -12,6 +12,7 @@ import httpx2
 import msgspec
 
 from segue.testing.peers import control, signature, snapshot
+from segue.testing.peers.outages import Outage
 from segue.testing.peers.tls import tls
 
 WITHIN = 10.0
@@ -149,6 +150,23 @@ class Driver(Generic[Settings, Id, AnyMessage, AnyThread, AnyShown]):
     async def up(self) -> None:
         """Listen at the same address again."""
         await self.do("up", None)
+
+    async def fail_connections(self, outage: Outage, *, everything: bool = False) -> None:
+        """Let connections fail in that way, and all other calls if `everything`, until
+        `recover`."""
+        await self.do("fail_connections", None, outage=outage, everything=everything)
+
+    async def recover(self) -> None:
+        await self.do("recover", None)
+
+    async def arrivals(self) -> list[float]:
+        """The times of the bot's requests since `fail_connections`."""
+        return await self.do("arrivals", list[float])
+
+    async def flooded(self, most: int, seconds: float) -> None:
+        """Wait for more than so many requests since `fail_connections`, but not longer than so many
+        seconds."""
+        await self.do("flooded", None, most=most, seconds=seconds)
 
     async def clear(self, settings: Settings | None = None) -> None:
         """Reset the fake to its initial state, with these settings or the default ones."""

@@ -30,6 +30,8 @@ class Trouble(StrEnum):
     """The call takes effect, and the answer is 200 with an invalid body."""
     DELAY = "delay"
     """The call takes effect after some seconds."""
+    ANSWER_LATE = "answer_late"
+    """The call takes effect, and its answer waits until `calm`."""
     HANG = "hang"
     """The call has no effect and no answer, until `calm` drops the connection."""
     HANG_AFTER = "hang_after"
@@ -95,7 +97,7 @@ class Faults:
                 await asyncio.sleep(fault.seconds)
             case Trouble.HANG:
                 await self._hang()
-            case Trouble.DROP_AFTER | Trouble.HANG_AFTER | Trouble.GARBLED:
+            case Trouble.DROP_AFTER | Trouble.HANG_AFTER | Trouble.GARBLED | Trouble.ANSWER_LATE:
                 pass
 
     async def _after(self, fault: Fault) -> None:
@@ -103,10 +105,16 @@ class Faults:
             raise HangUp
         if fault.trouble is Trouble.GARBLED:
             raise Garble
+        if fault.trouble is Trouble.ANSWER_LATE:
+            await self._calmed()
         if fault.trouble is Trouble.HANG_AFTER:
             await self._hang()
 
     async def _hang(self) -> None:
+        await self._calmed()
+        raise HangUp
+
+    async def _calmed(self) -> None:
         self.hanging += 1
         self._pulse.beat()
         try:
@@ -114,4 +122,3 @@ class Faults:
         finally:
             self.hanging -= 1
             self._pulse.beat()
-        raise HangUp

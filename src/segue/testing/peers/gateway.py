@@ -22,6 +22,7 @@ from segue.testing.peers.control import Control
 from segue.testing.peers.driver import Action, AnyShown, Driver, Settings
 from segue.testing.peers.errors import Refuse
 from segue.testing.peers.faults import Trouble
+from segue.testing.peers.outages import Outage
 from segue.testing.peers.pulse import Pulse
 from segue.testing.peers.sessions import Session, SessionUpdates
 from segue.testing.peers.snapshot import AnyMessage, AnyThread, Id, Shown
@@ -103,18 +104,30 @@ class Gateway(SessionUpdates[GatewaySession]):
 class GatewaySocket:
     """A connection of the bot. It ends when heartbeats are missing for a while."""
 
-    def __init__(self, gateway: Gateway, wire: WebSocket, token: str, errors: list[str]) -> None:
-        """`token` is the one with which the bot can identify; none if it is empty."""
+    def __init__(
+        self,
+        gateway: Gateway,
+        wire: WebSocket,
+        token: str,
+        errors: list[str],
+        outage: Outage | None = None,
+    ) -> None:
+        """`token` is the one with which the bot can identify; none if it is empty. With the outage
+        GOODBYE it is closed after HELLO, and with TOO_MANY every session is invalidated after
+        READY."""
         self._gateway = gateway
         self._wire = wire
         self._token = token
         self._errors = errors
+        self._outage = outage
         self._session: GatewaySession | None = None
 
     async def serve(self, seconds: float, most: float) -> None:
         """Carry a session until the connection is closed. Heartbeats come every `seconds`, and
         after `most` at the latest."""
         send(self._wire, 10, {"heartbeat_interval": round(seconds * 1000)})
+        if self._outage is Outage.GOODBYE:
+            raise Close(4000, "Unknown error")
         try:
             async with asyncio.timeout(most) as limit:
                 while (data := await self._wire.receive()) is not None:
@@ -164,14 +177,23 @@ class GatewaySocket:
         self._check_token(it.token)
         if (refused := self._gateway.rules.identify(it.intents)) is not None:
             raise Close(*refused)
+        may_begin = self._gateway.rules.may_begin()
+        self._gateway.rules.identified.append(asyncio.get_running_loop().time())
+        if not may_begin:
+            send(self._wire, 9, data=False)
+            return
         name = f"session{time.time_ns():x}"
         session = GatewaySession(self._gateway, name, self._wire, it.intents)
         self._session = self._gateway.begin(session)
         self._gateway.rules.greet(session)
+        if self._outage is Outage.TOO_MANY:
+            send(self._wire, 9, data=False)
+            del self._gateway.sessions[name]
 
     def _resume(self, it: Resume) -> None:
         self._check_token(it.token)
-        if (session := self._gateway.sessions.get(it.session_id)) is None:
+        session = self._gateway.sessions.get(it.session_id)
+        if session is None or self._outage is Outage.TOO_MANY:
             send(self._wire, 9, data=False)
             return
         if it.seq > len(session.frames):
@@ -194,6 +216,8 @@ class GatewayShown(Shown[Id, AnyMessage, AnyThread], frozen=True, kw_only=True):
     """The number of sessions, including those that can be resumed."""
     resumed: int
     """How often a session was resumed."""
+    identified: int
+    """How often the bot asked for a new session."""
 
 
 class GatewayState(State[Settings, Id, AnyChat, AnyThread, AnyMessage], ABC):
@@ -202,6 +226,12 @@ class GatewayState(State[Settings, Id, AnyChat, AnyThread, AnyMessage], ABC):
     ) -> None:
         self.gateway = Gateway(pulse, self)
         super().__init__(settings, pulse, self.gateway, refusal)
+        self.identified: list[float] = []
+        """The time of each IDENTIFY, by the clock of the event loop."""
+
+    def may_begin(self) -> bool:
+        """Return whether another session may begin now."""
+        return True
 
     # What each fake implements
 
@@ -222,6 +252,7 @@ class GatewayState(State[Settings, Id, AnyChat, AnyThread, AnyMessage], ABC):
     def shown(self, chat: Id | None, **more: Any) -> Mapping[str, Any]:
         it = self.gateway
         counts = {"connected": it.connected, "sessions": len(it.sessions), "resumed": it.resumed}
+        counts["identified"] = len(self.identified)
         return super().shown(chat, **counts, unconfirmed=len(it.missed), **more)
 
 

@@ -18,6 +18,7 @@ from segue.testing.http import Handler, Request, Response
 from segue.testing.peers import forms, signature
 from segue.testing.peers.control import Control, Order
 from segue.testing.peers.errors import Garble, Malformed, Refuse
+from segue.testing.peers.outages import Outage, Outages
 from segue.testing.peers.pulse import Pulse
 from segue.testing.peers.snapshot import Called
 from segue.testing.peers.state import State
@@ -54,7 +55,7 @@ Effect = Callable[[], object]
 Refuse."""
 
 _GARBLED = Response(body=b'{"ok": <html>')
-_MINE = ("look", "clear", "down", "up")
+_MINE = ("look", "clear", "down", "up", "fail_connections", "recover", "arrivals", "flooded")
 """The actions on the server. All others are the control's."""
 
 
@@ -80,6 +81,7 @@ class Server(ABC, Generic[Settings, AnyState]):
         self.token = token
         self.pulse = Pulse()
         self.state = self.fresh(settings)
+        self.outages = Outages()
         self._journal = journal
         self.bot = Listener(port)
         self.test = Listener()
@@ -108,6 +110,15 @@ class Server(ABC, Generic[Settings, AnyState]):
         """Serve a WebSocket that the bot opened at that path, until it is closed."""
         raise Close(1008, f"there is no WebSocket at {target}")
 
+    def receives_updates(self, request: Request) -> bool:
+        """Whether the request is for updates: a WebSocket, a poll or a stream."""
+        return request.headers.get("upgrade", "").lower() == "websocket"
+
+    def farewell(self, request: Request, outage: Outage) -> Response:
+        """The response to a request for updates that begins as it should and ends at once, or is
+        one too many. A WebSocket ends in `connect`."""
+        return websocket.upgrade(request, functools.partial(self.connect, target=request.target))
+
     # What they share
 
     def arguments(
@@ -132,6 +143,13 @@ class Server(ABC, Generic[Settings, AnyState]):
         await self.test.close()
 
     async def _answer_bot(self, request: Request) -> Response:
+        self.outages.arrive()
+        self.pulse.beat()
+        is_for_updates = self.receives_updates(request)
+        if (outage := self.outages.now) and (is_for_updates or self.outages.everything):
+            if outage in (Outage.GOODBYE, Outage.TOO_MANY):
+                return self.farewell(request, outage)
+            return await self.outages.response()
         if request.headers.get("upgrade", "").lower() == "websocket":
             serve = functools.partial(self.connect, target=request.target)
             return websocket.upgrade(request, serve)
@@ -212,11 +230,32 @@ class Server(ABC, Generic[Settings, AnyState]):
 
     async def clear(self, settings: msgspec.Raw) -> None:
         """Reset the fake to its initial state."""
+        self.outages.end()
         self.state.faults.calm()
         self.state.close()
         kind = cast("type[Settings]", type(self.state.settings))
         self.state = self.fresh(msgspec.json.decode(settings, type=kind))
         await self.up()
+
+    async def fail_connections(self, outage: Outage, everything: bool) -> None:
+        """Drop the bot's connections, and let new ones fail, and `everything` else too."""
+        await self.down()
+        self.outages.begin(outage, everything=everything)
+        if outage is not Outage.REFUSE:
+            await self.up()
+
+    async def recover(self) -> None:
+        """End what `fail_connections` began."""
+        self.outages.end()
+        await self.up()
+
+    async def arrivals(self) -> list[float]:
+        """The times of the bot's requests since `fail_connections`."""
+        return self.outages.arrivals
+
+    async def flooded(self, most: int, seconds: float) -> None:
+        """Return after more than so many requests since `fail_connections`, or so many seconds."""
+        await self.pulse.until(lambda: len(self.outages.arrivals) > most, seconds)
 
     async def down(self) -> None:
         """Drop the bot's connections and refuse new ones."""

@@ -20,6 +20,10 @@ class Pushed(Updates, ABC):
         super().__init__(pulse)
         self.sockets: list[WebSocket] = []
         """Those that take updates. The first is next."""
+        self._leaving: list[WebSocket] = []
+        """Those that take none any more, and are still open."""
+        self.most = 0
+        """The largest number that were open at the same time."""
         self.names: set[str] = set()
         """Those of all deliveries. The bot acknowledges a delivery by its name."""
         self._open: dict[str, tuple[Update, int, WebSocket]] = {}
@@ -50,6 +54,7 @@ class Pushed(Updates, ABC):
     async def serve(self, socket: WebSocket) -> None:
         """Send updates through this connection too, until it is closed."""
         self.sockets.append(socket)
+        self.most = max(self.most, self.connections)
         backlog, self._backlog = self._backlog, []
         for update, attempt in backlog:
             self._deliver(update, attempt)
@@ -59,15 +64,25 @@ class Pushed(Updates, ABC):
                 self.take(frame)
         finally:
             self._leave(socket)
+            self._leaving = [it for it in self._leaving if it is not socket]
+            self._pulse.beat()
             for name, (_, _, through) in tuple(self._open.items()):
                 if through is socket:
                     self._overdue(name)
 
+    @property
+    def connections(self) -> int:
+        """The number that are open."""
+        return len(self.sockets) + len(self._leaving)
+
     def dismiss(self, farewell: str, seconds: float) -> None:
         """Send this through all connections, and no more updates. Close those that stay open."""
+        for socket in self._leaving:
+            socket.send(farewell)
         for socket in self.sockets:
             socket.send(farewell)
             self._leave(socket)
+            self._leaving.append(socket)
             asyncio.get_running_loop().call_later(seconds, socket.close, 1000)
 
     def _leave(self, socket: WebSocket) -> None:

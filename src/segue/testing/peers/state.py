@@ -117,10 +117,19 @@ class State(Generic[Settings, Id, AnyChat, AnyThread, AnyMessage]):
         chat = self.chats.get(name if thread is None else thread.chat)
         return None if chat is None else Place(chat, thread)
 
-    def page(self, at: Place[AnyChat, AnyThread], limit: int, after: Id | None) -> list[AnyMessage]:
-        """The newest messages there, or the first that follow `after`; the newest first."""
-        every = [it for it in self.replies(*at.ids) if after is None or it.id > after]
-        return (every[-limit:] if after is None else every[:limit])[::-1]
+    def page(
+        self,
+        at: Place[AnyChat, AnyThread],
+        limit: int,
+        after: Id | None = None,
+        before: Id | None = None,
+    ) -> list[AnyMessage]:
+        """The newest messages there, the last ones before `before`, or the first ones after
+        `after`; the newest first."""
+        every = self.replies(*at.ids)
+        if after is not None:
+            return [it for it in every if it.id > after][:limit][::-1]
+        return [it for it in every if before is None or it.id < before][-limit:][::-1]
 
     def press(self, message: AnyMessage, label: str, name: str) -> Button | None:
         """Press the button with that label under that name, which the bot can acknowledge."""

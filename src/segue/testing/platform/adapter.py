@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Sequence
 from segue.core.address import Address, ChatType, Platform
 from segue.core.text import whole
 from segue.platforms.adapter import RemoteAdapter
+from segue.platforms.backoff import PollPace
 from segue.platforms.base import (
     Adapter,
     Attachment,
@@ -56,6 +57,7 @@ class PeerAdapter(RemoteAdapter[Client]):
         self._rules = wire.Rules()
         self.capabilities = _capabilities(self._rules)
         self._offset: int | None = None
+        self._polls = PollPace()
 
     def pairing_link(self, code: str) -> str | None:
         link = self._rules.link
@@ -71,6 +73,7 @@ class PeerAdapter(RemoteAdapter[Client]):
 
     async def receive(self) -> AsyncGenerator[Inbound | None]:
         while True:
+            self._polls.begin()
             ask = wire.AskUpdates(offset=self._offset, seconds=_POLL_SECONDS)
             with self.failures.connecting():
                 batch = await self.client.call("updates", ask, wire.Batch, seconds=_POLL_SECONDS)
@@ -80,6 +83,7 @@ class PeerAdapter(RemoteAdapter[Client]):
                     yield inbound
             # The next poll sends this offset and so confirms the batch, once all of it is recorded.
             self._offset = batch.next
+            await self._polls.end(_POLL_SECONDS, is_empty=not batch.frames)
 
     async def _send(
         self, to: Address, text: str, *, markup: bool, key: str, buttons: Sequence[Button]

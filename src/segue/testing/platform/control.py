@@ -11,7 +11,7 @@ from segue.testing.peers import Upload, User
 from segue.testing.platform.errors import missing
 from segue.testing.platform.snapshot import Chat, Message, Shape
 from segue.testing.platform.state import State
-from segue.testing.platform.wire import Joined, Pressed, Rules, WireFile
+from segue.testing.platform.wire import Joined, Pressed, Removed, Rules, WireFile
 
 
 class Control(peers.Control[State]):
@@ -80,6 +80,12 @@ class Control(peers.Control[State]):
         """Edit a user's message."""
         before = self._message(message)
         self.state.change(before, replace(before, text=text))
+
+    def delete(self, message: str) -> None:
+        """Delete a user's message."""
+        at = self._message(message)
+        del self.state.messages[at.chat, at.id]
+        self.state.tell(Removed, at, message=at.id)
 
     def press(self, user: str, message: str, label: str, data: str | None = None) -> None:
         """Press the button with that label.

@@ -21,6 +21,7 @@ class Driver(peers.Driver[Rules, str, Message, Thread, Shown]):
     say = Action(Control.say)
     command = Action(Control.command)
     edit = Action(Control.edit)
+    delete = Action(Control.delete)
     press = Action(Control.press)
     join = Action(Control.join)
     delete_thread = Action(Control.delete_thread)

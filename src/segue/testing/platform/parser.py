@@ -13,6 +13,7 @@ from segue.testing.platform.wire import (
     Commanded,
     Joined,
     Pressed,
+    Removed,
     Said,
     Update,
     WireChat,
@@ -26,6 +27,7 @@ _KINDS: dict[type[Update], InboundKind] = {
     Changed: InboundKind.EDIT,
     Commanded: InboundKind.COMMAND,
     Pressed: InboundKind.BUTTON,
+    Removed: InboundKind.DELETED,
     Joined: InboundKind.JOINED,
 }
 _decoder = msgspec.json.Decoder(Update)
@@ -75,6 +77,8 @@ def _message(update: Update) -> WireMessage:
             return message
         case Pressed():
             return WireMessage(id=update.message, text=update.data)
+        case Removed():
+            return WireMessage(id=update.message, text="")
         case Joined():
             return WireMessage(id="", text="")
 
@@ -82,7 +86,12 @@ def _message(update: Update) -> WireMessage:
 def _quote(quote: WireQuote | None) -> Quote | None:
     if quote is None:
         return None
-    return Quote(author=quote.author.name, text=quote.text, ours=quote.author.bot)
+    return Quote(
+        author=quote.author.name,
+        text=quote.text,
+        ours=quote.author.bot,
+        message_id=quote.id,
+    )
 
 
 def _attachment(file: WireFile) -> Attachment:

@@ -7,15 +7,15 @@ import functools
 import msgspec
 
 from segue.testing import peers
-from segue.testing.http import Request
-from segue.testing.peers import Record
+from segue.testing.http import Request, Response
+from segue.testing.peers import Outage, Record
 from segue.testing.peers.server import Effect
 from segue.testing.platform import errors
 from segue.testing.platform.control import Control
 from segue.testing.platform.errors import Refuse
 from segue.testing.platform.methods import Methods
 from segue.testing.platform.state import State
-from segue.testing.platform.wire import CALLS, Rules
+from segue.testing.platform.wire import CALLS, AskUpdates, Batch, Rules
 
 LARGEST_CALL = 8 * 1024 * 1024
 
@@ -26,6 +26,16 @@ class Server(peers.Server[Rules, State]):
 
     def fresh(self, settings: Rules) -> State:
         return State(settings, self.pulse)
+
+    def receives_updates(self, request: Request) -> bool:
+        return request.target == "/v1/updates"
+
+    def farewell(self, request: Request, outage: Outage) -> Response:
+        """A poll that returns at once, or one of too many."""
+        if outage is Outage.TOO_MANY:
+            return Refuse(409, "conflict", "Another program asks for updates.").response
+        asked = msgspec.json.decode(request.body, type=AskUpdates)
+        return Response(body=msgspec.json.encode(Batch(frames=(), next=asked.offset or 0)))
 
     def parse(self, request: Request, record: Record) -> tuple[Effect, str | None]:
         record.method = request.target.removeprefix("/v1/")

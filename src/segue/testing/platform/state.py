@@ -94,7 +94,8 @@ class State(peers.State[Rules, str, Chat, Thread, Message]):
         quote = None
         if message.reply_to is not None:
             replied = self.message(message.chat, message.reply_to)
-            quote = WireQuote(author=self.user(replied.author), text=replied.text)
+            author = self.user(replied.author)
+            quote = WireQuote(id=replied.id, author=author, text=replied.text)
         alone = len(self.chat(message.chat).members) <= 1
         return WireMessage(
             id=message.id,

@@ -227,6 +227,7 @@ class WireFile(Struct, frozen=True, kw_only=True):
 class WireQuote(Struct, frozen=True, kw_only=True):
     """The message that is replied to."""
 
+    id: Id
     author: WireUser
     text: str
 
@@ -265,8 +266,12 @@ class Pressed(_Update, frozen=True, kw_only=True, tag="button"):
     data: Annotated[str, Meta(min_length=1)]
 
 
+class Removed(_Update, frozen=True, kw_only=True, tag="deleted"):
+    message: Id
+
+
 class Joined(_Update, frozen=True, kw_only=True, tag="joined"):
     pass
 
 
-Update: TypeAlias = Said | Changed | Commanded | Pressed | Joined
+Update: TypeAlias = Said | Changed | Commanded | Pressed | Removed | Joined

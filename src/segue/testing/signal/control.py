@@ -52,13 +52,16 @@ class Control(peers.Control[State]):
         *,
         joined: bool = True,
         failure: Failure | None = None,
+        failing: Sequence[str] = (),
         challenge: str | None = None,
         seconds: int | None = None,
     ) -> None:
-        """Remove the account from a group, let messages to a chat fail, or undo both."""
+        """Remove the account from a group, let messages to a chat fail, for all members or only for
+        those `failing`, or undo both."""
         status = Status.MEMBER if joined else Status.LEFT
         more = {"failure": failure, "challenge": challenge, "seconds": seconds}
-        self.state.chats[chat] = replace(self.state.chats[chat], status=status, **more)
+        changed = replace(self.state.chats[chat], status=status, failing=tuple(failing), **more)
+        self.state.chats[chat] = changed
 
     # Messages
 

@@ -116,20 +116,32 @@ class Methods:
         return self._state.group(names[0]) if it.groupId else self._state.direct(names[0])
 
     def _delivered(self, chat: Chat) -> Json:
-        """The result of sending to that chat. Raises RpcRefuse if it failed."""
+        """The result of sending to that chat, with one entry per member. Raises RpcRefuse if it
+        failed for all of them: SendMessageResults.hasSuccess."""
         state, settings = self._state, self._state.settings
         if (wait := state.wait(chat.id, settings.per_second, settings.chat_seconds, burst=1)) > 0:
-            chat = replace(chat, failure=Failure.RATE_LIMIT, seconds=round(wait) + 1)
-        failure = chat.failure if settings.network else Failure.NETWORK
-        limited = failure is Failure.RATE_LIMIT
-        given: Json = {"group": chat.id if chat.kind is Kind.GROUP else None}
-        given |= {"type": failure or "SUCCESS", "token": chat.challenge if limited else None}
-        given["seconds"] = chat.seconds if limited else None
-        members = [state.users.get(it, User(id=it, name="")) for it in chat.members or (chat.id,)]
-        at, results = state.time(), [fill("result", **who(it), **given) for it in members]
-        if failure is not None:
-            raise unsent(failure, results, at)
+            seconds = round(wait) + 1
+            chat = replace(chat, failure=Failure.RATE_LIMIT, failing=(), seconds=seconds)
+        if not settings.network:
+            chat = replace(chat, failure=Failure.NETWORK, failing=())
+        members = chat.members or (chat.id,)
+        at, results = state.time(), [self._result(chat, it) for it in members]
+        if chat.failure is not None and {*members} <= {*(chat.failing or members)}:
+            raise unsent(chat.failure, results, at)
         return {"timestamp": at, "results": results}
+
+    def _result(self, chat: Chat, member: str) -> Json:
+        """JsonSendMessageResult.java"""
+        failure = chat.failure if member in (chat.failing or (member,)) else None
+        limited = failure is Failure.RATE_LIMIT
+        return fill(
+            "result",
+            **who(self._state.users.get(member, User(id=member, name=""))),
+            group=chat.id if chat.kind is Kind.GROUP else None,
+            type=failure or "SUCCESS",
+            token=chat.challenge if limited else None,
+            seconds=chat.seconds if limited else None,
+        )
 
     # Lookups
 
@@ -139,7 +151,8 @@ class Methods:
 
     def identities(self, _: Any) -> list[Json]:
         """ListIdentitiesCommand.java"""
-        untrusted = {it.id for it in self._state.chats.values() if it.failure is Failure.IDENTITY}
+        failed = [it for it in self._state.chats.values() if it.failure is Failure.IDENTITY]
+        untrusted = {user for it in failed for user in it.failing or it.members or (it.id,)}
         levels = dict.fromkeys(self._state.users, "TRUSTED_UNVERIFIED")
         levels |= dict.fromkeys(untrusted, "UNTRUSTED")
         return [fill("identity", trust=it, **who(self._state.users[u])) for u, it in levels.items()]

@@ -8,7 +8,7 @@ from typing import Any
 
 from segue.testing import peers
 from segue.testing.http import Request, Response
-from segue.testing.peers import Record, jsonrpc
+from segue.testing.peers import Outage, Record, jsonrpc
 from segue.testing.peers.errors import bare
 from segue.testing.peers.jsonrpc import RpcCall, RpcRefuse
 from segue.testing.peers.server import Effect
@@ -28,6 +28,13 @@ class Server(peers.Server[Settings, State]):
 
     def fresh(self, settings: Settings) -> State:
         return State(settings, self.pulse)
+
+    def receives_updates(self, request: Request) -> bool:
+        return request.target.startswith("/api/v1/events")
+
+    def farewell(self, request: Request, outage: Outage) -> Response:
+        """An event stream that ends at once. There is no limit to their number."""
+        return Response(headers={"Content-Type": "text/event-stream"}, body=b":\n")
 
     def parse(self, request: Request, record: Record) -> tuple[Effect, str | None]:
         url = urllib.parse.urlsplit(request.target)

@@ -65,6 +65,8 @@ class Chat(peers.Chat[str], frozen=True, kw_only=True):
     kind: Kind
     failure: Failure | None = None
     """Why nothing can be sent to it."""
+    failing: tuple[str, ...] = ()
+    """The members for whom that holds. Empty for all of them."""
     challenge: str | None = None
     """The token of the captcha that lifts a rate limit."""
     seconds: int | None = None

@@ -20,9 +20,11 @@ class Control(peers.Control[State]):
         """Change the app's settings, and its token's scopes, or revoke the token."""
         self.state.settings = settings
 
-    def disconnect(self, reason: str = "warning") -> None:
-        """Ask the bot to leave its sockets: `warning`, `refresh_requested` or `link_disabled`."""
-        self.state.envelopes.disconnect(reason)
+    def disconnect(self, reason: str = "warning", then: Sequence[str] = ()) -> None:
+        """Ask the bot to leave its sockets: `warning`, then `refresh_requested`, or
+        `link_disabled`. `then` are reasons that follow at once, through the same sockets."""
+        for each in (reason, *then):
+            self.state.envelopes.disconnect(each)
 
     def user(self, name: str, *, bot: bool = False) -> str:
         """Add a user and return their id."""
@@ -63,6 +65,11 @@ class Control(peers.Control[State]):
         stored = tuple(state.add_file(state.name("F"), it) for it in files)
         subtype = "bot_message" if state.users[user].bot else "file_share" if files else ""
         return state.say(replace(message, files=stored, subtype=subtype)).id
+
+    def chat_on(self, user: str, chat: str, text: str, count: int, thread: Ts = None) -> None:
+        """Send the same message that many times."""
+        for _ in range(count):
+            self.say(user, chat, text, thread)
 
     def broadcast(self, user: str, chat: str, text: str, thread: str) -> str:
         """Reply in a thread, and show the reply in the channel too."""

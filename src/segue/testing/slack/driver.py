@@ -19,6 +19,7 @@ class Driver(peers.Driver[Settings, str, Message, Thread, Shown]):
     chat = Action(Control.chat)
     rights = Action(Control.rights)
     say = Action(Control.say)
+    chat_on = Action(Control.chat_on)
     broadcast = Action(Control.broadcast)
     share = Action(Control.share)
     edit = Action(Control.edit)

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from segue.testing.peers import Button, rpc
 from segue.testing.peers.errors import page
+from segue.testing.peers.limits import Pace
 from segue.testing.slack import blocks as kit
 from segue.testing.slack.errors import Refuse, check, mistake, too_often
 from segue.testing.slack.snapshot import BOT, Chat, Json, Kind, Message, Ts, fill
@@ -25,6 +26,7 @@ from segue.testing.slack.state import State
 
 METHODS = rpc.table(Path(__file__).with_suffix(".json"), always="team_id")  # Bolt adds it
 _SPLIT, _TRUNCATED = 4_000, 40_000
+_PAGE = 999
 
 
 class Methods:
@@ -132,22 +134,35 @@ class Methods:
         return {"channel": fill(shape, it=chat, **more) | members}
 
     def history(self, it: Any) -> Json:
-        """Newest first, without replies."""
+        """Newest first, without replies. With `oldest` alone, the first page has those closest to
+        it, as the page of channels.history said, which this replaced."""
         chat, every = self._state.chat(it.channel, "history").id, self._state.messages.values()
         top = [one for one in every if not one.thread or one.subtype == "thread_broadcast"]
-        return self._page([one for one in reversed(top) if one.chat == chat], it)
+        newest_first = it.latest is not None or it.oldest is None
+        return self._page([one for one in top if one.chat == chat], it, newest_first=newest_first)
 
     def replies(self, it: Any) -> Json:
-        """The root, then its replies, oldest first."""
+        """The root, whatever `oldest` is, then its replies, oldest first."""
         chat = self._state.chat(it.channel, "history").id
         root = self._state.message(chat, it.ts, "thread_not_found")
-        return self._page([root, *self._state.replies(chat, it.ts)], it)
+        return self._page(self._state.replies(chat, it.ts), it, root)
 
-    def _page(self, every: Sequence[Message], it: Any) -> Json:
-        start, end = it.oldest or "", it.latest or "9"
+    def _page(
+        self, every: Sequence[Message], it: Any, *root: Message, newest_first: bool = False
+    ) -> Json:
+        settings, start, end = self._state.settings, it.oldest or "", it.latest or "9"
+        pace = Pace("history", settings.page_seconds, 1)
+        if settings.page_seconds and (wait := self._state.meter.wait(pace)) > 0:
+            raise too_often(wait)
         ends = (start, end) if it.inclusive else ()
         found = [one for one in every if start < one.id < end or one.id in ends]
-        some, cursor = rpc.page(found, it.cursor, 100 if it.limit is None else it.limit)
+        limit = 100 if it.limit is None else it.limit
+        if limit > _PAGE:
+            raise mistake(f"no page has {limit} messages", "invalid_limit")
+        ordered = [*root, *(found[::-1] if newest_first else found)]
+        some, cursor = rpc.page(ordered, it.cursor, min(limit, settings.page))
+        # Within a page, a channel's messages are the newest first in any case.
+        some = sorted(some, key=lambda one: one.id, reverse=not root)
         made = [self._state.wire(one, metadata=bool(it.include_all_metadata)) for one in some]
         return fill("page", messages=made, more=bool(cursor), cursor=cursor)
 

@@ -34,7 +34,7 @@ class Server(peers.Server[Settings, State]):
         return State(settings, self.pulse)
 
     async def connect(self, wire: WebSocket, target: str) -> None:
-        await self.state.envelopes.connect(target, wire)
+        await self.state.envelopes.connect(target, wire, self.outages.now)
 
     async def _answer_bot(self, request: Request) -> Response:
         response = await super()._answer_bot(request)

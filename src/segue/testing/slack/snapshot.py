@@ -54,8 +54,15 @@ class Settings(peers.Settings, frozen=True, kw_only=True):
     ack_seconds: float = 3.0
     retry_seconds: tuple[float, ...] = (0.0, 60.0, 300.0)
     """The pause before each redelivery of an event."""
+    page: int = 999
+    """The most messages on a page of a history. 15 for an app that is sold outside of the
+    Marketplace: docs.slack.dev/changelog/2025/05/29/rate-limit-changes-for-non-marketplace-apps."""
+    page_seconds: float = 0.0
+    """The time between two pages; 60 for such an app, and 1.2 for others (tier 3)."""
     leave_seconds: float = 10.0
     """How long a socket stays open after the warning."""
+    most_sockets: int = 10
+    """How many sockets an app can have."""
 
 
 class Chat(peers.Chat[str], frozen=True, kw_only=True):
@@ -84,5 +91,9 @@ class Message(peers.Message[str], frozen=True, kw_only=True):
 class Shown(peers.Shown[str, Message, Thread], frozen=True, kw_only=True):
     sockets: int
     """The number of connections that take new envelopes."""
+    connections: int
+    """The number of connections that are open, those too that the bot was asked to leave."""
+    most_connections: int
+    """The largest number that were open at the same time."""
     failed: tuple[str, ...]
     """The commands, presses and events that the bot did not acknowledge in time."""

@@ -88,6 +88,8 @@ class State(peers.State[Settings, str, Chat, Thread, Message]):
             edited=fill("edited", it=message) if message.edited else None,
             thread=root.id if root else replies and message.id,
             parent=root and root.author,
+            count=len(replies),
+            latest=replies and replies[-1].id,
         )
         return {"text": message.fallback, **{name: it for name, it in made.items() if it}}
 
@@ -145,5 +147,10 @@ class State(peers.State[Settings, str, Chat, Thread, Message]):
         self.envelopes.put(EVENT, payload)
 
     def snapshot(self, chat: str | None) -> snapshot.Shown:
-        sockets, failed = len(self.envelopes.sockets), tuple(self.failed)
-        return snapshot.Shown(**self.shown(chat), sockets=sockets, failed=failed)
+        return snapshot.Shown(
+            **self.shown(chat),
+            sockets=len(self.envelopes.sockets),
+            connections=self.envelopes.connections,
+            most_connections=self.envelopes.most,
+            failed=tuple(self.failed),
+        )

@@ -12,8 +12,8 @@ import re
 import urllib.parse
 
 from segue.testing import peers
-from segue.testing.http import Request
-from segue.testing.peers import Record
+from segue.testing.http import Request, Response
+from segue.testing.peers import Outage, Record
 from segue.testing.peers.server import Effect
 from segue.testing.telegram.control import Control
 from segue.testing.telegram.errors import Refuse, mistake
@@ -21,6 +21,10 @@ from segue.testing.telegram.methods import LARGEST_FILE, MEGABYTE, METHODS, Meth
 from segue.testing.telegram.snapshot import Settings
 from segue.testing.telegram.state import State
 
+_OTHER = (
+    "Conflict: terminated by other getUpdates request; make sure that only one bot instance is "
+    "running"
+)
 _TOKEN = re.compile(r"[0-9]{6,20}:[A-Za-z0-9_-]{30,64}")
 _TARGET = re.compile(r"(/file)?/bot([^/]*)/([^?]*)(?:\?.*)?")
 
@@ -31,6 +35,15 @@ class Server(peers.Server[Settings, State]):
 
     def fresh(self, settings: Settings) -> State:
         return State(settings, int(self.token.partition(":")[0]), self.pulse)
+
+    def receives_updates(self, request: Request) -> bool:
+        return "/getUpdates" in request.target
+
+    def farewell(self, request: Request, outage: Outage) -> Response:
+        """A poll that returns at once, or one of two at the same time."""
+        if outage is Outage.TOO_MANY:
+            return Refuse(409, _OTHER).response
+        return Response(body=b'{"ok":true,"result":[]}')
 
     def parse(self, request: Request, record: Record) -> tuple[Effect, str | None]:
         file, name = self._authorized(request)

@@ -107,6 +107,13 @@ class Control(peers.Control[State]):
         edited = {"original_message_id": message, "message": content}
         self.state.hear(change, {"edit": edited})
 
+    def delete(self, message: str) -> None:
+        """Delete a user's message for all. The update names the original."""
+        before = self.state.message(message)
+        del self.state.messages[before.chat, before.id]
+        change = replace(before, id=self.state.wamid(before.author), kind="revoke")
+        self.state.hear(change, {"revoke": {"original_message_id": message}})
+
     def read(self, message: str) -> None:
         """The user opens the chat, with a message of the bot."""
         self.state.report(self.state.message(message), "read")

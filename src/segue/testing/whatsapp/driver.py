@@ -23,5 +23,6 @@ class Driver(peers.Driver[Settings, str, Message, Thread, Shown]):
     react = Action(Control.react)
     press = Action(Control.press)
     edit = Action(Control.edit)
+    delete = Action(Control.delete)
     read = Action(Control.read)
     fail_late = Action(Control.fail_late)

@@ -1,0 +1,18 @@
+"""Signal passes the contract for connections that fail."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from segue.testing.contract.reconnecting import ReconnectContract
+from segue.testing.signal import serving
+from tests.platforms.signal.rig import SignalRig
+
+
+class TestSignalReconnects(ReconnectContract):
+    @pytest.fixture
+    async def rig(self) -> AsyncGenerator[SignalRig]:
+        async with serving() as peer, SignalRig.plugged_in(peer) as rig:
+            yield rig

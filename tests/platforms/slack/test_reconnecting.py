@@ -1,0 +1,18 @@
+"""Slack passes the contract for connections that fail."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from segue.testing.contract.reconnecting import ReconnectContract
+from segue.testing.slack import serving
+from tests.platforms.slack.rig import SlackRig, plugged_in
+
+
+class TestSlackReconnects(ReconnectContract):
+    @pytest.fixture
+    async def rig(self) -> AsyncGenerator[SlackRig]:
+        async with serving() as peer, plugged_in(peer) as rig:
+            yield rig

@@ -1,0 +1,18 @@
+"""Telegram passes the contract for connections that fail."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from segue.testing.contract.reconnecting import ReconnectContract
+from segue.testing.telegram import serving
+from tests.platforms.telegram.rig import TelegramRig
+
+
+class TestTelegramReconnects(ReconnectContract):
+    @pytest.fixture
+    async def rig(self) -> AsyncGenerator[TelegramRig]:
+        async with serving() as peer, TelegramRig.plugged_in(peer) as rig:
+            yield rig
