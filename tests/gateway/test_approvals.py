@@ -11,10 +11,10 @@ import pytest
 from segue.agent.loop import UNANSWERED
 from segue.agent.models.base import Prompt
 from segue.core.address import Address, ChatType, Platform
-from segue.core.approval import Answer
-from segue.core.errors import ApprovalNotShown, ApprovalOver
+from segue.core.approval import Answer, Description
+from segue.core.errors import ApprovalNotShown, ApprovalUnknown
 from segue.core.session import ME
-from segue.core.transcript import Role
+from segue.core.transcript import Role, ToolCall
 from segue.gateway import approvals, dispatch
 from segue.testing.platform import Message, Rules, Shape
 from segue.turns import hold
@@ -309,6 +309,18 @@ async def test_an_answer_without_a_number_is_refused_naming_the_open_question(
         await settled(house, chat, "✗ Not allowed")
 
 
+UNKNOWN = "There is no question "
+
+
+async def test_a_number_that_no_question_has_is_not_said_to_be_of_another_owner(house: House):
+    chat = await house.chat()
+    async with house.gateway():
+        for typed in ("/approve 77", "/deny 77", "/show 77"):
+            await house.driver.say(house.anna, chat, typed)
+        wanted = "There is no question 77 in this chat."
+        await house.driver.until(lambda s: sum(wanted in t for t in s.texts) == 3, chat=chat)
+
+
 async def test_a_press_or_a_number_counts_only_in_the_chat_of_its_question(
     house: House, tmp_path: Path
 ):
@@ -318,13 +330,15 @@ async def test_a_press_or_a_number_counts_only_in_the_chat_of_its_question(
         await house.driver.say(house.anna, chat, "make it")
         asked = await question(house, chat)
         await house.driver.say(house.anna, other, f"/approve {numbered(asked)}")
-        await house.driver.until(lambda s: any("not yours" in t for t in s.texts), chat=other)
+        await house.driver.until(lambda s: any(UNKNOWN in t for t in s.texts), chat=other)
         await house.driver.say(house.anna, other, f"/show {numbered(asked)}")
-        await house.driver.until(lambda s: sum("not yours" in t for t in s.texts) == 2, chat=other)
+        await house.driver.until(lambda s: sum(UNKNOWN in t for t in s.texts) == 2, chat=other)
         here = await house.address(chat)
         there = replace(here, chat_id=other)
-        with pytest.raises(ApprovalOver, match="not yours"):
-            await approvals.answer(house.store, ME, there, int(numbered(asked)), Answer.ONCE)
+        with pytest.raises(ApprovalUnknown):
+            await approvals.answer_pressed(
+                house.store, ME, there, int(numbered(asked)), Answer.ONCE
+            )
         assert await house.store.approvals.waiting_at(here)
         await house.driver.press(house.anna, asked.id, "Deny")
         await settled(house, chat, "✗ Not allowed")
@@ -340,7 +354,7 @@ async def test_a_question_that_was_not_sent_yet_cannot_be_answered_by_its_number
         asked = await house.store.approvals.ask(
             held.lease, "call", "f" * 64, "date", address, seconds=60
         )
-        await house.store.outbox.enqueue(approvals.question(asked))
+        await house.store.outbox.enqueue(approvals.question(asked, Description("date")))
         with pytest.raises(ApprovalNotShown):
             await approvals.answer_typed(house.store, ME, address, asked.id, Answer.ONCE)
         (sending,) = await house.store.outbox.claim([Platform.TELEGRAM])
@@ -349,17 +363,28 @@ async def test_a_question_that_was_not_sent_yet_cannot_be_answered_by_its_number
         assert await house.store.approvals.use(held.lease, asked.id) is Answer.ONCE
 
 
-async def test_a_long_call_is_shortened_to_one_message_and_can_be_viewed_in_full(
-    house: House, tmp_path: Path
-):
+LINES = "\n".join(f"echo line {n} of many that this script has" for n in range(120))
+
+
+def long_call(made: Path) -> ToolCall:
+    return call("shell", command=f"touch {made}" + "\n" * 121 + f"{LINES}\ndate")
+
+
+async def in_full(house: House, chat: str, number: str) -> list[Message]:
+    """The messages that show the whole call, once the last of them has come."""
+    shown = await house.driver.until(
+        lambda s: any("Allow" in message.labels for message in s.messages), chat=chat
+    )
+    start = next(n for n, m in enumerate(shown.messages) if f"Question {number}, all" in m.text)
+    return list(shown.messages[start:])
+
+
+async def test_a_long_call_can_be_allowed_only_below_its_last_line(house: House, tmp_path: Path):
     made = tmp_path / "made"
     chat = await house.chat()
-    lines = "\n".join(f"echo line {n} of many that this script has" for n in range(120))
-    wanted = call("shell", command=f"touch {made}" + "\n" * 121 + f"{lines}\ndate")
-    async with house.gateway(model=[wanted, "Over."]):
+    async with house.gateway(model=[long_call(made), "Over."]):
         await house.driver.say(house.anna, chat, "make it")
         asked = await question(house, chat)
-        number = numbered(asked)
         for seen in (
             f"touch {made}",
             "[120 blank lines]",
@@ -368,19 +393,114 @@ async def test_a_long_call_is_shortened_to_one_message_and_can_be_viewed_in_full
         ):
             assert seen in asked.text
         assert "line 60" not in asked.text
+        assert asked.labels == ("Show all", "Deny")
         await house.driver.press(house.anna, asked.id, "Show all")
-        await house.driver.until(
-            lambda s: any(f"Question {number}, page 1 of 2" in t for t in s.texts), chat=chat
-        )
-        await house.driver.say(house.anna, chat, f"/show {number} 2")
-        await house.driver.until(lambda s: any("page 2 of 2" in t for t in s.texts), chat=chat)
-        await house.driver.say(house.anna, chat, f"/show {number} 3")
-        shown = await house.driver.until(
-            lambda s: any("there are 2 pages" in t for t in s.texts), chat=chat
-        )
-        pages = "\n".join(t for t in shown.texts if ", page " in t)
-        assert all(f"line {n} of" in pages for n in range(120))
+        shown = await in_full(house, chat, numbered(asked))
+        text = "\n".join(message.text for message in shown)
+        assert all(f"line {n} of" in text for n in range(120))
+        assert [m.labels for m in shown[:-1]] == [()] * (len(shown) - 1)
+        assert shown[-1].labels == ("Allow", "Allow in this session", "Deny")
         assert not made.exists()
+        await house.driver.press(house.anna, shown[-1].id, "Allow")
+        await house.driver.message("Over.", chat=chat)
+        after = await house.driver.until(
+            lambda s: not any(m.buttons for m in s.messages), chat=chat
+        )
+        outcomes = [m.text.endswith("✓ Allowed") for m in after.messages]
+        assert sum(outcomes) == 2, "on the question and below the whole call"
+    assert made.exists()
+
+
+async def test_a_long_call_can_be_denied_at_once(house: House, tmp_path: Path):
+    made = tmp_path / "made"
+    chat = await house.chat()
+    async with house.gateway(model=[long_call(made), "Over."]):
+        await house.driver.say(house.anna, chat, "make it")
+        asked = await question(house, chat)
         await house.driver.press(house.anna, asked.id, "Deny")
         await settled(house, chat, "✗ Not allowed")
+        await house.driver.say(house.anna, chat, f"/show {numbered(asked)}")
+        shown = await house.driver.until(
+            lambda s: any("line 119 of" in t for t in s.texts[2:]), chat=chat
+        )
+        assert not any(message.buttons for message in shown.messages), "it is no longer asked"
+    assert not made.exists()
+
+
+@pytest.mark.parametrize("typed", ["/approve {}", "/approve {} session"])
+async def test_a_typed_approval_of_a_call_that_was_not_shown_shows_it_and_asks_again(
+    house: House, tmp_path: Path, typed: str
+):
+    await house.driver.rules(Rules(buttons=False))
+    made = tmp_path / "made"
+    chat = await house.chat()
+    async with house.gateway(model=[long_call(made), "Over."]):
+        await house.driver.say(house.anna, chat, "make it")
+        asked = await question(house, chat)
+        number = numbered(asked)
+        assert f"Type /show {number} to see all of it." in asked.text
+        assert "/approve" not in asked.text
+        await house.driver.say(house.anna, chat, typed.format(number))
+        shown = await house.driver.until(
+            lambda s: any(f"Answer /approve {number}" in t for t in s.texts), chat=chat
+        )
+        assert "line 60 of" in str(shown.texts)
+        assert not made.exists()
+        await house.driver.say(house.anna, chat, typed.format(number))
+        await house.driver.message("Over.", chat=chat)
+    assert made.exists()
+
+
+async def test_what_was_not_shown_cannot_be_allowed_after_a_restart_or_by_another_gateway(
+    house: House, tmp_path: Path
+):
+    """Not by a button either, such as one from an earlier version."""
+    made = tmp_path / "made"
+    chat = await house.chat()
+    async with house.gateway(model=[long_call(made)]):
+        await house.driver.say(house.anna, chat, "make it")
+        asked = await question(house, chat)
+    number = numbered(asked)
+    async with house.gateway(model=["Over."]):
+        await house.driver.press(house.anna, asked.id, "Deny", f"a:{number}:once")
+        shown = await in_full(house, chat, number)
+        assert not made.exists()
+        assert shown[-1].labels == ("Allow", "Allow in this session", "Deny")
+    async with house.gateway(model=["Over."]):
+        await house.driver.press(house.anna, shown[-1].id, "Allow")
+        await house.driver.message("Over.", chat=chat)
+    assert made.exists()
+
+
+async def test_a_question_for_a_job_that_is_shown_in_full_offers_no_grant_for_the_session(
+    house: House,
+):
+    session = await house.store.sessions.create(ME, Platform.TELEGRAM)
+    address = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="1")
+    async with hold(house.store, session.id, "a gateway") as held:
+        asked = await house.store.approvals.ask(
+            held.lease, "call", "f" * 64, "date", address, seconds=60
+        )
+    assert not asked.in_run
+    what = Description("run in /tmp:", "date")
+    labels = [label for label, _ in approvals.question(asked, what, in_run=True).buttons]
+    assert labels == ["Allow", "Deny"]
+
+
+async def test_a_call_that_is_too_long_for_a_chat_can_only_be_denied(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(approvals, "LONGEST", 1000)
+    made = tmp_path / "made"
+    chat = await house.chat()
+    async with house.gateway(model=[long_call(made), "Over."]):
+        await house.driver.say(house.anna, chat, "make it")
+        asked = await question(house, chat)
+        assert asked.labels == ("Deny",)
+        await house.driver.say(house.anna, chat, f"/approve {numbered(asked)}")
+        await house.driver.until(
+            lambda s: any("too many to show here" in t for t in s.texts[1:]), chat=chat
+        )
+        await house.driver.press(house.anna, asked.id, "Deny")
+        await house.driver.message("Over.", chat=chat)
     assert not made.exists()

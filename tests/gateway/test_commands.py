@@ -14,7 +14,7 @@ from segue.config import Approvals
 from segue.core.address import Platform
 from segue.core.approval import Policy
 from segue.core.session import ME
-from segue.testing.platform import Message, Shape
+from segue.testing.platform import Message, Shape, Trouble
 from tests.gateway.conftest import House, echoing
 
 
@@ -188,6 +188,33 @@ async def test_sethome_asks_for_confirmation_where_others_can_read(house: House)
         await message_with(house, chat, "Handoffs to telegram arrive here from now on.")
     (home,) = await house.store.owners.homes(ME)
     assert (home.address.chat_id, home.name) == (chat, "Team")
+
+
+@pytest.mark.parametrize("others", [False, True], ids=["alone", "with others"])
+async def test_a_chat_in_which_the_bot_cannot_write_does_not_become_the_home_channel(
+    house: House, others: bool
+):
+    seen = await house.home(await house.chat())
+    members = (house.eve,) if others else ()
+    chat = await house.chat(Shape.GROUP, *members, name="Team")
+    async with house.gateway():
+        await house.driver.fail("send", Trouble.FORBIDDEN, chat=chat)
+        await house.driver.say(house.anna, chat, "/sethome")
+        told = await message_with(house, seen.chat_id, "I cannot write in the telegram chat (Team)")
+        assert "so it is not your home channel: " in told.text
+        await house.idle()
+    assert [home.address for home in await house.store.owners.homes(ME)] == [seen]
+
+
+async def test_without_a_home_channel_a_refused_one_is_reported_where_the_owner_talks(house: House):
+    seen, chat = await house.chat(), await house.chat(Shape.GROUP, name="Team")
+    async with house.gateway():
+        await house.driver.say(house.anna, seen, "hello")
+        await house.driver.message("(1) hello", chat=seen)
+        await house.driver.fail("send", Trouble.FORBIDDEN, chat=chat)
+        await house.driver.say(house.anna, chat, "/sethome")
+        await message_with(house, seen, "so it is not your home channel: ")
+    assert await house.store.owners.homes(ME) == ()
 
 
 async def test_whoami_shows_the_owner(house: House):

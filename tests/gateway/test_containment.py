@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import dataclasses
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
@@ -51,12 +53,35 @@ def unrenderable(monkeypatch: pytest.MonkeyPatch) -> None:
     """POISON cannot be rendered for the platform."""
     render = markup.parts
 
-    def picky(markdown: str, capabilities: Capabilities) -> list[Part]:
+    def picky(markdown: str, capabilities: Capabilities, *, buttons: bool = False) -> list[Part]:
         if POISON in markdown:
             raise ValueError("no such escape")
-        return render(markdown, capabilities)
+        return render(markdown, capabilities, buttons=buttons)
 
     monkeypatch.setattr(markup, "parts", picky)
+
+
+class LongIds(PeerAdapter):
+    """Gives a certain text ids of 20,000 characters."""
+
+    async def receive(self) -> AsyncGenerator[Inbound | None]:
+        long = "".join(f"{number}-" for number in range(4_000))
+        async with contextlib.aclosing(super().receive()) as received:
+            async for inbound in received:
+                if inbound is not None and inbound.text == POISON:
+                    at = dataclasses.replace(inbound.address, thread_id=long)
+                    yield msgspec.structs.replace(inbound, update_id=long, message_id=long)
+                    yield msgspec.structs.replace(inbound, address=at)
+                else:
+                    yield inbound
+
+
+async def test_an_update_with_long_ids_is_not_stored(house: House):
+    chat = await house.chat()
+    async with house.gateway(speaks=LongIds):
+        await house.driver.say(house.anna, chat, POISON)
+        await house.driver.say(house.anna, chat, "after")
+        await house.driver.message("(1) after", chat=chat)
 
 
 # Outbound

@@ -1,4 +1,4 @@
-"""A session leaves a chat: by /handoff in the chat, or by a wish from elsewhere, also during a
+"""A session leaves a chat: by /move in the chat, or by a wish from elsewhere, also during a
 turn."""
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ async def test_a_handoff_typed_during_a_turn_moves_the_turn_at_the_safe_point(
     async with trip(house, tmp_path) as t:
         await t.says("do it")
         await t.runs("1")
-        await t.says("/handoff matrix")
+        await t.says("/move matrix")
         await message_with(house, t.chat, MOVING)
         assert await house.store.in_flight() == ()  # nothing moves while a tool runs
         t.go()
@@ -153,7 +153,7 @@ async def test_stop_cancels_the_handoff_and_the_turn_continues(house: House, tmp
     async with trip(house, tmp_path) as t:
         await t.says("do it")
         await t.runs("1")
-        await t.says("/handoff matrix")
+        await t.says("/move matrix")
         await message_with(house, t.chat, MOVING)
         await t.says("/stop")
         await message_with(house, t.chat, STAYS)
@@ -170,7 +170,7 @@ async def test_after_a_failed_handoff_the_turn_continues_in_the_chat(house: Hous
         await house.home("!gone:1", "group", MATRIX)
         await t.says("do it")
         await t.runs("1")
-        await t.says("/handoff matrix")
+        await t.says("/move matrix")
         await message_with(house, t.chat, MOVING)
         t.go()
         await message_with(house, t.chat, FAILED)
@@ -185,7 +185,7 @@ async def test_an_open_question_is_asked_where_the_session_goes(house: House, tm
     async with trip(house, tmp_path) as t:
         await t.says("do it")
         await question(house, t.chat)
-        await t.says("/handoff matrix")
+        await t.says("/move matrix")
         shown = await t.driver.until(
             lambda shown: any("May I do this?" in text for text in shown.texts), chat=t.there
         )
@@ -203,7 +203,7 @@ async def test_an_open_question_stays_open_if_the_handoff_fails(house: House, tm
         await house.home("!gone:1", "group", MATRIX)
         await t.says("do it")
         asked = await question(house, t.chat)
-        await t.says("/handoff matrix")
+        await t.says("/move matrix")
         await message_with(house, t.chat, FAILED)
         await house.driver.press(house.anna, asked.id, "Allow")
         await house.driver.message("result: 1", chat=t.chat)
@@ -215,7 +215,7 @@ async def test_the_session_moves_after_the_answer_is_complete(house: House, tmp_
     async with trip(house, tmp_path) as t:
         await t.says("hello")
         await model.asked.wait()
-        await t.says("/handoff matrix")
+        await t.says("/move matrix")
         await message_with(house, t.chat, MOVING)
         assert await house.store.in_flight() == ()
         model.go.set()
@@ -229,21 +229,22 @@ async def test_a_session_without_a_turn_moves_at_once(house: House, tmp_path: Pa
     async with trip(house, tmp_path) as t:
         await t.says("hello")
         await house.driver.message("(1) hello", chat=t.chat)
-        await t.says("/handoff matrix")
+        await t.says("/move matrix")
         await message_with(house, t.chat, WENT)
         assert MOVING not in (await house.driver.look(t.chat)).texts
-        await t.says("/handoff matrix")
+        await t.says("/move matrix")
         await message_with(house, t.chat, "There is no session here yet.")
 
 
 @pytest.mark.parametrize(
     ("typed", "says"),
     [
-        ("/handoff telegram", "It is here already."),
-        ("/handoff matrx", "Try matrix"),
-        ("/handoff discord", "discord"),
-        ("/handoff web --lan", "--lan works only in the terminal"),
-        ("/handoff", "matrix is connected. Handoffs arrive at"),
+        ("/move telegram", "It is here already."),
+        ("/move matrx", "Try matrix"),
+        ("/move discord", "discord"),
+        ("/move web --lan", "--lan works only in the terminal"),
+        ("/move", "matrix is connected. Handoffs arrive at"),
+        ("/handoff matrix", "/handoff works only in the terminal. Here, type /move PLATFORM."),
     ],
 )
 async def test_a_handoff_that_is_impossible_is_refused_at_once(
@@ -256,6 +257,31 @@ async def test_a_handoff_that_is_impossible_is_refused_at_once(
         await t.says(typed)
         await message_with(house, t.chat, says)
         assert await house.store.recent_handoffs() == ()
+
+
+async def test_a_button_of_an_old_message_with_a_handoff_is_answered_with_the_command(
+    house: House, tmp_path: Path
+):
+    async with trip(house, tmp_path) as t:
+        await t.says("hello")
+        said = await house.driver.message("(1) hello", chat=t.chat)
+        await house.driver.press(house.anna, said.id, "Leave", "/handoff matrix")
+        await message_with(house, t.chat, "Here, type /move PLATFORM.")
+        assert await house.store.recent_handoffs() == ()
+
+
+async def test_move_without_a_platform_has_a_button_for_every_other_place(
+    house: House, tmp_path: Path
+):
+    async with trip(house, tmp_path) as t:
+        await house.home(t.chat)
+        await t.says("hello")
+        await house.driver.message("(1) hello", chat=t.chat)
+        await t.says("/move")
+        listed = await message_with(house, t.chat, "type /move matrix")
+        assert [button.label for button in listed.buttons] == ["Move to matrix"]
+        await house.driver.press(house.anna, listed.id, "Move to matrix")
+        await message_with(house, t.chat, WENT)
 
 
 # From another process
@@ -320,7 +346,7 @@ async def test_a_queued_message_is_answered_after_the_move(house: House, tmp_pat
     async with trip(house, tmp_path) as t:
         await t.says("do it")
         await t.runs("1")
-        await t.says("/handoff matrix")
+        await t.says("/move matrix")
         await message_with(house, t.chat, MOVING)
         await t.says("and then?")
         t.go()

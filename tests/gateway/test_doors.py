@@ -11,12 +11,16 @@ import pytest
 import segue.store
 from segue.core.address import Address, ChatType, Platform, Sender
 from segue.core.session import EndReason, Session
+from segue.core.transcript import spoken
 from segue.gateway import dispatch, doors, messages
 from segue.platforms.base import Inbound, InboundKind
 from segue.store.bindings import RESUME
+from segue.store.leases import Pause
 from segue.testing.platform import Message, Rules, Shape, Shown
 from segue.turns import hold
-from tests.gateway.conftest import Desk, House, terminal
+from tests.gateway.conftest import Desk, House, Slow, echoing, terminal
+from tests.gateway.test_jobs import make, run_now
+from tests.gateway.test_restarts import killed
 
 BRING, NEW = "Bring it here", "Start a new conversation"
 HELD = "Boat has been open in a terminal on desk since "
@@ -87,6 +91,14 @@ async def old_thread(house: House, shape: Shape = Shape.FORUM) -> Thread:
         await thread.shows("This conversation went to the terminal.")
     await house.idle()
     return thread
+
+
+async def bring_to_dm(house: House) -> str:
+    """Bring the session to a direct message, and return that chat."""
+    chat = await house.chat(Shape.DM)
+    await house.driver.say(house.anna, chat, "/resume Boat")
+    await until(house, chat, "continues here")
+    return chat
 
 
 async def test_a_message_brings_a_free_session_back_and_is_answered_with_its_full_transcript(
@@ -249,6 +261,80 @@ async def test_the_question_says_where_a_turn_is_running(house: House):
         await house.driver.until(lambda s: any("went to" in t for t in s.texts), chat=other)
 
 
+async def test_a_killed_turn_is_finished_in_its_place_before_a_message_at_a_door_moves_the_session(
+    house: House,
+):
+    model = Slow("her colour")
+    async with killed(house, model):
+        thread = await old_thread(house)
+        other = await bring_to_dm(house)
+        await house.driver.say(house.anna, other, "and her colour?")
+        await model.thinks.wait()
+        await thread.say("and her age?")
+        await thread.shows("and the agent is working there")
+        await house.idle_but_for(2)
+    async with house.gateway(model=echoing()):
+        await house.driver.message("(3) and her colour?", chat=other)
+        await thread.shows("(4) and her age?")
+        await house.idle()
+        await house.driver.until(lambda s: any("went to" in t for t in s.texts), chat=other)
+    assert await thread.where() == thread.address
+    assert (await thread.texts())[-1] == "(4) and her age?"
+    said = [text for role, text in await house.said(thread.session.id) if role == "assistant"]
+    assert said[-2:] == ["(3) and her colour?", "(4) and her age?"]
+
+
+async def test_a_killed_turn_whose_session_was_taken_meanwhile_is_reported_in_its_place(
+    house: House,
+):
+    model = Slow("her colour")
+    async with killed(house, model):
+        thread = await old_thread(house)
+        other = await bring_to_dm(house)
+        await house.driver.say(house.anna, other, "and her colour?")
+        await model.thinks.wait()
+    async with thread.open(), house.gateway():
+        await until(house, other, "The answer that was under way here was interrupted")
+        await house.idle()
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+async def test_a_turn_that_ended_with_its_terminal_is_mentioned_where_the_session_comes(
+    house: House, is_stopped: bool
+):
+    async with house.gateway():
+        thread = await old_thread(house)
+        async with thread.open() as desk:
+            said = spoken("and her colour?", desk.session.started)
+            await desk.store.transcripts.append(desk.held.lease, [said])
+            if is_stopped:
+                await desk.store.leases.pause(desk.held.lease, Pause.STOPPED)
+        await thread.say("and her age?")
+        await thread.shows("(4) and her age?")
+        await house.idle()
+    told = [text for text in await thread.texts() if "was interrupted in the terminal" in text]
+    assert len(told) == (0 if is_stopped else 1)
+
+
+async def test_a_reminder_arrives_in_the_thread_of_a_session_that_is_open_in_a_terminal(
+    house: House,
+):
+    async with house.gateway():
+        thread = await old_thread(house)
+        job = await make(
+            house, "Call the bank.", verbatim=True, deliver="origin", origin=thread.address
+        )
+        async with thread.open() as desk:
+            await run_now(house, job)
+            await thread.shows("Call the bank.")
+            assert not desk.held.lost.is_set()
+        await thread.say("which bank?")
+        await thread.shows("(4) which bank?")
+        await house.idle()
+    said = [text for _, text in await house.said(thread.session.id)]
+    assert said[-3:] == ["Call the bank.", "which bank?", "(4) which bank?"]
+
+
 async def test_stop_drops_the_waiting_message(house: House):
     async with house.gateway():
         thread = await old_thread(house)
@@ -402,6 +488,39 @@ async def test_a_session_set_aside_by_an_arriving_one_is_brought_back_with_a_but
         await until(house, chat, "**Stories** continues here.")
         await house.driver.say(house.anna, chat, "once upon a time")
         await house.driver.message("(1) once upon a time", chat=chat)
+
+
+async def test_a_session_without_a_title_is_set_aside_in_words_and_not_by_its_id(house: House):
+    async with house.gateway():
+        chat = await house.chat(Shape.NO_THREADS)
+        await house.home(chat, "group")
+        await house.driver.say(house.anna, chat, "hello")
+        await house.driver.message("(1) hello", chat=chat)
+        untitled = await house.session_at(await house.address(chat))
+        async with house.terminal(("What is she called?", "Otter."), title="Boat") as desk:
+            await desk.hand_off()
+        aside = await until(house, chat, "which was here before, is set aside.")
+        assert aside.text.startswith("An untitled session of ")
+        assert f"Type /resume {untitled.id} to go on with it." in aside.text.replace("\\_", "_")
+        assert [button.label for button in aside.buttons] == ["Bring it back"]
+        await house.driver.press(house.anna, aside.id, "Bring it back")
+        await until(house, chat, "**An untitled session of ")
+
+
+async def test_a_session_is_set_aside_by_the_name_that_its_button_has(house: House):
+    async with house.gateway():
+        chat = await house.chat(Shape.NO_THREADS)
+        await house.home(chat, "group")
+        await house.driver.say(house.anna, chat, "/title Boat")
+        await until(house, chat, "The title of this session is Boat.")
+        # From now on, the name alone means this one.
+        async with house.terminal(("What is she called?", "Otter."), title="Boat #2") as desk:
+            await desk.hand_off()
+        aside = await until(house, chat, "Boat, which was here before, is set aside.")
+        assert "Type /resume Boat #1 to go on with it." in aside.text
+        assert [button.label for button in aside.buttons] == ["Bring back Boat"]
+        await house.driver.say(house.anna, chat, "/resume Boat #1")
+        await until(house, chat, "**Boat** continues here.")
 
 
 async def test_a_chat_that_never_had_a_session_says_nothing_about_another_one(house: House):

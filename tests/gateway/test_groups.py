@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
-from segue.core.address import Platform
+from segue.core.address import Address, ChatType, Platform, Sender
 from segue.gateway import texts
+from segue.platforms.base import Inbound, InboundKind
 from segue.platforms.spec import Groups, PlatformSettings
 from segue.testing.platform import Rules, Shape, Trouble
-from tests.gateway.conftest import House
-from tests.gateway.test_commands import message_with
+from tests.gateway.conftest import TELEGRAM, House
+from tests.gateway.test_commands import Waiting, message_with
 
 
 async def test_messages_not_addressed_to_the_bot_are_neither_answered_nor_stored(house: House):
@@ -22,6 +24,22 @@ async def test_messages_not_addressed_to_the_bot_are_neither_answered_nor_stored
         await house.driver.message("(1) @bot how late is it?", chat=chat)
         await house.idle()
     assert len((await house.driver.look(chat)).texts) == 3
+
+
+async def test_a_typed_command_is_addressed_to_the_agent_and_other_words_with_a_slash_are_not(
+    house: House,
+):
+    await house.driver.rules(Rules(mentions=True))
+    chat = await house.chat(Shape.GROUP, house.eve)
+    async with house.gateway():
+        await house.driver.say(house.anna, chat, "/shrug what a day")
+        await house.driver.say(house.eve, chat, "/whoami")
+        await house.driver.say(house.anna, chat, "/whoami")
+        await message_with(house, chat, f"telegram user {house.anna}")
+        await house.driver.say(house.anna, chat, "/handoff web")
+        await message_with(house, chat, "Here, type /move PLATFORM.")
+        await house.idle()
+    assert len((await house.driver.look(chat)).texts) == 6
 
 
 async def test_every_message_in_the_thread_of_a_session_is_addressed_to_the_agent(house: House):
@@ -101,3 +119,46 @@ async def test_with_the_setting_all_every_message_is_answered_and_no_hint_is_giv
         async with house.terminal(("one", "two"), title="Sums") as desk:
             await desk.hand_off()
         assert HINT not in (await message_with(house, chat, "continues here.")).text
+
+
+async def test_a_command_of_the_owner_needs_no_name_of_the_bot(house: House):
+    await house.driver.rules(Rules(mentions=True))
+    chat = await house.chat(Shape.GROUP, house.eve)
+    async with house.gateway():
+        await house.driver.say(house.anna, chat, "/whoami")
+        await message_with(house, chat, house.anna)
+        await house.driver.say(house.eve, chat, "/whoami")
+        await house.driver.say(house.anna, chat, "/unknown")
+        await house.driver.say(house.anna, chat, "/usr/bin is a folder")
+        await house.idle()
+    assert len((await house.driver.look(chat)).texts) == 5
+
+
+async def test_a_turn_of_a_group_that_moved_is_stopped_in_its_new_chat(house: House):
+    old, new = await house.chat(Shape.GROUP), await house.chat(Shape.GROUP)
+    model = Waiting()
+    async with house.gateway(model=model) as gateway:
+        adapter = gateway._adapters[TELEGRAM]
+        sender = Sender(platform=TELEGRAM, user_id=house.anna)
+
+        async def hears(number: int, chat: str, text: str, **more: Any) -> None:
+            at = Address(platform=TELEGRAM, chat_type=ChatType.GROUP, chat_id=chat)
+            given: dict[str, Any] = {"kind": InboundKind.MESSAGE, "addressed": True, **more}
+            inbound = Inbound(
+                update_id=f"u{number}",
+                address=at,
+                sender=sender,
+                message_id=f"m{number}",
+                text=text,
+                **given,
+            )
+            await gateway.receiver.receive(adapter, inbound)
+
+        await hears(1, old, "think")
+        await model.asked.wait()
+        there = Address(platform=TELEGRAM, chat_type=ChatType.GROUP, chat_id=new)
+        await hears(2, old, "", kind=InboundKind.MOVED, moved_to=there)
+        await hears(3, new, "/stop")
+        await house.idle()
+    shown = (await house.driver.look(new)).texts
+    assert texts.NOTHING_TO_STOP not in shown

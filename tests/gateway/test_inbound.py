@@ -10,12 +10,14 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from segue.core.address import Sender
+from segue.core.address import Platform, Sender
 from segue.core.transcript import Role
 from segue.gateway import texts
 from segue.gateway.queues import MAX_WAITING
 from segue.platforms.base import Inbound, InboundKind
+from segue.store.base import Topic, Tx
 from segue.testing.platform import PeerAdapter, Rules, Shape, Upload
+from segue.turns import hold
 from tests.gateway.conftest import House
 from tests.gateway.test_commands import Waiting, message_with
 
@@ -73,6 +75,53 @@ async def test_an_edit_that_comes_too_late_gets_a_notice(house: House):
         await house.driver.edit(message, "two")
         await house.driver.message(texts.ANSWERED_ALREADY, chat=chat)
     assert len(house.model.prompts) == 1
+
+
+async def test_an_edit_of_a_message_that_waits_for_its_session_replaces_it(house: House):
+    chat = await house.chat()
+    async with house.gateway():
+        await house.driver.say(house.anna, chat, "hello")
+        await house.driver.message("(1) hello", chat=chat)
+        await house.idle()
+        session = await house.session_at(await house.address(chat))
+        async with hold(house.store, session.id, "a job"):
+            message = await house.driver.say(house.anna, chat, "remove A")
+            await waits(house, "remove A")
+            await house.driver.edit(message, "remove B")
+            await waits(house, "remove B")
+        await house.driver.message("(2) remove B", chat=chat)
+        await house.idle()
+    assert texts.ANSWERED_ALREADY not in (await house.driver.look(chat)).texts
+
+
+async def waits(house: House, words: str) -> None:
+    """Return when one entry waits, with these words."""
+    async with house.store.listen(Topic.INBOX) as wake:
+        while True:
+            waiting = await house.store.inbox.waiting()
+            if len(waiting) == 1 and words in waiting[0].body:
+                return
+            await wake.wait(0.05)
+
+
+async def test_an_edit_of_a_message_that_was_answered_long_ago_is_no_new_message(house: House):
+    chat = await house.chat()
+    async with house.gateway():
+        first = await house.driver.say(house.anna, chat, "delete the logs")
+        await house.driver.message("(1) delete the logs", chat=chat)
+        await house.driver.say(house.anna, chat, "today")
+        await house.driver.message("(2) today", chat=chat)
+        await house.idle()
+        await house.store.write(_forget, "delete the logs")
+        await house.driver.edit(first, "delete the logs!")
+        await house.driver.message(texts.ANSWERED_ALREADY, chat=chat)
+        await house.idle()
+    assert not any(text.startswith("(3)") for text in (await house.driver.look(chat)).texts)
+
+
+def _forget(tx: Tx, words: str) -> None:
+    """The entry was pruned, a week after it was answered."""
+    tx.change("DELETE FROM inbox WHERE body LIKE :words", words=f"%{words}%")
 
 
 async def test_an_edit_that_changes_nothing_is_ignored(house: House):
@@ -242,3 +291,42 @@ async def test_a_message_with_invalid_unicode_does_not_stop_the_gateway(house: H
         await adapter.close()
     (aside,) = await house.store.inbox.troubled()
     assert "UnicodeEncodeError" in (aside.error or "")
+
+
+async def test_a_message_that_is_deleted_while_it_waits_is_not_answered(house: House):
+    chat = await house.chat(Shape.GROUP, house.eve)
+    model = Waiting()
+    async with house.gateway(model=model):
+        await house.driver.say(house.anna, chat, "first")
+        await model.asked.wait()
+        gone = await house.driver.say(house.anna, chat, "second")
+        await house.driver.say(house.anna, chat, "third")
+        await house.idle_but_for(3)
+        await house.driver.delete(gone)
+        await house.idle_but_for(2)
+        model.go.set()
+        await house.driver.message("(2) third", chat=chat)
+        await house.idle()
+    assert len(house.model.prompts) == 2
+
+
+async def test_only_the_author_withdraws_a_message(house: House):
+    """On a platform that names messages by their times, a stranger can name any message."""
+    chat = await house.chat(Shape.GROUP, house.eve)
+    model = Waiting()
+    async with house.gateway(model=model) as gateway:
+        await house.driver.say(house.anna, chat, "first")
+        await model.asked.wait()
+        kept = await house.driver.say(house.anna, chat, "second")
+        await house.idle_but_for(2)
+        deletion = Inbound(
+            kind=InboundKind.DELETED,
+            update_id="a deletion",
+            address=await house.address(chat),
+            sender=Sender(platform=Platform.TELEGRAM, user_id=house.eve),
+            message_id=kept,
+        )
+        await gateway.receiver.receive(house.adapter(), deletion)
+        assert len(await house.store.inbox.waiting()) == 2
+        model.go.set()
+        await house.driver.message("(2) second", chat=chat)

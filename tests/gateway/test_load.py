@@ -22,9 +22,10 @@ from segue.testing import gateways
 from segue.testing.crowd import Crowd
 from segue.testing.platform import Peer, Rules, running
 from tests.gateway.conftest import TELEGRAM, WITHIN, House
+from tests.harness.loop_holds import MOST_CALLS, loop_holds
 
 FEW, MANY, EACH = 4, 16, 2
-MOST_STATEMENTS = 36
+MOST_STATEMENTS = 37
 """For a message and its answer, without the bounds of transactions."""
 SOAKED = 100
 """Chats."""
@@ -61,7 +62,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Work:
 
 
 async def test_concurrent_chats_are_answered_in_order_at_constant_cost_per_message(
-    house: House, work: Work
+    house: House, work: Work, monkeypatch: pytest.MonkeyPatch
 ):
     async with house.gateway(model=ScriptedModel()) as gateway:
         crowd = await Crowd.of(house.driver, house.anna, MANY)
@@ -80,7 +81,8 @@ async def test_concurrent_chats_are_answered_in_order_at_constant_cost_per_messa
 
         prices: list[tuple[float, float]] = []
         for chats in (FEW, MANY):
-            await says(chats, 1)  # every chat has its session now
+            with loop_holds(monkeypatch) as holds:
+                await says(chats, 1)  # every chat has its session now
             prices.append(await says(chats, EACH))
         talks = await crowd.talks()
     assert [len(talk.said) for talk in talks] == [2 + 2 * EACH] * FEW + [1 + EACH] * (MANY - FEW)
@@ -89,6 +91,7 @@ async def test_concurrent_chats_are_answered_in_order_at_constant_cost_per_messa
     assert many < 1.5 * few, prices
     assert many < MOST_STATEMENTS, prices
     assert many_rows < 1.5 * few_rows, prices
+    assert holds.longest[0][0] < MOST_CALLS, holds.longest
 
 
 @pytest.mark.fuzz

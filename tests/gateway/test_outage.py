@@ -14,9 +14,10 @@ from segue.agent.models.scripted import ScriptedModel
 from segue.core.errors import StoreError, StoreFailed, StoreUncertain
 from segue.core.events import NO_ANSWER
 from segue.core.handoff import State
+from segue.gateway import service
 from segue.gateway.turns import _conclude
 from segue.handoff import delivery
-from segue.store import Store, handoffs, outbox, retries
+from segue.store import Store, handoffs, inbox, outbox, retries, transcripts
 from segue.store.outbox import OutgoingState
 from segue.testing.platform import Rules, Shape
 from segue.turns import records
@@ -160,3 +161,32 @@ async def test_the_heartbeat_of_a_handoff_resumes_when_the_store_is_back(
                 if not any(t.get_name().startswith("handoff ") for t in asyncio.all_tasks()):
                     break
                 await asyncio.sleep(0.005)
+
+
+async def test_a_message_whose_record_was_uncertain_is_answered_once(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    """The platform delivers it again, but then it is recorded already."""
+    monkeypatch.setattr(service, "LOOK_AGAIN_SECONDS", 0.05)
+    chat = await house.chat()
+    async with stumbling(house, inbox.record, fails=0, uncertain=1):
+        await house.driver.say(house.anna, chat, "one")
+        await house.driver.message("(1) one", chat=chat)
+        await house.driver.say(house.anna, chat, "two")
+        await house.driver.message("(2) two", chat=chat)
+        await house.idle()
+    assert (await house.driver.look(chat)).texts == ["one", "(1) one", "two", "(2) two"]
+
+
+@pytest.mark.parametrize("uncertain", [0, 1])
+async def test_a_store_that_fails_in_a_turn_is_not_the_answer(house: House, uncertain: int):
+    """Such as when the window is read: no one retries that."""
+    chat = await house.chat()
+    async with stumbling(house, records.add, fails=0, uncertain=uncertain) as engine:
+        engine.reads_of = transcripts.window
+        engine.reads = failures(1 - uncertain)
+        await house.driver.say(house.anna, chat, "one")
+        await house.driver.message("(1) one", chat=chat)
+        await house.idle()
+        assert engine.reads == []
+    assert (await house.driver.look(chat)).texts == ["one", "(1) one"]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncGenerator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from segue.agent.models.base import Piece, Prompt, Text
 from segue.agent.models.scripted import Say, ScriptedModel
+from segue.core import provenance
 from segue.core.address import Address, ChatType, Platform
 from segue.gateway import streaming
 from segue.gateway.janitor import Janitor
@@ -18,7 +21,8 @@ from segue.gateway.streaming import LiveAnswer
 from segue.store import Topic
 from segue.store.gateways import LinkState
 from segue.store.outbox import OutgoingState
-from segue.testing.platform import Rules, Shape, Trouble
+from segue.testing.platform import PeerAdapter, Rules, Shape, Trouble
+from segue.testing.platform.client import Client
 from segue.turns import Turns, hold
 from tests.gateway.conftest import TELEGRAM, House, echoing
 from tests.turns.conftest import call
@@ -65,6 +69,29 @@ async def test_without_keys_a_message_that_may_have_arrived_is_reported_and_not_
     assert trouble.state is OutgoingState.UNCERTAIN
 
 
+class ForgetfulAdapter(PeerAdapter):
+    """Its platform forgets a key at once."""
+
+    async def _greet(self, client: Client) -> None:
+        await super()._greet(client)
+        self.capabilities = dataclasses.replace(self.capabilities, key_age=timedelta(0))
+
+
+async def test_a_message_whose_key_the_platform_may_have_forgotten_is_not_repeated(house: House):
+    chat = await house.chat()
+    async with house.gateway(speaks=ForgetfulAdapter):
+        await house.driver.fail("send", Trouble.DROP_AFTER)
+        await house.driver.say(house.anna, chat, "hello")
+        await house.driver.message("(1) hello", chat=chat)
+        await house.driver.fail("send", Trouble.BUSY)  # that one did not arrive
+        await house.driver.say(house.anna, chat, "after")
+        await house.driver.message("(2) after", chat=chat)
+        await house.idle()
+    assert list((await house.driver.look(chat)).texts).count("(1) hello") == 1
+    (trouble,) = await house.store.outbox.troubled()
+    assert (trouble.state, trouble.attempt) == (OutgoingState.UNCERTAIN, 1)
+
+
 async def test_an_undelivered_message_is_reported_in_its_session(house: House):
     chat = await house.chat()
     async with house.gateway():
@@ -80,6 +107,8 @@ async def test_an_undelivered_message_is_reported_in_its_session(house: House):
     role, text = (await house.said(session.id))[-1]
     assert role == "system"
     assert "did not arrive" in text
+    (notice,) = await house.store.transcripts.last(session.id, 1)
+    assert notice.provenance == provenance.PROGRAM | provenance.UNKNOWN  # it quotes the platform
     await Janitor(house.store).look()
     assert (await house.said(session.id))[-1] == (role, text)
     assert [r for r, _ in await house.said(session.id)].count("system") == 1

@@ -3,16 +3,20 @@ model."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from segue.core import provenance
 from segue.core.address import Address, ChatType, Platform, Sender
 from segue.core.session import ME
 from segue.core.transcript import Role
-from segue.gateway.content import words
-from segue.platforms.base import Inbound, InboundKind, Quote
-from segue.testing.platform import Shape, Upload
+from segue.gateway.content import authors, words
+from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
+from segue.testing.platform import PeerAdapter, Shape, Upload
 from tests.gateway.conftest import House
 from tests.gateway.test_approvals import asked, question, runs, settled
 from tests.gateway.test_commands import Waiting, message_with
@@ -81,6 +85,23 @@ def test_the_name_of_an_author_cannot_escape_its_quotes(author: str):
     assert '"' not in header.removesuffix('":]').partition('"')[2].replace('\\"', "")
 
 
+# Its authors
+
+
+def test_a_message_has_the_authors_of_all_its_parts():
+    file = Attachment("1", "a.txt", "text/plain", 1)
+    strangers = Quote(author="Eve", text="hi")
+    ours = Quote(author="Segue", text="hi", ours=True)
+    typed = inbound("hi")
+    assert authors(typed) == provenance.OWNER
+    assert authors(inbound("hi", "Eve")) == provenance.STRANGER
+    assert authors(inbound("hi", "")) == provenance.STRANGER
+    assert authors(inbound("hi", quote=strangers)) == provenance.OWNER | provenance.STRANGER
+    assert authors(inbound("hi", quote=ours)) == provenance.OWNER | provenance.UNKNOWN
+    assert authors(inbound("hi", quote=Quote(author="Eve"))) == provenance.OWNER
+    assert authors(replace(typed, attachments=(file,))) == provenance.OWNER | provenance.FILE
+
+
 # The gateway
 
 
@@ -95,6 +116,17 @@ async def test_a_forwarded_command_is_content(house: House):
         await house.driver.say(house.anna, chat, "/new", forwarded_from="Eve")
         await message_with(house, chat, "(1)")
     assert read(house) == [f"{FORWARDED}\n> /new"]
+
+
+async def test_a_message_is_stored_with_its_authors(house: House):
+    chat = await house.chat()
+    async with house.gateway():
+        await house.driver.say(house.anna, chat, "hi", forwarded_from="Eve")
+        await message_with(house, chat, "(1)")
+        session = await house.session_at(await house.address(chat))
+    forwarded, answer = await house.store.transcripts.load(session.id)
+    assert forwarded.provenance == provenance.STRANGER
+    assert answer.provenance == provenance.AGENT
 
 
 async def test_a_forwarded_approval_allows_nothing(house: House, tmp_path: Path):
@@ -151,3 +183,32 @@ async def test_a_forwarded_file_and_a_quoted_message_are_marked(house: House):
     first, second = read(house)
     assert first.startswith(f"{FORWARDED}\n> see\n\n[attached file: ")
     assert second.endswith('written by "Anna":]\n> see\n\nwhat is it?')
+
+
+class NamingAdapter(PeerAdapter):
+    """Names the message that a reply answers by its id, and sends no text, as WhatsApp does."""
+
+    async def receive(self) -> AsyncGenerator[Inbound | None]:
+        async with contextlib.aclosing(super().receive()) as received:
+            async for it in received:
+                if it is None or it.quote is None:
+                    yield it
+                else:
+                    yield replace(it, quote=replace(it.quote, text=""))
+
+
+async def test_a_reply_without_the_text_of_the_other_message_gets_it_from_the_store(house: House):
+    chat = await house.chat()
+    answers = ["Report one.", "Report two.", "Done.", "Yes."]
+    async with house.gateway(model=answers, speaks=NamingAdapter):
+        asked = await house.driver.say(house.anna, chat, "first")
+        first = await house.driver.message("Report one.", chat=chat)
+        await house.driver.say(house.anna, chat, "second")
+        await house.driver.message("Report two.", chat=chat)
+        await house.driver.say(house.anna, chat, "stop it", reply_to=first.id)
+        await house.driver.message("Done.", chat=chat)
+        await house.driver.say(house.anna, chat, "did you do this?", reply_to=asked)
+        await house.driver.message("Yes.", chat=chat)
+    ours, hers = read(house)[-2:]
+    assert ours.endswith("written by you:]\n> Report one.\n\nstop it")
+    assert hers.endswith('written by "Anna":]\n> first\n\ndid you do this?')

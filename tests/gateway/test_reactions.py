@@ -47,6 +47,18 @@ async def test_a_reaction_stands_for_the_button_of_its_emoji(
     assert await reactions.chosen(store, CHAT, "7", emoji) == data
 
 
+async def test_an_answer_has_the_same_emoji_in_every_question(store: Store):
+    """A user who reacts by habit to a question that shows only a part must not allow it."""
+    part = (("Show all", "w:1"), ("Deny", "a:1:never"))
+    shown = reactions.offer("May I?", [Button(*it) for it in part])
+    assert shown == "May I?\n\nReact: 😮 Show all · 👎 Deny"
+    await store.outbox.enqueue(Draft(key="k", address=CHAT, body="May I?", buttons=part))
+    (claimed,) = await store.outbox.claim([Platform.SIGNAL])
+    await store.outbox.sent(claimed, "9")
+    for emoji, data in (("😮", "w:1"), ("👎", "a:1:never"), ("👍", None), ("❤️", None)):
+        assert await reactions.chosen(store, CHAT, "9", emoji) == data
+
+
 async def test_a_reaction_to_another_message_or_in_another_chat_stands_for_none(store: Store):
     await ask(store, "7")
     assert await reactions.chosen(store, CHAT, "8", "👍") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,12 +10,13 @@ import pytest
 
 import segue.store
 from segue.core.address import Address, ChatType, Platform
+from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.core.handoff import Handoff, State
 from segue.core.session import ME, Session
 from segue.core.transcript import Message, Role, spoken
 from segue.handoff import Completed, handed_over
 from segue.store.outbox import OFFER
-from segue.testing.platform import Rules, Shape, Trouble
+from segue.testing.platform import PeerAdapter, Rules, Shape, Trouble
 from segue.turns import hold
 from tests.gateway.conftest import Desk, House
 
@@ -178,3 +180,30 @@ async def test_every_handoff_to_a_chat_without_threads_arrives_in_the_chat(house
         assert (done.state, done.thread) == (State.COMPLETED, done.home)
     recaps = [t for t in await in_thread(house, chat, None) if t.startswith("Boat continues here.")]
     assert len(recaps) == 2
+
+
+class ShyAdapter(PeerAdapter):
+    """Takes an invitation at the third attempt."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.invited: list[tuple[str | None, tuple[str, ...]]] = []
+
+    async def invite(self, thread: Address, users: Sequence[str]) -> None:
+        self.invited.append((thread.thread_id, tuple(users)))
+        if len(self.invited) == 1:
+            raise DeliveryFailed(platform=self.platform, reason="busy", retry=True, after=0.01)
+        if len(self.invited) == 2:
+            raise ConnectFailed(platform=self.platform, reason="no connection")
+
+
+async def test_the_owner_is_added_to_the_thread_with_retries_and_again_at_the_return(house: House):
+    chat, session = await home_in(house), await new_session(house)
+    adapter = house.adapter(speaks=ShyAdapter)
+    assert isinstance(adapter, ShyAdapter)
+    async with await segue.store.open(house.url) as store, house.serve(store, adapter):
+        await goes(house, session, "one")
+        (thread,) = await threads(house, chat)
+        assert adapter.invited == [(thread, (house.anna,))] * 3
+        await goes(house, session, "two")
+    assert adapter.invited == [(thread, (house.anna,))] * 4

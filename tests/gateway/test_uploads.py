@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 from segue.gateway import writer
+from segue.gateway.janitor import Janitor
 from segue.platforms.base import Capabilities, Upload
 from segue.store.outbox import Draft, OutgoingState
 from segue.testing.platform import Rules, Trouble
@@ -74,6 +75,31 @@ async def test_a_file_that_may_have_arrived_is_not_sent_again_where_there_are_no
     assert outgoing is not None
     assert outgoing.state is OutgoingState.UNCERTAIN
     assert (await house.driver.look(chat)).texts == ["Our boat."]
+
+
+async def test_a_file_that_fails_later_is_reported_in_its_chat(house: House, tmp_path: Path):
+    path = tmp_path / "notes.txt"
+    path.write_text("Ask about the mast.")
+    chat = await house.chat()
+    script = [call("send_file", path=str(path)), "It is on its way.", "Sorry."]
+    async with house.gateway(model=script):
+        await house.driver.fail("send_file", Trouble.FORBIDDEN)
+        await house.driver.say(house.anna, chat, "Send me your notes")
+        await house.driver.press(house.anna, (await question(house, chat)).id, "Allow")
+        await house.driver.message("It is on its way.", chat=chat)
+        await house.idle()
+        await Janitor(house.store).look()
+        await house.driver.until(
+            lambda shown: any("notes.txt` could not be sent: " in it for it in shown.texts),
+            chat=chat,
+        )
+        await Janitor(house.store).look()
+        await house.idle()
+    texts = (await house.driver.look(chat)).texts
+    assert sum("could not be sent" in text for text in texts) == 1
+    session = await house.session_at(await house.address(chat))
+    _, told = (await house.said(session.id))[-1]
+    assert str(path) in told
 
 
 async def test_the_agent_sends_a_file_after_approval(house: House, tmp_path: Path):

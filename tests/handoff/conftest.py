@@ -109,15 +109,17 @@ class Faulty:
         """Raised after a write that was committed nevertheless."""
         self.work: Any = None
         """The only write that fails; None for any write."""
+        self.reads_of: Any = None
+        """The only read that fails; None for any read."""
 
     @property
     def process(self) -> str:
         return self._engine.process
 
-    async def read(self, *args: Any, **kwargs: Any) -> Any:
-        if self.reads:
+    async def read(self, work: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.reads and self.reads_of in (None, work):
             raise self.reads.pop(0)
-        return await self._engine.read(*args, **kwargs)
+        return await self._engine.read(work, *args, **kwargs)
 
     async def write(self, work: Any, *args: Any, **kwargs: Any) -> Any:
         fails = self.work in (None, work)

@@ -38,7 +38,8 @@ async def test_a_home_channel_without_a_name_is_its_address(
 ):
     await store.owners.set_home("me", HomeChannel(address=DM))
     said = await handed_over(store, await moved(store, gateway, session))
-    assert said.startswith(f"{session.id} continues at telegram dm 42.\n")
+    assert said.startswith(f"{session.label} continues at telegram dm 42.\n")
+    assert said.endswith(f"segue resume {session.id}")
 
 
 async def test_a_session_that_was_deleted_meanwhile_is_not_found(

@@ -43,6 +43,11 @@ class Gate:
         """The owner that this sender is paired with, or None for a stranger."""
         return await self._store.owners.who(sender.platform, sender.user_id)
 
+    async def wants(self, sender: Sender, text: str) -> bool:
+        """Whether what that sender wrote can have an effect: they are paired, or it may be a
+        code."""
+        return looks_like_code(_code(text)) or await self.owner(sender) is not None
+
     async def pair(self, account: str, inbound: Inbound) -> bool:
         """Link the sender, who may be paired already, to the owner whose code they sent, in one
         transaction with the reply. Return False, without a reply, if the update holds no valid
@@ -50,7 +55,7 @@ class Gate:
         anyone could keep guessing and redeem it from another account."""
         if inbound.kind not in _PAIRING:
             return False
-        code = inbound.typed.strip().removeprefix(_START).strip()
+        code = _code(inbound.typed)
         if not looks_like_code(code):
             return False
         if not self._may_guess(inbound.sender):
@@ -76,6 +81,10 @@ class Gate:
         self._guesses.append((now, guesser))
         self._counts[guesser] += 1
         return True
+
+
+def _code(text: str) -> str:
+    return text.strip().removeprefix(_START).strip()
 
 
 def _pair(tx: Tx, account: str, inbound: Inbound, code: str) -> None:

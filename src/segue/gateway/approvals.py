@@ -1,21 +1,34 @@
 """Ask the owner in their chat whether the agent may run a tool. A question covers one exact call
-and can be answered once. It survives a gateway restart and becomes void when the session moves."""
+and can be answered once. It survives a gateway restart and becomes void when the session moves.
+
+A call that is too long for one question is shown in part, and can then only be denied or shown in
+full. It can be allowed below its last line. However the owner answers, by a button, a reaction or a
+command, the store refuses to allow what was not shown in full: then it is shown, and asked again.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import secrets
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
 from segue.core import excerpt
 from segue.core.address import Address
-from segue.core.approval import Answer
-from segue.core.errors import ApprovalNotShown, ApprovalOver, ApprovalUnnamed, BadCommand
+from segue.core.approval import Answer, Description
+from segue.core.errors import (
+    ApprovalNotShown,
+    ApprovalOver,
+    ApprovalTooLong,
+    ApprovalUnknown,
+    ApprovalUnnamed,
+)
 from segue.core.text import count
 from segue.core.transcript import ToolCall
 from segue.platforms.base import Button
 from segue.store import Store, Topic
-from segue.store.approvals import Approval, ApprovalState
+from segue.store.approvals import Approval, ApprovalState, Visibility, part_key, whole_key
 from segue.store.outbox import Draft, OutgoingState
 from segue.turns import HeldLease
 
@@ -24,6 +37,11 @@ ANSWER_TIMEOUT = 15 * 60.0
 RUN_ANSWER_TIMEOUT = 12 * 3600.0
 """The same for the run of a job, at a time that the owner did not choose to be there."""
 POLL_SECONDS = 5.0
+SENT_SECONDS = 2.0
+"""How long a press may be faster than the record that its message was sent."""
+LONGEST = 100_000
+"""The most characters of a call that a chat shows. A longer one can only be denied there."""
+_SENT_POLL = 0.2
 
 _LABELS = {Answer.ONCE: "Allow", Answer.SESSION: "Allow in this session", Answer.NEVER: "Deny"}
 _OUTCOMES = {
@@ -36,6 +54,8 @@ _TIMED_OUT = "There was no answer in time, so it was not done."
 _PREFIX = "a"
 SHOW = "w"
 """Prefix of the callback data of the "Show all" button. The web page uses it too."""
+_ASKING = "asked"
+"""The name of a question that shows its whole call, for its outbox key."""
 
 Settle = Callable[[Address, str, str], None]
 """Called with a question's address, its outbox key and the outcome to show on it."""
@@ -62,19 +82,19 @@ class Questions:
         self._open: str | None = None
         """Outbox key of the question that is still open."""
 
-    async def approve(self, call: ToolCall, what: str, fingerprint: str) -> Answer:
+    async def approve(self, call: ToolCall, what: Description, fingerprint: str) -> Answer:
         store = self._store
         seconds = RUN_ANSWER_TIMEOUT if self._in_run else ANSWER_TIMEOUT
         asked = await store.approvals.ask(
-            self._held.lease, call.id, fingerprint, what, self._address, seconds=seconds
+            self._held.lease, call.id, fingerprint, str(what), self._address, seconds=seconds
         )
-        asking = question(asked, in_run=self._in_run)
+        asking = question(asked, what, in_run=self._in_run)
         await store.outbox.enqueue(asking)
-        self._open = asking.key
-        answer = await _answered(store, self._held, asked)
+        self._open = part_key(asked.id)
+        answer = await _answered(store, self._held, asked, asking.key)
         if answer is None:
-            over = replace(asking, key=f"{asking.key}:over", body=_TIMED_OUT, buttons=())
-            await store.outbox.enqueue(over)
+            key = f"{part_key(asked.id)}:over"
+            await store.outbox.enqueue(replace(asking, key=key, body=_TIMED_OUT, buttons=()))
         self.over(answer)
         return answer or Answer.MISSING
 
@@ -85,9 +105,9 @@ class Questions:
             self._open = None
 
 
-async def _answered(store: Store, held: HeldLease, asked: Approval) -> Answer | None:
+async def _answered(store: Store, held: HeldLease, asked: Approval, key: str) -> Answer | None:
     """Wait for the owner's answer. Return None if the question expires or becomes void, or if it
-    cannot be delivered, so that no one can answer it."""
+    cannot be delivered under its `key`, so that no one can answer it."""
     async with store.listen(Topic.APPROVALS) as wake:
         while True:
             now = await store.approvals.get(asked.id)
@@ -95,25 +115,48 @@ async def _answered(store: Store, held: HeldLease, asked: Approval) -> Answer | 
                 return None
             if now.state is ApprovalState.ANSWERED:
                 return await store.approvals.use(held.lease, asked.id)
-            sending = await store.outbox.get(_key(asked.id))
+            sending = await store.outbox.get(key)
             if sending is not None and sending.state is OutgoingState.FAILED:
                 return None
             await wake.wait(POLL_SECONDS)
 
 
-def question(asked: Approval, *, in_run: bool = False) -> Draft:
+def question(asked: Approval, what: Description, *, in_run: bool = False) -> Draft:
     """The message that asks, including the number that a typed answer must name."""
-    shown = excerpt.excerpt(asked.what)
-    body = f"May I do this? (question {asked.id})\n\n{fenced(shown.text)}"
-    buttons = [(label, f"{_PREFIX}:{asked.id}:{a}") for a, label in _LABELS.items()]
-    if in_run:
-        buttons = [button for button in buttons if button[0] != _LABELS[Answer.SESSION]]
-    if not shown.is_whole:
-        lines = count(shown.lines, "line")
-        body += f"\n\nThe whole call has {lines}. Type /show {asked.id} to see all of it."
-        buttons.append(("Show all", f"{SHOW}:{asked.id}"))
+    shown = excerpt.excerpt(what)
+    number = asked.id
+    title = f"May I do this? (question {number})"
+    if in_run:  # for a place where it arrives without its buttons
+        title += f" Type /show {number} to see it again."
+    body = f"{title}\n\n{fenced(shown.text)}"
+    if shown.is_whole:
+        key = whole_key(number, _ASKING)
+        return _draft(asked, key, body, _answers(number, in_run=in_run))
+    lines = f"The whole call has {count(shown.lines, 'line')}"
+    deny = (_LABELS[Answer.NEVER], _data(number, Answer.NEVER))
+    if len(asked.what) > LONGEST:
+        body += f"\n\n{lines}, too many to show here, so it cannot be allowed here."
+        return _draft(asked, part_key(number), body, [deny])
+    body += f"\n\n{lines}. Type /show {number} to see all of it. Then you can allow it."
+    return _draft(asked, part_key(number), body, [("Show all", f"{SHOW}:{number}"), deny])
+
+
+def _whole_question(asked: Approval) -> Draft:
+    """The message that shows the whole call and asks again, if the question is still open."""
+    if len(asked.what) > LONGEST:
+        raise ApprovalTooLong(number=asked.id, characters=len(asked.what))
+    lines = count(asked.what.count("\n") + 1, "line")
+    body = f"Question {asked.id}, all {lines}:\n\n{fenced(excerpt.full(asked.what))}"
+    key = whole_key(asked.id, secrets.token_hex(4))
+    if asked.state is not ApprovalState.WAITING:
+        return _draft(asked, key, body, [])
+    buttons = _answers(asked.id, in_run=asked.in_run)
+    return _draft(asked, key, f"{body}\n\nMay I do this? (question {asked.id})", buttons)
+
+
+def _draft(asked: Approval, key: str, body: str, buttons: Sequence[tuple[str, str]]) -> Draft:
     return Draft(
-        key=_key(asked.id),
+        key=key,
         address=asked.address,
         body=body,
         session_id=asked.session_id,
@@ -121,15 +164,59 @@ def question(asked: Approval, *, in_run: bool = False) -> Draft:
     )
 
 
-def _key(number: int) -> str:
-    return f"approval:{number}"
+def _answers(number: int, *, in_run: bool) -> list[tuple[str, str]]:
+    return [
+        (label, _data(number, answer))
+        for answer, label in _LABELS.items()
+        if not (in_run and answer is Answer.SESSION)
+    ]
+
+
+def _data(number: int, answer: Answer) -> str:
+    return f"{_PREFIX}:{number}:{answer}"
+
+
+def typed(data: str) -> str:
+    """The command that stands for a button of a question. Empty for any other button."""
+    if data.startswith(f"{SHOW}:"):
+        return f"/show {data.removeprefix(f'{SHOW}:')}"
+    found = pressed(data)
+    if found is None:
+        return ""
+    number, answer = found
+    command = _COMMANDS.get(answer)
+    return "" if command is None else command.format(number=number)
+
+
+_COMMANDS = {
+    Answer.ONCE: "/approve {number}",
+    Answer.SESSION: "/approve {number} session",
+    Answer.NEVER: "/deny {number}",
+}
 
 
 def without_buttons(body: str, buttons: Sequence[Button]) -> str:
     """The question's text for a platform without buttons."""
-    for number, _ in filter(None, (pressed(button.data) for button in buttons)):
+    answers = [found for found in (pressed(button.data) for button in buttons) if found]
+    if not answers:
+        return body
+    number, _ = answers[0]
+    if any(answer is Answer.ONCE for _, answer in answers):
         return f"{body}\n\nAnswer /approve {number} or /deny {number}."
-    return body
+    return f"{body}\n\nAnswer /deny {number} to refuse it."
+
+
+_EMOJI = {Answer.ONCE: "👍", Answer.SESSION: "❤️", Answer.NEVER: "👎"}
+_SHOW_EMOJI = "😮"
+
+
+def emoji(data: str) -> str | None:
+    """The reaction that stands for a button of a question, in every question the same. None for any
+    other button."""
+    if data.startswith(f"{SHOW}:"):
+        return _SHOW_EMOJI
+    found = pressed(data)
+    return _EMOJI[found[1]] if found else None
 
 
 def fenced(text: str) -> str:
@@ -149,43 +236,73 @@ def pressed(data: str) -> tuple[int, Answer] | None:
             return None
 
 
-async def answer(store: Store, owner: str, address: Address, number: int, answered: Answer) -> str:
-    """Record the answer and return the confirmation. Raise ApprovalOver if the question is not open
-    for this owner at this address."""
-    await store.approvals.answer(number, owner, address, answered)
-    return "Not allowed." if answered is Answer.NEVER else "Allowed."
+async def answer_pressed(
+    store: Store, owner: str, address: Address, number: int, answered: Answer
+) -> None:
+    """Record the answer of a button. If the call was not shown in full, show it and ask again.
+
+    Raise ApprovalUnknown if the question is not for this owner at this address, and ApprovalOver if
+    it is closed.
+    """
+    deadline = asyncio.get_running_loop().time() + SENT_SECONDS
+    async with store.listen(Topic.SENT) as wake:
+        while True:
+            try:
+                await _answer(store, owner, address, number, answered)
+            except ApprovalNotShown:
+                if asyncio.get_running_loop().time() > deadline:
+                    raise
+                await wake.wait(_SENT_POLL)
+            else:
+                return
 
 
 async def answer_typed(
     store: Store, owner: str, address: Address, number: int | None, answered: Answer
 ) -> str:
-    """Record a typed answer. It must name the question: no platform says when a message was
-    written, so it may be older than the question that is open when it arrives."""
+    """Record a typed answer, and return the confirmation. If the call was not shown in full, show
+    it, ask again and return nothing.
+
+    The answer must name the question: no platform says when a message was written, so it may be
+    older than the question that is open when it arrives.
+    """
     if number is None:
         raise ApprovalUnnamed(number=await _waiting(store, owner, address))
-    sending = await store.outbox.get(_key(number))
-    if sending is not None and sending.state in (OutgoingState.QUEUED, OutgoingState.FAILED):
-        raise ApprovalNotShown(number=number)
-    return await answer(store, owner, address, number, answered)
+    if not await _answer(store, owner, address, number, answered):
+        return ""
+    return "Not allowed." if answered is Answer.NEVER else "Allowed."
 
 
-async def show(
-    store: Store, owner: str, address: Address, number: int | None, page: int = 1
-) -> str:
-    """One page of the whole call that a question is about. Raise ApprovalOver if the question
-    belongs to another owner or address."""
+async def _answer(
+    store: Store, owner: str, address: Address, number: int, answered: Answer
+) -> bool:
+    """Record the answer, or show the whole call if the owner has seen only a part of it. Return
+    whether it was recorded. Raise ApprovalNotShown if all of it is still on its way to them."""
+    try:
+        await store.approvals.answer(number, owner, address, answered)
+    except ApprovalNotShown:
+        asked = await _own(store, owner, address, number)
+        if await store.approvals.visibility(asked) is not Visibility.PARTLY:
+            raise
+        await store.outbox.enqueue(_whole_question(asked))
+        return False
+    return True
+
+
+async def show(store: Store, owner: str, address: Address, number: int | None) -> None:
+    """Show the whole call that a question is about, and ask again if it is open. Raise
+    ApprovalUnknown if the question belongs to another owner or address."""
     if number is None:
         number = await _waiting(store, owner, address)
+    asked = await _own(store, owner, address, number)
+    await store.outbox.enqueue(_whole_question(asked))
+
+
+async def _own(store: Store, owner: str, address: Address, number: int) -> Approval:
     asked = await store.approvals.get(number)
     if asked is None or (asked.owner, asked.address) != (owner, address):
-        raise ApprovalOver(reason="it is not yours")
-    pages = excerpt.pages(asked.what)
-    if page > len(pages):
-        reason = f"there are {count(len(pages), 'page')}"
-        raise BadCommand(usage=f"/show {number} {len(pages)}", reason=reason)
-    more = f"\n\nType /show {number} {page + 1} to see the next page." * (page < len(pages))
-    title = f"Question {number}, page {page} of {len(pages)}:"
-    return f"{title}\n\n{fenced(pages[page - 1].rstrip())}{more}"
+        raise ApprovalUnknown(number=number)
+    return asked
 
 
 async def _waiting(store: Store, owner: str, address: Address) -> int:

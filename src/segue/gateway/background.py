@@ -20,6 +20,7 @@ from segue.core.errors import (
     GatewayNotRunning,
     GatewayRunning,
     GatewayStuck,
+    StoreError,
 )
 from segue.core.text import one_line
 from segue.gateway import log_file
@@ -29,8 +30,8 @@ from segue.store.processes import machine, whose
 
 START_TIMEOUT = 30.0
 """Seconds until a new gateway must be present in the store."""
-STOP_TIMEOUT = 40.0
-"""Seconds until a gateway must have exited. Running turns get 30 of them."""
+STOP_TIMEOUT = 70.0
+"""Seconds until a gateway must have exited. Running turns get 30 of them, and it exits after 60."""
 _DETACHED = "segue.cli.detached"
 """The program to run. It is not imported, because the CLI is a layer above the gateway."""
 _POLL_SECONDS = 0.1
@@ -199,10 +200,18 @@ async def _gone(store: Store, gateways: Sequence[GatewayRecord], seconds: float)
     deadline = time.monotonic() + seconds
     async with store.listen(Topic.HANDOFFS) as wake:
         while time.monotonic() < deadline:
-            alive = {gateway.process for gateway in here(await store.gateways.alive())}
-            gateways = [gateway for gateway in gateways if gateway.process in alive]
+            gateways = await _left(store, gateways)
             if not gateways:
                 return
             await wake.wait(_POLL_SECONDS)
     _, pid = whose(gateways[0].process)
     raise GatewayStuck(name=gateways[0].name, seconds=seconds, pid=pid)
+
+
+async def _left(store: Store, gateways: Sequence[GatewayRecord]) -> list[GatewayRecord]:
+    """Those of the gateways that still run. If the store is gone, their process ids tell."""
+    try:
+        alive = {gateway.process for gateway in await store.gateways.alive()}
+    except StoreError:
+        return here(gateways)
+    return [gateway for gateway in here(gateways) if gateway.process in alive]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from segue import handoff
+from segue import commands, handoff
 from segue.commands.base import PREFIX, Command, Where
-from segue.core.address import Address, HomeChannel
+from segue.core.address import Address, HomeChannel, Platform
 from segue.core.approval import Answer
-from segue.core.errors import AddressTaken, BadCommand, NothingSaid
+from segue.core.errors import AddressTaken, BadCommand, MessageTaken, NothingSaid, StoreError
 from segue.core.session import EndReason, Origin, Session
 from segue.core.text import count, one_line
 from segue.core.transcript import Message
@@ -21,13 +22,19 @@ from segue.gateway import approvals, doors, messages, texts
 from segue.gateway.messages import PendingMessage
 from segue.gateway.turns import ChatTurns
 from segue.handoff import greeting
-from segue.store import bindings, sessions
+from segue.store import Topic, bindings, inbox, owners, sessions
 from segue.store.base import Tx
 from segue.store.bindings import RESUME, bring_back
+from segue.store.outbox import OutgoingState
 from segue.turns import HeldLease, hold
 
 _LABEL_LENGTH = 40
 _HOME = "h"
+_MOVE = "m"
+_SENT_POLL = 1.0
+"""Seconds between two looks for a message that is being sent."""
+
+logger = logging.getLogger(__name__)
 
 
 class ChatCommands:
@@ -47,6 +54,8 @@ class ChatCommands:
         self._chat_turns = chat_turns
         self._pending = pending
         self._notices = 0
+        self.is_under_way = False
+        """Whether the command goes on in the background. Its entry is finished there."""
 
     @property
     def address(self) -> Address:
@@ -90,10 +99,16 @@ class ChatCommands:
     async def say(self, message: Message | None) -> None:
         session = await self.begun()
         # The turn gets a separate inbox entry: after a crash it is resumed, and the command is not.
-        again = await messages.record(
-            self.store, "", self.owner, self._pending.inbound, f"again:{self._pending.inbox_id}"
-        )
-        if again is not None and not await self._chat_turns.take_turn(again, session, message):
+        no = await self.store.write(_begin_turn, self._pending, session.id)
+        again = replace(self._pending, inbox_id=no, session_id=session.id)
+        taken_up = self._chat_turns.taken_up
+        taken_up.add(no, again.address.platform)
+        try:
+            is_here = await self._chat_turns.take_turn(again, session, message)
+        except StoreError:
+            taken_up.discard(no)  # it is taken up again when the store is back
+            raise
+        if not is_here:
             await self._chat_turns.conclude(again)
 
     async def fresh(self, title: str | None) -> None:
@@ -108,25 +123,30 @@ class ChatCommands:
     async def resume(self, session: Session) -> None:
         former = self._here()
         if former is not None and session.id == former.id:
-            await self.notice("It is here already.")
+            # Its reset may be due: the next message must not replace it.
+            await self.store.sessions.reopen(session.id)
+            name = one_line(session.label)
+            is_over = session.ended is not None
+            await self.notice(f"**{name}** continues here." if is_over else "It is here already.")
             return
         door = await self.store.doors.get(self.address)
         is_back = door is not None and door.session_id == session.id
         seen = door.seq if door and is_back else None
-        was_working = await self._chat_turns.stop_session(session.id)
+        was_working = await self._chat_turns.stop_session(session)
         async with hold(
             self.store, session.id, self.place.holder, take_over=True, address=self.address
         ):
             last = await self.store.transcripts.last(session.id, 40, after=seen or 0)
         shows_history = self._chat_turns.shows_history(self.address)
-        arrived = f"**{one_line(session.name)}** {'is back' if is_back else 'continues'} here."
+        arrived = f"**{one_line(session.label)}** {'is back' if is_back else 'continues'} here."
         lines = [] if shows_history else [arrived]
         if was_working:
             lines.append(texts.STOPPED_ELSEWHERE)
         buttons = ()
         if former is not None:
-            name = one_line(former.name)
-            lines.append(f"{name} is set aside: {PREFIX}resume {name} brings it back.")
+            label = one_line(former.label)
+            name = await self.store.read(sessions.calling, former)
+            lines.append(f"{label} is set aside: {PREFIX}resume {name} brings it back.")
             buttons = (bring_back(former),)
         if hint := self._chat_turns.how_to_address(self.address):
             lines.append(hint)
@@ -148,10 +168,15 @@ class ChatCommands:
         )
         await self.notice("\n".join([*lines, "", hint]), buttons)
 
+    async def offer_platforms(self, text: str, ready: Sequence[Platform]) -> None:
+        others = [platform for platform in ready if platform != self.address.platform]
+        buttons = tuple((f"Move to {platform}", f"{_MOVE}:{platform}") for platform in others)
+        await self.notice(text, buttons)
+
     async def hand_off(self, platform: str, *, new_thread: bool = False, lan: bool = False) -> None:
         if lan:
             reason = "--lan works only in the terminal"
-            raise BadCommand(usage=f"{PREFIX}handoff {platform}", reason=reason)
+            raise BadCommand(usage=f"{PREFIX}move {platform}", reason=reason)
         if self.session is None:
             raise NothingSaid
         session = await self.begun()
@@ -161,6 +186,8 @@ class ChatCommands:
             await self.notice("It is here already.")
             return
         # Not here: other commands, such as /stop, would wait.
+        self.is_under_way = True
+        self._chat_turns.under_way.add(self._pending.inbox_id)
         self._chat_turns.in_background(
             self._chat_turns.hand_off(self._pending, session.id, platform, new_thread=new_thread)
         )
@@ -174,25 +201,65 @@ class ChatCommands:
             await self.notice(texts.NOTHING_TO_STOP)
 
     async def answer(self, answer: Answer, number: int | None) -> None:
-        await self.notice(
-            await approvals.answer_typed(self.store, self.owner, self.address, number, answer)
-        )
+        reply = await approvals.answer_typed(self.store, self.owner, self.address, number, answer)
+        if reply:
+            await self.notice(reply)
 
-    async def show(self, number: int | None, page: int) -> None:
-        await self.notice(await approvals.show(self.store, self.owner, self.address, number, page))
+    async def show(self, number: int | None) -> None:
+        await approvals.show(self.store, self.owner, self.address, number)
 
     async def set_home(self, *, confirmed: bool) -> None:
         inbound = self._pending.inbound
         if inbound.readers and not confirmed:
-            await self.notice(
+            failure = await self._send_and_wait(
                 f"Handoffs would arrive here, where {one_line(inbound.readers)} can read them. Type"
                 f" {PREFIX}sethome yes if that is what you want.",
                 (("Yes, here", f"{_HOME}:yes"),),
             )
+        else:
+            home = HomeChannel(address=self.address, name=one_line(inbound.chat_name, 80))
+            former = await self.store.write(_set_home, self.owner, home)
+            arrive = f"Handoffs to {home.platform} arrive here from now on."
+            failure = await self._send_and_wait(arrive)
+            if failure is not None:
+                await self.store.write(_restore_home, self.owner, home, former)
+        if failure is not None:
+            await self._report_no_home(failure)
+
+    async def _send_and_wait(
+        self, text: str, buttons: tuple[tuple[str, str], ...] = ()
+    ) -> str | None:
+        """Send the answer to /sethome. Return why it did not arrive, or None if it did. A platform
+        can pass on a command from a chat in which the bot cannot write."""
+        draft = messages.notice(self._pending.inbox_id, self.address, text, "home")
+        async with self.store.listen(Topic.SENT) as wake:
+            await self.store.outbox.enqueue(replace(draft, buttons=buttons))
+            while (sent := await self.store.outbox.get(draft.key)) and sent.finished is None:
+                await wake.wait(_SENT_POLL)
+        if sent is None or sent.state is not OutgoingState.FAILED:
+            return None
+        return sent.error or ""
+
+    async def _report_no_home(self, reason: str) -> None:
+        """Tell the owner, in another chat, that this one is not their home channel."""
+        logger.warning("home channel refused address=%s: %s", self.address, reason)
+        if (seen := await self._other_chat()) is None:
             return
-        name = one_line(inbound.chat_name, 80)
-        await self.store.owners.set_home(self.owner, HomeChannel(address=self.address, name=name))
-        await self.notice(f"Handoffs to {self.address.platform} arrive here from now on.")
+        chat = one_line(self._pending.inbound.chat_name, 80)
+        body = texts.not_home(self.address.platform, chat, reason)
+        await self.store.outbox.enqueue(
+            messages.notice(self._pending.inbox_id, seen, body, "no home")
+        )
+
+    async def _other_chat(self) -> Address | None:
+        """Another chat in which the owner reads the bot: a home channel, or one of their sessions.
+        One on the same platform comes first."""
+        homes = [home.address for home in await self.store.owners.homes(self.owner)]
+        bound = [binding.address for binding in await self.store.bindings.list(self.owner)]
+        others = [it for it in [*homes, *bound] if it.platform is not Platform.LOCAL]
+        others = [it for it in others if it.chat_id != self.address.chat_id]
+        here = [it for it in others if it.platform is self.address.platform]
+        return next(iter([*here, *others]), None)
 
     async def greet(self, code: str) -> None:
         await self.store.owners.introduced(self.owner)  # no second introduction later
@@ -216,10 +283,49 @@ class ChatCommands:
                 await self.fresh(None)
             case [kind, _] if kind == _HOME:
                 await self.set_home(confirmed=True)
+            case [kind, platform] if kind == _MOVE:
+                await self.hand_off(platform)
+            case _ if commands.is_command(self._pending.inbound.typed):
+                await commands.run(self, self._pending.inbound.typed)
             case [kind, number] if kind == approvals.SHOW and number.isdecimal():
-                await self.show(int(number), 1)
+                await self.show(int(number))
             case _:
                 raise BadCommand(usage=f"{PREFIX}help", reason="that button is no longer known")
+
+
+def _begin_turn(tx: Tx, command: PendingMessage, session_id: str) -> int:
+    """Finish the command, and enter the turn with which it goes on. Return the number of that
+    entry, which the session has taken."""
+    update_id = f"again:{command.inbox_id}"
+    body = messages.encode(command.inbound)
+    no = inbox.record(tx, "", update_id, command.address, body)
+    if no is None:
+        raise MessageTaken
+    inbox.take(tx, [no], session_id)
+    inbox.finish(tx, [command.inbox_id])
+    return no
+
+
+def _set_home(tx: Tx, owner: str, home: HomeChannel) -> HomeChannel | None:
+    """Set the home channel, and return the former one."""
+    former = _home_on(tx, owner, home.platform)
+    owners.set_home(tx, owner, home)
+    return former
+
+
+def _restore_home(tx: Tx, owner: str, home: HomeChannel, former: HomeChannel | None) -> None:
+    """Replace `home` by the former home channel, unless the owner has chosen another since."""
+    if _home_on(tx, owner, home.platform) != home:
+        return
+    if former is None:
+        owners.clear_home(tx, owner, home.platform)
+    else:
+        owners.set_home(tx, owner, former)
+
+
+def _home_on(tx: Tx, owner: str, platform: Platform) -> HomeChannel | None:
+    homes = owners.homes(tx, owner)
+    return next((home for home in homes if home.platform is platform), None)
 
 
 def _where(session: Session) -> str:

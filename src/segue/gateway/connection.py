@@ -1,25 +1,29 @@
-"""Keep one adapter connected. After a failure it reconnects with backoff."""
+"""Keep one adapter connected. After a failure it reconnects with backoff, unless only the user can
+fix the cause."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import AsyncGenerator, Callable
 
 from segue import commands
 from segue.commands.base import Where
 from segue.core.address import Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed, PlatformLost, StoreError
+from segue.gateway import absences
 from segue.gateway.containment import contain
 from segue.gateway.inbound import Receiver
-from segue.gateway.pace import Backoff
+from segue.platforms.backoff import Reconnects
 from segue.platforms.base import Adapter, MenuEntry
 from segue.platforms.webhook import Webhook, WebhookServer
-from segue.store import Store
+from segue.store import Store, retries
 from segue.store.gateways import LinkState
 
 CODE = "{code}"
+CONTACT_SECONDS = 60.0
+"""How often to record that the platform is received from."""
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +35,7 @@ class PlatformConnection:
         adapter: Adapter,
         receiver: Receiver,
         lost: Callable[[], None],
-        backoff: Backoff | None = None,
+        reconnects: Reconnects | None = None,
         *,
         webhooks: WebhookServer | None = None,
     ) -> None:
@@ -43,8 +47,13 @@ class PlatformConnection:
         self._store = store
         self._receiver = receiver
         self._lost = lost
-        self._backoff = backoff or Backoff()
+        self._reconnects = reconnects or Reconnects()
+        self._failure: ConnectFailed | None = None
+        self._reason = ""
+        """Why there is no connection. Empty if there is one."""
         self._webhooks = webhooks
+        self._clock = time.monotonic
+        self._contact = -CONTACT_SECONDS
 
     @property
     def platform(self) -> Platform:
@@ -53,14 +62,18 @@ class PlatformConnection:
     async def run(self) -> None:
         """Receive updates until cancelled. The caller closes the adapter, which can still send."""
         while True:
+            self._failure = None
+            self._reconnects.begin()
             try:
                 await contain(self.platform, self._try, self._down)
             except PlatformLost as error:
                 await self._down(str(error))
                 self._lost()
             except StoreError as error:  # unrecorded updates are delivered again
+                if retries.is_being_cancelled():
+                    raise
                 await self._down(f"the store is out of order: {error}")
-            await asyncio.sleep(self._backoff.next())
+            await self._reconnects.wait(self._failure)
 
     async def _try(self) -> None:
         try:
@@ -68,6 +81,7 @@ class PlatformConnection:
             async with self._mounted():
                 await self._receive()
         except ConnectFailed as error:
+            self._failure = error
             await self._down(str(error.fields.get("reason", error)))
 
     @contextlib.asynccontextmanager
@@ -85,19 +99,33 @@ class PlatformConnection:
     async def _receive(self) -> None:
         adapter = self.adapter
         logger.info("connected platform=%s account=%s", adapter.platform, adapter.account)
-        self.connected = self.tried = True
+        self.connected = True
+        self.tried = True
+        self._reason = ""
         account, link = adapter.account, adapter.pairing_link(CODE)
         await self._store.gateways.report(
             self.platform, LinkState.CONNECTED, account=account, link=link
         )
         await self._offer()
-        adapter.remember(await self._store.inbox.newest(self.platform, account))
+        contact = await self._store.gateways.last_contact(self.platform, account)
+        if contact is not None:
+            await absences.report(self._store, adapter, contact)
+        recorded = await self._store.inbox.newest(self.platform, account)
+        adapter.remember(recorded, contact=contact, wanted=self._receiver.wants)
         async with contextlib.aclosing(adapter.receive()) as coming:
             async for inbound in coming:
-                self._backoff.reset()
                 if inbound is not None:
                     await self._receiver.receive(adapter, inbound)
+                await self._keep_contact()
         raise ConnectFailed(platform=adapter.platform, reason="the connection ended")
+
+    async def _keep_contact(self) -> None:
+        """Record from time to time that nothing is missed. While the adapter still reads what was
+        written in its absence, something is."""
+        now = self._clock()
+        if self.adapter.is_caught_up and now >= self._contact + CONTACT_SECONDS:
+            self._contact = now
+            await self._store.gateways.keep_contact(self.platform, self.adapter.account)
 
     async def _offer(self) -> None:
         menu = [MenuEntry(c.name, c.summary) for c in commands.available(Where.CHAT)]
@@ -107,8 +135,12 @@ class PlatformConnection:
             logger.warning("command menu not set platform=%s: %s", self.platform, error)
 
     async def _down(self, reason: str) -> None:
-        self.connected, self.tried = False, True
-        logger.warning("disconnected platform=%s: %s", self.platform, reason)
+        self.connected = False
+        self.tried = True
+        # Said once: a platform that stays away fails in the same way for hours.
+        level = logging.DEBUG if reason == self._reason else logging.WARNING
+        logger.log(level, "disconnected platform=%s: %s", self.platform, reason)
+        self._reason = reason
         try:
             await self._store.gateways.report(self.platform, LinkState.DOWN, detail=reason)
         except StoreError as error:

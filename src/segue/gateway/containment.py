@@ -12,13 +12,17 @@ from typing import Any
 
 from segue.core.errors import PlatformLost, StoreClosed, StoreError
 from segue.core.text import one_line
-from segue.gateway.pace import Backoff
+from segue.platforms.backoff import Backoff
+from segue.store import retries
 
 MAX_CRASHES = 5
 """A task that crashed this many times within CRASH_WINDOW seconds is not restarted."""
 CRASH_WINDOW = 300.0
 FIRST_PAUSE = 0.5
 MAX_PAUSE = 2.0
+CANCEL_AGAIN_SECONDS = 5.0
+"""Seconds that a cancelled task gets to clean up before it is cancelled again."""
+CANCEL_ATTEMPTS = 3
 _REASON_LENGTH = 200
 
 SHARED_FAILURES = (StoreError, StoreClosed, PlatformLost)
@@ -65,6 +69,8 @@ async def keep_running(name: str, work: Callable[[], Awaitable[None]]) -> None:
             await work()
             raise RuntimeError(f"{name} has ended")
         except StoreError as error:
+            if retries.is_being_cancelled():
+                raise
             logger.error("task waits for the store task=%s: %s", name, error)  # noqa: TRY400
         except StoreClosed:
             raise
@@ -86,8 +92,15 @@ async def finish(tasks: Collection[asyncio.Task[Any]], seconds: float) -> None:
 
 
 async def cancel(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel the tasks and wait until they have ended."""
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks)
+    """Cancel the tasks and wait until they have ended. A task whose clean-up hangs, or that goes on
+    in spite of it, is cancelled again, and in the end left behind: no task can keep the gateway
+    from stopping."""
+    waiting = set(tasks)
+    for _ in range(CANCEL_ATTEMPTS):
+        if not waiting:
+            return
+        for task in waiting:
+            task.cancel()
+        _, waiting = await asyncio.wait(waiting, timeout=CANCEL_AGAIN_SECONDS)
+    for task in waiting:
+        logger.error("task left behind, it does not end task=%s", task.get_name())

@@ -8,8 +8,10 @@ import json
 import re
 from pathlib import Path
 
+from segue.core import provenance
 from segue.core.errors import BadImage, DeliveryFailed
 from segue.core.images import image
+from segue.core.provenance import Provenance
 from segue.core.text import one_line
 from segue.core.transcript import Image
 from segue.platforms.base import Adapter, Attachment, Inbound, Quote
@@ -23,20 +25,33 @@ _NAME_LENGTH = 80
 _PLAIN = re.compile(r"[^\w.-]+")
 
 
-def words(inbound: Inbound) -> str:
-    """The text of a message, preceded by the message it replies to. Forwarded text is quoted."""
+def words(inbound: Inbound, *, is_first: bool = False) -> str:
+    """The text of a message, preceded by the message it replies to. Forwarded text is quoted. In
+    the first message of a session, the agent does not know what it wrote before."""
     said = inbound.text
     if inbound.forwarded_from is not None:
         author = _name(inbound.forwarded_from)
         said = _quoted(f"[The user forwarded this. It was written by {author}:]", said)
     if inbound.quote is None:
         return said
-    return f"{_replied(inbound.quote)}\n\n{said}".rstrip()
+    is_known = inbound.quote.ours and not is_first
+    return f"{_replied(inbound.quote, is_known=is_known)}\n\n{said}".rstrip()
 
 
-def _replied(quote: Quote) -> str:
+def authors(inbound: Inbound) -> Provenance:
+    """Whose words the message has, with the message it replies to and its files."""
+    by = provenance.OWNER if inbound.forwarded_from is None else provenance.STRANGER
+    if inbound.quote is not None and inbound.quote.text:  # some platforms only name it
+        # What the bot wrote may be of another session, and repeat what was read there.
+        by |= provenance.UNKNOWN if inbound.quote.ours else provenance.STRANGER
+    if inbound.attachments:
+        by |= provenance.FILE
+    return by
+
+
+def _replied(quote: Quote, *, is_known: bool) -> str:
     author = "you" if quote.ours else _name(quote.author)
-    most = _OWN_QUOTE_LENGTH if quote.ours else _QUOTE_LENGTH
+    most = _OWN_QUOTE_LENGTH if is_known else _QUOTE_LENGTH
     text = quote.text if len(quote.text) <= most else f"{quote.text[:most]}…"
     return _quoted(f"[The user replies to this message. It was written by {author}:]", text)
 
@@ -52,9 +67,12 @@ def _name(author: str) -> str:
     return json.dumps(name, ensure_ascii=False) if name else "an unknown author"
 
 
-async def read(adapter: Adapter, inbound: Inbound, folder: Path) -> tuple[str, list[Image]]:
-    """The text, with a line for each file saved in `folder` or failed, and the images."""
-    said = words(inbound)
+async def read(
+    adapter: Adapter, inbound: Inbound, folder: Path, *, is_first: bool = False
+) -> tuple[str, list[Image]]:
+    """The text, with a line for each file saved in `folder` or failed, and the images. `is_first`:
+    the session has no messages yet."""
+    said = words(inbound, is_first=is_first)
     if not inbound.attachments:
         return said, []
     lines = [said] if said.strip() else []

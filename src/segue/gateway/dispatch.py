@@ -11,19 +11,20 @@ from msgspec.structs import replace
 
 from segue import commands
 from segue.commands.base import Command, Where
-from segue.core.address import Address, Platform
+from segue.core.address import Address, Platform, Sender
 from segue.core.errors import PlatformLost, SessionElsewhere, StoreError, UserError
+from segue.core.session import Owner
 from segue.gateway import approvals, messages, texts
 from segue.gateway.access import Gate
 from segue.gateway.chat_commands import ChatCommands
 from segue.gateway.containment import contain
 from segue.gateway.messages import PendingMessage
-from segue.gateway.pace import Backoff
 from segue.gateway.queues import MAX_WAITING, Queues
 from segue.gateway.turns import ChatTurns
 from segue.handoff import arrivals
+from segue.platforms.backoff import Backoff
 from segue.platforms.base import Inbound, InboundKind
-from segue.store import Store, inbox, outbox
+from segue.store import Store, inbox, outbox, retries
 from segue.store.base import Tx
 from segue.store.inbox import Incoming
 
@@ -46,33 +47,29 @@ class Dispatcher:
         self._chat_turns = chat_turns
         self._queues = Queues[PendingMessage](self._handle)
         self._at_once = Queues[PendingMessage](self._handle)
+        self._taken_up = chat_turns.taken_up
+        self._unknown: set[int] = set()
+        """The inbox entries that wait, and were not taken up when `look_again` looked last."""
 
-    async def dispatch(self, pending: PendingMessage) -> None:
-        """Handle the message, or queue it behind the others in its chat."""
-        inbound = pending.inbound
-        match inbound.kind:
-            case InboundKind.BUTTON:
-                queues = self._at_once
-            case InboundKind.EDIT:
-                await self._edit(pending)
-                return
-            case InboundKind.JOINED:
-                hint = self._chat_turns.how_to_address(pending.address)
-                await self._chat_turns.conclude(pending, f"{texts.JOINED} {hint}".rstrip())
-                return
-            case (
-                InboundKind.MOVED
-                | InboundKind.REACTION
-                | InboundKind.DELIVERED
-                | InboundKind.UNDELIVERED
-            ):
-                raise AssertionError("it is not recorded")
-            case InboundKind.MESSAGE | InboundKind.COMMAND:
-                queues = self._at_once if _is_at_once(inbound) else self._queues
+    async def dispatch(self, pending: PendingMessage, *, is_late: bool = False) -> None:
+        """Handle the message, or queue it behind the others in its chat. A message that was taken
+        up before is ignored. If it `is_late`, it was written while the gateway was away, and is not
+        refused because many wait."""
+        if not self._taken_up.add(pending.inbox_id, pending.address.platform):
+            return
+        if pending.inbound.kind is InboundKind.EDIT:
+            await self._edit(pending)
+            return
         # A full queue must not keep out the choice that its messages wait for.
-        most = None if _is_choice(pending) else MAX_WAITING
-        if not queues.put(pending.address, pending, most=most):
+        most = None if is_late or _is_choice(pending) else MAX_WAITING
+        if not self._queue(pending).put(pending.address, pending, most=most):
             await self._chat_turns.conclude(pending, texts.BUSY)
+
+    def _queue(self, pending: PendingMessage) -> Queues[PendingMessage]:
+        """The queue in which it waits. What concerns a running turn does not wait for it."""
+        if pending.is_turn or not _is_at_once(pending.inbound):
+            return self._queues
+        return self._at_once
 
     async def _edit(self, pending: PendingMessage) -> None:
         """Apply an edit to a message that is still waiting to be answered."""
@@ -80,6 +77,7 @@ class Dispatcher:
         address, lines = pending.address, (self._chat_turns.doors, self._queues)
         is_same = partial(_is_same, changed)
         waiting = next(filter(None, (line.find(address, is_same) for line in lines)), None)
+        waiting = waiting or await self._not_taken(pending)
         if waiting is None:
             await self._chat_turns.conclude(pending, texts.ANSWERED_ALREADY)
             return
@@ -92,10 +90,34 @@ class Dispatcher:
             forwarded_from=first.forwarded_from if author is None else author,
         )
         # The store comes first: a gateway that is killed here must not answer the old text.
-        await self._store.inbox.rewrite(waiting.inbox_id, messages.encode(inbound))
+        rewritten = await self._store.inbox.rewrite(waiting.inbox_id, messages.encode(inbound))
         edited = replace(waiting, inbound=inbound)
-        replaced = any(line.replace(address, waiting, edited) for line in lines)
-        await self._chat_turns.conclude(pending, "" if replaced else texts.ANSWERED_ALREADY)
+        if not any(line.replace(address, waiting, edited) for line in lines):
+            self._chat_turns.edited[waiting.inbox_id] = edited
+        await self._chat_turns.conclude(pending, "" if rewritten else texts.ANSWERED_ALREADY)
+
+    async def _not_taken(self, edit: PendingMessage) -> PendingMessage | None:
+        """The edited message, if no session has taken it yet: it is being handled, and waits for
+        its session, or nobody has taken it up."""
+        message_id = edit.inbound.message_id
+        found = await self._store.inbox.not_taken(edit.address, message_id, besides=edit.inbox_id)
+        if found is None:
+            return None
+        inbound = messages.decode(found.body)
+        if inbound.sender.user_id != edit.inbound.sender.user_id:
+            return None
+        return PendingMessage(inbox_id=found.no, owner=edit.owner, inbound=inbound)
+
+    async def withdraw(self, deleted: Inbound) -> None:
+        """Drop a message that was deleted while it waited. It is not answered."""
+        is_it = partial(_is_deleted, deleted)
+        for address in self._queues.addresses(deleted.address):
+            if (pending := self._queues.take(address, is_it)) is not None:
+                logger.info("deleted message not answered inbox_id=%d", pending.inbox_id)
+                await self._chat_turns.conclude(pending)
+        for address in list(self._chat_turns.doors.addresses()):
+            if self._chat_turns.doors.find(address, is_it) is not None:
+                self._chat_turns.doors.stop(address)
 
     def move(self, old: Address, new: Address) -> None:
         """Move the queue of a chat that moved. Its messages are answered before new ones."""
@@ -105,13 +127,15 @@ class Dispatcher:
 
         for queues in (self._queues, self._at_once):
             queues.move(old, new, moved)
+        self._chat_turns.move(old, new)
 
     async def continue_turn(self, session_id: str) -> None:
         """Queue the turn that the session has brought to its address, if it has."""
         session = await self._store.sessions.get(session_id)
         if session is None or session.address is None:
             return
-        if incoming := await self._store.inbox.brought(session.address):
+        incoming = await self._store.inbox.brought(session.address)
+        if incoming is not None and self._taken_up.add(incoming.no, incoming.platform):
             pending = messages.brought(incoming, session.owner)
             self._queues.put(session.address, pending, most=None)
 
@@ -119,36 +143,83 @@ class Dispatcher:
 
     async def resume(self, platforms: Collection[Platform]) -> None:
         """Resume what an earlier gateway recorded and did not finish."""
+        await self._recall_all(await self._store.inbox.take_over(platforms))
+
+    async def look_again(self, platforms: Collection[Platform]) -> None:
+        """Take up messages that were recorded, but never taken up. If the store fails just as it
+        records a message, the gateway does not know the entry, and the platform delivers nothing
+        that is recorded."""
+        waiting = await self._store.inbox.waiting_numbers(platforms)
+        self._taken_up.forget(waiting)
+        unknown = {no for no in waiting if no not in self._taken_up}
+        # One that was just recorded is about to be taken up, so it is looked at twice.
+        overlooked: list[Incoming] = []
+        for no in sorted(unknown & self._unknown):
+            if (incoming := await self._store.inbox.unfinished(no)) is not None:
+                logger.warning("message taken up late inbox_id=%d", no)
+                overlooked.append(incoming)
+        self._unknown = unknown
+        await self._recall_all(overlooked)
+
+    async def _recall_all(self, entries: Collection[Incoming]) -> None:
         known: list[PendingMessage] = []
-        for incoming in await self._store.inbox.take_over(platforms):
+        owners: dict[Sender, Owner | None] = {}
+        for incoming in entries:
+            if incoming.no in self._chat_turns.under_way:
+                continue
             if incoming.starts > MAX_STARTS:
                 await self._give_up(incoming, texts.NEVER_DONE)
                 continue
             await contain(
                 f"message {incoming.no}",
-                partial(self._recall, incoming, known),
+                partial(self._recall, incoming, known, owners),
                 partial(self._give_up, incoming),
             )
         # Queue nothing until all are decoded: if the store fails, the whole step is repeated.
-        for pending in known:
-            queues = self._at_once if pending.inbound.kind is InboundKind.EDIT else self._queues
-            queues.put(pending.address, pending, most=None)
+        for pending in await self._without_stopped(known):
+            if self._taken_up.add(pending.inbox_id, pending.address.platform):
+                self._queue(pending).put(pending.address, pending, most=None)
 
-    async def _recall(self, incoming: Incoming, known: list[PendingMessage]) -> None:
-        """Decode the entry and add it to `known`, unless its sender is no longer paired."""
+    async def _without_stopped(self, known: list[PendingMessage]) -> list[PendingMessage]:
+        """Stop the interrupted turns that a later /stop is about: they would not be running yet
+        when it is handled. Return the rest."""
+        over: set[int] = set()
+        for stop in filter(_is_stop, known):
+            turns = [
+                it
+                for it in known
+                if it.is_turn and it.address == stop.address and it.inbox_id < stop.inbox_id
+            ]
+            for turn in turns:
+                await self._chat_turns.conclude(turn, texts.STOPPED, void=turn.session_id)
+            if turns:
+                await self._chat_turns.conclude(stop)
+                over |= {stop.inbox_id, *(turn.inbox_id for turn in turns)}
+        return [it for it in known if it.inbox_id not in over]
+
+    async def _recall(
+        self,
+        incoming: Incoming,
+        known: list[PendingMessage],
+        owners: dict[Sender, Owner | None],
+    ) -> None:
+        """Decode the entry and add it to `known`, unless its sender is no longer paired. `owners`
+        are those that were looked up before: thousands of messages have few senders."""
         if incoming.error is not None:
             raise ValueError(incoming.error)
         if not incoming.body:
             known.append(messages.brought(incoming, await self._owner(incoming)))
             return
         inbound = messages.decode(incoming.body)
-        owner = await self._gate.owner(inbound.sender)
+        if inbound.sender not in owners:
+            owners[inbound.sender] = await self._gate.owner(inbound.sender)
+        owner = owners[inbound.sender]
         if owner is None:
             await self._store.inbox.finish([incoming.no])
             return
         inbound = replace(inbound, address=incoming.address)  # may have moved
         pending = PendingMessage(inbox_id=incoming.no, owner=owner.id, inbound=inbound)
-        known.append(replace(pending, session_id=incoming.session_id))
+        known.append(replace(pending, session_id=incoming.session_id, is_begun=incoming.is_begun))
 
     async def _owner(self, brought: Incoming) -> str:
         """The owner of the session that brought a turn, or "" if it was deleted."""
@@ -163,6 +234,7 @@ class Dispatcher:
 
     async def release(self, platform: Platform) -> None:
         """Leave unfinished work on `platform` to the gateway that now serves it."""
+        self._taken_up.release(platform)
         await asyncio.gather(self._queues.drop(platform), self._at_once.drop(platform))
 
     async def finish(self, seconds: float) -> None:
@@ -198,18 +270,25 @@ class Dispatcher:
                 logger.info("left to another gateway inbox_id=%d: %s", pending.inbox_id, error)
                 return
             except StoreError as error:
+                if retries.is_being_cancelled():
+                    raise
                 logger.error("message waits for the store inbox_id=%d: %s", pending.inbox_id, error)  # noqa: TRY400
                 await asyncio.sleep(backoff.next())
-                pending = await self._reload(pending)
+                again = await self._reload(pending)
+                if again is None:
+                    return
+                pending = again
 
-    async def _reload(self, pending: PendingMessage) -> PendingMessage:
-        """The same message, with the session that has taken it by now."""
-        try:
-            waiting = await self._store.inbox.waiting([pending.address.platform], limit=inbox.ALL)
-        except StoreError:
-            return pending
-        taken = {incoming.no: incoming.session_id for incoming in waiting}
-        return replace(pending, session_id=taken.get(pending.inbox_id, pending.session_id))
+    async def _reload(self, pending: PendingMessage) -> PendingMessage | None:
+        """The same message, with the session that has taken it by now, or its begun command, once
+        the store is back. None if it is finished: the store failed only afterwards."""
+        known = await retries.keep(
+            f"state of message {pending.inbox_id}",
+            lambda: self._store.inbox.unfinished(pending.inbox_id),
+        )
+        if known is None:
+            return None
+        return replace(pending, session_id=known.session_id, is_begun=known.is_begun)
 
     async def _run(self, pending: PendingMessage) -> None:
         try:
@@ -219,6 +298,9 @@ class Dispatcher:
                 await self._chat_turns.resume(pending, pending.session_id)
             elif pending.inbound.kind is InboundKind.EDIT:
                 await self._edit(pending)
+            elif pending.inbound.kind is InboundKind.JOINED:
+                hint = self._chat_turns.how_to_address(pending.address)
+                await self._chat_turns.conclude(pending, f"{texts.JOINED} {hint}".rstrip())
             elif pending.inbound.kind is InboundKind.BUTTON:
                 await self._run_once(pending, self._press)
             elif commands.is_command(pending.inbound.typed):
@@ -266,19 +348,38 @@ class Dispatcher:
     async def _run_once(
         self, pending: PendingMessage, work: Callable[[PendingMessage], Awaitable[None]]
     ) -> None:
-        """Run a command at most once. If it fails, the user can type it again."""
-        await self._store.inbox.finish([pending.inbox_id])
+        """Run a command at most once. If it is interrupted, the user is notified and can type it
+        again."""
+        if pending.is_begun:
+            await self._interrupted(pending)
+            return
+        await self._store.inbox.begin(pending.inbox_id)
         await work(pending)
 
+    async def _interrupted(self, pending: PendingMessage) -> None:
+        """Report a command that was interrupted, unless it has already answered."""
+        has_answered = await self._store.outbox.get(messages.answer_key(pending.inbox_id))
+        about = texts.interrupted_command(pending.inbound.typed)
+        if pending.inbound.kind is InboundKind.BUTTON:
+            about = texts.INTERRUPTED_PRESS
+        await self._chat_turns.conclude(pending, "" if has_answered else about)
+
     async def _command(self, pending: PendingMessage) -> None:
-        await commands.run(await ChatCommands.of(self._chat_turns, pending), pending.inbound.typed)
+        context = await ChatCommands.of(self._chat_turns, pending)
+        await commands.run(context, pending.inbound.typed)
+        if not context.is_under_way:
+            await self._chat_turns.conclude(pending)
 
     async def _press(self, pending: PendingMessage) -> None:
         pressed = approvals.pressed(pending.inbound.typed)
-        if pressed is None:
-            await (await ChatCommands.of(self._chat_turns, pending)).press()
-        else:
-            await approvals.answer(self._store, pending.owner, pending.address, *pressed)
+        if pressed is not None:
+            await approvals.answer_pressed(self._store, pending.owner, pending.address, *pressed)
+            await self._chat_turns.conclude(pending)
+            return
+        context = await ChatCommands.of(self._chat_turns, pending)
+        await context.press()
+        if not context.is_under_way:
+            await self._chat_turns.conclude(pending)
 
 
 def _set_aside(tx: Tx, no: int, reason: str, address: Address | None, notice: str) -> None:
@@ -294,6 +395,15 @@ def _is_same(changed: Inbound, waiting: PendingMessage) -> bool:
     return (first.message_id, first.sender.user_id) == (changed.message_id, changed.sender.user_id)
 
 
+def _is_deleted(deleted: Inbound, waiting: PendingMessage) -> bool:
+    """Whether it is the message that was deleted. Its author is not always known."""
+    it = waiting.inbound
+    if not deleted.message_id or it.address.chat_id != deleted.address.chat_id:
+        return False
+    by = deleted.sender.user_id
+    return it.message_id == deleted.message_id and by in ("", it.sender.user_id)
+
+
 def _is_choice(pending: PendingMessage) -> bool:
     """Whether it may choose the session of its chat. After a restart, buttons are queued too."""
     inbound = pending.inbound
@@ -303,7 +413,14 @@ def _is_choice(pending: PendingMessage) -> bool:
     return command is not None and command.name in _CHOICES
 
 
+def _is_stop(pending: PendingMessage) -> bool:
+    command = _command(pending.inbound)
+    return command is not None and command.name == "stop" and not pending.is_turn
+
+
 def _is_at_once(inbound: Inbound) -> bool:
+    if inbound.kind in (InboundKind.BUTTON, InboundKind.EDIT, InboundKind.JOINED):
+        return True
     if not commands.is_command(inbound.typed):
         return False
     command = _command(inbound)

@@ -48,17 +48,19 @@ class Expiry:
         """Sessions that could not be ended; retried after a restart."""
 
     async def run(self) -> None:
-        """End stale sessions until cancelled."""
-        resets = self.settings.resets
-        policies = (resets.default, *resets.overrides.values())
-        if all(policy.mode is ResetMode.NONE for policy in policies):
-            await asyncio.Event().wait()
+        """End stale sessions until cancelled. The settings may change meanwhile."""
         while True:
             await asyncio.sleep(POLL_SECONDS)
             try:
-                await self.look()
+                if self._has_policy():
+                    await self.look()
             except StoreError as error:
                 logger.error("sessions not ended, the store failed: %s", error)  # noqa: TRY400
+
+    def _has_policy(self) -> bool:
+        resets = self.settings.resets
+        policies = (resets.default, *resets.overrides.values())
+        return any(policy.mode is not ResetMode.NONE for policy in policies)
 
     async def look(self) -> None:
         """End the sessions that are stale now."""
@@ -73,7 +75,7 @@ class Expiry:
     async def _not_ended(self, session: Session, reason: str) -> None:
         self._set_aside.add(session.id)
         if session.address is not None:
-            body = texts.not_ended(session.name)
+            body = texts.not_ended(session.label)
             draft = Draft(key=f"expiry:{session.id}", address=session.address, body=body)
             await self._store.outbox.enqueue(draft)
 

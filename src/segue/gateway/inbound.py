@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 
 import msgspec
 
-from segue.core.address import Platform
+from segue import commands
+from segue.commands.base import Where
+from segue.core.address import ChatType, Platform, Sender
+from segue.core.errors import MessageTooLong
 from segue.core.text import whole
-from segue.gateway import messages, reactions, texts
+from segue.gateway import messages, quotes, reactions, texts
 from segue.gateway.access import Gate
 from segue.gateway.containment import contain
 from segue.gateway.dispatch import Dispatcher
 from segue.handoff import arrivals
-from segue.platforms.base import Adapter, Inbound, InboundKind
-from segue.store import Store, Topic, inbox, outbox
+from segue.platforms.base import Adapter, Gap, Inbound, InboundKind
+from segue.store import Store, inbox, outbox
 from segue.store.base import Tx
+from segue.store.outbox import Draft
+from segue.store.values import MESSAGE_LIMIT
 
-_LOOKS, _LOOK_SECONDS = 10, 0.5
-"""How often, and after how many seconds, to look again for a message that is being sent."""
+_PIECE = 64 * 1024
+
+logger = logging.getLogger(__name__)
 
 
 class Receiver:
@@ -36,8 +43,15 @@ class Receiver:
         self._gate = gate
         self._dispatcher = dispatcher
 
+    async def wants(self, sender: Sender, text: str) -> bool:
+        """Whether an update of that sender can have an effect."""
+        return await self._gate.wants(sender, text)
+
     async def receive(self, adapter: Adapter, inbound: Inbound) -> None:
         """Record the update or set it aside. The adapter may then confirm it."""
+        if not inbound.has_short_ids:
+            logger.warning("update set aside platform=%s reason=long ids", adapter.platform)
+            return
         await contain(
             f"update {inbound.update_id} of {adapter.platform}",
             partial(self._accept, adapter, inbound),
@@ -53,18 +67,38 @@ class Receiver:
         if inbound.moved_to is not None:
             await self._store.bindings.chat_moved(inbound.address, inbound.moved_to)
             self._dispatcher.move(inbound.address, inbound.moved_to)
+        elif inbound.gap is not None:
+            await self._report_gap(adapter, inbound, inbound.gap)
         elif inbound.kind in (InboundKind.DELIVERED, InboundKind.UNDELIVERED):
             await self._settle(inbound)
+        elif inbound.kind is InboundKind.DELETED:
+            await self._dispatcher.withdraw(inbound)
         else:
             owner = await self._gate.owner(inbound.sender)
-            paired = await self._gate.pair(adapter.account, inbound)
+            is_long = len(inbound.text) > MESSAGE_LIMIT
+            paired = not is_long and await self._gate.pair(adapter.account, inbound)
             if owner is not None and not paired and (chosen := await self._chosen(inbound)):
                 await self._accept_from(owner.id, adapter, chosen)
+
+    async def _report_gap(self, adapter: Adapter, inbound: Inbound, gap: Gap) -> None:
+        """Notify the owner of messages that were not read, in the chat, if they talk there."""
+        recorded = await self._store.inbox.newest(adapter.platform, adapter.account)
+        at = inbound.address
+        logger.warning("messages not read address=%s since=%s until=%s", at, gap.since, gap.until)
+        if any((it.chat_id, it.chat_type) == (at.chat_id, at.chat_type) for it in recorded):
+            body = texts.unread(gap.since, gap.until)
+            await self._store.outbox.enqueue(Draft(key=inbound.update_id, address=at, body=body))
 
     async def _accept_from(self, owner: str, adapter: Adapter, inbound: Inbound) -> None:
         """Record what the owner sent, if it is for the agent."""
         before = await self._before_edit(adapter.account, inbound)
         if not (before or await self._is_for_agent(owner, inbound)):
+            return
+        if len(inbound.text) > MESSAGE_LIMIT:
+            # Before it is copied: it is the largest thing in memory.
+            error = MessageTooLong(size=_bytes_in(inbound.text), limit=MESSAGE_LIMIT)
+            logger.warning("message refused address=%s: %s", inbound.address, error)
+            await self._store.write(_refuse, adapter.account, inbound, str(error), str(error))
             return
         if inbound.press_id:
             adapter.acknowledge(inbound)
@@ -72,11 +106,12 @@ class Receiver:
         if inbound.kind is InboundKind.EDIT:
             if before is not None and before.text == inbound.text:
                 return  # a reaction or a link preview
-            if before is None:  # not addressed to the agent before the edit
+            was_heard = inbound.address.chat_type is ChatType.DM  # answered, and pruned since
+            if before is None and not was_heard:  # not addressed to the agent before the edit
                 inbound = msgspec.structs.replace(inbound, kind=InboundKind.MESSAGE)
         pending = await messages.record(self._store, adapter.account, owner, inbound)
         if pending is not None:
-            await self._dispatcher.dispatch(pending)
+            await self._dispatcher.dispatch(pending, is_late=not adapter.is_caught_up)
 
     async def _chosen(self, inbound: Inbound) -> Inbound | None:
         """Return a reaction as the button that it stands for, or None if it stands for none."""
@@ -89,20 +124,10 @@ class Receiver:
         return msgspec.structs.replace(inbound, kind=InboundKind.BUTTON, text=data)
 
     async def _settle(self, inbound: Inbound) -> None:
-        """Record what became of our message. It may still be in the hands of its sender, who has
-        not recorded the receipt; if that takes long, the message counts as uncertain anyway."""
-        box, is_there = self._store.outbox, inbound.kind is InboundKind.DELIVERED
-        record = partial(
-            box.delivered if is_there else box.undelivered,
-            inbound.address,
-            inbound.message_id,
-            inbound.text,
-        )
-        async with self._store.listen(Topic.SENT) as wake:
-            for _ in range(_LOOKS):
-                if await record() is not None:
-                    return
-                await wake.wait(_LOOK_SECONDS)
+        """Record what became of a message of ours."""
+        box = self._store.outbox
+        settle = box.delivered if inbound.kind is InboundKind.DELIVERED else box.undelivered
+        await settle(inbound.address, inbound.message_id, inbound.text)
 
     async def _before_edit(self, account: str, changed: Inbound) -> Inbound | None:
         """The message before it was edited. None if it is not an edit, or was never recorded."""
@@ -115,10 +140,13 @@ class Receiver:
             return None
 
     async def _is_for_agent(self, owner: str, inbound: Inbound) -> bool:
-        """Whether the agent answers it: a message to the agent, in the thread of a session that is
-        or arrives there, or in a group where the agent answers all."""
+        """Whether the agent answers it: a message to the agent, a command, or a message in a thread
+        under a message of the agent, in the thread of a session that is or arrives there, or in a
+        group where the agent answers all."""
         address = inbound.address
         if inbound.addressed or self._answers_all(address.platform):
+            return True
+        if commands.is_known(inbound.typed, Where.CHAT):
             return True
         if address.thread_id is None:
             return False
@@ -127,10 +155,18 @@ class Receiver:
             return True
         if await self._store.bindings.get(address) is not None:
             return True
+        if await quotes.find_root(self._store, address, owner) is not None:
+            return True
         return await arrivals.is_opened(self._store, address, owner)
 
 
-def _refuse(tx: Tx, account: str, inbound: Inbound, reason: str) -> None:
+def _refuse(tx: Tx, account: str, inbound: Inbound, reason: str, notice: str = texts.FAULT) -> None:
     no = inbox.refuse(tx, account, inbound.update_id, inbound.address, reason)
     if no is not None:
-        outbox.enqueue(tx, messages.notice(no, inbound.address, texts.FAULT))
+        outbox.enqueue(tx, messages.notice(no, inbound.address, notice))
+
+
+def _bytes_in(text: str) -> int:
+    """The size of `text` in UTF-8, measured in pieces: a copy of it may not fit into memory."""
+    starts = range(0, len(text), _PIECE)
+    return sum(len(text[at : at + _PIECE].encode("utf-8", "replace")) for at in starts)

@@ -6,15 +6,18 @@ import asyncio
 import logging
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 
+from segue.core import provenance
 from segue.core.errors import SessionError
 from segue.core.lease import Lease
 from segue.core.text import one_line
 from segue.core.transcript import Kind, Message, Role
+from segue.gateway import texts
 from segue.gateway.containment import contain
 from segue.store import Store, outbox, transcripts
 from segue.store.base import Tx
-from segue.store.outbox import Outgoing, OutgoingState
+from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.turns import hold
 
 POLL_SECONDS = 15.0
@@ -57,7 +60,11 @@ class Janitor:
         self._set_aside.add(no)
 
     async def _report(self, trouble: Outgoing, session_id: str) -> None:
-        """Report the failed delivery in the session, later if another process holds it."""
+        """Report the failed delivery in the session, later if another process holds it. That of a
+        file is also reported in its chat, once and at once: the owner allowed it, and a text is
+        still in the session."""
+        if trouble.file is not None:
+            await self._store.outbox.enqueue(_file_notice(trouble, Path(trouble.file).name))
         try:
             async with hold(self._store, session_id, _HOLDER) as held:
                 await self._store.write(_tell, held.lease, trouble, _undelivered(trouble))
@@ -70,8 +77,19 @@ def _tell(tx: Tx, lease: Lease, trouble: Outgoing, message: Message) -> None:
     outbox.report(tx, trouble.no)
 
 
+def _file_notice(trouble: Outgoing, name: str) -> Draft:
+    uncertain = trouble.state is OutgoingState.UNCERTAIN
+    reason = trouble.error or "the reason is unknown"
+    body = texts.file_not_sent(name, reason, uncertain=uncertain)
+    return Draft(key=f"unsent:{trouble.key}", address=trouble.address, body=body)
+
+
 def _undelivered(trouble: Outgoing) -> Message:
     how = "may not have arrived" if trouble.state is OutgoingState.UNCERTAIN else "did not arrive"
     said = one_line(trouble.body, _LENGTH)
+    if trouble.file is not None:
+        said = f"{one_line(trouble.file, _LENGTH)} {said}".strip()
     text = f"[This {how} at {trouble.address}: {said!r}. The reason: {trouble.error}]"
-    return Message(Role.SYSTEM, text, datetime.now(UTC), kind=Kind.SYNTHETIC)
+    # The reason is the platform's.
+    by = provenance.PROGRAM | provenance.UNKNOWN
+    return Message(Role.SYSTEM, text, datetime.now(UTC), kind=Kind.SYNTHETIC, provenance=by)

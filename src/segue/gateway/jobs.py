@@ -15,21 +15,20 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from msgspec import structs
-
 from segue import config
 from segue.agent import conditions
 from segue.agent.tools import credentials
 from segue.agent.tools.base import Workplace
 from segue.agent.tools.jobs import NOTHING_TO_REPORT
 from segue.config import Settings
-from segue.core import events
+from segue.core import events, provenance
 from segue.core.address import Address
-from segue.core.approval import Answer
+from segue.core.approval import Answer, Description
 from segue.core.errors import SessionHeld, StoreError, UserError
 from segue.core.job import Job, Report, Run, local_time, targets_text
+from segue.core.session import Session
 from segue.core.text import is_empty
-from segue.core.transcript import Kind, Message, Outcome, Role, ToolCall, Transcript, spoken
+from segue.core.transcript import Message, Outcome, Role, ToolCall, Transcript, prompted
 from segue.gateway import texts
 from segue.gateway.approvals import Questions, Settle, fenced
 from segue.gateway.containment import cancel, contain, finish
@@ -77,15 +76,18 @@ class JobRunner:
         settings: Settings,
         places: Places,
         settle: Settle,
+        note: Callable[[Session, Address], None],
         serving: PlatformsNow,
         now: Callable[[], datetime] = _now,
     ) -> None:
-        """`serving` returns the platforms that this gateway serves now."""
+        """`note` lets the agent save notes about a session that has ended. `serving` returns the
+        platforms that this gateway serves now."""
         self._store = store
         self._turns = turns
         self.settings = settings
         self._places = places
         self._settle_message = settle
+        self._note = note
         self._serving = serving
         self._now = now
         self._running: dict[asyncio.Task[None], _Running] = {}
@@ -232,8 +234,7 @@ class JobRunner:
     async def _turn(self, running: _Running, held: HeldLease) -> str | None:
         """Run the turn, or continue it, and return its report. None for nothing to report."""
         claim = running.claim
-        now = self._now()
-        prompt = structs.replace(spoken(_prompt(claim, now), now), kind=Kind.SYNTHETIC)
+        prompt = _prompt(claim, self._now())
         seq = await self._store.runs.begin(claim, held.lease, prompt)
         if seq is None:
             raise ClaimLost
@@ -312,23 +313,29 @@ class JobRunner:
     async def _send(self, report: Report, sent: list[bool]) -> None:
         settings, cwd = self.settings, str(Path.home())
         done = await self._store.reports.send(report, settings.resets, settings.zone, cwd)
-        sent.append(done)
+        sent.append(done is not None)
+        if done is not None and done.ended is not None and report.address is not None:
+            self._note(done.ended, report.address)
 
 
-async def _deny(call: ToolCall, what: str, fingerprint: str) -> Answer:
+async def _deny(call: ToolCall, what: Description, fingerprint: str) -> Answer:
     return Answer.MISSING
 
 
-def _prompt(claim: Claim, now: datetime) -> str:
+def _prompt(claim: Claim, now: datetime) -> Message:
     """What the agent is asked in a run."""
     job, run = claim.job, claim.run
     due, started = local_time(run.due, job.zone), local_time(now, job.zone)
-    return (
+    text = (
         f'[Job {job.id}, "{job.name}", is due. It was due at {due}, and it is {started} now. No one'
         f" reads along. Your last message is delivered to: {targets_text(job.deliver)}. If there is"
         f" nothing worth reporting, call `{NOTHING_TO_REPORT.name}`. What you are asked to"
         f" do:]\n\n{job.prompt}{_change(job, run)}"
     )
+    by = provenance.PROGRAM | job.provenance
+    if job.only_if is not None:
+        by |= {job.only_if.author}
+    return prompted(text, now, by)
 
 
 def _change(job: Job, run: Run) -> str:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Collection
+
 import msgspec
 from msgspec import Struct
 
-from segue.core.address import Address, Sender
+from segue.core.address import Address, Platform, Sender
 from segue.platforms.base import Inbound, InboundKind
 from segue.store import Store
 from segue.store.inbox import Incoming
 from segue.store.outbox import Draft
+
+_KNOWN_SECONDS = 600.0
+"""Seconds for which a finished entry is known, longer than the store takes to report that it was
+recorded."""
 
 _decoder = msgspec.json.Decoder(Inbound)
 
@@ -21,12 +28,55 @@ class PendingMessage(Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     """The session that was answering it when an earlier gateway was interrupted, or that brought
     it here."""
+    is_begun: bool = False
+    """Whether it is a command that an earlier gateway began to run and did not finish."""
     is_brought: bool = False
     """Whether it is a turn that the session brought here, and not a message."""
 
     @property
+    def is_turn(self) -> bool:
+        """Whether a session has taken it."""
+        return self.is_brought or self.session_id is not None
+
+    @property
     def address(self) -> Address:
         return self.inbound.address
+
+
+class TakenUp:
+    """The inbox entries that this gateway has taken up."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._entries: dict[int, tuple[Platform, float]] = {}
+        """The platform of each, and when it was taken up."""
+
+    def __contains__(self, inbox_id: int) -> bool:
+        return inbox_id in self._entries
+
+    def add(self, inbox_id: int, platform: Platform) -> bool:
+        """Note that the entry is taken up. Return False if it already was."""
+        if inbox_id in self._entries:
+            return False
+        self._entries[inbox_id] = (platform, self._clock())
+        return True
+
+    def discard(self, inbox_id: int) -> None:
+        """Forget an entry that has to be taken up again."""
+        self._entries.pop(inbox_id, None)
+
+    def forget(self, waiting: Collection[int]) -> None:
+        """Forget the entries that were taken up long ago and are not `waiting` any more."""
+        long_ago = self._clock() - _KNOWN_SECONDS
+        for no, (_, at) in list(self._entries.items()):
+            if at < long_ago and no not in waiting:
+                del self._entries[no]
+
+    def release(self, platform: Platform) -> None:
+        """Forget the entries of a platform that another gateway serves now."""
+        for no, (where, _) in list(self._entries.items()):
+            if where is platform:
+                del self._entries[no]
 
 
 async def record(
@@ -63,6 +113,11 @@ def brought(incoming: Incoming, owner: str) -> PendingMessage:
 def notice(inbox_id: int, address: Address, text: str, about: str = "end") -> Draft:
     """A notice to the user about this message. Queued twice, it is sent once."""
     return Draft(key=f"notice:{inbox_id}:{about}", address=address, body=text)
+
+
+def answer_key(inbox_id: int) -> str:
+    """The key of the first notice with which a command answers."""
+    return f"notice:{inbox_id}:1"
 
 
 def encode(inbound: Inbound) -> str:

@@ -11,13 +11,13 @@ from functools import partial
 
 from segue.core.address import Address, Platform
 from segue.core.errors import DeliveryFailed
-from segue.gateway import texts
+from segue.gateway import rendering, texts
 from segue.gateway.containment import contain, finish, only_log
-from segue.gateway.pace import pause
 from segue.gateway.places import PlatformsNow
 from segue.gateway.writer import ChatWriter
-from segue.platforms.base import Adapter
-from segue.store import Store, Topic, outbox, retries
+from segue.platforms.backoff import pause
+from segue.platforms.base import Adapter, Capabilities
+from segue.store import Store, Topic, doors, outbox, owners, retries, sessions
 from segue.store.base import Tx
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.store.wake import Waiter
@@ -26,9 +26,12 @@ POLL_SECONDS = 5.0
 """Seconds between two checks when no wake-up arrives."""
 RECOVER_SECONDS = 15.0
 """Seconds between two checks for messages that were interrupted while being sent."""
-MAX_CONCURRENT = 64
-"""Messages sent concurrently, each in a different chat."""
+MAX_CONCURRENT = 32
+"""Messages sent concurrently on one platform, each in a different chat. A slow platform does not
+take the room of another."""
 MAX_PAUSE = 300.0
+PROBE_SECONDS = 60.0
+"""Seconds between two attempts while the user can end the platform's pause."""
 _NOTICE = "unsent:"
 """Key prefix of notices about messages that were set aside."""
 
@@ -50,6 +53,10 @@ class Outbound:
         self._sending: dict[asyncio.Task[None], Platform] = {}
         self._in_hand: set[int] = set()
         """Outbox numbers of the messages that are being sent."""
+        self._unconfirmed: dict[int, float] = {}
+        """When the first attempt failed that may have arrived all the same, by outbox numbers."""
+        self._served: dict[Platform, str] = {}
+        """See `outbox.claim`."""
         self._woken: Waiter | None = None
         self._recovers = 0.0
         self._recovered: frozenset[Platform] = frozenset()
@@ -64,6 +71,7 @@ class Outbound:
 
     async def run(self) -> None:
         """Deliver queued messages until cancelled."""
+        await rendering.warm()
         async with self._store.listen(Topic.OUTBOX) as wake:
             self._woken = wake
             while True:
@@ -97,20 +105,23 @@ class Outbound:
             return
         self._recovers, self._recovered = now + RECOVER_SECONDS, connected
         keyed = [name for name in connected if self._adapters[name].capabilities.keys]
+        ages = {name: age for name in keyed if (age := self._adapters[name].capabilities.key_age)}
         alive = {gateway.process for gateway in await self._store.gateways.alive()}
         alive.add(self._store.process)
         for lost in await self._store.outbox.recover(
-            keyed, platforms=connected, alive=alive, besides=self._in_hand
+            keyed, platforms=connected, alive=alive, besides=self._in_hand, key_ages=ages
         ):
             logger.warning("delivery uncertain key=%s: %s", lost.key, lost.error)
 
     async def _claim(self) -> bool:
         """Start sending queued messages. Return False if no more are queued."""
-        room = MAX_CONCURRENT - len(self._sending)
-        if room <= 0:
-            await asyncio.wait(self._sending, return_when=asyncio.FIRST_COMPLETED)
-            return True
-        claimed = await self._store.outbox.claim(self._connected(), limit=room)
+        rooms = {name: self._room(name) for name in self._connected()}
+        # Room for two: one for a new message, one for those that have waited.
+        open_ = [name for name, room in rooms.items() if room > 1]
+        if not open_:
+            return False
+        limit = min(rooms[name] for name in open_)
+        claimed = await self._store.outbox.claim(open_, limit=limit, served=self._served)
         for outgoing in claimed:
             set_aside = partial(self._set_aside, outgoing)
             if outgoing.state is OutgoingState.FAILED:  # the entry cannot be decoded
@@ -118,7 +129,11 @@ class Outbound:
             else:
                 work = partial(self._deliver, outgoing)
                 self._begin(f"send {outgoing.key}", outgoing.address, work, set_aside)
-        return len(claimed) == room
+        return len(claimed) == limit
+
+    def _room(self, platform: Platform) -> int:
+        """How many more messages can be sent there now."""
+        return MAX_CONCURRENT - sum(where is platform for where in self._sending.values())
 
     def _begin(self, name: str, address: Address, work: Work, set_aside: SetAside) -> None:
         task = asyncio.create_task(contain(name, work, set_aside), name=name)
@@ -126,7 +141,9 @@ class Outbound:
         task.add_done_callback(self._sent)
 
     def _sent(self, task: asyncio.Task[None]) -> None:
-        del self._sending[task]
+        platform = self._sending.pop(task)
+        if self._woken is not None and self._room(platform) == 2:  # there was no room before
+            self._woken.wake()
         if not task.cancelled() and (error := task.exception()) is not None:
             # The journal still says "sending", so _recover will find it.
             logger.error("delivery state not stored task=%s: %s", task.get_name(), error)
@@ -142,6 +159,7 @@ class Outbound:
         self._in_hand.add(outgoing.no)
         try:
             await self.writer.write(outgoing)
+            self._unconfirmed.pop(outgoing.no, None)
         except DeliveryFailed as error:
             await self._failed(outgoing, error)
         finally:
@@ -150,17 +168,24 @@ class Outbound:
     async def _failed(self, outgoing: Outgoing, error: DeliveryFailed) -> None:
         box, what = self._store.outbox, f"failure of {outgoing.key}"
         able = self._adapters[outgoing.address.platform].capabilities
-        repeatable = able.keys or not error.arrived
-        if error.retry and repeatable and outgoing.attempt < outbox.MAX_ATTEMPTS:
-            asked, reason = error.after is not None, error.reason
-            seconds = (
-                pause(outgoing.attempt, 0.5, MAX_PAUSE) if error.after is None else error.after
+        seconds = _pause(outgoing, error)
+        if error.arrived:
+            self._unconfirmed.setdefault(outgoing.no, asyncio.get_running_loop().time())
+        is_unconfirmed = outgoing.no in self._unconfirmed
+        repeatable = not is_unconfirmed or (able.keys and self._is_known(outgoing, able, seconds))
+        if (
+            error.retry
+            and repeatable
+            and (error.ends_early or outgoing.attempt < outbox.MAX_ATTEMPTS)
+        ):
+            logger.info(
+                "delivery retried key=%s seconds=%.1f: %s", outgoing.key, seconds, error.reason
             )
-            logger.info("delivery retried key=%s seconds=%.1f: %s", outgoing.key, seconds, reason)
-            retry = partial(box.retry, outgoing, reason, seconds=seconds, asked=asked)
-            await retries.keep(what, retry)
+            await retries.keep(what, lambda: self._store.write(_retry, outgoing, error, seconds))
             self._later(seconds)
-        elif error.arrived:
+            return
+        self._unconfirmed.pop(outgoing.no, None)
+        if is_unconfirmed:
             logger.warning("delivery uncertain key=%s: %s", outgoing.key, error.reason)
             await retries.keep(what, lambda: box.uncertain(outgoing, error.reason))
         else:
@@ -169,9 +194,48 @@ class Outbound:
             )
             await retries.keep(what, lambda: box.failed(outgoing, error.reason))
 
+    def _is_known(self, outgoing: Outgoing, able: Capabilities, seconds: float) -> bool:
+        """Whether the platform still knows the message's key in so many seconds."""
+        if able.key_age is None:
+            return True
+        age = asyncio.get_running_loop().time() - self._unconfirmed[outgoing.no]
+        return age + seconds < able.key_age.total_seconds()
+
     def _later(self, seconds: float) -> None:
         if self._woken is not None:
             asyncio.get_running_loop().call_later(seconds, self._woken.wake)
+
+
+def _pause(outgoing: Outgoing, error: DeliveryFailed) -> float:
+    """Seconds until the next attempt."""
+    if error.after is None:
+        return pause(outgoing.attempt, 0.5, MAX_PAUSE)
+    return min(error.after, PROBE_SECONDS) if error.ends_early else error.after
+
+
+def _retry(tx: Tx, outgoing: Outgoing, error: DeliveryFailed, seconds: float) -> bool:
+    retried = outbox.retry(tx, outgoing, error.reason, seconds=seconds, asked=error.after)
+    if retried and (error.after or 0) > outbox.LONG_PAUSE and outgoing.session_id is not None:
+        _report_pause(tx, outgoing, outgoing.session_id, error)
+    return retried
+
+
+def _report_pause(tx: Tx, outgoing: Outgoing, session_id: str, error: DeliveryFailed) -> None:
+    """Say in the other places of the session, or else in the owner's home channels, that its
+    answer waits. Each place gets one notice for a message."""
+    session = sessions.get(tx, session_id)
+    if session is None:
+        return
+    platform = outgoing.address.platform
+    places = doors.elsewhere(tx, session_id, platform) or [
+        home.address for home in owners.homes(tx, session.owner) if home.platform is not platform
+    ]
+    body = texts.PAUSED.format(
+        label=session.label, platform=platform, reason=error.reason, name=session.name
+    )
+    for place in places:
+        key = f"paused:{outgoing.key}:{place.platform}"
+        outbox.enqueue(tx, Draft(key=key, address=place, body=body))
 
 
 def _set_aside(tx: Tx, outgoing: Outgoing, reason: str) -> None:

@@ -1,41 +1,16 @@
-"""Rate limiting and backoff."""
+"""Rate limiting."""
 
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from segue.core.address import Address
 from segue.platforms.base import Capabilities
 
-FIRST_PAUSE = 0.5
-"""Seconds of the first pause before a retry."""
 _MAX_CHATS = 4096
-
-
-@dataclass(slots=True)
-class Backoff:
-    """Exponential backoff with jitter, so that many clients do not retry at the same moment."""
-
-    least: float = field(default_factory=lambda: FIRST_PAUSE)
-    most: float = 60.0
-    attempt: int = 0
-
-    def next(self) -> float:
-        self.attempt += 1
-        return pause(self.attempt, self.least, self.most)
-
-    def reset(self) -> None:
-        self.attempt = 0
-
-
-def pause(attempt: int, least: float, most: float) -> float:
-    """Seconds to wait after this attempt."""
-    return min(least * 2 ** min(attempt - 1, 16), most) * random.uniform(0.75, 1.25)
 
 
 class RateLimiter:

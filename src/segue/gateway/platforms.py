@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from importlib import import_module
 
 from segue.config import Settings
@@ -26,16 +27,22 @@ def load(settings: Settings, store: Store) -> tuple[list[Adapter], WebhookServer
     has_page = settings.web.enabled and Platform.WEB not in enabled
     if not has_page and not any(isinstance(adapter, Webhook) for adapter in found):
         return found, None
-    server = import_module(_SERVER).SharedServer(settings.web, store)
+    server = http_server(settings, store)
     if has_page:
         # The web page runs in this process and keeps its content in our store.
         found.append(import_module(_PAGE).WebAdapter(store, server))
     return found, server
 
 
+def http_server(settings: Settings, store: Store) -> WebhookServer:
+    """The server of the page and of webhooks, which listens once something is mounted."""
+    return import_module(_SERVER).SharedServer(settings.web, store)
+
+
 def made(platform: Platform, given: PlatformSettings) -> Adapter:
     """The adapter of a platform, or an Absent one if it fails to load."""
+    importlib.invalidate_caches()  # `segue setup` may have installed its packages
     try:
         return registry.make(platform, given)
     except UserError as error:
-        return Absent(platform, f"{error} Then stop the gateway, and start it again")
+        return Absent(platform, str(error).removesuffix("."))

@@ -45,6 +45,11 @@ class Queues(Generic[T]):
             queue.driver = asyncio.create_task(self._drive(queue), name=f"{address}")
         return True
 
+    def addresses(self, chat: Address) -> list[Address]:
+        """The chat and its threads, as far as they have a queue."""
+        of_chat = (chat.platform, chat.chat_id)
+        return [it for it in self._queues if (it.platform, it.chat_id) == of_chat]
+
     def find(self, address: Address, wanted: Callable[[T], bool]) -> T | None:
         """The first waiting item that matches, or None."""
         return next(filter(wanted, self._waiting(address)), None)
@@ -66,12 +71,16 @@ class Queues(Generic[T]):
     def move(self, old: Address, new: Address, changed: Callable[[T], T]) -> None:
         """Move the queue from `old` to `new`, so that its items come before later ones at `new`.
         Waiting items are passed through `changed`."""
-        if old not in self._queues or new in self._queues:
+        if old not in self._queues:
+            return
+        waiting = self._queues[old].waiting
+        moved = [changed(item) for item in waiting]
+        waiting.clear()
+        if new in self._queues:
+            self._queues[new].waiting.extendleft(reversed(moved))
             return
         queue = self._queues[new] = self._queues.pop(old)
         queue.address = new
-        moved = [changed(item) for item in queue.waiting]
-        queue.waiting.clear()
         queue.waiting.extend(moved)
 
     def cancel(self, address: Address) -> None:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 
 from segue.core.address import Address
+from segue.gateway import approvals
 from segue.platforms.base import Button
 from segue.store import Store, Topic
 
@@ -25,15 +26,24 @@ _VARIANT = re.compile("[\ufe0f\U0001f3fb-\U0001f3ff]")
 
 def offer(body: str, buttons: Sequence[Button]) -> str:
     """The message with an emoji for each choice."""
-    choices = [f"{emoji} {it.label}" for emoji, it in zip(EMOJI, buttons, strict=False)]
+    emoji = _emoji([it.data for it in buttons])
+    choices = [f"{emoji[it.data]} {it.label}" for it in buttons if it.data in emoji]
     return f"{body}\n\nReact: {' · '.join(choices)}" if choices else body
+
+
+def _emoji(data: Sequence[str]) -> dict[str, str]:
+    """The emoji of each choice. An answer to a question has the same in all questions: a user who
+    reacts by habit must not allow what they deny elsewhere."""
+    fixed = [approvals.emoji(it) for it in data]
+    if None in fixed:
+        return dict(zip(data, EMOJI, strict=False))
+    return {it: emoji for it, emoji in zip(data, fixed, strict=True) if emoji}
 
 
 async def chosen(store: Store, address: Address, message: str, emoji: str) -> str | None:
     """The data of the button that the reaction stands for. None if it stands for none."""
     plain = _VARIANT.sub("", emoji)
-    place = next((n for n, it in enumerate(EMOJI) if _VARIANT.sub("", it) == plain), None)
-    if place is None:
+    if plain not in {_VARIANT.sub("", it) for it in EMOJI}:
         return None
     deadline = asyncio.get_running_loop().time() + SENT_SECONDS
     async with store.listen(Topic.SENT) as wake:
@@ -44,4 +54,7 @@ async def chosen(store: Store, address: Address, message: str, emoji: str) -> st
             if sent or not is_sending or asyncio.get_running_loop().time() > deadline:
                 break
             await wake.wait(_POLL)
-    return sent.buttons[place][1] if sent and place < len(sent.buttons) else None
+    if sent is None:
+        return None
+    offered = _emoji([data for _, data in sent.buttons])
+    return next((data for data, it in offered.items() if _VARIANT.sub("", it) == plain), None)

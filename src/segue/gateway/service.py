@@ -11,18 +11,21 @@ import os
 import resource
 import signal
 import socket
+import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import segue.store
 from segue.agent.models.pool import Models
 from segue.config import Settings
 from segue.core.address import Platform
-from segue.core.errors import GatewayRunning
+from segue.core.errors import GatewayRunning, StoreError
 from segue.core.session import ME
-from segue.gateway import platforms
+from segue.gateway import platforms, watchdog
 from segue.gateway.access import Gate
 from segue.gateway.connection import PlatformConnection
 from segue.gateway.containment import cancel, keep_running
@@ -38,7 +41,7 @@ from segue.gateway.reload import SettingsWatch
 from segue.gateway.turns import ChatTurns
 from segue.platforms.base import Adapter
 from segue.platforms.spec import Groups, PlatformSettings
-from segue.platforms.webhook import WebhookServer
+from segue.platforms.webhook import Webhook, WebhookServer
 from segue.store import Store, retries
 from segue.turns import Turns
 from segue.turns.agents import Agents
@@ -46,12 +49,25 @@ from segue.turns.agents import Agents
 HEARTBEAT_SECONDS = 4.0
 STANDBY_SECONDS = 1.0
 """Seconds between two checks for platforms that have become free."""
+LOOK_AGAIN_SECONDS = 5.0
+"""Seconds between two looks for messages that were recorded, but never taken up."""
 STOP_TIMEOUT = 30.0
 """Seconds that running turns and handoffs get after a stop signal."""
 FLUSH_TIMEOUT = 5.0
 """Seconds after that for outgoing messages."""
+CLOSE_TIMEOUT = 5.0
+"""Seconds for each of the last steps: closing the adapters, and unregistering."""
+EXIT_TIMEOUT = 60.0
+"""Seconds after a stop signal until the process exits, whatever it is doing."""
+PRESENCE_TIMEOUT = 60.0
+"""Seconds for one renewal of the presence. Store errors are retried without limit, but a renewal
+that hangs would leave the gateway alive and deaf."""
 
-_TAKING = ("handoffs", "expiry", "jobs")
+SWITCH_SECONDS = 0.001
+"""How long a thread that renders may keep the event loop waiting at a time. Python's default is
+five times that."""
+
+_TAKING = ("handoffs", "expiry", "jobs", "overlooked")
 """The tasks that begin new work."""
 
 LOG_SECONDS = 60.0
@@ -65,15 +81,23 @@ async def serve(
     *,
     models: Models | None = None,
     load: Callable[[], Settings] | None = None,
+    stopping: Callable[[], None] | None = None,
 ) -> None:
     """Run the gateway until SIGTERM or SIGINT. Raise GatewayRunning if there is already one.
     `models` replace those from the settings. `load` returns the settings after their file has
-    changed; without it, changes have no effect."""
+    changed; without it, changes have no effect. `stopping` is called at a signal."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(Exhaustion())
+    sys.setswitchinterval(SWITCH_SECONDS)
+
+    def end() -> None:
+        stop.set()
+        if stopping is not None:
+            stopping()
+
     for ending in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(ending, stop.set)
+        loop.add_signal_handler(ending, end)
     async with await segue.store.open(settings.store) as store:
         agents = Agents(store, settings, models)
         async with Turns(store, agents) as turns:
@@ -84,7 +108,35 @@ async def serve(
                 agents.reload(changed)
                 gateway.reload(changed)
 
-            await gateway.run(stop, SettingsWatch(settings, load, apply).run if load else None)
+            with watchdog.watched(loop):
+                await gateway.run(stop, SettingsWatch(settings, load, apply).run if load else None)
+
+
+class ExitDeadline:
+    """Ends the process if it has not exited EXIT_TIMEOUT seconds after a stop signal. In a thread,
+    because the event loop itself may be stuck."""
+
+    def __init__(self) -> None:
+        self._timer: threading.Timer | None = None
+
+    def start(self) -> None:
+        if self._timer is None:
+            self._timer = threading.Timer(EXIT_TIMEOUT, self._exit)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _exit(self) -> None:
+        logger.critical(
+            "The gateway did not stop within %.0f seconds, and exits now. The next gateway"
+            " continues its work.",
+            EXIT_TIMEOUT,
+        )
+        logging.shutdown()
+        os._exit(1)
 
 
 class Gateway:
@@ -103,6 +155,8 @@ class Gateway:
         self._configured = _enabled(settings)
         """The settings that the adapters were made from."""
         self._settings = settings
+        self._read_again = False
+        """Whether the settings were read again since the adapters were made."""
         self._name = f"a gateway on {socket.gethostname()} (process {os.getpid()})"
         self._is_shared = not settings.store.startswith("sqlite")
         """Whether gateways on other machines can use the same store."""
@@ -131,7 +185,8 @@ class Gateway:
             self._dispatcher.continue_turn,
         )
         self._janitor = Janitor(store)
-        self._jobs = JobRunner(store, turns, settings, places, self._outbound.settle, self.serving)
+        settle, note = self._outbound.settle, self._chat_turns.note
+        self._jobs = JobRunner(store, turns, settings, places, settle, note, self.serving)
 
     def serving(self) -> Collection[Platform]:
         """The platforms that this gateway serves."""
@@ -146,9 +201,11 @@ class Gateway:
         return [platform for platform, link in self._links.items() if link.connected]
 
     def reload(self, settings: Settings) -> None:
-        """Use new settings from now on. Platforms whose settings changed are connected again."""
+        """Use new settings from now on. Platforms whose settings changed are connected again, and
+        those that are down: the user may have fixed the cause, or installed packages."""
         self._settings = self._expiry.settings = self._chat_turns.settings = settings
         self._jobs.settings = settings
+        self._read_again = True
         self._due.set()
 
     async def run(
@@ -170,6 +227,7 @@ class Gateway:
                 "jobs": self._jobs.run,
                 "reports": self._jobs.deliver,
                 "janitor": self._janitor.run,
+                "overlooked": self._look_again,
                 **({"settings": watch} if watch else {}),
             }.items()
         }
@@ -206,14 +264,14 @@ class Gateway:
         )
         await self._chat_turns.close()
         if graceful:
-            await self._outbound.flush(FLUSH_TIMEOUT)
+            await _last_step("flush", self._outbound.flush(FLUSH_TIMEOUT))
         await cancel(*work)
         await self._outbound.finish(FLUSH_TIMEOUT)
-        for adapter in self._adapters.values():
-            await adapter.close()
+        closing = (adapter.close() for adapter in self._adapters.values())
+        await asyncio.gather(*(_last_step("close", it) for it in closing))
         if graceful:
-            await self._store.inbox.hand_back(self._serving)
-        await self._store.gateways.withdraw()
+            await _last_step("hand back", self._store.inbox.hand_back(self._serving))
+        await _last_step("withdraw", self._store.gateways.withdraw())
         logger.info("gateway has stopped")
 
     # Presence
@@ -222,26 +280,45 @@ class Gateway:
         """Send heartbeats, and take over platforms that have become free."""
         while True:
             # Without a heartbeat we lose our platforms, so announce first when the store is back.
-            await retries.keep("presence", self._reconfigure)
-            await retries.keep("presence", self._announce)
+            async with asyncio.timeout(PRESENCE_TIMEOUT) as limit:
+                await retries.keep("presence", partial(self._renew, limit))
             wanted = len(self._serving) < len(self._adapters)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(STANDBY_SECONDS if wanted else HEARTBEAT_SECONDS):
                     await self._due.wait()
             self._due.clear()
 
+    async def _look_again(self) -> None:
+        """Take up messages that were recorded without the gateway's knowledge."""
+        while True:
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+            await self._dispatcher.look_again(self._connections.keys())
+
+    async def _renew(self, limit: asyncio.Timeout) -> None:
+        limit.reschedule(asyncio.get_running_loop().time() + PRESENCE_TIMEOUT)
+        await self._reconfigure()
+        await self._announce()
+
     async def _reconfigure(self) -> None:
-        """Replace the adapters whose settings have changed, and close those no longer enabled."""
+        """Replace the adapters whose settings have changed, and close those no longer enabled. If
+        the settings were read again, replace those that are not connected, too."""
+        read_again = self._read_again
+        self._read_again = False
         before, after = self._configured, _enabled(self._settings)
         for platform in sorted(before.keys() | after.keys()):
-            if before.get(platform) == after.get(platform):
+            link = self._links.get(platform)
+            waits = link is not None and link.tried and not link.connected
+            if before.get(platform) == after.get(platform) and not (read_again and waits):
                 continue
             if platform in self._connections:
                 await self._give_up(platform)
             await self._store.gateways.leave(platform)
             self._adapters.pop(platform, None)
             if platform in after:
-                self._adapters[platform] = platforms.made(platform, after[platform])
+                adapter = platforms.made(platform, after[platform])
+                self._adapters[platform] = adapter
+                if self._webhooks is None and isinstance(adapter, Webhook):
+                    self._webhooks = platforms.http_server(self._settings, self._store)
             logger.info("platform reconfigured platform=%s", platform)
         self._configured = after
 
@@ -300,6 +377,22 @@ def _enabled(settings: Settings) -> Mapping[Platform, PlatformSettings]:
 
 def _listed(platforms: Collection[Platform]) -> str:
     return ", ".join(sorted(platforms))
+
+
+async def _last_step(name: str, work: Awaitable[object]) -> None:
+    """Do one of the last steps of a gateway that stops, for a limited time. Whatever it leaves
+    undone is recorded in the store, and the next gateway does it."""
+    try:
+        async with asyncio.timeout(CLOSE_TIMEOUT):
+            await work
+    except TimeoutError:
+        logger.warning("gateway stops without waiting for step=%s", name)
+    except StoreError as error:
+        logger.warning(
+            "gateway stops without the store, the next one does step=%s: %s", name, error
+        )
+    except Exception:
+        logger.exception("gateway stops, a step has failed step=%s", name)
 
 
 class Exhaustion:

@@ -18,10 +18,11 @@ from segue.core.address import Address
 from segue.core.errors import ConnectFailed, DeliveryFailed, StoreError
 from segue.core.text import is_empty, one_line
 from segue.core.transcript import Role
+from segue.gateway import rendering
 from segue.gateway.containment import cancel, contain, only_log
 from segue.gateway.pace import RateLimiter
-from segue.platforms import markup
 from segue.platforms.base import Adapter, Part, Receipt
+from segue.platforms.markup.growing import GrowingText
 from segue.store import Store
 from segue.store.bubbles import UnconfirmedBubble
 from segue.store.outbox import Outbox
@@ -30,6 +31,8 @@ TYPING_DELAY = 0.2
 """Seconds before the typing indicator appears. An immediate answer needs none."""
 BUBBLE_DELAY = 0.7
 """Seconds before the bubble is sent. A quick answer needs none."""
+LIVE_LENGTH = 16_000
+"""Characters of an unfinished answer that are rendered for a redraw."""
 _MORE = " …"
 _TOOL_LENGTH = 60
 
@@ -58,9 +61,9 @@ class Bubble:
         """Return the bubble's receipt, or None if it is lost. On a platform with idempotency keys
         the bubble is sent again under its key, which creates no second message."""
         if self.receipt is None and self.begun is not None and adapter.capabilities.keys:
-            part = markup.parts(self.begun.body, adapter.capabilities)[0]
+            parts = await rendering.parts(self.begun.body, adapter.capabilities)
             try:
-                self.receipt = await adapter.send(address, part, key=self.begun.key)
+                self.receipt = await adapter.send(address, parts[0], key=self.begun.key)
             except DeliveryFailed as error:
                 if error.retry:
                     raise
@@ -71,7 +74,10 @@ class Bubble:
 
     def clear(self) -> None:
         """Forget the bubble."""
-        self.receipt, self.begun, self.shown, self.words = None, None, "", ""
+        self.receipt = None
+        self.begun = None
+        self.shown = ""
+        self.words = ""
 
 
 class LiveAnswer:
@@ -94,18 +100,23 @@ class LiveAnswer:
         self._inbox_id = inbox_id
         self._bubble = bubble
         bubble.words = ""
-        self._text = ""
+        self._text = GrowingText(LIVE_LENGTH)
         self._activity = ""
         self._tools: Counter[str] = Counter()
         self._dirty = asyncio.Event()
         self._drawing = asyncio.Lock()
         self._preview: str | None = None
         """The key of the preview of the current answer."""
+        self._is_full = False
+        """Whether the bubble shows all that fits into one message."""
+        self._is_refused = False
+        """Whether the platform refused a bubble. Another might still reach other members of a
+        group, again and again."""
 
     def handle(self, event: events.Event) -> None:
         match event:
             case events.TextDelta(text):
-                self._text += text
+                self._text.add(text)
             case events.ToolStarted(call):
                 self._tools[call.name] += 1
                 self._activity = _activity(self._tools)
@@ -114,8 +125,11 @@ class LiveAnswer:
             case events.ApprovalNeeded():
                 self._activity = "Waiting for your answer…"
             case events.MessageAdded(message) if message.role is Role.ASSISTANT:
-                self._text = self._bubble.words = ""  # this text is already queued for delivery
+                # This text is already queued for delivery.
+                self._text = GrowingText(LIVE_LENGTH)
+                self._bubble.words = ""
                 self._preview = None
+                self._is_full = False
             case _:
                 return
         self._dirty.set()
@@ -165,36 +179,55 @@ class LiveAnswer:
             await asyncio.sleep(self._adapter.capabilities.edit_seconds)
 
     async def _update(self, limiter: RateLimiter) -> None:
-        bubble, box = self._bubble, self._store.outbox
+        bubble = self._bubble
         # The caller holds the chat's lock: what is sent after this replaces the bubble.
-        last = await box.progress_after(self._address, self._session_id, self._inbox_id)
+        last = await self._store.outbox.progress_after(
+            self._address, self._session_id, self._inbox_id
+        )
         if last is None:
             self._dirty.set()
             return
-        words = "" if is_empty(self._text) else self._text.rstrip()
-        text = words + _MORE if words else self._activity
+        if not bubble and self._adapter.previews(self._address):
+            await self._show_preview(f"{self._session_id}/{last}")
+        elif not (self._is_refused or (self._is_full and bubble.receipt)):
+            await self._show_bubble(limiter)
+
+    async def _show_preview(self, key: str) -> None:
+        """Show the end of the text, as much as fits into one message."""
         able = self._adapter.capabilities
-        previews = not bubble and self._adapter.previews(self._address)
-        if previews and able.preview_dialect is not None:
+        if able.preview_dialect is not None:
             able = dataclasses.replace(able, dialect=able.preview_dialect)
-        parts = markup.parts(text, able)
-        if parts and previews:
-            self._preview = self._preview or f"{self._session_id}/{last}"
-            await self._adapter.preview(self._address, parts[-1], key=self._preview)
-            bubble.words = self._unqueued(words)
+        text = self._text
+        words = _words(text.tail)
+        parts = await rendering.parts(words + _MORE if words else self._activity, able)
+        if not parts or text is not self._text:  # it was queued for delivery meanwhile
             return
-        if not parts or text == bubble.shown or (len(parts) > 1 and bubble.receipt):
+        self._preview = self._preview or key
+        await self._adapter.preview(self._address, parts[-1], key=self._preview)
+        if text is self._text:
+            self._bubble.words = text.whole.rstrip() if words else ""
+
+    async def _show_bubble(self, limiter: RateLimiter) -> None:
+        """Show the beginning of the text, as much as fits into one message."""
+        bubble = self._bubble
+        text = self._text
+        words = _words(text.head)
+        shown = words + _MORE if words else self._activity
+        if shown == bubble.shown:
+            return
+        parts = await rendering.parts(shown, self._adapter.capabilities)
+        if not parts or text is not self._text:  # it was queued for delivery meanwhile
+            return
+        self._is_full = len(parts) > 1
+        if self._is_full and bubble.receipt:
             return
         await limiter.wait(self._address)
         if not bubble:
-            await self._begin(text, parts[0])
-        elif receipt := await bubble.found(box, self._adapter, self._address):
+            await self._begin(shown, parts[0])
+        elif receipt := await bubble.found(self._store.outbox, self._adapter, self._address):
             await self._adapter.edit(self._address, receipt, parts[0])
-        bubble.shown, bubble.words = text, self._unqueued(words)
-
-    def _unqueued(self, words: str) -> str:
-        """`words`, unless they were queued for delivery while they were being drawn."""
-        return words if self._text.startswith(words) else ""
+        bubble.shown = shown
+        bubble.words = words if text is self._text else ""
 
     async def _begin(self, text: str, part: Part) -> None:
         """Send the bubble. The store records it first, so that it is found again after a crash."""
@@ -205,11 +238,17 @@ class LiveAnswer:
         try:
             bubble.receipt = await self._adapter.send(self._address, part, key=key)
         except (DeliveryFailed, ConnectFailed) as error:
+            self._is_refused = isinstance(error, DeliveryFailed) and not error.retry
             if isinstance(error, ConnectFailed) or not error.arrived:
                 bubble.clear()
                 await box.bubble(self._address, None)
             raise
         await box.bubble(self._address, bubble.receipt, self._session_id)
+
+
+def _words(text: str) -> str:
+    """`text` without trailing whitespace, or "" if it shows nothing."""
+    return "" if is_empty(text) else text.rstrip()
 
 
 def _activity(tools: Counter[str]) -> str:

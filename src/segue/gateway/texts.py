@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 
-from segue.core.session import EndReason, Session
-from segue.core.text import one_line
+from segue.core.text import count, one_line
 
 INTRODUCTION = (
     f"Hello, I am Segue, your agent on **{socket.gethostname()}**. I work there on what you ask"
@@ -41,6 +41,10 @@ ANSWERED_ALREADY = (
 )
 INTERRUPTED = " …\n\nInterrupted here."
 """Follows the words of an answer whose session was taken to another place."""
+ANSWER_LOST = (
+    "The answer that was under way here was interrupted, and the conversation has gone elsewhere"
+    " since. The agent has your message there."
+)
 HALF = (
     "I was interrupted while I was writing here. If there is half a message above, ignore it: the"
     " whole answer follows."
@@ -54,20 +58,46 @@ UNSENT = (
     "An internal error occurred, and a message could not be sent here. Ask me to repeat it, or"
     " read it with `segue sessions show` in a terminal. `segue gateway logs` has the details."
 )
+PAUSED = (
+    "{label} has an answer that waits on {platform}, which takes no messages for now: {reason}. It"
+    " is sent there as soon as that is over. Type /resume {name} to continue here."
+)
+INTERRUPTED_PRESS = (
+    "I was interrupted while I handled your choice. If nothing came of it, choose again."
+)
 GIVEN_UP = (
     "A message that you sent before the gateway started could not be answered. Send it again if it"
     " still matters. `segue status` has the reason."
 )
 NEVER_DONE = "Every gateway that tried to answer it stopped before it was done."
 
-_REASONS = {EndReason.IDLE: "it was idle for too long", EndReason.DAILY: "a new day has started"}
+
+def unread(since: datetime, until: datetime) -> str:
+    """Notice that messages in this chat were not read after an absence."""
+    return (
+        f"I was away, and could not read everything that was written here meanwhile. I did not"
+        f" read what was written from {_time(since)} to {_time(until)}. Send again what matters."
+    )
 
 
-def replaced(former: Session, reason: EndReason | None) -> str:
-    """Notice that a new session replaced the one in this chat."""
-    why = _REASONS.get(reason or EndReason.CLOSED, "it was closed")
-    name = one_line(former.name)
-    return f"This is a new session. {name} ended because {why}. Type /resume {name} to go back."
+def forgotten(platform: str, keeps: timedelta, since: datetime, until: datetime) -> str:
+    """Notice that the platform no longer had some messages after an absence."""
+    hours = keeps // timedelta(hours=1)
+    kept = count(hours, "hour") if hours < 48 else count(keeps.days, "day")
+    return (
+        f"I was away since {_time(since)}. {platform} keeps messages for {kept}, so what you wrote"
+        f" before {_time(until)} may not have reached me. Send again what matters."
+    )
+
+
+def _time(at: datetime) -> str:
+    return f"{at.astimezone():%Y-%m-%d %H:%M}"
+
+
+def file_not_sent(name: str, reason: str, *, uncertain: bool) -> str:
+    """Notice that a file that the owner allowed did not arrive."""
+    how = "may not have arrived" if uncertain else "could not be sent"
+    return f"The file `{one_line(name, 80)}` {how}: {one_line(reason, 200)}."
 
 
 def not_ended(name: str) -> str:
@@ -82,7 +112,25 @@ def not_handed_off(reason: str) -> str:
     """Error of a handoff that failed unexpectedly."""
     return (
         f"An internal error occurred ({reason}). The session stayed where it was. Type `segue"
-        " gateway logs` to see the details, then /handoff again."
+        " gateway logs` to see the details, then hand it off again."
+    )
+
+
+def not_home(platform: str, chat: str, reason: str) -> str:
+    """Notice, in another chat, that /sethome was refused."""
+    name = f" ({chat})" if chat else ""
+    return (
+        f"I cannot write in the {platform} chat{name} where you typed /sethome, so it is not your"
+        f" home channel: {reason.rstrip('.')}. Add the bot to that chat, or type /sethome in"
+        " another one."
+    )
+
+
+def interrupted_command(typed: str) -> str:
+    """Notice that the gateway stopped while it ran a command."""
+    return (
+        f"I was interrupted while I ran {one_line(typed, 80)}. It may or may not have been carried"
+        " out. Type it again if it was not."
     )
 
 

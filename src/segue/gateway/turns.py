@@ -15,11 +15,18 @@ from segue import config
 from segue.config import Settings
 from segue.core import events
 from segue.core.address import Address, Platform
-from segue.core.errors import PlatformLost, SessionError, SessionHeld, SessionMoved, UserError
+from segue.core.errors import (
+    PlatformLost,
+    SessionError,
+    SessionHeld,
+    SessionMoved,
+    StoreError,
+    UserError,
+)
 from segue.core.images import with_images
 from segue.core.session import Session
 from segue.core.transcript import Message, Outcome, spoken
-from segue.gateway import content, messages, texts
+from segue.gateway import content, messages, quotes, texts
 from segue.gateway.approvals import Questions
 from segue.gateway.containment import cancel
 from segue.gateway.doors import DoorQuestions
@@ -42,6 +49,7 @@ from segue.platforms.spec import Groups
 from segue.store import Store, approvals, inbox, outbox, retries
 from segue.store.base import Tx
 from segue.store.outbox import Draft
+from segue.store.page_sessions import SessionActivity
 from segue.turns import HeldLease, Turns, hold
 
 HOLD_TIMEOUT = 60.0
@@ -81,6 +89,12 @@ class ChatTurns:
         self._adapters = adapters
         self._expiry = expiry
         self.doors = DoorQuestions(store, outbound.settle)
+        self.taken_up = messages.TakenUp()
+        self.under_way: set[int] = set()
+        """The inbox entries of commands that go on in the background, also while their platform is
+        served again."""
+        self.edited: dict[int, PendingMessage] = {}
+        """Messages that were edited while they wait for their session, by inbox number."""
         self._running: dict[Address, RunningTurn] = {}
         self._behind: set[asyncio.Task[None]] = set()
 
@@ -96,12 +110,13 @@ class ChatTurns:
                 return
 
     async def resume(self, pending: PendingMessage, session_id: str) -> None:
-        """Resume an interrupted turn, if its session is still at this address."""
+        """Resume an interrupted turn, if its session is still at this address. Otherwise tell the
+        chat that no answer follows."""
         await arrivals.wait_for_departure(self.store, session_id)
         session = await self.store.sessions.get(session_id)
         is_here = session is not None and session.address == pending.address
         if session is None or not is_here or not await self.take_turn(pending, session, None):
-            await self.conclude(pending)
+            await self.conclude(pending, texts.ANSWER_LOST if session else "")
 
     async def session(self, pending: PendingMessage) -> Session:
         """The chat's session. Start a new one if there is none, or if the last one has ended. Raise
@@ -116,16 +131,12 @@ class ChatTurns:
         )
         if bound.created and not await self.store.owners.introduced(pending.owner):
             await self.notice(pending, texts.INTRODUCTION, "introduction")
-        if bound.replaced is not None:
-            former = await self.store.sessions.get(bound.replaced)
-            if former is not None:
-                await self.notice(pending, texts.replaced(former, bound.reason), "replaced")
-                if former.ended == bound.session.started:  # ended by this message
-                    self._note(former, address)
+        if bound.ended_now is not None:
+            self.note(bound.ended_now, address)
         return bound.session
 
-    def _note(self, former: Session, address: Address) -> None:
-        """Let the agent save notes about the former session."""
+    def note(self, former: Session, address: Address) -> None:
+        """Let the agent save notes about a session that has just ended, in the background."""
         self.in_background(self._expiry.note(former, address))
 
     def in_background(self, work: Coroutine[Any, Any, None]) -> None:
@@ -140,8 +151,11 @@ class ChatTurns:
     async def _message(self, pending: PendingMessage, session: Session) -> Message:
         folder = config.attachments(self.settings, session.id)
         adapter = self._adapters[pending.address.platform]
-        text, pictures = await content.read(adapter, pending.inbound, folder)
-        return with_images(spoken(text, datetime.now(UTC)), pictures)
+        inbound = await quotes.complete(self.store, adapter.account, pending.inbound, session)
+        is_first = session.messages == 0
+        text, pictures = await content.read(adapter, inbound, folder, is_first=is_first)
+        said = spoken(text, datetime.now(UTC), content.authors(inbound))
+        return with_images(said, pictures)
 
     # The turn
 
@@ -154,13 +168,17 @@ class ChatTurns:
         running = self._running[address] = RunningTurn(session.id)
         try:
             async with self.hold(session.id, running.interrupt) as held:
+                edited = self.edited.pop(pending.inbox_id, None)
+                if edited is not None and said is not None:
+                    said = await self._message(edited, session)
                 ended = await self._turn(pending, said, held, running)
         except SessionMoved:
             return False
         except SessionError as error:
             ended = str(error)
         finally:
-            del self._running[address]
+            for where in [at for at, other in self._running.items() if other is running]:
+                del self._running[where]
             running.over.set()
             self._outbound.writer.release(address)
         if ended is not None:
@@ -234,8 +252,8 @@ class ChatTurns:
                 match event:
                     case events.MessageAdded(message) if message.outcome is Outcome.INTERRUPTED:
                         cut_off.append(message.tool_name or "a tool")
-                    case events.TurnFailed(PlatformLost() as error):
-                        raise error
+                    case events.TurnFailed(PlatformLost() | StoreError() as error):
+                        raise error  # no answer to the user: the turn is continued later
                     case events.TurnFailed(SessionMoved()):
                         ended = ""  # the place it left gets a notice anyway
                     case events.TurnFailed(error):
@@ -272,6 +290,9 @@ class ChatTurns:
                     await self.notice(pending, step.text(), "not moved")
         except UserError as error:
             await self.notice(pending, str(error), "not moved")
+        finally:
+            self.under_way.discard(pending.inbox_id)
+        await self.conclude(pending)
 
     @contextlib.asynccontextmanager
     async def hold(self, session_id: str, interrupt: asyncio.Event) -> AsyncGenerator[HeldLease]:
@@ -300,21 +321,26 @@ class ChatTurns:
         running.interrupt.set()
         return True
 
+    def move(self, old: Address, new: Address) -> None:
+        """Follow a chat that moved: its turn can be stopped there."""
+        if old in self._running and new not in self._running:
+            self._running[new] = self._running[old]
+
     def waiting_for_answer(self) -> list[Address]:
         """The addresses whose turns or messages wait for the user's answer."""
         asking = [address for address, running in self._running.items() if running.asks]
         return [*asking, *self.doors.addresses()]
 
-    async def stop_session(self, session_id: str) -> bool:
+    async def stop_session(self, session: Session) -> bool:
         """Interrupt a turn of that session and wait until it has ended. Return whether a turn of it
-        was running here or in another gateway."""
-        lease = await self.store.leases.get(session_id)
-        gateways = await self.store.gateways.alive() if lease else ()
+        was running here, in another gateway or in a terminal, which is stopped when its session is
+        taken."""
+        there = await self.store.page_sessions.find(session.owner, session.id)
         for running in list(self._running.values()):
-            if running.session_id == session_id:
+            if running.session_id == session.id:
                 running.interrupt.set()
                 await running.over.wait()
-        return lease is not None and lease.process in {gateway.process for gateway in gateways}
+        return there is not None and there.held and there.activity is not SessionActivity.IDLE
 
     # Notices
 

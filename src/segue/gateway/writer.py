@@ -6,31 +6,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import mimetypes
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from segue.core.address import Address, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed, UserError
 from segue.core.events import NO_ANSWER
-from segue.gateway import approvals, reactions, texts
+from segue.gateway import approvals, reactions, rendering, texts
 from segue.gateway.containment import error_text
 from segue.gateway.pace import RateLimiter
 from segue.gateway.streaming import Bubble
-from segue.platforms import markup
 from segue.platforms.base import Adapter, Button, Capabilities, Part, Receipt, Upload
 from segue.platforms.markup import files
+from segue.platforms.uploads import media_type
 from segue.store import Store, retries
 from segue.store.bindings import MOVED
 from segue.store.outbox import Draft, Outgoing
 
-_LONG_BODY = 10_000
 _NOTHING = Part(text="", plain="")
-T = TypeVar("T")
-_ANY_TYPE = "application/octet-stream"
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +73,8 @@ class ChatWriter:
 
     async def _write(self, adapter: Adapter, outgoing: Outgoing) -> None:
         able, box = adapter.capabilities, self._store.outbox
-        buttons = [Button(label, data) for label, data in outgoing.buttons]
+        buttons = [Button(label, data, approvals.typed(data)) for label, data in outgoing.buttons]
+        asks = bool(buttons)
         body, file = outgoing.body, None
         if not able.buttons:
             if able.reactions:
@@ -88,7 +84,7 @@ class ChatWriter:
             file = upload(Path(outgoing.file), await box.data(outgoing), able)
         if isinstance(file, str):
             body = f"{body}\n\n`{file}`".strip()
-        parts = await _messages(body, file, able, whole=bool(buttons))
+        parts = await _messages(body, file, able, asks=asks)
         for number, (attached, part) in list(enumerate(parts))[len(outgoing.receipts) :]:
             is_last = number == len(parts) - 1
             await self.rate_limiter(adapter.platform).wait(outgoing.address)
@@ -137,7 +133,7 @@ class ChatWriter:
         bubble = self._bubbles.get(address)
         if bubble is None or not bubble.words:
             return
-        parts = await _parts(f"{bubble.words}{texts.INTERRUPTED}", adapter.capabilities)
+        parts = await rendering.parts(f"{bubble.words}{texts.INTERRUPTED}", adapter.capabilities)
         if bubble.receipt:
             await _edit(adapter, address, bubble.receipt, parts.pop(0), [])
         for number, part in enumerate(parts):
@@ -158,21 +154,22 @@ class ChatWriter:
         await self._store.outbox.enqueue(draft)
 
     async def show_outcome(self, address: Address, key: str, outcome: str) -> None:
-        """Add the outcome of a question to its message, and remove the buttons."""
+        """Add the outcome of a question to each of its messages, and remove the buttons."""
         adapter = self._adapters[address.platform]
         able = adapter.capabilities
-        async with self.lock(address):  # any send of this message has finished
-            asked = await self._store.outbox.get(key)
-            if asked is None or not asked.receipts:
-                return
-            parts = await _parts(f"{asked.body}\n\n{outcome}", able)
-            if len(parts) > len(asked.receipts):  # no room for the outcome
-                parts = await _parts(asked.body, able)
-            try:
-                await self.rate_limiter(adapter.platform).wait(address)
-                await adapter.edit(address, Receipt(asked.receipts[-1]), parts[-1])
-            except (DeliveryFailed, ConnectFailed) as error:
-                logger.info("buttons not removed key=%s: %s", key, error)
+        async with self.lock(address):  # any send of these messages has finished
+            for asked in await self._store.outbox.asking(key):
+                if not asked.receipts:
+                    continue
+                # Cut as they were sent, so that the last part is that of the last receipt.
+                parts = await rendering.parts(f"{asked.body}\n\n{outcome}", able, buttons=True)
+                if len(parts) > len(asked.receipts):  # no room for the outcome
+                    parts = await rendering.parts(asked.body, able, buttons=True)
+                try:
+                    await self.rate_limiter(adapter.platform).wait(address)
+                    await adapter.edit(address, Receipt(asked.receipts[-1]), parts[-1])
+                except (DeliveryFailed, ConnectFailed) as error:
+                    logger.info("buttons not removed key=%s: %s", asked.key, error)
 
 
 def upload(path: Path, data: bytes, able: Capabilities) -> Upload | str:
@@ -185,7 +182,7 @@ def upload(path: Path, data: bytes, able: Capabilities) -> Upload | str:
     if len(data) > able.upload_bytes:
         megabytes = able.upload_bytes // 1024**2
         return f"{path} (it stays on the machine: only {megabytes} MB can be sent here)"
-    return Upload(path.name, mimetypes.guess_type(path.name)[0] or _ANY_TYPE, data)
+    return Upload(path.name, media_type(path.name), data)
 
 
 @contextlib.contextmanager
@@ -207,27 +204,18 @@ def _faults(adapter: Adapter) -> Generator[None]:
 
 
 async def _messages(
-    body: str, file: Upload | str | None, able: Capabilities, *, whole: bool
+    body: str, file: Upload | str | None, able: Capabilities, *, asks: bool
 ) -> list[tuple[Upload | None, Part]]:
-    """The messages of a body, each with its file, if it has one. With `whole`, long code in it is
-    not sent as a file. A message that shows nothing does not count as sent."""
+    """The messages of a body, each with its file, if it has one. If it `asks` the user to choose,
+    the last one can have buttons, and long code in it is not sent as a file. A message that shows
+    nothing does not count as sent."""
+    parts = partial(rendering.parts, body, able, buttons=asks)
     if isinstance(file, Upload):
-        first, *rest = await _parts(body, able) or [_NOTHING]
+        first, *rest = await parts() or [_NOTHING]
         return [(file, first), *((None, part) for part in rest)]
-    pieces = await (_parts(body, able) if whole else _rendered(files.pieces, body, able))
-    found = pieces or await _parts(NO_ANSWER, able)
+    pieces = await (parts() if asks else rendering.rendered(files.pieces, body, able))
+    found = pieces or await rendering.parts(NO_ANSWER, able)
     return [(it, _NOTHING) if isinstance(it, Upload) else (None, it) for it in found]
-
-
-async def _parts(body: str, able: Capabilities) -> list[Part]:
-    return await _rendered(markup.parts, body, able)
-
-
-async def _rendered(render: Callable[[str, Capabilities], T], body: str, able: Capabilities) -> T:
-    """Render `body`, in a thread if it is long, so that other chats are not held up."""
-    if len(body) < _LONG_BODY:
-        return render(body, able)
-    return await asyncio.to_thread(render, body, able)
 
 
 async def _edit(

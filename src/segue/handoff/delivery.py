@@ -18,6 +18,7 @@ from math import ceil
 
 from msgspec import Struct
 
+from segue.core import provenance
 from segue.core.address import Address, Platform
 from segue.core.errors import (
     ConnectFailed,
@@ -30,7 +31,7 @@ from segue.core.errors import (
 )
 from segue.core.handoff import Handoff, Step
 from segue.core.session import Session
-from segue.core.text import one_line
+from segue.core.text import clock_time, one_line
 from segue.handoff import greeting
 from segue.handoff.greeting import Reply
 from segue.platforms.base import Adapter
@@ -48,6 +49,8 @@ POLL_SECONDS = 1.0
 """Seconds between polls when there is no wake-up: a gateway that dies does not send one."""
 OPEN_ATTEMPTS = 3
 """How often to try to open a thread."""
+INVITE_ATTEMPTS = 5
+"""How often to try to add the owner to a thread."""
 REPLY_TIMEOUT = 120.0
 """How long the agent may take for its reply."""
 ANSWER_TIMEOUT = 20.0
@@ -155,6 +158,8 @@ async def _prepare(context: DeliveryContext, claim: Handoff) -> _Arrival:
     thread = claim.thread or await _find_thread(context.store, claim, claim.home)
     if thread is None:
         thread = await _open_thread(context, claim, claim.home, session)
+    elif thread.thread_id is not None:  # they may have left it
+        await _add_owner(context, session.owner, thread)
     reply = greeting.decode_reply(claim) or await _get_reply(context, claim, session, thread)
     await _wait_for_answer(context.store, claim, session.owner, thread)
     send_recap = functools.partial(_send_recap, context, claim, session)
@@ -237,7 +242,7 @@ async def _create_thread(
             return await adapter.create_handoff_thread(home, title, key=claim.key)
         except DeliveryFailed as error:
             if error.after is not None:
-                await _report_wait(context.store, claim, Step.OPENING, error.after)
+                await _report_wait(context.store, claim, Step.OPENING, error.after, error.reason)
             # Do not open a second thread if the first may exist, unless a key prevents duplicates.
             certain = adapter.capabilities.keys or not error.arrived
             if not (error.retry and certain) or attempt == OPEN_ATTEMPTS:
@@ -247,20 +252,35 @@ async def _create_thread(
 
 
 async def _add_owner(context: DeliveryContext, owner: str, thread: Address) -> None:
-    """Make the owner a member of the thread. Without that they can still find it."""
+    """Make the owner a member of the thread, so that they are notified. Without that they can still
+    find it, so a platform that refuses it does not fail the handoff."""
     known = await context.store.owners.identities(owner)
     users = [it.sender.user_id for it in known if it.sender.platform is thread.platform]
-    try:
-        await context.adapter.invite(thread, users)
-    except (DeliveryFailed, ConnectFailed) as error:
-        logger.info("owner not added thread=%s: %s", thread, error)
+    attempt = 1
+    while True:
+        try:
+            await context.adapter.invite(thread, users)
+            return
+        except DeliveryFailed as error:
+            reason, can_retry, after = error.reason, error.retry, error.after
+        except ConnectFailed as error:
+            reason, can_retry, after = str(error), True, None
+        pause = 0.2 * attempt if after is None else after
+        if not can_retry or pause > MAX_WAIT or attempt == INVITE_ATTEMPTS:
+            logger.warning("owner not added thread=%s: %s", thread, reason)
+            return
+        await asyncio.sleep(pause)
+        attempt += 1
 
 
-async def _report_wait(store: Store, claim: Handoff, step: Step, seconds: float) -> None:
+async def _report_wait(
+    store: Store, claim: Handoff, step: Step, seconds: float, reason: str
+) -> None:
     """Show that the platform asks for a pause. Raise MustWait if it is longer than MAX_WAIT."""
     if seconds > MAX_WAIT:
-        at = datetime.now().astimezone() + timedelta(seconds=seconds)
-        raise MustWait(platform=claim.platform, seconds=ceil(seconds), at=at)
+        now = datetime.now().astimezone()
+        until = clock_time(now + timedelta(seconds=seconds), now)
+        raise MustWait(platform=claim.platform, until=until, reason=reason)
     asks = f"{claim.platform} asks to wait {ceil(seconds)} s"
     await _record_step(store, claim, step, detail=asks)
 
@@ -284,7 +304,8 @@ async def _get_reply(
     prompt = greeting.prompt(claim, thread, is_back=is_back)
     try:
         async with asyncio.timeout(REPLY_TIMEOUT):
-            turn = await context.turns.take_synthetic_turn(session.id, place, prompt)
+            by = provenance.PROGRAM | provenance.OWNER  # the message for the way is in it
+            turn = await context.turns.take_synthetic_turn(session.id, place, prompt, by=by)
     except TimeoutError:
         reply = Reply(trouble=f"it said nothing for {REPLY_TIMEOUT:.0f} seconds")
     except StoreError:
@@ -386,9 +407,9 @@ async def _wait_until_sent(store: Store, claim: Handoff, thread: Address, key: s
                 reached = loop.time()
             elif loop.time() - reached > OUTAGE_TIMEOUT:
                 raise ConnectFailed(platform=claim.platform, reason=health.detail)
-            seconds = await store.outbox.asked_to_wait(thread)
+            seconds, reason = await store.outbox.asked_to_wait(thread)
             if seconds and not shown:
-                await _report_wait(store, claim, Step.DELIVERING, seconds)
+                await _report_wait(store, claim, Step.DELIVERING, seconds, reason)
             shown = bool(seconds)
             await wake.wait(1.0)
 

@@ -84,7 +84,7 @@ def recap(
     agent continues its work there. `refused` is why the session could not return to the thread that
     it had.
     """
-    lines = [f"**{one_line(session.name)}** continues here."]
+    lines = [f"**{one_line(session.label)}** continues here."]
     if mid_turn:
         lines.append(_GOES_ON)
     if refused is not None:
@@ -104,7 +104,7 @@ def recap(
 def returned(session: Session, new: Transcript, hint: str = "", *, mid_turn: bool = False) -> str:
     """The message in a thread to which the session returns. `new` holds the messages since it
     left. `hint` and `mid_turn` are those of `recap`."""
-    lines = [f"**{one_line(session.name)}** is back here."]
+    lines = [f"**{one_line(session.label)}** is back here."]
     lines += [line for line in (_GOES_ON if mid_turn else "", hint) if line]
     return "\n".join(lines) + quoted(new.recap())
 
