@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
+import segue.store
 from segue.chat.questions import APPROVAL, Question
 from segue.core.approval import Answer
-from segue.core.transcript import Outcome, Role
+from segue.core.transcript import Outcome, Role, ToolCall
+from segue.testing.models.openai import Say
 from tests.harness.terminal import Person, shell
 from tests.program import constants
 
@@ -44,11 +47,83 @@ async def test_a_long_call_is_shortened_on_screen_and_can_be_viewed_in_full(pers
         assert "│ echo 40" not in screen
         shown.say("view")
         await shown.until(lambda: "shell, all 203 lines" in shown.text, "the whole call")
-        await shown.see("[v]iew all 203 lines")
+        await shown.see("Allow it?")
         assert "│ echo 40" in shown.text
         shown.say("n")
         await shown.see("As you like.")
     assert not (person.cwd / "evil").exists()
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(40, 12), (80, 24), (100, 40)])
+async def test_a_long_job_cannot_hide_what_it_may_do(person: Person, columns: int, lines: int):
+    arguments = {
+        "prompt": "\n".join(f"{n}. Look at the weather of this town." for n in range(60)),
+        "every_minutes": 60,
+        "name": "n" * 60,
+        "only_if": {"kind": "page", "target": f"https://example.org/{'x' * 900}"},
+        "allows": ["shell", "write_file"],
+    }
+    making = ToolCall("c1", "make_job", msgspec.json.encode(arguments).decode())
+    async with (
+        person.talks_to(Say(calls=(making,)), "As you like."),
+        await segue.store.open(person.environment["SEGUE_STORE"]) as store,
+        person.opens(columns=columns, lines=lines) as shown,
+    ):
+        await store.gateways.announce("a gateway", [], seconds=3600)
+        await shown.ready()
+        shown.say("do it")
+        await shown.see("lines first, or [n]o")
+        dense = "".join("".join(line[2:] for line in shown.screen).split())
+        for words in ("make a job", "may do without asking: shell, write_file", "delivers to: its"):
+            assert "".join(words.split()) in dense, shown.screen
+        shown.say("y")
+        await shown.see("not an answer")
+        shown.say("n")
+        await shown.see("As you like.")
+
+
+@KINDS
+async def test_a_long_call_can_be_allowed_only_after_it_was_viewed_in_full(
+    person: Person, environment: dict[str, str]
+):
+    command = "\n".join(f"echo {n}" for n in range(80)) + "\ntouch done"
+    async with (
+        person.talks_to(shell(command), "Over."),
+        person.opens(environment=environment) as shown,
+    ):
+        if not environment:
+            await shown.ready()
+        shown.say("do it")
+        await shown.see("[v]iew all 82 lines first, or [n]o")
+        for number, line in enumerate(("y", "yes", "s", "session"), 1):
+            shown.say(line)
+            await shown.until(lambda n=number: shown.text.count("not an answer") == n, repr(line))
+        assert "Allow it?" not in shown.text
+        assert not (person.cwd / "done").exists()
+        shown.say("v")
+        await shown.see("Allow it?")
+        shown.say("y")
+        await shown.see("Over.")
+    assert (person.cwd / "done").exists()
+
+
+async def test_a_window_that_grows_does_not_make_a_call_seen(person: Person):
+    command = "\n".join(f"echo {n}" for n in range(20))
+    impatient = constants({"segue.chat.console._PAUSE": 0.1})
+    async with person.talks_to(shell(command), "As you like.") as model:
+        model.pausing(10)
+        async with person.opens(environment=impatient, lines=14) as shown:
+            await shown.ready()
+            shown.say("do it")
+            await model.asked.wait()
+            model.go.set()
+            await shown.see("[v]iew all 21 lines")
+            shown.resize(100, 60)
+            await shown.see("[v]iew all 21 lines")
+            shown.say("y")
+            await shown.see("not an answer")
+            shown.say("n")
+            await shown.see("As you like.")
 
 
 async def test_a_denied_call_does_not_run_and_is_shown_as_not_allowed(person: Person):
@@ -174,18 +249,17 @@ async def test_only_a_complete_answer_is_accepted_and_other_text_is_ignored(
         *[(word, Answer.ONCE) for word in ("y", "yes", "YES", " y \n")],
         *[(word, Answer.SESSION) for word in ("s", "Session")],
         *[(word, Answer.NEVER) for word in ("n", "no")],
-        *[(word, None) for word in ("v", "view")],
     ],
 )
-async def test_an_answer_is_a_whole_word_or_its_first_letter(line: str, answer: Answer | None):
-    future: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+async def test_an_answer_is_a_whole_word_or_its_first_letter(line: str, answer: Answer):
+    future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
     assert Question("Allow it?", APPROVAL, future).hear(line)
     assert future.result() is answer
 
 
 @pytest.mark.parametrize("line", [*LINES, "yy", "yes!", "ye", "sess", "not", "y\ny", "\u200by"])
 async def test_any_other_line_is_not_an_answer(line: str):
-    future: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+    future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
     assert not Question("Allow it?", APPROVAL, future).hear(line)
     assert not future.done()
 

@@ -52,6 +52,18 @@ async def test_without_a_gateway_the_handoff_is_refused_and_the_session_stays(pe
         await shown.shows("what I hear: still writable")
 
 
+async def test_enter_and_ctrl_c_in_one_write_put_the_command_back_into_the_prompt(person: Person):
+    async with a_gateway(person) as gateway, person.opens() as shown:
+        await begun(shown)
+        shown.type("/handoff telegram\r\x03")
+        shown.press("backspace")
+        await shown.see("/handoff telegra")
+        shown.press("c-c")
+        shown.say("still here")
+        await shown.shows("what I hear: still here")
+        assert await gateway.store.recent_handoffs(1) == ()
+
+
 async def test_without_a_gateway_a_platform_that_is_not_set_up_is_reported(person: Person):
     async with person.opens() as shown:
         await begun(shown)

@@ -7,12 +7,21 @@ from pathlib import Path
 
 import pytest
 
+import segue.store
+from segue import config
+from segue.chat.conversation import Conversation
+from segue.chat.departure import Departure
+from segue.chat.display import Display
+from segue.chat.plain import PlainConsole
+from segue.chat.render.screen import Screen
 from segue.core.handoff import State
 from segue.core.session import ME
 from segue.core.transcript import Outcome, Role, Transcript
 from segue.handoff import STAYS
 from segue.store import Store
 from segue.testing.models.openai import Say
+from segue.turns import Turns
+from segue.turns.agents import Agents
 from tests.chat.test_handoff import a_gateway
 from tests.harness.pty import Terminal
 from tests.harness.terminal import Person, over, shell
@@ -168,6 +177,44 @@ async def test_ctrl_c_cancels_the_handoff_and_the_turn_continues(person: Person)
         assert await gateway.store.recent_handoffs(1) == ()
         assert await roles(gateway.store) == ["user", "assistant", "tool", "tool", "assistant"]
     await runs(person, "1", "2")
+
+
+async def test_enter_and_ctrl_c_in_one_write_request_no_handoff_and_the_turn_continues(
+    person: Person,
+):
+    asks_nothing(person)
+    async with (
+        a_gateway(person) as gateway,
+        person.talks_to(two_calls(), "It is done."),
+        person.opens() as shown,
+    ):
+        await shown.ready()
+        shown.say("do it")
+        await runs(person, "1")
+        shown.type("/handoff telegram\r\x03")
+        await shown.shows(STAYS)
+        go(person)
+        await shown.shows("It is done.")
+        await over(shown)
+        assert await gateway.store.recent_handoffs(1) == ()
+    await runs(person, "1", "2")
+
+
+async def test_a_handoff_typed_as_the_turn_ends_is_run_like_any_other_command(
+    person: Person, capsys: pytest.CaptureFixture[str]
+):
+    settings = config.load(person.environment)
+    display = Display(PlainConsole(lambda _: False), Screen(styled=False), echo=False)
+    async with (
+        await segue.store.open(settings.store) as store,
+        Turns(store, Agents(store, settings)) as turns,
+    ):
+        conversation = Conversation(store, settings, turns, display, person.cwd)
+        over = Departure(store, display)
+        assert await conversation.hand_off_meanwhile(over, "/handoff telegram") is False
+        conversation.interrupt = asyncio.Event()  # the session is moving already
+        assert await conversation.hand_off_meanwhile(over, "/handoff telegram") is True
+    assert capsys.readouterr().out.count("Something is still running here.") == 1
 
 
 async def test_the_next_ctrl_c_stops_the_turn(person: Person):

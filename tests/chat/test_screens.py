@@ -204,7 +204,7 @@ async def test_a_terminal_of_twenty_columns_is_usable(person: Person):
         shown.say("hello there, how are you?")
         await shown.shows("Some words • and a list of them")
         shown.say("now do it")
-        await shown.shows("Allow it? [y]es, for this [s]ession, [n]o")
+        await shown.shows("Allow it? [y]es, this [s]ession, [n]o")
         shown.say("y")
         await shown.see("Good.")
     assert (person.cwd / "done").exists()

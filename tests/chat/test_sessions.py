@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import segue.store
-from segue.core.session import ME
+from segue.core.address import Platform
+from segue.core.job import NewJob, parse_targets
+from segue.core.reset import ResetPolicies
+from segue.core.schedule import Once
+from segue.core.session import ME, Origin
 from segue.core.transcript import Outcome, Transcript
 from segue.store import Topic
 from segue.store.page_sessions import SessionActivity
@@ -16,7 +21,7 @@ from segue.turns import hold
 from tests.harness.gateways import segue_says
 from tests.harness.pty import Terminal
 from tests.harness.terminal import Person, over, shell
-from tests.store.samples import DM
+from tests.store.samples import DM, TOPIC
 
 
 async def say(shown: Terminal, text: str) -> None:
@@ -195,6 +200,37 @@ async def test_a_terminal_that_lost_its_session_reports_it_and_can_take_it_back(
     assert said == ["hello", "from the second", "mine again"]
 
 
+async def test_a_terminal_says_that_a_report_went_to_the_thread_of_its_session(person: Person):
+    await begin(person, "hello")
+    (session,) = await person.sessions()
+    async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+        await store.bindings.rebind(session.id, TOPIC, Origin.RESUME)
+        async with person.opens("resume", "hello") as shown:
+            await shown.shows("hello, in")
+            await shown.ready()
+            remind = NewJob(
+                prompt="Call the bank.",
+                schedule=Once(datetime(2100, 1, 1, tzinfo=UTC)),
+                zone="UTC",
+                deliver=parse_targets("origin"),
+                name="bank",
+                origin=TOPIC,
+            )
+            job = await store.jobs.create(ME, remind)
+            await store.runs.ask(ME, job.id)
+            claim = await store.runs.claim()
+            assert claim is not None
+            await store.runs.finish(claim, "Call the bank.")
+            for report in await store.reports.waiting(Platform):
+                assert await store.reports.send(report, ResetPolicies(), UTC, str(person.cwd))
+            await shown.shows(f'Job "bank" reported on {TOPIC}: Call the bank.')
+            await say(shown, "which bank?")
+    assert [text for _, text in await person.said("hello")][-3:-1] == [
+        "Call the bank.",
+        "which bank?",
+    ]
+
+
 async def test_follow_shows_the_messages_written_elsewhere(person: Person):
     async with person.opens() as first:
         await say(first, "hello")
@@ -210,6 +246,22 @@ async def test_follow_shows_the_messages_written_elsewhere(person: Person):
             first.press("c-c")
             first.say("/status")
             await first.shows("Messages 4")
+
+
+async def test_a_command_ends_following_and_runs_at_once(person: Person):
+    async with person.opens() as first:
+        await say(first, "hello")
+        async with person.opens("resume") as second:
+            await second.see("Take it over?")
+            second.say("y")
+            await first.shows("no longer here")
+            first.say("/follow")
+            await first.see("Ctrl-C to stop.")
+            first.say("/resume hello")
+            await first.see("Take it over?")
+            first.say("y")
+            await second.shows("no longer here")
+            await say(first, "here again")
 
 
 async def test_an_answer_cut_off_by_a_takeover_stays_visible_with_a_notice(person: Person):

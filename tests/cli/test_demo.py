@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from segue.cli.demo.play import FACT, QUESTION
 from segue.core.transcript import ToolCall
 from segue.testing.models.openai import Answer, Say
 from tests import program
-from tests.harness.gateways import segue_says
+from tests.harness.gateways import ROOT, segue_says
 from tests.harness.pty import CODE
 from tests.harness.terminal import Person
 from tests.harness.terminal import person as person
@@ -136,6 +137,25 @@ async def test_without_a_model_and_a_terminal_it_does_not_ask(person: Person, fo
     assert "--yes" in output.stderr
     assert "--scripted" in output.stderr
     nothing_left(person, folder)
+
+
+async def test_with_yes_a_model_that_cannot_be_had_is_replaced_by_scripted_answers(
+    person: Person, folder: Path
+):
+    del person.environment["SEGUE_MODEL"]
+    person.environment["SEGUE_MODELS"] = "/dev/null/models"
+    output = await asyncio.to_thread(segue_says, person, "demo", "--yes")
+    assert output.returncode == 0, output.stderr
+    assert "The embedded model could not be downloaded" in output.stderr
+    assert "The demo goes on with scripted answers" in output.stderr
+    assert "which name the boat Aurora" in " ".join(output.stdout.split())
+    nothing_left(person, folder)
+
+
+def test_make_demo_asks_nothing():
+    command = ["make", "--dry-run", "--no-print-directory", "--old-file=.venv/.core", "demo"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == ".venv/bin/segue demo --yes \n"
 
 
 async def test_the_user_is_asked_before_a_model_is_downloaded(person: Person, folder: Path):

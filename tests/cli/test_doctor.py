@@ -21,6 +21,7 @@ from segue.cli.main import main
 from segue.cli.model import Around
 from segue.core.address import Platform
 from segue.core.session import ME
+from segue.store.gateways import LinkState
 from tests import program
 from tests.cli.test_model import openai
 from tests.harness.screen import on_screen, plain
@@ -239,6 +240,18 @@ def test_a_running_gateway_is_reported(environ: dict[str, str]):
             return (await asyncio.to_thread(findings, environ))["gateway"]
 
     assert asyncio.run(running()) == ("ok", "Running: desk serves matrix, web.")
+
+
+def test_a_platform_that_is_not_connected_is_a_problem(environ: dict[str, str]):
+    async def running() -> tuple[str, str]:
+        async with await segue.store.open(environ["SEGUE_STORE"]) as store:
+            await store.gateways.announce("desk", [Platform.WEB, Platform.MATRIX])
+            await store.gateways.report(Platform.MATRIX, LinkState.DOWN, detail="it has no token")
+            return (await asyncio.to_thread(findings, environ))["gateway"]
+
+    verdict, told = asyncio.run(running())
+    assert verdict == "problem"
+    assert told.endswith("matrix is not connected: it has no token.")
 
 
 # The terminal

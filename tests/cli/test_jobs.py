@@ -11,10 +11,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 import segue.store
+from segue.core import provenance
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.job import Seen
+from segue.core.provenance import Provenance
 from segue.core.session import ME
 from segue.store import Store
 from tests.harness.command_line import Command
@@ -315,3 +318,22 @@ def test_a_zone_without_a_name_is_refused(command: Command, tmp_path: Path):
     command.environment["TZ"] = f"{tmp_path}/localtime"
     assert "time zone has no name" in command.refused("add", "--in", "9", "Look.")
     command("add", "--in", "9", "--zone", "Asia/Tokyo", "Look.")
+
+
+def test_a_job_is_its_owners_once_all_its_words_are(
+    command: Command, gateway: Store, runner: asyncio.Runner
+):
+    async def authors() -> Provenance:
+        return (await gateway.jobs.found(ME, 1)).provenance
+
+    async def read_outside() -> None:
+        job = await gateway.jobs.found(ME, 1)
+        await gateway.jobs.edit(ME, 1, replace(job, provenance=provenance.STRANGER))
+
+    command("add", "--every", "60", "--deliver", "local", "Read the news.")
+    assert runner.run(authors()) == provenance.OWNER
+    runner.run(read_outside())
+    command("edit", "1", "Read the mail.")  # its name is still the old one
+    assert runner.run(authors()) == provenance.OWNER | provenance.STRANGER
+    command("edit", "1", "--name", "mail", "Read the mail.")
+    assert runner.run(authors()) == provenance.OWNER

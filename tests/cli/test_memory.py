@@ -117,7 +117,7 @@ def test_printed_notes_have_no_control_characters(memory: Command, url: str):
 def test_numbers_are_right_aligned(memory: Command, url: str):
     def insert(tx: Tx) -> None:
         for number in (2, 1001):
-            tx.change("INSERT INTO notes VALUES ('me', :number, 'note', 0)", number=number)
+            tx.change("INSERT INTO notes VALUES ('me', :number, 'note', 0, 'owner')", number=number)
 
     memory()
     asyncio.run(write(url, insert))

@@ -13,12 +13,14 @@ import pytest
 
 from segue import config
 from segue.agent.loop import UNANSWERED
+from segue.core import provenance
 from segue.core.events import NO_ANSWER
-from segue.testing.models.openai import FakeOpenAI, Say
+from segue.testing.models.openai import FakeOpenAI, Say, refusal
 from tests import program
 from tests.harness.gateways import piped
 from tests.harness.pty import CODE, SEGUE, Terminal
 from tests.harness.terminal import Person, shell
+from tests.program import constants
 
 
 async def run(person: Person, *arguments: str, given: bytes = b"") -> tuple[int, str, str]:
@@ -75,6 +77,14 @@ async def test_a_dash_reads_the_message_from_standard_input(person: Person):
     code, output, errors = await run(person, "-p", "-", given=b"hi there\n")
     assert (code, errors) == (0, "")
     assert output.endswith("what I hear: hi there\n")
+
+
+async def test_a_message_from_a_pipe_may_quote_others(person: Person):
+    await run(person, "-p", "-", given=b"hi there\n")
+    await run(person, "-c", "-p", "hi")
+    piped, _, typed, _ = await person.transcript()
+    assert piped.provenance == provenance.OWNER | provenance.FILE
+    assert typed.provenance == provenance.OWNER
 
 
 async def test_invalid_bytes_in_the_input_are_replaced(person: Person):
@@ -167,6 +177,56 @@ async def test_a_pipe_cannot_approve(person: Person):
     assert (code, errors) == (0, "")
     assert "I could not." in output
     assert not (person.cwd / "done").exists()
+
+
+async def test_a_failed_message_in_a_pipe_is_a_failure(person: Person):
+    del person.environment["SEGUE_MODEL"]
+    code, output, _ = await run(person, given=b"hello\n")
+    assert code == 1
+    assert "No model is available yet" in output
+    code, output, _ = await run(person, given=b"/resume nowhere\n")
+    assert code == 1
+    assert "nowhere" in output
+
+
+async def test_a_message_that_is_answered_after_a_failed_one_does_not_hide_it(person: Person):
+    async with person.talks_to(refusal(400, "No."), "Fine."):
+        code, output, _ = await run(person, given=b"one\ntwo\n")
+    assert code == 1
+    assert "Fine." in output
+
+
+async def test_without_a_terminal_and_input_it_says_what_it_needs(person: Person):
+    del person.environment["SEGUE_MODEL"]
+    code, output, errors = await run(person)
+    assert (code, output) == (1, "")
+    assert errors.startswith("Segue: a personal AI agent")
+    assert "No model is available yet" in errors
+    assert "`segue model`" in errors
+    assert "`segue -p TEXT`" in errors
+    assert "in a terminal" in errors
+
+
+async def test_an_input_that_stays_open_and_silent_does_not_keep_it_silent(person: Person):
+    person.environment.update(constants({"segue.chat.program._SILENCE": 0.01}))
+    ours, theirs = os.pipe()
+    reading, errors = os.pipe()
+    environment = {**CODE, **person.environment}
+    started = program.start(
+        environment=environment, cwd=person.cwd, output=errors, errors=errors, given=ours
+    )
+    try:
+        for descriptor in (ours, errors):
+            os.close(descriptor)
+        with os.fdopen(reading, encoding="utf-8") as shown:
+            assert (await asyncio.to_thread(shown.readline)).startswith("Segue: a personal AI")
+            assert "scripted" in await asyncio.to_thread(shown.readline)
+            os.write(theirs, b"hello\n")
+            os.close(theirs)
+            assert "what I hear: hello" in " ".join((await asyncio.to_thread(shown.read)).split())
+        assert await asyncio.to_thread(started.wait, 30) == 0
+    finally:
+        started.kill()
 
 
 async def test_output_to_a_pipe_has_no_escape_sequences(person: Person):

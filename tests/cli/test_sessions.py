@@ -115,8 +115,8 @@ def test_without_sessions_nothing_is_printed_on_stdout(person: SessionsCommand):
 def test_a_pipe_gets_one_line_of_fields_per_session_newest_first(person: SessionsCommand):
     old = person.talk("old one", "a", cwd="/srv/x")
     new = person.talk(None)
-    age(person, old, timedelta(days=1))
     person.do(lambda store: moved(store, old))
+    age(person, old, timedelta(days=1))
     first, second = (line.split("\t") for line in person("list").splitlines())
     assert first[:3] == [new.id, "", "set aside"]
     assert first[4:] == ["0", ""]
@@ -339,7 +339,10 @@ def test_an_export_can_be_imported(person: SessionsCommand, tmp_path: Path):
     assert copy["id"] != session.id
     result = person.run("import", "-", given=path.read_text())
     assert result.stdout.startswith("Imported 'mine #3' with 4 messages. Its id is ")
-    assert person("export", "mine #3").splitlines()[1:] == lines[1:]
+    messages = [msgspec.json.decode(line) for line in lines[1:]]
+    assert messages[0]["provenance"] == ["owner"]
+    copied = [msgspec.json.decode(line) for line in person("export", "mine #3").splitlines()[1:]]
+    assert copied == [message | {"provenance": ["unknown"]} for message in messages]
 
 
 def test_an_existing_file_is_replaced_only_with_force(person: SessionsCommand, tmp_path: Path):

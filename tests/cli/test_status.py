@@ -52,7 +52,7 @@ async def test_the_status_fits_on_one_screen(person: Person):
                 "sessions  4, the last:",
                 "Ships (the web page, just now)",
                 "handoffs  1 in progress",
-                "problems  1 message could not be delivered",
+                "problems  1 message could not be delivered; telegram is not connected",
                 "the gateway of the test, running since",
                 "connected as page since",
                 "down since",

@@ -18,6 +18,7 @@ from segue.config import Settings
 from segue.core.address import HomeChannel, Platform
 from segue.core.errors import (
     BadCommand,
+    CommandElsewhere,
     NoHomeChannel,
     NoModel,
     NothingSaid,
@@ -165,7 +166,7 @@ def test_every_command_name_is_unique(where: Where):
 
 def test_the_essential_commands_are_available_in_chats():
     wanted = (
-        "help new title sessions resume handoff status stop retry undo compress usage model sethome"
+        "help new title sessions resume move status stop retry undo compress usage model sethome"
         " whoami approve deny"
     )
     assert set(wanted.split()) <= {c.name for c in commands.available(Where.CHAT)}
@@ -176,6 +177,26 @@ def test_a_terminal_command_is_unknown_in_a_chat(name: str):
     commands.find(f"/{name}", Where.TERMINAL)
     with pytest.raises(UnknownCommand):
         commands.find(f"/{name}", Where.CHAT)
+
+
+@pytest.mark.parametrize(
+    ("typed", "where", "says"),
+    [
+        (
+            "/handoff telegram",
+            Where.CHAT,
+            "/handoff works only in the terminal. Here, type /move PLATFORM.",
+        ),
+        ("/move web", Where.TERMINAL, "/move works only in chats. Here, type /handoff PLATFORM."),
+    ],
+)
+def test_moving_a_session_away_has_its_own_command_in_the_terminal_and_in_chats(
+    typed: str, where: Where, says: str
+):
+    assert typed.split(maxsplit=1)[0][1:] not in {c.name for c in commands.available(where)}
+    with pytest.raises(CommandElsewhere) as refused:
+        commands.find(typed, where)
+    assert str(refused.value) == says
 
 
 @pytest.mark.parametrize(

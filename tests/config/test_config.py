@@ -440,11 +440,17 @@ def test_other_processes_cannot_see_secrets_and_the_program_still_reads_them(tmp
     assert seen.count("COLOUR=blue") == (2 if os.geteuid() == 0 else 1)
 
 
+def test_commands_do_not_get_the_keys_of_other_model_services():
+    given = {"HF_TOKEN": "hf_1", "XAI_API_KEY": "xai-1", "GITHUB_TOKEN": "gh", "COLOUR": "blue"}
+    assert config.tool_environment(given) == {"GITHUB_TOKEN": "gh", "COLOUR": "blue"}
+
+
 def test_every_variable_with_a_secret_is_known(home: dict[str, str]):
     names = config.secret_names()
     assert {"SEGUE_STORE", "OPENAI_API_KEY", "GOOGLE_API_KEY", "PGPASSWORD"} <= names
     overriding = [name for several in environment.overrides().values() for name in several]
-    assert {name for name in names if not name.startswith("PG")} <= set(overriding)
+    others = {name for name in names if name.startswith("PG") or name in environment._SERVICES}
+    assert names - others <= set(overriding)
     paths = {"SEGUE_CONFIG", "SEGUE_STORE", "SEGUE_MODELS", "SEGUE_GATEWAY_LOG"}
     other = [name for name in overriding if name not in paths and not name.endswith("_URL")]
     held = config.load({**home, **dict.fromkeys(other, "k")})

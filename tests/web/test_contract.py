@@ -35,6 +35,7 @@ class WebRig(Rig):
     lacks = frozenset(
         {
             Feature.EDITS,
+            Feature.DELETIONS,
             Feature.FILES,
             Feature.JOINS,
             Feature.FORWARDS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import socket
@@ -21,6 +22,7 @@ from segue.store.pages import PageLocation
 from segue.store.processes import machine
 from segue.web import endpoints
 from segue.web.endpoints import USUAL, PortHeld
+from segue.web.http import MOST_STRANGERS
 from tests.web.bare_server import Door, web_adapter
 from tests.web.handshake import Key, opened, prove
 
@@ -229,3 +231,18 @@ async def test_without_a_private_network_the_page_is_for_this_machine_only(
         assert place.addresses == ("127.0.0.1",)
         assert "page served to this machine only: it is in no local network" in caplog.text
         await adapter.close()
+
+
+@as_root
+async def test_a_flood_by_another_account_does_not_keep_the_owner_out(door: Door):
+    loop = asyncio.get_running_loop()
+    with contextlib.ExitStack() as stack:
+        ours = stack.enter_context(socket.create_connection(("127.0.0.1", door.port)))
+        ours.setblocking(False)
+        await door.ask("/")  # the server has accepted ours before
+        for _ in range(2 * MOST_STRANGERS):
+            theirs = stack.enter_context(of_another_account())
+            theirs.setblocking(False)
+            await loop.sock_connect(theirs, ("127.0.0.1", door.port))
+        await loop.sock_sendall(ours, f"GET / HTTP/1.1\r\nHost: {door.host}\r\n\r\n".encode())
+        assert (await loop.sock_recv(ours, 100)).startswith(b"HTTP/1.1 200 OK")

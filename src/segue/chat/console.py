@@ -157,6 +157,11 @@ class Console:
             await self._arrived.wait()
         return None
 
+    def put_first(self, text: str) -> None:
+        """Queue an input before all others."""
+        self.waiting.appendleft(text)
+        self._arrived.set()
+
     async def print(self, text: str) -> None:
         """Print finished lines."""
         self._put_up(text)
@@ -355,6 +360,14 @@ class Console:
     def _put_hint(self) -> None:
         if self._question is not None:
             self._put_up(f"{self._question.hint}\n")
+
+    def take_back(self) -> bool:
+        """Put the newest queued input back into the prompt. Return False if there is none."""
+        if not self.waiting:
+            return False
+        taken = self.waiting.pop()
+        self._session.default_buffer.reset(Document(taken))
+        return True
 
     def clear(self) -> bool:
         """Clear the input. Return False if there was nothing to clear."""

@@ -18,7 +18,7 @@ from segue.chat.location import address, holder
 from segue.commands.base import Command, Where
 from segue.config import Settings
 from segue.core.address import Platform
-from segue.core.approval import Answer
+from segue.core.approval import Answer, Description
 from segue.core.context import Context
 from segue.core.errors import (
     HandoffError,
@@ -27,17 +27,24 @@ from segue.core.errors import (
     NothingSaid,
     SessionHeld,
     SessionNotFound,
+    StoreError,
     TurnRunning,
     UserError,
 )
 from segue.core.events import TurnFailed, TurnInterrupted, TurnPaused
 from segue.core.session import ME, Session
+from segue.core.text import one_line
 from segue.core.transcript import Message, ToolCall
-from segue.store import Store
+from segue.store import Store, Topic, placement
 from segue.store.leases import Pause
+from segue.store.placement import AsideReport
 from segue.turns import HeldLease, Place, Turns, hold
 
 _FOLLOW = 0.5
+_STOPPED = "The agent was working on it here, and was stopped."
+_REPORTS = 5.0
+"""Seconds between two looks for reports of jobs, if no wake-up comes."""
+_REPORT_LENGTH = 200
 _SHOWN_TURNS = 3
 """How many exchanges a resumed session shows."""
 _SHOWN_MESSAGES = 40
@@ -74,6 +81,10 @@ class Conversation:
         self._farewell = ""
         self.closing = False
         """Set it when the program ends: a paused turn is not continued then."""
+        self.is_following = False
+        """Whether it shows a session that is elsewhere. Any input ends that."""
+        self.has_failed = False
+        """Whether a turn or a command has failed."""
         self.departure: Departure | None = None
         """How to leave in the middle of the running turn. None if no turn runs."""
         self._beginning = asyncio.Lock()
@@ -104,20 +115,29 @@ class Conversation:
             else:
                 await self.say(text)
         except UserError as error:
+            self.has_failed = True
             await self._display.trouble(error)
 
-    async def hand_off_meanwhile(self, departure: Departure, command: str) -> None:
-        """Run a /handoff that the user typed during the turn of this departure."""
+    async def hand_off_meanwhile(self, departure: Departure, command: str) -> bool:
+        """Run a /handoff that the user typed during the turn of this departure. Return False if the
+        turn ended first, so that the command has to be run like any other."""
         async with departure.lock:
             if self.departure is departure:
                 await self._do(command)
-            else:
-                await self._display.trouble(TurnRunning())
+                return True
+        if self.interrupt is None:
+            return False
+        await self._display.trouble(TurnRunning())  # another handoff is under way
+        return True
 
     def stay(self) -> Coroutine[Any, Any, None] | None:
         """Take back the wish to leave in the middle of a turn. Return the work that is left to do,
         or None if there is nothing to take back."""
         return self.departure.stay() if self.departure else None
+
+    async def stayed(self) -> None:
+        """Say that a /handoff was taken back before it began."""
+        await self.notice(handoff.STAYS)
 
     # The context of commands
 
@@ -185,7 +205,11 @@ class Conversation:
             async with contextlib.aclosing(events):
                 async for event in events:
                     await self._display.event(event)
-            if isinstance(event, TurnFailed | TurnInterrupted):
+            if isinstance(event, TurnFailed):
+                self.has_failed = True
+            if isinstance(event, TurnFailed) and held.moved is not None:
+                await self.notice(_STOPPED)
+            elif isinstance(event, TurnFailed | TurnInterrupted):
                 await self.store.leases.pause(held.lease, Pause.STOPPED)
             await self._seen()
             await self.look_up_model()
@@ -194,7 +218,7 @@ class Conversation:
             await self._display.rest()
         return isinstance(event, TurnPaused)
 
-    async def _approve(self, call: ToolCall, what: str, fingerprint: str) -> Answer:
+    async def _approve(self, call: ToolCall, what: Description, fingerprint: str) -> Answer:
         """Ask the user, and let other places see that the session waits for the answer."""
         lease = (await self._in_hand()).lease
         await self.store.leases.pause(lease, Pause.ASKING)
@@ -235,7 +259,7 @@ class Conversation:
             await self._take(session)
         except SessionHeld as held:
             if not await self._take_from(held, session, now=now):
-                await self.notice(f"{session.name} stays where it is.")
+                await self.notice(f"{session.label} stays where it is.")
                 return
         await self._welcome(session, here=here)
 
@@ -320,7 +344,8 @@ class Conversation:
             return
         seen = session.messages
         self.interrupt = asyncio.Event()
-        await self.notice("Showing new messages of the session. Ctrl-C to stop.")
+        self.is_following = True
+        await self.notice("Showing new messages of the session. Type anything, or Ctrl-C to stop.")
         try:
             while not self.interrupt.is_set():
                 last = await self.store.transcripts.last(session.id, 50)
@@ -334,6 +359,7 @@ class Conversation:
                         await self.interrupt.wait()
         finally:
             self.interrupt = None
+            self.is_following = False
 
     async def leave(self) -> None:
         self._left = True
@@ -357,7 +383,8 @@ class Conversation:
         await self._let_go()
         self.session, self._held, self._hold = session, held, taking
         self._watching = [
-            asyncio.create_task(watch) for watch in (self._watch(held), self._heed(held))
+            asyncio.create_task(watch)
+            for watch in (self._watch(held), self._heed(held), self._announce(held))
         ]
         await self._seen()
 
@@ -426,6 +453,28 @@ class Conversation:
                 async with self._doing:
                     await self._grant()
 
+    async def _announce(self, held: HeldLease) -> None:
+        """Notify the user of reports of jobs that were sent to a thread of the session, while it is
+        open here."""
+        session_id = held.lease.session_id
+        known: set[int] | None = None
+        while True:
+            with contextlib.suppress(StoreError):  # the next message reports it
+                async with self.store.listen(Topic.JOBS) as wake:
+                    while True:
+                        reports = await self.store.read(placement.aside, session_id)
+                        if known is None:
+                            known = {report.no for report in reports if report.is_placed}
+                        await self._show_reports([r for r in reports if r.no not in known])
+                        known |= {report.no for report in reports}
+                        await wake.wait(_REPORTS)
+            await asyncio.sleep(_REPORTS)
+
+    async def _show_reports(self, reports: Sequence[AsideReport]) -> None:
+        for report in reports:
+            said = one_line(report.body, _REPORT_LENGTH)
+            await self.notice(f'Job "{report.job}" reported on {report.address}: {said}')
+
     async def _in_hand(self) -> HeldLease:
         if self._held is None:
             raise NothingSaid
@@ -460,6 +509,13 @@ class Conversation:
             self._display.model = await self.turns.model(self.session)
         except ModelError:
             self._display.model = "no model yet"
+
+    async def model_needed(self) -> str:
+        """Return which model answers, or what is needed to have one."""
+        try:
+            return f"The model is {await self.turns.model(self.session)}."
+        except ModelError as error:
+            return str(error)
 
     async def _welcome(self, session: Session, *, here: bool) -> None:
         """Change to the session's directory and show the last exchanges."""

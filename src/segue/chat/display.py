@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from segue.chat.questions import APPROVAL, LEAVING, YES_OR_NO, Leaving
+from segue.chat.questions import APPROVAL, LEAVING, UNSEEN, YES_OR_NO, Leaving
 from segue.chat.render import cells, events
 from segue.chat.render.clean import clean
 from segue.chat.render.command_list import command_list
@@ -18,11 +18,13 @@ from segue.chat.render.screen import Screen, Style
 from segue.chat.render.status_line import status_line
 from segue.chat.render.stream import Stream, begin
 from segue.chat.shell_commands import pasteable
+from segue.core import excerpt
 from segue.core.address import Platform
-from segue.core.approval import Answer
+from segue.core.approval import Answer, Description
 from segue.core.errors import SessionError, UserError
 from segue.core.events import (
     NO_ANSWER,
+    ApprovalNeeded,
     Event,
     MessageAdded,
     TextDelta,
@@ -41,10 +43,8 @@ if TYPE_CHECKING:
     from segue.commands.base import Command
     from segue.handoff import Progress
 
-_GREETING = (
-    "Segue: a personal AI agent whose conversations move with you.",
-    "/help lists the commands. /handoff web continues in a browser or on a phone.",
-)
+WHAT = "Segue: a personal AI agent whose conversations move with you."
+_WAYS = "/help lists the commands. /handoff web continues in a browser or on a phone."
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _UNSAVED = "The unfinished answer above is not part of the session. Ask again to get all of it."
 _MAX_SPOKEN = 30
@@ -81,15 +81,17 @@ class Display:
         """Whether the answer of this turn had any visible text."""
         self._unsaved = False
         """Whether words were shown that are not in the store yet."""
+        self._asks_whole = False
+        """Whether the whole of the last call that needs approval was shown."""
 
     # The conversation
 
     async def greeting(self, cwd: Path) -> None:
         """Print what this is, the model and its directory, and what to type."""
         shown = cwd if not cwd.is_relative_to(Path.home()) else f"~/{cwd.relative_to(Path.home())}"
-        await self._print([self._screen.paint(_GREETING[0], Style.BOLD)])
+        await self._print([self._screen.paint(WHAT, Style.BOLD)])
         place = f"{self.model}, in {shown}".removesuffix("/.")
-        for text in (place, _GREETING[1]):
+        for text in (place, _WAYS):
             await self._dim(text)
 
     async def said(self, text: str) -> None:
@@ -110,7 +112,10 @@ class Display:
             self._spoke = False
         if isinstance(event, MessageAdded):
             self._unsaved = False
-        await self._print(self._activity.lines(event, self._now()), _Kind.ACTIVITY)
+        screen = self._now()
+        if isinstance(event, ApprovalNeeded):
+            self._asks_whole = events.excerpt(event.what, screen).is_whole
+        await self._print(self._activity.lines(event, screen), _Kind.ACTIVITY)
         if isinstance(event, TurnFailed) and self._unsaved:
             self._unsaved = False
             await self.notice(_UNSAVED)
@@ -184,14 +189,16 @@ class Display:
     async def progress(self, progress: Progress) -> None:
         await self._dim(progress.text())
 
-    async def approve(self, call: ToolCall, what: str, fingerprint: str) -> Answer:
-        """Ask whether to allow a call, and show all of it on request."""
-        shown = events.excerpt(what, self._now())
-        view = "" if shown.is_whole else f", [v]iew all {count(shown.lines, 'line')}"
-        question = f"Allow it? [y]es, for this [s]ession, [n]o{view}"
-        while (answer := await self._console.ask(question, APPROVAL)) is None:
+    async def approve(self, call: ToolCall, what: Description, fingerprint: str) -> Answer:
+        """Ask whether to allow a call. One that is shown only in part cannot be allowed before the
+        user has seen all of it."""
+        if not self._asks_whole:
+            lines = count(len(excerpt.whole(what)), "line")
+            question = f"[v]iew all {lines} first, or [n]o"
+            if (answer := await self._console.ask(question, UNSEEN)) is not None:
+                return answer
             await self._print(events.whole_call(call, what, self._now()))
-        return answer
+        return await self._console.ask("Allow it? [y]es, this [s]ession, [n]o", APPROVAL)
 
     async def ask_whether(self, question: str) -> bool:
         return await self._console.ask(f"{question} [y]es, [n]o", YES_OR_NO)

@@ -59,11 +59,23 @@ class PlainConsole:
             await self._arrived.wait()
         return None
 
+    def put_first(self, text: str) -> None:
+        """Queue an input before all others."""
+        self.waiting.appendleft(text)
+        self._arrived.set()
+
     async def print(self, text: str) -> None:
         _write(text)
 
     def redraw(self) -> None:
         """Do nothing: there is nothing to draw."""
+
+    def take_back(self) -> bool:
+        """Drop the newest queued input. Return False if there is none."""
+        if not self.waiting:
+            return False
+        self.waiting.pop()
+        return True
 
     def clear(self) -> bool:
         return False

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from segue import config
-from segue.chat.display import Display
+from segue.chat.display import WHAT, Display
 from segue.chat.location import here
 from segue.chat.output import is_interactive, notice
 from segue.chat.plain import PlainConsole
@@ -28,11 +28,19 @@ from segue.core.session import ME
 if TYPE_CHECKING:
     from segue.chat.console import Console
     from segue.chat.conversation import Conversation
+    from segue.chat.departure import Departure
 
 T = TypeVar("T")
 
 _MAX_NAMES = 200
 _HANDOFF = "/handoff"
+_SILENCE = 1.0
+"""Seconds without input after which a program without a terminal says what it is."""
+_NO_TERMINAL = (
+    "There is no terminal here, so there is no prompt. Type `segue` in a terminal (in a container,"
+    " start it with -it), or send a message from a script with `segue -p TEXT`. Each line of"
+    " standard input is a message, too. `segue demo` shows a handoff without a question."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +55,10 @@ class ChatOptions:
     """Whether to take the session at once, even in the middle of a turn."""
 
 
-async def chat(settings: Settings, options: ChatOptions) -> None:
-    await _Program(settings).run(options)
+async def chat(settings: Settings, options: ChatOptions) -> bool:
+    """Run the chat. Return False if there is no terminal, and a message or a command failed, or
+    there was none."""
+    return await _Program(settings).run(options)
 
 
 class _Program:
@@ -61,6 +71,8 @@ class _Program:
         self._settings = settings
         self._warned = False
         self._doing: asyncio.Task[Any] | None = None
+        self._leaving: asyncio.Task[None] | None = None
+        """Runs the last /handoff that was typed during a turn."""
         self._tasks: set[asyncio.Task[None]] = set()
         variables = config.terminal_variables()
         shown = screen(sys.stdout, variables, shutil.get_terminal_size().columns)
@@ -69,21 +81,27 @@ class _Program:
         self._display = Display(self._console, shown, echo=self._draws)
         self._conversation: Conversation | None = None
 
-    async def run(self, options: ChatOptions) -> None:
+    async def run(self, options: ChatOptions) -> bool:
         console = self._console
+        ok = True
         drawing = asyncio.create_task(console.run())
         drawing.add_done_callback(lambda _: console.close())
         self._hear_signals()
         try:
             await console.shown.wait()
             async with self._loaded(options) as conversation:
-                while (text := await console.read()) is not None:
+                text = await self._first(conversation)
+                if text is None and options.resume is None and not is_interactive():
+                    ok = False
+                while text is not None:
                     self._warned = False
-                    await self._display.said(text)
-                    if await self._under_way(conversation.do(text)) is False:
+                    if await self._under_way(self._do(conversation, text)) is False:
                         break
                     await conversation.refresh()  # Ctrl-C has nothing to stop here
                     console.redraw()
+                    text = await console.read()
+                if conversation.has_failed and not is_interactive():
+                    ok = False
                 farewell, link = await conversation.farewell(), conversation.link
         finally:
             console.close()
@@ -94,6 +112,19 @@ class _Program:
         if link:
             await self._display.link(link)
         drawing.result()
+        return ok
+
+    async def _first(self, conversation: Conversation) -> str | None:
+        """Return the first input. Without a terminal, say what this is if there is none at once:
+        a program that runs it may keep its input open for ever."""
+        reading = asyncio.create_task(self._console.read())
+        if not is_interactive() and conversation.session is None:
+            await asyncio.wait({reading}, timeout=_SILENCE)
+            if not reading.done() or reading.result() is None:
+                notice(WHAT)
+                notice(await conversation.model_needed())
+                notice(_NO_TERMINAL)
+        return await reading
 
     @contextlib.asynccontextmanager
     async def _loaded(self, options: ChatOptions) -> AsyncGenerator[Conversation]:
@@ -123,6 +154,10 @@ class _Program:
                     await model
                     await self._display.greeting(here())
                 yield conversation
+
+    async def _do(self, conversation: Conversation, text: str) -> bool:
+        await self._display.said(text)
+        return await conversation.do(text)
 
     async def _under_way(self, work: Coroutine[Any, Any, T]) -> T | None:
         """Return the result, or None if Ctrl-C or Ctrl-D stopped the work."""
@@ -175,9 +210,11 @@ class _Program:
         """Handle Ctrl-C: stop the current work, then clear the line. A second one leaves."""
         if self._conversation and (stays := self._conversation.stay()):
             self._soon(stays)
+        elif self._conversation and self._leaving is not None and self._leaving.cancel():
+            self._soon(self._conversation.stayed())
         elif self._stop():
             self._warned = True
-        elif not self._is_busy() and self._console.clear():
+        elif not self._is_busy() and (self._console.take_back() or self._console.clear()):
             return
         elif self._warned or not self._draws:
             self._on_leave()
@@ -194,16 +231,25 @@ class _Program:
 
     def _takes(self, text: str) -> bool:
         """Handle a /handoff during a turn, when the user wants to leave now and not afterwards, and
-        refuse one during another handoff. Anything else waits."""
+        refuse one during another handoff. Anything else waits, but not for the end of /follow."""
+        conversation = self._conversation
+        if conversation and conversation.is_following and conversation.interrupt:
+            conversation.interrupt.set()
+            return False
         if self._conversation is None or text.lower().split(maxsplit=1)[:1] != [_HANDOFF]:
             return False
         if departure := self._conversation.departure:
-            self._soon(self._conversation.hand_off_meanwhile(departure, text))
+            self._leaving = self._soon(self._hand_off_meanwhile(departure, text))
         elif self._conversation.interrupt:
             self._soon(self._display.trouble(TurnRunning()))
         else:
             return False
         return True
+
+    async def _hand_off_meanwhile(self, departure: Departure, text: str) -> None:
+        conversation = self._conversation
+        if conversation and not await conversation.hand_off_meanwhile(departure, text):
+            self._console.put_first(text)
 
     def _is_busy(self) -> bool:
         return self._doing is not None and not self._doing.done()

@@ -30,17 +30,21 @@ LEAVING = {
     "stay": Leaving.STAY,
 }
 YES_OR_NO = {"y": True, "yes": True, "n": False, "no": False}
-APPROVAL: Mapping[str, Answer | None] = {
+APPROVAL: Mapping[str, Answer] = {
     "y": Answer.ONCE,
     "yes": Answer.ONCE,
     "s": Answer.SESSION,
     "session": Answer.SESSION,
+    "n": Answer.NEVER,
+    "no": Answer.NEVER,
+}
+UNSEEN: Mapping[str, Answer | None] = {
     "v": None,
     "view": None,
     "n": Answer.NEVER,
     "no": Answer.NEVER,
 }
-"""None is a request to see the whole call first."""
+"""For a call that the user has not seen all of. None is a request to see it."""
 
 
 @dataclass(frozen=True, slots=True)

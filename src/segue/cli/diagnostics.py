@@ -13,6 +13,7 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
@@ -21,6 +22,7 @@ import segue.store
 from segue.agent.models.catalog import LOCAL, SCRIPTED, ModelServer
 from segue.agent.models.choice import choose, embedded
 from segue.agent.models.local import runtime
+from segue.cli import gateway_text
 from segue.cli.formatting import size
 from segue.config import Settings
 from segue.core.address import Platform
@@ -33,10 +35,11 @@ from segue.core.errors import (
     UnknownModel,
 )
 from segue.core.session import ME
-from segue.core.text import count
+from segue.core.text import count, one_line
 from segue.platforms import registry
 from segue.platforms.base import Finding as Examined
 from segue.store import Store
+from segue.store.outbox import PlatformPause
 
 _PACKAGE = re.compile(r"[\w.-]+")
 _REACH_SECONDS = 3.0
@@ -97,7 +100,12 @@ async def _store(url: str) -> list[Finding]:
     try:
         disk = _disk(url)
         async with await segue.store.open(url) as opened:
-            return [await _contents(opened, shown), *disk, await _gateway(opened)]
+            return [
+                await _contents(opened, shown),
+                *disk,
+                await _gateway(opened),
+                *(_paused(pause) for pause in await opened.outbox.paused()),
+            ]
     except StoreError as error:
         return [Finding("store", str(error), Verdict.PROBLEM)]
 
@@ -134,7 +142,17 @@ async def _gateway(store: Store) -> Finding:
     if not gateways:
         return Finding("gateway", "Not running. Only handoffs and chats need it.")
     each = (f"{gateway.name} serves {', '.join(sorted(gateway.platforms))}" for gateway in gateways)
-    return Finding("gateway", f"Running: {'; '.join(each)}.")
+    told = f"Running: {'; '.join(each)}."
+    away = [health for gateway in gateways for health in gateway_text.down(gateway)]
+    if not away:
+        return Finding("gateway", told)
+    why = (one_line(f"{it.platform} is not connected: {it.detail}.") for it in away)
+    return Finding("gateway", " ".join((told, *why)), Verdict.PROBLEM)
+
+
+def _paused(pause: PlatformPause) -> Finding:
+    told = gateway_text.pause_text(pause, datetime.now(UTC))
+    return Finding(pause.platform, f"{told}.", Verdict.PROBLEM)
 
 
 def bots(settings: Settings) -> list[Platform]:

@@ -56,12 +56,14 @@ def run(*, log: Path | None, lan: bool) -> None:
     log_file.write_to(log)
     logger = logging.getLogger(__name__)
     try:
-        from segue.gateway.service import serve  # noqa: PLC0415 - a failure is logged, too
+        from segue.gateway.service import ExitDeadline, serve  # noqa: PLC0415 - a failure is logged
 
         settings = _settings(lan=lan)
         if settings.web.lan and page_links.is_built_in(settings):
             logger.warning(page_links.LAN)
-        asyncio.run(serve(settings, load=partial(_settings, lan=lan)))
+        deadline = ExitDeadline()
+        asyncio.run(serve(settings, load=partial(_settings, lan=lan), stopping=deadline.start))
+        deadline.cancel()
     except UserError as error:
         if log is not None:  # otherwise it is about to be shown in the same place
             logger.error("%s", error)  # noqa: TRY400 - the user can fix it: no traceback

@@ -15,11 +15,11 @@ from segue.cli.session_text import handoff_json, handoff_text
 from segue.core.address import HomeChannel, Platform
 from segue.core.handoff import Handoff
 from segue.core.session import ME
-from segue.core.text import one_line
+from segue.core.text import clock_time, one_line
 from segue.store import Store
 from segue.store.gateways import GatewayRecord, LinkState, PlatformHealth
 from segue.store.inbox import Incoming
-from segue.store.outbox import Outgoing
+from segue.store.outbox import Outgoing, PlatformPause
 from segue.store.processes import whose
 
 _HANDOFFS = 5
@@ -46,7 +46,14 @@ class GatewayStatus:
     """Outgoing messages that failed or are uncertain, newest first."""
     unanswered: tuple[Incoming, ...]
     """Incoming messages that were set aside, newest first."""
+    pauses: tuple[PlatformPause, ...]
+    """Platforms that take no messages for some time."""
     log: Path
+
+    @property
+    def down(self) -> list[PlatformHealth]:
+        """The platforms that are not connected."""
+        return [health for gateway in self.gateways for health in down(gateway)]
 
     def lines(self, width: int | None, now: datetime) -> list[str]:
         lines = [] if self.gateways else [_NONE]
@@ -55,6 +62,7 @@ class GatewayStatus:
             lines.append(folded(one_line(running), width, "    ", ""))
             links = [(health.platform.value, self._link(health)) for health in _links(gateway)]
             lines += fields(links, width) or [folded(_NOTHING, width, "    ", "  ")]
+        lines += _listed("Paused", [pause_text(p, now) for p in self.pauses], width)
         lines += _listed("Handoffs", [self._handoff(h, now) for h in self.handoffs], width)
         lines += _listed("Not delivered", [_trouble(o, now) for o in self.troubles], width)
         lines += _listed("Not answered", [_unanswered(i, now) for i in self.unanswered], width)
@@ -68,6 +76,7 @@ class GatewayStatus:
             "not_delivered": [
                 _failed(outgoing, "state", "queued", "finished") for outgoing in self.troubles
             ],
+            "paused": [picked(pause, "platform", "until", "reason") for pause in self.pauses],
             "not_answered": [_failed(incoming, "received") for incoming in self.unanswered],
             "log": str(self.log),
         }
@@ -98,6 +107,7 @@ async def load_status(store: Store, log: Path) -> GatewayStatus:
         names={session.id: session.name for session in found if session},
         troubles=await store.outbox.troubled(limit=_TROUBLES),
         unanswered=await store.inbox.troubled(limit=_TROUBLES),
+        pauses=await store.outbox.paused(),
         log=log,
     )
 
@@ -110,8 +120,7 @@ def started(gateway: GatewayRecord, log: Path, addresses: Sequence[str]) -> list
         f"Started {one_line(gateway.name)}. {platforms}",
         *(
             one_line(f"{health.platform} cannot be reached: {health.detail}.")
-            for health in _links(gateway)
-            if health.state is LinkState.DOWN
+            for health in down(gateway)
         ),
         *_page(gateway, addresses),
         f"Its log is {one_line(str(log))}. Type `segue gateway logs` to read it.",
@@ -149,9 +158,19 @@ def as_json(
     }
 
 
+def pause_text(pause: PlatformPause, now: datetime) -> str:
+    until = clock_time(pause.until.astimezone(), now.astimezone())
+    return f"{pause.platform} takes no messages until {until}: {pause.reason}"
+
+
 def _failed(message: Outgoing | Incoming, *names: str) -> dict[str, Any]:
     where = {"address": message.address.key, "session": message.session_id}
     return {**where, **picked(message, "error", *names)}
+
+
+def down(gateway: GatewayRecord) -> list[PlatformHealth]:
+    """The platforms of a gateway that are not connected."""
+    return [health for health in _links(gateway) if health.state is LinkState.DOWN]
 
 
 def _links(gateway: GatewayRecord) -> list[PlatformHealth]:

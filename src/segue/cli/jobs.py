@@ -15,7 +15,7 @@ from segue.chat.output import fields, folded, print_result, screen
 from segue.cli import completion
 from segue.cli.options import JSON, YES, confirm, pass_json_on
 from segue.cli.store_access import with_store
-from segue.core import job_text
+from segue.core import job_text, provenance
 from segue.core.context import Delivery
 from segue.core.errors import BadJob, NoGatewayForJobs
 from segue.core.job import (
@@ -159,6 +159,7 @@ def add(text: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
             zone=zone,
             deliver=_targets(given["deliver"]) or await _default(store),
             cwd=str(Path.cwd()),
+            provenance=provenance.OWNER,
         )
         new = _with_rest(new, given, now)
         await store.reports.check(ME, new.deliver, verbatim=new.verbatim)
@@ -185,9 +186,12 @@ def edit(number: int, text: tuple[str, ...], *, as_json: bool, **given: Any) -> 
         schedule = job.schedule if when == When() else when.schedule(zone, now)
         if when == When() and zone != job.zone:
             raise BadJob(reason="a time zone belongs to a time; give both")
+        is_rewritten = text and given["name"]
+        by = provenance.OWNER if is_rewritten else job.provenance | provenance.OWNER
         changed = replace(
             job,
             prompt=" ".join(text) or job.prompt,
+            provenance=by,
             schedule=schedule,
             zone=zone,
             deliver=_targets(given["deliver"]) or job.deliver,

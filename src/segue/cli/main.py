@@ -181,7 +181,9 @@ def _converse(
     settings = embedded_model.make_ready(config.load())
     if settings is None:
         return
-    asyncio.run(chat(settings, ChatOptions(resume=resume, title=title, here=here, now=now)))
+    options = ChatOptions(resume=resume, title=title, here=here, now=now)
+    if not asyncio.run(chat(settings, options)):
+        click.get_current_context().exit(1)
 
 
 def _say(words: str, resume: str | None, *, as_json: bool) -> bool:
@@ -190,7 +192,9 @@ def _say(words: str, resume: str | None, *, as_json: bool) -> bool:
     from segue import config  # noqa: PLC0415
     from segue.cli.once import once  # noqa: PLC0415
 
-    said = sys.stdin.read() if words == "-" else words
+    from_stdin = words == "-"
+    said = sys.stdin.read() if from_stdin else words
+    piped = from_stdin and not sys.stdin.isatty()
     if not said.strip():
         raise click.UsageError("No text to send. Give a text after -p.")
-    return asyncio.run(once(config.load(), said, resume, as_json=as_json))
+    return asyncio.run(once(config.load(), said, resume, piped=piped, as_json=as_json))

@@ -10,6 +10,7 @@ import click
 from segue.chat.output import folded, print_result, screen
 from segue.cli.options import JSON, pass_json_on
 from segue.cli.store_access import with_store
+from segue.core import provenance
 from segue.core.note import Note
 from segue.core.session import ME
 from segue.core.text import one_line
@@ -48,7 +49,8 @@ _text = click.argument("text", nargs=-1, required=True)
 @JSON
 def add(text: tuple[str, ...], *, as_json: bool) -> None:
     """Add TEXT as a note."""
-    _print_note("Added", _with_notes(lambda notes: notes.add(ME, " ".join(text))), as_json=as_json)
+    note = _with_notes(lambda notes: notes.add(ME, " ".join(text), provenance.OWNER))
+    _print_note("Added", note, as_json=as_json)
 
 
 @memory.command()
@@ -57,7 +59,7 @@ def add(text: tuple[str, ...], *, as_json: bool) -> None:
 @JSON
 def edit(number: int, text: tuple[str, ...], *, as_json: bool) -> None:
     """Replace note NUMBER with TEXT."""
-    note = _with_notes(lambda notes: notes.edit(ME, number, " ".join(text)))
+    note = _with_notes(lambda notes: notes.edit(ME, number, " ".join(text), provenance.OWNER))
     _print_note("Changed", note, as_json=as_json)
 
 

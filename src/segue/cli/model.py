@@ -22,9 +22,10 @@ from segue.cli import completion, embedded_model, running
 from segue.cli.embedded_model import confirm_server
 from segue.cli.options import JSON
 from segue.config import Settings
+from segue.core import provenance
 from segue.core.errors import ForeignServer, ModelError
 from segue.core.text import one_line
-from segue.core.transcript import Message, Role
+from segue.core.transcript import spoken
 
 if TYPE_CHECKING:
     from segue.agent.models.offers import Offer
@@ -200,7 +201,7 @@ async def _try(settings: Settings, wanted: str | None, servers: Sequence[ModelSe
 
 
 async def _ask(model: Model) -> Trial:
-    asked = Message(role=Role.USER, content=_QUESTION, at=datetime.now(UTC))
+    asked = spoken(_QUESTION, datetime.now(UTC), provenance.PROGRAM)
     prompt = Prompt(system="", messages=(asked,), max_tokens=_MAX_TOKENS)
     began = time.monotonic()
     first, answer, tokens = 0.0, "", 0

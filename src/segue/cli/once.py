@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import re
 import sys
+from datetime import UTC, datetime
 
 from msgspec import structs
 
@@ -14,6 +15,7 @@ from segue.chat.location import here
 from segue.chat.output import print_json
 from segue.chat.render.clean import Cleaner, clean
 from segue.config import Settings
+from segue.core import provenance
 from segue.core.address import Platform
 from segue.core.events import (
     NO_ANSWER,
@@ -26,6 +28,7 @@ from segue.core.events import (
 )
 from segue.core.session import ME, Session
 from segue.core.text import is_empty
+from segue.core.transcript import spoken
 from segue.store import Store
 from segue.turns import Turns
 from segue.turns.agents import Agents
@@ -37,8 +40,11 @@ _NOT_ASKED = (
 _CAMEL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
-async def once(settings: Settings, words: str, resume: str | None, *, as_json: bool) -> bool:
-    """Send `words` in a new session or in the one named `resume`, and print the answer.
+async def once(
+    settings: Settings, words: str, resume: str | None, *, piped: bool, as_json: bool
+) -> bool:
+    """Send `words` in a new session or in the one named `resume`, and print the answer. `piped`:
+    they come from a pipe or a file, so they may quote others.
 
     The answer is printed as it arrives. With `as_json`, print every event as one JSON object per
     line. Return False if the turn failed.
@@ -49,7 +55,9 @@ async def once(settings: Settings, words: str, resume: str | None, *, as_json: b
     ):
         session = await _session(store, resume)
         shown = _JsonOutput(session) if as_json else _TextOutput()
-        async with contextlib.aclosing(turns.take_turn(session.id, words)) as events:
+        by = provenance.OWNER | provenance.FILE if piped else provenance.OWNER
+        said = spoken(words, datetime.now(UTC), by)
+        async with contextlib.aclosing(turns.take_turn(session.id, said)) as events:
             async for event in events:
                 shown.show(event)
         return not shown.failed

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sys
+from collections.abc import Generator
 
 import click
 
@@ -15,9 +18,21 @@ def pass_json_on(ctx: click.Context) -> None:
     ctx.default_map = {str(ctx.invoked_subcommand): {"as_json": True}}
 
 
+@contextlib.contextmanager
+def interruptible() -> Generator[None]:
+    """Let Ctrl-C end a question that is asked in a coroutine. The event loop would only cancel its
+    task, which runs on once the question is answered, so the next line would be an answer."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def confirm(question: str, to: str, *, yes: bool) -> None:
     """Ask, and abort unless the user agrees. `to` says what --yes is for without a terminal."""
     if not yes:
         if not sys.stdin.isatty():
             raise click.UsageError(f"No terminal to ask on. Add --yes to {to}.")
-        click.confirm(question, abort=True, err=True)
+        with interruptible():
+            click.confirm(question, abort=True, err=True)

@@ -87,7 +87,7 @@ class Status:
             *(("", f"{s.name} ({session_text.where(s)}, {ago(s.active, now)})") for s in self.last),
             ("handoffs", f"{under_way} in progress" if under_way else "none in progress"),
             *self._jobs(),
-            ("problems", self._troubles()),
+            ("problems", self._troubles(now)),
             *(("warning", warning) for warning in self.warnings),
         ]
 
@@ -99,13 +99,15 @@ class Status:
             *(("reports" * (n == 0), line) for n, line in enumerate(lost)),
         ]
 
-    def _troubles(self) -> str:
+    def _troubles(self, now: datetime) -> str:
         counts = [
             f"{count(number, 'message')} could not be {how}"
             for number, how in ((self.troubles, "delivered"), (self.unanswered, "answered"))
             if number
         ]
-        return ", ".join(counts) or "none"
+        down = [f"{health.platform} is not connected" for health in self.gateway.down]
+        paused = [gateway_text.pause_text(pause, now) for pause in self.gateway.pauses]
+        return "; ".join((*counts, *down, *paused)) or "none"
 
     def _page(self) -> str:
         if self.page is None:

@@ -11,7 +11,7 @@ from segue.commands import agent, chat, conversation, jobs, session
 from segue.commands.base import CHAT, PREFIX, TERMINAL, Category, Command, TerminalContext
 from segue.commands.base import CommandContext as CommandContext
 from segue.commands.base import Where as Where
-from segue.core.errors import UnknownCommand
+from segue.core.errors import CommandElsewhere, UnknownCommand
 from segue.core.text import one_line
 
 
@@ -23,14 +23,31 @@ def is_command(text: str) -> bool:
 
 def find(text: str, where: Where) -> tuple[Command, str]:
     """Return the command that `text` names, and its arguments. UnknownCommand suggests the closest
-    name."""
+    name, and CommandElsewhere what to type here instead."""
     name, *rest = text.strip().removeprefix(PREFIX).split(maxsplit=1) or [""]
     if command := _BY_NAME.get((where, name.lower())):
         return command, rest[0].strip() if rest else ""
+    for other in Where:
+        command = _BY_NAME.get((other, name.lower()))
+        if command is not None and command.instead:
+            raise CommandElsewhere(name=command.name, where=other, instead=command.instead)
     known = [known.name for known in available(where)]
     near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     hint = f" Did you mean {PREFIX}{near[0]}?" if near else ""
     raise UnknownCommand(name=one_line(name, 40), hint=hint)
+
+
+def is_known(text: str, where: Where) -> bool:
+    """Whether `text` is a command that has an answer there."""
+    if not is_command(text):
+        return False
+    try:
+        find(text, where)
+    except CommandElsewhere:
+        return True
+    except UnknownCommand:
+        return False
+    return True
 
 
 def available(where: Where) -> Iterator[Command]:
@@ -74,13 +91,15 @@ COMMANDS = (
         session.handoff,
         "[PLATFORM [--new-thread] [--lan]]",
         where=TERMINAL,
+        instead="/move PLATFORM",
     ),
     _chat_now(
-        "handoff",
+        "move",
         _SESSION,
         "move this session to another platform",
-        session.handoff,
+        session.move,
         "[PLATFORM [--new-thread]]",
+        instead="/handoff PLATFORM",
     ),
     Command(
         "resume", _SESSION, "continue a session here", session.resume, "[NAME]", where=TERMINAL
@@ -105,9 +124,7 @@ COMMANDS = (
         "approve", _AGENT, "allow what the agent asks to do", chat.approve, "NUMBER [session]"
     ),
     _chat_now("deny", _AGENT, "refuse what the agent asks to do", chat.deny, "NUMBER"),
-    _chat_now(
-        "show", _AGENT, "show all of what the agent asks to do", chat.show, "[NUMBER [PAGE]]"
-    ),
+    _chat_now("show", _AGENT, "show all of what the agent asks to do", chat.show, "[NUMBER]"),
     Command("model", _AGENT, "show or change the model", agent.model, "[NAME]"),
     Command("tools", _AGENT, "list the agent's tools", agent.tools),
     Command(

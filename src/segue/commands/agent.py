@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from segue.commands.base import PREFIX, CommandContext, number
+from segue.core import provenance
 from segue.core.errors import BadCommand
 from segue.core.text import one_line
 
@@ -36,11 +37,12 @@ async def memory(context: CommandContext, arguments: str) -> None:
             lines = [f"{note.number:>3}  {note.text}" for note in await notes.list(context.owner)]
             text = "\n".join(lines) or f"There are no notes yet. Type {PREFIX}memory add TEXT."
         case "add":
-            note = await notes.add(context.owner, rest)
+            note = await notes.add(context.owner, rest, provenance.OWNER)
             text = f"Added note {note.number}: {note.text}"
         case "edit":
             which, _, text = rest.partition(" ")
-            note = await notes.edit(context.owner, number(which, "memory edit NUMBER TEXT"), text)
+            wanted = number(which, "memory edit NUMBER TEXT")
+            note = await notes.edit(context.owner, wanted, text, provenance.OWNER)
             text = f"Changed note {note.number}: {note.text}"
         case "remove":
             note = await notes.remove(context.owner, number(rest, "memory remove NUMBER"))

@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from segue.core.address import Platform
 from segue.core.approval import Answer
 from segue.core.errors import BadCommand, NothingSaid
 from segue.core.session import Session
@@ -22,10 +23,10 @@ PREFIX = "/"
 
 
 class Where(StrEnum):
-    """Where a command can be typed."""
+    """Where a command can be typed. The web page is a chat."""
 
-    TERMINAL = "terminal"
-    CHAT = "chat"
+    TERMINAL = "the terminal"
+    CHAT = "chats"
 
 
 EVERYWHERE = frozenset(Where)
@@ -104,15 +105,20 @@ class ChatContext(CommandContext, Protocol):
     async def offer(self, offered: Sequence[Session]) -> None:
         """Let the user choose a session to move here."""
 
+    async def offer_platforms(self, text: str, ready: Sequence[Platform]) -> None:
+        """Let the user choose where this session moves to. `text` lists the platforms, and `ready`
+        has those that it can move to now."""
+
     async def stop(self) -> None:
         """Interrupt the running turn."""
 
     async def answer(self, answer: Answer, number: int | None) -> None:
-        """Answer the approval question with that number. Raise ApprovalUnnamed without a number,
-        and ApprovalOver if it is not open here."""
+        """Answer the approval question with that number. A call that the user has not seen all of
+        is shown instead of allowed. Raise ApprovalUnnamed without a number, ApprovalUnknown
+        if it was not asked here, and ApprovalOver if it is closed."""
 
-    async def show(self, number: int | None, page: int) -> None:
-        """Show a page of the whole call that a question is about. Without a number, use the
+    async def show(self, number: int | None) -> None:
+        """Show the whole call that a question is about, and ask again. Without a number, use the
         question that is open."""
 
     async def set_home(self, *, confirmed: bool) -> None:
@@ -143,6 +149,8 @@ class Command:
     where: frozenset[Where] = EVERYWHERE
     at_once: bool = False
     """In a chat, run without waiting for the current turn."""
+    instead: str = ""
+    """What to type for the same where this command does not work."""
 
     @property
     def usage(self) -> str:

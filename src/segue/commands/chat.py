@@ -53,9 +53,7 @@ async def deny(context: ChatContext, arguments: str) -> None:
 
 
 async def show(context: ChatContext, arguments: str) -> None:
-    which, _, page = arguments.partition(" ")
-    usage = "show NUMBER PAGE"
-    await context.show(number(which, usage) if which else None, number(page.strip(), usage, 1))
+    await context.show(number(arguments, "show NUMBER") if arguments else None)
 
 
 async def sethome(context: ChatContext, arguments: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from msgspec import structs
-
 from segue.commands.base import PREFIX, CommandContext, number, there
 from segue.core.text import count, one_line
 from segue.core.transcript import Message, Role, Transcript
@@ -18,10 +16,9 @@ async def new(context: CommandContext, arguments: str) -> None:
 async def retry(context: CommandContext, _: str) -> None:
     """Undo the last turn and send the user's last message again."""
     async with context.in_hand() as held:
-        undone = await context.store.transcripts.undo(held.lease)
-    said = _asked(undone)
+        said = await context.store.transcripts.repeat(held.lease)
     await context.notice(f"Again: {one_line(said.content, _SHOWN)}")
-    await context.say(structs.replace(said, seq=0))
+    await context.say(None)
 
 
 async def undo(context: CommandContext, arguments: str) -> None:

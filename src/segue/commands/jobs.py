@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime
 
 from segue.commands.base import PREFIX, CommandContext, Where, number
+from segue.core import provenance
 from segue.core.context import Delivery
 from segue.core.errors import BadCommand, NoGatewayForJobs
 from segue.core.text import one_line
@@ -97,6 +98,7 @@ async def remind(context: CommandContext, arguments: str) -> None:
         deliver=(Delivery() if is_chat else AllHomes(),),
         origin=context.place.context.source if is_chat else None,
         verbatim=True,
+        provenance=provenance.OWNER,
     )
     await context.store.reports.check(context.owner, reminder.deliver)
     job = await context.store.jobs.create(context.owner, reminder)

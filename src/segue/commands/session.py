@@ -9,7 +9,15 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from segue.commands.base import PREFIX, CommandContext, TerminalContext, number, there, unquoted
+from segue.commands.base import (
+    PREFIX,
+    ChatContext,
+    CommandContext,
+    TerminalContext,
+    number,
+    there,
+    unquoted,
+)
 from segue.core.address import HomeChannel, Platform
 from segue.core.errors import BadCommand, NoHomeChannel
 from segue.core.handoff import TARGETS
@@ -21,7 +29,7 @@ if TYPE_CHECKING:
     from segue.store.gateways import PlatformHealth
 
 NEW_THREAD = "--new-thread"
-"""The argument of /handoff that opens a new thread for a session that has one there."""
+"""The argument of /handoff and /move that opens a new thread for a session that has one there."""
 _NAME_WIDTH = 48
 _LAN = "--lan"
 
@@ -87,38 +95,52 @@ def _write(folder: Path, name: str, lines: list[bytes]) -> Path:
     return path
 
 
-async def handoff(context: CommandContext, arguments: str) -> None:
+async def handoff(context: TerminalContext, arguments: str) -> None:
+    if not await _hand_off(context, "handoff", arguments):
+        text, _ = await _destinations(context, "handoff")
+        await context.notice(text)
+
+
+async def move(context: ChatContext, arguments: str) -> None:
+    if not await _hand_off(context, "move", arguments):
+        await context.offer_platforms(*await _destinations(context, "move"))
+
+
+async def _hand_off(context: CommandContext, command: str, arguments: str) -> bool:
+    """Hand off the session to the platform that the user typed. Return False if there is none."""
     words = arguments.split()
     platform = " ".join(word for word in words if word not in {NEW_THREAD, _LAN})
     if _LAN in words and platform != Platform.WEB:
-        usage = f"{PREFIX}handoff {Platform.WEB} {_LAN}"
+        usage = f"{PREFIX}{command} {Platform.WEB} {_LAN}"
         raise BadCommand(usage=usage, reason=f"{_LAN} is for the web page")
-    if platform:
-        await context.hand_off(platform, new_thread=NEW_THREAD in words, lan=_LAN in words)
-    else:
-        await context.notice(await _where_to(context))
+    if not platform:
+        return False
+    await context.hand_off(platform, new_thread=NEW_THREAD in words, lan=_LAN in words)
+    return True
 
 
-async def _where_to(context: CommandContext) -> str:
-    """List the platforms that the session can be handed off to, and what each still needs."""
+async def _destinations(context: CommandContext, command: str) -> tuple[str, list[Platform]]:
+    """List the platforms that the session can be handed off to, and what each still needs. Return
+    the list, and the platforms that need nothing."""
     if not (gateways := await context.store.gateways.alive()):
-        return (
+        nowhere = (
             "No gateway is running, so the session cannot move. Type `segue gateway start` in"
-            f" another terminal, or {PREFIX}handoff and a platform: {registry.listed()}."
+            f" another terminal, or {PREFIX}{command} and a platform: {registry.listed()}."
         )
+        return nowhere, []
     served = {health.platform: health for g in gateways for health in g.links.values()}
     homes = {home.platform: home for home in await context.store.owners.homes(context.owner)}
-    lines = [_destination(served[p], homes.get(p)) for p in TARGETS if p in served]
+    lines = [_destination(served[p], homes.get(p), command) for p in TARGETS if p in served]
     others = [platform for platform in TARGETS if platform not in served]
     if others:
         lines.append(f"The gateway does not serve {', '.join(others)}.")
-    return "\n".join(lines)
+    return "\n".join(lines), [p for p in TARGETS if p in served and p in homes]
 
 
-def _destination(health: PlatformHealth, home: HomeChannel | None) -> str:
+def _destination(health: PlatformHealth, home: HomeChannel | None, command: str) -> str:
     platform = health.platform
     why = f" ({one_line(health.detail)})" if health.detail else ""
-    ready = f"Handoffs arrive at {home}: type {PREFIX}handoff {platform}."
+    ready = f"Handoffs arrive at {home}: type {PREFIX}{command} {platform}."
     then = ready if home else NoHomeChannel(platform=platform)
     return f"{platform} is {health.state}{why}. {then}"
 

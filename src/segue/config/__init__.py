@@ -96,6 +96,19 @@ def text(environ: Mapping[str, str] | None = None) -> bytes:
     return found[0] if found else b""
 
 
+def written(environ: Mapping[str, str] | None = None) -> int:
+    """Return when the settings file was written last, in nanoseconds; 0 if there is no file."""
+    try:
+        return path(environ).stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def touch(environ: Mapping[str, str] | None = None) -> None:
+    """Let a running gateway read the settings again, although they say the same."""
+    file.replace(path(environ), text(environ))
+
+
 def replace(raw: bytes, environ: Mapping[str, str] | None = None) -> Path:
     """Replace the settings file with `raw`, or raise BadSettings and change nothing."""
     whole = path(environ)

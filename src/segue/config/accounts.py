@@ -55,13 +55,17 @@ def is_foreign(peer: tuple[str, int], here: tuple[str, int]) -> bool:
 
     False if unknown. Root is never foreign, because root can do everything anyway.
     """
+    return not connected(peer, here) <= {os.getuid(), 0}
+
+
+def connected(peer: tuple[str, int], here: tuple[str, int]) -> frozenset[int]:
+    """Return the user ids whose processes made the connection from `peer` to `here`, which is one,
+    or none if unknown."""
     uid = _connected(peer, here)
-    if uid is None:
-        ends = (_as_in_table(peer), _as_in_table(here))
-        uids = {one.uid for one in _sockets(peer[1]) if (one.local, one.remote) == ends}
-    else:
-        uids = {uid}
-    return not uids <= {os.getuid(), 0}
+    if uid is not None:
+        return frozenset({uid})
+    ends = (_as_in_table(peer), _as_in_table(here))
+    return frozenset(one.uid for one in _sockets(peer[1]) if (one.local, one.remote) == ends)
 
 
 def _connected(local: tuple[str, int], remote: tuple[str, int]) -> int | None:

@@ -38,12 +38,25 @@ def decides(environ: Mapping[str, str], name: str) -> tuple[str, str]:
 
 _PASSWORDS = ("PGPASSWORD", "PGPASSFILE")
 """Read by the client library of a PostgreSQL store."""
+_SERVICES = (
+    "AZURE_OPENAI_API_KEY",
+    "COHERE_API_KEY",
+    "FIREWORKS_API_KEY",
+    "HF_TOKEN",
+    "HUGGINGFACEHUB_API_TOKEN",
+    "HUGGING_FACE_HUB_TOKEN",
+    "PERPLEXITY_API_KEY",
+    "REPLICATE_API_TOKEN",
+    "TOGETHER_API_KEY",
+    "XAI_API_KEY",
+)
+"""Keys of other model services, which users have next to those that Segue reads."""
 _PR_SET_DUMPABLE = 4
 
 
 def secret_names() -> frozenset[str]:
     """Return the variables that may hold a secret, which the agent's commands must not see."""
-    return frozenset(_PASSWORDS) | frozenset(
+    return frozenset((*_PASSWORDS, *_SERVICES)) | frozenset(
         variable
         for name, several in overrides().items()
         # The URL of a store may contain its password.

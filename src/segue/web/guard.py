@@ -12,8 +12,34 @@ from websockets.datastructures import Headers
 from segue.core.address import Platform
 from segue.store import Store
 
-_PROXIED = ("Forwarded", "X-Forwarded-For")
-"""Headers of requests that come through a reverse proxy or a tunnel."""
+PROXIED = (
+    "Forwarded",
+    "Via",
+    "X-Forwarded-For",
+    "X-Forwarded-Host",
+    "X-Forwarded-Port",
+    "X-Forwarded-Proto",
+    "X-Forwarded-Server",
+    "X-Real-IP",
+    "X-Client-IP",
+    "X-Cluster-Client-IP",
+    "X-Original-Forwarded-For",
+    "X-Original-Host",
+    "X-Envoy-External-Address",
+    "X-Amzn-Trace-Id",
+    "X-Cloud-Trace-Context",
+    "X-Azure-ClientIP",
+    "CDN-Loop",
+    "CF-Connecting-IP",
+    "CF-Ray",
+    "CF-Visitor",
+    "True-Client-IP",
+    "Fastly-Client-IP",
+    "Fly-Client-IP",
+    "Tailscale-User-Login",
+)
+"""Headers that reverse proxies and tunnels add: nginx, Apache, Caddy, Traefik, HAProxy, Envoy,
+the large clouds, Cloudflare, Akamai, Fastly, Fly and Tailscale. No browser sends them."""
 _OWN_FETCHES = frozenset({"same-origin", "none"})
 """Sec-Fetch-Site of requests from the page itself, and of a URL that the user typed."""
 
@@ -52,7 +78,7 @@ def check_names(headers: Headers, names: Collection[str], *, origin: bool) -> st
     if len(hosts) != 1 or hosts[0] not in names:
         raise Refused(HTTPStatus.MISDIRECTED_REQUEST)
     # A proxy for webhooks may rewrite the Host. The page is not for those whom it lets in.
-    if any(name in headers for name in _PROXIED):
+    if any(name in headers for name in PROXIED):
         raise Refused(HTTPStatus.MISDIRECTED_REQUEST)
     origins = headers.get_all("Origin")
     if len(origins) > 1 or (origin and not origins):

@@ -14,7 +14,7 @@ from segue.core.transcript import Message, Role, display_text, words
 from segue.platforms.registry import SPECS
 from segue.store.moves import Move
 from segue.store.page_sessions import Entry, TranscriptPart
-from segue.store.pages import Author, Page, PageMessage
+from segue.store.pages import Page, PageAuthor, PageMessage
 from segue.web import frames, render
 
 HERE = "here"
@@ -117,7 +117,7 @@ def _moves(moves: tuple[Move, ...]) -> Iterator[frames.MoveLine]:
 
 
 def shown(message: PageMessage) -> frames.Message:
-    own = message.author is Author.PERSON
+    own = message.author is PageAuthor.PERSON
     return frames.Message(
         no=message.no,
         rev=message.rev,

@@ -20,6 +20,7 @@ from websockets.asyncio.server import ServerConnection
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
+from segue.config import accounts
 from segue.web import files
 
 HEAD_LIMIT = 16 * 1024
@@ -37,12 +38,12 @@ logger = logging.getLogger(__name__)
 
 
 class _Stranger(NamedTuple):
-    address: str
+    client: str
     send_away: Callable[[], None]
 
 
 class Strangers:
-    """Connections that are not authenticated. Their number is limited: beyond it, the address with
+    """Connections that are not authenticated. Their number is limited: beyond it, the client with
     the most connections loses its oldest one."""
 
     def __init__(self, most: int = MOST_STRANGERS) -> None:
@@ -53,10 +54,11 @@ class Strangers:
     def __len__(self) -> int:
         return len(self._strangers)
 
-    def add(self, connection: Hashable, address: str, send_away: Callable[[], None]) -> None:
-        """`send_away` closes the connection, saying that there are too many. A connection that is
-        added again keeps its age."""
-        self._strangers[connection] = _Stranger(address, send_away)
+    def add(self, connection: Hashable, client: str, send_away: Callable[[], None]) -> None:
+        """`client` is an address, with an account if that is known. `send_away` closes the
+        connection, saying that there are too many. A connection that is added again keeps its
+        age."""
+        self._strangers[connection] = _Stranger(client, send_away)
         if len(self) > self._most:
             self._make_room()
 
@@ -65,9 +67,9 @@ class Strangers:
         self._strangers.pop(connection, None)
 
     def _make_room(self) -> None:
-        addresses = Counter(stranger.address for stranger in self._strangers.values())
-        [(crowded, _)] = addresses.most_common(1)
-        oldest = next(c for c, s in self._strangers.items() if s.address == crowded)
+        clients = Counter(stranger.client for stranger in self._strangers.values())
+        [(crowded, _)] = clients.most_common(1)
+        oldest = next(c for c, s in self._strangers.items() if s.client == crowded)
         self._strangers.pop(oldest).send_away()
 
 
@@ -112,7 +114,8 @@ class HttpConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.call_later(OPENING, self._transport.abort)
         self._site.connections.add(self)
-        self._site.strangers.add(transport, address(transport), self.send_away)
+        self._client = client(transport)
+        self._site.strangers.add(transport, self._client, self.send_away)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._deadline.cancel()
@@ -179,7 +182,7 @@ class HttpConnection(asyncio.Protocol):
         self._receiver = receiver
         self._deadline.cancel()
         self._deadline = self._loop.call_later(SENDING, self._time_out)
-        self._site.senders.add(self._transport, address(self._transport), self.send_away)
+        self._site.senders.add(self._transport, self._client, self.send_away)
         if self._wire.they_are_waiting_for_100_continue:
             go_on = h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")
             self._transport.write(self._wire.send(go_on) or b"")
@@ -245,7 +248,12 @@ def _request(head: h11.Request) -> Request:
     )
 
 
-def address(transport: asyncio.BaseTransport) -> str:
-    """The client's address."""
-    found, *_ = transport.get_extra_info("peername", ("",))
-    return found
+def client(transport: asyncio.BaseTransport) -> str:
+    """The client's address. On this machine, with its account if that is known: another account
+    must not take the place of the owner's browser."""
+    peer = transport.get_extra_info("peername", ("", 0))
+    here = transport.get_extra_info("sockname", ("", 0))
+    address: str = peer[0]
+    if not address.startswith("127."):
+        return address
+    return " ".join([address, *map(str, sorted(accounts.connected(peer, here)))])

@@ -240,7 +240,7 @@ class _WebSocket(ServerConnection):
 
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)
-        self._strangers.add(transport, http.address(transport), self._send_away)
+        self._strangers.add(transport, http.client(transport), self._send_away)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._strangers.remove(self.transport)

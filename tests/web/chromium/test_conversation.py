@@ -201,23 +201,34 @@ async def test_no_activity_is_shown_beside_an_open_question(site: Site, eyes: Ey
         await expect(in_conversation(page, "Waiting for your answer")).to_have_count(0)
 
 
-async def test_a_long_call_can_be_viewed_in_full_before_it_is_answered(
-    site: Site, eyes: Eyes, tmp_path: Path
+@SIZES
+async def test_a_long_call_can_be_allowed_only_below_its_last_line(
+    site: Site, eyes: Eyes, tmp_path: Path, size: tuple[int, int], dark: bool
 ):
     made = tmp_path / "made"
     lines = "\n".join(f"echo line {n} of this script" for n in range(60))
     wanted = call("shell", command=f"touch {made}\n{lines}\ndate")
     async with site.gateway(model=[wanted, "Over."]):
-        page = await begun(eyes, site)
+        page = await begun(eyes, site, size=size, dark=dark)
         await say(page, "make it")
-        question = page.get_by_role("group", name="Your answer")
+        questions = page.get_by_role("group", name="Your answer")
         await expect(in_conversation(page, "The whole call has 63 lines")).to_be_visible()
+        top = await page.locator("header").first.bounding_box()
+        code = await page.locator("article.asks pre").bounding_box()
+        assert top
+        assert code
+        assert code["y"] > top["y"] + top["height"], "its first line is in sight"
         await expect(in_conversation(page, "echo line 30")).to_have_count(0)
-        await question.get_by_role("button", name="Show all").click()
-        await expect(in_conversation(page, "echo line 30")).to_be_visible()
-        await question.get_by_role("button", name="Deny").click()
+        assert await questions.get_by_role("button").all_inner_texts() == ["Show all", "Deny"]
+        await questions.get_by_role("button", name="Show all").click()
+        allow = questions.get_by_role("button", name="Allow", exact=True)
+        await expect(allow).to_be_in_viewport()
+        await expect(in_conversation(page, "echo line 30")).to_have_count(1)
+        assert not made.exists()
+        await allow.click()
         await expect(in_conversation(page, "Over.")).to_be_visible()
-    assert not made.exists()
+        await expect(questions).to_have_count(0)
+    assert made.exists()
 
 
 async def test_the_page_scrolls_with_new_messages_until_the_user_scrolls_up(site: Site, eyes: Eyes):

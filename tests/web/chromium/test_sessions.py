@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from segue.core.address import ChatType
+from segue.core.address import ChatType, HomeChannel
 from segue.core.approval import Answer
 from segue.core.session import ME, Origin
 from segue.core.transcript import Message, Role, spoken
@@ -81,7 +81,7 @@ async def test_a_session_on_telegram_is_read_live_and_brought_here(site: Site, e
         asked = await store.approvals.ask(lease, "1", "f", "make", TOPIC, seconds=60)
         await expect(page.locator("#where")).to_contain_text("It waits for your approval there.")
         await expect(entries(page)).to_contain_text("On Telegram, waiting for approval")
-        await store.approvals.answer(asked.id, ME, TOPIC, Answer.ONCE)
+        await store.approvals.answer(asked.id, ME, TOPIC, Answer.NEVER)
         await expect(page.locator("#working")).to_be_visible()
         await store.transcripts.append(lease, [Message(Role.ASSISTANT, "Seen.", session.started)])
         await store.leases.release(lease)
@@ -97,6 +97,21 @@ async def test_a_session_on_telegram_is_read_live_and_brought_here(site: Site, e
         )
     binding = await store.bindings.list(ME)
     assert [b.address.chat_type for b in binding] == [ChatType.DM]
+
+
+async def test_the_menu_moves_a_session_that_is_here(site: Site, eyes: Eyes):
+    await site.store.owners.set_home(ME, HomeChannel(address=TOPIC))
+    async with site.gateway():
+        page = await eyes.open(await link(site.store))
+        await live(page)
+        await page.get_by_role("button", name="New conversation").first.click()
+        await say(page, "hello")
+        await shows(page, "hello", "(1) hello")
+        await page.locator("#actions > summary").click()
+        await page.get_by_role("button", name="Move", exact=True).click()
+        await expect(page.locator("#messages")).to_contain_text(
+            "The gateway does not serve telegram"
+        )
 
 
 async def test_sessions_are_found_renamed_exported_and_deleted(

@@ -7,6 +7,7 @@ from segue.chat.render.clean import clean
 from segue.chat.render.screen import Screen, Style
 from segue.chat.shell_commands import pasteable
 from segue.core import excerpt as excerpts
+from segue.core.approval import Description
 from segue.core.events import (
     ApprovalNeeded,
     Compressing,
@@ -28,8 +29,8 @@ from segue.core.transcript import ToolCall
 SHOWN = 4
 """How many lines of a tool's output are shown."""
 _AROUND = 8
-"""Screen rows for the frame of an approval, its question and the status line."""
-_LEAST_ROWS = 8
+"""Screen rows for the frame of an approval, its question, the status line, and what comes before.
+"""
 
 
 class Activity:
@@ -95,20 +96,20 @@ def finished(result: str, screen: Screen, *, ok: bool, shown: int = SHOWN) -> li
     ]
 
 
-def excerpt(what: str, screen: Screen) -> Excerpt:
+def excerpt(what: Description, screen: Screen) -> Excerpt:
     """Return as much of a call as the screen can show at once above the question."""
-    rows = max(_LEAST_ROWS, screen.height - _AROUND)
+    rows = max(excerpts.LEAST_ROWS, screen.height - _AROUND)
     return excerpts.excerpt(_writable(what, screen), rows=rows, columns=screen.columns - 2)
 
 
-def approval(call: ToolCall, what: str, screen: Screen) -> list[str]:
+def approval(call: ToolCall, what: Description, screen: Screen) -> list[str]:
     """Return the call in a frame that fits on the screen."""
     shown = excerpt(what, screen)
     size = "" if shown.is_whole else f" ({count(shown.lines, 'line')})"
     return _in_frame(f"{_one_line(call.name)} needs your approval{size}", shown.text, screen)
 
 
-def whole_call(call: ToolCall, what: str, screen: Screen) -> list[str]:
+def whole_call(call: ToolCall, what: Description, screen: Screen) -> list[str]:
     """Return the whole call in a frame."""
     lines = excerpts.whole(_writable(what, screen))
     title = f"{_one_line(call.name)}, all {count(len(lines), 'line')}"
@@ -133,9 +134,13 @@ def _said(mark: str, sentence: str, screen: Screen, style: Style) -> list[str]:
     return [screen.paint(f"{' ' if n else mark} {line}", style) for n, line in enumerate(lines)]
 
 
-def _writable(what: str, screen: Screen) -> str:
+def _writable(what: Description, screen: Screen) -> Description:
     """Return `what` in characters that the screen can show."""
-    return what if screen.unicode else what.encode("ascii", "backslashreplace").decode()
+    return what if screen.unicode else Description(_in_ascii(what.head), _in_ascii(what.rest))
+
+
+def _in_ascii(text: str) -> str:
+    return text.encode("ascii", "backslashreplace").decode()
 
 
 def _in_frame(title: str, text: str, screen: Screen) -> list[str]:

@@ -7,7 +7,11 @@ import click
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print only one JSON object.")
-@click.option("--yes", is_flag=True, help="If there is no model yet, download the embedded one.")
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="Ask nothing: download the embedded model, or else use scripted answers.",
+)
 @click.option("--scripted", is_flag=True, help="Use scripted answers instead of a model.")
 @click.pass_context
 def demo(ctx: click.Context, *, as_json: bool, yes: bool, scripted: bool) -> None:

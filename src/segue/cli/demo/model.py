@@ -11,10 +11,10 @@ from segue.agent.models.catalog import SCRIPTED
 from segue.agent.models.choice import Choice, choose
 from segue.agent.models.pool import Models
 from segue.agent.models.scripted import ScriptedModel
-from segue.chat.output import is_interactive
+from segue.chat.output import is_interactive, notice
 from segue.cli import embedded_model
 from segue.config import Settings
-from segue.core.errors import LocalMissing, NoModel
+from segue.core.errors import LocalMissing, NoModel, PullFailed
 from segue.core.text import count
 from segue.core.transcript import Role, words
 
@@ -24,10 +24,15 @@ _CANNOT_ASK = (
     " or --scripted to use scripted answers instead"
 )
 
+_INSTEAD = (
+    "The demo goes on with scripted answers: everything in it is real, except that no model thinks."
+)
+
 
 def ready(settings: Settings, *, yes: bool, scripted: bool) -> Choice:
     """Return the model to use, downloading the embedded one if the user agrees.
 
+    With `yes`, nothing is asked, and scripted answers replace a model that cannot be downloaded.
     Raises a ModelError if there is no model.
     """
     if scripted:
@@ -37,7 +42,14 @@ def ready(settings: Settings, *, yes: bool, scripted: bool) -> Choice:
     except (NoModel, LocalMissing):
         if not (yes or is_interactive()):
             raise NoModel(reason=_CANNOT_ASK) from None
-    embedded_model.pull(settings.models_folder, ask=not yes)
+    try:
+        embedded_model.pull(settings.models_folder, ask=not yes)
+    except PullFailed as error:
+        if not yes:
+            raise
+        notice(str(error))
+        notice(_INSTEAD)
+        return Choice(name=SCRIPTED, why="The embedded model could not be downloaded.")
     return asyncio.run(choose(settings))
 
 

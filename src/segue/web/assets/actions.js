@@ -1,15 +1,19 @@
-// What can be done with a session: rename, export, delete.
+// What can be done with a session: move, rename, export, delete.
 
 import { byId } from "./dom.js";
 
 /** `sends` sends a request about the open session and returns its key, or null without a
- * connection. `title` returns the session's title. */
+ * connection. `says` says a text in it. `title` returns the session's title. */
 export class Actions {
   #menu = byId("actions");
   #files = new Map(); // parts of exported files, by the key of the request
 
-  constructor({ sends, title }) {
+  constructor({ sends, says, title }) {
     const name = byId("rename-title");
+    byId("do-move").addEventListener("click", () => {
+      this.#menu.open = false;
+      says("/move"); // the answer has a button for each platform
+    });
     byId("do-rename").addEventListener("click", () => {
       name.value = title();
       this.#open("rename");

@@ -32,7 +32,7 @@ const list = new ListView({
 const view = new ConversationView({ earlier: askEarlier });
 const composer = new Composer(say);
 const jobs = new JobsView(act);
-const actions = new Actions({ sends: request, title: () => view.chat?.entry?.title ?? "" });
+const actions = new Actions({ sends: request, says: say, title: () => view.chat?.entry?.title ?? "" });
 const live = new Live({
   hears: (frame) => Object.hasOwn(HEARD, frame.is) && HEARD[frame.is](frame),
   tells: (state, until, failures) => {

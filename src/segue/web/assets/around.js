@@ -44,6 +44,7 @@ export function drawPlace(entry) {
   const where = entry?.where ?? "here";
   byId("working").hidden = entry?.state !== "working";
   byId("stop").hidden = where !== "here";
+  byId("do-move").hidden = where !== "here";
   byId("elsewhere").hidden = where === "here";
   const free = entry?.state === "idle" && where !== "in the terminal";
   const more = free ? " A message brings it here." : entry?.state === "asking" ? " It waits for your approval there." : "";
