@@ -48,6 +48,7 @@ SEARCHES = (
     Search("races", ("-k", "one_wins or any_moment or races", "-m", _HERE, *_RACES)),
     Search("changes of the clock", ("-m", "fuzz", "tests/core/test_schedule.py")),
     Search("power cuts", ("-m", "fuzz", "tests/store/test_power_cuts.py")),
+    Search("chaos", ("-m", "real", "tests/crash/test_chaos_postgres.py")),
     Search("soak", ("-m", "fuzz", "tests/gateway")),
 )
 

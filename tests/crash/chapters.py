@@ -38,6 +38,7 @@ from tests.crash.rounds import (
     storm,
     taking_back,
     taking_over,
+    waiting_at_a_door,
     writing_ahead,
 )
 from tests.crash.world import Nursery, world
@@ -164,6 +165,15 @@ def of_doors() -> list[Round]:
         for name in ("it is taken", "the agent thinks", "the answer was sent")
     ]
     return [*free, *held]
+
+
+def of_waiting_doors() -> list[Round]:
+    """Rounds in which a message waits in the thread of a session that works elsewhere."""
+    names = ("it is taken", "the agent thinks", "the answer is queued")
+    return [
+        Round(f"{name}, and a message waits at a door", waiting_at_a_door(ANSWERING[name]))
+        for name in names
+    ]
 
 
 def of_pieces() -> list[Round]:

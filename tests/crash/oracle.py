@@ -207,6 +207,7 @@ def _queued(seen: Evidence) -> Iterator[str]:
         yield f"{key} was never queued"
     optional = Counter(f"handoff:{h.id}:{_first(seen, h)}" for h in seen.handoffs)
     optional["elsewhere"] = len(seen.in_chat)  # asked once about a message
+    optional["end"] = len(seen.cut_off & seen.in_chat)  # no answer follows
     # Without a new thread, it is needed only if the thread shows already that the session comes.
     optional.update(f"handoff:{h.id}:stayed" for h in seen.handoffs if h.thread and h.error)
     if not seen.keys:  # it says that the recap may be missing
@@ -277,6 +278,8 @@ def _kind(key: str) -> str:
         return "unknown"
     if key.startswith("notice:") and key.endswith(":elsewhere"):
         return "elsewhere"
+    if key.startswith("notice:") and key.endswith(":end"):
+        return "end"
     return "half" if key.startswith("half:") else key
 
 

@@ -18,7 +18,7 @@ from tests.crash.history import gather
 from tests.crash.oracle import violations
 from tests.crash.points import SHOWN, Between, Moment, Point
 from tests.crash.world import STUCK, WITHIN, Life, World, until
-from tests.harness.rigs import Call
+from tests.harness.rigs import Call, Message
 
 _SLOW = 0.3
 """Seconds by which the platform sometimes delays a gateway's connection."""
@@ -289,6 +289,41 @@ def entering(moment: Moment, *, asks: bool = False) -> Play:
         await _says(world, life)
 
     return play
+
+
+def waiting_at_a_door(moment: Moment) -> Play:
+    """Kill the gateway while it answers in the chat itself, and a message waits in the session's
+    thread. Each gets its answer in its own place, in this order."""
+
+    async def play(world: World, rng: random.Random) -> None:
+        life = await world.begin(world.rig.dm)
+        await world.hand_over(life)
+        await world.bring_to_chat(life)
+        first = world.next_word
+
+        async def act() -> None:
+            await world.say_in_chat(life, in_thread=False)
+
+        async with moment.point.at(world, life, act):
+            second = await world.say_in_chat(life)
+            await world.rig.until(lambda view: any(_asks(m) for m in view.messages), life.chat)
+            _is_answered(life, first, moment)
+            since = await _kill(world, life, Victim.GATEWAY, rng)
+        life.resumes += 1
+        await _comes_back(world, since, life)
+        thread = await world.thread(life)
+        answers = [m for m in (await world.rig.look(life.chat)).messages if m.author != life.user]
+        places = {m.text.split()[-1].strip("."): m.thread for m in answers if "heard" in m.text}
+        assert places[first] is None, f"{first} was answered in {places[first]}"
+        assert places[second] == thread, f"{second} was answered in {places[second]}"
+        await _says(world, life)
+
+    return play
+
+
+def _asks(message: Message) -> bool:
+    """Whether the message asks where the session is to continue."""
+    return "Bring it here" in message.labels
 
 
 def taking_back(point: Between, victim: Victim) -> Play:

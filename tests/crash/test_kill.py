@@ -23,6 +23,7 @@ from tests.crash.chapters import (
     of_storms,
     of_takeovers,
     of_turns_that_move,
+    of_waiting_doors,
 )
 from tests.crash.conftest import Fakes
 from tests.crash.rounds import Round, Victim
@@ -85,6 +86,11 @@ SELECTED = [
         "returns", GenericRig, named(of_returns(*Victim), "the return was sent: both is killed")
     ),
     Chapter("doors", GenericRig, named(of_doors(), "the session has come, free")),
+    Chapter(
+        "waiting doors",
+        GenericRig,
+        named(of_waiting_doors(), "the agent thinks, and a message waits at a door"),
+    ),
     Chapter("in pieces", ShortRig, named(of_pieces(), "a piece is noted: the gateway is killed")),
 ]
 """A few of every kind, for `make test`; `make test-kill` plays all."""
@@ -94,6 +100,9 @@ CHAPTERS = [
     *chapters("handoffs without keys", KeylessRig, of_handoffs(Victim.GATEWAY), SIZE),
     *chapters("doors", GenericRig, of_doors(), SIZE),
     *chapters("doors on Telegram", TelegramRig, of_doors(), SIZE),
+    *chapters("waiting doors", GenericRig, of_waiting_doors(), SIZE),
+    *chapters("waiting doors on Telegram", TelegramRig, of_waiting_doors(), SIZE),
+    *chapters("waiting doors on Slack", SlackRig, of_waiting_doors(), SIZE),
     *chapters("returns", GenericRig, of_returns(Victim.GATEWAY, Victim.BOTH), SIZE),
     *chapters("returns on Telegram", TelegramRig, of_returns(Victim.GATEWAY), SIZE),
     *chapters("handoffs in pieces", ShortRig, of_pieces(), SIZE),

@@ -24,7 +24,7 @@ import segue
 import segue.store
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.handoff import Handoff
-from segue.core.session import ME
+from segue.core.session import ME, Origin
 from segue.core.transcript import Role
 from segue.store import Store, outbox
 from segue.store.base import Row, Tx
@@ -441,14 +441,15 @@ class World:
         told = await life.desk.do(Say(text=self.word(life)))
         assert told.text == "TurnDone", told
 
-    async def say_in_chat(self, life: Life, *, task: bool = False) -> str:
-        """The user writes in the chat where the session is, or will be."""
+    async def say_in_chat(self, life: Life, *, task: bool = False, in_thread: bool = True) -> str:
+        """The user writes in the newest thread of the chat, where the session is or will be, or in
+        the chat itself if it has none, or if `in_thread` is false."""
         word = self.word(life)
         life.in_chat.add(word)
         life.unanswered.add(word)
         if task:
             life.tasks.add(word)
-        thread = await self.thread(life)
+        thread = await self.thread(life) if in_thread else None
         text = f"{word} {TASK}" if task else word
         if thread is None and life.home.chat_type is not ChatType.DM:
             text = self.rig.addressed(text)
@@ -516,6 +517,12 @@ class World:
         await until(is_taken, "it is taken back", STUCK)
         life.resumes += was is not None and was.platform is not Platform.LOCAL
         life.taken_back = True
+
+    async def bring_to_chat(self, life: Life) -> None:
+        """The user brings the session from its thread to the chat itself."""
+        await self.store.bindings.rebind(life.session_id, life.home, Origin.RESUME)
+        life.resumes += 1
+        await self.settle(life)
 
     async def address(self, life: Life) -> Address | None:
         session = await self.store.sessions.get(life.session_id)

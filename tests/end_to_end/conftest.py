@@ -45,6 +45,23 @@ def tool_call(tool: str, **arguments: object) -> Say:
     return Say(calls=(ToolCall("call_1", tool, msgspec.json.encode(arguments).decode()),))
 
 
+async def asks_under_an_answer(home: Household) -> None:
+    """Ask in a thread under an answer, whose session then knows that answer."""
+    await home.writes(home.rig.addressed("think of a number"))
+    answer = await home.sees("(1) ", None)
+    if isinstance(home.rig, rigs.DiscordRig):
+        given = (int(home.anna), int(home.chat), "More", int(answer.id))
+        await home.rig.driver.open_thread(*given)
+    await home.writes("which one?", answer.id)
+    await home.sees("which one?", answer.id)
+    await home.writes("and why?", answer.id)
+    await home.sees("(2) and why?", answer.id)
+    said = [it for it in home.model.requests if "tools" in it][-1]["messages"]
+    first, second = [it["content"] for it in said if it["role"] == "user"]
+    assert first.endswith("written by you:]\n> (1) think of a number\n\nwhich one?")
+    assert second == "and why?"
+
+
 async def loaded(home: Household, platform: Platform, settings: str) -> list[str]:
     """The libraries of the platform that a gateway with these settings has loaded at its end."""
     spec = registry.SPECS[platform]

@@ -48,6 +48,30 @@ async def test_a_command_is_acknowledged_while_the_agent_works(home: Household):
     assert (await home.rig.look()).faults == ()
 
 
+async def test_what_was_written_during_an_absence_is_answered_or_reported(home: Household):
+    chat = await home.at_home(DiscordRig.group)
+    ask = home.rig.addressed
+    async with home.gateway():
+        await home.writes(ask("one"))
+        await home.sees("(1) one")
+    for _ in range(130):
+        await home.rig.say(home.eve, chat, "chatter")
+    await home.writes(ask("two"))
+    async with home.gateway():
+        await home.sees("(2) two")
+    home.set_constants({"segue.platforms.backlog.MESSAGES": 50})
+    await home.writes(ask("too old"))
+    for _ in range(130):
+        await home.rig.say(home.eve, chat, "chatter")
+    await home.writes(ask("three"))
+    async with home.gateway():
+        await home.sees("(3) three")
+    reports = [text for text in await home.texts() if "Send again what matters" in text]
+    assert len(reports) == 1
+    assert home.model.heard("too old") == 0
+    assert (await home.rig.look()).faults == ()
+
+
 async def test_a_gateway_without_discord_never_loads_its_library(home: Household):
     settings = '[platforms.discord]\nenabled = false\ntoken = "a"\n'
     assert await loaded(home, Platform.DISCORD, settings) == []

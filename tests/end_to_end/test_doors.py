@@ -96,6 +96,24 @@ async def test_the_owner_takes_the_session_from_a_terminal_after_a_restart(home:
         assert sum(TERMINAL in text for text in spoken) == 1
 
 
+async def test_a_chat_that_takes_a_session_from_a_working_terminal_says_that_it_was_stopped(
+    home: Household,
+):
+    await home.at_home(home.rig.forum)
+    async with home.gateway():
+        thread = await home.arrives()
+        async with home.person.opens("resume", "sums") as back:
+            await back.ready()
+            home.model.hold("think")
+            back.say("think")
+            await home.model.hears("think")
+            await home.writes("/resume Sums", thread)
+            notice = await home.sees("Sums is back here.", thread)
+            assert "The agent was working on it, and was stopped." in notice.text
+            await back.shows("The agent was working on it here, and was stopped.")
+            await home.rig.confirmed()
+
+
 async def test_the_owner_starts_a_new_conversation_in_an_old_thread(home: Household):
     await home.at_home(home.rig.forum)
     async with home.gateway():

@@ -90,7 +90,7 @@ async def tour(home: Household, kinds: Sequence[type[PlatformRig]]) -> None:
             said.append(f"hello from {stop.rig.name}")
             await stop.writes(said[-1], at.thread_id)
             await stop.sees(f") {said[-1]}", at.thread_id)
-            await stop.writes(f"/handoff {then}", at.thread_id)
+            await stop.writes(f"/move {then}", at.thread_id)
         session = (await arrival(home, Platform.WEB)).session_id
         async with page(home) as browser:
             await browser.ask("open", chat=session)

@@ -8,10 +8,11 @@ from segue import commands
 from segue.commands.base import Where
 from segue.testing.models.openai import Say
 from segue.testing.pictures import png
-from tests.end_to_end.conftest import tool_call
+from tests.end_to_end.conftest import asks_under_an_answer, tool_call
 from tests.harness import rigs
 from tests.harness.household import Household
-from tests.harness.rigs import File
+from tests.harness.rigs import File, View
+from tests.harness.rigs import Message as Shown
 
 QUESTION = "May I do this?"
 
@@ -40,6 +41,37 @@ async def test_only_the_owner_answers_with_a_button(home: Household):
     assert path.exists()
     said = home.spoken(await home.rig.look(home.chat), thread)
     assert [m.id for m in said if "llowed" in m.text] == [question.id], "it is said once"
+
+
+async def test_a_long_call_is_allowed_only_below_its_last_line(home: Household):
+    """By button or reaction, and not by a number before that, whichever gateway runs."""
+    await home.at_home(home.rig.dm)
+    path = home.person.cwd / "made"
+    lines = "\n".join(f"echo {n} {'x' * 60}" for n in range(99))
+    command = f"touch {path}\n{lines}\necho the end"
+    async with home.gateway():
+        home.model.plans.append(tool_call("shell", command=command))
+        await home.writes("make it")
+        question = await offering(home, "Show all")
+        assert question.labels == ("Show all", "Deny")
+        await home.rig.press(home.anna, home.chat, question, "Show all")
+        whole = await offering(home, "Allow")
+        assert whole.id != question.id
+        shown = "".join(await home.texts())
+        assert all(f"echo {n} x" in shown for n in range(99))
+        assert not path.exists()
+        await home.rig.press(home.anna, home.chat, whole, "Allow")
+        await home.sees("(1) make it")
+    assert path.exists()
+
+
+async def offering(home: Household, label: str) -> Shown:
+    """Wait for a message that offers this choice."""
+
+    def found(view: View) -> list[Shown]:
+        return [m for m in home.spoken(view) if label in m.labels]
+
+    return found(await home.rig.until(lambda view: bool(found(view)), home.chat))[0]
 
 
 async def test_the_menu_has_the_commands_of_the_table(home: Household):
@@ -81,3 +113,10 @@ async def test_a_file_from_the_agent_arrives(home: Household):
         await home.sees("(3) send them", thread)
     (sent,) = [m for m in home.spoken(await home.rig.look(home.chat), thread) if m.file]
     assert (sent.file, sent.text) == ("notes.txt", "My notes.")
+
+
+@pytest.mark.parametrize("home", [rigs.SlackRig, rigs.DiscordRig], indirect=True)
+async def test_a_thread_under_an_answer_knows_the_answer(home: Household):
+    await home.at_home(home.rig.forum)
+    async with home.gateway():
+        await asks_under_an_answer(home)

@@ -9,7 +9,7 @@ import pytest
 
 from segue.core.handoff import State
 from segue.store.gateways import LinkState
-from tests.end_to_end.conftest import tool_call
+from tests.end_to_end.conftest import asks_under_an_answer, tool_call
 from tests.harness import household
 from tests.harness.household import HANDED_OFF, Household
 from tests.harness.matrix import MatrixPeer
@@ -88,3 +88,9 @@ async def test_a_call_is_approved_by_a_reaction(home: Household):
         await home.rig.until(lambda view: not any(m.labels for m in view.messages), home.chat)
     assert made.exists()
     assert (await home.handoff(State.COMPLETED)).thread is not None
+
+
+async def test_a_thread_under_an_answer_knows_the_answer(home: Household):
+    await home.at_home(home.rig.forum)
+    async with home.gateway():
+        await asks_under_an_answer(home)

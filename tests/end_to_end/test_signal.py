@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
 import pytest
 
-from segue.core.address import Platform
+from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.handoff import State
 from segue.core.session import ME as OWNER
-from segue.testing.signal import ME, Settings
-from tests.end_to_end.conftest import write
+from segue.store import Topic
+from segue.store.outbox import OutgoingState
+from segue.testing.signal import ME, Driver, Failure, Settings
+from tests.end_to_end.conftest import tool_call, write
+from tests.end_to_end.test_features import QUESTION
 from tests.harness.household import HANDED_OFF, Household
 from tests.harness.rigs import Kind, SignalRig
 
@@ -113,3 +117,55 @@ async def test_what_is_written_while_no_gateway_runs_is_answered_by_the_next(hom
     await home.writes("two")
     async with home.gateway():
         await home.sees("(2) two")
+
+
+async def test_what_the_owner_did_not_get_in_a_group_is_neither_shown_nor_delivered(
+    home: Household,
+):
+    await home.at_home(home.rig.group)
+    path = home.person.cwd / "made"
+    driver = cast("Driver", home.rig.driver)
+    async with home.gateway():
+        await driver.change(home.chat, failure=Failure.IDENTITY, failing=[home.anna])
+        home.model.plans.append(tool_call("shell", command=f"touch {path}"))
+        await home.writes("make it")
+        question = await home.sees(QUESTION)
+        await home.rig.press(home.anna, home.chat, question, "Allow")
+        await home.sees("(1) make it")
+        assert not path.exists()
+        async with home.store.listen(Topic.SENT) as wake:
+            while len(troubles := await home.store.outbox.troubled()) < 3:
+                await wake.wait(0.1)
+        assert {it.state for it in troubles} == {OutgoingState.FAILED}
+        assert all("trust -v SAFETY_NUMBER USER" in str(it.error) for it in troubles)
+        assert [text for text in await home.texts() if QUESTION in text] == [question.text]
+        await driver.change(home.chat)
+        await home.writes("and now?")
+        await home.sees("and now?")
+
+
+async def test_a_captcha_is_a_problem_that_is_shown_until_it_is_solved(home: Household):
+    await home.at_home(home.rig.dm)
+    home.set_constants({"segue.gateway.outbound.PROBE_SECONDS": 0.2})
+    elsewhere = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="42")
+    await home.store.owners.set_home(OWNER, HomeChannel(address=elsewhere, name="Anna"))
+    driver = cast("Driver", home.rig.driver)
+    async with home.gateway():
+        await driver.change(home.chat, failure=Failure.RATE_LIMIT, challenge="T0", seconds=86_400)
+        await home.writes("hello")
+        async with home.store.listen(Topic.OUTBOX) as wake:
+            while not await home.store.outbox.paused():
+                await wake.wait(0.1)
+        for command in ("status", "doctor"):
+            shown = await home.shell(command)
+            told = " ".join(shown.stdout.split())
+            assert "signal takes no messages until" in told
+            assert "submitRateLimitChallenge --challenge T0" in told
+        assert shown.returncode == 1
+        assert await home.store.outbox.waiting(elsewhere) == 1, "one notice in the other home"
+    async with home.gateway():
+        await home.writes("again")
+        await driver.change(home.chat)
+        await home.sees("(1) hello")
+        await home.sees("(2) again")
+        assert await home.store.outbox.paused() == ()

@@ -6,6 +6,8 @@ import pytest
 
 from segue.core.address import ChatType
 from segue.core.handoff import State
+from segue.core.session import ME
+from segue.testing import slack
 from segue.testing.models.openai import Say
 from segue.testing.models.travel import AT_ONCE, Travel
 from segue.testing.peers import Trouble
@@ -35,6 +37,22 @@ async def test_a_session_goes_to_each_kind_of_chat_and_comes_back(home: Househol
     shown = (await home.rig.driver.look(home.chat)).messages
     mentioned = [it.mentions for it in shown if it.mentions]
     assert mentioned == ([] if kind.chat_type is ChatType.DM else [(f"<@{home.anna}>",)])
+
+
+@pytest.mark.parametrize("kind", [slack.Kind.IM, slack.Kind.CHANNEL])
+async def test_a_chat_without_the_app_does_not_become_the_home_channel(
+    home: Household, kind: slack.Kind
+):
+    own = await home.at_home(home.rig.dm)
+    driver = home.rig.driver
+    theirs = await driver.chat(kind, [home.anna, home.eve])
+    await driver.do("rights", None, user=home.anna, chat=theirs, joined=False)
+    async with home.gateway():
+        await driver.command(home.anna, theirs, slack.COMMAND, "sethome")
+        await home.sees("so it is not your home channel", chat=own)
+        await home.rig.confirmed()
+    homes = await home.store.owners.homes(ME)
+    assert [it.address.chat_id for it in homes if it.platform is home.rig.platform] == [own]
 
 
 async def test_what_was_written_while_the_gateway_was_away_is_answered_once(home: Household):

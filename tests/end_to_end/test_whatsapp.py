@@ -9,12 +9,13 @@ import pytest
 from segue.core.handoff import State
 from segue.store.outbox import OutgoingState
 from segue.testing.http import request
+from segue.testing.peers import Trouble
 from segue.testing.peers.hub import signature
 from segue.testing.whatsapp import APP_SECRET, Driver
 from tests.end_to_end.conftest import tool_call
 from tests.end_to_end.test_features import QUESTION
 from tests.harness.household import HANDED_OFF, Household
-from tests.harness.rigs import WhatsAppRig
+from tests.harness.rigs import Call, WhatsAppRig
 
 pytestmark = pytest.mark.parametrize("home", [WhatsAppRig], indirect=True)
 
@@ -101,6 +102,50 @@ async def test_a_message_that_fails_later_is_reported_as_not_delivered(home: Hou
         (trouble,) = await home.store.outbox.troubled()
         assert (trouble.state, "(#131026)" in str(trouble.error)) == (OutgoingState.FAILED, True)
         assert "WhatsApp cannot deliver it" in (await home.shell("gateway", "status")).stdout
+
+
+async def test_a_failure_that_is_heard_before_the_answer_of_its_send_is_reported(home: Household):
+    await home.at_home(home.rig.dm)
+    async with home.gateway():
+        await home.rig.fail(Call.SEND, Trouble.ANSWER_LATE)
+        await home.writes("hello")
+        answer = await home.sees("(1) hello")
+        await driver(home).fail_late(answer.id, 131026)
+        await home.rig.confirmed()
+        assert "503" not in (await driver(home).look()).answers, "the hook was answered at once"
+        await driver(home).calm()
+        await home.writes("again")
+        await home.sees("(2) again")
+        (trouble,) = await home.store.outbox.troubled()
+        assert (trouble.state, "(#131026)" in str(trouble.error)) == (OutgoingState.FAILED, True)
+
+
+@pytest.mark.parametrize("part", [0, -1], ids=["first", "last"])
+async def test_a_question_of_which_a_part_failed_cannot_be_allowed(home: Household, part: int):
+    await home.at_home(home.rig.dm)
+    path = home.person.cwd / "made"
+    lines = [f"echo harmless line number {n}" for n in range(50)]
+    async with home.gateway():
+        command = "\n".join([*lines, f"touch {path}"])
+        home.model.plans.append(tool_call("shell", command=command))
+        await home.writes("make it")
+        question = await home.sees(QUESTION)
+        await home.rig.press(home.anna, home.chat, question, "Show all")
+        last = await home.sees(f"touch {path}", times=2)
+        assert "Allow" in last.labels
+        shown = (await driver(home).look()).messages
+        [begun] = [at for at, it in enumerate(shown) if it.text.startswith("Question 1, all")]
+        parts = shown[begun:]
+        assert len(parts) == 2
+        await driver(home).fail_late(parts[part].id, 131026)
+        await home.rig.press(home.anna, home.chat, last, "Allow")
+        again = await home.sees(f"touch {path}", times=3)
+        (trouble,) = await home.store.outbox.troubled()
+        assert (trouble.state, "(#131026)" in str(trouble.error)) == (OutgoingState.FAILED, True)
+        assert not path.exists()
+        await home.rig.press(home.anna, home.chat, again, "Allow")
+        await home.sees("(1) make it")
+    assert path.exists()
 
 
 async def test_a_forged_an_unsigned_and_an_oversized_request_change_nothing(home: Household):

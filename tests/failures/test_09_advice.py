@@ -119,7 +119,7 @@ async def test_resume_works_in_a_chat_as_the_chat_explains_it(house: House):
     async with house.gateway():
         chat = await house.chat(Shape.DM)
         for typed, answer in (
-            ("/handoff telegram", "type /resume to continue an earlier one here"),
+            ("/move telegram", "type /resume to continue an earlier one here"),
             ("/resume", "Type /resume and a number or a name to bring one here."),
             ("/resume 1", "Sums** continues here."),
             ("two", "(2) two"),

@@ -179,7 +179,7 @@ async def test_a_handoff_in_flight_expires_soon_and_can_be_requested_again(
                 await desk.hand_off()
             household.model.let_go()
             failed = await household.handoff(State.FAILED)
-            assert (failed.error or "").endswith("Type /handoff again from there.")
+            assert (failed.error or "").endswith("Hand it off again from there.")
             assert (await desk.hand_off()).state is State.COMPLETED
     done, failed = await household.handoffs()
     assert (done.state, failed.state) == (State.COMPLETED, State.FAILED)
