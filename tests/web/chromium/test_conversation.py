@@ -296,3 +296,60 @@ async def test_conversations_are_separate(site: Site, eyes: Eyes):
         await page.go_forward()
         await say(page, "two")
         await shows(page, "one", "(1) one", "two", "(2) two")
+
+
+class HeldFrames:
+    """A connection on which the server's frames wait while it is held."""
+
+    def __init__(self) -> None:
+        self._socket: WebSocketRoute | None = None
+        self._held: list[str] | None = None
+
+    async def prepare(self, page: Page) -> None:
+        await page.route_web_socket(re.compile("/live$"), self._route)
+
+    def hold(self) -> None:
+        self._held = []
+
+    def release(self) -> None:
+        held = self._held or []
+        self._held = None
+        assert self._socket is not None
+        for text in held:
+            self._socket.send(text)
+
+    def _route(self, socket: WebSocketRoute) -> None:
+        self._socket = socket
+        socket.connect_to_server().on_message(lambda frame: self._pass(socket, str(frame)))
+
+    def _pass(self, socket: WebSocketRoute, text: str) -> None:
+        if self._held is None:
+            socket.send(text)
+        else:
+            self._held.append(text)
+
+
+async def test_going_back_and_forward_before_the_server_answers_shows_what_is_new(
+    site: Site, eyes: Eyes
+):
+    line = HeldFrames()
+    async with site.gateway():
+        page = await begun(eyes, site, first=line.prepare)
+        await say(page, "one")
+        await shows(page, "one", "(1) one")
+        await page.get_by_role("button", name="New conversation").first.click()
+        await expect(page.get_by_text("What can I do for you?")).to_be_visible()
+        await say(page, "other")
+        await shows(page, "other", "(1) other")
+        listed = page.get_by_role("navigation", name="Conversations").get_by_role("link")
+        await expect(listed).to_have_count(2)
+        line.hold()
+        await listed.last.click()
+        await shows(page, "one", "(1) one")
+        await page.go_back()
+        await shows(page, "other", "(1) other")
+        line.release()
+        await page.go_forward()
+        await shows(page, "one", "(1) one")
+        await say(page, "two")
+        await shows(page, "one", "(1) one", "two", "(2) two")

@@ -21,6 +21,8 @@ const SHOW = "w:"; // prefix of the data of a "Show all" button
 const chats = new Map(); // id → Chat, for each opened session
 let listed = []; // the server's list, most recently active first
 let host = "";
+let followed = null; // id of the session whose changes the server sends: one for each page
+let asked = null; // id of the session that it was asked to follow, until it answers
 let awaitsNew = null; // key of a conversation that is being created
 let arrives = true; // the page or a link was just opened
 
@@ -49,6 +51,8 @@ const HEARD = {
     host = frame.host;
     byId("host").textContent = `${frame.host} · ${frame.version}`;
     for (const chat of chats.values()) chat.lineLost();
+    followed = null;
+    asked = null;
     showPage();
     HEARD.chats(frame);
     outbox.all().forEach(transmit);
@@ -71,12 +75,17 @@ const HEARD = {
 
   shown(frame) {
     live.settled(`open ${frame.was}`);
+    followed = frame.chat;
+    if (frame.was === asked) asked = null;
     const former = chatOf(frame.was);
     const begins = former.shown && !former.entry; // nothing was said before
     const chat = frame.chat === frame.was ? former : follow(frame);
     const first = !chat.shown;
     const fresh = chat.show(frame);
-    if (chat !== view.chat) return;
+    if (chat !== view.chat) {
+      if (view.chat && !view.chat.trouble) askToFollow(view.chat);
+      return;
+    }
     if (first) view.open(chat);
     else view.draw();
     if (begins || !(first || frame.fresh)) fresh.forEach(announce);
@@ -105,6 +114,7 @@ const HEARD = {
 
   gone(frame) {
     chats.delete(frame.chat);
+    if (followed === frame.chat) followed = null;
     if (view.chat?.id !== frame.chat) return;
     view.open(new Chat(frame.chat));
     view.chat.trouble = "This conversation was deleted.";
@@ -138,6 +148,7 @@ const HEARD = {
       toast(frame.reason);
     } else if (view.chat && !view.chat.shown) {
       live.settled(`open ${view.chat.id}`);
+      asked = null;
       view.chat.trouble = frame.reason;
       drawAround();
     } else toast(frame.reason);
@@ -159,7 +170,7 @@ function follow({ was, chat: id }) {
     keepDraft(id, draft(was) || draft(id));
     keepDraft(was, "");
     chats.delete(was);
-  } else former.live = false; // the server follows one session for each page
+  }
   if (view.chat === former) {
     history.replaceState(null, "", `/${hashOf(id)}`);
     view.open(chat);
@@ -256,6 +267,12 @@ function begin() {
   toast("Segue cannot be reached at the moment. The conversation starts when it is back.");
 }
 
+/** Have the server follow that session, unless it does or was asked to. */
+function askToFollow({ id, seq, edits }) {
+  if ((asked ?? followed) === id) return;
+  if (live.send({ do: "open", chat: id, seq, edits }, `open ${id}`)) asked = id;
+}
+
 function askEarlier() {
   const { chat } = view;
   if (!chat?.more || chat.asksEarlier) return;
@@ -308,12 +325,9 @@ function openChat(id) {
     for (const frame of outbox.all()) {
       if (frame.do === "say" && frame.chat === id) chat.recall(frame);
     }
-    if (view.chat) view.chat.live = false; // the server follows one session for each page
     view.open(chat);
   }
-  if (chat && !chat.live) {
-    live.send({ do: "open", chat: id, seq: chat.seq, edits: chat.edits }, `open ${id}`);
-  }
+  if (chat) askToFollow(chat);
   drawList();
   drawAround();
   if (isOther) composer.offer();

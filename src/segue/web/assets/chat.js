@@ -11,7 +11,6 @@ export class Chat {
   seq = 0; // the last message of the transcript
   edits = 0;
   shown = false;
-  live = false; // followed on the current connection
   writing = ""; // the answer that is being written
   writingAfter = 0; // the last message before it
   asksEarlier = false; // earlier messages have been requested
@@ -28,7 +27,6 @@ export class Chat {
       this.more = frame.more;
     }
     this.shown = true;
-    this.live = true;
     this.trouble = "";
     this.entry = frame.entry;
     this.seq = frame.seq;
@@ -38,7 +36,6 @@ export class Chat {
 
   /** The connection was lost: no updates until the session is opened again. */
   lineLost() {
-    this.live = false;
     this.asksEarlier = false;
     this.writing = "";
   }
