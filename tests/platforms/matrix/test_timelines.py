@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from segue.platforms.base import Inbound, InboundKind
 from segue.testing.http import Request, Response
-from tests.platforms.matrix.homeserver import ROOM, Homeserver, json_response
+from tests.platforms.matrix.homeserver import ANNA, ROOM, Homeserver, json_response
+
+EVE = "@eve:evil.test"
 
 
 class Limited(Homeserver):
@@ -33,7 +36,7 @@ async def test_an_event_with_an_impossible_time_does_not_stop_the_next(tmp_path:
     evil = {
         "type": "m.room.message",
         "event_id": "$evil",
-        "sender": "@eve:evil.test",
+        "sender": EVE,
         "content": {"msgtype": "m.text", "body": "hi"},
         "origin_server_ts": time,
     }
@@ -44,3 +47,64 @@ async def test_an_event_with_an_impossible_time_does_not_stop_the_next(tmp_path:
             async for inbound in coming:
                 if inbound is not None and inbound.text == "Still there?":
                     break
+
+
+# Messages that were edited while the adapter was away
+
+
+def edit(name: str, of: str, text: str, sender: str = ANNA) -> dict[str, Any]:
+    content = {
+        "msgtype": "m.text",
+        "body": f"* {text}",
+        "m.new_content": {"msgtype": "m.text", "body": text},
+        "m.relates_to": {"rel_type": "m.replace", "event_id": of},
+    }
+    event = {"type": "m.room.message", "event_id": name, "sender": sender, "content": content}
+    return {**event, "origin_server_ts": 1_767_225_600_000}
+
+
+async def heard(server: Homeserver, last: str) -> list[Inbound]:
+    """Everything up to the message `last`, which is said now."""
+    await server.say(await server.place("dm"), last)
+    found: list[Inbound] = []
+    async with contextlib.aclosing(server.adapter.receive()) as coming:
+        async for inbound in coming:
+            if inbound is not None and inbound.text == last:
+                break
+            found += [inbound] if inbound is not None else []
+    return found
+
+
+async def test_a_message_that_was_edited_meanwhile_has_its_newest_text(tmp_path: Path):
+    async with Homeserver.running(tmp_path) as server, asyncio.timeout(20):
+        message = await server.say(await server.place("dm"), "Sail on Mnday")
+        server._events.append(edit("$edit1", message, "Sail on Monday"))
+        server._events.append(edit("$edit2", message, "Sail on Tuesday"))
+        found = await heard(server, "That is all.")
+    kinds = [InboundKind.MESSAGE, InboundKind.EDIT, InboundKind.EDIT]
+    assert [it.kind for it in found] == kinds
+    # The gateway drops an edit that changes nothing.
+    assert {it.text for it in found} == {"Sail on Tuesday"}
+    assert {it.message_id for it in found} == {message}
+
+
+async def test_an_edit_that_the_server_bundles_with_its_message_is_read(tmp_path: Path):
+    async with Homeserver.running(tmp_path) as server, asyncio.timeout(20):
+        message = await server.say(await server.place("dm"), "Sail on Mnday")
+        bundle = {"m.replace": edit("$edit", message, "Sail on Monday")}
+        server._events[-1]["unsigned"] = {"m.relations": bundle}
+        [found] = await heard(server, "That is all.")
+    assert (found.kind, found.text) == (InboundKind.MESSAGE, "Sail on Monday")
+
+
+@pytest.mark.parametrize("is_bundled", [False, True])
+async def test_an_edit_by_another_user_changes_nothing(tmp_path: Path, is_bundled: bool):
+    async with Homeserver.running(tmp_path) as server, asyncio.timeout(20):
+        message = await server.say(await server.place("dm"), "Sail on Monday")
+        forged = edit("$edit", message, "Sink it", sender=EVE)
+        if is_bundled:
+            server._events[-1]["unsigned"] = {"m.relations": {"m.replace": forged}}
+        else:
+            server._events.append(forged)
+        [found] = await heard(server, "That is all.")
+    assert (found.kind, found.text) == (InboundKind.MESSAGE, "Sail on Monday")

@@ -184,15 +184,35 @@ class MatrixDevice:
         is_encrypted = event and event.type == "m.room.encrypted" and event.state_key is None
         return self.keys.decrypt(room_id, raw) if is_encrypted else raw
 
+    def read(self, room_id: str, raw: bytes) -> RoomEvent | None:
+        """Parse an event as it is without encryption, or return None if it is malformed. Raise
+        NoKey."""
+        sent = parsed(raw, RoomEvent)
+        event = room_event(self.plain(room_id, raw))
+        if event is None:
+            return None
+        is_encrypted = sent is not None and sent.type == "m.room.encrypted"
+        return replace(event, was_encrypted=is_encrypted and event.state_key is None)
+
+    def newest(self, room_id: str, event: RoomEvent) -> RoomEvent | None:
+        """The newest edit of a message, which servers bundle with it. None if there is none, or it
+        cannot be read."""
+        raw = event.unsigned.relations.get("m.replace")
+        if raw is None:
+            return None
+        with contextlib.suppress(NoKey):
+            edit = self.read(room_id, bytes(raw))
+            return edit if edit is not None and edit.is_edit_of(event) else None
+        return None
+
     def remember(self, event: RoomEvent) -> None:
         """Keep a message, or what it says after an edit."""
-        name, new = event.event_id, event.content.new
         if event.content.relation.rel_type == "m.replace":
-            before = self._known.get(name := event.target)
-            if before is None or before.sender != event.sender or new is None:
+            before = self._known.get(event.target)
+            if before is None or not event.is_edit_of(before):
                 return
-            event = replace(before, content=replace(new, relation=before.content.relation))
-        self._known[name] = event
+            event = before.edited(event)
+        self._known[event.event_id] = event
         if len(self._known) > _MOST:
             del self._known[next(iter(self._known))]
 
@@ -219,9 +239,8 @@ class MatrixDevice:
         if event_id and event_id not in self._known:
             where = f"/rooms{path(room_id)}/event{path(event_id)}"
             with tolerating_absence(), contextlib.suppress(NoKey):
-                event = room_event(self.plain(room_id, bytes(await self.client.get(where, Raw))))
-                edit = event and event.unsigned.relations.get("m.replace")
-                newer = room_event(self.plain(room_id, bytes(edit))) if edit else None
-                for found in filter(None, (event, newer)):
-                    self.remember(found)
+                event = self.read(room_id, bytes(await self.client.get(where, Raw)))
+                if event is not None:
+                    edit = self.newest(room_id, event)
+                    self.remember(event if edit is None else event.edited(edit))
         return self._known.get(event_id)

@@ -107,7 +107,7 @@ def parse(
     if event.type == "m.sticker":
         said = replace(said, msgtype=event.type)
     if said.relation.rel_type == "m.replace":
-        if about is None or about.sender != event.sender or said.new is None:
+        if about is None or said.new is None or not event.is_edit_of(about):
             return None
         said, kind, place = said.new, InboundKind.EDIT, about
     elif about is not None:

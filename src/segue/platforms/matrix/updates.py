@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,7 @@ from segue.platforms.matrix.device import MatrixDevice
 from segue.platforms.matrix.history import SINCE, RoomHistory
 from segue.platforms.matrix.keys import NoKey
 from segue.platforms.matrix.parser import Room
-from segue.platforms.matrix.wire import EventList, RoomEvent, Synced, room_event, state_event
+from segue.platforms.matrix.wire import EventList, RoomEvent, Synced, state_event
 
 logger = logging.getLogger(__name__)
 
@@ -72,8 +73,9 @@ async def receive(device: MatrixDevice, history: RoomHistory) -> AsyncGenerator[
                 timeline = await history.read(device, room_id, room.timeline, since)
                 if timeline.gap is not None:
                     yield timeline.gap
+                edits = _Edits(device, room_id, timeline.events)
                 for raw in timeline.events:
-                    if (inbound := await _handle(device, room_id, raw)) is not None:
+                    if (inbound := await _handle(device, room_id, raw, edits)) is not None:
                         yield inbound
             device.folder.write(SINCE, synced.next_batch)
             history.end()
@@ -112,20 +114,53 @@ async def _invited(device: MatrixDevice, room_id: str, state: EventList) -> None
         logger.info("invitation left alone room=%s", room_id)
 
 
-async def _handle(device: MatrixDevice, room_id: str, raw: bytes) -> Inbound | None:
+class _Edits:
+    """The edits among the events of a room that arrive together. A message that was edited while
+    the bot was away is read once, as it is now: every edit of it has the newest text, and the
+    gateway drops an edit that changes nothing."""
+
+    def __init__(self, device: MatrixDevice, room_id: str, events: Sequence[bytes]) -> None:
+        self._device = device
+        self._room_id = room_id
+        self._raw: dict[str, list[bytes]] = {}
+        """The edits of each message, oldest first. What they are about is never encrypted."""
+        for raw in events:
+            event = parsed(raw, RoomEvent)
+            if event is not None and event.content.relation.rel_type == "m.replace":
+                self._raw.setdefault(event.target, []).append(raw)
+
+    def apply(self, event: RoomEvent) -> RoomEvent:
+        """The message, or the edit, with the newest text."""
+        if event.content.relation.rel_type == "m.replace":
+            message = replace(event, event_id=event.target)  # by the same author
+            edit = self._newest(message)
+            return event if edit is None else replace(event, content=edit.content)
+        edit = self._newest(event) or self._device.newest(self._room_id, event)
+        return event if edit is None else event.edited(edit)
+
+    def _newest(self, message: RoomEvent) -> RoomEvent | None:
+        for raw in reversed(self._raw.get(message.event_id, [])):
+            with contextlib.suppress(NoKey):  # it is reported when it is handled
+                edit = self._device.read(self._room_id, raw)
+                if edit is not None and edit.is_edit_of(message):
+                    return edit
+        return None
+
+
+async def _handle(device: MatrixDevice, room_id: str, raw: bytes, edits: _Edits) -> Inbound | None:
     """What a user did, or None. An event that fails is set aside, and the owner notified if it is
     theirs."""
     head = parsed(raw, _EventHead) or _EventHead()
-    work = partial(_inbound, device, room_id, raw)
+    work = partial(_inbound, device, room_id, raw, edits)
     report = partial(_report_failure, device, room_id, head)
     item = f"event {head.event_id}"
     return await device.containment.attempt(item, work, report, place=f"room {room_id}")
 
 
-async def _inbound(device: MatrixDevice, room_id: str, raw: bytes) -> Inbound | None:
+async def _inbound(device: MatrixDevice, room_id: str, raw: bytes, edits: _Edits) -> Inbound | None:
     """What a user did, or None. State events are applied to the room."""
     try:
-        event = room_event(plain := device.plain(room_id, raw))
+        event = device.read(room_id, raw)
     except NoKey as missing:
         await _report_missing_key(device, room_id, missing)
         return None
@@ -139,7 +174,8 @@ async def _inbound(device: MatrixDevice, room_id: str, raw: bytes) -> Inbound | 
         return None
     if (event.content.msgtype or event.type).startswith(verification.PREFIX):
         async with device.keys.alone():
-            await device.verifications.receive(msgspec.json.decode(plain), room_id)
+            plain = msgspec.json.decode(device.plain(room_id, raw))
+            await device.verifications.receive(plain, room_id)
             await device.verifications.go_on()
         return None
     if event.redacted:
@@ -147,6 +183,7 @@ async def _inbound(device: MatrixDevice, room_id: str, raw: bytes) -> Inbound | 
         return parser.redaction(event, room, device.known(event.redacted))
     room, about = await device.room(room_id), await device.about(room_id, event)
     if event.type in parser.MESSAGES:
+        event = edits.apply(event)
         device.remember(event)
     return parser.parse(event, room, device.me.user_id, device.names, about)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Raw, Struct, field
+from msgspec.structs import replace
 
 from segue.platforms.errors import lenient, parsed
 
@@ -85,6 +86,8 @@ class RoomEvent(Struct, frozen=True):
     unsigned: Unsigned = Unsigned()
     redacts: str = ""
     """The same before version 11."""
+    was_encrypted: bool = False
+    """Set by `MatrixDevice.read`, never by what the server sends."""
 
     @property
     def redacted(self) -> str:
@@ -92,6 +95,22 @@ class RoomEvent(Struct, frozen=True):
         found = self.content.redacts or self.redacts
         is_redaction = self.type == "m.room.redaction" and is_id(found, EVENT)
         return found if is_redaction else ""
+
+    def is_edit_of(self, before: RoomEvent) -> bool:
+        """Whether it is a valid edit of that message: by its author, and encrypted if the message
+        is. A server could write any other.
+
+        https://spec.matrix.org/latest/client-server-api/#validity-of-replacement-events
+        """
+        is_edit = self.content.relation.rel_type == "m.replace" and self.content.new is not None
+        is_about_it = self.target == before.event_id and self.sender == before.sender
+        return is_edit and is_about_it and (self.was_encrypted or not before.was_encrypted)
+
+    def edited(self, edit: RoomEvent) -> RoomEvent:
+        """The message with the text of a valid edit, in the same thread."""
+        new = edit.content.new or self.content
+        content = replace(new, relation=self.content.relation)
+        return replace(self, content=content)
 
     @property
     def thread(self) -> str | None:
