@@ -88,6 +88,15 @@ async def test_resume_within_a_conversation_waits_for_a_running_turn(person: Per
         await shown.see("Boats · scripted · here")
 
 
+async def test_resume_names_the_question_that_the_turn_waits_for(person: Person):
+    async with a_turn(person) as turn:
+        asked = await turn.store.approvals.ask(turn.lease, "1", "f", "make", DM, seconds=600)
+        async with person.opens("resume", "Boats") as shown:
+            await waiting(shown)
+            await shown.shows(f"It waits for your answer to question {asked.id} on {DM}: make")
+            await turn.end()
+
+
 async def test_a_user_who_stops_waiting_can_leave_the_session_there(person: Person):
     async with a_turn(person) as turn, person.opens("resume", "Boats") as shown:
         await waiting(shown)
