@@ -13,10 +13,11 @@ from segue.core.address import Platform
 from segue.core.errors import SessionMoved
 from segue.core.lease import Lease
 from segue.core.session import ME, Origin, Session
+from segue.core.transcript import Kind, Message, Role
 from segue.store import Store
 from tests.harness.pty import Terminal
 from tests.harness.terminal import Person
-from tests.store.samples import DM, answered, said
+from tests.store.samples import AT, DM, answered, said
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,9 @@ class Turn:
     session: Session
     lease: Lease
 
-    async def end(self) -> None:
-        await self.store.transcripts.append(self.lease, [answered("The ferry goes at nine.")])
+    async def end(self, *more: Message) -> None:
+        answer = answered("The ferry goes at nine.")
+        await self.store.transcripts.append(self.lease, [answer, *more])
         await self.store.leases.release(self.lease)
 
 
@@ -62,6 +64,20 @@ async def test_resume_waits_for_the_end_of_a_running_turn(person: Person):
         await shown.shows("what I hear: thanks")
 
 
+@pytest.mark.parametrize("within", [False, True])
+async def test_a_resumed_session_shows_that_an_answer_did_not_arrive(person: Person, within: bool):
+    notice = "[This did not arrive at Telegram: 'The ferry'. The reason: the bot was blocked]"
+    async with a_turn(person) as turn:
+        undelivered = Message(Role.SYSTEM, notice, AT, kind=Kind.SYNTHETIC)
+        await turn.end(undelivered)
+        async with person.opens(*([] if within else ["resume", "Boats"])) as shown:
+            if within:
+                await shown.ready()
+                shown.say("/resume Boats")
+            await shown.shows("The ferry goes at nine.")
+            await shown.shows("This did not arrive at Telegram")
+
+
 async def test_resume_within_a_conversation_waits_for_a_running_turn(person: Person):
     async with a_turn(person) as turn, person.opens() as shown:
         await shown.ready()
@@ -70,6 +86,15 @@ async def test_resume_within_a_conversation_waits_for_a_running_turn(person: Per
         await turn.end()
         await shown.shows("The ferry goes at nine.")
         await shown.see("Boats · scripted · here")
+
+
+async def test_resume_names_the_question_that_the_turn_waits_for(person: Person):
+    async with a_turn(person) as turn:
+        asked = await turn.store.approvals.ask(turn.lease, "1", "f", "make", DM, seconds=600)
+        async with person.opens("resume", "Boats") as shown:
+            await waiting(shown)
+            await shown.shows(f"It waits for your answer to question {asked.id} on {DM}: make")
+            await turn.end()
 
 
 async def test_a_user_who_stops_waiting_can_leave_the_session_there(person: Person):

@@ -310,6 +310,23 @@ async def test_a_message_that_is_deleted_while_it_waits_is_not_answered(house: H
     assert len(house.model.prompts) == 2
 
 
+async def test_deleting_a_message_stops_its_turn(house: House):
+    chat = await house.chat(Shape.GROUP, house.eve)
+    model = Waiting()
+    async with house.gateway(model=model):
+        gone = await house.driver.say(house.anna, chat, "first")
+        await model.asked.wait()
+        await house.driver.say(house.anna, chat, "second")
+        await house.idle_but_for(2)
+        await house.driver.delete(gone)
+        await message_with(house, chat, "Stopped, because the message was deleted.")
+        model.go.set()
+        await message_with(house, chat, "second")
+        await house.idle()
+    shown = await house.driver.look(chat)
+    assert not [it for it in shown.messages if it.text.startswith("(1)")]
+
+
 async def test_only_the_author_withdraws_a_message(house: House):
     """On a platform that names messages by their times, a stranger can name any message."""
     chat = await house.chat(Shape.GROUP, house.eve)

@@ -272,6 +272,12 @@ class Household:
         await self.writes("/whoami")
         await self.sees(words, times=before + 1)
 
+    async def delivered(self) -> None:
+        """Wait until the gateway has recorded that everything it sent has arrived."""
+        async with asyncio.timeout(WITHIN), self.store.listen(Topic.SENT) as wake:
+            while await self.store.outbox.due([Platform(self.rig.platform)]):
+                await wake.wait()
+
     async def arrives(self, title: str = "Sums", *, chat: str | None = None) -> str | None:
         """Hand off a new session and return its thread.
 

@@ -36,6 +36,7 @@ from segue.core.session import ME, Session
 from segue.core.text import one_line
 from segue.core.transcript import Message, ToolCall
 from segue.store import Store, Topic, placement
+from segue.store.approvals import ApprovalState
 from segue.store.leases import Pause
 from segue.store.placement import AsideReport
 from segue.turns import HeldLease, Place, Turns, hold
@@ -412,6 +413,12 @@ class Conversation:
         await self.notice(
             f"The agent is answering {where}. Waiting for it… Ctrl-C to stop waiting."
         )
+        asked = await self.store.approvals.waiting(session.id)
+        if asked is not None and asked.state is ApprovalState.WAITING:
+            what = one_line(asked.what, _REPORT_LENGTH)
+            await self.notice(
+                f"It waits for your answer to question {asked.id} on {asked.address}: {what}"
+            )
         try:
             while await moves.wait_for_turn(self.store, session.id, stop_waiting):
                 with contextlib.suppress(SessionHeld):

@@ -35,7 +35,7 @@ from segue.core.events import (
 )
 from segue.core.session import Session, Usage
 from segue.core.text import count, is_empty
-from segue.core.transcript import Message, Role, ToolCall, display_text, words
+from segue.core.transcript import Message, Role, ToolCall, display_text, is_notice, words
 
 if TYPE_CHECKING:
     from segue.chat.console import Console
@@ -146,6 +146,8 @@ class Display:
             case Role.TOOL if call := self._calls.pop(message.tool_call_id or "", None):
                 done = ToolFinished(call, display_text(message), message.outcome is None)
                 await self._print(self._activity.lines(done, screen), _Kind.ACTIVITY)
+            case Role.SYSTEM if is_notice(message):
+                await self.notice(message.content.removeprefix("[").removesuffix("]"))
             case _:
                 answer = begin(screen)
                 await self._print([*answer.feed(message.content), *answer.end()], _Kind.WORDS)

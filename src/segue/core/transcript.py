@@ -273,9 +273,13 @@ class Transcript(Struct, frozen=True):
         return tuple(map(_exchange, self.turns(last)))
 
     def turns(self, last: int) -> tuple[tuple[Message, ...], ...]:
-        """Return the last few turns, oldest first, without synthetic prompts and summaries."""
+        """Return the last few turns, oldest first, without synthetic prompts and summaries.
+
+        The program's notices, such as that an answer did not arrive, are included.
+        """
         said = (
-            tuple(m for m in turn if m.kind is Kind.SAID) for turn in _newest_turns(self.messages)
+            tuple(m for m in turn if m.kind is Kind.SAID or is_notice(m))
+            for turn in _newest_turns(self.messages)
         )
         shown = (turn for turn in said if any(_is_shown(m) for m in turn))
         return tuple(reversed(tuple(islice(shown, max(last, 0)))))
@@ -283,6 +287,11 @@ class Transcript(Struct, frozen=True):
     def recap(self, last: int = 3, length: int = 280) -> str:
         """Return the last few exchanges in a few readable lines, or an empty string."""
         return "\n".join(line for e in self.exchanges(last) for line in e.lines(length))
+
+
+def is_notice(message: Message) -> bool:
+    """Return whether the program says something with it to the user and the agent."""
+    return message.role is Role.SYSTEM and message.kind is Kind.SYNTHETIC
 
 
 def words(message: Message) -> str:

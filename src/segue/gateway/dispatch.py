@@ -109,8 +109,10 @@ class Dispatcher:
         return PendingMessage(inbox_id=found.no, owner=edit.owner, inbound=inbound)
 
     async def withdraw(self, deleted: Inbound) -> None:
-        """Drop a message that was deleted while it waited. It is not answered."""
+        """Drop a message that was deleted while it waited: it is not answered. If the agent works
+        on it, its turn is stopped as by /stop."""
         is_it = partial(_is_deleted, deleted)
+        self._chat_turns.withdraw(is_it)
         for address in self._queues.addresses(deleted.address):
             if (pending := self._queues.take(address, is_it)) is not None:
                 logger.info("deleted message not answered inbox_id=%d", pending.inbox_id)

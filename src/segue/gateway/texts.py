@@ -34,6 +34,7 @@ BUSY = (
     "I am still busy with your earlier messages, so I did not accept this one. Send it again later."
 )
 STOPPED = "Stopped."
+WITHDRAWN = "Stopped, because the message was deleted."
 STOPPED_ELSEWHERE = "The agent was working on it, and was stopped."
 NOTHING_TO_STOP = "There is nothing to stop."
 ANSWERED_ALREADY = (

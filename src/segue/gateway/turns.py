@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -62,6 +62,7 @@ logger = logging.getLogger(__name__)
 @dataclass(slots=True)
 class RunningTurn:
     session_id: str
+    inbox_id: int
     asks: bool = False
     """Whether it waits for the user's answer."""
     interrupt: asyncio.Event = field(default_factory=asyncio.Event)
@@ -95,6 +96,10 @@ class ChatTurns:
         served again."""
         self.edited: dict[int, PendingMessage] = {}
         """Messages that were edited while they wait for their session, by inbox number."""
+        self._answered: dict[int, PendingMessage] = {}
+        """The messages that are being answered now, by inbox number."""
+        self._withdrawn: set[int] = set()
+        """Those of them that their authors have deleted."""
         self._running: dict[Address, RunningTurn] = {}
         self._behind: set[asyncio.Task[None]] = set()
 
@@ -103,20 +108,32 @@ class ChatTurns:
     async def answer(self, pending: PendingMessage) -> None:
         """Run the turn for a user's message. Raise SessionElsewhere, before anything happens, if
         the chat's session is elsewhere and in use."""
-        while True:
-            session = await self.session(pending)
-            said = await self._message(pending, session)
-            if await self.take_turn(pending, session, said):
-                return
+        with self._answering(pending):
+            while True:
+                session = await self.session(pending)
+                said = await self._message(pending, session)
+                if await self.take_turn(pending, session, said):
+                    return
 
     async def resume(self, pending: PendingMessage, session_id: str) -> None:
         """Resume an interrupted turn, if its session is still at this address. Otherwise tell the
         chat that no answer follows."""
-        await arrivals.wait_for_departure(self.store, session_id)
-        session = await self.store.sessions.get(session_id)
-        is_here = session is not None and session.address == pending.address
-        if session is None or not is_here or not await self.take_turn(pending, session, None):
-            await self.conclude(pending, texts.ANSWER_LOST if session else "")
+        with self._answering(pending):
+            await arrivals.wait_for_departure(self.store, session_id)
+            session = await self.store.sessions.get(session_id)
+            is_here = session is not None and session.address == pending.address
+            if session is None or not is_here or not await self.take_turn(pending, session, None):
+                await self.conclude(pending, texts.ANSWER_LOST if session else "")
+
+    @contextlib.contextmanager
+    def _answering(self, pending: PendingMessage) -> Generator[None]:
+        """Let `withdraw` find the message."""
+        self._answered[pending.inbox_id] = pending
+        try:
+            yield
+        finally:
+            del self._answered[pending.inbox_id]
+            self._withdrawn.discard(pending.inbox_id)
 
     async def session(self, pending: PendingMessage) -> Session:
         """The chat's session. Start a new one if there is none, or if the last one has ended. Raise
@@ -165,7 +182,9 @@ class ChatTurns:
         """Answer `said`, or continue from the last message. Finishes the inbox entry. Return False,
         and do nothing, if the session has left the chat meanwhile."""
         address = pending.address
-        running = self._running[address] = RunningTurn(session.id)
+        running = self._running[address] = RunningTurn(session.id, pending.inbox_id)
+        if pending.inbox_id in self._withdrawn:
+            running.interrupt.set()
         try:
             async with self.hold(session.id, running.interrupt) as held:
                 edited = self.edited.pop(pending.inbox_id, None)
@@ -175,7 +194,7 @@ class ChatTurns:
         except SessionMoved:
             return False
         except SessionError as error:
-            ended = str(error)
+            ended = texts.WITHDRAWN if pending.inbox_id in self._withdrawn else str(error)
         finally:
             for where in [at for at, other in self._running.items() if other is running]:
                 del self._running[where]
@@ -259,7 +278,8 @@ class ChatTurns:
                     case events.TurnFailed(error):
                         ended = str(error)
                     case events.TurnInterrupted():
-                        ended = texts.STOPPED
+                        is_withdrawn = pending.inbox_id in self._withdrawn
+                        ended = texts.WITHDRAWN if is_withdrawn else texts.STOPPED
                     case events.TurnPaused():
                         ended = event
                     case events.TurnDone() if not spoke:
@@ -320,6 +340,15 @@ class ChatTurns:
             return self.doors.stop(address)
         running.interrupt.set()
         return True
+
+    def withdraw(self, is_deleted: Callable[[PendingMessage], bool]) -> None:
+        """Stop the turns of messages that their authors have deleted."""
+        deleted = {no for no, pending in self._answered.items() if is_deleted(pending)}
+        self._withdrawn |= deleted
+        for running in self._running.values():
+            if running.inbox_id in deleted:
+                logger.info("turn of a deleted message stopped inbox_id=%d", running.inbox_id)
+                running.interrupt.set()
 
     def move(self, old: Address, new: Address) -> None:
         """Follow a chat that moved: its turn can be stopped there."""

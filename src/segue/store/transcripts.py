@@ -161,8 +161,11 @@ def _newest(tx: Tx, no: int, low: int, before: int, budget: int) -> Transcript:
     newest: list[Message] = []
     omitted = provenance.NOTHING
     left = budget
-    while page := _back(tx, no, low, before, _PAGE):
+    while True:
+        page = _back(tx, no, low, before, _PAGE)
         newest += page
+        if len(page) < _PAGE:  # these were the last
+            break
         before = page[-1].seq
         left -= sum(m.tokens for m in page)
         # More than fits, including the whole newest group. The oldest group may be cut, but is

@@ -8,6 +8,7 @@ import pytest
 
 from segue.core.address import Address
 from segue.core.errors import DeliveryFailed
+from segue.platforms.base import Upload
 from segue.testing.contract.rig import Act, failure, listening, part
 from segue.testing.discord import USUAL, Kind, Permission, Settings, Trouble
 from tests.platforms.discord.rig import DiscordRig, Shape, home_at
@@ -204,3 +205,18 @@ async def test_a_message_to_a_forum_opens_a_post(rig: DiscordRig):
     inside = [it.text for it in shown.messages if it.thread == report.id]
     assert inside == ["It does not rain.", "And it is cold."]
     assert "x" * 2000 in [it.text for it in shown.messages if it.thread == long.id]
+
+
+async def test_a_file_for_a_forum_opens_a_post(rig: DiscordRig):
+    post = await thread_in(rig, Shape.FORUM)
+    home = replace(post, thread_id=None)
+    chart = Upload("chart.png", "image/png", b"pixels")
+    receipt = await rig.adapter.send_file(home, chart, part("Rain in May"), key="report/0")
+    again = await rig.adapter.send_file(home, chart, part("Rain in May"), key="report/0")
+    await rig.adapter.send(home, part("It was wet."), key="report/1")
+    await rig.adapter.send_file(home, chart, part(""), key="other/0")
+    shown = await rig.driver.look(int(home.chat_id))
+    _, report, other = sorted(shown.threads, key=lambda it: it.id)
+    assert (report.title, other.title, again) == ("Rain in May", "chart.png", receipt)
+    inside = [(it.text, len(it.files)) for it in shown.messages if it.thread == report.id]
+    assert inside[1:] == [("Rain in May", 1), ("It was wet.", 0)]

@@ -29,7 +29,7 @@ def event(kind: str, message: dict[str, Any], *required: Path, by: str = ANNA) -
     }  # fmt: skip
     inside = ((kind,), *((kind, *path) for path in required))
     paths = (("sourceUuid",), ("timestamp",), *inside)
-    within = (("account",), ("envelope",), *(("envelope", *path) for path in paths))
+    within = (("envelope",), *(("envelope", *path) for path in paths))
     return Specimen({"account": NUMBER, "envelope": envelope}, within)
 
 

@@ -52,6 +52,22 @@ async def test_a_mention_or_the_name_addresses_the_agent_in_a_group(rig: SignalR
     assert parsed({**data, "mentions": other}).text == "👍 @A b.c?"
 
 
+@pytest.mark.parametrize("single", [True, False])
+async def test_an_event_without_an_account_is_for_the_only_one(rig: SignalRig, single: bool):
+    await rig.driver.settings(Settings(single=single, names_account=False))
+    async with rig.talking() as (at, ear, _):
+        await rig.say(at, "status")
+        assert (await ear.next()).text == "status"
+
+
+def test_an_event_without_an_account_is_dropped_if_the_daemon_has_several():
+    parser = Parser({})
+    parser.account = NUMBER
+    update = event("dataMessage", DATA).update
+    del update["account"]
+    assert parser.parse(json.dumps(update).encode()) is None
+
+
 async def test_a_second_edit_is_one_of_the_first_version(rig: SignalRig):
     async with rig.talking() as (at, ear, _):
         said = await rig.say(at, "one")

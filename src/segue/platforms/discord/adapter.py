@@ -246,6 +246,15 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
                 await self._post(at, key, content=text, components=_rows(buttons))
         return Receipt(post)
 
+    async def _post_for_file(self, forum: Channel, text: str, key: str) -> str:
+        """The post of a message that has a file. It is opened with a title, and the file follows:
+        opening a post takes no key."""
+        name, _, _ = key.rpartition("/")
+        mark = _mark("Message", forum, name or key)
+        title = sending.title(text.partition("\n")[0], self.title_length, base.Unit.UTF16)
+        post = await self._find_post(forum, mark)
+        return post or await self._open_post(forum, title, f"{title}\n{mark}")
+
     async def _edit(
         self, at: Address, receipt: Receipt, text: str, *, markup: bool, buttons: Sequence[Button]
     ) -> None:
@@ -257,7 +266,10 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
     async def _upload(
         self, to: Address, file: Upload, caption: str, *, markup: bool, key: str
     ) -> Receipt:
-        files = {"files[0]": (sending.file_name(file), file.data, file.media_type)}
+        name = sending.file_name(file)
+        files = {"files[0]": (name, file.data, file.media_type)}
+        if to.thread_id is None and (forum := await self._forum(to)) is not None:
+            to = replace(to, thread_id=await self._post_for_file(forum, caption or name, key))
         return await self._post(to, key, files, content=caption)
 
     async def _post(

@@ -67,7 +67,9 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
     async def _greet(self, client: SignalClient) -> None:
         await client.version()
         await client.find_account()
-        self.account = self._parser.account = client.account
+        self.account = client.account
+        self._parser.account = client.account
+        self._parser.is_only_account = client.is_only_account
         await client.events.open()
 
     # Inbound

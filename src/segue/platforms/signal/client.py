@@ -62,6 +62,8 @@ class SignalClient:
     def __init__(self, account: str, url: str, silence: float) -> None:
         self.account = account
         """The number. Empty until `find_account`, if the daemon has only one."""
+        self.is_only_account = False
+        """Whether the daemon has no other account. Known after `find_account`."""
         self.url = (url or URL).rstrip("/")
         self._http = HttpClient(silence=silence, refusal=_no_daemon)
         self._rpc = RpcClient(self._http, f"{self.url}/api/v1/rpc", self._failure)
@@ -98,6 +100,7 @@ class SignalClient:
             raise Refused(400, _CHOOSE)
         if self.account not in accounts:
             raise Refused(401, "no account")
+        self.is_only_account = len(accounts) == 1
 
     async def call(self, method: str, kind: type[T], part: str = "", **given: Any) -> T:
         """Call a method and return its result, or a part of it."""

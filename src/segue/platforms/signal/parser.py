@@ -35,6 +35,8 @@ class Parser:
     def __init__(self, sent: Mapping[int, str]) -> None:
         """`sent` has the receipts of our messages, by the timestamps of their versions."""
         self.account = ""
+        self.is_only_account = False
+        """Whether an event that names no account is for this one: the daemon has no other."""
         self._sent = sent
         self._names = Recent[str | None, str]()
         self._first = Recent[tuple[str, int], int]()
@@ -48,9 +50,14 @@ class Parser:
             # It stays with signal-cli until the sender's new safety number is trusted.
             log = "message not readable platform=signal reason=%s: type `segue doctor`"
             logger.warning(log, event.exception.get("type"))
-        elif event.envelope is not None and event.account == self.account:
+        elif event.envelope is not None and self._is_for_us(event.account):
             return self._said(event.envelope)
         return None
+
+    def _is_for_us(self, account: str | None) -> bool:
+        if account is None:
+            return self.is_only_account
+        return account == self.account
 
     def _said(self, envelope: wire.SignalEnvelope) -> Inbound | None:
         """Another device of the account belongs to its owner, who writes to the agent in Note to

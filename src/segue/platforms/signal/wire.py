@@ -81,7 +81,8 @@ class SignalEnvelope(SignalMessage, frozen=True, kw_only=True):
 
 
 class SignalEvent(Struct, frozen=True, rename="camel"):
-    account: str
+    account: str | None = None
+    """The number that it came to. A daemon that was started for one account may leave it out."""
     envelope: SignalEnvelope | None = None
     exception: dict[str, Any] | None = None  # of an envelope that could not be read
 

@@ -48,6 +48,8 @@ class Settings(event_streams.Settings, frozen=True, kw_only=True):
     single: bool = False
     """Whether it was started with `-a ACCOUNT`: it knows no accounts and links none then."""
     accounts: tuple[str, ...] = (NUMBER,)
+    names_account: bool = True
+    """Whether its events name the account that they came to."""
     network: bool = True
 
 

@@ -88,7 +88,8 @@ class State(peers.State[Settings, str, Chat, Thread, Message]):
             sent = fill("sent", **to, uuid=None if group else chat)
             sent |= {"editMessage": parts["edit"]} if edits else parts["data"]
             parts = {"sync": {"sentMessage": sent}}
-        event = fill("receive", number=ME.username, at=at, **who(by), **_PARTS | parts)
+        number = ME.username if self.settings.names_account else None
+        event = fill("receive", number=number, at=at, **who(by), **_PARTS | parts)
         self.events.inject(msgspec.json.encode(event).decode())
 
     def snapshot(self, chat: str | None) -> snapshot.Shown:
