@@ -19,6 +19,15 @@ const crypto = await import(`${library}/crypto-api/index.js`);
 console.log = console.debug = console.info = console.warn = console.error; // stdout is for answers
 
 let client, request, emoji, verifying;
+let requested = Promise.resolve();
+
+/** Fetch, but show no news while a request of a verification is being sent: the library knows the
+ * request only after its sending, and ignores an answer that comes sooner. */
+async function fetchInOrder(url, options) {
+    const response = await fetch(url, options);
+    if (`${url}`.includes("/sync?")) await requested;
+    return response;
+}
 
 /** Wait until the condition gives something, and look again after each of these events. */
 async function until(emitter, event, condition) {
@@ -45,6 +54,8 @@ async function compare() {
     const verifier = await request.startVerification("m.sas.v1");
     const { promise, resolve, reject } = Promise.withResolvers();
     verifier.on(crypto.VerifierEvent.ShowSas, resolve);
+    const shown = verifier.getShowSasCallbacks();
+    if (shown) resolve(shown);
     verifying = verifier.verify();
     verifying.catch(reject);
     emoji = await promise;
@@ -62,6 +73,7 @@ const commands = {
             userId: found.user_id,
             deviceId: found.device_id,
             accessToken: found.access_token,
+            fetchFn: fetchInOrder,
             cryptoCallbacks: {
                 getSecretStorageKey: async ({ keys }) => [Object.keys(keys)[0], privateKey],
             },
@@ -101,7 +113,9 @@ const commands = {
     async verify({ user, room: id }) {
         const own = client.getCrypto();
         await own.getUserDeviceInfo([user], true);
-        request = await own.requestVerificationDM(user, id);
+        const sending = own.requestVerificationDM(user, id);
+        requested = sending.catch(() => undefined);
+        request = await sending;
         return compare();
     },
     /** The same for a device, without a room. */
