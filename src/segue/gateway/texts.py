@@ -60,7 +60,7 @@ UNSENT = (
     " read it with `segue sessions show` in a terminal. `segue gateway logs` has the details."
 )
 PAUSED = (
-    "{label} has an answer that waits on {platform}, which takes no messages for now: {reason}. It"
+    "{label} has a message that waits on {platform}, where it cannot be sent for now: {reason}. It"
     " is sent there as soon as that is over. Type /resume {name} to continue here."
 )
 INTERRUPTED_PRESS = (

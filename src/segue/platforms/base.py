@@ -16,6 +16,7 @@ from typing import NewType, Protocol
 from msgspec import Struct
 
 from segue.core.address import Address, HomeChannel, Platform, Sender
+from segue.core.audience import Audience
 
 BUTTON_LIMIT = 64
 """Maximum size of a button's data in bytes, set by the strictest platform."""
@@ -399,6 +400,11 @@ class Adapter(Protocol):
 
     async def find_chat(self, chat_id: str) -> HomeChannel | None:
         """The chat with that id, or None if the bot is not in it."""
+        ...
+
+    async def audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
+        """Who can read the chat, of whom the owner is one of `users`. None if only the owner can,
+        or if the platform does not say. Raise DeliveryFailed or ConnectFailed."""
         ...
 
     def pairing_link(self, code: str) -> str | None:

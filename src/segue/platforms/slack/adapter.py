@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from segue.core.address import Address, ChatType, HomeChannel, Platform, Sender
+from segue.core.audience import Audience
 from segue.core.text import is_empty
 from segue.platforms import base, sending
 from segue.platforms.adapter import RemoteAdapter
@@ -312,6 +313,9 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         with FAILURES.delivering():
             text = f"{names} You get a notification for each reply here."
             await self._post(thread, "invite", INVITATION, text=text)
+
+    async def _audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
+        return await account.audience(self.client, chat, users)
 
     async def _find(self, chat_id: str) -> HomeChannel | None:
         return await account.find(self.client, chat_id)

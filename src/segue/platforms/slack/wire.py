@@ -118,6 +118,7 @@ class SlackChannel(Struct, frozen=True):
     name: str = ""
     is_im: bool = False
     is_mpim: bool = False
+    is_private: bool = False
     is_member: bool = False
     is_archived: bool = False
 
@@ -140,6 +141,13 @@ class HistoryMessage(Said, frozen=True, kw_only=True):
         """Its id without the point. 0 if it is malformed."""
         digits = self.ts.replace(".", "")
         return int(digits) if digits.isdecimal() else 0
+
+
+class MemberPage(Struct, frozen=True):
+    """A page of the members of a channel."""
+
+    members: tuple[str, ...] = ()
+    response_metadata: SlackItem = SlackItem()
 
 
 class ChannelHistory(Struct, frozen=True):

@@ -133,6 +133,13 @@ class Methods:
         more = {"private": private, "mpim": chat.kind is Kind.MPIM, "user": chat.members[0]}
         return {"channel": fill(shape, it=chat, **more) | members}
 
+    def members(self, it: Any) -> Json:
+        """The users in a conversation, the app among them."""
+        chat = self._state.chat(it.channel, "read")
+        inside = [*chat.members, BOT.id] if chat.joined else list(chat.members)
+        some, cursor = rpc.page(inside, it.cursor, min(it.limit or 100, _PAGE))
+        return {"members": some, "response_metadata": {"next_cursor": cursor}}
+
     def history(self, it: Any) -> Json:
         """Newest first, without replies. With `oldest` alone, the first page has those closest to
         it, as the page of channels.history said, which this replaced."""
