@@ -64,6 +64,9 @@ class Quiet:
     def how_to_address(self, at: Address) -> str:
         return ""
 
+    def trusts_reactions(self, at: Address) -> bool:
+        return True
+
     def previews(self, at: Address) -> bool:
         return False
 

@@ -91,6 +91,9 @@ class BaseAdapter:
     async def typing(self, at: Address) -> None:
         raise self._unable(_NO_TYPING)
 
+    def trusts_reactions(self, at: Address) -> bool:
+        return True
+
     def previews(self, at: Address) -> bool:
         return False
 

@@ -124,6 +124,9 @@ class Inbound(Struct, frozen=True, kw_only=True):
     empty if unknown. None if the sender wrote it."""
     quote: Quote | None = None
     gap: Gap | None = None
+    forgeable: bool = False
+    """Whether the platform's server could have made it up: the chat is encrypted, and it is not.
+    The gateway does nothing of it."""
 
     @property
     def has_short_ids(self) -> bool:
@@ -344,6 +347,11 @@ class Adapter(Protocol):
     def how_to_address(self, at: Address) -> str:
         """A sentence that explains to users how to address the bot there. Empty where every message
         is for the bot."""
+        ...
+
+    def trusts_reactions(self, at: Address) -> bool:
+        """Whether reactions there stand for choices. False if the platform's server could make them
+        up although it could not make up a message there."""
         ...
 
     def previews(self, at: Address) -> bool:

@@ -92,6 +92,10 @@ class MatrixAdapter(RemoteAdapter[MatrixDevice]):
         self._history.wanted = wanted
         self.client.wanted = wanted
 
+    def trusts_reactions(self, at: Address) -> bool:
+        """Reactions are never encrypted, so the server can make them up."""
+        return not self.client.keys.is_encrypted(at.chat_id, says=False)
+
     def acknowledge(self, press: Inbound) -> None:
         """Mark the message as read."""
         at = press.address
