@@ -20,7 +20,7 @@ from segue.platforms.names import KnownNames, named
 from segue.platforms.sent import SentMessages, stamp
 from segue.platforms.slack import account
 from segue.platforms.slack.client import FAILURES, SlackClient
-from segue.platforms.slack.parser import address, parse, written
+from segue.platforms.slack.parser import Scope, address, parse, written
 from segue.platforms.slack.socket import EnvelopeDelivery
 from segue.platforms.slack.spec import UPLOADS
 from segue.platforms.slack.wire import HistoryMessage, Me, NewFile, Person, Posted, SlackChannel
@@ -59,6 +59,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         which a call counts as lost."""
         super().__init__(FAILURES)
         self._make = partial(SlackClient, token, app_token, url, silence)
+        self._me = Me(user_id="")
         self._sent = SentMessages()
         self._names = KnownNames(FAILURES)
         self._shows_typing: set[Address] = set()
@@ -74,6 +75,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
 
     async def _greet(self, client: SlackClient) -> None:
         me = await client.call("auth.test", Me)
+        self._me = me
         self.account, self.mention = me.user_id, f"@{me.user}"
         keys = account.HISTORY.issubset(client.scopes)
         self.capabilities = dataclasses.replace(type(self).capabilities, keys=keys)
@@ -124,10 +126,12 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         page = await self.client.history(at, since, begin)
         # The message that began a thread is always there.
         new = [it for it in page.messages if it.ts > since]
+        scope = Scope(self._me, is_shared=await self._might_be_shared(at, new))
         if not _is_thread(at):
             new.reverse()
-            await self._discover(at, last, new if begin else [*new, *await self._roots(at)])
-        said = (written(at.chat_id, it, self.account) for it in new)
+            roots = new if begin else [*new, *await self._roots(at)]
+            await self._discover(at, last, roots, scope)
+        said = (written(at.chat_id, it, scope) for it in new)
         times = [_time_of(it.number) for it in new[-1:]]
         return BacklogPage(
             found=[it for it in said if it and it.address == at],
@@ -137,34 +141,50 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
             next=page.next,
         )
 
+    async def _might_be_shared(self, at: Address, messages: Sequence[HistoryMessage]) -> bool:
+        """Whether some of these messages might be from other organisations, although Slack names no
+        workspace for them."""
+        if all(it.author_team for it in messages):
+            return False
+        channel = await self._ask_channel(at.chat_id)
+        return channel.is_ext_shared
+
+    async def _ask_channel(self, name: str) -> SlackChannel:
+        return await self.client.call("conversations.info", SlackChannel, "channel", channel=name)
+
     async def _roots(self, at: Address) -> list[HistoryMessage]:
         """The last messages of a direct message: threads may go on under old ones."""
         if at.chat_type is not ChatType.DM:
             return []
         return (await self.client.history(at, "0")).messages
 
-    async def _discover(self, at: Address, last: int, roots: Sequence[HistoryMessage]) -> None:
+    async def _discover(
+        self, at: Address, last: int, roots: Sequence[HistoryMessage], scope: Scope
+    ) -> None:
         """Read the threads too that go on under these messages, if the bot or an owner began them,
         or in a direct message. Threads of others cause no calls."""
         since = f"{last / 10**6:.6f}"
         for root in roots:
             if (root.latest_reply or "") <= since:
                 continue
-            by = Sender(platform=Platform.SLACK, user_id=root.user or "")
-            is_ours = at.chat_type is ChatType.DM or by.user_id == self.account
-            if is_ours or await self._backlog.is_wanted(by):
+            is_wanted = at.chat_type is ChatType.DM or root.user == self.account
+            author = scope.member(root.user, root.author_team)
+            if author is not None and not is_wanted:
+                by = Sender(platform=Platform.SLACK, user_id=author)
+                is_wanted = await self._backlog.is_wanted(by)
+            if is_wanted:
                 self._backlog.discover(address(at.chat_id, root.ts), last)
 
     def _parse(self, delivery: EnvelopeDelivery) -> Inbound | None:
         name = delivery.envelope.envelope_id
-        return self.containment.parse(name, partial(parse, delivery, self.account))
+        return self.containment.parse(name, partial(parse, delivery, self._me))
 
     async def _named(self, inbound: Inbound) -> Inbound:
         """Add the names of the sender and the channel."""
         at, user, call = inbound.address, inbound.sender.user_id, self.client.call
         ask = partial(call, "users.info", Person, "user", user=user)
         person = await self._names.get(user, ask, Person())
-        ask = partial(call, "conversations.info", SlackChannel, "channel", channel=at.chat_id)
+        ask = partial(self._ask_channel, at.chat_id)
         channel = await self._names.get(at.chat_id, ask, SlackChannel())
         name = person.profile.display_name or person.profile.real_name or person.name
         chat = "" if channel.is_mpim or not channel.name else f"#{channel.name}"
