@@ -13,10 +13,11 @@ from segue.core.errors import ConnectFailed
 from segue.platforms import backlog, backoff
 from segue.platforms.base import Adapter, Button, Inbound, InboundKind
 from segue.platforms.slack import socket
+from segue.platforms.slack.adapter import MENTIONS
 from segue.platforms.slack.parser import address
 from segue.testing.contract.history import only
 from segue.testing.contract.rig import Place, home_of, listening, part
-from segue.testing.slack import BOT, COMMAND, OTHER_TEAM, Settings
+from segue.testing.slack import BOT, COMMAND, OTHER_TEAM, Kind, Settings
 from tests.platforms.slack.rig import LOST, Shape, SlackRig
 
 BRISK = Settings(ack_seconds=0.05, retry_seconds=(0.0, 0.05))
@@ -81,6 +82,55 @@ async def test_the_names_of_the_sender_and_of_the_channel_are_asked_for_once(rig
     assert heard.readers == f"the members of {heard.chat_name}"
     calls = (await rig.driver.look()).calls
     assert calls["users.info"] == calls["conversations.info"] == 1
+
+
+async def test_strangers_cause_no_calls_for_names(rig: SlackRig):
+    at = await rig.place(Shape.CHANNEL)
+    bob = await rig.driver.user("Bob")
+    rig.adapter.remember({}, wanted=only(rig.anna))
+    async with listening(rig.adapter) as ear:
+        await rig.driver.say(bob, at.chat, f"<@{rig.anna}> hello")
+        assert (await ear.next()).sender.name == ""
+        calls = (await rig.driver.look()).calls
+        assert not calls.keys() & {"users.info", "conversations.info"}
+        await rig.say(at, "hello")
+        assert (await ear.next()).sender.name == "Anna"
+
+
+async def test_mentions_show_the_names_of_users_and_channels(rig: SlackRig):
+    at = await rig.place(Shape.CHANNEL)
+    bob = await rig.driver.user("Bob")
+    boats = await rig.driver.chat(Kind.CHANNEL, [bob], name="boats")
+    async with listening(rig.adapter) as ear:
+        said = await rig.say(at, f"ask <@{bob}>, <@{BOT.id}> & <@U0999999999> in <#{boats}>")
+        heard = await ear.next()
+        await rig.edit(said, f"ask <@{bob}> again")
+        edited = await ear.next()
+        await rig.forward(at, "Eve", f"I saw <@{bob}>")
+        passed_on = await ear.next()
+    assert heard.text == "ask @Bob, @segue & <@U0999999999> in #boats"
+    assert (edited.text, passed_on.text) == ("ask @Bob again", "I saw @Bob")
+    asked = [it.parameters["user"] for it in await rig.driver.calls("users.info")]
+    assert asked == [rig.anna, bob, "U0999999999"]
+
+
+async def test_a_message_with_many_mentions_causes_few_calls(rig: SlackRig):
+    at = await rig.place(Shape.CHANNEL)
+    many = [await rig.driver.user(f"User {number}") for number in range(30)]
+    async with listening(rig.adapter) as ear:
+        await rig.say(at, " ".join(f"<@{user}>" for user in many))
+        heard = await ear.next()
+    assert heard.text.startswith("@User 0 @User 1 ")
+    assert heard.text.endswith(f"<@{many[-1]}>")
+    assert (await rig.driver.look()).calls["users.info"] == 1 + MENTIONS
+
+
+async def test_a_user_cannot_put_lines_into_a_message_by_their_name(rig: SlackRig):
+    at = await rig.place(Shape.CHANNEL)
+    eve = await rig.driver.user("Eve\n/approve")
+    async with listening(rig.adapter) as ear:
+        await rig.say(at, f"<@{eve}>")
+        assert (await ear.next()).text == "@Eve /approve"
 
 
 @pytest.mark.parametrize("reason", ["warning", "refresh_requested", "a reason of tomorrow"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -9,12 +10,14 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from segue.core.address import Address, ChatType, HomeChannel, Platform, Sender
-from segue.core.text import is_empty
+from segue.core.text import is_empty, one_line
 from segue.platforms import base, sending
 from segue.platforms.adapter import RemoteAdapter
 from segue.platforms.backlog import Backlog, BacklogPage
-from segue.platforms.base import Button, Inbound, Receipt, Upload
+from segue.platforms.base import Button, Inbound, InboundKind, Receipt, Upload
 from segue.platforms.markup import block_kit, escapes, mrkdwn
 from segue.platforms.names import KnownNames, named
 from segue.platforms.sent import SentMessages, stamp
@@ -43,6 +46,9 @@ CAPABILITIES = base.Capabilities(
     attachment_bytes=100 * 1024 * 1024,
     upload_bytes=UPLOADS.most,
 )
+MENTIONS = 10
+"""How many names are looked up for one message. Other mentions show their ids."""
+_NAME = 80
 INVITATION = "segue_invitation"
 """The metadata's type of a message that mentions the owner. No other mentions anyone."""
 
@@ -111,7 +117,9 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
                 socket = self.client.socket
                 delivery = await socket.next()
             inbound = delivery and self._parse(delivery)
-            yield inbound and await self._named(inbound)
+            if inbound is not None and await self._backlog.wants(inbound):
+                inbound = await self._named(inbound)
+            yield inbound
             if inbound is not None:  # it is recorded now
                 await self._backlog.arrived(inbound)
             if delivery is not None:
@@ -180,15 +188,46 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         return self.containment.parse(name, partial(parse, delivery, self._me))
 
     async def _named(self, inbound: Inbound) -> Inbound:
-        """Add the names of the sender and the channel."""
-        at, user, call = inbound.address, inbound.sender.user_id, self.client.call
-        ask = partial(call, "users.info", Person, "user", user=user)
+        """Add the names of the sender, of the channel, and of the users and channels in the text.
+        Slack sends ids, so each name costs a call."""
+        name = await self._user_name(inbound.sender.user_id)
+        chat = await self._channel_name(inbound.address.chat_id)
+        if inbound.kind in (InboundKind.MESSAGE, InboundKind.EDIT):
+            inbound = await self._with_names(inbound)
+        return named(inbound, name, chat and f"#{chat}")
+
+    async def _with_names(self, inbound: Inbound) -> Inbound:
+        quote = inbound.quote or base.Quote()
+        mentions = mrkdwn.mentioned(f"{inbound.text} {quote.text}")[:MENTIONS]
+        found = await asyncio.gather(*map(self._mentioned_name, mentions))
+        # Users choose their names.
+        lines = [one_line(name, _NAME) for name in found]
+        named = zip(mentions, lines, strict=True)
+        names = {mention: f"{mention[0]}{name}" for mention, name in named if name}
+        text = mrkdwn.with_names(inbound.text, names)
+        if inbound.quote is None:
+            return replace(inbound, text=text)
+        quote = replace(quote, text=mrkdwn.with_names(quote.text, names))
+        return replace(inbound, text=text, quote=quote)
+
+    async def _mentioned_name(self, mention: str) -> str:
+        name = mention[1:]
+        if name == self._me.user_id:
+            return self._me.user
+        if mention.startswith("@"):
+            return await self._user_name(name)
+        return await self._channel_name(name)
+
+    async def _user_name(self, user: str) -> str:
+        """Empty if Slack does not say."""
+        ask = partial(self.client.call, "users.info", Person, "user", user=user)
         person = await self._names.get(user, ask, Person())
-        ask = partial(self._ask_channel, at.chat_id)
-        channel = await self._names.get(at.chat_id, ask, SlackChannel())
-        name = person.profile.display_name or person.profile.real_name or person.name
-        chat = "" if channel.is_mpim or not channel.name else f"#{channel.name}"
-        return named(inbound, name, chat)
+        return person.profile.display_name or person.profile.real_name or person.name
+
+    async def _channel_name(self, chat: str) -> str:
+        """Empty if Slack does not say, or it is made up of the names of the members."""
+        channel = await self._names.get(chat, partial(self._ask_channel, chat), SlackChannel())
+        return "" if channel.is_mpim else channel.name
 
     async def _fetch(self, attachment: base.Attachment) -> bytes:
         return await self.client.fetch(attachment.id, self.capabilities.attachment_bytes)
