@@ -107,6 +107,7 @@ def test_a_mention_that_comes_as_two_events_is_heard_once():
         {"subtype": "message_deleted", "deleted_ts": TS},
         {"subtype": "message_changed", "message": {**MESSAGE, "bot_id": "B1"}},
         {"subtype": "message_changed", "message": {**MESSAGE, "subtype": "tombstone"}},
+        {"subtype": "message_deleted", "previous_message": {**MESSAGE, "subtype": "tombstone"}},
         {"text": ""},
         {"text": None},
         {"channel": ""},

@@ -23,7 +23,7 @@ from segue.platforms.names import KnownNames, named
 from segue.platforms.sent import SentMessages, stamp
 from segue.platforms.slack import account
 from segue.platforms.slack.client import FAILURES, SlackClient
-from segue.platforms.slack.parser import Scope, address, parse, written
+from segue.platforms.slack.parser import Scope, address, deleted_thread, parse, written
 from segue.platforms.slack.socket import EnvelopeDelivery
 from segue.platforms.slack.spec import UPLOADS
 from segue.platforms.slack.wire import HistoryMessage, Me, NewFile, Person, Posted, SlackChannel
@@ -117,6 +117,8 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
                 socket = self.client.socket
                 delivery = await socket.next()
             inbound = delivery and self._parse(delivery)
+            if (gone := delivery and deleted_thread(delivery)) is not None:
+                self._sent.doubt(gone)  # a reply would land in the channel
             if inbound is not None and await self._backlog.wants(inbound):
                 inbound = await self._named(inbound)
             yield inbound
@@ -152,7 +154,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
     async def _might_be_shared(self, at: Address, messages: Sequence[HistoryMessage]) -> bool:
         """Whether some of these messages might be from other organisations, although Slack names no
         workspace for them."""
-        if all(it.author_team for it in messages):
+        if all(it.author_team or it.is_tombstone for it in messages):
             return False
         channel = await self._ask_channel(at.chat_id)
         return channel.is_ext_shared

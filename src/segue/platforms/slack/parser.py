@@ -14,7 +14,7 @@ from segue.core.address import Address, ChatType, Platform, Sender
 from segue.platforms import content
 from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
 from segue.platforms.content import FileKind
-from segue.platforms.errors import UNREADABLE
+from segue.platforms.errors import UNREADABLE, parsed
 from segue.platforms.markup import mrkdwn
 from segue.platforms.slack import wire
 from segue.platforms.slack.socket import EnvelopeDelivery
@@ -92,6 +92,19 @@ def parse(delivery: EnvelopeDelivery, me: wire.Me) -> Inbound | None:
     return inbound and replace(inbound, update_id=inbound.update_id or f"{when} {name}")
 
 
+def deleted_thread(delivery: EnvelopeDelivery) -> Address | None:
+    """Return the thread of the message whose deletion this is, or None. The thread is gone: a
+    message with replies stays as a tombstone."""
+    payload = bytes(delivery.envelope.payload)
+    if b"message_deleted" not in payload:
+        return None
+    callback = parsed(payload, wire.EventCallback)
+    event = callback and parsed(bytes(callback.event), wire.Event)
+    if not event or event.subtype != "message_deleted" or not event.deleted_ts:
+        return None
+    return address(event.channel, event.deleted_ts) if event.channel else None
+
+
 def _event(event: wire.Event, scope: Scope) -> Inbound | None:
     if event.type == "member_joined_channel" and event.user == scope.me.user_id:
         inviter = scope.member(event.inviter, None)  # the event names only the team of the bot
@@ -99,8 +112,7 @@ def _event(event: wire.Event, scope: Scope) -> Inbound | None:
     # A mention is an event of its own too, with the same message.
     if event.type != "message":
         return None
-    # A message with a thread stays as a tombstone.
-    is_tombstone = event.message is not None and event.message.subtype == "tombstone"
+    is_tombstone = event.message is not None and event.message.is_tombstone
     if event.previous_message and (event.subtype == "message_deleted" or is_tombstone):
         return _deleted(event.channel, event.previous_message, scope)
     if event.subtype == "message_changed" and event.message:
@@ -110,9 +122,11 @@ def _event(event: wire.Event, scope: Scope) -> Inbound | None:
 
 
 def _deleted(channel: str, said: wire.Said, scope: Scope) -> Inbound | None:
-    """The deletion of a user's message. Its author may not be who deleted it."""
+    """The deletion of a user's message. Its author may not be who deleted it. Slack deletes a
+    tombstone with the last reply."""
     ts = said.ts or ""
-    if said.bot_id or said.user == scope.me.user_id or not _TS.fullmatch(ts):
+    is_ignored = said.bot_id or said.is_tombstone or said.user == scope.me.user_id
+    if is_ignored or not _TS.fullmatch(ts):
         return None
     at = address(channel, said.thread_ts, ts)
     author = scope.member(said.user, said.author_team)

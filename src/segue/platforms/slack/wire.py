@@ -60,6 +60,11 @@ class Said(Struct, frozen=True, kw_only=True):
         shared with others, `team` can be a workspace that sees the message."""
         return self.user_team or self.source_team or self.team
 
+    @property
+    def is_tombstone(self) -> bool:
+        """Whether it stands for a deleted message, below which the thread goes on."""
+        return self.subtype == "tombstone"
+
 
 class Event(Said, frozen=True, kw_only=True):
     """A message, its edit, or the bot's arrival in a channel."""
@@ -69,6 +74,7 @@ class Event(Said, frozen=True, kw_only=True):
     event_ts: str = ""
     message: Said | None = None
     previous_message: Said | None = None
+    deleted_ts: str | None = None
     inviter: str | None = None
 
 

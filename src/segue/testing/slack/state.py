@@ -25,6 +25,7 @@ from segue.testing.slack.snapshot import (
 )
 from segue.testing.slack.sockets import EVENT, Envelopes
 
+TOMBSTONE = "tombstone"
 SLACKBOT = User(id="USLACKBOT", name="Slackbot", bot=True)
 
 
@@ -93,7 +94,7 @@ class State(peers.State[Settings, str, Chat, Thread, Message]):
             it=message,
             stream=self.stream(message),
             user=author.id if message.subtype != "bot_message" else None,
-            bot=f"B{author.id[1:]}" if author.bot else None,
+            bot=f"B{author.id[1:]}" if author.bot and author is not SLACKBOT else None,
             other=None if message.team == TEAM else message.team,
             files=[self.file(it, author.id) for it in message.files],
             metadata=message.metadata if metadata else None,
@@ -133,17 +134,23 @@ class State(peers.State[Settings, str, Chat, Thread, Message]):
         return after
 
     def remove(self, message: Message) -> None:
-        """Delete the message. A root with replies becomes a tombstone."""
+        """Delete the message. A root with replies becomes a tombstone, below which the thread goes
+        on: it is not locked (hackclub/toriel pull request 238). The tombstone is deleted with the
+        last reply (slack-edge pull request 10)."""
         where, previous = (message.chat, message.id), self.wire(message)
-        self.deleted.add(where)
-        self.threads.pop(where, None)
         if self.replies(*where):
             text = "This message was deleted."
-            gone = Message(id=message.id, chat=message.chat, author=SLACKBOT.id, text=text)
-            self.change(message, replace(gone, fallback=text, subtype="tombstone"))
-        else:
-            del self.messages[where]
-            self._tell_change(message.chat, "message_deleted", previous, deleted_ts=message.id)
+            gone = Message(id=message.id, chat=message.chat, author=SLACKBOT.id, text=text, team="")
+            self.change(message, replace(gone, fallback=text, subtype=TOMBSTONE))
+            return
+        self.deleted.add(where)
+        self.threads.pop(where, None)
+        del self.messages[where]
+        self._tell_change(message.chat, "message_deleted", previous, deleted_ts=message.id)
+        root = self.messages.get((message.chat, message.thread or ""))
+        is_last = root is not None and not self.replies(root.chat, root.id)
+        if root is not None and is_last and root.subtype == TOMBSTONE:
+            self.remove(root)
 
     def _tell_change(self, channel: str, subtype: str, previous: Json, **more: object) -> None:
         chat = self.chats[channel]
