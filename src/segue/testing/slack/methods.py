@@ -54,7 +54,8 @@ class Methods:
         return {"channel": chat.id, "ts": message.id, "message": self._state.wire(message)}
 
     def _say(self, chat: Chat, thread: Ts, **more: Any) -> Message:
-        """A reply to a deleted root goes to the channel: slack-go issue 1571."""
+        """Slack posts a reply to a root that is gone in the channel, without an error: slack-go
+        issue 1571, langchain-ai/open-swe pull request 2753. A tombstone is a root like others."""
         state, settings = self._state, self._state.settings
         if (chat.id, thread) in state.deleted:
             thread = None
