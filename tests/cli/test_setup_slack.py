@@ -10,6 +10,8 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
+import segue.store
+from segue.core.session import ME
 from segue.testing.slack import Driver, Kind, Peer, serving
 from tests import program
 from tests.harness.gateways import CODE, none_left, segue_says
@@ -77,3 +79,21 @@ async def test_the_line_for_scripts_leads_to_a_message_in_the_channel(person: Pe
         ):
             told = await asyncio.to_thread(segue_says, person, *shlex.split(others))
             assert told.returncode == 0, told.stderr
+
+
+async def test_an_owner_who_does_not_exist_is_refused_before_anything_is_saved(person: Person):
+    async with slack(person) as (peer, driver):
+        anna = await driver.user("Anna")
+        channel = await driver.chat(Kind.CHANNEL, [anna])
+        words = ["--token", peer.token, "--app-token", peer.app_token, "--home", channel]
+        told = await asyncio.to_thread(
+            segue_says, person, "setup", "slack", *words, "--owner", "U0999999999"
+        )
+        assert told.returncode == 1
+        assert "There is no slack user U0999999999, so nothing was changed." in told.stderr
+        assert "type `segue setup slack` without it" in " ".join(told.stderr.split())
+        assert "Saved" not in told.stdout
+        async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+            assert await store.owners.homes(ME) == ()
+            assert await store.owners.identities(ME) == ()
+            assert await store.gateways.alive() == ()

@@ -89,6 +89,9 @@ class Quiet:
     async def find_chat(self, chat_id: str) -> HomeChannel | None:
         return None
 
+    async def find_user(self, user_id: str) -> bool | None:
+        return None
+
     async def examine(self, home: Address | None) -> Sequence[Finding]:
         return ()
 

@@ -28,6 +28,7 @@ from segue.core.errors import (
     DeliveryFailed,
     IdentityTaken,
     LibraryMissing,
+    NoSuchUser,
     NoTerminal,
     PullFailed,
     SetupFailed,
@@ -38,7 +39,8 @@ from segue.gateway import background
 from segue.platforms import markup, registry
 from segue.platforms.base import Adapter, Finding
 from segue.platforms.spec import Field, FieldKind, PlatformSettings, PlatformSpec
-from segue.store import Store, Topic
+from segue.store import Store, Topic, owners
+from segue.store.base import Tx
 from segue.store.gateways import GatewayRecord, LinkState, PlatformHealth
 from segue.store.pairings import CODE_SECONDS
 
@@ -175,6 +177,7 @@ async def _set_up(options: SetupOptions) -> bool:
         notice("Nothing was changed.")
         return False
     values, adapter = tried
+    await _check_owner(adapter, options)
     async with await segue.store.open(config.load().store) as store:
         await store.owners.ensure(ME)
         before = await _connection(store, options.platform)
@@ -301,6 +304,20 @@ async def _examined(
     return (kept, adapter) if _tell(found) else None
 
 
+async def _check_owner(adapter: Adapter, options: SetupOptions) -> None:
+    """Raise NoSuchUser if the platform does not have the user who should be the owner."""
+    if options.owner is None:
+        return
+    exists = await adapter.find_user(options.owner)
+    if exists is False:
+        raise NoSuchUser(platform=options.platform, user_id=options.owner)
+    if exists is None:
+        notice(f"{options.spec.title} does not say whether there is a user {options.owner}.")
+        notice(
+            f"To be sure, type `segue setup {options.platform}` without --owner: it shows a code."
+        )
+
+
 def _ask(
     options: SetupOptions,
     fields: Sequence[Field],
@@ -425,10 +442,8 @@ async def _home(
         if home is None:
             reason = f"the bot is not in a chat with the id {one_line(chat)}"
             raise SetupFailed(platform=platform, reason=reason)
-        await store.owners.set_home(ME, home)
-    if options.owner is not None:
         try:
-            await store.owners.link(Sender(platform=platform, user_id=options.owner), ME)
+            await store.write(_link, home, options.owner)
         except IdentityTaken:
             notice(f"The {platform} user {options.owner} is already paired.")
     found = await _settled(store, platform)
@@ -443,6 +458,13 @@ async def _home(
         return None
     say(f"You are paired. Handoffs arrive in {found}.")
     return found
+
+
+def _link(tx: Tx, home: HomeChannel, user_id: str | None) -> None:
+    """Pair that user, if one is given, and set the home channel."""
+    if user_id is not None:
+        owners.link(tx, Sender(platform=home.platform, user_id=user_id), ME)
+    owners.set_home(tx, ME, home)
 
 
 async def _settled(store: Store, platform: Platform) -> HomeChannel | None:

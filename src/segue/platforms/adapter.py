@@ -126,6 +126,9 @@ class BaseAdapter:
     async def find_chat(self, chat_id: str) -> HomeChannel | None:
         return None
 
+    async def find_user(self, user_id: str) -> bool | None:
+        return None
+
     def pairing_link(self, code: str) -> str | None:
         return None
 
@@ -216,6 +219,11 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
         """The chat with that id or name, or None if the bot is not in it."""
         return None
 
+    async def _has_user(self, client: C, user_id: str) -> bool | None:
+        """Whether there is a user with that id, or None if the platform does not say. The client
+        may not be connected."""
+        return None
+
     def _checks(self, client: C, home: Address | None) -> AsyncGenerator[Finding]:
         """Check the setup of the account and the home channel."""
         raise NotImplementedError
@@ -289,6 +297,14 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
     async def find_chat(self, chat_id: str) -> HomeChannel | None:
         with self.failures.connecting():
             return await self._find(chat_id.strip())
+
+    async def find_user(self, user_id: str) -> bool | None:
+        with self.failures.connecting():
+            client = self._make()
+            try:
+                return await self._has_user(client, user_id.strip())
+            finally:
+                await client.close()
 
     async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
         """Never retried: if the response is lost, the thread may already exist."""

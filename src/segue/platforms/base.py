@@ -401,6 +401,11 @@ class Adapter(Protocol):
         """The chat with that id, or None if the bot is not in it."""
         ...
 
+    async def find_user(self, user_id: str) -> bool | None:
+        """Whether there is a user with that id, or None if the platform does not say. Does not need
+        `connect`."""
+        ...
+
     def pairing_link(self, code: str) -> str | None:
         """The link that a user opens to send `code` to the bot, or None if there is none."""
         ...
