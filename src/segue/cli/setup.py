@@ -21,7 +21,7 @@ from segue.chat.output import draw, folded, is_interactive, notice, print_lines,
 from segue.chat.render import qr
 from segue.cli.options import interruptible
 from segue.config import Settings, validation
-from segue.core.address import HomeChannel, Platform, Sender
+from segue.core.address import Address, HomeChannel, Platform, Sender
 from segue.core.errors import (
     BadSettings,
     ConnectFailed,
@@ -35,13 +35,14 @@ from segue.core.errors import (
 )
 from segue.core.session import ME
 from segue.core.text import one_line
-from segue.gateway import background
+from segue.gateway import background, texts
 from segue.platforms import markup, registry
 from segue.platforms.base import Adapter, Finding
 from segue.platforms.spec import Field, FieldKind, PlatformSettings, PlatformSpec
 from segue.store import Store, Topic, owners
 from segue.store.base import Tx
 from segue.store.gateways import GatewayRecord, LinkState, PlatformHealth
+from segue.store.outbox import OutgoingState
 from segue.store.pairings import CODE_SECONDS
 
 LOCKS = Path(registry.__file__).with_name("requirements")
@@ -448,11 +449,15 @@ async def _home(
             notice(f"The {platform} user {options.owner} is already paired.")
     found = await _settled(store, platform)
     if found is None:
-        _invite(await store.pairings.begin(ME, seconds=options.seconds), gateway, options)
+        # What the user sends must reach the gateway: Slack gives each event to one connection.
+        await adapter.close()
+        code = await store.pairings.begin(ME, seconds=options.seconds)
+        _invite(code, gateway, options)
         if not options.waits:
             notice(f"Type `segue setup {platform}` again once you are paired.")
             return None
-        found = await _paired(store, platform, time.monotonic() + options.seconds)
+        found = await _paired(store, platform, code, time.monotonic() + options.seconds)
+        await adapter.connect()
     if found is None:
         notice(f"The code has expired. Type `segue setup {platform}` for a new one.")
         return None
@@ -488,10 +493,21 @@ def _invite(code: str, gateway: GatewayRecord, options: SetupOptions) -> None:
         say("To use a group, send the code there, then /sethome.")
 
 
-async def _paired(store: Store, platform: Platform, deadline: float) -> HomeChannel | None:
-    async with store.listen(Topic.OUTBOX) as wake:  # the bot replies to the newly paired user
+async def _paired(
+    store: Store, platform: Platform, code: str, deadline: float
+) -> HomeChannel | None:
+    """Wait for the code, and for a home channel in which the bot can write."""
+    refused: Address | None = None
+    async with store.listen(Topic.OUTBOX, Topic.SENT) as wake:
         while time.monotonic() < deadline:
-            if found := await _settled(store, platform):
+            reply = await store.pairings.reply(code)
+            if refused is None and reply is not None and reply.state is OutgoingState.FAILED:
+                refused = reply.address
+                notice(texts.not_home(platform, reply.error or "", "sent the code"))
+            is_under_way = reply is not None and reply.finished is None
+            found = await _settled(store, platform)
+            is_refused = found is not None and refused is not None and found.address == refused
+            if found is not None and not is_under_way and not is_refused:
                 return found
             await wake.wait(_LOOK)
     return None

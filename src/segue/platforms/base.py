@@ -54,6 +54,9 @@ class InboundKind(StrEnum):
     DELETED = "deleted"
     """A platform event: a message of a user was deleted. `message_id` is that message, and the
     sender its author; the sender's id is empty if the platform does not name the author."""
+    PAIRED = "paired"
+    """Of the gateway itself, no adapter's: the sender was paired, and the chat became their home
+    channel. It remains one if the bot can write there."""
     GAP = "gap"
     """Not a message: what users wrote there in the time of `gap` was not read, and will not be."""
 
