@@ -79,6 +79,10 @@ class Quiet:
     async def invite(self, thread: Address, users: Sequence[str]) -> None: ...
 
     @property
+    def remark(self) -> str:
+        return ""
+
+    @property
     def is_caught_up(self) -> bool:
         return True
 

@@ -73,6 +73,10 @@ class BaseAdapter:
     account: str = ""
 
     @property
+    def remark(self) -> str:
+        return ""
+
+    @property
     def is_caught_up(self) -> bool:
         return True
 

@@ -294,6 +294,11 @@ class Adapter(Protocol):
         ...
 
     @property
+    def remark(self) -> str:
+        """What users should know about the connection, for display. Empty if there is nothing."""
+        ...
+
+    @property
     def is_caught_up(self) -> bool:
         """Whether everything that was written while the adapter was away has been yielded, as far
         as the adapter reads it from a history."""
