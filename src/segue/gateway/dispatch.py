@@ -34,6 +34,7 @@ MAX_STARTS = 20
 """A message that was started more often is set aside: it may be what kills the gateways. A harmless
 message never gets close to this number."""
 
+_AT_ONCE = frozenset({InboundKind.BUTTON, InboundKind.EDIT, InboundKind.JOINED, InboundKind.PAIRED})
 _CHOICES = frozenset({"new", "resume"})
 """The commands that choose the session of a chat."""
 
@@ -303,6 +304,9 @@ class Dispatcher:
             elif pending.inbound.kind is InboundKind.JOINED:
                 hint = self._chat_turns.how_to_address(pending.address)
                 await self._chat_turns.conclude(pending, f"{texts.JOINED} {hint}".rstrip())
+            elif pending.inbound.kind is InboundKind.PAIRED:
+                await (await ChatCommands.of(self._chat_turns, pending)).confirm_new_home()
+                await self._chat_turns.conclude(pending)
             elif pending.inbound.kind is InboundKind.BUTTON:
                 await self._run_once(pending, self._press)
             elif commands.is_command(pending.inbound.typed):
@@ -421,7 +425,7 @@ def _is_stop(pending: PendingMessage) -> bool:
 
 
 def _is_at_once(inbound: Inbound) -> bool:
-    if inbound.kind in (InboundKind.BUTTON, InboundKind.EDIT, InboundKind.JOINED):
+    if inbound.kind in _AT_ONCE:
         return True
     if not commands.is_command(inbound.typed):
         return False

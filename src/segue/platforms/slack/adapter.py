@@ -79,6 +79,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         )
         self._backlog = Backlog(FAILURES, _id_at, _time_of)
         self._checks = account.checks
+        self._has_user = account.has_user
 
     async def _greet(self, client: SlackClient) -> None:
         me = await client.call("auth.test", Me)
