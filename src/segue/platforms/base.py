@@ -305,7 +305,8 @@ class Adapter(Protocol):
     @property
     def is_caught_up(self) -> bool:
         """Whether everything that was written while the adapter was away has been yielded, as far
-        as the adapter reads it from a history."""
+        as the adapter can know. Until then a message may be followed by its edit, for which the
+        gateway waits a moment."""
         ...
 
     async def connect(self) -> None:
