@@ -103,7 +103,7 @@ async def test_a_user_who_stops_waiting_can_leave_the_session_there(person: Pers
         shown.press("c-c")
         await shown.see("Take it over? [y]es, [n]o")
         shown.say("n")
-        await shown.shows("Boats stays where it is.")
+        await shown.shows("“Boats” stays where it is.")
         await shown.ready()
         await turn.end()
 

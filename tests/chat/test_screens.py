@@ -80,7 +80,7 @@ async def test_a_title_and_a_note_cannot_control_the_terminal(person: Person):
             await store.sessions.rename(session.id, f"Named {PAYLOAD}")
             await store.notes.add(ME, f"note {PAYLOAD}")
         shown.say("/title")
-        await shown.see("The title of this session is Named")
+        await shown.see("The title of this session is “Named")
         shown.say("/memory")
         await shown.see("1  note")
         shown.say("/sessions")

@@ -116,7 +116,7 @@ async def test_a_conversation_can_start_in_a_deleted_directory(person: Person):
 async def test_an_unknown_session_is_reported_in_one_sentence(person: Person):
     async with person.opens("resume", "nonsense") as shown:
         assert await shown.end() == 1
-        assert "There is no session 'nonsense'" in shown.text
+        assert "There is no session “nonsense”" in shown.text
         assert "Traceback" not in shown.text
 
 
@@ -154,7 +154,7 @@ async def test_a_session_that_is_open_elsewhere_is_named_and_stays_there_if_decl
             await second.shows(f"(process {first.process.pid})")
             await second.see("Take it over?")
             second.say("n")
-            await second.see("hello stays where it is.")
+            await second.see("“hello” stays where it is.")
             await say(second, "something else")
         await say(first, "still here")
     assert len(await person.sessions()) == 2

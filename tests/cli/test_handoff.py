@@ -46,7 +46,7 @@ async def test_the_command_moves_the_session_prints_the_steps_and_exits_with_0(p
             code, out, _ = await command.ends()
         assert (code, out) == (
             0,
-            f"Boats continues at {TOPIC} (Home).\nTo come back: segue resume Boats\n",
+            f"“Boats” continues at {TOPIC} (Home).\nTo come back: segue resume Boats\n",
         )
         found = await gateway.store.sessions.get(session.id)
         assert found is not None
@@ -101,7 +101,7 @@ async def test_a_failed_handoff_exits_with_1_and_its_reason(person: Person):
         (["Boats", "telegran"], "Try telegram"),
         (["Boats", "signal"], "does not serve signal"),
         (["Boats", "telegram:999"], "'999' is not one of your chats on telegram"),
-        (["Ships", "telegram"], "There is no session 'Ships'"),
+        (["Ships", "telegram"], "There is no session “Ships”"),
     ],
 )
 async def test_a_refused_handoff_exits_with_1_and_its_reason(

@@ -4,12 +4,10 @@ The gateway and the page are real; the browser is reduced to its WebSocket."""
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import re
 import socket
 import subprocess
-from collections.abc import Generator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -23,7 +21,8 @@ from segue.core.address import Platform
 from segue.core.errors import DemoFailed
 from segue.core.session import ME
 from segue.store.gateways import GatewayRecord
-from segue.web.endpoints import USUAL
+from segue.store.pages import PageLocation
+from segue.store.processes import machine
 from tests.harness import networks
 from tests.harness.gateways import alive, none_left, segue_says
 from tests.harness.pty import Terminal
@@ -89,13 +88,13 @@ async def test_without_any_setup_a_session_goes_to_the_page_and_comes_back(perso
         async with person.opens(lines=50) as shown:
             await begun(shown, "the boat is red", "it is called Nautilus")
             shown.say("/title Boats")
-            await shown.shows("The title of this session is Boats.")
+            await shown.shows("The title of this session is “Boats”.")
             shown.say("/handoff web")
             assert await shown.end() == 0
             assert "[y]es" not in shown.text, "nothing is asked"
             assert shown.text.count("No gateway is running. Starting one.") == 1
             await shown.shows("It serves the web page, for this machine")
-            await shown.shows("Boats continues at the web page")
+            await shown.shows("“Boats” continues at the web page")
             await shown.shows("To come back: segue resume Boats")
             await shown.shows("Open this link within 10 minutes. It works once:")
             await shown.shows("The link works on this machine only.")
@@ -375,27 +374,19 @@ async def test_by_default_the_page_is_for_this_machine_only(person: Person):
         assert listening(gateway) == {"0100007F"}
 
 
-@contextlib.contextmanager
-def taken(port: int) -> Generator[None]:
-    """A program of ours listens there, if none does already."""
-    with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):
-            stack.enter_context(socket.create_server(("127.0.0.1", port)))
-        yield
-
-
 async def test_a_page_whose_port_is_taken_says_where_it_is_and_why(person: Person):
     async with none_left(person):
-        with taken(USUAL[0]):
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            last = PageLocation(port=other.getsockname()[1], addresses=("127.0.0.1",))
+            async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+                await store.pages.settle(machine(), last)
             output = await says(person, "gateway", "start")
-        [(wanted, port)] = re.findall(
-            r"Port (\d+) is held by .+, so the page is on port (\d+)\.\n", output.stdout
-        )
-        assert int(wanted) == USUAL[0]
+        held = f"port {last.port} is held by another program of yours, so the page is on port "
+        [port] = re.findall(f"P{held[1:]}(\\d+); open it with a new link\\.\n", output.stdout)
         assert f"The web page is at http://127.0.0.1:{port}," in output.stdout
         for command in (["status"], ["gateway", "status"]):
             shown = " ".join((await says(person, *command)).stdout.split())
-            assert f"(port {wanted} is held by another program of yours, so the page is" in shown
+            assert f"({held}{port}; open it with a new link)" in shown
 
 
 async def test_the_lan_option_is_refused_while_the_page_is_disabled(person: Person):

@@ -237,7 +237,7 @@ def test_a_session_is_found_by_title_id_prefix_or_latest(person: SessionsCommand
     session = person.talk("mine", "a")
     for name in ("mine", "MINE", session.id, session.id[:20], "latest"):
         assert person.json("show", name)["id"] == session.id
-    assert "There is no session 'other'." in person.refused("show", "other")
+    assert "There is no session “other”." in person.refused("show", "other")
     person.talk(None)
     assert "matches several sessions" in person.refused("show", session.id[:8])
 
@@ -305,7 +305,7 @@ def test_a_search_without_results_says_so_on_stderr(person: SessionsCommand):
 
 def test_a_session_is_renamed(person: SessionsCommand):
     session = person.talk("old")
-    assert person("rename", "old", "my", "project") == "'old' is now 'my project'.\n"
+    assert person("rename", "old", "my", "project") == "“old” is now “my project”.\n"
     assert person.json("rename", "latest", "it's")["title"] == "it's"
     assert person.json("show", session.id)["title"] == "it's"
 
@@ -313,7 +313,7 @@ def test_a_session_is_renamed(person: SessionsCommand):
 def test_a_title_that_is_taken_or_empty_is_refused(person: SessionsCommand):
     person.talk("a")
     person.talk("b")
-    assert "You already have a session called 'a'. Try 'a #2'." in person.refused(
+    assert "You already have a session called “a”. Try “a #2”." in person.refused(
         "rename", "b", "a"
     )
     assert "at least one visible character" in person.refused("rename", "b", "\u200b")
@@ -331,14 +331,14 @@ def test_an_export_can_be_imported(person: SessionsCommand, tmp_path: Path):
     assert msgspec.json.decode(lines[3])["content"] == "zwei ü"
     path = tmp_path / "mine.jsonl"
     output = person("export", "mine", "--output", str(path))
-    assert output == f"Wrote 'mine' to {path}: 4 messages.\n"
+    assert output == f"Wrote “mine” to {path}: 4 messages.\n"
     assert path.read_text().splitlines() == lines
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     copy = person.json("import", str(path))
     assert (copy["title"], copy["messages"]) == ("mine #2", 4)
     assert copy["id"] != session.id
     result = person.run("import", "-", given=path.read_text())
-    assert result.stdout.startswith("Imported 'mine #3' with 4 messages. Its id is ")
+    assert result.stdout.startswith("Imported “mine #3” with 4 messages. Its id is ")
     messages = [msgspec.json.decode(line) for line in lines[1:]]
     assert messages[0]["provenance"] == ["owner"]
     copied = [msgspec.json.decode(line) for line in person("export", "mine #3").splitlines()[1:]]
@@ -398,7 +398,7 @@ def test_an_export_to_a_device_writes_to_it_and_does_not_replace_it(person: Sess
     person.talk("mine", "one")
     assert (
         person("export", "mine", "--output", "/dev/null")
-        == "Wrote 'mine' to /dev/null: 2 messages.\n"
+        == "Wrote “mine” to /dev/null: 2 messages.\n"
     )
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
 
@@ -408,7 +408,7 @@ def test_an_unwritable_path_is_reported(person: SessionsCommand, tmp_path: Path)
     output = person.refused("export", "mine", "--output", str(tmp_path / "no" / "file"))
     assert "cannot be written: No such file or directory." in output
     (tmp_path / "there").write_text("x")
-    assert "There is no session 'x'" in person.refused("export", "x", "--output", "there")
+    assert "There is no session “x”" in person.refused("export", "x", "--output", "there")
 
 
 @pytest.mark.parametrize(
@@ -434,13 +434,13 @@ def test_without_a_terminal_a_session_is_deleted_only_with_yes(person: SessionsC
     assert person.json("list") == []
     assert person.json("search", "one") == []
     person.talk("other")
-    assert person("delete", "other", "--yes") == "Deleted 'other'.\n"
+    assert person("delete", "other", "--yes") == "Deleted “other”.\n"
 
 
 def test_delete_takes_the_exact_title_and_never_guesses(person: SessionsCommand):
     first, second = person.talk("Ships", "one"), person.talk("Ships", "two")
     assert person.json("delete", "ships", "--yes")["id"] == first.id
-    assert "There is no session 'ships'" in person.refused("delete", "ships", "--yes")
+    assert "There is no session “ships”" in person.refused("delete", "ships", "--yes")
     assert [session["id"] for session in person.json("list")] == [second.id]
 
 
@@ -456,11 +456,11 @@ def test_on_a_terminal_delete_asks_for_confirmation(person: SessionsCommand):
     person.talk("mine", "one")
     code, shown = person.on_screen("delete", "mine", keys=b"\n")
     assert code == 1
-    assert "Delete 'mine' with 2 messages permanently? [y/N]:" in shown
+    assert "Delete “mine” with 2 messages permanently? [y/N]:" in shown
     assert len(person.json("list")) == 1
     code, shown = person.on_screen("delete", "mine", keys=b"y\n")
     assert code == 0
-    assert shown.endswith("Deleted 'mine'.\n")
+    assert shown.endswith("Deleted “mine”.\n")
     assert person.json("list") == []
 
 

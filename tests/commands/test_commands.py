@@ -286,8 +286,8 @@ async def test_commands_that_need_a_message_are_refused_in_an_empty_session(
 
 
 async def test_a_title_is_given_and_shown(stage: Stage):
-    assert await stage.do("/title My trip") == "The title of this session is My trip."
-    assert await stage.do("/title") == "The title of this session is My trip."
+    assert await stage.do("/title My trip") == "The title of this session is “My trip”."
+    assert await stage.do("/title") == "The title of this session is “My trip”."
     await stage.do("/new")
     with pytest.raises(TitleTaken):
         await stage.do("/title my trip")

@@ -80,7 +80,7 @@ def test_a_user_error_says_how_to_fix_it(cls: type[SegueError]):
 
 def test_fields_are_formatted_into_the_message_and_kept():
     error = errors.SessionNotFound(name="my {project}")
-    assert str(error).startswith("There is no session 'my {project}'. Type /sessions, or ")
+    assert str(error).startswith("There is no session “my {project}”. Type /sessions, or ")
     assert error.fields == {"name": "my {project}"}
 
 

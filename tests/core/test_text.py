@@ -9,7 +9,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from segue.core.text import clock_time, is_empty, is_hidden, one_line, visible, visible_name, whole
+from segue.core.text import (
+    clock_time,
+    is_empty,
+    is_hidden,
+    one_line,
+    quoted,
+    visible,
+    visible_name,
+    whole,
+)
 from tests.harness.line_counts import steps
 
 text = st.text(st.characters(exclude_categories=())) | st.text(
@@ -25,6 +34,10 @@ def test_one_line_is_idempotent(raw: str):
 
 def test_a_letter_and_its_accent_are_composed_across_a_hidden_character():
     assert one_line("cafe\u200b\u0301") == "caf\u00e9"
+
+
+def test_a_title_in_a_sentence_is_quoted_on_one_line():
+    assert quoted("fix\nthe build\u202e") == "“fix the build”"
 
 
 @given(text)

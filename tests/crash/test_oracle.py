@@ -74,7 +74,7 @@ def row(number: int, key: str, body: str) -> Outgoing:
 
 
 ROWS = (
-    row(1, "handoff:1:recap", "**Life** continues here. w1"),
+    row(1, "handoff:1:recap", "**“Life”** continues here. w1"),
     row(2, "handoff:1:reply", "I am here, and I heard w1."),
     row(3, "s/6", "I run it for w2."),
     row(4, "notice:1:unknown", "I was interrupted while running `shell`."),
@@ -211,7 +211,7 @@ def test_the_same_recap_of_two_handoffs_is_not_a_violation():
 BACK = structs.replace(HANDOFF, id=2)
 BACK_ROWS = (
     *ROWS,
-    row(6, "handoff:2:return", "**Life** is back here."),
+    row(6, "handoff:2:return", "**“Life”** is back here."),
     row(7, "handoff:2:reply", "I am back, and I heard w1 w2."),
 )
 RETURNED = replace(

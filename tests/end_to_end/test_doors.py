@@ -15,7 +15,7 @@ from tests.harness.rigs import Call
 
 pytestmark = pytest.mark.parametrize("home", rigs.THREADED, indirect=True)
 BRING, NEW = "Bring it here", "Start a new conversation"
-TERMINAL = "Sums has been open in a terminal on"
+TERMINAL = "“Sums” has been open in a terminal on"
 
 
 async def test_ten_round_trips_leave_one_thread(home: Household):
@@ -33,8 +33,8 @@ async def test_ten_round_trips_leave_one_thread(home: Household):
             await home.sees(f"({3 * trip + 3}) phone {trip}", thread)
     thread = await home.thread()
     plain = [" ".join(text.replace(">", "").split()) for text in await home.texts(thread)]
-    assert [text for text in plain if text.startswith("Sums is back here.")] == [
-        f"Sums is back here. You: desk {n} Segue: ({3 * n + 1}) desk {n}" for n in range(1, 10)
+    assert [text for text in plain if text.startswith("“Sums” is back here.")] == [
+        f"“Sums” is back here. You: desk {n} Segue: ({3 * n + 1}) desk {n}" for n in range(1, 10)
     ], "each has what is new, and nothing else"
     assert await home.texts(None) == []
     assert [found.id for found in await home.store.sessions.list(ME)] == [session.id]
@@ -108,7 +108,7 @@ async def test_a_chat_that_takes_a_session_from_a_working_terminal_says_that_it_
             back.say("think")
             await home.model.hears("think")
             await home.writes("/resume Sums", thread)
-            notice = await home.sees("Sums is back here.", thread)
+            notice = await home.sees("“Sums” is back here.", thread)
             assert "The agent was working on it, and was stopped." in notice.text
             await back.shows("The agent was working on it here, and was stopped.")
             await home.rig.confirmed()
@@ -133,7 +133,7 @@ async def test_a_turn_that_runs_elsewhere_is_not_interrupted_by_a_message(home: 
     async with home.gateway():
         thread = await home.arrives()
         await home.writes("/resume Sums", chat=direct)
-        await home.sees("Sums continues here.", None, chat=direct)
+        await home.sees("“Sums” continues here.", None, chat=direct)
         home.model.hold("think")
         await home.writes("think", chat=direct)
         await home.model.hears("think")
@@ -157,7 +157,7 @@ async def test_a_deleted_thread_is_replaced_and_both_ends_say_so(home: Household
         assert "could not be used, so a new one was opened" in " ".join(moved.stdout.split())
         thread = await home.thread()
         assert thread != gone
-        recap = await home.sees("Sums continues here.", thread)
+        recap = await home.sees("“Sums” continues here.", thread)
         assert "The thread that it had could not be used, so this is a new one" in recap.text
         await home.writes("go on", thread)
         await home.sees("(4) go on", thread)

@@ -45,7 +45,7 @@ async def test_a_session_goes_to_each_kind_of_room_and_comes_back(home: Househol
             await home.types(back, "home again", after=3)
             back.say("/handoff matrix")
             assert await back.end() == 0
-        said = await home.sees("Sums is back here.", thread)
+        said = await home.sees("“Sums” is back here.", thread)
         assert "home again" in said.text
     assert await home.texts(None) == []
 

@@ -37,7 +37,7 @@ async def test_a_turn_that_waits_for_an_approval_is_approved_and_finished_on_the
             await shown.shows("To come back: segue resume Sums")
         await home.handoff(State.COMPLETED)
         thread = await home.thread()
-        recap = await home.sees("Sums continues here.", thread)
+        recap = await home.sees("“Sums” continues here.", thread)
         assert "The agent was working, and goes on with it here." in recap.text
         question = await home.sees(QUESTION, thread)
         assert "echo sold" in question.text

@@ -30,7 +30,7 @@ async def test_a_session_goes_to_the_phone_and_comes_back(home: Household, kind:
             shown.say("/handoff signal")
             assert await shown.end() == 0
         await home.handoff(State.COMPLETED)
-        recap = await home.sees("Sums continues here.")
+        recap = await home.sees("“Sums” continues here.")
         assert "it continues in this chat itself" in recap.text
         await home.sees(HANDED_OFF)
         await home.writes("and what does she cost?")
@@ -65,11 +65,11 @@ async def test_a_running_conversation_is_set_aside_with_its_answer_and_brought_b
         await home.writes("and on")
         await home.sees("(3) and on")
         await home.rig.press(home.anna, home.chat, notice, bring_back)
-        await home.sees("Sums is set aside")
+        await home.sees("“Sums” is set aside")
         await home.writes("where were we?")
         await home.sees("(2) where were we?")
         await home.writes("/resume Sums")
-        await home.sees("Sums continues here.", times=2)
+        await home.sees("“Sums” continues here.", times=2)
         await home.writes("once more")
         await home.sees("(4) once more")
     spoken = await home.texts()

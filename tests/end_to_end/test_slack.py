@@ -31,7 +31,7 @@ async def test_a_session_goes_to_each_kind_of_chat_and_comes_back(home: Househol
         async with home.sits_down(await home.session()) as desk:
             await desk.says("home again")
             assert (await desk.hand_off(home.rig.platform)).state is State.COMPLETED
-        back = await home.sees("Sums is back here.", thread)
+        back = await home.sees("“Sums” is back here.", thread)
         assert "home again" in back.text
     assert await home.texts(None) == []
     shown = (await home.rig.driver.look(home.chat)).messages

@@ -35,7 +35,7 @@ async def test_a_session_goes_to_the_phone_and_comes_back(home: Household):
         await home.handoff(State.COMPLETED)
         (topic,) = (await home.rig.look(home.chat)).threads
         assert topic.title == "Sums"
-        recap = await home.sees("Sums continues here.", topic.id)
+        recap = await home.sees("“Sums” continues here.", topic.id)
         assert "who built her?" in recap.text
         assert "No thread could be opened" not in recap.text
         assert "begin yours with" not in recap.text

@@ -50,11 +50,11 @@ async def test_a_handoff_sets_the_conversation_aside_and_a_button_brings_it_back
         await home.writes("and 3?")
         await home.sees("(3) and 3?")
         await home.rig.press(home.anna, home.chat, aside, aside.labels[0])
-        await home.sees("Sums is set aside: /resume Sums brings it back.")
+        await home.sees("“Sums” is set aside: /resume Sums brings it back.")
         await home.writes("and trees?")
         await home.sees("(3) and trees?")
         await home.writes("/resume Sums")
-        await home.sees("Sums continues here.", times=2)
+        await home.sees("“Sums” continues here.", times=2)
         await home.writes("and 4?")
         await home.sees("(4) and 4?")
 

@@ -63,7 +63,7 @@ async def test_the_session_of_a_home_channel_without_threads_is_set_aside_by_nam
     async with house.gateway(model=model):
         chat, home = await home_in(house, Shape.NO_THREADS)
         await house.driver.say(house.anna, chat, "/title Stories")
-        await house.driver.message("The title of this session is Stories.", chat=chat)
+        await house.driver.message("The title of this session is “Stories”.", chat=chat)
         await house.driver.say(house.anna, chat, "a long story")
         await model.thinks.wait()
         live = await house.session_at(home)
@@ -76,7 +76,7 @@ async def test_the_session_of_a_home_channel_without_threads_is_set_aside_by_nam
             farewell = await handed_over(house.store, Completed(done))
             assert "No thread could be opened there" in farewell
         assert (await house.session_at(home)).id == desk.session.id
-        advice = "Stories, which was here before, is set aside. Type /resume Stories to go on"
+        advice = "“Stories”, which was here before, is set aside. Type /resume Stories to go on"
         shown = await house.driver.until(
             lambda shown: any(text.startswith(advice) for text in shown.texts), chat=chat
         )
@@ -89,7 +89,9 @@ async def test_the_session_of_a_home_channel_without_threads_is_set_aside_by_nam
         await house.driver.message("(5) go on", chat=chat)
         await house.driver.say(house.anna, chat, "/resume Stories")
         await house.driver.until(
-            lambda shown: any("Stories continues here" in t.replace("*", "") for t in shown.texts),
+            lambda shown: any(
+                "“Stories” continues here" in t.replace("*", "") for t in shown.texts
+            ),
             chat=chat,
         )
         await house.driver.say(house.anna, chat, "and then?")
@@ -109,7 +111,7 @@ async def test_an_empty_session_is_handed_off_like_any_other(
     async with household.gateway():
         output = await household.shell("handoff", "Sums", "telegram")
         assert output.returncode == 0, output.stderr
-        assert "Sums continues at telegram" in output.stdout
+        assert "“Sums” continues at telegram" in output.stdout
         assert "To come back: segue resume Sums" in output.stdout
         thread = await household.thread()
         await household.sees("Nothing has been said in it yet.")

@@ -93,12 +93,12 @@ async def test_both_places_that_a_session_left_say_how_to_bring_it_back(househol
             advice = re.search(r"Type (/resume \S+) to bring it back here", line)
             assert advice is not None
             await household.writes(advice[1], thread)
-            await household.sees("Sums is back here.")
+            await household.sees("“Sums” is back here.")
             (resume,) = await advised(back, "This session is no longer here:")
             async with household.person.opens(*shlex.split(resume)[1:]) as again:
                 await again.see("· here")
             await household.writes(advice[1], thread)
-            await household.sees("Sums is back here.", times=2)
+            await household.sees("“Sums” is back here.", times=2)
             await back.shows("Type /follow to watch it there, /resume Sums to take it back,")
             back.say("/sessions")
             await back.until(
@@ -121,7 +121,7 @@ async def test_resume_works_in_a_chat_as_the_chat_explains_it(house: House):
         for typed, answer in (
             ("/move telegram", "type /resume to continue an earlier one here"),
             ("/resume", "Type /resume and a number or a name to bring one here."),
-            ("/resume 1", "Sums** continues here."),
+            ("/resume 1", "Sums”** continues here."),
             ("two", "(2) two"),
         ):
             await house.driver.say(house.anna, chat, typed)

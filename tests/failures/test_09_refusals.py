@@ -81,7 +81,7 @@ async def test_the_advice_after_an_unknown_platform_works(household: Household):
         said = await refused(household, "handoff", "Sums", "telegran")
         assert "There is no platform 'telegran' to hand off to. Try telegram," in said
         said = await refused(household, "handoff", "Sumz", "telegram")
-        (listing,) = told_in(said, "There is no session 'Sumz'.")
+        (listing,) = told_in(said, "There is no session “Sumz”.")
         assert "Sums" in await type_in_a_shell(household, listing)
         said = await refused(household, "handoff", "Sums", f"telegram:{other}")
         assert f"{other!r} is not one of your chats on telegram. Send a message" in said

@@ -74,7 +74,7 @@ async def test_an_undelivered_reply_is_reported_everywhere(household: Household)
     household.reports_soon()
     async with household.gateway():
         await household.writes("/title Sums")
-        await household.sees("The title of this session is Sums.")
+        await household.sees("The title of this session is “Sums”.")
         # On a slow machine, messages before the reply are refused as well.
         await household.rig.fail(Call.SEND, Trouble.FORBIDDEN, times=100, chat=household.chat)
         await household.writes("hello")

@@ -47,13 +47,13 @@ async def test_new_starts_another_session_and_resume_brings_the_first_back(house
         await house.driver.say(house.anna, chat, "one")
         await house.driver.message("(1) one", chat=chat)
         await house.driver.say(house.anna, chat, "/title First")
-        await message_with(house, chat, "this session is First")
+        await message_with(house, chat, "this session is “First”")
         await house.driver.say(house.anna, chat, "/new Second")
         await message_with(house, chat, "A new session.")
         await house.driver.say(house.anna, chat, "two")
         await house.driver.message("(1) two", chat=chat)
         await house.driver.say(house.anna, chat, "/resume First")
-        await message_with(house, chat, "**First** continues here")
+        await message_with(house, chat, "**“First”** continues here")
         await house.driver.say(house.anna, chat, "three")
         await house.driver.message("(2) three", chat=chat)
 
@@ -76,7 +76,7 @@ async def test_resume_offers_the_titled_sessions_of_all_platforms(house: House):
         listed = await message_with(house, chat, "1. Sums")
         assert "local" in listed.text
         await house.driver.press(house.anna, listed.id, listed.buttons[0].label)
-        await message_with(house, chat, "**Sums** continues here")
+        await message_with(house, chat, "**“Sums”** continues here")
         await house.driver.say(house.anna, chat, "go on")
         await house.driver.message("(2) go on", chat=chat)
         await house.driver.say(house.anna, chat, "/resume 1")
@@ -89,7 +89,7 @@ async def test_resume_with_an_unknown_title_lists_the_existing_sessions(house: H
         pass
     async with house.gateway():
         await house.driver.say(house.anna, chat, "/resume Summs")
-        await message_with(house, chat, "There is no session 'Summs'")
+        await message_with(house, chat, "There is no session “Summs”")
         await message_with(house, chat, "1. Sums")
 
 
@@ -98,7 +98,7 @@ async def test_resume_takes_a_session_from_a_terminal_and_notifies_it(house: Hou
     async with house.gateway():
         async with house.terminal(("What is 6 times 7?", "42."), title="Sums") as desk:
             await house.driver.say(house.anna, chat, "/resume Sums")
-            await message_with(house, chat, "**Sums** continues here")
+            await message_with(house, chat, "**“Sums”** continues here")
             async with asyncio.timeout(10):
                 await desk.held.lost.wait()
         await house.driver.say(house.anna, chat, "go on")

@@ -23,7 +23,7 @@ from tests.gateway.test_jobs import make, run_now
 from tests.gateway.test_restarts import killed
 
 BRING, NEW = "Bring it here", "Start a new conversation"
-HELD = "Boat has been open in a terminal on desk since "
+HELD = "“Boat” has been open in a terminal on desk since "
 
 
 @pytest.fixture(autouse=True)
@@ -139,7 +139,7 @@ async def test_a_message_waits_while_a_terminal_holds_the_session(house: House, 
         await house.idle()
         assert desk.held.lost.is_set()
         spoken = await thread.texts()
-    assert spoken[-3:] == ["Boat is back here.", "(3) and her colour?", "(4) and her age?"]
+    assert spoken[-3:] == ["“Boat” is back here.", "(3) and her colour?", "(4) and her age?"]
     assert len([text for text in spoken if HELD in text]) == 1
     said = [text for role, text in await house.said(thread.session.id) if role == "user"]
     assert said[-2:] == ["and her colour?", "and her age?"]
@@ -255,7 +255,7 @@ async def test_the_question_says_where_a_turn_is_running(house: House):
         await house.driver.until(lambda s: any("continues" in t for t in s.texts), chat=other)
         async with hold(house.store, thread.session.id, "a gateway on desk"):
             await thread.say("and her colour?")
-            question = await thread.shows("Boat has been on telegram dm")
+            question = await thread.shows("“Boat” has been on telegram dm")
         assert "and the agent is working there" in question.text
         await thread.shows("(3) and her colour?")
         await house.driver.until(lambda s: any("went to" in t for t in s.texts), chat=other)
@@ -387,7 +387,7 @@ async def test_unknown_senders_and_other_owners_cannot_use_the_door(house: House
             await house.store.owners.introduced("eve")
             await thread.say("what is this?", house.eve)
             await thread.say("/resume Boat", house.eve)
-            await thread.shows("There is no session 'Boat'")
+            await thread.shows("There is no session “Boat”")
             await thread.say("/new", house.eve)
             await thread.shows("belongs to another user")
             await house.idle()
@@ -408,7 +408,7 @@ async def test_a_command_at_the_door_does_not_start_an_empty_session(house: Hous
             await house.idle()
         assert await house.store.bindings.get(thread.address) is None
         await thread.say("/title Ships")
-        await thread.shows("The title of this session is Ships.")
+        await thread.shows("The title of this session is “Ships”.")
     assert await thread.where() == thread.address
 
 
@@ -430,7 +430,7 @@ async def test_a_thread_whose_session_has_ended_says_so(house: House):
         thread = await old_thread(house)
         await house.store.sessions.end(thread.session.id, EndReason.CLOSED)
         await thread.say("hello")
-        await thread.shows("A new session answers here from now on. Boat has ended: type /resume")
+        await thread.shows("A new session answers here from now on. “Boat” has ended: type /resume")
         await thread.shows("(1) hello")
 
 
@@ -451,7 +451,7 @@ async def test_a_chat_says_that_a_new_session_answers_and_brings_the_other_back(
         await house.driver.say(house.anna, chat, "What is she called?")
         await house.driver.message("(1) What is she called?", chat=chat)
         await house.driver.say(house.anna, chat, "/title Boat")
-        await until(house, chat, "The title of this session is Boat.")
+        await until(house, chat, "The title of this session is “Boat”.")
         boat = await house.session_at(await house.address(chat))
         thread = Thread(house, chat, await house.address(chat), boat)
         async with thread.open():
@@ -460,11 +460,11 @@ async def test_a_chat_says_that_a_new_session_answers_and_brings_the_other_back(
             await house.driver.say(house.anna, chat, "something else")
             await house.driver.message("(1) something else", chat=chat)
         notice = await until(house, chat, "A new session answers here from now on.")
-        assert "Boat is in the terminal: type /resume Boat to bring it back here." in notice.text
+        assert "“Boat” is in the terminal: type /resume Boat to bring it back here." in notice.text
         await house.driver.say(house.anna, chat, "and more")
         await house.driver.message("(2) and more", chat=chat)
         await house.driver.press(house.anna, notice.id, "Bring back Boat")
-        back = await until(house, chat, "**Boat** continues here.")
+        back = await until(house, chat, "**“Boat”** continues here.")
         assert "is set aside: /resume" in back.text
         assert [button.label.split()[0] for button in back.buttons] == ["Bring"]
         await house.driver.say(house.anna, chat, "and her colour?")
@@ -479,13 +479,13 @@ async def test_a_session_set_aside_by_an_arriving_one_is_brought_back_with_a_but
         chat = await house.chat(Shape.NO_THREADS)
         await house.home(chat, "group")
         await house.driver.say(house.anna, chat, "/title Stories")
-        await until(house, chat, "The title of this session is Stories.")
+        await until(house, chat, "The title of this session is “Stories”.")
         async with house.terminal(("What is she called?", "Otter."), title="Boat") as desk:
             await desk.hand_off()
-        aside = await until(house, chat, "Stories, which was here before, is set aside.")
-        await until(house, chat, "**Boat** continues here.")
+        aside = await until(house, chat, "“Stories”, which was here before, is set aside.")
+        await until(house, chat, "**“Boat”** continues here.")
         await house.driver.press(house.anna, aside.id, "Bring back Stories")
-        await until(house, chat, "**Stories** continues here.")
+        await until(house, chat, "**“Stories”** continues here.")
         await house.driver.say(house.anna, chat, "once upon a time")
         await house.driver.message("(1) once upon a time", chat=chat)
 
@@ -512,15 +512,15 @@ async def test_a_session_is_set_aside_by_the_name_that_its_button_has(house: Hou
         chat = await house.chat(Shape.NO_THREADS)
         await house.home(chat, "group")
         await house.driver.say(house.anna, chat, "/title Boat")
-        await until(house, chat, "The title of this session is Boat.")
+        await until(house, chat, "The title of this session is “Boat”.")
         # From now on, the name alone means this one.
         async with house.terminal(("What is she called?", "Otter."), title="Boat #2") as desk:
             await desk.hand_off()
-        aside = await until(house, chat, "Boat, which was here before, is set aside.")
+        aside = await until(house, chat, "“Boat”, which was here before, is set aside.")
         assert "Type /resume Boat #1 to go on with it." in aside.text
         assert [button.label for button in aside.buttons] == ["Bring back Boat"]
         await house.driver.say(house.anna, chat, "/resume Boat #1")
-        await until(house, chat, "**Boat** continues here.")
+        await until(house, chat, "**“Boat”** continues here.")
 
 
 async def test_a_chat_that_never_had_a_session_says_nothing_about_another_one(house: House):

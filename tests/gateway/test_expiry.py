@@ -194,7 +194,7 @@ async def test_a_report_that_replaces_an_expired_session_says_so_and_lets_the_ag
         await message_with(house, chat, "continues here")
     assert (await house.session_at(await house.address(chat))).id == cat.id
     (notice,) = [text for text in shown.texts if "This is a new session" in text]
-    assert "Bank ended because it was idle for too long. Type /resume Bank #1" in notice
+    assert "“Bank” ended because it was idle for too long. Type /resume Bank #1" in notice
     assert shown.texts.index(notice) < shown.texts.index("Call the bank.")
 
 

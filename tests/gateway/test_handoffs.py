@@ -94,7 +94,7 @@ async def test_the_session_comes_back_with_the_messages_of_the_chat(house: House
 
 # A home channel without threads, in which another session is
 
-ASIDE, ARRIVED = "which was here before, is set aside.", "**Sums** continues here."
+ASIDE, ARRIVED = "which was here before, is set aside.", "**“Sums”** continues here."
 
 
 async def order(house: House, chat: str, *words: str) -> list[int]:

@@ -69,9 +69,9 @@ async def test_ten_round_trips_leave_one_thread(house: House):
             await house.idle()
     (thread,) = await threads(house, chat)
     spoken_there = await in_thread(house, chat, thread)
-    backs = [text for text in spoken_there if text.startswith("Boat is back here.")]
+    backs = [text for text in spoken_there if text.startswith("“Boat” is back here.")]
     assert len(backs) == 9
-    assert backs[-1] == "Boat is back here.\n\n> You: trip 9\n> Segue: I heard trip 9"
+    assert backs[-1] == "“Boat” is back here.\n\n> You: trip 9\n> Segue: I heard trip 9"
 
 
 async def test_a_return_without_new_messages_posts_only_one_line(house: House):
@@ -80,7 +80,7 @@ async def test_a_return_without_new_messages_posts_only_one_line(house: House):
         await goes(house, session, "one")
         await goes(house, session)
     (thread,) = await threads(house, chat)
-    assert "Boat is back here." in await in_thread(house, chat, thread)
+    assert "“Boat” is back here." in await in_thread(house, chat, thread)
 
 
 async def test_the_agent_is_asked_to_summarise_what_happened_since(house: House):
@@ -145,7 +145,7 @@ async def test_a_deleted_thread_is_replaced_and_both_ends_say_so(house: House, k
         (thread,) = await threads(house, chat)
         assert thread != gone
         recap, reply = await in_thread(house, chat, thread)
-        assert recap.startswith("Boat continues here.\nThe thread that it had could not be used")
+        assert recap.startswith("“Boat” continues here.\nThe thread that it had could not be used")
         assert "You: one" in recap, "the whole recap"
         assert "handed off to telegram" in reply
         await house.driver.say(house.anna, chat, "go on", thread=thread)
@@ -169,7 +169,7 @@ async def test_an_unconfirmed_return_is_reported_and_offered_again(house: House)
         await house.driver.say(house.anna, chat, "anybody?", thread=thread)
         await house.driver.message("(5) anybody?", chat=chat)
     offered = [t for t in await in_thread(house, chat, thread) if t.startswith(OFFER)]
-    assert offered[0].endswith("Boat is back here.\n\n> You: two\n> Segue: I heard two")
+    assert offered[0].endswith("“Boat” is back here.\n\n> You: two\n> Segue: I heard two")
 
 
 async def test_every_handoff_to_a_chat_without_threads_arrives_in_the_chat(house: House):
@@ -178,7 +178,9 @@ async def test_every_handoff_to_a_chat_without_threads_arrives_in_the_chat(house
         await goes(house, session, "one")
         done = await goes(house, session, "two")
         assert (done.state, done.thread) == (State.COMPLETED, done.home)
-    recaps = [t for t in await in_thread(house, chat, None) if t.startswith("Boat continues here.")]
+    recaps = [
+        t for t in await in_thread(house, chat, None) if t.startswith("“Boat” continues here.")
+    ]
     assert len(recaps) == 2
 
 

@@ -27,7 +27,7 @@ async def test_the_farewell_says_where_the_session_is_and_how_to_resume_it(
 ):
     await store.sessions.rename(session.id, "my project")
     assert await handed_over(store, await moved(store, gateway, session)) == (
-        "my project continues at telegram dm 42 (Me and my agent).\n"
+        "“my project” continues at telegram dm 42 (Me and my agent).\n"
         "No thread could be opened there, so it continues in the chat itself.\n"
         "To come back: segue resume 'my project'"
     )

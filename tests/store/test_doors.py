@@ -83,7 +83,7 @@ async def test_a_message_at_the_door_of_a_held_session_creates_nothing(store: St
     with pytest.raises(SessionElsewhere) as elsewhere:
         await store.bindings.get_or_create(TOPIC, "me", policy=ResetPolicy(), zone=UTC)
     assert re.fullmatch(
-        r"Boat has been open in a terminal on desk since \d\d:\d\d\. Type /resume Boat to bring it"
+        r"“Boat” has been open in a terminal on desk since \d\d:\d\d\. Type /resume Boat to bring it"
         r" here, or /new to start a new conversation\.",
         str(elsewhere.value),
     )
@@ -111,7 +111,7 @@ async def test_the_notice_that_a_new_session_answers_is_queued_in_the_same_trans
     notice = await store.outbox.get(f"new:{bound.session.id}")
     assert notice is not None
     assert notice.body == (
-        "A new session answers here from now on. Boat is in the terminal: type /resume Boat to"
+        "A new session answers here from now on. “Boat” is in the terminal: type /resume Boat to"
         " bring it back here."
     )
     assert notice.buttons == (("Bring back Boat", f"{RESUME}:{session.id}"),)

@@ -102,7 +102,7 @@ async def test_a_title_that_the_user_chose_is_refused_if_it_is_taken(
 ):
     await create(store, "my project")
     await create(store, "my project")
-    with pytest.raises(TitleTaken, match="'MY project #3'"):
+    with pytest.raises(TitleTaken, match="“MY project #3”"):
         await store.sessions.rename(session.id, "MY project")
     unnamed = await store.sessions.get(session.id)
     assert unnamed is not None

@@ -314,7 +314,7 @@ async def test_a_queued_message_is_at_the_end_and_a_command_keeps_its_place(site
         await browser.ask("say", chat=chat, text="one")
         await browser.line("(1) one")
         await browser.ask("say", chat=chat, text="/title Boats")
-        await browser.message("The title of this session is Boats.")
+        await browser.message("The title of this session is “Boats”.")
         await browser.ask("say", chat=chat, text="two")
         await browser.line("(2) two")
         async with site.browser() as other:

@@ -22,7 +22,7 @@ from segue.commands.session import new_file
 from segue.core.address import Platform
 from segue.core.errors import SessionHeld
 from segue.core.session import ME, Session
-from segue.core.text import count, one_line
+from segue.core.text import count, one_line, quoted
 from segue.store import Store
 
 _LISTED = 20
@@ -243,4 +243,4 @@ async def _free(store: Store, name: str) -> Session:
 
 
 def _quoted(session: Session) -> str:
-    return repr(one_line(session.title)) if session.title else session.id
+    return quoted(session.title) if session.title else session.id

@@ -22,7 +22,7 @@ from segue.core.address import HomeChannel, Platform
 from segue.core.errors import BadCommand, NoHomeChannel
 from segue.core.handoff import TARGETS
 from segue.core.session import Session
-from segue.core.text import count, one_line
+from segue.core.text import count, one_line, quoted
 from segue.platforms import registry
 
 if TYPE_CHECKING:
@@ -38,7 +38,10 @@ async def title(context: CommandContext, arguments: str) -> None:
     session = await context.begun()
     if arguments:
         session = await context.store.sessions.rename(session.id, arguments)
-    await context.notice(f"The title of this session is {session.name}.")
+    if session.title is None:
+        await context.notice(f"This session has no title yet. Type {PREFIX}title and a title.")
+        return
+    await context.notice(f"The title of this session is {quoted(session.title)}.")
 
 
 async def sessions(context: CommandContext, arguments: str) -> None:

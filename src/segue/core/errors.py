@@ -68,12 +68,12 @@ class SessionError(UserError):
 
 
 class SessionNotFound(SessionError):
-    """There is no session {name!r}. Type /sessions, or `segue sessions` in a shell, to list
+    """There is no session “{name}”. Type /sessions, or `segue sessions` in a shell, to list
     yours."""
 
 
 class AmbiguousSession(SessionError):
-    """{name!r} matches several sessions: {candidates}. Give the whole title or more of the id."""
+    """“{name}” matches several sessions: {candidates}. Give the whole title or more of the id."""
 
 
 class SessionHeld(SessionError):
@@ -135,7 +135,7 @@ class TitleEmpty(TitleError):
 
 
 class TitleTaken(TitleError):
-    """You already have a session called {title!r}. Try {suggestion!r}."""
+    """You already have a session called “{title}”. Try “{suggestion}”."""
 
 
 # Handoffs

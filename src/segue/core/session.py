@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from segue.core.address import Address, Platform
 from segue.core.errors import TitleEmpty
-from segue.core.text import is_empty, one_line
+from segue.core.text import is_empty, one_line, quoted
 
 ME = "me"
 """The Owner on the user's own machine."""
@@ -86,8 +86,11 @@ class Session(Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """The name to show at the beginning of a sentence: the title, or words if it has none."""
-        return self.title or f"An untitled session of {self.started.astimezone():%d %B, %H:%M}"
+        """The name to show at the beginning of a sentence: the quoted title, or words if it has
+        none."""
+        if self.title is None:
+            return f"An untitled session of {self.started.astimezone():%d %B, %H:%M}"
+        return quoted(self.title)
 
     @property
     def exact_name(self) -> str:

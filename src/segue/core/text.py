@@ -68,6 +68,11 @@ def _is_deceptive(c: str, before: str) -> bool:
     return c.isspace() or is_hidden(c)
 
 
+def quoted(title: str) -> str:
+    """A title inside a sentence. Commands, lists and tables show it without quotes."""
+    return f"“{one_line(title)}”"
+
+
 def one_line(text: str, limit: int | None = None) -> str:
     """Return `text` on one line, without control, zero-width, bidi or other invisible characters.
 

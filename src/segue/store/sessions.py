@@ -27,6 +27,7 @@ from segue.core.session import (
     new_session_id,
     split_title,
 )
+from segue.core.text import one_line
 from segue.store import approvals, inbox, leases, owners, pages, search
 from segue.store.base import Operations, Read, Row, Topic, Tx, Write
 from segue.store.values import address_or_none, micros, moment, moment_or_none, text
@@ -96,10 +97,10 @@ def find(tx: Tx, owner: str, name: str, *, exact: bool = False) -> Session:
             return _session(rows[0])
         if rows:
             some = ", ".join(_session(row).name for row in rows[:_CANDIDATES])
-            raise AmbiguousSession(name=name, candidates=some)
+            raise AmbiguousSession(name=one_line(name), candidates=some)
     if name == _LATEST:
         return _latest(tx, owner)
-    raise SessionNotFound(name=name)
+    raise SessionNotFound(name=one_line(name))
 
 
 def _latest(tx: Tx, owner: str) -> Session:

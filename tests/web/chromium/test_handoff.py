@@ -30,7 +30,7 @@ async def test_a_session_goes_to_the_page_and_comes_back(tmp_path: Path, eyes: E
             await exchange(shown, "the boat is red", "You told me: the boat is red.")
             await exchange(shown, "it has two masts", "the boat is red, it has two masts.")
             shown.say("/title Boats")
-            await shown.shows("The title of this session is Boats.")
+            await shown.shows("The title of this session is “Boats”.")
             shown.say("/handoff web")
             assert await shown.end() == 0
             found = LINK.search(shown.text)
