@@ -77,7 +77,7 @@ async def test_a_return_to_a_thread_during_an_outage_leaves_the_session_where_it
             assert (await desk.hand_off(home.rig.platform)).state is State.COMPLETED
         await home.writes("go on", thread)
         await home.sees("(4) go on", thread)
-        arrivals = [text for text in await home.texts(thread) if text.startswith("Sums")]
+        arrivals = [text for text in await home.texts(thread) if text.startswith("“Sums”")]
         assert len(arrivals) == 2, "a handoff that failed says nothing"
         assert not [text for text in await home.texts(thread) if "stayed where it was" in text]
 

@@ -216,5 +216,5 @@ async def test_a_session_stays_in_its_thread_when_the_first_message_is_deleted(
         async with home.sits_down(await home.session()) as desk:
             await desk.says("home again")
             assert (await desk.hand_off(home.rig.platform)).state is State.COMPLETED
-        await home.sees("Sums is back here.", thread)
+        await home.sees("“Sums” is back here.", thread)
     assert await home.texts(None) == ["This message was deleted."]

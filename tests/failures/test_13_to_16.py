@@ -96,7 +96,7 @@ async def bens_session(house: House, title: str) -> tuple[Session, Address]:
 
 
 def refused(shown: Shown, name: str) -> bool:
-    return any(f"no session {name!r}" in text.replace("\\", "") for text in shown.texts)
+    return any(f"no session “{name}”" in text.replace("\\", "") for text in shown.texts)
 
 
 async def test_no_owner_finds_the_session_of_another(house: House):

@@ -83,8 +83,8 @@ async def test_a_message_at_the_door_of_a_held_session_creates_nothing(store: St
     with pytest.raises(SessionElsewhere) as elsewhere:
         await store.bindings.get_or_create(TOPIC, "me", policy=ResetPolicy(), zone=UTC)
     assert re.fullmatch(
-        r"“Boat” has been open in a terminal on desk since \d\d:\d\d\. Type /resume Boat to bring it"
-        r" here, or /new to start a new conversation\.",
+        r"“Boat” has been open in a terminal on desk since \d\d:\d\d\. Type /resume Boat to bring"
+        r" it here, or /new to start a new conversation\.",
         str(elsewhere.value),
     )
     assert await store.sessions.list("me") == (await store.sessions.get(session.id),)

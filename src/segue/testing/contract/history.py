@@ -47,7 +47,7 @@ class HistoryContract(Contract):
         self, rig: RemoteRig
     ) -> None:
         """Or its edit follows before the adapter has caught up: the gateway waits for it."""
-        require(rig, Feature.BACKLOG, Feature.EDIT_BACKLOG)
+        require(rig, Feature.EDITS, Feature.BACKLOG, Feature.EDIT_BACKLOG)
         at, last = await leave(rig)
         message = await rig.say(at, "remove A")
         await rig.edit(message, "remove B")
