@@ -24,7 +24,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -37,7 +37,8 @@ from segue.core.address import Address, Platform
 from segue.core.errors import SegueError
 from segue.core.handoff import Handoff, Step
 from segue.core.lease import Lease
-from segue.store import Store, Topic, Tx, handoffs
+from segue.store import Store, Topic, Tx, handoffs, schema
+from segue.store.base import SqlDialect
 from tests.store.samples import said
 
 with suppress(SegueError):  # import it before the fork, if it is installed
@@ -231,6 +232,19 @@ class Part:
         await self.open(url)
         shim.unregister()
         return steps.taken
+
+    async def migrate_and_die(self, url: str, migration: int, statements: int) -> str:
+        """Open the store, but kill the process after so many statements of a migration."""
+        whole = schema.scripts
+
+        def scripts(dialect: SqlDialect, version: int) -> list[str]:
+            missing = whole(dialect, version)
+            earlier = missing[: len(missing) - len(whole(dialect, migration - 1))]
+            return DyingScripts([*earlier, *begun[dialect]], self._say)
+
+        begun = {d: statements_of(d, migration)[:statements] for d in SqlDialect}
+        schema.scripts = scripts
+        return await self.open(url)
 
     async def reopen(self, url: str) -> str:
         """Close the open store, if any, and open another."""
@@ -545,6 +559,27 @@ class Steps:
         self.taken += 1
         if self.taken == self._at:
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+def statements_of(dialect: SqlDialect, migration: int) -> list[str]:
+    """The statements of one migration."""
+    later = len(schema.scripts(dialect, migration))
+    scripts = schema.scripts(dialect, migration - 1)
+    whole = "\n".join(scripts[: len(scripts) - later])
+    return [part for part in whole.split(";\n") if part.strip()]
+
+
+class DyingScripts(list[str]):
+    """Statements of migrations. When all have been executed, the process is killed."""
+
+    def __init__(self, scripts: list[str], say: Callable[..., None]) -> None:
+        super().__init__(scripts)
+        self._say = say
+
+    def __iter__(self) -> Iterator[str]:
+        yield from super().__iter__()
+        self._say(dies=True)
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 class DyingVFS(apsw.VFS):
