@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from segue.config import environment, file, loader, names, origins, places, program
+from segue.config import environment, file, loader, names, origins, places, program, versions
 from segue.config.environment import decides
 from segue.config.environment import hide_secrets as hide_secrets
 from segue.config.environment import secret_names as secret_names
@@ -51,7 +51,7 @@ def explain(environ: Mapping[str, str] | None = None) -> tuple[Setting, ...]:
     found = file.read(settings.path)
     return origins.explain(
         settings,
-        file.tables(found[0], settings.path) if found else {},
+        versions.adapt(found[0], settings.path)[0] if found else {},
         {origins.OPENAI_URL: origins.OPENAI_URL}
         | {name: decides(environ, name)[0] for name in environment.overrides()},
     )
@@ -64,13 +64,21 @@ def change(name: str, given: Sequence[str], environ: Mapping[str, str] | None = 
     """
     whole = path(environ)
     found = file.read(whole)
-    after = names.changed(found[0] if found else b"", name, names.value(name, given), whole)
+    before = found[0] if found else b""
+    old_names = [old for old, new in versions.RENAMED.items() if new == name]
+    after = names.changed(before, name, names.value(name, given), whole, old_names)
+    after = versions.with_record(after)
     try:
         loader.check(after, whole)
     except BadSettings as error:
         raise SettingRefused(reason=error.fields["reason"]) from error
     file.replace(whole, after)
     return whole
+
+
+def current_name(name: str) -> str:
+    """Return today's name of a setting that was renamed, and any other name as it is."""
+    return versions.RENAMED.get(name, name)
 
 
 def is_default(name: str, environ: Mapping[str, str] | None = None) -> bool:
@@ -113,7 +121,7 @@ def replace(raw: bytes, environ: Mapping[str, str] | None = None) -> Path:
     """Replace the settings file with `raw`, or raise BadSettings and change nothing."""
     whole = path(environ)
     loader.check(raw, whole)
-    file.replace(whole, raw)
+    file.replace(whole, versions.with_record(raw))
     return whole
 
 
