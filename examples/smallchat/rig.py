@@ -30,7 +30,7 @@ class SmallChatRig(RemoteRig):
         {
             Feature.DELETIONS,
             *(Feature.EDITS, Feature.FILES, Feature.JOINS, Feature.FORWARDS, Feature.REPLIES),
-            *(Feature.HISTORY, Feature.OTHERS, Feature.USER_THREADS),
+            *(Feature.HISTORY, Feature.OTHERS, Feature.READERS, Feature.USER_THREADS),
         }
     )
     many = 105

@@ -90,6 +90,29 @@ async def test_a_call_is_approved_by_a_reaction(home: Household):
     assert (await home.handoff(State.COMPLETED)).thread is not None
 
 
+async def test_in_an_encrypted_room_a_call_is_approved_only_by_typing(home: Household):
+    made = home.person.cwd / "made"
+    await home.at_home(MatrixRig.encrypted_dm)
+    async with home.gateway():
+        thread = await home.arrives()
+        home.model.plans.append(tool_call("shell", command=f"touch {made}"))
+        await home.writes("make it", thread)
+        view = await home.rig.until(
+            lambda view: any("/approve 1" in m.text for m in view.messages), home.chat
+        )
+        (asked,) = [message for message in view.messages if "/approve 1" in message.text]
+        assert not asked.labels, "no reaction is offered"
+        assert isinstance(home.rig, MatrixRig)
+        await home.rig.driver.users[home.anna].react(home.chat, asked.id, "👍")
+        await home.rig.until(
+            lambda view: any("Type /approve 1 instead." in m.text for m in view.messages), home.chat
+        )
+        assert not made.exists()
+        await home.writes("/approve 1", thread)
+        await home.sees("(3) make it", thread)
+    assert made.exists()
+
+
 async def test_a_thread_under_an_answer_knows_the_answer(home: Household):
     await home.at_home(home.rig.forum)
     async with home.gateway():

@@ -200,3 +200,21 @@ async def test_code_that_is_too_long_arrives_as_a_file(home: Household):
         view = await home.rig.look(home.chat)
     *_, before, file, _ = home.spoken(view, thread)
     assert (before.text, file.file) == ("Here it is.", "code-1.py")
+
+
+@pytest.mark.parametrize("kind", [SlackRig.dm, SlackRig.forum], ids=lambda kind: kind.name)
+async def test_a_session_stays_in_its_thread_when_the_first_message_is_deleted(
+    home: Household, kind: Kind
+):
+    await home.at_home(kind)
+    async with home.gateway():
+        thread = await home.arrives()
+        assert thread is not None
+        await home.rig.driver.delete(home.chat, thread)
+        await home.writes("go on", thread)
+        await home.sees("(3) go on", thread)
+        async with home.sits_down(await home.session()) as desk:
+            await desk.says("home again")
+            assert (await desk.hand_off(home.rig.platform)).state is State.COMPLETED
+        await home.sees("Sums is back here.", thread)
+    assert await home.texts(None) == ["This message was deleted."]

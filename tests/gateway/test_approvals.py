@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from segue.agent.loop import UNANSWERED
 from segue.agent.models.base import Prompt
-from segue.core.address import Address, ChatType, Platform
+from segue.core.address import Address, ChatType, Platform, Sender
 from segue.core.approval import Answer, Description
 from segue.core.errors import ApprovalNotShown, ApprovalUnknown
 from segue.core.session import ME
 from segue.core.transcript import Role, ToolCall
-from segue.gateway import approvals, dispatch
-from segue.testing.platform import Message, Rules, Shape
+from segue.gateway import approvals, dispatch, texts
+from segue.platforms.base import Inbound, InboundKind
+from segue.testing.platform import Message, PeerAdapter, Rules, Shape
+from segue.testing.platform.client import Client
 from segue.turns import hold
-from tests.gateway.conftest import House
+from tests.gateway.conftest import TELEGRAM, House
 from tests.turns.conftest import call
 
 
@@ -504,3 +508,70 @@ async def test_a_call_that_is_too_long_for_a_chat_can_only_be_denied(
         await house.driver.press(house.anna, asked.id, "Deny")
         await house.driver.message("Over.", chat=chat)
     assert not made.exists()
+
+
+# What a platform's server could have made up
+
+
+class Unencrypted(PeerAdapter):
+    """A platform that offers reactions, which its server can make up."""
+
+    async def _greet(self, client: Client) -> None:
+        await super()._greet(client)
+        self.capabilities = replace(self.capabilities, reactions=True)
+
+    def trusts_reactions(self, at: Address) -> bool:
+        return False
+
+
+async def test_nothing_forgeable_allows_pairs_or_commands(house: House, tmp_path: Path):
+    made = tmp_path / "made"
+    chat = await house.chat()
+    code = await house.store.pairings.begin(ME)
+    async with house.gateway(model=runs(made)) as gateway:
+        await house.driver.say(house.anna, chat, "make it")
+        asked = await question(house, chat)
+        number = numbered(asked)
+        anna = Inbound(
+            kind=InboundKind.MESSAGE,
+            update_id="forged",
+            address=await house.address(chat),
+            sender=Sender(platform=TELEGRAM, user_id=house.anna),
+            forgeable=True,
+        )
+        eve = structs.replace(anna, sender=Sender(platform=TELEGRAM, user_id=house.eve))
+        react = partial(structs.replace, anna, kind=InboundKind.REACTION, message_id=asked.id)
+        forged = [
+            structs.replace(anna, text=f"/approve {number}"),
+            structs.replace(anna, text="/sethome yes"),
+            structs.replace(anna, text="hello"),
+            structs.replace(anna, kind=InboundKind.BUTTON, text=f"a:{number}:once"),
+            structs.replace(anna, kind=InboundKind.COMMAND, text="/stop"),
+            structs.replace(eve, text=code),
+            react(text="👍"),
+            react(text="❤️"),
+            structs.replace(eve, kind=InboundKind.REACTION, message_id=asked.id, text="👍"),
+        ]
+        for update, inbound in enumerate(forged):
+            changed = structs.replace(inbound, update_id=f"forged {update}")
+            await gateway.receiver.receive(house.adapter(), changed)
+        hint = texts.not_encrypted(f"/approve {number}")
+        await house.driver.message(hint, chat=chat)
+        assert not made.exists()
+        assert await house.store.owners.who(TELEGRAM, house.eve) is None
+        assert not await house.store.owners.homes(ME)
+        await house.driver.say(house.anna, chat, f"/approve {number}")
+        await house.driver.until(lambda s: any("result:" in t for t in s.texts), chat=chat)
+        shown = await house.driver.look(chat)
+    assert made.exists()
+    assert sum("not encrypted" in text for text in shown.texts) == 1
+
+
+async def test_reactions_that_may_be_forged_are_not_offered(house: House, tmp_path: Path):
+    await house.driver.rules(Rules(buttons=False))
+    chat = await house.chat()
+    async with house.gateway(model=runs(tmp_path / "made"), speaks=Unencrypted):
+        await house.driver.say(house.anna, chat, "make it")
+        asked = await question(house, chat)
+        assert "React:" not in asked.text
+        assert f"Answer /approve {numbered(asked)}" in asked.text

@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any
 
 from segue.core.address import Address, HomeChannel, Platform
+from segue.core.audience import Audience
 from segue.core.errors import BadSettings
 from segue.platforms.base import (
     Adapter,
@@ -63,6 +64,9 @@ class Quiet:
     def how_to_address(self, at: Address) -> str:
         return ""
 
+    def trusts_reactions(self, at: Address) -> bool:
+        return True
+
     def previews(self, at: Address) -> bool:
         return False
 
@@ -85,6 +89,9 @@ class Quiet:
     def remember(self, recorded: Mapping[Address, str], **more: Any) -> None: ...
 
     async def offer(self, menu: Sequence[MenuEntry]) -> None: ...
+
+    async def audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
+        return None
 
     async def find_chat(self, chat_id: str) -> HomeChannel | None:
         return None

@@ -119,6 +119,10 @@ class PeerRig(FakeRig):
         assert at.thread is not None
         await self.driver.delete_thread(at.thread)
 
+    async def inhabit(self, at: Place, *, with_anna: bool) -> None:
+        bob = await self.driver.user("Bob")
+        await self.driver.populate(at.chat, [self.anna, bob] if with_anna else [bob])
+
     async def other_bot_says(self, at: Place, text: str) -> None:
         await self.driver.say(self._other_bot, at.chat, text, thread=at.thread)
 

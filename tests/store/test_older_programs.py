@@ -178,6 +178,26 @@ async def test_other_connections_do_not_block_a_migration(
 
 
 @on_postgres
+async def test_an_older_program_that_has_just_ended_does_not_block_a_migration(
+    url: str, monkeypatch: pytest.MonkeyPatch
+):
+    """The server lists its connection for a moment."""
+    await make(url, OLD)
+    other = psycopg.connect(url, autocommit=True, application_name="segue")
+    real = postgres_schema._older
+
+    def look(connection: LimitedConnection) -> list[OpenProcess]:
+        found = real(connection)
+        other.close()
+        return found
+
+    monkeypatch.setattr(schema, "scripts", lambda *_: ["SELECT 1"])
+    monkeypatch.setattr(postgres_schema, "_older", look)
+    async with await segue.store.open(url):
+        assert version_of(url) == schema.LATEST
+
+
+@on_postgres
 async def test_an_older_program_that_connects_during_the_migration_stops_it(
     url: str, monkeypatch: pytest.MonkeyPatch
 ):

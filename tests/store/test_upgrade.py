@@ -208,10 +208,14 @@ def place(tx: Tx, session_id: str) -> None:
     tx.change("INSERT INTO gateway_platforms VALUES ('telegram', :me)", me=tx.process)
 
 
+def choose_home(tx: Tx) -> None:
+    tx.insert("homes", owner="me", platform=DM.platform.value, address=DM.key, name="home")
+
+
 async def fill(store: Store) -> Session:
     """Some rows in every table."""
     await store.owners.ensure("me", "Me")
-    await store.owners.set_home("me", HomeChannel(address=DM, name="home"))
+    await store.write(choose_home)
     await store.sessions.create("me", Platform.SLACK)
     session = await store.sessions.create("me", Platform.LOCAL, title="roses", cwd="/home/me")
     await store.write(say, session.id)

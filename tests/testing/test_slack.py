@@ -156,7 +156,17 @@ async def test_each_conversation_and_each_change_has_its_event() -> None:
         assert "user" not in events[7]
         assert (events[9]["text"], events[9]["attachments"][0]["text"]) == ("", "buy now")
         assert events[10]["assistant_thread"]["thread_ts"] == thread
-        sent = await at.client.chat_postMessage(channel=private, thread_ts=root, text="lost")
+        where = {"channel": private, "thread_ts": root}
+        below = await at.client.chat_postMessage(**where, text="below the tombstone")
+        assert below["message"]["thread_ts"] == root
+        assert below["message"]["parent_user_id"] == events[6]["message"]["user"] == "USLACKBOT"
+        for it in (await driver.look(private)).messages:
+            if it.thread == root:
+                await driver.delete(private, it.id)
+        heard = [body["event"] for body in await at.until_heard(16)]
+        assert heard[-1]["subtype"] == "message_deleted"
+        assert heard[-1]["previous_message"]["subtype"] == "tombstone"
+        sent = await at.client.chat_postMessage(**where, text="lost")
         assert "thread_ts" not in sent["message"]
         where = {"channel_id": dm, "thread_ts": thread}
         await at.client.assistant_threads_setStatus(**where, status="is thinking…")

@@ -159,6 +159,8 @@ def as_json(
 
 
 def pause_text(pause: PlatformPause, now: datetime) -> str:
+    if pause.until is None:
+        return f"{pause.platform} has messages that wait: {pause.reason}"
     until = clock_time(pause.until.astimezone(), now.astimezone())
     return f"{pause.platform} takes no messages until {until}: {pause.reason}"
 

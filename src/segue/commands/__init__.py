@@ -146,9 +146,7 @@ COMMANDS = (
         jobs.REMIND_ARGUMENTS,
         at_once=True,
     ),
-    Command(
-        "sethome", _PROGRAM, "receive handoffs in this chat", chat.sethome, "[yes]", where=CHAT
-    ),
+    _chat_now("sethome", _PROGRAM, "receive handoffs in this chat", chat.sethome, "[yes]"),
     _chat_now("start", _PROGRAM, "introduce this bot and explain pairing", chat.start, "[CODE]"),
     _chat_now("whoami", _PROGRAM, "show your account and this chat", chat.whoami),
     Command(

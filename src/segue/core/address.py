@@ -7,10 +7,11 @@ drift apart: every Address has exactly one key, and every key names exactly one 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from urllib.parse import quote, unquote
 
+from segue.core.audience import Audience
 from segue.core.text import one_line
 
 _PREFIX = "agent:main"
@@ -114,6 +115,8 @@ class HomeChannel:
 
     address: Address
     name: str = ""
+    audience: Audience | None = field(default=None, compare=False)
+    """Who could read it when the owner chose it. None if that is not known."""
 
     @property
     def platform(self) -> Platform:

@@ -9,7 +9,8 @@
     │   ├── TitleError            TitleEmpty, TitleTaken
     │   ├── HandoffError          UnknownPlatform, PlatformNotSetUp,
     │   │                         PageNotServed, NoHomeChannel, NoGateway, HandoffInFlight,
-    │   │                         HeldElsewhere, TurnRunning, UnknownChat
+    │   │                         HeldElsewhere, TurnRunning, UnknownChat, OwnerAway,
+    │   │                         AudienceGrown
     │   ├── PlatformError         BadAdapter, LibraryMissing, ValuesMissing, NoTerminal,
     │   │   │                     SetupFailed, DeliveryFailed, MustWait
     │   │   └── ConnectFailed     SetupNeeded
@@ -184,6 +185,16 @@ class TurnRunning(HandoffError):
 class UnknownChat(HandoffError):
     """{chat!r} is not one of your chats on {platform}. Send a message to the bot there first, or
     leave out the chat to use your home channel."""
+
+
+class OwnerAway(HandoffError):
+    """You are not in {chat} any more, where others may read. Send /sethome in another chat, or join
+    that one again."""
+
+
+class AudienceGrown(HandoffError):
+    """More can read {chat} than when you made it your home channel: {growth}. Send /sethome there
+    if that is right, or send it in another chat."""
 
 
 # Platforms

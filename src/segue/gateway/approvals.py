@@ -92,7 +92,7 @@ class Questions:
         await store.outbox.enqueue(asking)
         self._open = part_key(asked.id)
         answer = await _answered(store, self._held, asked, asking.key)
-        if answer is None:
+        if answer is None and not await store.outbox.withdraw(asking.key):
             key = f"{part_key(asked.id)}:over"
             await store.outbox.enqueue(replace(asking, key=key, body=_TIMED_OUT, buttons=()))
         self.over(answer)

@@ -14,7 +14,15 @@ from segue import commands, handoff
 from segue.commands.base import PREFIX, Command, Where
 from segue.core.address import Address, HomeChannel, Platform
 from segue.core.approval import Answer
-from segue.core.errors import AddressTaken, BadCommand, MessageTaken, NothingSaid, StoreError
+from segue.core.errors import (
+    AddressTaken,
+    BadCommand,
+    ConnectFailed,
+    DeliveryFailed,
+    MessageTaken,
+    NothingSaid,
+    StoreError,
+)
 from segue.core.session import EndReason, Origin, Session
 from segue.core.text import count, one_line
 from segue.core.transcript import Message
@@ -22,7 +30,7 @@ from segue.gateway import approvals, doors, messages, texts
 from segue.gateway.messages import PendingMessage
 from segue.gateway.turns import ChatTurns
 from segue.handoff import greeting
-from segue.store import Topic, bindings, inbox, owners, sessions
+from segue.store import Topic, bindings, inbox, outbox, owners, sessions
 from segue.store.base import Tx
 from segue.store.bindings import RESUME, bring_back
 from segue.store.outbox import OutgoingState
@@ -217,7 +225,7 @@ class ChatCommands:
                 (("Yes, here", f"{_HOME}:yes"),),
             )
         else:
-            home = HomeChannel(address=self.address, name=one_line(inbound.chat_name, 80))
+            home = await self._home_here()
             former = await self.store.write(_set_home, self.owner, home)
             arrive = f"Handoffs to {home.platform} arrive here from now on."
             failure = await self._send_and_wait(arrive)
@@ -225,6 +233,16 @@ class ChatCommands:
                 await self.store.write(_restore_home, self.owner, home, former)
         if failure is not None:
             await self._report_no_home(failure)
+
+    async def _home_here(self) -> HomeChannel:
+        """This chat as a home channel, with who can read it now."""
+        try:
+            audience = await self._chat_turns.audiences.look(self.owner, self.address)
+        except (DeliveryFailed, ConnectFailed) as error:  # the first handoff looks again
+            logger.warning("readers not known address=%s: %s", self.address, error)
+            audience = None
+        name = one_line(self._pending.inbound.chat_name, 80)
+        return HomeChannel(address=self.address, name=name, audience=audience)
 
     async def _send_and_wait(
         self, text: str, buttons: tuple[tuple[str, str], ...] = ()
@@ -310,6 +328,7 @@ def _set_home(tx: Tx, owner: str, home: HomeChannel) -> HomeChannel | None:
     """Set the home channel, and return the former one."""
     former = _home_on(tx, owner, home.platform)
     owners.set_home(tx, owner, home)
+    outbox.release(tx, home.platform)
     return former
 
 

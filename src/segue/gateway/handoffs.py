@@ -11,6 +11,7 @@ from segue.core.address import Address, Platform
 from segue.core.errors import StoreError
 from segue.core.handoff import Handoff
 from segue.gateway import texts
+from segue.gateway.audiences import Audiences
 from segue.gateway.containment import cancel, contain, finish
 from segue.gateway.places import Places, PlatformsNow
 from segue.handoff.delivery import DeliveryContext, claims, deliver
@@ -30,6 +31,7 @@ class Handoffs:
         adapters: Mapping[Platform, Adapter],
         platforms: PlatformsNow,
         how_to_address: Callable[[Address], str],
+        audiences: Audiences,
         continue_turn: Callable[[str], Awaitable[None]],
     ) -> None:
         """`platforms` returns the platforms for which handoffs can be claimed now. `continue_turn`
@@ -40,6 +42,7 @@ class Handoffs:
         self._adapters = adapters
         self._platforms = platforms
         self._how_to_address = how_to_address
+        self._audiences = audiences
         self._continue_turn = continue_turn
         self._running: dict[asyncio.Task[None], Handoff] = {}
 
@@ -79,6 +82,7 @@ class Handoffs:
             adapter=self._adapters[claim.platform],
             place=self._places.place,
             how_to_address=self._how_to_address,
+            check_audience=self._audiences.check,
         )
         await deliver(context, claim)
         if claim.mid_turn:

@@ -13,7 +13,7 @@ from segue.commands.base import Where
 from segue.core.address import ChatType, Platform, Sender
 from segue.core.errors import MessageTooLong
 from segue.core.text import whole
-from segue.gateway import messages, quotes, reactions, texts
+from segue.gateway import approvals, messages, quotes, reactions, texts
 from segue.gateway.access import Gate
 from segue.gateway.containment import contain
 from segue.gateway.dispatch import Dispatcher
@@ -73,12 +73,29 @@ class Receiver:
             await self._settle(inbound)
         elif inbound.kind is InboundKind.DELETED:
             await self._dispatcher.withdraw(inbound)
+        elif inbound.forgeable:
+            await self._refuse_forgeable(inbound)
         else:
             owner = await self._gate.owner(inbound.sender)
             is_long = len(inbound.text) > MESSAGE_LIMIT
             paired = not is_long and await self._gate.pair(adapter.account, inbound)
             if owner is not None and not paired and (chosen := await self._chosen(inbound)):
                 await self._accept_from(owner.id, adapter, chosen)
+
+    async def _refuse_forgeable(self, inbound: Inbound) -> None:
+        """Do nothing of what the platform's server could have made up. A reaction that stands for
+        a choice is answered, once for each message, with what to type instead."""
+        at = inbound.address
+        logger.warning("update refused address=%s kind=%s reason=not encrypted", at, inbound.kind)
+        if inbound.kind is not InboundKind.REACTION:
+            return
+        if await self._gate.owner(inbound.sender) is None:
+            return
+        data = await reactions.chosen(self._store, at, inbound.message_id, inbound.text)
+        if data is not None:
+            key = f"not encrypted:{at.key}:{inbound.message_id}"
+            body = texts.not_encrypted(approvals.typed(data))
+            await self._store.outbox.enqueue(Draft(key=key, address=at, body=body))
 
     async def _report_gap(self, adapter: Adapter, inbound: Inbound, gap: Gap) -> None:
         """Notify the owner of messages that were not read, in the chat, if they talk there."""

@@ -10,14 +10,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from segue.core.address import Address, Platform
-from segue.core.errors import DeliveryFailed
+from segue.core.errors import AudienceGrown, ConnectFailed, DeliveryFailed, OwnerAway
 from segue.gateway import rendering, texts
+from segue.gateway.audiences import Audiences
 from segue.gateway.containment import contain, finish, only_log
 from segue.gateway.places import PlatformsNow
 from segue.gateway.writer import ChatWriter
 from segue.platforms.backoff import pause
 from segue.platforms.base import Adapter, Capabilities
-from segue.store import Store, Topic, doors, outbox, owners, retries, sessions
+from segue.store import Store, Topic, approvals, doors, outbox, owners, retries, sessions
 from segue.store.base import Tx
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.store.wake import Waiter
@@ -43,10 +44,15 @@ logger = logging.getLogger(__name__)
 
 class Outbound:
     def __init__(
-        self, store: Store, adapters: Mapping[Platform, Adapter], connected: PlatformsNow
+        self,
+        store: Store,
+        adapters: Mapping[Platform, Adapter],
+        connected: PlatformsNow,
+        audiences: Audiences,
     ) -> None:
         """`connected` returns the platforms that can be written to now."""
         self._store = store
+        self._audiences = audiences
         self._adapters = adapters
         self._connected = connected
         self.writer = ChatWriter(store, adapters)
@@ -104,6 +110,7 @@ class Outbound:
         if now < self._recovers and connected <= self._recovered:
             return
         self._recovers, self._recovered = now + RECOVER_SECONDS, connected
+        await self._store.outbox.release()
         keyed = [name for name in connected if self._adapters[name].capabilities.keys]
         ages = {name: age for name in keyed if (age := self._adapters[name].capabilities.key_age)}
         alive = {gateway.process for gateway in await self._store.gateways.alive()}
@@ -158,12 +165,34 @@ class Outbound:
     async def _deliver(self, outgoing: Outgoing) -> None:
         self._in_hand.add(outgoing.no)
         try:
+            if approvals.is_question(outgoing.key) and outgoing.session_id is not None:
+                await self._check_audience(outgoing, outgoing.session_id)
             await self.writer.write(outgoing)
             self._unconfirmed.pop(outgoing.no, None)
         except DeliveryFailed as error:
             await self._failed(outgoing, error)
+        except (OwnerAway, AudienceGrown) as error:
+            reason = str(error).rstrip(".")
+            logger.warning("question held key=%s: %s", outgoing.key, reason)
+            await retries.keep(
+                f"wait of {outgoing.key}", lambda: self._store.write(_hold, outgoing, reason)
+            )
         finally:
             self._in_hand.discard(outgoing.no)
+
+    async def _check_audience(self, outgoing: Outgoing, session_id: str) -> None:
+        """Raise OwnerAway or AudienceGrown if the chat is not as private as the owner believes, and
+        DeliveryFailed if the platform cannot be asked."""
+        session = await self._store.sessions.get(session_id)
+        if session is None:
+            return
+        try:
+            await self._audiences.check(session.owner, outgoing.address)
+        except ConnectFailed as error:
+            platform, reason = outgoing.address.platform, str(error).rstrip(".")
+            raise DeliveryFailed(
+                platform=platform, reason=reason, retry=True, after=error.after
+            ) from error
 
     async def _failed(self, outgoing: Outgoing, error: DeliveryFailed) -> None:
         box, what = self._store.outbox, f"failure of {outgoing.key}"
@@ -215,23 +244,28 @@ def _pause(outgoing: Outgoing, error: DeliveryFailed) -> float:
 
 def _retry(tx: Tx, outgoing: Outgoing, error: DeliveryFailed, seconds: float) -> bool:
     retried = outbox.retry(tx, outgoing, error.reason, seconds=seconds, asked=error.after)
-    if retried and (error.after or 0) > outbox.LONG_PAUSE and outgoing.session_id is not None:
-        _report_pause(tx, outgoing, outgoing.session_id, error)
+    if retried and (error.after or 0) > outbox.LONG_PAUSE:
+        _report_pause(tx, outgoing, error.reason)
     return retried
 
 
-def _report_pause(tx: Tx, outgoing: Outgoing, session_id: str, error: DeliveryFailed) -> None:
+def _hold(tx: Tx, outgoing: Outgoing, reason: str) -> None:
+    if outbox.hold(tx, outgoing, reason, seconds=PROBE_SECONDS):
+        _report_pause(tx, outgoing, reason)
+
+
+def _report_pause(tx: Tx, outgoing: Outgoing, reason: str) -> None:
     """Say in the other places of the session, or else in the owner's home channels, that its
     answer waits. Each place gets one notice for a message."""
-    session = sessions.get(tx, session_id)
-    if session is None:
+    session = outgoing.session_id and sessions.get(tx, outgoing.session_id)
+    if not session:
         return
     platform = outgoing.address.platform
-    places = doors.elsewhere(tx, session_id, platform) or [
+    places = doors.elsewhere(tx, session.id, platform) or [
         home.address for home in owners.homes(tx, session.owner) if home.platform is not platform
     ]
     body = texts.PAUSED.format(
-        label=session.label, platform=platform, reason=error.reason, name=session.name
+        label=session.label, platform=platform, reason=reason, name=session.name
     )
     for place in places:
         key = f"paused:{outgoing.key}:{place.platform}"

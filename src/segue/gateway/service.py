@@ -27,6 +27,7 @@ from segue.core.errors import GatewayRunning, StoreError
 from segue.core.session import ME
 from segue.gateway import platforms, watchdog
 from segue.gateway.access import Gate
+from segue.gateway.audiences import Audiences
 from segue.gateway.connection import PlatformConnection
 from segue.gateway.containment import cancel, keep_running
 from segue.gateway.dispatch import Dispatcher
@@ -166,10 +167,11 @@ class Gateway:
         self._due = asyncio.Event()
         """Set when another gateway turns out to serve one of our platforms, or settings change."""
         places = Places(self._name, self.connected)
-        self._outbound = Outbound(store, self._adapters, self.connected)
+        audiences = Audiences(store, self._adapters)
+        self._outbound = Outbound(store, self._adapters, self.connected, audiences)
         self._expiry = Expiry(store, turns, settings, places, self.serving)
         self._chat_turns = ChatTurns(
-            store, turns, settings, places, self._outbound, self._adapters, self._expiry
+            store, turns, settings, places, self._outbound, self._adapters, self._expiry, audiences
         )
         gate = Gate(store)
         self._dispatcher = Dispatcher(store, gate, self._chat_turns)
@@ -182,6 +184,7 @@ class Gateway:
             self._adapters,
             self.tried,
             how_to_address,
+            audiences,
             self._dispatcher.continue_turn,
         )
         self._janitor = Janitor(store)

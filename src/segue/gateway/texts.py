@@ -40,6 +40,18 @@ NOTHING_TO_STOP = "There is nothing to stop."
 ANSWERED_ALREADY = (
     "The message you edited was already answered. Send it as a new message, or type /undo first."
 )
+
+
+def not_encrypted(command: str) -> str:
+    """Refuse a reaction that the server could have made up. `command` does the same. Empty if the
+    message itself says what to type."""
+    instead = command or "the command that the message names"
+    return (
+        "Reactions are not encrypted, so the server could have made this one up, and it counts for"
+        f" nothing in this chat. Type {instead} instead."
+    )
+
+
 INTERRUPTED = " …\n\nInterrupted here."
 """Follows the words of an answer whose session was taken to another place."""
 ANSWER_LOST = (
@@ -60,7 +72,7 @@ UNSENT = (
     " read it with `segue sessions show` in a terminal. `segue gateway logs` has the details."
 )
 PAUSED = (
-    "{label} has an answer that waits on {platform}, which takes no messages for now: {reason}. It"
+    "{label} has a message that waits on {platform}, where it cannot be sent for now: {reason}. It"
     " is sent there as soon as that is over. Type /resume {name} to continue here."
 )
 INTERRUPTED_PRESS = (

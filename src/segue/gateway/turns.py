@@ -28,6 +28,7 @@ from segue.core.session import Session
 from segue.core.transcript import Message, Outcome, spoken
 from segue.gateway import content, messages, quotes, texts
 from segue.gateway.approvals import Questions
+from segue.gateway.audiences import Audiences
 from segue.gateway.containment import cancel
 from segue.gateway.doors import DoorQuestions
 from segue.gateway.expiry import Expiry
@@ -81,8 +82,10 @@ class ChatTurns:
         outbound: Outbound,
         adapters: Mapping[Platform, Adapter],
         expiry: Expiry,
+        audiences: Audiences,
     ) -> None:
         self.store = store
+        self.audiences = audiences
         self.turns = turns
         self.places = places
         self.settings = settings

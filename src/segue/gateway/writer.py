@@ -77,7 +77,7 @@ class ChatWriter:
         asks = bool(buttons)
         body, file = outgoing.body, None
         if not able.buttons:
-            if able.reactions:
+            if able.reactions and adapter.trusts_reactions(outgoing.address):
                 body = reactions.offer(body, buttons)
             body, buttons = approvals.without_buttons(body, buttons), []
         if outgoing.file is not None:

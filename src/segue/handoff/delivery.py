@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import functools
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from datetime import datetime, timedelta
 from math import ceil
 
@@ -47,6 +47,8 @@ from segue.turns import Place, Turns
 
 POLL_SECONDS = 1.0
 """Seconds between polls when there is no wake-up: a gateway that dies does not send one."""
+LOOK_ATTEMPTS = 3
+"""How often to try to find out who can read the chat."""
 OPEN_ATTEMPTS = 3
 """How often to try to open a thread."""
 INVITE_ATTEMPTS = 5
@@ -81,6 +83,8 @@ class DeliveryContext(Struct, frozen=True, kw_only=True):
     """Returns how a turn runs at an address."""
     how_to_address: Callable[[Address], str]
     """Returns how users address the agent there, or ""."""
+    check_audience: Callable[[str, Address], Awaitable[None]]
+    """Raises OwnerAway or AudienceGrown if a chat is not as private as this owner believes."""
 
 
 class _Arrival(Struct, frozen=True):
@@ -155,6 +159,7 @@ async def _prepare(context: DeliveryContext, claim: Handoff) -> _Arrival:
         raise SessionNotFound(name=claim.session_id)
     if claim.home is None:
         raise NoHomeChannel(platform=claim.platform)
+    await _check_audience(context, claim, claim.home, session)
     thread = claim.thread or await _find_thread(context.store, claim, claim.home)
     if thread is None:
         thread = await _open_thread(context, claim, claim.home, session)
@@ -170,6 +175,22 @@ async def _prepare(context: DeliveryContext, claim: Handoff) -> _Arrival:
         thread = await _open_thread(context, claim, claim.home, session, then=Step.DELIVERING)
         confirmed = await retries.keep("handoff recap", functools.partial(send_recap, thread))
     return _Arrival(thread, reply, confirmed)
+
+
+async def _check_audience(
+    context: DeliveryContext, claim: Handoff, home: Address, session: Session
+) -> None:
+    for attempt in range(1, LOOK_ATTEMPTS + 1):
+        try:
+            await context.check_audience(session.owner, home)
+            return
+        except DeliveryFailed as error:
+            if error.after is not None:
+                step = claim.step or Step.CLAIMED
+                await _report_wait(context.store, claim, step, error.after, error.reason)
+            if not error.retry or attempt == LOOK_ATTEMPTS:
+                raise
+            await asyncio.sleep(0.2 * attempt if error.after is None else error.after)
 
 
 # The thread

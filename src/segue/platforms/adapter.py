@@ -11,6 +11,7 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from segue.core.address import Address, ChatType, HomeChannel, Platform
+from segue.core.audience import Audience
 from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.core.text import whole
 from segue.platforms import diagnostics, sending
@@ -90,6 +91,9 @@ class BaseAdapter:
     async def typing(self, at: Address) -> None:
         raise self._unable(_NO_TYPING)
 
+    def trusts_reactions(self, at: Address) -> bool:
+        return True
+
     def previews(self, at: Address) -> bool:
         return False
 
@@ -124,6 +128,9 @@ class BaseAdapter:
         return ()
 
     async def find_chat(self, chat_id: str) -> HomeChannel | None:
+        return None
+
+    async def audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
         return None
 
     def pairing_link(self, code: str) -> str | None:
@@ -216,6 +223,11 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
         """The chat with that id or name, or None if the bot is not in it."""
         return None
 
+    async def _audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
+        """Who can read a chat that may have other readers than the owner. None if the platform does
+        not say."""
+        return None
+
     def _checks(self, client: C, home: Address | None) -> AsyncGenerator[Finding]:
         """Check the setup of the account and the home channel."""
         raise NotImplementedError
@@ -289,6 +301,10 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
     async def find_chat(self, chat_id: str) -> HomeChannel | None:
         with self.failures.connecting():
             return await self._find(chat_id.strip())
+
+    async def audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
+        with self.failures.delivering():
+            return await self._audience(self.moves.now(chat), users)
 
     async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
         """Never retried: if the response is lost, the thread may already exist."""

@@ -330,6 +330,10 @@ class Backlog:
         """Whether the gateway has a use for what that sender writes."""
         return await self._wanted(sender, "")
 
+    async def wants(self, inbound: Inbound) -> bool:
+        """Whether the gateway has a use for that update."""
+        return await self._wanted(inbound.sender, inbound.typed)
+
     def discover(self, at: Address, since: int) -> None:
         """Read a place too that appeared while the adapter was away, if it is not known. Call it
         while another one is read."""
@@ -399,7 +403,7 @@ class Backlog:
 
         async def wanted(inbound: Inbound) -> bool:
             is_new = _number(inbound.message_id) > last
-            return is_new and await self._wanted(inbound.sender, inbound.typed)
+            return is_new and await self.wants(inbound)
 
         return await self._catch_up.read(at.key, page, wanted)
 

@@ -16,6 +16,7 @@ from typing import NewType, Protocol
 from msgspec import Struct
 
 from segue.core.address import Address, HomeChannel, Platform, Sender
+from segue.core.audience import Audience
 
 BUTTON_LIMIT = 64
 """Maximum size of a button's data in bytes, set by the strictest platform."""
@@ -123,6 +124,9 @@ class Inbound(Struct, frozen=True, kw_only=True):
     empty if unknown. None if the sender wrote it."""
     quote: Quote | None = None
     gap: Gap | None = None
+    forgeable: bool = False
+    """Whether the platform's server could have made it up: the chat is encrypted, and it is not.
+    The gateway does nothing of it."""
 
     @property
     def has_short_ids(self) -> bool:
@@ -345,6 +349,11 @@ class Adapter(Protocol):
         is for the bot."""
         ...
 
+    def trusts_reactions(self, at: Address) -> bool:
+        """Whether reactions there stand for choices. False if the platform's server could make them
+        up although it could not make up a message there."""
+        ...
+
     def previews(self, at: Address) -> bool:
         """Whether an unfinished answer can be shown there as a preview."""
         ...
@@ -399,6 +408,11 @@ class Adapter(Protocol):
 
     async def find_chat(self, chat_id: str) -> HomeChannel | None:
         """The chat with that id, or None if the bot is not in it."""
+        ...
+
+    async def audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
+        """Who can read the chat, of whom the owner is one of `users`. None if only the owner can,
+        or if the platform does not say. Raise DeliveryFailed or ConnectFailed."""
         ...
 
     def pairing_link(self, code: str) -> str | None:

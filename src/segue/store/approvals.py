@@ -50,6 +50,9 @@ class Visibility(StrEnum):
     PARTLY = "partly"
 
 
+_QUESTION = "approval:"
+"""The prefix of their outbox keys."""
+
 _OVER = {
     ApprovalState.ANSWERED: "it was answered already",
     ApprovalState.USED: "it was answered already",
@@ -162,7 +165,12 @@ def give(tx: Tx, approval_id: int, owner: str, address: Address, answer: Answer)
 
 def part_key(approval_id: int) -> str:
     """The outbox key of a question that shows a part of its call."""
-    return f"approval:{approval_id}"
+    return f"{_QUESTION}{approval_id}"
+
+
+def is_question(key: str) -> bool:
+    """Whether a message with this outbox key shows a call, or its outcome."""
+    return key.startswith(_QUESTION)
 
 
 def whole_key(approval_id: int, name: str) -> str:

@@ -108,7 +108,8 @@ class PlatformPause(Struct, frozen=True, kw_only=True):
     """A platform takes no messages for some time."""
 
     platform: Platform
-    until: datetime
+    until: datetime | None
+    """None if only its user can end it."""
     reason: str
     """As the platform says, with what to do."""
 
@@ -211,19 +212,21 @@ def claim(
 
 
 class _Head(NamedTuple):
-    """The first message that is open at an address: the next one to send there."""
+    """The first message that is open at an address, and not held: the next one to send there."""
 
     platform: Platform
     address: str
     no: int
+    """0 if all are held."""
     is_ready: bool
 
 
 _OPEN = "state IN ('queued', 'sending')"
 _HEAD = (
-    "SELECT l.platform, l.address, h.no, h.state = 'queued' AND h.not_before <= :ticks FROM ({})"
-    f" l JOIN outbox h ON h.no = (SELECT min(e.no) FROM outbox e WHERE e.address = l.address AND"
-    f" e.{_OPEN}) ORDER BY l.n"
+    "SELECT l.platform, l.address, coalesce(h.no, 0), h.no IS NOT NULL AND h.state = 'queued'"
+    " AND h.not_before <= :ticks FROM ({})"
+    f" l LEFT JOIN outbox h ON h.no = (SELECT min(e.no) FROM outbox e WHERE e.address = l.address"
+    f" AND e.{_OPEN} AND e.held = 0) ORDER BY l.n"
 )
 
 
@@ -266,7 +269,7 @@ def _lanes(tx: Tx, platform: Platform, after: str) -> list[_Head]:
         f"WITH RECURSIVE lanes(address, n) AS (SELECT {following} AND o.address > :after), 1"
         f" UNION ALL SELECT {following} AND o.address > lanes.address), n + 1 FROM lanes"
         " WHERE lanes.address IS NOT NULL AND n < :most)"
-        " SELECT :platform AS platform, address, n FROM lanes"
+        " SELECT :platform AS platform, address, n FROM lanes WHERE address IS NOT NULL"
     )
     rows = tx.rows(
         _HEAD.format(lanes), ticks=tx.ticks, platform=platform.value, after=after, most=_WINDOW
@@ -409,8 +412,8 @@ def give_up(tx: Tx, key: str, reason: str) -> bool:
 
 
 def withdraw(tx: Tx, key: str) -> bool:
-    """Delete a message that waits to be sent for the first time. Return False if there is none with
-    that key."""
+    """Delete a message that waits to be sent for the first time, or is held. Return False if there
+    is none with that key."""
     sql = "DELETE FROM outbox WHERE key = :key AND state = 'queued' AND attempt = 0"
     return tx.change(sql, key=key) == 1
 
@@ -422,6 +425,32 @@ def _fail(tx: Tx, which: str, reason: str, **values: str) -> int:
     if changed:
         tx.nudge(Topic.SENT)
     return changed
+
+
+def hold(tx: Tx, outgoing: Outgoing, reason: str, *, seconds: float) -> bool:
+    """Let it wait until its owner acts, or try again in `seconds`. Later messages to that address
+    do not wait, because one of them may say what to do."""
+    tx.nudge(Topic.SENT)
+    tx.nudge(Topic.OUTBOX)
+    return _settle(
+        tx,
+        outgoing,
+        "state = 'queued', held = 1, error = :error, not_before = :after, attempt = 0",
+        error=short_reason(text(reason)),
+        after=tx.after(seconds),
+    )
+
+
+def release(tx: Tx, platform: Platform | None = None) -> None:
+    """Queue the messages that were held for long enough, or all that are held on a platform."""
+    which = "not_before <= :ticks" if platform is None else "platform = :platform"
+    changed = tx.change(
+        f"UPDATE outbox SET held = 0, not_before = 0 WHERE held = 1 AND {which}",
+        ticks=tx.ticks,
+        platform=platform and platform.value,
+    )
+    if changed:
+        tx.nudge(Topic.OUTBOX)
 
 
 def asked_to_wait(tx: Tx, address: Address) -> tuple[float, str]:
@@ -439,13 +468,15 @@ def asked_to_wait(tx: Tx, address: Address) -> tuple[float, str]:
 
 
 def paused(tx: Tx) -> tuple[PlatformPause, ...]:
-    """The long pauses that platforms asked for, one for each platform: the one that ends last."""
+    """The long pauses that platforms asked for, one for each platform: the one that ends last. And
+    for each platform, why messages are held there."""
     rows = tx.rows(
         "SELECT platform, asked, error FROM outbox"
         " WHERE state IN ('queued', 'sending') AND asked > 0 AND asked > :soon"
         " AND not_before > 0 ORDER BY asked",  # 0 after a reboot, when ticks start again
         soon=tx.after(LONG_PAUSE),
     )
+    held = tx.rows("SELECT platform, error FROM outbox WHERE held = 1 ORDER BY no")
     longest = {platform: (until, error) for platform, until, error in rows}
     return tuple(
         PlatformPause(
@@ -454,6 +485,9 @@ def paused(tx: Tx) -> tuple[PlatformPause, ...]:
             reason=error or "",
         )
         for platform, (until, error) in sorted(longest.items())
+    ) + tuple(
+        PlatformPause(platform=Platform(platform), until=None, reason=error or "")
+        for platform, error in dict(held).items()
     )
 
 
@@ -589,7 +623,7 @@ def due(tx: Tx, platforms: Collection[Platform]) -> int:
     among = listed(platforms)
     (count,) = tx.one(
         "SELECT count(*) FROM outbox WHERE state IN ('queued', 'sending')"
-        f" AND not_before <= :ticks AND platform IN ({among})",
+        f" AND held = 0 AND not_before <= :ticks AND platform IN ({among})",
         ticks=tx.ticks,
     )
     return count
@@ -687,6 +721,9 @@ class Outbox(Operations):
     waiting = Read(waiting)
     due = Read(due)
     get = Read(get)
+    withdraw = Write(withdraw)
+    hold = Write(hold)
+    release = Write(release)
     asking = Read(asking)
     sent_as = Read(sent_as)
     prune = Write(prune)

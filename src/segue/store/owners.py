@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import msgspec
 from msgspec import Struct
 
 from segue.core.address import Address, HomeChannel, Platform, Sender
+from segue.core.audience import Audience
 from segue.core.errors import IdentityTaken, OwnerNotFound
 from segue.core.session import Owner
 from segue.store.base import Operations, Read, Topic, Tx, Write
@@ -116,11 +118,24 @@ def set_home(tx: Tx, owner: str, home: HomeChannel) -> None:
     found(tx, owner)
     tx.insert(
         "homes",
-        conflict="(owner, platform) DO UPDATE SET address = excluded.address, name = excluded.name",
+        conflict="(owner, platform) DO UPDATE SET address = excluded.address, name = excluded.name,"
+        " audience = excluded.audience",
         owner=owner,
         platform=home.platform.value,
         address=home.address.key,
         name=text(home.name),
+        audience=_encoded(home.audience),
+    )
+
+
+def record_audience(tx: Tx, owner: str, home: Address, audience: Audience) -> None:
+    """Record who can read a home channel of which that is not known yet."""
+    tx.change(
+        "UPDATE homes SET audience = :audience"
+        " WHERE owner = :owner AND address = :address AND audience IS NULL",
+        owner=owner,
+        address=home.key,
+        audience=_encoded(audience),
     )
 
 
@@ -130,9 +145,20 @@ def clear_home(tx: Tx, owner: str, platform: Platform) -> bool:
 
 
 def homes(tx: Tx, owner: str) -> tuple[HomeChannel, ...]:
-    sql = "SELECT address, name FROM homes WHERE owner = :owner ORDER BY platform"
+    sql = "SELECT address, name, audience FROM homes WHERE owner = :owner ORDER BY platform"
     rows = tx.rows(sql, owner=owner)
-    return tuple(HomeChannel(address=Address.parse(key), name=name) for key, name in rows)
+    return tuple(
+        HomeChannel(address=Address.parse(key), name=name, audience=_decoded(audience))
+        for key, name, audience in rows
+    )
+
+
+def _encoded(audience: Audience | None) -> str | None:
+    return None if audience is None else text(msgspec.json.encode(audience).decode())
+
+
+def _decoded(audience: str | None) -> Audience | None:
+    return None if audience is None else msgspec.json.decode(audience, type=Audience)
 
 
 class Owners(Operations):
@@ -144,6 +170,7 @@ class Owners(Operations):
     who = Read(who)
     identities = Read(identities)
     set_home = Write(set_home)
+    record_audience = Write(record_audience)
     clear_home = Write(clear_home)
     homes = Read(homes)
 

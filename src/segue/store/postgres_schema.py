@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime
 from typing import Any
 
@@ -19,6 +20,8 @@ from segue.store.values import shown
 MIGRATION_SECONDS = 3600.0
 """Seconds that the server gets for one statement of a migration, which may rewrite large tables."""
 NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+_CLOSING_SECONDS = 1.0
+"""How long the server may list a connection that a program has closed."""
 _DAY = 24 * 60 * 60 * 1_000_000
 
 
@@ -66,7 +69,11 @@ def _migrate(connection: LimitedConnection, url: str, version: int) -> None:
 
 def _require_alone(connection: LimitedConnection, url: str, version: int) -> None:
     """Raise StoreInUse if a program with an older schema has the store open."""
-    if older := _older(connection):
+    deadline = time.monotonic() + _CLOSING_SECONDS
+    while older := _older(connection):
+        if time.monotonic() < deadline:
+            time.sleep(0.05)
+            continue
         raise StoreInUse(
             path=shown(url),
             found=version,

@@ -146,6 +146,10 @@ class DiscordRig(FakeRig):
         for _ in range(count):
             await self.driver.say(bob, _channel(at), CHATTER)
 
+    async def inhabit(self, at: Place, *, with_anna: bool) -> None:
+        if not with_anna:
+            await self.driver.leave(int(self.anna), self.guild)
+
     async def other_bot_says(self, at: Place, text: str) -> None:
         bot = await self.driver.user("Other", bot=True)
         await self.driver.say(bot, _channel(at), text)

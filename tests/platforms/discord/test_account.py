@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from segue.core.address import Address, ChatType, HomeChannel, Platform
+from segue.core.audience import growth
 from segue.core.errors import ConnectFailed
 from segue.platforms import registry
 from segue.platforms.base import Finding, Upload
@@ -132,3 +133,27 @@ async def test_a_group_is_told_how_to_address_the_bot(rig: DiscordRig):
         told = await ear.next()
     assert (told.text, told.addressed) == ("hello", True)
     assert "`@segue`" in rig.adapter.how_to_address(told.address)
+
+
+async def test_the_readers_of_a_private_channel_are_those_to_whom_it_is_open(rig: DiscordRig):
+    view = int(Permission.VIEW_CHANNEL)
+    home = await home_at(rig, Shape.TEXT)
+    anna = int(rig.anna)
+    bob = await rig.driver.user("Bob")
+    closed = (rig.guild, 0, view)
+    public = await rig.adapter.audience(home, [rig.anna])
+    await rig.driver.overwrite(int(home.chat_id), [closed, (anna, view, 0)])
+    private = await rig.adapter.audience(home, [rig.anna])
+    await rig.driver.overwrite(int(home.chat_id), [closed, (anna, view, 0), (bob, view, 0)])
+    shared = await rig.adapter.audience(home, [rig.anna])
+    await rig.driver.overwrite(int(home.chat_id), [closed, (bob, view, 0)])
+    without = await rig.adapter.audience(home, [rig.anna])
+    assert public is not None
+    assert private is not None
+    assert shared is not None
+    assert without is not None
+    assert public.is_public
+    assert private.has_owner
+    assert growth(private, shared) == "1 new reader"
+    assert growth(private, public) == "it is public now"
+    assert not without.has_owner

@@ -112,6 +112,12 @@ class MatrixRig(FakeRig):
         for _ in range(count):
             await bob.say(at.chat, CHATTER, at.thread)
 
+    async def inhabit(self, at: Place, *, with_anna: bool) -> None:
+        if with_anna:
+            await self.others(at, 0)
+        else:
+            await self.user.call("POST", f"/rooms/{quote(at.chat)}/leave", {})
+
     async def other_bot_says(self, at: Place, text: str) -> None:
         await self.user.say(at.chat, text, at.thread, msgtype="m.notice")
 

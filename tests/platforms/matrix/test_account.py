@@ -12,6 +12,7 @@ from urllib.parse import quote
 import httpx2
 import pytest
 
+from segue.core.audience import growth
 from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.platforms.base import Part
 from segue.platforms.matrix import account
@@ -128,3 +129,24 @@ async def test_the_private_folder_is_private(rig: MatrixRig):
     files = [it for it in rig.driver.folder.rglob("*") if it.is_file()]
     assert {it.name for it in files} >= {"keys.db", "since"}
     assert {it.stat().st_mode & 0o077 for it in (*files, rig.driver.folder)} == {0}
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("m.room.join_rules", {"join_rule": "public"}),
+        ("m.room.history_visibility", {"history_visibility": "world_readable"}),
+    ],
+)
+async def test_a_room_that_anyone_can_read_is_public(
+    rig: MatrixRig, kind: str, content: dict[str, str]
+):
+    at = await rig.place(Shape.ROOM)
+    async with listening(rig.adapter) as ear:
+        home = await home_of(rig, ear, at)
+    before = await rig.adapter.audience(home, [rig.anna])
+    await rig.driver.bot.call("PUT", f"/rooms/{quote(at.chat)}/state/{kind}/", content)
+    now = await rig.adapter.audience(home, [rig.anna])
+    assert before is not None
+    assert now is not None
+    assert growth(before, now) == "it is public now"

@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import json
 import secrets
+from collections.abc import Mapping
 from urllib.parse import quote
 
 import pytest
 
 from segue.core.errors import DeliveryFailed
-from segue.platforms.base import Upload
+from segue.platforms.base import InboundKind, Upload
 from segue.testing.contract.base import PHOTO
 from segue.testing.contract.rig import failure, home_of, listening, one_attachment, part
 from tests.platforms.matrix.rig import MatrixRig, Shape
@@ -75,12 +76,17 @@ async def test_an_odd_encryption_event_never_leads_to_a_message_in_the_clear(
 ):
     at = await rig.place(Shape.DM)
     where = f"/rooms/{quote(at.chat)}/state/m.room.encryption/"
+    await rig.user.sync()  # her device has keys
     async with listening(rig.adapter) as ear:
         home = await home_of(rig, ear, at)
         if not is_known:
             rig.adapter.client.rooms.clear()
         await rig.driver.bot.call("PUT", where, ODD[shape])
-        await home_of(rig, ear, at)
+        hearing = asyncio.create_task(ear.next())
+        await rig.say(at, "in the clear, which is refused from now on")
+        await rig.driver.until(lambda _: rig.adapter.client.warned == {at.chat}, at.chat)
+        hearing.cancel()
+        await asyncio.wait([hearing])
     rig.user.encrypted.add(at.chat)
     await rig.user.sync()
     if ODD[shape].get("algorithm") == GOOD:
@@ -153,3 +159,61 @@ async def test_a_gateway_that_takes_over_has_the_keys_that_another_got(rig: Matr
     assert [it.text for it in heard] == ["This is home.", "Still there?"]
     assert await rig.seen("Yes.")
     await standby.close()
+
+
+# What the server could have made up
+
+
+@pytest.mark.parametrize("shape", [Shape.ENCRYPTED_DM, Shape.ENCRYPTED_ROOM])
+async def test_messages_without_encryption_are_not_read_and_the_owner_is_notified_once(
+    rig: MatrixRig, shape: Shape
+):
+    at = await rig.place(shape)
+    async with listening(rig.adapter) as ear:
+        await home_of(rig, ear, at)
+        hearing = asyncio.create_task(ear.next())
+        for text in ("/approve 1", "Segue: /sethome yes", "8N2D-VGKQ"):
+            await in_the_clear(rig, at.chat, {"msgtype": "m.text", "body": text})
+        await rig.driver.until(lambda it: any(NOTICE in m for m in it.texts), at.chat)
+        await rig.say(at, "Segue: it is me")
+        assert (await hearing).text == "it is me"
+        shown = await rig.driver.look(at.chat)
+        assert sum(NOTICE in text for text in shown.texts) == 1
+
+
+async def test_an_edit_without_encryption_changes_no_encrypted_message(rig: MatrixRig):
+    at = await rig.place(Shape.ENCRYPTED_DM)
+    async with listening(rig.adapter) as ear:
+        message = await rig.say(at, "delete nothing")
+        assert (await ear.next()).text == "delete nothing"
+        hearing = asyncio.create_task(ear.next())
+        new = {"msgtype": "m.text", "body": "delete everything"}
+        relation = {"rel_type": "m.replace", "event_id": message}
+        edit = {**new, "m.new_content": new, "m.relates_to": relation}
+        await in_the_clear(rig, at.chat, edit)
+        await rig.driver.until(lambda it: any(NOTICE in m for m in it.texts), at.chat)
+        await rig.edit(message, "delete one")
+        assert (await hearing).text == "delete one"
+
+
+@pytest.mark.parametrize("shape", [Shape.DM, Shape.ENCRYPTED_DM])
+async def test_a_reaction_in_an_encrypted_room_is_forgeable(rig: MatrixRig, shape: Shape):
+    at = await rig.place(shape)
+    is_encrypted = shape is Shape.ENCRYPTED_DM
+    async with listening(rig.adapter) as ear:
+        home = await home_of(rig, ear, at)
+        assert rig.adapter.trusts_reactions(home) == (not is_encrypted)
+        receipt = await rig.adapter.send(home, part("May I?"), key="1")
+        await rig.user.react(at.chat, receipt, "👍")
+        heard = await ear.next()
+    assert (heard.kind, heard.text) == (InboundKind.REACTION, "👍")
+    assert heard.forgeable == is_encrypted
+
+
+NOTICE = "this room is encrypted and the message was not"
+
+
+async def in_the_clear(rig: MatrixRig, room: str, content: Mapping[str, object]) -> None:
+    """Write in Anna's name what a server can write, too."""
+    where = f"/rooms/{quote(room)}/send/m.room.message/{secrets.token_hex(8)}"
+    await rig.user.call("PUT", where, content)

@@ -160,10 +160,11 @@ async def test_the_owner_verifies_the_bot_in_the_room_once_for_all_devices(rig: 
                 await adapter.send(home, part("Hello."), key="1")
                 for device in (client, phone):
                     await device("see", room=room, text="Hello.")
-        async with heard(ear) as hearing:
+        async with heard(ear):
             await client("reset", password=anna.password)
-            await rig.user.say(room, "Wait.")
-            await hearing  # and of the new identity before
+            # It is refused, and the bot learns of the new identity before.
+            await rig.user.say(room, "In the clear.")
+            await rig.driver.until(lambda _: room in adapter.client.warned)
         refused = await failure(adapter.send(home, part("Secret."), key="2"))
         assert "`segue verify`" in refused.reason
         assert "Your identity is not the one" in (await adapter.examine(home))[-1].text

@@ -111,6 +111,17 @@ def test_a_reaction_to_a_message_of_the_bot_is_in_its_thread():
     assert parse(reaction, message("Well?")) is None
 
 
+def test_a_reaction_in_an_encrypted_room_may_be_the_servers():
+    relation = {"rel_type": "m.annotation", "event_id": ID, "key": "👍"}
+    reaction = event({**MESSAGE, "type": "m.reaction", "content": {"m.relates_to": relation}})
+    question = event({**message("Well?"), "sender": BOT})
+    for encrypted in (False, True):
+        room = parser.Room(ROOM, direct=True, encrypted=encrypted)
+        found = parser.parse(reaction, room, BOT, ("Segue",), question)
+        assert found is not None
+        assert found.forgeable == encrypted
+
+
 def test_a_file_has_a_caption_only_if_it_has_a_name_too():
     [file] = heard(FILE).attachments
     assert (heard(FILE).text, file.name, file.media_type) == ("Look.", "a.png", "image/png")

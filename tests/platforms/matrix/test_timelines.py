@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from segue.platforms.base import Inbound, InboundKind
+from segue.platforms.matrix.parser import address
 from segue.testing.http import Request, Response
 from tests.platforms.matrix.homeserver import ANNA, ROOM, Homeserver, json_response
 
@@ -108,3 +109,33 @@ async def test_an_edit_by_another_user_changes_nothing(tmp_path: Path, is_bundle
             server._events.append(forged)
         [found] = await heard(server, "That is all.")
     assert (found.kind, found.text) == (InboundKind.MESSAGE, "Sail on Monday")
+
+
+# Events in an encrypted room that are not encrypted
+
+
+class Encrypted(Homeserver):
+    """The room is encrypted, and the server writes in Anna's name what is not."""
+
+    async def _answer(self, request: Request) -> Response:
+        if request.target.endswith("/state"):
+            content = {"algorithm": "m.megolm.v1.aes-sha2"}
+            state = {"type": "m.room.encryption", "state_key": "", "sender": ANNA}
+            return json_response([{**state, "event_id": "$state", "content": content}])
+        return await super()._answer(request)
+
+
+@pytest.mark.parametrize("text", ["hello", "/approve 1", "/sethome", "8N2D-VGKQ"])
+async def test_plaintext_in_an_encrypted_room_is_not_read(
+    tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture
+):
+    async with Encrypted.running(tmp_path) as server, asyncio.timeout(20):
+        await server.say(await server.place("dm"), text)
+        async with contextlib.aclosing(server.adapter.receive()) as coming:
+            assert await anext(coming) is None
+            following = asyncio.create_task(anext(coming))
+            await server._pulse.until(lambda: "event not encrypted" in caplog.text, 10)
+            await server.say(await server.place("dm"), "another")
+            assert await following is None, "the next sync"
+            assert not server.adapter.trusts_reactions(address(ROOM, direct=True))
+    assert "event not encrypted" in caplog.text

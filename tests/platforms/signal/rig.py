@@ -117,6 +117,10 @@ class SignalRig(FakeRig):
     async def delete(self, message: str) -> None:
         await self.driver.delete(self._said[message], message)
 
+    async def inhabit(self, at: Place, *, with_anna: bool) -> None:
+        bob = await self.driver.user("Bob")
+        await self.driver.populate(at.chat, [self.anna, bob] if with_anna else [bob])
+
     # Reading
 
     async def seen(self, text: str) -> Sequence[Seen]:

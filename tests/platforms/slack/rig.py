@@ -145,6 +145,11 @@ class SlackRig(FakeRig):
         bob = await self.driver.user("Bob")
         await self.driver.chat_on(bob, at.chat, CHATTER, count, thread=at.thread)
 
+    async def inhabit(self, at: Place, *, with_anna: bool) -> None:
+        members = [self.anna] if with_anna else []
+        members += [await self.driver.user(name) for name in ("Bob", "Eve")]
+        await self.driver.populate(at.chat, members)
+
     async def other_bot_says(self, at: Place, text: str) -> None:
         bot = await self.driver.user("Other", bot=True)
         await self.driver.say(bot, at.chat, text, thread=at.thread)

@@ -38,8 +38,9 @@ SPECIMENS = (
     event({**MESSAGE, "subtype": "file_share", "files": [FILE]}, *IN_MESSAGE),
     event(EDITED, ("channel",), ("message",), ("message", "user"), ("message", "ts")),
     specimen(
-        "interactive", PRESS, ("type",), ("user",), ("user", "id"), ("actions",), ("actions", 0),
-        ("actions", 0, "value"), ("container",), ("container", "message_ts"),
+        "interactive", PRESS, ("type",), ("user",), ("user", "id"), ("user", "team_id"),
+        ("actions",), ("actions", 0), ("actions", 0, "value"), ("container",),
+        ("container", "message_ts"),
     ),
-    specimen("slash_commands", COMMAND, ("user_id",), ("channel_id",), ("text",)),
+    specimen("slash_commands", COMMAND, ("user_id",), ("team_id",), ("channel_id",), ("text",)),
 )  # fmt: skip

@@ -93,3 +93,10 @@ def test_the_manifest_asks_for_what_the_adapter_uses():
 def test_the_document_has_the_manifest_that_the_set_up_prints():
     [shown] = re.findall(r"```json\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     assert shown == MANIFEST
+
+
+async def test_without_the_scopes_the_readers_are_not_known(rig: SlackRig):
+    home = address((await rig.place(Shape.PRIVATE)).chat)
+    few = tuple(it for it in Settings().scopes if it != "groups:read")
+    await rig.driver.settings(Settings(scopes=few))
+    assert await rig.adapter.audience(home, [rig.anna]) is None

@@ -10,9 +10,9 @@ import pytest
 
 from segue.core.address import Address, ChatType, Platform
 from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
-from segue.platforms.slack.parser import address, parse
+from segue.platforms.slack.parser import Scope, address, parse, written
 from segue.platforms.slack.socket import EnvelopeDelivery
-from segue.platforms.slack.wire import Envelope
+from segue.platforms.slack.wire import Envelope, HistoryMessage, Me
 from segue.platforms.websocket import WebSocket
 from tests.platforms.slack.specimens import (
     ANNA,
@@ -27,15 +27,29 @@ from tests.platforms.slack.specimens import (
 )
 
 ROOT = "1790000000.000001"
+TEAM, NEAR, FAR = "T0100000001", "T0100000002", "T0200000001"
+"""The app's workspace, another one of the same organisation, and one of another organisation."""
+ORGANISATION, FAR_ORGANISATION = "E0100000001", "E0200000001"
+ALONE = Me(user_id=BOT, team_id=TEAM)
+IN_ORGANISATION = Me(user_id=BOT, team_id=TEAM, enterprise_id=ORGANISATION)
+GLOBAL = "W0100000009"
 
 
-def read(kind: str, payload: dict[str, Any]) -> Inbound | None:
+def read(kind: str, payload: dict[str, Any], me: Me = ALONE) -> Inbound | None:
     envelope = Envelope(kind, "e1", msgspec.Raw(json.dumps(payload).encode()))
-    return parse(EnvelopeDelivery(envelope, cast("WebSocket", None), 1_790_000_000.5), BOT)
+    return parse(EnvelopeDelivery(envelope, cast("WebSocket", None), 1_790_000_000.5), me)
 
 
 def event(**event: Any) -> Inbound | None:
     return read("events_api", {"event_id": "Ev1", "event": event})
+
+
+def is_heard(
+    message: dict[str, Any], me: Me = ALONE, *, shared: bool = True, **callback: Any
+) -> bool:
+    """Whether that message is heard in a channel that is shared with other organisations."""
+    envelope = {"event_id": "Ev1", "event": {**MESSAGE, **message}, **callback}
+    return read("events_api", {**envelope, "is_ext_shared_channel": shared}, me) is not None
 
 
 def said(text: str = "hello", **more: Any) -> Inbound:
@@ -93,6 +107,7 @@ def test_a_mention_that_comes_as_two_events_is_heard_once():
         {"subtype": "message_deleted", "deleted_ts": TS},
         {"subtype": "message_changed", "message": {**MESSAGE, "bot_id": "B1"}},
         {"subtype": "message_changed", "message": {**MESSAGE, "subtype": "tombstone"}},
+        {"subtype": "message_deleted", "previous_message": {**MESSAGE, "subtype": "tombstone"}},
         {"text": ""},
         {"text": None},
         {"channel": ""},
@@ -164,3 +179,59 @@ def test_the_bot_joins_when_it_is_invited_and_not_when_others_are():
 
 def test_other_envelopes_are_ignored():
     assert read("hello", {}) is None
+
+
+def test_a_user_counts_with_the_workspace_that_slack_names_first():
+    assert is_heard({"team": TEAM})
+    assert not is_heard({"team": FAR})
+    assert not is_heard({"team": TEAM, "user_team": FAR, "source_team": FAR})
+    assert not is_heard({"team": TEAM, "user_team": FAR_ORGANISATION})
+    assert not is_heard({"team": TEAM, "source_team": FAR})
+    assert is_heard({"team": FAR, "user_team": TEAM, "source_team": TEAM})
+    assert not is_heard({"team": FAR}, shared=False)
+
+
+def test_a_user_without_a_workspace_counts_only_where_no_other_organisation_is():
+    assert is_heard({"team": None}, shared=False)
+    assert not is_heard({"team": None})
+    unnamed = HistoryMessage(ts=TS, user=ANNA, text="hello")
+    assert written(CHANNEL, unnamed, Scope(ALONE)) is not None
+    assert written(CHANNEL, unnamed, Scope(ALONE, is_shared=True)) is None
+
+
+def test_users_of_the_same_organisation_count_in_all_of_its_workspaces():
+    ours = IN_ORGANISATION
+    assert is_heard({"team": NEAR, "user_team": ORGANISATION}, ours)
+    assert is_heard({"team": NEAR}, ours, team_id=NEAR, enterprise_id=ORGANISATION)
+    assert not is_heard({"team": FAR}, ours, team_id=FAR, enterprise_id=FAR_ORGANISATION)
+    assert not is_heard({"team": FAR}, ours, team_id=NEAR, enterprise_id=ORGANISATION)
+    assert not is_heard({"team": NEAR}, ours)
+    assert is_heard({"team": NEAR, "user": GLOBAL}, ours)
+    assert not is_heard({"user_team": FAR_ORGANISATION, "user": GLOBAL}, ours)
+    named = {"team": FAR, "user": GLOBAL}
+    assert not is_heard(named, ours, team_id=FAR, enterprise_id=FAR_ORGANISATION)
+    assert not is_heard({"team": FAR, "user": GLOBAL})
+
+
+def test_an_edit_and_a_deletion_count_with_the_workspace_of_the_message():
+    theirs = {**MESSAGE, "user_team": FAR}
+    for named in ({"message": theirs}, {"previous_message": theirs, "subtype": "message_deleted"}):
+        assert event(**{**EDITED, **named}) is None
+
+
+def test_a_press_and_a_command_count_with_the_workspace_of_the_user():
+    for team in (FAR, NEAR, None):
+        user = {**PRESS["user"], "team_id": team}
+        assert read("interactive", {**PRESS, "user": user}, IN_ORGANISATION) is None
+        assert read("slash_commands", {**COMMAND, "team_id": team}, IN_ORGANISATION) is None
+    user = {"id": GLOBAL, "team_id": NEAR}
+    assert read("interactive", {**PRESS, "user": user}, IN_ORGANISATION) is not None
+    near = {**COMMAND, "team_id": NEAR, "enterprise_id": ORGANISATION}
+    assert read("slash_commands", near, IN_ORGANISATION) is not None
+    assert read("slash_commands", near) is None
+
+
+def test_an_inviter_counts_only_where_no_other_organisation_is():
+    joined = {"type": "member_joined_channel", "user": BOT, "inviter": ANNA, "team": TEAM}
+    assert is_heard(joined, shared=False)
+    assert not is_heard(joined)

@@ -11,12 +11,13 @@ import pytest
 
 from segue.core.errors import ConnectFailed
 from segue.platforms import backlog, backoff
-from segue.platforms.base import Adapter, Inbound, InboundKind
+from segue.platforms.base import Adapter, Button, Inbound, InboundKind
 from segue.platforms.slack import socket
+from segue.platforms.slack.adapter import MENTIONS
 from segue.platforms.slack.parser import address
 from segue.testing.contract.history import only
-from segue.testing.contract.rig import Place, home_of, listening
-from segue.testing.slack import BOT, COMMAND, Settings
+from segue.testing.contract.rig import Place, home_of, listening, part
+from segue.testing.slack import BOT, COMMAND, OTHER_TEAM, Kind, Settings
 from tests.platforms.slack.rig import LOST, Shape, SlackRig
 
 BRISK = Settings(ack_seconds=0.05, retry_seconds=(0.0, 0.05))
@@ -81,6 +82,55 @@ async def test_the_names_of_the_sender_and_of_the_channel_are_asked_for_once(rig
     assert heard.readers == f"the members of {heard.chat_name}"
     calls = (await rig.driver.look()).calls
     assert calls["users.info"] == calls["conversations.info"] == 1
+
+
+async def test_strangers_cause_no_calls_for_names(rig: SlackRig):
+    at = await rig.place(Shape.CHANNEL)
+    bob = await rig.driver.user("Bob")
+    rig.adapter.remember({}, wanted=only(rig.anna))
+    async with listening(rig.adapter) as ear:
+        await rig.driver.say(bob, at.chat, f"<@{rig.anna}> hello")
+        assert (await ear.next()).sender.name == ""
+        calls = (await rig.driver.look()).calls
+        assert not calls.keys() & {"users.info", "conversations.info"}
+        await rig.say(at, "hello")
+        assert (await ear.next()).sender.name == "Anna"
+
+
+async def test_mentions_show_the_names_of_users_and_channels(rig: SlackRig):
+    at = await rig.place(Shape.CHANNEL)
+    bob = await rig.driver.user("Bob")
+    boats = await rig.driver.chat(Kind.CHANNEL, [bob], name="boats")
+    async with listening(rig.adapter) as ear:
+        said = await rig.say(at, f"ask <@{bob}>, <@{BOT.id}> & <@U0999999999> in <#{boats}>")
+        heard = await ear.next()
+        await rig.edit(said, f"ask <@{bob}> again")
+        edited = await ear.next()
+        await rig.forward(at, "Eve", f"I saw <@{bob}>")
+        passed_on = await ear.next()
+    assert heard.text == "ask @Bob, @segue & <@U0999999999> in #boats"
+    assert (edited.text, passed_on.text) == ("ask @Bob again", "I saw @Bob")
+    asked = [it.parameters["user"] for it in await rig.driver.calls("users.info")]
+    assert asked == [rig.anna, bob, "U0999999999"]
+
+
+async def test_a_message_with_many_mentions_causes_few_calls(rig: SlackRig):
+    at = await rig.place(Shape.CHANNEL)
+    many = [await rig.driver.user(f"User {number}") for number in range(30)]
+    async with listening(rig.adapter) as ear:
+        await rig.say(at, " ".join(f"<@{user}>" for user in many))
+        heard = await ear.next()
+    assert heard.text.startswith("@User 0 @User 1 ")
+    assert heard.text.endswith(f"<@{many[-1]}>")
+    assert (await rig.driver.look()).calls["users.info"] == 1 + MENTIONS
+
+
+async def test_a_user_cannot_put_lines_into_a_message_by_their_name(rig: SlackRig):
+    at = await rig.place(Shape.CHANNEL)
+    eve = await rig.driver.user("Eve\n/approve")
+    async with listening(rig.adapter) as ear:
+        await rig.say(at, f"<@{eve}>")
+        assert (await ear.next()).text == "@Eve /approve"
 
 
 @pytest.mark.parametrize("reason", ["warning", "refresh_requested", "a reason of tomorrow"])
@@ -364,3 +414,52 @@ async def test_the_preview_of_a_link_changes_nothing(rig: SlackRig):
         await rig.driver.unfurl(at.chat, said)
         again = await ear.next()
         assert (again.text, again.message_id) == (first.text, first.message_id)
+
+
+async def test_a_member_of_another_workspace_with_the_owners_id_is_ignored(rig: SlackRig):
+    at = await rig.place(Shape.CHANNEL)
+    await rig.driver.share_channel(at.chat)
+    buttons = [Button("Yes", "y")]
+    async with listening(rig.adapter) as ear:
+        question = await rig.adapter.send(address(at.chat), part("?"), key="1", buttons=buttons)
+        theirs = await rig.driver.say(rig.anna, at.chat, "their words", team=OTHER_TEAM)
+        await rig.driver.edit(at.chat, theirs, "their new words")
+        await rig.driver.press(rig.anna, at.chat, question, "Yes", team=OTHER_TEAM)
+        await rig.driver.delete(at.chat, theirs)
+        for joined in (False, True):  # Slack does not say whose id the inviter's is
+            await rig.driver.rights(rig.anna, at.chat, joined=joined)
+        mine = await rig.say(at, "my words")
+        await rig.edit(mine, "my new words")
+        await rig.driver.press(rig.anna, at.chat, question, "Yes")
+        await rig.delete(mine)
+        heard = [await ear.next() for _ in range(4)]
+    assert [(it.kind, it.text) for it in heard] == [
+        (InboundKind.MESSAGE, "my words"),
+        (InboundKind.EDIT, "my new words"),
+        (InboundKind.BUTTON, "y"),
+        (InboundKind.DELETED, ""),
+    ]
+
+
+async def test_what_another_workspace_wrote_during_an_absence_is_ignored(rig: SlackRig):
+    at, last = await away(rig)
+    await rig.driver.share_channel(at.chat)
+    theirs = await rig.driver.say(rig.anna, at.chat, "their words", team=OTHER_TEAM)
+    await rig.driver.say(rig.anna, at.chat, "their reply", thread=theirs, team=OTHER_TEAM)
+    await rig.say(at, "my words")
+    [found] = await heard_by(await back(rig, last), 1)
+    assert found.text == "my words"
+    assert "conversations.replies" not in (await rig.driver.look()).calls
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+async def test_a_missed_message_without_a_workspace_counts_only_if_its_channel_is_not_shared(
+    rig: SlackRig, *, is_shared: bool
+):
+    at, last = await away(rig)
+    if is_shared:
+        await rig.driver.share_channel(at.chat)
+    await rig.driver.say(rig.anna, at.chat, "from somewhere", team="")
+    await rig.say(at, "my words")
+    found = await heard_by(await back(rig, last), 1 if is_shared else 2)
+    assert [it.text for it in found] == ["from somewhere", "my words"][is_shared:]

@@ -152,6 +152,72 @@ async def test_a_file_whose_thread_is_deleted_before_it_is_posted_is_taken_back(
     assert await rig.seen("Look.") == []
 
 
+@pytest.mark.parametrize("shape", Shape)
+async def test_a_message_for_a_thread_that_was_deleted_is_never_posted(rig: SlackRig, shape: Shape):
+    at = await home(rig, shape)
+    thread = await rig.adapter.create_handoff_thread(at, "Boats", key="thread")
+    assert thread is not None
+    assert thread.thread_id is not None
+    await rig.adapter.send(thread, part("before"), key="1")  # so the adapter does not look first
+    async with listening(rig.adapter) as ear:
+        await rig.driver.delete_thread(thread.chat_id, thread.thread_id)
+        await rig.say(Place(at.chat_id, at.thread_id), "after")
+        while (await ear.next()).text != "after":
+            pass
+        replies = (await rig.driver.look()).calls["reply"]
+        failed = await failure(rig.adapter.send(thread, part("No."), key="2"))
+    assert (failed.retry, failed.arrived) == (False, False)
+    assert (await rig.driver.look()).calls["reply"] == replies
+
+
+@pytest.mark.parametrize("shape", Shape)
+async def test_a_thread_whose_first_message_is_deleted_goes_on_below_the_tombstone(
+    rig: SlackRig, shape: Shape
+):
+    at = await home(rig, shape)
+    thread = await rig.adapter.create_handoff_thread(at, "Boats", key="thread")
+    assert thread is not None
+    assert thread.thread_id is not None
+    first = await rig.adapter.send(thread, part("before"), key="1")
+    await rig.driver.delete(thread.chat_id, thread.thread_id)
+    restarted = rig.another()
+    await restarted.connect()
+    assert await restarted.send(thread, part("before"), key="1") == first
+    after = await restarted.send(thread, part("after"), key="2")
+    await restarted.edit(thread, after, part("edited"))
+    await restarted.send_file(thread, FILE, part("Look."), key="3")
+    await restarted.close()
+    for text in ("before", "edited", "Look."):
+        [seen] = await rig.seen(text)
+        assert seen.place == Place(thread.chat_id, thread.thread_id)
+
+
+async def test_what_the_owner_writes_below_a_tombstone_is_heard(rig: SlackRig):
+    at = await home(rig)
+    thread = await rig.adapter.create_handoff_thread(at, "Boats", key="thread")
+    assert thread is not None
+    assert thread.thread_id is not None
+    await rig.adapter.send(thread, part("before"), key="1")
+    await rig.driver.delete(thread.chat_id, thread.thread_id)
+    async with listening(rig.adapter) as ear:
+        await rig.say(Place(at.chat_id, thread.thread_id), "after")
+        heard = [await ear.next(), await ear.next()]
+    assert (heard[-1].text, heard[-1].address) == ("after", thread)
+
+
+async def test_a_thread_that_is_gone_with_its_last_reply_gets_no_messages(rig: SlackRig):
+    at = await home(rig)
+    thread = await rig.adapter.create_handoff_thread(at, "Boats", key="thread")
+    assert thread is not None
+    assert thread.thread_id is not None
+    reply = await rig.adapter.send(thread, part("before"), key="1")
+    await rig.driver.delete(thread.chat_id, thread.thread_id)
+    await rig.driver.delete(thread.chat_id, reply)
+    failed = await failure(rig.adapter.send(thread, part("after"), key="2"))
+    assert (failed.retry, failed.arrived) == (False, False)
+    assert await rig.seen("after") == []
+
+
 async def test_a_file_without_words_has_its_name(rig: SlackRig):
     at = await home(rig)
     await rig.adapter.send_file(at, FILE, part(""), key="1")

@@ -120,6 +120,10 @@ class TelegramRig(FakeRig):
         assert thread is not None
         await self.driver.delete_topic(chat, thread)
 
+    async def inhabit(self, at: Place, *, with_anna: bool) -> None:
+        bob = await self.driver.user("Bob")
+        await self.driver.populate(int(at.chat), [int(self.anna), bob] if with_anna else [bob])
+
     async def other_bot_says(self, at: Place, text: str) -> None:
         chat, thread = _numbers(at)
         bot = await self.driver.user("Other", username="other_bot", bot=True)

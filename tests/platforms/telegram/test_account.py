@@ -11,6 +11,7 @@ import traceback
 import pytest
 
 from segue.core.address import Address, ChatType, Platform
+from segue.core.audience import growth
 from segue.core.errors import ConnectFailed, DeliveryFailed, LibraryMissing
 from segue.platforms import registry
 from segue.platforms.base import MenuEntry
@@ -176,3 +177,25 @@ def test_the_library_is_not_loaded_before_an_adapter_is_made():
         "assert not {'telegram', 'httpx', 'segue.platforms.telegram.adapter'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# The readers of a group
+
+
+async def test_a_group_with_a_public_name_is_public(rig: TelegramRig):
+    home = await home_at(rig, Shape.SUPERGROUP)
+    before = await rig.adapter.audience(home, [rig.anna])
+    await rig.driver.publish(int(home.chat_id), "our_team")
+    now = await rig.adapter.audience(home, [rig.anna])
+    assert before is not None
+    assert now is not None
+    assert growth(before, now) == "it is public now"
+
+
+async def test_where_members_are_hidden_the_owner_counts_as_one(rig: TelegramRig):
+    home = await home_at(rig, Shape.SUPERGROUP)
+    await rig.driver.populate(int(home.chat_id), [await rig.driver.user("Bob")])
+    await rig.driver.hide_members(int(home.chat_id))
+    found = await rig.adapter.audience(home, [rig.anna])
+    assert found is not None
+    assert found.has_owner

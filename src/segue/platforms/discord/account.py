@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection, Sequence
 from typing import Any
 
 from segue.core.address import Address, HomeChannel
+from segue.core.audience import Audience, listed
 from segue.core.text import count
 from segue.platforms.base import Finding
 from segue.platforms.diagnostics import check
@@ -15,9 +16,10 @@ from segue.platforms.discord.wire import FORUMS, WITH_THREADS, Channel, Detail, 
 from segue.platforms.errors import tolerating_absence
 
 _ADMINISTRATOR = 1 << 3
+VIEW = 1 << 10
 SEND, THREADS = 1 << 11, 1 << 35 | 1 << 38
 NEEDED = {
-    1 << 10: "View Channels",
+    VIEW: "View Channels",
     SEND: "Send Messages",
     1 << 15: "Attach Files",
     1 << 16: "Read Message History",
@@ -76,19 +78,50 @@ async def rights(client: DiscordClient, channel: Channel, me: str) -> int:
         return sum(NEEDED)
     guild = await client.call("GET", f"/guilds/{channel.guild_id}", Resource)
     member = await client.call("GET", f"/guilds/{guild.id}/members/{me}", Detail)
-    roles, given = {guild.id, *member.roles}, 0  # everyone's role has the id of the server
+    return _given(guild, channel, member.roles, me)
+
+
+def _given(guild: Resource, channel: Channel, held: Collection[str], user: str) -> int:
+    """The permissions in a channel of a member of the server who holds these roles, as bits."""
+    roles = {guild.id, *held}  # everyone's role has the id of the server
+    given = 0
     for role in guild.roles:
         given |= int(role.permissions) if role.id in roles else 0
-    if given & _ADMINISTRATOR or guild.owner_id == me:
+    if given & _ADMINISTRATOR or guild.owner_id == user:
         return -1
-    # In this order: what the channel says of everyone, of roles, and of the bot itself.
-    for ids in ({guild.id}, roles - {guild.id}, {me}):
+    # In this order: what the channel says of everyone, of roles, and of the user.
+    for ids in ({guild.id}, roles - {guild.id}, {user}):
         found = [it for it in channel.permission_overwrites if it.id in ids]
         for it in found:
             given &= ~int(it.deny)
         for it in found:
             given |= int(it.allow)
     return given
+
+
+async def audience(client: DiscordClient, chat: Address, users: Sequence[str]) -> Audience | None:
+    """Who can read a channel: the roles and the members to whom it is open. Who holds a role,
+    Discord does not say without another intent."""
+    channel = await client.call("GET", f"/channels/{chat.chat_id}", Channel)
+    if channel.guild_id is None:
+        return None
+    guild = await client.call("GET", f"/guilds/{channel.guild_id}", Resource)
+    roles = [it.id for it in guild.roles if it.id != guild.id]
+    readers = [role for role in roles if _given(guild, channel, [role], "") & VIEW]
+    named = {it.id for it in channel.permission_overwrites} - {guild.id, *roles}
+    readers += [user for user in named if _given(guild, channel, [], user) & VIEW]
+    return listed(
+        readers,
+        has_owner=any([await _reads(client, guild, channel, user) for user in users]),
+        is_public=bool(_given(guild, channel, [], "") & VIEW),
+    )
+
+
+async def _reads(client: DiscordClient, guild: Resource, channel: Channel, user: str) -> bool:
+    with tolerating_absence():
+        member = await client.call("GET", f"/guilds/{guild.id}/members/{user}", Detail)
+        return bool(_given(guild, channel, member.roles, user) & VIEW)
+    return False
 
 
 async def find(client: DiscordClient, name: str) -> HomeChannel | None:

@@ -13,6 +13,7 @@ from typing import Any
 from discord.utils import snowflake_time, time_snowflake
 
 from segue.core.address import Address, HomeChannel, Platform, Sender
+from segue.core.audience import Audience
 from segue.core.text import one_line
 from segue.platforms import base, http, sending
 from segue.platforms.adapter import RemoteAdapter
@@ -399,6 +400,9 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
         wanted = {(it["name"], it["description"]) for it in self._menu}
         if {(it.name, it.description) for it in shown} != wanted:
             await client.call("PUT", path, list[Named], json=[it | more for it in self._menu])
+
+    async def _audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
+        return await account.audience(self.client, chat, users)
 
     async def _find(self, chat_id: str) -> HomeChannel | None:
         return await account.find(self.client, chat_id) if chat_id.isdecimal() else None

@@ -6,10 +6,12 @@ https://docs.slack.dev/messaging/formatting-message-text
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 LINK = re.compile(r"<([^<>|]*)(?:\|([^<>]*))?>")
 """A link, a mention or a date, with its label."""
+_MENTION = re.compile(r"<(@[UW][A-Z0-9]+|#[CG][A-Z0-9]+)>")
+"""A user or a channel without a label, in typed text."""
 _USER = re.compile(r"[UW][A-Z0-9]+")
 _LIVE = re.compile(r"<(?=[@!#])|:(?=/)|www(?=\.)")
 """The beginnings of mentions and links."""
@@ -26,11 +28,22 @@ def _shown(link: re.Match[str]) -> str:
     target, label = link[1], link[2]
     match target[:1]:
         case "@" | "#":
-            return f"{target[0]}{label.lstrip('@#')}" if label else link[0]
+            return f"{target[0]}{label.lstrip('@#')}" if label else f"<{target}>"
         case "!":  # everyone in the channel, a group of users, a date
             return label or f"@{target[1:]}"
         case _:
             return f"{label} ({target})" if label and label not in target else label or target
+
+
+def mentioned(text: str) -> list[str]:
+    """The users and channels that typed text mentions by their ids, such as `@U1` and `#C1`. Each
+    comes once."""
+    return list(dict.fromkeys(_MENTION.findall(text)))
+
+
+def with_names(text: str, names: Mapping[str, str]) -> str:
+    """The typed text with these names in the place of what `mentioned` returns."""
+    return _MENTION.sub(lambda it: names.get(it[1], it[0]), text)
 
 
 def mention(users: Iterable[str]) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from segue.core.address import Address, HomeChannel
+from segue.core.audience import Audience, listed
 from segue.core.text import one_line
 from segue.platforms.base import Finding
 from segue.platforms.diagnostics import check
@@ -70,6 +71,23 @@ async def find(device: MatrixDevice, name: str) -> HomeChannel | None:
             name = ["", *(await device.direct()).get(name, ())][-1]
     room = await _room(device, name)
     return room and HomeChannel(address=room.at(), name=room.name or room.id)
+
+
+async def audience(device: MatrixDevice, chat: Address, users: Sequence[str]) -> Audience:
+    """Who can read a room. Asked of the server: what is kept of a room can be old."""
+    at = f"/rooms{path(chat.chat_id)}"
+    joined = (await device.client.get(f"{at}/joined_members")).joined
+    rules = await _state(device, at, "m.room.join_rules")
+    history = await _state(device, at, "m.room.history_visibility")
+    is_public = rules.join_rule == "public" or history.history_visibility == "world_readable"
+    return listed(joined, has_owner=not joined.keys().isdisjoint(users), is_public=is_public)
+
+
+async def _state(device: MatrixDevice, room: str, kind: str) -> MatrixAnswer:
+    """What a room says of this. It need not say anything."""
+    with tolerating_absence():
+        return await device.client.get(f"{room}/state/{kind}")
+    return MatrixAnswer()
 
 
 async def _room(device: MatrixDevice, room_id: str) -> Room | None:

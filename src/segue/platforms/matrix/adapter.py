@@ -14,6 +14,7 @@ from nio.crypto.attachments import decrypt_attachment, encrypt_attachment
 from nio.exceptions import EncryptionError
 
 from segue.core.address import Address, ChatType, HomeChannel, Platform
+from segue.core.audience import Audience
 from segue.core.text import is_empty
 from segue.platforms import base, sending
 from segue.platforms.adapter import MarkedText, RemoteAdapter
@@ -90,6 +91,10 @@ class MatrixAdapter(RemoteAdapter[MatrixDevice]):
     ) -> None:
         self._history.wanted = wanted
         self.client.wanted = wanted
+
+    def trusts_reactions(self, at: Address) -> bool:
+        """Reactions are never encrypted, so the server can make them up."""
+        return not self.client.keys.is_encrypted(at.chat_id, says=False)
 
     def acknowledge(self, press: Inbound) -> None:
         """Mark the message as read."""
@@ -168,6 +173,9 @@ class MatrixAdapter(RemoteAdapter[MatrixDevice]):
         """Send a message with the title. The thread is that of the message."""
         place = partial(address, home.chat_id, direct=home.chat_type is ChatType.DM)
         return place(await self._post(place(), {**_text(title), "segue.thread": True}, key))
+
+    async def _audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
+        return await account.audience(self.client, chat, users)
 
     async def _find(self, chat_id: str) -> HomeChannel | None:
         return await account.find(self.client, chat_id)

@@ -68,6 +68,8 @@ class MatrixDevice:
         self._greeted = False
         self.rooms: dict[str, Room] = {}
         """Those whose state is known."""
+        self.warned: set[str] = set()
+        """The encrypted rooms whose owner knows that messages without encryption are not read."""
         self._root = settings.folder
         self._known: dict[str, RoomEvent] = {}
 

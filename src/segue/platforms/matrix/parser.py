@@ -100,7 +100,8 @@ def parse(
     event that an edit, a reaction or a reply refers to."""
     if event.type == "m.reaction" and about is not None and about.sender == me:
         given = {"text": event.content.relation.key, "message_id": about.event_id}
-        return inbound(InboundKind.REACTION, event, room, about.thread, **given)
+        found = inbound(InboundKind.REACTION, event, room, about.thread, **given)
+        return replace(found, forgeable=room.encrypted and not event.was_encrypted)
     if event.type not in MESSAGES:
         return None
     said, kind, place, quote = event.content, InboundKind.MESSAGE, event, None

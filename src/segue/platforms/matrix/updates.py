@@ -40,6 +40,11 @@ _SET_ASIDE = (
     "I could not read a message of yours, because the server did not answer what I asked about it. "
     "Send it again."
 )
+_NOT_ENCRYPTED = (
+    "I did not read a message in your name: this room is encrypted and the message was not, so the "
+    "server could have made it up. If it is yours, send it from a client that encrypts, or use a "
+    "room without encryption."
+)
 _SAID = (*parser.MESSAGES, "m.room.encrypted")
 
 
@@ -181,7 +186,11 @@ async def _inbound(device: MatrixDevice, room_id: str, raw: bytes, edits: _Edits
     if event.redacted:
         room = await device.room(room_id)
         return parser.redaction(event, room, device.known(event.redacted))
-    room, about = await device.room(room_id), await device.about(room_id, event)
+    room = await device.room(room_id)
+    if event.type in parser.MESSAGES and room.encrypted and not event.was_encrypted:
+        await _report_plaintext(device, room_id, event)
+        return None
+    about = await device.about(room_id, event)
     if event.type in parser.MESSAGES:
         event = edits.apply(event)
         device.remember(event)
@@ -220,6 +229,15 @@ async def _report_missing_key(device: MatrixDevice, room_id: str, missing: NoKey
     sender, session = missing.args
     if sender == device.owner:
         await _notify(device, room_id, _UNREADABLE, f"no key {session}")
+
+
+async def _report_plaintext(device: MatrixDevice, room_id: str, event: RoomEvent) -> None:
+    """Notify the owner, once for each room, that what the server could have made up is not read. A
+    bridge may write many such messages."""
+    logger.warning("event not encrypted platform=matrix room=%s", room_id)
+    if event.sender == device.owner and room_id not in device.warned:
+        device.warned.add(room_id)
+        await _notify(device, room_id, _NOT_ENCRYPTED, "not encrypted")
 
 
 async def _report_failure(device: MatrixDevice, room_id: str, event: _EventHead, _: str) -> None:

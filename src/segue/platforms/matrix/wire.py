@@ -179,6 +179,10 @@ class MatrixAnswer(Struct, frozen=True):
     access_token: str = ""
     room_id: str = ""
     joined_rooms: tuple[str, ...] = ()
+    joined: dict[str, Any] = {}
+    """The members of a room, by their ids."""
+    join_rule: str = ""
+    history_visibility: str = ""
     content_uri: str = ""
     chunk: tuple[Raw, ...] = ()
     """A page of a room's history, newest first, which ends at `end`."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 from segue.core.address import Address, ChatType, HomeChannel
+from segue.core.audience import Audience, listed
 from segue.platforms.base import Finding
 from segue.platforms.diagnostics import check
 from segue.platforms.errors import Lost, Refused, tolerating_absence
@@ -51,6 +52,17 @@ async def find(client: SignalClient, name: str) -> HomeChannel | None:
         return HomeChannel(address=address(name, group=False), name="")
     group = await _group(client, name)
     return group and HomeChannel(address=address(name, group=True), name=group.name or "")
+
+
+async def audience(client: SignalClient, chat: Address, users: Sequence[str]) -> Audience | None:
+    """Who can read a group. Signal groups are never public: a link to one can be made, but those
+    who follow it become members."""
+    group = None if chat.chat_type is ChatType.DM else await _group(client, chat.chat_id)
+    if group is None:
+        return None
+    members = {name for it in group.members for name in (it.uuid, it.number) if name}
+    readers = {it.uuid or it.number or "" for it in group.members}
+    return listed(readers, has_owner=not members.isdisjoint(users), is_public=False)
 
 
 async def _group(client: SignalClient, name: str) -> SignalEntry | None:

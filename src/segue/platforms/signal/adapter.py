@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from segue.core.address import Address, ChatType, HomeChannel, Platform, Sender
+from segue.core.audience import Audience
 from segue.platforms import base, sending
 from segue.platforms.adapter import RemoteAdapter
 from segue.platforms.base import Button, Inbound, Receipt, Upload
@@ -175,6 +176,9 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
     async def _open_thread(self, home: Address, title: str, *, key: str) -> Address | None:
         """There are no threads. Ask for the daemon, so that a handoff fails now if it is gone."""
         await self.client.version()
+
+    async def _audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
+        return await account.audience(self.client, chat, users)
 
     async def _find(self, chat_id: str) -> HomeChannel | None:
         return await account.find(self.client, chat_id)

@@ -98,6 +98,7 @@ class SignalEntry(Struct, frozen=True, rename="camel"):
     name: str | None = None
     is_member: bool = False
     is_blocked: bool = False
+    members: tuple[SignalEntry, ...] = ()
     trust_level: str = ""
     type: str = ""
     recipient_address: SignalEntry | None = None

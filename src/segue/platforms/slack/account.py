@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 from segue.core.address import Address, HomeChannel
+from segue.core.audience import Audience, listed
 from segue.platforms.base import Finding
 from segue.platforms.diagnostics import check
 from segue.platforms.errors import Refused
 from segue.platforms.slack.client import SlackClient
 from segue.platforms.slack.parser import address
 from segue.platforms.slack.spec import MANIFEST
-from segue.platforms.slack.wire import Me, SlackChannel
+from segue.platforms.slack.wire import Me, MemberPage, SlackChannel
 
 _SCOPES = frozenset[str](json.loads(MANIFEST)["oauth_config"]["scopes"]["bot"])
 HISTORY = frozenset(scope for scope in _SCOPES if scope.endswith(":history"))
 """With these scopes, messages can be found by our stamps."""
+_PAGE = 1000
+_MOST_PAGES = 5
 _OPEN = "Open your app at https://api.slack.com/apps,"
 NO_TOKEN = Finding(
     False,
@@ -61,6 +64,40 @@ async def find(client: SlackClient, name: str) -> HomeChannel | None:
     if not _is_usable(channel):
         return None
     return HomeChannel(address=address(channel.id), name=channel.name)
+
+
+async def audience(client: SlackClient, chat: Address, users: Sequence[str]) -> Audience | None:
+    """Who can read a channel. None without the scopes to see that."""
+    try:
+        channel = await client.call(
+            "conversations.info", SlackChannel, "channel", channel=chat.chat_id
+        )
+        if channel.is_im:
+            return None
+        members = await _members(client, channel.id)
+    except Refused as refused:
+        if refused.code != "missing_scope":
+            raise
+        return None
+    is_public = not (channel.is_private or channel.is_mpim)
+    if members is None:  # too many to look for the owner
+        return Audience(is_public=is_public)
+    return listed(members, has_owner=not members.isdisjoint(users), is_public=is_public)
+
+
+async def _members(client: SlackClient, channel: str) -> set[str] | None:
+    """The users in a channel, or None if there are too many."""
+    found = set[str]()
+    cursor = None
+    for _ in range(_MOST_PAGES):
+        page = await client.call(
+            "conversations.members", MemberPage, channel=channel, limit=_PAGE, cursor=cursor
+        )
+        found.update(page.members)
+        cursor = page.response_metadata.next_cursor
+        if not cursor:
+            return found
+    return None
 
 
 async def _channel(client: SlackClient, name: str) -> SlackChannel:

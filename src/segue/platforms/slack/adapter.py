@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -9,18 +10,21 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from segue.core.address import Address, ChatType, HomeChannel, Platform, Sender
-from segue.core.text import is_empty
+from segue.core.audience import Audience
+from segue.core.text import is_empty, one_line
 from segue.platforms import base, sending
 from segue.platforms.adapter import RemoteAdapter
 from segue.platforms.backlog import Backlog, BacklogPage
-from segue.platforms.base import Button, Inbound, Receipt, Upload
+from segue.platforms.base import Button, Inbound, InboundKind, Receipt, Upload
 from segue.platforms.markup import block_kit, escapes, mrkdwn
 from segue.platforms.names import KnownNames, named
 from segue.platforms.sent import SentMessages, stamp
 from segue.platforms.slack import account
 from segue.platforms.slack.client import FAILURES, SlackClient
-from segue.platforms.slack.parser import address, parse, written
+from segue.platforms.slack.parser import Scope, address, deleted_thread, parse, written
 from segue.platforms.slack.socket import EnvelopeDelivery
 from segue.platforms.slack.spec import UPLOADS
 from segue.platforms.slack.wire import HistoryMessage, Me, NewFile, Person, Posted, SlackChannel
@@ -43,6 +47,9 @@ CAPABILITIES = base.Capabilities(
     attachment_bytes=100 * 1024 * 1024,
     upload_bytes=UPLOADS.most,
 )
+MENTIONS = 10
+"""How many names are looked up for one message. Other mentions show their ids."""
+_NAME = 80
 INVITATION = "segue_invitation"
 """The metadata's type of a message that mentions the owner. No other mentions anyone."""
 
@@ -59,6 +66,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         which a call counts as lost."""
         super().__init__(FAILURES)
         self._make = partial(SlackClient, token, app_token, url, silence)
+        self._me = Me(user_id="")
         self._sent = SentMessages()
         self._names = KnownNames(FAILURES)
         self._shows_typing: set[Address] = set()
@@ -74,6 +82,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
 
     async def _greet(self, client: SlackClient) -> None:
         me = await client.call("auth.test", Me)
+        self._me = me
         self.account, self.mention = me.user_id, f"@{me.user}"
         keys = account.HISTORY.issubset(client.scopes)
         self.capabilities = dataclasses.replace(type(self).capabilities, keys=keys)
@@ -109,7 +118,11 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
                 socket = self.client.socket
                 delivery = await socket.next()
             inbound = delivery and self._parse(delivery)
-            yield inbound and await self._named(inbound)
+            if (gone := delivery and deleted_thread(delivery)) is not None:
+                self._sent.doubt(gone)  # a reply would land in the channel
+            if inbound is not None and await self._backlog.wants(inbound):
+                inbound = await self._named(inbound)
+            yield inbound
             if inbound is not None:  # it is recorded now
                 await self._backlog.arrived(inbound)
             if delivery is not None:
@@ -124,10 +137,12 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         page = await self.client.history(at, since, begin)
         # The message that began a thread is always there.
         new = [it for it in page.messages if it.ts > since]
+        scope = Scope(self._me, is_shared=await self._might_be_shared(at, new))
         if not _is_thread(at):
             new.reverse()
-            await self._discover(at, last, new if begin else [*new, *await self._roots(at)])
-        said = (written(at.chat_id, it, self.account) for it in new)
+            roots = new if begin else [*new, *await self._roots(at)]
+            await self._discover(at, last, roots, scope)
+        said = (written(at.chat_id, it, scope) for it in new)
         times = [_time_of(it.number) for it in new[-1:]]
         return BacklogPage(
             found=[it for it in said if it and it.address == at],
@@ -137,38 +152,85 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
             next=page.next,
         )
 
+    async def _might_be_shared(self, at: Address, messages: Sequence[HistoryMessage]) -> bool:
+        """Whether some of these messages might be from other organisations, although Slack names no
+        workspace for them."""
+        if all(it.author_team or it.is_tombstone for it in messages):
+            return False
+        channel = await self._ask_channel(at.chat_id)
+        return channel.is_ext_shared
+
+    async def _ask_channel(self, name: str) -> SlackChannel:
+        return await self.client.call("conversations.info", SlackChannel, "channel", channel=name)
+
     async def _roots(self, at: Address) -> list[HistoryMessage]:
         """The last messages of a direct message: threads may go on under old ones."""
         if at.chat_type is not ChatType.DM:
             return []
         return (await self.client.history(at, "0")).messages
 
-    async def _discover(self, at: Address, last: int, roots: Sequence[HistoryMessage]) -> None:
+    async def _discover(
+        self, at: Address, last: int, roots: Sequence[HistoryMessage], scope: Scope
+    ) -> None:
         """Read the threads too that go on under these messages, if the bot or an owner began them,
         or in a direct message. Threads of others cause no calls."""
         since = f"{last / 10**6:.6f}"
         for root in roots:
             if (root.latest_reply or "") <= since:
                 continue
-            by = Sender(platform=Platform.SLACK, user_id=root.user or "")
-            is_ours = at.chat_type is ChatType.DM or by.user_id == self.account
-            if is_ours or await self._backlog.is_wanted(by):
+            is_wanted = at.chat_type is ChatType.DM or root.user == self.account
+            author = scope.member(root.user, root.author_team)
+            if author is not None and not is_wanted:
+                by = Sender(platform=Platform.SLACK, user_id=author)
+                is_wanted = await self._backlog.is_wanted(by)
+            if is_wanted:
                 self._backlog.discover(address(at.chat_id, root.ts), last)
 
     def _parse(self, delivery: EnvelopeDelivery) -> Inbound | None:
         name = delivery.envelope.envelope_id
-        return self.containment.parse(name, partial(parse, delivery, self.account))
+        return self.containment.parse(name, partial(parse, delivery, self._me))
 
     async def _named(self, inbound: Inbound) -> Inbound:
-        """Add the names of the sender and the channel."""
-        at, user, call = inbound.address, inbound.sender.user_id, self.client.call
-        ask = partial(call, "users.info", Person, "user", user=user)
+        """Add the names of the sender, of the channel, and of the users and channels in the text.
+        Slack sends ids, so each name costs a call."""
+        name = await self._user_name(inbound.sender.user_id)
+        chat = await self._channel_name(inbound.address.chat_id)
+        if inbound.kind in (InboundKind.MESSAGE, InboundKind.EDIT):
+            inbound = await self._with_names(inbound)
+        return named(inbound, name, chat and f"#{chat}")
+
+    async def _with_names(self, inbound: Inbound) -> Inbound:
+        quote = inbound.quote or base.Quote()
+        mentions = mrkdwn.mentioned(f"{inbound.text} {quote.text}")[:MENTIONS]
+        found = await asyncio.gather(*map(self._mentioned_name, mentions))
+        # Users choose their names.
+        lines = [one_line(name, _NAME) for name in found]
+        named = zip(mentions, lines, strict=True)
+        names = {mention: f"{mention[0]}{name}" for mention, name in named if name}
+        text = mrkdwn.with_names(inbound.text, names)
+        if inbound.quote is None:
+            return replace(inbound, text=text)
+        quote = replace(quote, text=mrkdwn.with_names(quote.text, names))
+        return replace(inbound, text=text, quote=quote)
+
+    async def _mentioned_name(self, mention: str) -> str:
+        name = mention[1:]
+        if name == self._me.user_id:
+            return self._me.user
+        if mention.startswith("@"):
+            return await self._user_name(name)
+        return await self._channel_name(name)
+
+    async def _user_name(self, user: str) -> str:
+        """Empty if Slack does not say."""
+        ask = partial(self.client.call, "users.info", Person, "user", user=user)
         person = await self._names.get(user, ask, Person())
-        ask = partial(call, "conversations.info", SlackChannel, "channel", channel=at.chat_id)
-        channel = await self._names.get(at.chat_id, ask, SlackChannel())
-        name = person.profile.display_name or person.profile.real_name or person.name
-        chat = "" if channel.is_mpim or not channel.name else f"#{channel.name}"
-        return named(inbound, name, chat)
+        return person.profile.display_name or person.profile.real_name or person.name
+
+    async def _channel_name(self, chat: str) -> str:
+        """Empty if Slack does not say, or it is made up of the names of the members."""
+        channel = await self._names.get(chat, partial(self._ask_channel, chat), SlackChannel())
+        return "" if channel.is_mpim else channel.name
 
     async def _fetch(self, attachment: base.Attachment) -> bytes:
         return await self.client.fetch(attachment.id, self.capabilities.attachment_bytes)
@@ -312,6 +374,9 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         with FAILURES.delivering():
             text = f"{names} You get a notification for each reply here."
             await self._post(thread, "invite", INVITATION, text=text)
+
+    async def _audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
+        return await account.audience(self.client, chat, users)
 
     async def _find(self, chat_id: str) -> HomeChannel | None:
         return await account.find(self.client, chat_id)

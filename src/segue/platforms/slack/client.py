@@ -145,8 +145,6 @@ class SlackClient:
         ids of our streams without a stamp."""
         found, streams = dict[str, str](), set[str]()
         for message in await self._recent(at):
-            if message.ts == at.thread_id and message.subtype == "tombstone":
-                raise Refused(400, "thread not found", code="thread_not_found")
             stamps = [block.block_id for block in message.blocks]
             stamps.append(str(message.metadata.event_payload.get("stamp")))
             ours = {it: message.ts for it in stamps if it.startswith(sent.PREFIX)}

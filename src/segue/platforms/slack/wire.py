@@ -22,6 +22,9 @@ class Envelope(Struct, frozen=True):
 class EventCallback(Struct, frozen=True):
     event_id: str
     event: Raw
+    team_id: str | None = None
+    enterprise_id: str | None = None
+    is_ext_shared_channel: bool | None = None
 
 
 class SlackFile(Struct, frozen=True):
@@ -47,6 +50,20 @@ class Said(Struct, frozen=True, kw_only=True):
     attachments: tuple[Said, ...] = ()
     is_share: bool | None = None
     author_name: str | None = None
+    team: str | None = None
+    user_team: str | None = None
+    source_team: str | None = None
+
+    @property
+    def author_team(self) -> str | None:
+        """The workspace or the organisation of the author, if Slack names it. In a channel that is
+        shared with others, `team` can be a workspace that sees the message."""
+        return self.user_team or self.source_team or self.team
+
+    @property
+    def is_tombstone(self) -> bool:
+        """Whether it stands for a deleted message, below which the thread goes on."""
+        return self.subtype == "tombstone"
 
 
 class Event(Said, frozen=True, kw_only=True):
@@ -57,6 +74,7 @@ class Event(Said, frozen=True, kw_only=True):
     event_ts: str = ""
     message: Said | None = None
     previous_message: Said | None = None
+    deleted_ts: str | None = None
     inviter: str | None = None
 
 
@@ -65,12 +83,15 @@ class SlashCommand(Struct, frozen=True):
     text: str
     channel_id: str
     user_id: str
+    team_id: str
+    enterprise_id: str | None = None
 
 
 class SlackItem(Struct, frozen=True):
     """A part of a payload or an answer. Its kind decides which fields are set."""
 
     id: str = ""
+    team_id: str | None = None
     value: str | None = None
     channel_id: str = ""
     message_ts: str = ""
@@ -101,6 +122,8 @@ class Me(Struct, frozen=True):
     user_id: str
     user: str = ""
     team: str = ""
+    team_id: str = ""
+    enterprise_id: str | None = None  # of an organisation with several workspaces
 
 
 class Posted(Struct, frozen=True):
@@ -118,8 +141,10 @@ class SlackChannel(Struct, frozen=True):
     name: str = ""
     is_im: bool = False
     is_mpim: bool = False
+    is_private: bool = False
     is_member: bool = False
     is_archived: bool = False
+    is_ext_shared: bool = False  # with other organisations
 
 
 class Person(Struct, frozen=True):
@@ -140,6 +165,13 @@ class HistoryMessage(Said, frozen=True, kw_only=True):
         """Its id without the point. 0 if it is malformed."""
         digits = self.ts.replace(".", "")
         return int(digits) if digits.isdecimal() else 0
+
+
+class MemberPage(Struct, frozen=True):
+    """A page of the members of a channel."""
+
+    members: tuple[str, ...] = ()
+    response_metadata: SlackItem = SlackItem()
 
 
 class ChannelHistory(Struct, frozen=True):

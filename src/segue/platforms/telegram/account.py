@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
-from telegram import Bot, ChatMember, ChatMemberAdministrator
+from telegram import Bot, ChatMember, ChatMemberAdministrator, ChatMemberRestricted
 
 from segue.core.address import Address, ChatType, HomeChannel
+from segue.core.audience import Audience
 from segue.platforms.base import Finding
 from segue.platforms.diagnostics import check
 from segue.platforms.errors import Refused, tolerating_absence
@@ -33,6 +34,8 @@ _WEBHOOK = (
     "Type `segue gateway start`, which removes it; if it comes back, another program uses the bot, "
     "so get one of your own from @BotFather."
 )
+_HIDDEN = ("member list is inaccessible", "chat_admin_required")
+"""Why Telegram does not say who is in a group of which the bot is no administrator."""
 _UNREACHED = "Write something to the bot there, adding it to the chat first, and send /sethome."
 
 
@@ -81,3 +84,28 @@ async def find(bot: Bot, name: str) -> HomeChannel | None:
         at = address(Chat(id=found.id, type=found.type))
         return at and HomeChannel(address=at, name=found.title or found.first_name or "")
     return None
+
+
+async def audience(bot: Bot, chat: Address, users: Sequence[str]) -> Audience | None:
+    """Who can read a group. Telegram gives their number."""
+    if chat.chat_type is ChatType.DM:
+        return None
+    number = where(chat)["chat_id"]
+    found = await bot.get_chat(number)
+    return Audience(
+        has_owner=any([await _is_member(bot, number, user) for user in users]),
+        is_public=bool(found.username),
+        readers=await bot.get_chat_member_count(number),
+    )
+
+
+async def _is_member(bot: Bot, chat: int, user: str) -> bool:
+    try:
+        member = await bot.get_chat_member(chat, int(user))
+    except Refused as refused:
+        if refused.status != 400:
+            raise
+        return refused.says(*_HIDDEN)
+    if isinstance(member, ChatMemberRestricted):
+        return member.is_member
+    return member.status not in (ChatMember.LEFT, ChatMember.BANNED)

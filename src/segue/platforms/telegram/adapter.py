@@ -14,6 +14,7 @@ from typing import Any
 from telegram import InlineKeyboardButton, InlineKeyboardMarkup, Message
 
 from segue.core.address import Address, ChatType, HomeChannel, Platform
+from segue.core.audience import Audience
 from segue.core.text import is_empty
 from segue.platforms import base, sending
 from segue.platforms.adapter import RemoteAdapter
@@ -231,6 +232,9 @@ class TelegramAdapter(RemoteAdapter[Client]):
         shown = [MenuEntry(it.command, it.description) for it in await bot.get_my_commands()]
         if shown != menu:
             await bot.set_my_commands([(entry.name, entry.help) for entry in menu])
+
+    async def _audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
+        return await account.audience(self.client.bot, chat, users)
 
     async def _find(self, chat_id: str) -> HomeChannel | None:
         return await account.find(self.client.bot, chat_id)

@@ -61,6 +61,7 @@ class Feature(StrEnum):
     REDELIVERY = "redelivery of an unconfirmed update after a restart of the adapter"
     BACKLOG = "delivery of messages that were sent while the adapter was disconnected"
     HISTORY = "a history that the adapter reads, because the platform keeps no updates for it"
+    READERS = "a way to see who can read a chat"
     OTHERS = "chats in which others write too"
     USER_THREADS = "threads that users begin under a message"
     RAW_UPDATES = "updates that the adapter parses itself, so that they need not be JSON"
@@ -175,6 +176,10 @@ class Rig(ABC):
 
     async def others(self, at: Place, count: int) -> None:
         """Let others send that many messages there, each with the text CHATTER."""
+        raise NotImplementedError
+
+    async def inhabit(self, at: Place, *, with_anna: bool) -> None:
+        """Let Bob come into a chat with Anna, or Anna leave it."""
         raise NotImplementedError
 
     async def other_bot_says(self, at: Place, text: str) -> None:

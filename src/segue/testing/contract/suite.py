@@ -11,6 +11,7 @@ from segue.testing.contract.failures import FailureContract
 from segue.testing.contract.history import HistoryContract
 from segue.testing.contract.inbound import InboundContract
 from segue.testing.contract.outbound import OutboundContract
+from segue.testing.contract.readers import ReadersContract
 from segue.testing.contract.threads import ThreadContract
 
 
@@ -18,6 +19,6 @@ class AdapterContract(ThreadContract, InboundContract, OutboundContract, Connect
     """The rules for all adapters."""
 
 
-class RemoteContract(AdapterContract, FailureContract, HistoryContract):
+class RemoteContract(AdapterContract, FailureContract, HistoryContract, ReadersContract):
     """The rules for adapters of a platform on a remote server, which can be unreachable, slow or
     busy, or can refuse calls. That is every platform except those that Segue serves itself."""

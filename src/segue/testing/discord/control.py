@@ -58,6 +58,17 @@ class Control(GatewayControl[State]):
         self.state.chats[chat] = changed
         self.state.tell("CHANNEL_UPDATE", self.state.objects.channel(changed))
 
+    def overwrite(self, chat: int, overwrites: Sequence[tuple[int, int, int]]) -> None:
+        """Set what a channel says of roles and members other than the bot: their ids, and the
+        permissions that it allows and denies. The role of everyone has the id of the guild."""
+        changed = replace(self.state.chats[chat], overwrites=tuple(overwrites))
+        self.state.chats[chat] = changed
+        self.state.tell("CHANNEL_UPDATE", self.state.objects.channel(changed))
+
+    def leave(self, user: int, guild: int) -> None:
+        """A user leaves the guild. Without the intent for members, the bot gets no event."""
+        self.state.absent.add((guild, user))
+
     def kick(self, guild: int) -> None:
         """Remove the bot from a guild."""
         self.state.tell("GUILD_DELETE", {"id": str(guild)})

@@ -19,6 +19,8 @@ class Driver(GatewayDriver[Settings, int, Message, Thread, Shown]):
     chat = Action(Control.chat)
     dm = Action(Control.dm)
     permit = Action(Control.permit)
+    overwrite = Action(Control.overwrite)
+    leave = Action(Control.leave)
     kick = Action(Control.kick)
     say = Action(Control.say)
     edit = Action(Control.edit)

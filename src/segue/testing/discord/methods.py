@@ -67,6 +67,7 @@ class Methods(RestMethods[State]):
     def get_guild_member(self, guild: int, user: int) -> Json:
         self.get_guild(guild)
         check(user in self._state.users, 10007)
+        check((guild, user) not in self._state.absent, 10007)
         return self._make.member(guild, user)
 
     def list_active_guild_threads(self, guild: int) -> Json:

@@ -66,7 +66,12 @@ class Objects(Templates):
         """A channel. The bot's permissions are in an overwrite for it."""
         shape, denied = "dm" if it.kind is Kind.DM else "channel", ~it.permissions & (1 << 50) - 1
         inside = self._state.replies(it.id, None)
-        return self(shape, it=it, last=inside and inside[-1].id, bot=BOT, denied=denied)
+        made = self(shape, it=it, last=inside and inside[-1].id, bot=BOT, denied=denied)
+        for name, allow, deny in it.overwrites:
+            kind = 0 if name in self._state.guilds else 1
+            more = {"id": str(name), "type": kind, "allow": str(allow), "deny": str(deny)}
+            made["permission_overwrites"].append(more)
+        return made
 
     def thread(self, it: Thread) -> Json:
         chat, inside = self._state.chats[it.chat], self._state.replies(it.chat, it.id)

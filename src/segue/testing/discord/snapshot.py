@@ -88,6 +88,8 @@ class Chat(peers.Chat[int], frozen=True, kw_only=True):
     guild: int = 0
     """0 in a direct message."""
     permissions: int = USUAL
+    overwrites: tuple[tuple[int, int, int], ...] = ()
+    """What it says of others than the bot: their ids, and what it allows and denies."""
 
     @property
     def threads(self) -> Kind | None:

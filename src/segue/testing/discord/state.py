@@ -40,6 +40,8 @@ class State(GatewayState[snapshot.Settings, int, Chat, Thread, Message]):
         self.snowflakes = Snowflakes(1420070400000)
         self.guilds: dict[int, peers.Chat[int]] = {}
         self.users[BOT] = User(id=BOT, name=settings.username, username=settings.username, bot=True)
+        self.absent: set[tuple[int, int]] = set()
+        """Guilds, and the users who have left them."""
         self.commands: dict[int, dict[str, Json]] = {}
         """The application commands by guild, 0 for the global ones, and by name."""
         self.interactions: dict[int, Interaction[int]] = {}

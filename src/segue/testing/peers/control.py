@@ -47,6 +47,11 @@ class Control(Generic[AnyState]):
         where = None if chat is None else str(chat)
         self.state.faults.add(Fault(method, trouble, times, seconds, where))
 
+    def populate(self, chat: int | str, members: Sequence[int | str]) -> None:
+        """Replace the members of a chat, other than the bot."""
+        before = self.state.chats[chat]
+        self.state.chats[chat] = msgspec.structs.replace(before, members=tuple(members))
+
     def calm(self) -> None:
         """Remove all faults and drop the connections of hanging calls."""
         self.state.faults.calm()

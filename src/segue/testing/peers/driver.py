@@ -135,6 +135,7 @@ class Driver(Generic[Settings, Id, AnyMessage, AnyThread, AnyShown]):
 
     fail = Action(_Shared.fail)
     calm = Action(_Shared.calm)
+    populate = Action(_Shared.populate)
     repeat = Action(_Shared.repeat)
     hold = Action(_Shared.hold)
     release = Action(_Shared.release)

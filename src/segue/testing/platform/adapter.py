@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 
 from segue.core.address import Address, ChatType, Platform
+from segue.core.audience import Audience, listed
 from segue.core.text import whole
 from segue.platforms.adapter import RemoteAdapter
 from segue.platforms.backoff import PollPace
@@ -152,6 +153,14 @@ class PeerAdapter(RemoteAdapter[Client]):
         call = wire.OpenThread(chat=home.chat_id, title=title, key=self._key(key))
         opened = await self.client.call("open_thread", call, wire.Opened)
         return address(self.platform, opened.chat, opened.thread)
+
+    async def _audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
+        if chat.chat_type is ChatType.DM:
+            return None
+        ask = wire.AskReaders(chat=chat.chat_id)
+        found = await self.client.call("readers", ask, wire.ChatReaders)
+        has_owner = not set(found.members).isdisjoint(users)
+        return listed(found.members, has_owner=has_owner, is_public=found.public)
 
     async def offer(self, menu: Sequence[MenuEntry]) -> None:
         entries = tuple(wire.WireEntry(entry.name, entry.help) for entry in menu)

@@ -37,6 +37,10 @@ class Control(peers.Control[State]):
         self.state.chats[chat.id] = chat
         return chat.id
 
+    def publish(self, chat: str) -> None:
+        """Open the chat to everyone."""
+        self.state.chats[chat] = replace(self.state.chat(chat), public=True)
+
     def say(
         self,
         user: str,

@@ -18,6 +18,7 @@ class Driver(peers.Driver[Rules, str, Message, Thread, Shown]):
     rules = Action(Control.rules)
     user = Action(Control.user)
     chat = Action(Control.chat)
+    publish = Action(Control.publish)
     say = Action(Control.say)
     command = Action(Control.command)
     edit = Action(Control.edit)

@@ -15,10 +15,12 @@ from segue.testing.platform.snapshot import Message, Shape, Thread
 from segue.testing.platform.state import BOT, State
 from segue.testing.platform.wire import (
     AskMe,
+    AskReaders,
     AskUpdates,
     Batch,
     Buttons,
     Call,
+    ChatReaders,
     Edit,
     GetFile,
     Me,
@@ -37,7 +39,7 @@ _FENCE = "```"
 _SEEDED = frozenset({Shape.GROUP, Shape.CHANNEL})
 """The chats in which a thread starts at a message."""
 
-Answer = Me | Sent | Opened | bytes | None
+Answer = Me | Sent | Opened | ChatReaders | bytes | None
 Done = TypeVar("Done", Sent, Opened)
 
 
@@ -61,6 +63,9 @@ class Methods:
                 return self._once(call, call.key, lambda: self._open(call))
             case GetFile():
                 return self._file(call)
+            case AskReaders():
+                chat = self._state.chat(call.chat)
+                return ChatReaders(public=chat.public, members=chat.members)
             case _:
                 return self._change(call)
 

@@ -28,6 +28,8 @@ class Shape(StrEnum):
 class Chat(peers.Chat[str], frozen=True, kw_only=True):
     shape: Shape
     topic: str
+    public: bool = False
+    """Anyone can read it."""
 
     def wire(self) -> WireChat:
         kind = self.shape.value if self.shape in (Shape.DM, Shape.CHANNEL) else "group"

@@ -140,6 +140,10 @@ class OpenThread(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     key: Key | None = None
 
 
+class AskReaders(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    chat: Id
+
+
 class GetFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     file: Id
 
@@ -154,6 +158,7 @@ Call: TypeAlias = (
     | ShowTyping
     | OpenThread
     | GetFile
+    | AskReaders
     | SetMenu
 )
 
@@ -168,6 +173,7 @@ CALLS: dict[str, type[Call]] = {
     "typing": ShowTyping,
     "open_thread": OpenThread,
     "file": GetFile,
+    "readers": AskReaders,
 }
 
 
@@ -181,6 +187,12 @@ class WireChat(Struct, frozen=True, kw_only=True):
     topic: str = ""
     members: Annotated[int, Meta(ge=0)]
     """The number of members, not counting the bot."""
+
+
+class ChatReaders(Struct, frozen=True, kw_only=True):
+    public: bool
+    members: tuple[Id, ...]
+    """The members, not counting the bot."""
 
 
 class Sent(Struct, frozen=True, kw_only=True):

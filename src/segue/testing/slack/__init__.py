@@ -26,6 +26,8 @@ from segue.testing.slack.process import running as running
 from segue.testing.slack.process import serving as serving
 from segue.testing.slack.snapshot import BOT as BOT
 from segue.testing.slack.snapshot import COMMAND as COMMAND
+from segue.testing.slack.snapshot import OTHER_TEAM as OTHER_TEAM
+from segue.testing.slack.snapshot import TEAM as TEAM
 from segue.testing.slack.snapshot import Kind as Kind
 from segue.testing.slack.snapshot import Message as Message
 from segue.testing.slack.snapshot import Settings as Settings

@@ -18,7 +18,9 @@ from segue.testing.slack.snapshot import Json
 
 _LONGEST = 12_000
 _MENTION = re.compile(r"<(?:@[UW][A-Z0-9]+|!(?:channel|here|everyone|subteam\^\w+))(?:\|[^>]*)?>")
-_TYPED = re.compile(r"&lt;(@[UW][A-Z0-9]+)&gt;|(https?://(?:[^\s&]|&amp;)+)")
+_TYPED = re.compile(
+    r"&lt;(@[UW][A-Z0-9]+)&gt;|&lt;(#[CG][A-Z0-9]+)&gt;|(https?://(?:[^\s&]|&amp;)+)"
+)
 _SHAPES = shapes.read(Path(__file__).with_suffix(".json"))
 
 
@@ -75,5 +77,7 @@ def mentions(text: str) -> tuple[str, ...]:
 
 
 def typed(text: str) -> str:
-    """What a user typed, as `text`: Slack escapes it and puts links in angle brackets."""
-    return _TYPED.sub(r"<\1\2>", html.escape(text, quote=False))
+    """What a user typed, as `text`: Slack escapes it and puts links in angle brackets. The name of
+    a channel is left out, because not every reader may see it."""
+    escaped = html.escape(text, quote=False)
+    return _TYPED.sub(lambda it: f"<{it[2]}|>" if it[2] else f"<{it[1] or it[3]}>", escaped)

@@ -10,7 +10,17 @@ from segue.testing import peers
 from segue.testing.peers import Status, Upload, User
 from segue.testing.slack import blocks
 from segue.testing.slack.errors import mistake
-from segue.testing.slack.snapshot import BOT, Chat, Kind, Message, Settings, Thread, Ts, fill
+from segue.testing.slack.snapshot import (
+    BOT,
+    TEAM,
+    Chat,
+    Kind,
+    Message,
+    Settings,
+    Thread,
+    Ts,
+    fill,
+)
 from segue.testing.slack.sockets import COMMAND, PRESS
 from segue.testing.slack.state import State
 
@@ -44,6 +54,10 @@ class Control(peers.Control[State]):
         chats[at.id] = at
         return at.id
 
+    def share_channel(self, chat: str) -> None:
+        """Share the chat with another organisation, whose users can then write there."""
+        self.state.chats[chat] = replace(self.state.chats[chat], shared=True)
+
     def rights(
         self, user: str, chat: str, *, archived: bool = False, joined: bool = True, error: str = ""
     ) -> None:
@@ -58,10 +72,18 @@ class Control(peers.Control[State]):
     # Messages
 
     def say(
-        self, user: str, chat: str, text: str, thread: Ts = None, files: Sequence[Upload] = ()
+        self,
+        user: str,
+        chat: str,
+        text: str,
+        thread: Ts = None,
+        files: Sequence[Upload] = (),
+        team: str = TEAM,
     ) -> str:
-        """Send a message and return its `ts`. `<@U1>` in the text is a mention."""
+        """Send a message and return its `ts`. `<@U1>` in the text is a mention. In another `team`,
+        the id `user` is that of another person. Without a team, Slack does not say whose it is."""
         state, message = self.state, self._written(user, chat, text, thread)
+        message = replace(message, team=team)
         stored = tuple(state.add_file(state.name("F"), it) for it in files)
         subtype = "bot_message" if state.users[user].bot else "file_share" if files else ""
         return state.say(replace(message, files=stored, subtype=subtype)).id
@@ -113,17 +135,18 @@ class Control(peers.Control[State]):
 
     # Interactions
 
-    def press(self, user: str, chat: str, message: str, label: str) -> str:
+    def press(self, user: str, chat: str, message: str, label: str, team: str = TEAM) -> str:
         """Press the button with that label, and return the trigger id."""
         state, found = self.state, self.state.message(chat, message)
         if (button := blocks.buttons(found.blocks).get(label)) is None:
             raise mistake(f"there is no button {label!r} to press")
         where = {name: it for name, it in fill("container", it=found).items() if it}
         more = {"message": state.wire(found), "action": {**button, "action_ts": state.ts()}}
-        return self._interact(PRESS, "press", user, chat, container=where, **more)
+        return self._interact(PRESS, "press", user, chat, container=where, by=team, **more)
 
     def command(self, user: str, chat: str, command: str, text: str = "") -> str:
-        """Use a slash command, which no thread offers, and return the trigger id."""
+        """Use a slash command, which no thread offers, and return the trigger id. Slack does not
+        offer it to the users of another team."""
         return self._interact(COMMAND, "command", user, chat, command=command, text=text)
 
     def _interact(self, kind: str, shape: str, user: str, chat: str, **more: object) -> str:

@@ -17,6 +17,7 @@ class Driver(peers.Driver[Settings, str, Message, Thread, Shown]):
     disconnect = Action(Control.disconnect)
     user = Action(Control.user)
     chat = Action(Control.chat)
+    share_channel = Action(Control.share_channel)
     rights = Action(Control.rights)
     say = Action(Control.say)
     chat_on = Action(Control.chat_on)

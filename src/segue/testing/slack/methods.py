@@ -54,7 +54,8 @@ class Methods:
         return {"channel": chat.id, "ts": message.id, "message": self._state.wire(message)}
 
     def _say(self, chat: Chat, thread: Ts, **more: Any) -> Message:
-        """A reply to a deleted root goes to the channel: slack-go issue 1571."""
+        """Slack posts a reply to a root that is gone in the channel, without an error: slack-go
+        issue 1571, langchain-ai/open-swe pull request 2753. A tombstone is a root like others."""
         state, settings = self._state, self._state.settings
         if (chat.id, thread) in state.deleted:
             thread = None
@@ -132,6 +133,13 @@ class Methods:
         members = {"num_members": len(chat.members) + 1} if it.include_num_members else {}
         more = {"private": private, "mpim": chat.kind is Kind.MPIM, "user": chat.members[0]}
         return {"channel": fill(shape, it=chat, **more) | members}
+
+    def members(self, it: Any) -> Json:
+        """The users in a conversation, the app among them."""
+        chat = self._state.chat(it.channel, "read")
+        inside = [*chat.members, BOT.id] if chat.joined else list(chat.members)
+        some, cursor = rpc.page(inside, it.cursor, min(it.limit or 100, _PAGE))
+        return {"members": some, "response_metadata": {"next_cursor": cursor}}
 
     def history(self, it: Any) -> Json:
         """Newest first, without replies. With `oldest` alone, the first page has those closest to

@@ -20,6 +20,10 @@ Ts: TypeAlias = str | None
 Thread: TypeAlias = peers.Thread[str]
 """Its id is the `ts` of its root. It exists from the first reply on."""
 BOT: peers.User[str] = peers.User(id="U0100000000", name="Segue", username="segue", bot=True)
+TEAM = "T0100000001"
+"""The workspace of the app."""
+OTHER_TEAM = "T0200000001"
+"""The workspace of another organisation. Its users can have the same ids."""
 COMMAND = "/segue"
 """The app's slash command."""
 
@@ -68,6 +72,8 @@ class Settings(peers.Settings, frozen=True, kw_only=True):
 class Chat(peers.Chat[str], frozen=True, kw_only=True):
     kind: Kind
     archived: bool = False
+    shared: bool = False
+    """With another organisation: Slack Connect."""
     restriction: str = ""
     """The error for messages here, such as `restricted_action_read_only_channel`."""
 
@@ -80,6 +86,8 @@ class Message(peers.Message[str], frozen=True, kw_only=True):
     blocks: tuple[Json, ...] = ()
     metadata: Mapping[str, object] = field(default_factory=dict[str, object])
     subtype: str = ""
+    team: str = TEAM
+    """The workspace of the author."""
     attachments: tuple[Json, ...] = ()
     """The message that a user forwarded with it."""
     mentions: tuple[str, ...] = ()

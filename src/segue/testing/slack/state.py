@@ -11,9 +11,21 @@ from segue.testing.peers import File, Pulse, User
 from segue.testing.peers.uploads import Uploads
 from segue.testing.slack import errors, snapshot
 from segue.testing.slack.errors import Refuse, check
-from segue.testing.slack.snapshot import BOT, Chat, Json, Kind, Message, Settings, Thread, Ts, fill
+from segue.testing.slack.snapshot import (
+    BOT,
+    TEAM,
+    Chat,
+    Json,
+    Kind,
+    Message,
+    Settings,
+    Thread,
+    Ts,
+    fill,
+)
 from segue.testing.slack.sockets import EVENT, Envelopes
 
+TOMBSTONE = "tombstone"
 SLACKBOT = User(id="USLACKBOT", name="Slackbot", bot=True)
 
 
@@ -82,7 +94,8 @@ class State(peers.State[Settings, str, Chat, Thread, Message]):
             it=message,
             stream=self.stream(message),
             user=author.id if message.subtype != "bot_message" else None,
-            bot=f"B{author.id[1:]}" if author.bot else None,
+            bot=f"B{author.id[1:]}" if author.bot and author is not SLACKBOT else None,
+            other=None if message.team == TEAM else message.team,
             files=[self.file(it, author.id) for it in message.files],
             metadata=message.metadata if metadata else None,
             edited=fill("edited", it=message) if message.edited else None,
@@ -105,11 +118,12 @@ class State(peers.State[Settings, str, Chat, Thread, Message]):
             root = self.message(*where, "thread_not_found")
             thread = Thread(id=root.id, chat=chat.id, title=root.text, by=root.author)
             self.threads[where] = thread
+        team = message.team
         event = self.wire(self.post(message)) | {"channel": chat.id, "event_ts": message.id}
-        self.tell(f"message.{chat.kind.family}", {**event, "channel_type": chat.kind}, chat)
+        self.tell(f"message.{chat.kind.family}", {**event, "channel_type": chat.kind}, chat, team)
         addressed = f"<@{BOT.id}>" in message.mentions and message.author != BOT.id
         if addressed and chat.kind is not Kind.IM:
-            self.tell("app_mention", event | {"type": "app_mention"}, chat)
+            self.tell("app_mention", event | {"type": "app_mention"}, chat, team)
         return message
 
     def change(self, before: Message, after: Message, *, edited: bool = True) -> Message:
@@ -120,30 +134,41 @@ class State(peers.State[Settings, str, Chat, Thread, Message]):
         return after
 
     def remove(self, message: Message) -> None:
-        """Delete the message. A root with replies becomes a tombstone."""
+        """Delete the message. A root with replies becomes a tombstone, below which the thread goes
+        on: it is not locked (hackclub/toriel pull request 238). The tombstone is deleted with the
+        last reply (slack-edge pull request 10)."""
         where, previous = (message.chat, message.id), self.wire(message)
-        self.deleted.add(where)
-        self.threads.pop(where, None)
         if self.replies(*where):
             text = "This message was deleted."
-            gone = Message(id=message.id, chat=message.chat, author=SLACKBOT.id, text=text)
-            self.change(message, replace(gone, fallback=text, subtype="tombstone"))
-        else:
-            del self.messages[where]
-            self._tell_change(message.chat, "message_deleted", previous, deleted_ts=message.id)
+            gone = Message(id=message.id, chat=message.chat, author=SLACKBOT.id, text=text, team="")
+            self.change(message, replace(gone, fallback=text, subtype=TOMBSTONE))
+            return
+        self.deleted.add(where)
+        self.threads.pop(where, None)
+        del self.messages[where]
+        self._tell_change(message.chat, "message_deleted", previous, deleted_ts=message.id)
+        root = self.messages.get((message.chat, message.thread or ""))
+        is_last = root is not None and not self.replies(root.chat, root.id)
+        if root is not None and is_last and root.subtype == TOMBSTONE:
+            self.remove(root)
 
     def _tell_change(self, channel: str, subtype: str, previous: Json, **more: object) -> None:
         chat = self.chats[channel]
         event = fill("change", subtype=subtype, chat=chat, ts=self.ts(), previous=previous)
-        self.tell(f"message.{chat.kind.family}", event | more, chat)
+        self.tell(f"message.{chat.kind.family}", event | more, chat, previous.get("team", ""))
 
-    def tell(self, subscription: str, event: Json, chat: Chat | None = None) -> None:
-        """Queue an event, if the app subscribed to it and is in the chat."""
+    def tell(
+        self, subscription: str, event: Json, chat: Chat | None = None, team: str = TEAM
+    ) -> None:
+        """Queue an event, if the app subscribed to it and is in the chat. `team` is the workspace
+        of its author: docs.slack.dev/apis/slack-connect, and the tests of bolt-python."""
         away = chat is not None and not chat.joined and not subscription.endswith("_left")
         if subscription not in self.settings.events or away:
             return
         event = {"type": subscription.partition(".")[0], "event_ts": self.ts(), **event}
-        payload = fill("event", event=event, name=self.name("Ev"), time=int(time.time()))
+        where = {"team": team, "shared": chat is not None and chat.shared}
+        when = int(time.time())
+        payload = fill("event", event=event, name=self.name("Ev"), time=when, **where)
         self.envelopes.put(EVENT, payload)
 
     def snapshot(self, chat: str | None) -> snapshot.Shown:

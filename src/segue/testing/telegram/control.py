@@ -61,6 +61,14 @@ class Control(peers.Control[State]):
         before = self.state.chat(chat)
         self._member(user, before, replace(before, status=status, manage_topics=manage_topics))
 
+    def publish(self, chat: int, username: str) -> None:
+        """Give a group a public name."""
+        self.state.chats[chat] = replace(self.state.chat(chat), username=username)
+
+    def hide_members(self, chat: int) -> None:
+        """Show the members of a group to its administrators only."""
+        self.state.chats[chat] = replace(self.state.chat(chat), hides_members=True)
+
     def join(self, user: int, chat: int) -> None:
         """Add the bot to the chat, or restart the private chat. The bot gets an update. In a group,
         Telegram also posts a service message that everyone sees."""

@@ -19,6 +19,8 @@ class Driver(peers.Driver[Settings, int, Message, Topic, Shown]):
     private = Action(Control.private)
     chat = Action(Control.chat)
     rights = Action(Control.rights)
+    publish = Action(Control.publish)
+    hide_members = Action(Control.hide_members)
     join = Action(Control.join)
     migrate = Action(Control.migrate)
     say = Action(Control.say)

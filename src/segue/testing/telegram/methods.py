@@ -120,8 +120,21 @@ class Methods:
     def get_chat_member(self, chat_id: ChatId, user_id: int) -> Json:
         chat = self._state.readable(chat_id)
         if user_id != self._state.bot:
-            raise mistake("only the bot itself is known here as a member")
+            return self._other_member(chat, user_id)
         return objects.member(self._state, chat)
+
+    def _other_member(self, chat: Chat, user_id: int) -> Json:
+        """Only guaranteed for administrators; others are refused where members are hidden."""
+        if chat.hides_members and chat.status is not Status.ADMINISTRATOR:
+            raise bad("member list is inaccessible")
+        if (user := self._state.users.get(user_id)) is None:
+            raise bad("user not found")
+        status = "member" if user_id in chat.members else "left"
+        return {"user": objects.user(user), "status": status}
+
+    def get_chat_member_count(self, chat_id: ChatId) -> int:
+        chat = self._state.readable(chat_id)
+        return len(chat.members) + 1
 
     def get_file(self, file_id: str) -> Json:
         """A bot can download at most 20 MB."""

@@ -50,8 +50,8 @@ def chat(state: State, it: Chat) -> Json:
         person = state.users[it.id]
         names = _filled(first_name=person.name, username=person.username)
         return {"id": it.id, "type": it.type, **names}
-    forum = _filled(is_forum=it.kind is Kind.FORUM)
-    return {"id": it.id, "title": it.title, "type": it.type, **forum}
+    more = _filled(is_forum=it.kind is Kind.FORUM, username=it.username)
+    return {"id": it.id, "title": it.title, "type": it.type, **more}
 
 
 def full_chat(state: State, it: Chat) -> Json:

@@ -46,6 +46,10 @@ class Chat(peers.Chat[int], frozen=True, kw_only=True):
     """Whether a private chat has topics; None to use the bot's setting."""
     became: int | None = None
     """The supergroup that this group was upgraded to."""
+    username: str = ""
+    """The public name of a group that anyone can read."""
+    hides_members: bool = False
+    """Only administrators see who is in it."""
 
     @property
     def private(self) -> bool:

@@ -1,0 +1,75 @@
+"""Whether a chat is still as private as the owner believes, before a handoff or a question goes
+there. See `segue.core.audience`."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from segue.core.address import Address, HomeChannel, Platform
+from segue.core.audience import Audience, growth
+from segue.core.errors import AudienceGrown, OwnerAway
+from segue.platforms.base import Adapter
+from segue.store import Store
+
+FRESH_SECONDS = 60.0
+"""How long a good answer of the platform counts."""
+
+logger = logging.getLogger(__name__)
+
+
+class Audiences:
+    def __init__(
+        self,
+        store: Store,
+        adapters: Mapping[Platform, Adapter],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._adapters = adapters
+        self._clock = clock
+        self._good_until: dict[tuple[str, Address], float] = {}
+        """When to look again, by owner and chat."""
+
+    async def look(self, owner: str, chat: Address) -> Audience | None:
+        """Who can read the chat now. None if only the owner can, or if the platform does not say.
+        Raise DeliveryFailed or ConnectFailed."""
+        known = await self._store.owners.identities(owner)
+        users = [it.sender.user_id for it in known if it.sender.platform is chat.platform]
+        return await self._adapters[chat.platform].audience(chat, users)
+
+    async def check(self, owner: str, at: Address) -> None:
+        """Raise OwnerAway if the owner is not in that chat any more, and AudienceGrown if it is a
+        home channel that more can read than when they chose it. Raise DeliveryFailed or
+        ConnectFailed if the platform cannot be asked."""
+        chat = replace(at, thread_id=None)
+        now = self._clock()
+        if self._good_until.get((owner, chat), now) > now:
+            return
+        audience = await self.look(owner, chat)
+        if audience is not None:
+            await self._compare(owner, chat, audience)
+        self._good_until = {key: end for key, end in self._good_until.items() if end > now}
+        self._good_until[owner, chat] = now + FRESH_SECONDS
+
+    async def _compare(self, owner: str, chat: Address, audience: Audience) -> None:
+        homes = await self._store.owners.homes(owner)
+        same = (home for home in homes if _is_same(home.address, chat))
+        home = next(same, None)
+        if not audience.has_owner:
+            raise OwnerAway(chat=home or HomeChannel(address=chat))
+        if home is None:
+            return
+        if home.audience is None:  # it was chosen without a look, or by an older version
+            await self._store.owners.record_audience(owner, home.address, audience)
+            return
+        grown = growth(home.audience, audience)
+        if grown:
+            logger.warning("home channel has more readers address=%s: %s", chat, grown)
+            raise AudienceGrown(chat=home, growth=grown)
+
+
+def _is_same(one: Address, other: Address) -> bool:
+    return one.platform is other.platform and one.chat_id == other.chat_id
