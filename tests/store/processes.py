@@ -32,7 +32,9 @@ from typing import Any, NoReturn
 
 import apsw
 
+import segue.cli.restore  # pyright: ignore[reportUnusedImport] - import it before the fork
 import segue.store
+from segue.cli import main as cli
 from segue.core.address import Address, Platform
 from segue.core.errors import SegueError
 from segue.core.handoff import Handoff, Step
@@ -245,6 +247,16 @@ class Part:
         begun = {d: statements_of(d, migration)[:statements] for d in SqlDialect}
         schema.scripts = scripts
         return await self.open(url)
+
+    async def command_and_die(self, words: list[str], environment: dict[str, str], at: int) -> int:
+        """Run a command, but kill the process at the `at`th step that leaves a trace."""
+        os.environ.update(environment)  # noqa: TID251 - that of a process to be killed
+        steps = Steps(at)
+        sys.addaudithook(steps.audit)
+        shim = DyingVFS(steps)
+        cli.main(words, standalone_mode=False)
+        shim.unregister()
+        return steps.taken
 
     async def reopen(self, url: str) -> str:
         """Close the open store, if any, and open another."""
@@ -545,7 +557,10 @@ def spin(seconds: float) -> None:
 class Steps:
     """Counts the steps that leave a trace, and kills the process at the chosen one."""
 
-    TRACES = frozenset({"os.mkdir", "os.chmod", "open", "fcntl.flock", "os.remove", "socket.bind"})
+    TRACES = frozenset(
+        {"os.mkdir", "os.chmod", "open", "fcntl.flock", "os.remove", "socket.bind"}
+        | {"os.rename", "os.link", "os.rmdir", "os.truncate"}
+    )
 
     def __init__(self, at: int) -> None:
         self._at = at

@@ -19,6 +19,7 @@ from segue.config.origins import Setting as Setting
 from segue.config.places import attachments as attachments
 from segue.config.places import history as history
 from segue.config.places import platform_folder as platform_folder
+from segue.config.places import private_data_folder as private_data_folder
 from segue.config.places import private_places as private_places
 from segue.config.values import KEY_VARIABLES as KEY_VARIABLES
 from segue.config.values import Approvals as Approvals
@@ -37,6 +38,11 @@ RELOADED = frozenset(
 def load(environ: Mapping[str, str] | None = None) -> Settings:
     """Return the settings, or raise BadSettings with the setting's name and valid values."""
     return loader.load(os.environ if environ is None else environ)
+
+
+def load_file(path: Path) -> Settings:
+    """Return the settings as they would be with this file, or raise BadSettings."""
+    return loader.load({**os.environ, "SEGUE_CONFIG": str(path)})
 
 
 def path(environ: Mapping[str, str] | None = None) -> Path:
