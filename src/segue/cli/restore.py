@@ -41,7 +41,7 @@ def restore(*, file: Path, force: bool, as_json: bool) -> None:
         settings = parts / SETTINGS
         url = (config.load_file(settings) if settings.exists() else config.load()).store
         restores.check(url, parts, manifest, path)
-        stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
+        stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
         replaced = [restores.replace(url, parts, manifest, path, stamp, force=force)]
         for platform in PLATFORMS:
             keys = parts / KEYS / platform

@@ -182,5 +182,7 @@ def keep(path: Path, kept: Path) -> None:
     """Give a file a second name, or copy it where files cannot have two."""
     try:
         os.link(path, kept)
+    except FileExistsError:
+        raise
     except OSError:
         shutil.copy2(path, kept)
