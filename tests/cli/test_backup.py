@@ -462,3 +462,31 @@ def test_a_restore_that_was_killed_leaves_the_old_or_the_new(
         assert machine.texts() == [["new"]]
         assert key_in(device) == "new"
     assert step > 20, f"only {step} steps were seen"
+
+
+@pytest.mark.real
+def test_a_postgres_restore_that_was_killed_leaves_the_old_or_the_new(
+    server: postgres.Server, tmp_path: Path, file: Path, troupe: Troupe
+):
+    with server.database() as first, server.database() as second:
+        home = Machine(tmp_path / "home", first)
+        home.say("new")
+        home.backup(str(file))
+        machine = Machine(tmp_path / "other", second)
+        step = 0
+        for step in range(1, 2000, 17):
+            stores.drop(second)
+            machine.say("old")
+            program = troupe.player()
+            words = ["restore", "--force", str(file)]
+            program.tell("command_and_die", words=words, environment=machine.environment, at=step)
+            try:
+                program.answer()
+            except EOFError:
+                program.ended()
+            else:
+                break
+            troupe.close()
+            assert machine.texts() in ([["old"]], [["new"]])
+        assert step > 50, f"only {step} steps were seen"
+        assert machine.texts() == [["new"]]
