@@ -4,10 +4,12 @@ The gateway and the page are real; the browser is reduced to its WebSocket."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import socket
 import subprocess
+from collections.abc import Generator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,6 +23,7 @@ from segue.core.address import Platform
 from segue.core.errors import DemoFailed
 from segue.core.session import ME
 from segue.store.gateways import GatewayRecord
+from segue.web.endpoints import USUAL
 from tests.harness import networks
 from tests.harness.gateways import alive, none_left, segue_says
 from tests.harness.pty import Terminal
@@ -370,6 +373,29 @@ async def test_by_default_the_page_is_for_this_machine_only(person: Person):
         assert "Everybody" not in told_in(person)
         (gateway,) = await alive(person)
         assert listening(gateway) == {"0100007F"}
+
+
+@contextlib.contextmanager
+def taken(port: int) -> Generator[None]:
+    """A program of ours listens there, if none does already."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            stack.enter_context(socket.create_server(("127.0.0.1", port)))
+        yield
+
+
+async def test_a_page_whose_port_is_taken_says_where_it_is_and_why(person: Person):
+    async with none_left(person):
+        with taken(USUAL[0]):
+            output = await says(person, "gateway", "start")
+        [(wanted, port)] = re.findall(
+            r"Port (\d+) is held by .+, so the page is on port (\d+)\.\n", output.stdout
+        )
+        assert int(wanted) == USUAL[0]
+        assert f"The web page is at http://127.0.0.1:{port}," in output.stdout
+        for command in (["status"], ["gateway", "status"]):
+            shown = " ".join((await says(person, *command)).stdout.split())
+            assert f"(port {wanted} is held by another program of yours, so the page is" in shown
 
 
 async def test_the_lan_option_is_refused_while_the_page_is_disabled(person: Person):

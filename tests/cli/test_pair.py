@@ -15,6 +15,8 @@ from segue.chat.render import qr
 from segue.core.address import HomeChannel, Platform, Sender
 from segue.core.pairing import looks_like_code
 from segue.core.session import ME
+from segue.gateway.access import Gate
+from segue.platforms.base import Inbound, InboundKind
 from segue.store import Store
 from segue.store.gateways import LinkState
 from tests.harness.gateways import segue_says
@@ -65,6 +67,25 @@ async def test_a_code_is_shown_with_its_link_and_then_with_the_account_that_used
             await shown.shows("Send /sethome in the chat that should receive handoffs.")
             assert await shown.end() == 0
             assert b"\x1b[2J" not in shown.raw
+
+
+async def test_a_code_in_a_chat_in_which_the_bot_cannot_write_is_reported(person: Person):
+    async with (
+        opened(person, Platform.TELEGRAM) as store,
+        person.opens("pair", lines=60) as shown,
+    ):
+        await shown.see("Waiting until it is sent")
+        code = code_on(shown)
+        inbound = Inbound(
+            kind=InboundKind.MESSAGE, update_id="1", address=DM, sender=ANNA, text=code
+        )
+        assert await Gate(store).pair("bot", inbound)
+        [reply] = await store.outbox.claim([Platform.TELEGRAM])
+        await shown.shows("Paired with Anna[2J, telegram user 42.")
+        await store.outbox.failed(reply, "the bot is blocked there")
+        await shown.shows("I cannot write in the telegram chat where you sent the code, so it")
+        await shown.shows("the bot is blocked there")
+        assert await shown.end() == 0
 
 
 _INVERTED = str.maketrans("█▀▄ ", " ▄▀█")

@@ -10,7 +10,10 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
-from segue.testing.slack import Driver, Kind, Peer, serving
+import segue.store
+from segue.core.address import Platform
+from segue.core.session import ME
+from segue.testing.slack import COMMAND, Driver, Kind, Peer, serving
 from tests import program
 from tests.harness.gateways import CODE, none_left, segue_says
 from tests.harness.terminal import Person
@@ -77,3 +80,43 @@ async def test_the_line_for_scripts_leads_to_a_message_in_the_channel(person: Pe
         ):
             told = await asyncio.to_thread(segue_says, person, *shlex.split(others))
             assert told.returncode == 0, told.stderr
+
+
+async def test_an_owner_who_does_not_exist_is_refused_before_anything_is_saved(person: Person):
+    async with slack(person) as (peer, driver):
+        anna = await driver.user("Anna")
+        channel = await driver.chat(Kind.CHANNEL, [anna])
+        words = ["--token", peer.token, "--app-token", peer.app_token, "--home", channel]
+        told = await asyncio.to_thread(
+            segue_says, person, "setup", "slack", *words, "--owner", "U0999999999"
+        )
+        assert told.returncode == 1
+        assert "There is no slack user U0999999999, so nothing was changed." in told.stderr
+        assert "type `segue setup slack` without it" in " ".join(told.stderr.split())
+        assert "Saved" not in told.stdout
+        async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+            assert await store.owners.homes(ME) == ()
+            assert await store.owners.identities(ME) == ()
+            assert await store.gateways.alive() == ()
+
+
+async def test_a_code_in_a_chat_without_the_app_is_reported_in_the_terminal(person: Person):
+    async with slack(person) as (peer, driver):
+        anna = await driver.user("Anna")
+        own = await driver.chat(Kind.IM, [anna])
+        theirs = await driver.chat(Kind.IM, [anna, await driver.user("Eve")])
+        await driver.do("rights", None, user=anna, chat=theirs, joined=False)
+        words = ["--token", peer.token, "--app-token", peer.app_token]
+        async with person.opens("setup", "slack", *words, lines=120) as shown:
+            await shown.shows("Keep it secret.", 40)
+            [code] = re.findall(r"Send (\S+) to the bot within 10 minutes", shown.text)
+            await driver.command(anna, theirs, COMMAND, f"start {code}")
+            await shown.shows("where you sent the code, so it is not your home", 20)
+            await driver.command(anna, own, COMMAND, "sethome")
+            await shown.shows("Done. To hand off a conversation, type /handoff slack in it.", 40)
+            assert await shown.end() == 0
+        async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+            homes = await store.owners.homes(ME)
+        assert [it.address.chat_id for it in homes if it.platform is Platform.SLACK] == [own]
+        told = await asyncio.to_thread(segue_says, person, "status")
+        assert f"slack dm {theirs}, just now, failed: the app is not in that channel" in told.stdout

@@ -8,6 +8,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from msgspec import structs
+
 import segue.store
 from segue.core.address import Address, ChatType, Sender
 from segue.core.session import ME
@@ -108,6 +110,33 @@ async def test_a_gap_in_a_chat_where_no_owner_talks_is_not_reported_there(house:
         await house.driver.message("(1) hello", chat=chat)
         await house.idle()
     assert UNREAD not in (await house.driver.look(chat)).texts
+
+
+async def test_a_message_that_was_edited_meanwhile_is_answered_once_in_its_newest_text(
+    house: House,
+):
+    chat = await house.chat()
+    async with house.gateway():
+        await house.driver.say(house.anna, chat, "hello")
+        at = await house.address(chat)
+        await house.idle()
+    message = Inbound(
+        kind=InboundKind.MESSAGE,
+        update_id="1",
+        address=at,
+        sender=Sender(platform=TELEGRAM, user_id=house.anna),
+        text="remove A",
+        message_id="7",
+    )
+    edits = [
+        structs.replace(message, kind=InboundKind.EDIT, update_id=f"edit {text}", text=text)
+        for text in ("remove B", "remove C")
+    ]
+    async with house.gateway(speaks=late(message, *edits)):
+        await house.driver.message("(2) remove C", chat=chat)
+        await house.idle()
+    assert len(house.model.prompts) == 2
+    assert texts.ANSWERED_ALREADY not in (await house.driver.look(chat)).texts
 
 
 async def test_what_was_written_meanwhile_is_not_refused_because_it_is_much(house: House):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from segue.core.address import Address, ChatType, Sender
 from segue.core.session import ME
 from segue.gateway import texts
 from segue.gateway.access import GUESS_WINDOW, MAX_GUESSES, Gate
 from segue.platforms.base import Inbound, InboundKind
-from segue.testing.platform import Shape
+from segue.store.outbox import OutgoingState
+from segue.testing.platform import Shape, Trouble
 from tests.gateway.conftest import TELEGRAM, House
+from tests.gateway.test_commands import message_with
 
 
 async def test_a_code_pairs_only_its_sender(house: House):
@@ -154,4 +157,40 @@ async def test_a_group_does_not_become_the_home_channel_automatically(house: Hou
         code = await house.store.pairings.begin(ME)
         await house.driver.say(house.eve, chat, code)
         await house.driver.until(lambda s: any("paired" in t for t in s.texts), chat=chat)
+    assert await house.store.owners.homes(ME) == ()
+
+
+async def test_a_chat_in_which_the_bot_cannot_write_pairs_and_does_not_become_the_home(
+    house: House,
+):
+    seen = await house.chat()
+    chat = await house.driver.chat(Shape.DM, [house.eve], name="Anna and Eve")
+    async with house.gateway():
+        await house.driver.say(house.anna, seen, "hello")
+        await house.driver.message("(1) hello", chat=seen)
+        await house.driver.fail("send", Trouble.FORBIDDEN, chat=chat)
+        code = await house.store.pairings.begin(ME)
+        await house.driver.say(house.eve, chat, code)
+        told = await message_with(house, seen, "where you sent the code, so it is not your home")
+        assert "I cannot write in the telegram chat" in told.text
+        await house.idle()
+    assert await house.store.owners.homes(ME) == ()
+    assert await house.store.owners.who(TELEGRAM, house.eve)
+    reply = await house.store.pairings.reply(code)
+    assert reply is not None
+    assert reply.state is OutgoingState.FAILED
+
+
+async def test_a_home_whose_reply_fails_after_a_crash_is_taken_back(house: House):
+    chat = await house.driver.chat(Shape.DM, [house.eve])
+    code = await house.store.pairings.begin(ME)
+    at = Address(platform=TELEGRAM, chat_id=chat, chat_type=ChatType.DM)
+    sender = Sender(platform=TELEGRAM, user_id=house.eve)
+    inbound = replace(said(house.eve, code, 1), address=at, sender=sender)
+    assert await Gate(house.store).pair("bot", inbound)  # and then the gateway is killed
+    [home] = await house.store.owners.homes(ME)
+    assert home.address == at
+    await house.driver.fail("send", Trouble.FORBIDDEN, chat=chat)
+    async with house.gateway():
+        await house.idle()
     assert await house.store.owners.homes(ME) == ()

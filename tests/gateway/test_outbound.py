@@ -14,11 +14,12 @@ from segue.agent.models.base import Piece, Prompt, Text
 from segue.agent.models.scripted import Say, ScriptedModel
 from segue.core import provenance
 from segue.core.address import Address, ChatType, Platform
-from segue.gateway import streaming
+from segue.gateway import outbound, streaming
 from segue.gateway.janitor import Janitor
 from segue.gateway.pace import RateLimiter
 from segue.gateway.streaming import LiveAnswer
 from segue.store import Topic
+from segue.store.base import Tx
 from segue.store.gateways import LinkState
 from segue.store.outbox import OutgoingState
 from segue.testing.platform import PeerAdapter, Rules, Shape, Trouble
@@ -90,6 +91,37 @@ async def test_a_message_whose_key_the_platform_may_have_forgotten_is_not_repeat
     assert list((await house.driver.look(chat)).texts).count("(1) hello") == 1
     (trouble,) = await house.store.outbox.troubled()
     assert (trouble.state, trouble.attempt) == (OutgoingState.UNCERTAIN, 1)
+
+
+async def test_the_next_gateway_knows_since_when_a_message_may_have_arrived(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(outbound, "pause", lambda *_: 2.0)
+    chat = await house.chat()
+    async with house.gateway():
+        await house.driver.fail("send", Trouble.DROP_AFTER)
+        await house.driver.say(house.anna, chat, "hello")
+        await house.driver.message("(1) hello", chat=chat)
+        await queued_again(house)
+    async with house.gateway(speaks=ForgetfulAdapter):
+        await house.driver.say(house.anna, chat, "after")
+        await house.driver.message("(2) after", chat=chat)
+        await house.idle()
+    assert list((await house.driver.look(chat)).texts).count("(1) hello") == 1
+    (trouble,) = await house.store.outbox.troubled()
+    assert (trouble.state, trouble.attempt) == (OutgoingState.UNCERTAIN, 2)
+
+
+async def queued_again(house: House) -> None:
+    """Wait until a message is queued that may have arrived."""
+    async with house.store.listen(Topic.SENT) as wake:
+        while not await house.store.read(_unconfirmed):
+            await wake.wait(0.05)
+
+
+def _unconfirmed(tx: Tx) -> int:
+    sql = "SELECT count(*) FROM outbox WHERE state = 'queued' AND unconfirmed IS NOT NULL"
+    return tx.one(sql)[0]
 
 
 async def test_an_undelivered_message_is_reported_in_its_session(house: House):

@@ -83,6 +83,10 @@ class Quiet:
     async def invite(self, thread: Address, users: Sequence[str]) -> None: ...
 
     @property
+    def remark(self) -> str:
+        return ""
+
+    @property
     def is_caught_up(self) -> bool:
         return True
 
@@ -94,6 +98,9 @@ class Quiet:
         return None
 
     async def find_chat(self, chat_id: str) -> HomeChannel | None:
+        return None
+
+    async def find_user(self, user_id: str) -> bool | None:
         return None
 
     async def examine(self, home: Address | None) -> Sequence[Finding]:

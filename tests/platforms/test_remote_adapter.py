@@ -194,6 +194,7 @@ async def test_an_unsupported_call_fails_permanently_or_does_nothing():
     await adapter.offer([])
     assert await RemoteAdapter._open_thread(adapter, HOME, "x", key="1") is None
     assert await adapter.find_chat("1") is None
+    assert await RemoteAdapter._has_user(adapter, Client(), "1") is None
     assert (adapter.previews(HOME), adapter.how_to_address(HOME)) == (False, "")
     assert adapter.pairing_link("x") is None
 

@@ -10,6 +10,7 @@ import pytest
 from msgspec import structs
 
 from segue.core.address import Address, ChatType, HomeChannel, Platform
+from segue.core.audience import listed
 from segue.core.errors import (
     AddressTaken,
     OwnerNotFound,
@@ -593,3 +594,13 @@ async def test_a_session_already_bound_at_the_new_address_stays_there(store: Sto
     left = await store.sessions.get(before)
     assert left is not None
     assert left.ended is None, "it can be resumed"
+
+
+async def test_a_home_channel_that_moves_keeps_the_record_of_its_readers(store: Store):
+    private = listed(["anna"], has_owner=True, is_public=False)
+    await store.owners.set_home("me", HomeChannel(address=CHANNEL, name="home", audience=private))
+    moved = replace(CHANNEL, chat_id="elsewhere")
+    await store.bindings.chat_moved(CHANNEL, moved)
+    (home,) = await store.owners.homes("me")
+    assert home.address == moved
+    assert home.audience == private

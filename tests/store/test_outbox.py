@@ -14,7 +14,14 @@ from segue.core.handoff import ERROR_LIMIT
 from segue.core.session import Origin, Session
 from segue.store import Store, Topic, outbox
 from segue.store.bubbles import UnconfirmedBubble
-from segue.store.outbox import SEND_TIMEOUT, UNCERTAIN, Outgoing, OutgoingState, PlatformPause
+from segue.store.outbox import (
+    FORGOTTEN,
+    SEND_TIMEOUT,
+    UNCERTAIN,
+    Outgoing,
+    OutgoingState,
+    PlatformPause,
+)
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.samples import CHANNEL, DM, ODD, ROOM, TOPIC, draft
@@ -402,6 +409,44 @@ async def test_a_message_that_was_sent_before_its_key_was_forgotten_is_uncertain
     clock.advance(181)
     (lost,) = await store.outbox.recover({TELEGRAM}, key_ages=ages)
     assert (lost.key, lost.state) == ("1", OutgoingState.UNCERTAIN)
+
+
+async def test_an_unconfirmed_message_is_uncertain_after_the_age_of_its_key(
+    store: Store, open_store: OpenStore, clock: FakeClock
+):
+    """The process dies between two attempts, and the next one starts when the key is forgotten."""
+    ages = {TELEGRAM: timedelta(minutes=3)}
+    dying = await open_store()
+    first = await claimed(dying)
+    began = clock.now()
+    clock.advance(20)
+    assert await dying.outbox.retry(first, "no answer", seconds=60, arrived=True)
+    clock.advance(120)
+    (second,) = await next_ones(dying)
+    assert second.unconfirmed == began
+    assert await dying.outbox.retry(second, "it is busy", seconds=60)
+    clock.advance(60)
+    (third,) = await store.outbox.claim([TELEGRAM], key_ages=ages)
+    assert (third.state, third.error) == (OutgoingState.UNCERTAIN, FORGOTTEN)
+    assert await next_ones(store) == []
+    (trouble,) = await store.outbox.troubled()
+    assert (trouble.key, trouble.state) == (first.key, OutgoingState.UNCERTAIN)
+
+
+async def test_an_unconfirmed_message_is_sent_again_while_its_key_is_known(
+    store: Store, clock: FakeClock
+):
+    ages = {TELEGRAM: timedelta(minutes=3)}
+    first = await claimed(store)
+    assert await store.outbox.retry(first, "no answer", seconds=60, arrived=True)
+    clock.advance(180)
+    (second,) = await store.outbox.claim([TELEGRAM], key_ages=ages)
+    assert second.state is OutgoingState.SENDING
+    assert await store.outbox.progress(second, "receipt")
+    assert await store.outbox.retry(second, "it is busy", seconds=60)
+    clock.advance(180)
+    (third,) = await store.outbox.claim([TELEGRAM], key_ages=ages)
+    assert (third.state, third.unconfirmed) == (OutgoingState.SENDING, None), "it was confirmed"
 
 
 async def test_a_message_of_a_dead_gateway_is_uncertain_and_reported_without_keys(

@@ -38,7 +38,7 @@ def host() -> str:
 
 @contextlib.contextmanager
 def bound(host: str, port: int | None = None, last: int | None = None) -> Generator[socket.socket]:
-    [found] = endpoints.bound([host], port, last)
+    [found] = endpoints.bound([host], port, last).sockets
     with found:
         yield found
 
@@ -55,6 +55,16 @@ def test_a_page_returns_to_its_last_port_even_if_the_first_ports_are_in_use(host
         assert [on(host), on(host)] == [USUAL[2], USUAL[2]]
     assert on(host) == USUAL[0]
     assert on(host, last=USUAL[2]) == USUAL[2]
+
+
+def test_a_port_other_than_the_wanted_one_comes_with_the_reason(host: str):
+    for wanted, last in ((USUAL[0], None), (USUAL[3], USUAL[3])):
+        assert endpoints.bound([host], None, last).held is None
+        with bound(host, wanted):
+            [found], held = endpoints.bound([host], None, last)
+            found.close()
+        assert held is not None
+        assert held.reason == f"port {wanted} is held by another program of yours"
 
 
 def test_a_page_is_served_even_if_all_usual_ports_are_in_use(host: str):
@@ -80,7 +90,7 @@ def test_a_port_is_bound_before_the_first_request(host: str):
 
 def test_all_addresses_have_the_same_port(host: str):
     with bound(host):  # so that the first is not free at one of them
-        found = endpoints.bound(["127.0.0.1", host], None)
+        found = endpoints.bound(["127.0.0.1", host], None).sockets
         assert len({one.getsockname()[1] for one in found}) == 1
         assert [one.getsockname()[0] for one in found] == ["127.0.0.1", host]
         for one in found:

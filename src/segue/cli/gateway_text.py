@@ -135,7 +135,13 @@ def _page(gateway: GatewayRecord, addresses: Sequence[str]) -> list[str]:
         f"The web page is at {one_line(url)}, {page_links.reach_at(addresses)}. Type `segue pair`"
         " to open it."
     )
-    return [where, *([f"Warning: {page_links.LAN}"] if addresses else [])]
+    moved = gateway.links[Platform.WEB].detail
+    lines = [where]
+    if moved:
+        lines.append(one_line(f"{moved[0].upper()}{moved[1:]}."))
+    if addresses:
+        lines.append(f"Warning: {page_links.LAN}")
+    return lines
 
 
 def as_json(

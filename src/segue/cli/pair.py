@@ -26,13 +26,17 @@ from segue.core.errors import NotPaired
 from segue.core.handoff import TARGETS
 from segue.core.session import ME
 from segue.core.text import one_line
+from segue.gateway import texts
 from segue.store import Store
 from segue.store.gateways import LinkState, PlatformHealth
+from segue.store.outbox import OutgoingState
 from segue.store.owners import Identity
 from segue.store.pairings import CODE_SECONDS
 from segue.web import links
 
 _POLL_SECONDS = 0.5
+_REPLY_SECONDS = 10.0
+"""How long to wait for the bot's reply to the code."""
 _COLUMNS = (Column("PLATFORM", 8), Column("USER", 12), Column("NAME", 8), Column("PAIRED", 14))
 _NOT_PAIRED = "No account is paired with you yet. Type `segue pair`."
 _NO_GATEWAY = (
@@ -95,7 +99,7 @@ async def _show(store: Store, *, waits: bool, seconds: float = CODE_SECONDS) -> 
     how = "sent" if offer.code else "opened"
     notice(f"\nWaiting until it is {how}… Ctrl-C stops waiting; the {offer.name} stays valid.")
     try:
-        if await _wait_until_used(store, before, offer.links.get(Platform.WEB), deadline):
+        if await _wait_until_used(store, before, offer, deadline):
             return True
     except asyncio.CancelledError:
         until = datetime.now().astimezone() + timedelta(seconds=deadline - time.monotonic())
@@ -158,8 +162,9 @@ def _is_page_down(health: PlatformHealth) -> bool:
 
 
 async def _wait_until_used(
-    store: Store, before: set[tuple[str, str]], link: str | None, deadline: float
+    store: Store, before: set[tuple[str, str]], offer: _Offer, deadline: float
 ) -> bool:
+    link = offer.links.get(Platform.WEB)
     while time.monotonic() < deadline:
         # First, because a link is used in the transaction that pairs a browser.
         is_used = link is not None and await links.is_used(store, link)
@@ -168,15 +173,26 @@ async def _wait_until_used(
             if (sender.platform, sender.user_id) not in before:
                 name = f"{one_line(sender.name)}, " if sender.name else ""
                 say(f"Paired with {name}{sender.platform} user {one_line(sender.user_id)}.")
-                homes = await store.owners.homes(ME)
-                if all(home.platform is not sender.platform for home in homes):
-                    say("Send /sethome in the chat that should receive handoffs.")
+                await _print_home(store, sender.platform, offer.code)
                 return True
         if is_used:
             say("Opened in a browser that is already paired with you.")
             return True
         await asyncio.sleep(_POLL_SECONDS)
     return False
+
+
+async def _print_home(store: Store, platform: Platform, code: str | None) -> None:
+    """Say what is left to do until handoffs arrive, once the bot has answered the code."""
+    deadline = time.monotonic() + _REPLY_SECONDS
+    while (reply := code and await store.pairings.reply(code)) and reply.finished is None:
+        if time.monotonic() > deadline:
+            break
+        await asyncio.sleep(_POLL_SECONDS)
+    if reply and reply.state is OutgoingState.FAILED:
+        notice(texts.not_home(platform, reply.error or "", "sent the code"))
+    elif all(home.platform is not platform for home in await store.owners.homes(ME)):
+        say("Send /sethome in the chat that should receive handoffs.")
 
 
 async def _paired_accounts(store: Store) -> set[tuple[str, str]]:

@@ -21,25 +21,28 @@ from segue.chat.output import draw, folded, is_interactive, notice, print_lines,
 from segue.chat.render import qr
 from segue.cli.options import interruptible
 from segue.config import Settings, validation
-from segue.core.address import HomeChannel, Platform, Sender
+from segue.core.address import Address, HomeChannel, Platform, Sender
 from segue.core.errors import (
     BadSettings,
     ConnectFailed,
     DeliveryFailed,
     IdentityTaken,
     LibraryMissing,
+    NoSuchUser,
     NoTerminal,
     PullFailed,
     SetupFailed,
 )
 from segue.core.session import ME
 from segue.core.text import one_line
-from segue.gateway import background
+from segue.gateway import background, texts
 from segue.platforms import markup, registry
 from segue.platforms.base import Adapter, Finding
 from segue.platforms.spec import Field, FieldKind, PlatformSettings, PlatformSpec
-from segue.store import Store, Topic
+from segue.store import Store, Topic, owners
+from segue.store.base import Tx
 from segue.store.gateways import GatewayRecord, LinkState, PlatformHealth
+from segue.store.outbox import OutgoingState
 from segue.store.pairings import CODE_SECONDS
 
 LOCKS = Path(registry.__file__).with_name("requirements")
@@ -175,6 +178,7 @@ async def _set_up(options: SetupOptions) -> bool:
         notice("Nothing was changed.")
         return False
     values, adapter = tried
+    await _check_owner(adapter, options)
     async with await segue.store.open(config.load().store) as store:
         await store.owners.ensure(ME)
         before = await _connection(store, options.platform)
@@ -301,6 +305,20 @@ async def _examined(
     return (kept, adapter) if _tell(found) else None
 
 
+async def _check_owner(adapter: Adapter, options: SetupOptions) -> None:
+    """Raise NoSuchUser if the platform does not have the user who should be the owner."""
+    if options.owner is None:
+        return
+    exists = await adapter.find_user(options.owner)
+    if exists is False:
+        raise NoSuchUser(platform=options.platform, user_id=options.owner)
+    if exists is None:
+        notice(f"{options.spec.title} does not say whether there is a user {options.owner}.")
+        notice(
+            f"To be sure, type `segue setup {options.platform}` without --owner: it shows a code."
+        )
+
+
 def _ask(
     options: SetupOptions,
     fields: Sequence[Field],
@@ -425,24 +443,53 @@ async def _home(
         if home is None:
             reason = f"the bot is not in a chat with the id {one_line(chat)}"
             raise SetupFailed(platform=platform, reason=reason)
-        await store.owners.set_home(ME, home)
-    if options.owner is not None:
+        home = await _with_audience(store, adapter, home, options)
         try:
-            await store.owners.link(Sender(platform=platform, user_id=options.owner), ME)
+            await store.write(_link, home, options.owner)
         except IdentityTaken:
             notice(f"The {platform} user {options.owner} is already paired.")
     found = await _settled(store, platform)
     if found is None:
-        _invite(await store.pairings.begin(ME, seconds=options.seconds), gateway, options)
+        # What the user sends must reach the gateway: Slack gives each event to one connection.
+        await adapter.close()
+        code = await store.pairings.begin(ME, seconds=options.seconds)
+        _invite(code, gateway, options)
         if not options.waits:
             notice(f"Type `segue setup {platform}` again once you are paired.")
             return None
-        found = await _paired(store, platform, time.monotonic() + options.seconds)
+        found = await _paired(store, platform, code, time.monotonic() + options.seconds)
+        await adapter.connect()
     if found is None:
         notice(f"The code has expired. Type `segue setup {platform}` for a new one.")
         return None
     say(f"You are paired. Handoffs arrive in {found}.")
     return found
+
+
+async def _with_audience(
+    store: Store, adapter: Adapter, home: HomeChannel, options: SetupOptions
+) -> HomeChannel:
+    """The home channel with who can read it now. Raise SetupFailed if the owner cannot."""
+    known = await store.owners.identities(ME)
+    users = [it.sender.user_id for it in known if it.sender.platform is home.platform]
+    users += [options.owner] if options.owner is not None else []
+    if not users:  # the first handoff looks
+        return home
+    try:
+        audience = await adapter.audience(home.address, users)
+    except DeliveryFailed as error:
+        raise SetupFailed(platform=home.platform, reason=error.reason) from error
+    if audience is not None and not audience.has_owner:
+        reason = f"{one_line(users[-1])} is not in {home}"
+        raise SetupFailed(platform=home.platform, reason=reason)
+    return replace(home, audience=audience)
+
+
+def _link(tx: Tx, home: HomeChannel, user_id: str | None) -> None:
+    """Pair that user, if one is given, and set the home channel."""
+    if user_id is not None:
+        owners.link(tx, Sender(platform=home.platform, user_id=user_id), ME)
+    owners.set_home(tx, ME, home)
 
 
 async def _settled(store: Store, platform: Platform) -> HomeChannel | None:
@@ -466,10 +513,21 @@ def _invite(code: str, gateway: GatewayRecord, options: SetupOptions) -> None:
         say("To use a group, send the code there, then /sethome.")
 
 
-async def _paired(store: Store, platform: Platform, deadline: float) -> HomeChannel | None:
-    async with store.listen(Topic.OUTBOX) as wake:  # the bot replies to the newly paired user
+async def _paired(
+    store: Store, platform: Platform, code: str, deadline: float
+) -> HomeChannel | None:
+    """Wait for the code, and for a home channel in which the bot can write."""
+    refused: Address | None = None
+    async with store.listen(Topic.OUTBOX, Topic.SENT) as wake:
         while time.monotonic() < deadline:
-            if found := await _settled(store, platform):
+            reply = await store.pairings.reply(code)
+            if refused is None and reply is not None and reply.state is OutgoingState.FAILED:
+                refused = reply.address
+                notice(texts.not_home(platform, reply.error or "", "sent the code"))
+            is_under_way = reply is not None and reply.finished is None
+            found = await _settled(store, platform)
+            is_refused = found is not None and refused is not None and found.address == refused
+            if found is not None and not is_under_way and not is_refused:
                 return found
             await wake.wait(_LOOK)
     return None

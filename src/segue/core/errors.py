@@ -12,7 +12,7 @@
     │   │                         HeldElsewhere, TurnRunning, UnknownChat, OwnerAway,
     │   │                         AudienceGrown
     │   ├── PlatformError         BadAdapter, LibraryMissing, ValuesMissing, NoTerminal,
-    │   │   │                     SetupFailed, DeliveryFailed, MustWait
+    │   │   │                     SetupFailed, NoSuchUser, DeliveryFailed, MustWait
     │   │   └── ConnectFailed     SetupNeeded
     │   ├── AccessError           PairingRefused, NotPaired, ApprovalOver,
     │   │                         ApprovalUnknown, ApprovalUnnamed,
@@ -230,6 +230,11 @@ class NoTerminal(PlatformError):
 class SetupFailed(PlatformError):
     """{platform} is not set up yet: {reason}. Fix that, then type `segue setup {platform}`
     again."""
+
+
+class NoSuchUser(PlatformError):
+    """There is no {platform} user {user_id}, so nothing was changed. Check --owner, or type `segue
+    setup {platform}` without it to pair with a code."""
 
 
 class ConnectFailed(PlatformError):

@@ -7,18 +7,18 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec import Struct, structs
 
 from segue.core.address import ChatType, HomeChannel, Platform, Sender
 from segue.core.errors import IdentityTaken, PairingRefused
 from segue.core.pairing import looks_like_code
 from segue.core.session import Owner
-from segue.core.text import one_line
-from segue.gateway import texts
+from segue.gateway import messages, texts
+from segue.gateway.messages import PendingMessage
 from segue.platforms.base import Inbound, InboundKind
 from segue.store import Store, inbox, outbox, owners, pairings
 from segue.store.base import Tx
-from segue.store.outbox import Draft
 
 MAX_GUESSES = 5
 """Pairing codes per sender and GUESS_WINDOW seconds. `segue.core.pairing` explains the odds."""
@@ -29,6 +29,13 @@ _START = "/start"
 _Guesser = tuple[Platform, str]
 
 logger = logging.getLogger(__name__)
+
+
+class Answered(Struct, frozen=True):
+    """A pairing code was answered."""
+
+    new_home: PendingMessage | None = None
+    """The code, if its chat became the home channel: the bot may not be able to write there."""
 
 
 class Gate:
@@ -48,26 +55,26 @@ class Gate:
         code."""
         return looks_like_code(_code(text)) or await self.owner(sender) is not None
 
-    async def pair(self, account: str, inbound: Inbound) -> bool:
+    async def pair(self, account: str, inbound: Inbound) -> Answered | None:
         """Link the sender, who may be paired already, to the owner whose code they sent, in one
-        transaction with the reply. Return False, without a reply, if the update holds no valid
+        transaction with the reply. Return None, without a reply, if the update holds no valid
         code. After too many wrong codes a correct one is voided: if the reply only confirmed it,
         anyone could keep guessing and redeem it from another account."""
         if inbound.kind not in _PAIRING:
-            return False
+            return None
         code = _code(inbound.typed)
         if not looks_like_code(code):
-            return False
+            return None
         if not self._may_guess(inbound.sender):
             logger.warning("too many pairing codes platform=%s", inbound.sender.platform)
             return await self._store.write(_refuse, account, inbound, code)
         try:
-            await self._store.write(_pair, account, inbound, code)
+            answered = await self._store.write(_pair, account, inbound, code)
         except (PairingRefused, IdentityTaken):
             logger.warning("wrong pairing code platform=%s", inbound.sender.platform)
-            return False
+            return None
         logger.info("user paired platform=%s", inbound.sender.platform)
-        return True
+        return answered
 
     def _may_guess(self, sender: Sender) -> bool:
         now, guesser = self._clock(), (sender.platform, sender.user_id)
@@ -87,33 +94,46 @@ def _code(text: str) -> str:
     return text.strip().removeprefix(_START).strip()
 
 
-def _pair(tx: Tx, account: str, inbound: Inbound, code: str) -> None:
+def _pair(tx: Tx, account: str, inbound: Inbound, code: str) -> Answered:
     owner = pairings.redeem(tx, code, inbound.sender)
-    is_home = _make_home(tx, owner.id, inbound)
-    _answer(tx, account, inbound, texts.PAIRED_AT_HOME if is_home else texts.PAIRED)
+    home = _new_home(tx, owner.id, inbound)
+    if home is None:
+        _answer(tx, account, inbound, code, texts.PAIRED)
+        return Answered()
+    owners.set_home(tx, owner.id, home)
+    paired = structs.replace(inbound, kind=InboundKind.PAIRED, text=code)
+    no = _answer(tx, account, paired, code, texts.PAIRED_AT_HOME)
+    if no is None:
+        return Answered()
+    return Answered(PendingMessage(inbox_id=no, owner=owner.id, inbound=paired))
 
 
-def _refuse(tx: Tx, account: str, inbound: Inbound, code: str) -> bool:
+def _refuse(tx: Tx, account: str, inbound: Inbound, code: str) -> Answered | None:
     if not pairings.void(tx, code):
-        return False
-    _answer(tx, account, inbound, texts.TOO_MANY_CODES)
-    return True
+        return None
+    _answer(tx, account, inbound, code, texts.TOO_MANY_CODES)
+    return Answered()
 
 
-def _answer(tx: Tx, account: str, inbound: Inbound, body: str) -> None:
-    no = inbox.record(tx, account, inbound.update_id, inbound.address, "")
-    if no is not None:  # a redelivery must not become a message
+def _answer(tx: Tx, account: str, inbound: Inbound, code: str, body: str) -> int | None:
+    """Queue the reply, and return the number of the inbox entry, which is finished unless the reply
+    is awaited. None for a redelivery, which must not become a message."""
+    awaited = inbound.kind is InboundKind.PAIRED
+    content = messages.encode(inbound) if awaited else ""
+    no = inbox.record(tx, account, inbound.update_id, inbound.address, content)
+    if no is None:
+        return None
+    if not awaited:
         inbox.finish(tx, [no])
-        outbox.enqueue(tx, Draft(key=f"paired:{no}", address=inbound.address, body=body))
+    outbox.enqueue(tx, messages.pairing_reply(code, inbound.address, body))
+    return no
 
 
-def _make_home(tx: Tx, owner: str, inbound: Inbound) -> bool:
-    """Make the chat that sent the first code the home channel, unless others can read it."""
+def _new_home(tx: Tx, owner: str, inbound: Inbound) -> HomeChannel | None:
+    """The chat that sent the first code as the home channel, unless others can read it."""
     address = inbound.address
     if inbound.readers or address.chat_type is not ChatType.DM:
-        return False
+        return None
     if any(home.platform is address.platform for home in owners.homes(tx, owner)):
-        return False
-    name = one_line(inbound.chat_name, 80)
-    owners.set_home(tx, owner, HomeChannel(address=replace(address, thread_id=None), name=name))
-    return True
+        return None
+    return messages.as_home(inbound)

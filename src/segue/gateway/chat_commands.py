@@ -33,7 +33,7 @@ from segue.handoff import greeting
 from segue.store import Topic, bindings, inbox, outbox, owners, sessions
 from segue.store.base import Tx
 from segue.store.bindings import RESUME, bring_back
-from segue.store.outbox import OutgoingState
+from segue.store.outbox import Draft, OutgoingState
 from segue.turns import HeldLease, hold
 
 _LABEL_LENGTH = 40
@@ -219,20 +219,22 @@ class ChatCommands:
     async def set_home(self, *, confirmed: bool) -> None:
         inbound = self._pending.inbound
         if inbound.readers and not confirmed:
-            failure = await self._send_and_wait(
+            draft = self._home_notice(
                 f"Handoffs would arrive here, where {one_line(inbound.readers)} can read them. Type"
-                f" {PREFIX}sethome yes if that is what you want.",
-                (("Yes, here", f"{_HOME}:yes"),),
+                f" {PREFIX}sethome yes if that is what you want."
+            )
+            failure = await self._send_and_wait(
+                replace(draft, buttons=(("Yes, here", f"{_HOME}:yes"),))
             )
         else:
             home = await self._home_here()
             former = await self.store.write(_set_home, self.owner, home)
             arrive = f"Handoffs to {home.platform} arrive here from now on."
-            failure = await self._send_and_wait(arrive)
+            failure = await self._send_and_wait(self._home_notice(arrive))
             if failure is not None:
                 await self.store.write(_restore_home, self.owner, home, former)
         if failure is not None:
-            await self._report_no_home(failure)
+            await self._report_no_home(failure, f"typed {PREFIX}sethome")
 
     async def _home_here(self) -> HomeChannel:
         """This chat as a home channel, with who can read it now."""
@@ -244,27 +246,39 @@ class ChatCommands:
         name = one_line(self._pending.inbound.chat_name, 80)
         return HomeChannel(address=self.address, name=name, audience=audience)
 
-    async def _send_and_wait(
-        self, text: str, buttons: tuple[tuple[str, str], ...] = ()
-    ) -> str | None:
-        """Send the answer to /sethome. Return why it did not arrive, or None if it did. A platform
-        can pass on a command from a chat in which the bot cannot write."""
-        draft = messages.notice(self._pending.inbox_id, self.address, text, "home")
+    async def confirm_new_home(self) -> None:
+        """Wait for the reply to the code that made this chat the home channel. If it does not
+        arrive, the chat does not remain the home channel."""
+        inbound = self._pending.inbound
+        reply = messages.pairing_reply(inbound.text, self.address, texts.PAIRED_AT_HOME)
+        failure = await self._send_and_wait(reply)
+        if failure is not None:
+            await self.store.write(_restore_home, self.owner, messages.as_home(inbound), None)
+            await self._report_no_home(failure, "sent the code")
+
+    def _home_notice(self, text: str) -> Draft:
+        return messages.notice(self._pending.inbox_id, self.address, text, "home")
+
+    async def _send_and_wait(self, draft: Draft) -> str | None:
+        """Send the answer to /sethome or to a code, unless it is queued already. Return why it did
+        not arrive, or None if it did. A platform can pass on a command from a chat in which the bot
+        cannot write."""
         async with self.store.listen(Topic.SENT) as wake:
-            await self.store.outbox.enqueue(replace(draft, buttons=buttons))
+            await self.store.outbox.enqueue(draft)
             while (sent := await self.store.outbox.get(draft.key)) and sent.finished is None:
                 await wake.wait(_SENT_POLL)
         if sent is None or sent.state is not OutgoingState.FAILED:
             return None
         return sent.error or ""
 
-    async def _report_no_home(self, reason: str) -> None:
-        """Tell the owner, in another chat, that this one is not their home channel."""
+    async def _report_no_home(self, reason: str, act: str) -> None:
+        """Tell the owner, in another chat, that this one is not their home channel. `act` is what
+        they did here."""
         logger.warning("home channel refused address=%s: %s", self.address, reason)
         if (seen := await self._other_chat()) is None:
             return
         chat = one_line(self._pending.inbound.chat_name, 80)
-        body = texts.not_home(self.address.platform, chat, reason)
+        body = texts.not_home(self.address.platform, reason, act, chat)
         await self.store.outbox.enqueue(
             messages.notice(self._pending.inbox_id, seen, body, "no home")
         )

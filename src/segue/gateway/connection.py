@@ -104,7 +104,7 @@ class PlatformConnection:
         self._reason = ""
         account, link = adapter.account, adapter.pairing_link(CODE)
         await self._store.gateways.report(
-            self.platform, LinkState.CONNECTED, account=account, link=link
+            self.platform, LinkState.CONNECTED, detail=adapter.remark, account=account, link=link
         )
         await self._offer()
         contact = await self._store.gateways.last_contact(self.platform, account)

@@ -34,6 +34,11 @@ MAX_STARTS = 20
 """A message that was started more often is set aside: it may be what kills the gateways. A harmless
 message never gets close to this number."""
 
+SETTLE_SECONDS = 0.5
+"""After an absence, messages are answered when no update came for so long: an edit may follow."""
+MAX_SETTLE_SECONDS = 10.0
+
+_AT_ONCE = frozenset({InboundKind.BUTTON, InboundKind.EDIT, InboundKind.JOINED, InboundKind.PAIRED})
 _CHOICES = frozenset({"new", "resume"})
 """The commands that choose the session of a chat."""
 
@@ -50,20 +55,37 @@ class Dispatcher:
         self._taken_up = chat_turns.taken_up
         self._unknown: set[int] = set()
         """The inbox entries that wait, and were not taken up when `look_again` looked last."""
+        self._last_late: dict[Platform, float] = {}
+        """When the last update came that was written while the gateway was away."""
 
     async def dispatch(self, pending: PendingMessage, *, is_late: bool = False) -> None:
         """Handle the message, or queue it behind the others in its chat. A message that was taken
-        up before is ignored. If it `is_late`, it was written while the gateway was away, and is not
-        refused because many wait."""
+        up before is ignored. If it `is_late`, it was written while the gateway was away. It is not
+        refused because many wait, and an edit that follows it at once replaces it."""
         if not self._taken_up.add(pending.inbox_id, pending.address.platform):
             return
+        platform = pending.address.platform
+        if is_late:
+            self._last_late[platform] = asyncio.get_running_loop().time()
         if pending.inbound.kind is InboundKind.EDIT:
             await self._edit(pending)
             return
+        queue = self._queue(pending)
+        after = partial(self._settle, platform) if is_late and queue is self._queues else None
         # A full queue must not keep out the choice that its messages wait for.
         most = None if is_late or _is_choice(pending) else MAX_WAITING
-        if not self._queue(pending).put(pending.address, pending, most=most):
+        if not queue.put(pending.address, pending, most=most, after=after):
             await self._chat_turns.conclude(pending, texts.BUSY)
+
+    async def _settle(self, platform: Platform) -> None:
+        """Wait until the updates from the time of an absence have come."""
+        loop = asyncio.get_running_loop()
+        latest = loop.time() + MAX_SETTLE_SECONDS
+        while True:
+            left = min(self._last_late[platform] + SETTLE_SECONDS, latest) - loop.time()
+            if left <= 0:
+                return
+            await asyncio.sleep(left)
 
     def _queue(self, pending: PendingMessage) -> Queues[PendingMessage]:
         """The queue in which it waits. What concerns a running turn does not wait for it."""
@@ -303,6 +325,9 @@ class Dispatcher:
             elif pending.inbound.kind is InboundKind.JOINED:
                 hint = self._chat_turns.how_to_address(pending.address)
                 await self._chat_turns.conclude(pending, f"{texts.JOINED} {hint}".rstrip())
+            elif pending.inbound.kind is InboundKind.PAIRED:
+                await (await ChatCommands.of(self._chat_turns, pending)).confirm_new_home()
+                await self._chat_turns.conclude(pending)
             elif pending.inbound.kind is InboundKind.BUTTON:
                 await self._run_once(pending, self._press)
             elif commands.is_command(pending.inbound.typed):
@@ -421,7 +446,7 @@ def _is_stop(pending: PendingMessage) -> bool:
 
 
 def _is_at_once(inbound: Inbound) -> bool:
-    if inbound.kind in (InboundKind.BUTTON, InboundKind.EDIT, InboundKind.JOINED):
+    if inbound.kind in _AT_ONCE:
         return True
     if not commands.is_command(inbound.typed):
         return False

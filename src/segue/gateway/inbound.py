@@ -14,7 +14,7 @@ from segue.core.address import ChatType, Platform, Sender
 from segue.core.errors import MessageTooLong
 from segue.core.text import whole
 from segue.gateway import approvals, messages, quotes, reactions, texts
-from segue.gateway.access import Gate
+from segue.gateway.access import Answered, Gate
 from segue.gateway.containment import contain
 from segue.gateway.dispatch import Dispatcher
 from segue.handoff import arrivals
@@ -78,8 +78,10 @@ class Receiver:
         else:
             owner = await self._gate.owner(inbound.sender)
             is_long = len(inbound.text) > MESSAGE_LIMIT
-            paired = not is_long and await self._gate.pair(adapter.account, inbound)
-            if owner is not None and not paired and (chosen := await self._chosen(inbound)):
+            answered = None if is_long else await self._gate.pair(adapter.account, inbound)
+            if answered is not None:
+                await self._welcome(adapter, inbound, answered)
+            elif owner is not None and (chosen := await self._chosen(inbound)):
                 await self._accept_from(owner.id, adapter, chosen)
 
     async def _refuse_forgeable(self, inbound: Inbound) -> None:
@@ -96,6 +98,12 @@ class Receiver:
             key = f"not encrypted:{at.key}:{inbound.message_id}"
             body = texts.not_encrypted(approvals.typed(data))
             await self._store.outbox.enqueue(Draft(key=key, address=at, body=body))
+
+    async def _welcome(self, adapter: Adapter, inbound: Inbound, answered: Answered) -> None:
+        if inbound.press_id:
+            adapter.acknowledge(inbound)
+        if answered.new_home is not None:
+            await self._dispatcher.dispatch(answered.new_home)
 
     async def _report_gap(self, adapter: Adapter, inbound: Inbound, gap: Gap) -> None:
         """Notify the owner of messages that were not read, in the chat, if they talk there."""

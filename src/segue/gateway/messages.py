@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Collection
 
 import msgspec
 from msgspec import Struct
 
-from segue.core.address import Address, Platform, Sender
+from segue.core.address import Address, HomeChannel, Platform, Sender
+from segue.core.text import one_line
 from segue.platforms.base import Inbound, InboundKind
-from segue.store import Store
+from segue.store import Store, pairings
 from segue.store.inbox import Incoming
 from segue.store.outbox import Draft
 
@@ -113,6 +115,17 @@ def brought(incoming: Incoming, owner: str) -> PendingMessage:
 def notice(inbox_id: int, address: Address, text: str, about: str = "end") -> Draft:
     """A notice to the user about this message. Queued twice, it is sent once."""
     return Draft(key=f"notice:{inbox_id}:{about}", address=address, body=text)
+
+
+def pairing_reply(code: str, address: Address, text: str) -> Draft:
+    """The reply to a pairing code. Queued twice, it is sent once."""
+    return Draft(key=pairings.reply_key(code), address=address, body=text)
+
+
+def as_home(inbound: Inbound) -> HomeChannel:
+    """The chat of a pairing code as a home channel."""
+    address = dataclasses.replace(inbound.address, thread_id=None)
+    return HomeChannel(address=address, name=one_line(inbound.chat_name, 80))
 
 
 def answer_key(inbox_id: int) -> str:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from segue.core.address import Address, Platform
@@ -59,8 +60,6 @@ class Outbound:
         self._sending: dict[asyncio.Task[None], Platform] = {}
         self._in_hand: set[int] = set()
         """Outbox numbers of the messages that are being sent."""
-        self._unconfirmed: dict[int, float] = {}
-        """When the first attempt failed that may have arrived all the same, by outbox numbers."""
         self._served: dict[Platform, str] = {}
         """See `outbox.claim`."""
         self._woken: Waiter | None = None
@@ -112,13 +111,18 @@ class Outbound:
         self._recovers, self._recovered = now + RECOVER_SECONDS, connected
         await self._store.outbox.release()
         keyed = [name for name in connected if self._adapters[name].capabilities.keys]
-        ages = {name: age for name in keyed if (age := self._adapters[name].capabilities.key_age)}
+        ages = self._key_ages(keyed)
         alive = {gateway.process for gateway in await self._store.gateways.alive()}
         alive.add(self._store.process)
         for lost in await self._store.outbox.recover(
             keyed, platforms=connected, alive=alive, besides=self._in_hand, key_ages=ages
         ):
             logger.warning("delivery uncertain key=%s: %s", lost.key, lost.error)
+
+    def _key_ages(self, platforms: Iterable[Platform]) -> dict[Platform, timedelta]:
+        """How long the platforms remember keys, without those that remember all."""
+        ages = {name: self._adapters[name].capabilities.key_age for name in platforms}
+        return {name: age for name, age in ages.items() if age is not None}
 
     async def _claim(self) -> bool:
         """Start sending queued messages. Return False if no more are queued."""
@@ -128,11 +132,16 @@ class Outbound:
         if not open_:
             return False
         limit = min(rooms[name] for name in open_)
-        claimed = await self._store.outbox.claim(open_, limit=limit, served=self._served)
+        ages = self._key_ages(open_)
+        claimed = await self._store.outbox.claim(
+            open_, limit=limit, served=self._served, key_ages=ages
+        )
         for outgoing in claimed:
             set_aside = partial(self._set_aside, outgoing)
             if outgoing.state is OutgoingState.FAILED:  # the entry cannot be decoded
                 await set_aside(outgoing.error or "")
+            elif outgoing.state is OutgoingState.UNCERTAIN:
+                logger.warning("delivery uncertain key=%s: %s", outgoing.key, outgoing.error)
             else:
                 work = partial(self._deliver, outgoing)
                 self._begin(f"send {outgoing.key}", outgoing.address, work, set_aside)
@@ -168,7 +177,6 @@ class Outbound:
             if approvals.is_question(outgoing.key) and outgoing.session_id is not None:
                 await self._check_audience(outgoing, outgoing.session_id)
             await self.writer.write(outgoing)
-            self._unconfirmed.pop(outgoing.no, None)
         except DeliveryFailed as error:
             await self._failed(outgoing, error)
         except (OwnerAway, AudienceGrown) as error:
@@ -198,10 +206,8 @@ class Outbound:
         box, what = self._store.outbox, f"failure of {outgoing.key}"
         able = self._adapters[outgoing.address.platform].capabilities
         seconds = _pause(outgoing, error)
-        if error.arrived:
-            self._unconfirmed.setdefault(outgoing.no, asyncio.get_running_loop().time())
-        is_unconfirmed = outgoing.no in self._unconfirmed
-        repeatable = not is_unconfirmed or (able.keys and self._is_known(outgoing, able, seconds))
+        is_unconfirmed = error.arrived or outgoing.unconfirmed is not None
+        repeatable = not is_unconfirmed or (able.keys and _is_known(outgoing, able, seconds))
         if (
             error.retry
             and repeatable
@@ -213,7 +219,6 @@ class Outbound:
             await retries.keep(what, lambda: self._store.write(_retry, outgoing, error, seconds))
             self._later(seconds)
             return
-        self._unconfirmed.pop(outgoing.no, None)
         if is_unconfirmed:
             logger.warning("delivery uncertain key=%s: %s", outgoing.key, error.reason)
             await retries.keep(what, lambda: box.uncertain(outgoing, error.reason))
@@ -223,16 +228,19 @@ class Outbound:
             )
             await retries.keep(what, lambda: box.failed(outgoing, error.reason))
 
-    def _is_known(self, outgoing: Outgoing, able: Capabilities, seconds: float) -> bool:
-        """Whether the platform still knows the message's key in so many seconds."""
-        if able.key_age is None:
-            return True
-        age = asyncio.get_running_loop().time() - self._unconfirmed[outgoing.no]
-        return age + seconds < able.key_age.total_seconds()
-
     def _later(self, seconds: float) -> None:
         if self._woken is not None:
             asyncio.get_running_loop().call_later(seconds, self._woken.wake)
+
+
+def _is_known(outgoing: Outgoing, able: Capabilities, seconds: float) -> bool:
+    """Whether the platform still knows the message's key in so many seconds. When it is claimed
+    again, the store checks that again."""
+    if able.key_age is None:
+        return True
+    now = datetime.now(UTC)
+    age = now - (outgoing.unconfirmed or now)
+    return age + timedelta(seconds=seconds) < able.key_age
 
 
 def _pause(outgoing: Outgoing, error: DeliveryFailed) -> float:
@@ -243,7 +251,9 @@ def _pause(outgoing: Outgoing, error: DeliveryFailed) -> float:
 
 
 def _retry(tx: Tx, outgoing: Outgoing, error: DeliveryFailed, seconds: float) -> bool:
-    retried = outbox.retry(tx, outgoing, error.reason, seconds=seconds, asked=error.after)
+    retried = outbox.retry(
+        tx, outgoing, error.reason, seconds=seconds, asked=error.after, arrived=error.arrived
+    )
     if retried and (error.after or 0) > outbox.LONG_PAUSE:
         _report_pause(tx, outgoing, error.reason)
     return retried

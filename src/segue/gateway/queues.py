@@ -35,14 +35,22 @@ class Queues(Generic[T]):
         self._queues: dict[Address, _Queue[T]] = {}
         self._open = True
 
-    def put(self, address: Address, item: T, *, most: int | None = MAX_WAITING) -> bool:
-        """Queue an item for that address. Return False if `most` items are already waiting."""
+    def put(
+        self,
+        address: Address,
+        item: T,
+        *,
+        most: int | None = MAX_WAITING,
+        after: Callable[[], Awaitable[None]] | None = None,
+    ) -> bool:
+        """Queue an item for that address. Return False if `most` items are already waiting. If
+        nothing is being handled there, the item is, once `after` returns."""
         queue = self._queues.setdefault(address, _Queue(address))
         if most is not None and len(queue.waiting) >= most:
             return False
         queue.waiting.append(item)
         if queue.driver is None and self._open:
-            queue.driver = asyncio.create_task(self._drive(queue), name=f"{address}")
+            queue.driver = asyncio.create_task(self._drive(queue, after), name=f"{address}")
         return True
 
     def addresses(self, chat: Address) -> list[Address]:
@@ -104,8 +112,10 @@ class Queues(Generic[T]):
     def _waiting(self, address: Address) -> deque[T]:
         return self._queues[address].waiting if address in self._queues else deque()
 
-    async def _drive(self, queue: _Queue[T]) -> None:
+    async def _drive(self, queue: _Queue[T], after: Callable[[], Awaitable[None]] | None) -> None:
         try:
+            if after is not None:
+                await after()
             while queue.waiting and self._open:
                 await self._work(queue.waiting.popleft())
         finally:

@@ -129,13 +129,14 @@ def not_handed_off(reason: str) -> str:
     )
 
 
-def not_home(platform: str, chat: str, reason: str) -> str:
-    """Notice, in another chat, that /sethome was refused."""
+def not_home(platform: str, reason: str, act: str, chat: str = "") -> str:
+    """Notice, elsewhere, that a chat did not become the home channel. `act` is what the owner did
+    there."""
     name = f" ({chat})" if chat else ""
     return (
-        f"I cannot write in the {platform} chat{name} where you typed /sethome, so it is not your"
-        f" home channel: {reason.rstrip('.')}. Add the bot to that chat, or type /sethome in"
-        " another one."
+        f"I cannot write in the {platform} chat{name} where you {act}, so it is not your home"
+        f" channel: {reason.rstrip('.')}. Add the bot to that chat, or type /sethome in another"
+        " one."
     )
 
 

@@ -25,7 +25,7 @@ class Absent(BaseAdapter):
         raise SetupNeeded(platform=self.platform, reason=self._reason)
 
     send = edit = send_file = preview = typing = fetch = connect
-    create_handoff_thread = offer = examine = find_chat = audience = connect
+    create_handoff_thread = offer = examine = find_chat = find_user = audience = connect
 
     async def receive(self) -> AsyncGenerator[Inbound | None]:
         await self.connect()

@@ -74,6 +74,10 @@ class BaseAdapter:
     account: str = ""
 
     @property
+    def remark(self) -> str:
+        return ""
+
+    @property
     def is_caught_up(self) -> bool:
         return True
 
@@ -131,6 +135,9 @@ class BaseAdapter:
         return None
 
     async def audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
+        return None
+
+    async def find_user(self, user_id: str) -> bool | None:
         return None
 
     def pairing_link(self, code: str) -> str | None:
@@ -228,6 +235,11 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
         not say."""
         return None
 
+    async def _has_user(self, client: C, user_id: str) -> bool | None:
+        """Whether there is a user with that id, or None if the platform does not say. The client
+        may not be connected."""
+        return None
+
     def _checks(self, client: C, home: Address | None) -> AsyncGenerator[Finding]:
         """Check the setup of the account and the home channel."""
         raise NotImplementedError
@@ -305,6 +317,14 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
     async def audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
         with self.failures.delivering():
             return await self._audience(self.moves.now(chat), users)
+
+    async def find_user(self, user_id: str) -> bool | None:
+        with self.failures.connecting():
+            client = self._make()
+            try:
+                return await self._has_user(client, user_id.strip())
+            finally:
+                await client.close()
 
     async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
         """Never retried: if the response is lost, the thread may already exist."""

@@ -55,6 +55,9 @@ class InboundKind(StrEnum):
     DELETED = "deleted"
     """A platform event: a message of a user was deleted. `message_id` is that message, and the
     sender its author; the sender's id is empty if the platform does not name the author."""
+    PAIRED = "paired"
+    """Of the gateway itself, no adapter's: the sender was paired, and the chat became their home
+    channel. It remains one if the bot can write there."""
     GAP = "gap"
     """Not a message: what users wrote there in the time of `gap` was not read, and will not be."""
 
@@ -295,9 +298,15 @@ class Adapter(Protocol):
         ...
 
     @property
+    def remark(self) -> str:
+        """What users should know about the connection, for display. Empty if there is nothing."""
+        ...
+
+    @property
     def is_caught_up(self) -> bool:
         """Whether everything that was written while the adapter was away has been yielded, as far
-        as the adapter reads it from a history."""
+        as the adapter can know. Until then a message may be followed by its edit, for which the
+        gateway waits a moment."""
         ...
 
     async def connect(self) -> None:
@@ -413,6 +422,11 @@ class Adapter(Protocol):
     async def audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
         """Who can read the chat, of whom the owner is one of `users`. None if only the owner can,
         or if the platform does not say. Raise DeliveryFailed or ConnectFailed."""
+        ...
+
+    async def find_user(self, user_id: str) -> bool | None:
+        """Whether there is a user with that id, or None if the platform does not say. Does not need
+        `connect`."""
         ...
 
     def pairing_link(self, code: str) -> str | None:

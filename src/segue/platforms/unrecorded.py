@@ -70,6 +70,13 @@ class Ahead(Generic[T]):
             raise Lost("it was closed", arrived=False)
         return self._first.result()
 
+    async def is_ready(self, seconds: float) -> bool:
+        """Whether an update is there, or comes in that time."""
+        if self._first is None:
+            return False
+        done, _ = await asyncio.wait([self._first], timeout=seconds)
+        return bool(done)
+
     def recorded(self) -> None:
         """Read the next update."""
         if self._updates is not None:

@@ -54,6 +54,11 @@ LONG_PAUSE = 180.0
 
 UNCERTAIN = "The gateway stopped while it was being sent, so it may or may not have arrived."
 
+FORGOTTEN = (
+    "It was not confirmed, and cannot be sent again safely after so long, so it may or may not have"
+    " arrived."
+)
+
 _WINDOW = 64
 """Messages that are looked at together. With so many on one platform, it is crowded."""
 _ROUNDS = 8
@@ -102,6 +107,8 @@ class Outgoing(Struct, frozen=True, kw_only=True):
     finished: datetime | None
     reported: bool
     """Whether its failure was reported in its session."""
+    unconfirmed: datetime | None = None
+    """When the first attempt began that may have arrived. None if there was none."""
 
 
 class PlatformPause(Struct, frozen=True, kw_only=True):
@@ -130,7 +137,7 @@ class Draft(Struct, frozen=True, kw_only=True):
 
 _COLUMNS = (
     "no, key, address, session_id, body, state, attempt, buttons, receipts, error, queued,"
-    " finished, reported, file"
+    " finished, reported, file, unconfirmed"
 )
 
 
@@ -169,6 +176,7 @@ def claim(
     limit: int = 16,
     seconds: float = SEND_TIMEOUT,
     served: dict[Platform, str] | None = None,
+    key_ages: Mapping[Platform, timedelta] | None = None,
 ) -> tuple[Outgoing, ...]:
     """Claim the next messages to send, at most one per address.
 
@@ -177,7 +185,8 @@ def claim(
     to each address in turn. `served` holds the address whose turn was last on each platform, and is
     updated.
 
-    A message whose row is invalid fails here, and is returned in that state.
+    A message whose row is invalid fails here, and is returned in that state. So is one that may
+    have arrived longer ago than its platform remembers keys, as `key_ages` says: it is uncertain.
     """
     served = {} if served is None else served
     newest = _newest(tx, platforms) if platforms else []
@@ -202,13 +211,25 @@ def claim(
         )
         for no in sorted(wanted)
     )
-    taken = tuple(_outgoing(row) for row in claimed if row)
+    ages: Mapping[Platform, timedelta] = {} if key_ages is None else key_ages
+    taken = tuple(_aged(tx, _outgoing(row), ages) for row in claimed if row)
     for outgoing in taken:
-        if outgoing.state is OutgoingState.FAILED:
-            finish(tx, outgoing, OutgoingState.FAILED, error=outgoing.error or "")
+        if outgoing.state is not OutgoingState.SENDING:
+            finish(tx, outgoing, outgoing.state, error=outgoing.error or "")
             # `finish` cannot find the messages behind it if its address is unreadable.
             tx.nudge(Topic.OUTBOX)
     return taken
+
+
+def _aged(tx: Tx, outgoing: Outgoing, ages: Mapping[Platform, timedelta]) -> Outgoing:
+    """The message, as uncertain if its platform may have forgotten its key."""
+    age = ages.get(outgoing.address.platform)
+    first = outgoing.unconfirmed
+    if outgoing.state is not OutgoingState.SENDING or first is None or age is None:
+        return outgoing
+    if _is_within(tx, micros(first), age):
+        return outgoing
+    return replace(outgoing, state=OutgoingState.UNCERTAIN, error=FORGOTTEN)
 
 
 class _Head(NamedTuple):
@@ -289,7 +310,7 @@ def progress(tx: Tx, outgoing: Outgoing, receipt: str) -> bool:
     return _change(
         tx,
         outgoing,
-        f"{change}, until = :until",
+        f"{change}, until = :until, unconfirmed = NULL",
         line=_line(receipt),
         until=tx.after(SEND_TIMEOUT),
     )
@@ -356,7 +377,8 @@ def delivered(tx: Tx, address: Address, receipt: str, key: str) -> bool:
         return False
     changed = tx.change(
         "UPDATE outbox SET state = 'queued', receipts = receipts || :line, error = NULL,"
-        " finished = NULL WHERE no = :no AND state = 'uncertain' AND offered = 0",
+        " finished = NULL, unconfirmed = NULL"
+        " WHERE no = :no AND state = 'uncertain' AND offered = 0",
         line=_line(receipt),
         no=no,
     )
@@ -389,19 +411,37 @@ def _apply_events(tx: Tx, address: Address) -> None:
 
 
 def retry(
-    tx: Tx, outgoing: Outgoing, reason: str, *, seconds: float, asked: float | None = None
+    tx: Tx,
+    outgoing: Outgoing,
+    reason: str,
+    *,
+    seconds: float,
+    asked: float | None = None,
+    arrived: bool = False,
 ) -> bool:
     """Queue it again after a failed attempt, to be sent in `seconds`. Later messages to that
-    address wait. `asked` is the pause that the platform itself asked for, which may be longer."""
+    address wait. `asked` is the pause that the platform itself asked for, which may be longer.
+    `arrived`: whether the attempt may have arrived all the same."""
     tx.nudge(Topic.SENT)
-    return _settle(
-        tx,
-        outgoing,
-        "state = 'queued', error = :error, not_before = :after, asked = :asked",
-        error=short_reason(text(reason)),
-        after=tx.after(seconds),
-        asked=0 if asked is None else tx.after(asked),
-    )
+    change = "state = 'queued', error = :error, not_before = :after, asked = :asked"
+    values: dict[str, Any] = {
+        "error": short_reason(text(reason)),
+        "after": tx.after(seconds),
+        "asked": 0 if asked is None else tx.after(asked),
+    }
+    if arrived:
+        change += f", {_UNCONFIRMED}"
+        values["ticks_began"] = _ticks_began(tx)
+    return _settle(tx, outgoing, change, **values)
+
+
+_UNCONFIRMED = "unconfirmed = coalesce(unconfirmed, :ticks_began + until)"
+"""SQL: the current attempt may have arrived. `:ticks_began` is `_ticks_began`."""
+
+
+def _ticks_began(tx: Tx) -> int:
+    """What added to the end of an attempt's time, in ticks, is the time when it began."""
+    return tx.now - tx.ticks - round(SEND_TIMEOUT * SECOND)
 
 
 def give_up(tx: Tx, key: str, reason: str) -> bool:
@@ -529,27 +569,34 @@ def recover(
     among = listed(Platform if platforms is None else platforms)
     # A message that replaces a bubble is an edit, and can be repeated on any platform.
     rows = tx.rows(
-        "SELECT no, process, until, platform, attempt, receipts = '' AND file IS NULL"
+        "SELECT no, process, until, platform, attempt, unconfirmed, receipts = '' AND file IS NULL"
         " AND EXISTS (SELECT 1 FROM bubbles b"
         " WHERE b.platform = o.platform AND b.address = o.address AND b.receipt <> '')"
         f" FROM outbox o WHERE state = 'sending' AND platform IN ({among}) {tx.for_update}"
     )
     lost: list[Outgoing] = []
-    for no, process, ends, platform, attempt, is_edit in rows:
+    for no, process, ends, platform, attempt, unconfirmed, is_edit in rows:
         gone = tx.dead(process) or (alive is not None and process not in alive)
         if no in besides or (tx.ticks < ends and not gone):
             continue
         where = Platform(platform)
-        is_keyed = where in repeatable and _is_within(tx, ends, ages.get(where))
+        first = unconfirmed
+        if first is None and ends:  # not after a reboot, when ticks start again
+            first = ends + _ticks_began(tx)
+        is_keyed = where in repeatable and _is_within(tx, first, ages.get(where))
+        values: dict[str, Any] = {}
         if (is_edit or is_keyed) and attempt < MAX_ATTEMPTS:
-            change = "state = 'queued'"
+            change = "state = 'queued', unconfirmed = :first"
+            values["first"] = first
         else:
             change = "state = 'uncertain', error = :reason, finished = :now"
+            values["reason"] = UNCERTAIN
+            values["now"] = tx.now
         row = tx.row(
             f"UPDATE outbox SET {change}, process = NULL, until = NULL"
             f" WHERE no = :no RETURNING {_COLUMNS}",
             no=no,
-            **({"reason": UNCERTAIN, "now": tx.now} if "reason" in change else {}),
+            **values,
         )
         tx.nudge(Topic.OUTBOX)
         tx.nudge(Topic.SENT)
@@ -562,15 +609,14 @@ def recover(
     return tuple(lost)
 
 
-def _is_within(tx: Tx, ends: int, age: timedelta | None) -> bool:
-    """Whether an attempt whose time ends then began at most `age` ago. After a reboot, when ticks
-    start again, that is not known."""
+def _is_within(tx: Tx, first: int | None, age: timedelta | None) -> bool:
+    """Whether the platform still knows the key of a message whose first attempt began then. Not if
+    that time is unknown, or later than now because the clock was set back."""
     if age is None:
         return True
-    if not ends:
+    if first is None:
         return False
-    begun = ends - round(SEND_TIMEOUT * SECOND)
-    return tx.ticks - begun <= round(age.total_seconds() * SECOND)
+    return 0 <= tx.now - first <= round(age.total_seconds() * SECOND)
 
 
 def troubled(tx: Tx, *, reported: bool | None = None, limit: int = 50) -> tuple[Outgoing, ...]:
@@ -675,7 +721,7 @@ def _outgoing(row: Row) -> Outgoing:
     """Return the message in `row`. If the row is invalid, return a failed message without the
     invalid values: one bad row must not keep the others from being read."""
     no, key, address, session_id, body, state, attempt, *rest = row
-    buttons, receipts, error, queued, finished, reported, file = rest
+    buttons, receipts, error, queued, finished, reported, file, unconfirmed = rest
     plain = Outgoing(
         no=no,
         key=key,
@@ -691,6 +737,7 @@ def _outgoing(row: Row) -> Outgoing:
         queued=moment(queued),
         finished=moment_or_none(finished),
         reported=bool(reported),
+        unconfirmed=moment_or_none(unconfirmed),
     )
     try:
         return replace(

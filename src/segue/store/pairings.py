@@ -9,8 +9,9 @@ from segue.core import pairing
 from segue.core.address import Sender
 from segue.core.errors import PairingRefused
 from segue.core.session import Owner
-from segue.store import owners
+from segue.store import outbox, owners
 from segue.store.base import Operations, Read, Tx, Write
+from segue.store.outbox import Outgoing
 from segue.store.values import text
 
 CODE_SECONDS = 600.0
@@ -70,6 +71,16 @@ def _take(tx: Tx, code: str) -> str | None:
     return row[0] if row else None
 
 
+def reply_key(code: str) -> str:
+    """The key of the message that answers the code."""
+    return f"paired:{_digest(code)[:32]}"
+
+
+def reply(tx: Tx, code: str) -> Outgoing | None:
+    """The message that answers the code, once it was sent by a user."""
+    return outbox.get(tx, reply_key(code))
+
+
 def open_codes(tx: Tx) -> int:
     """How many codes of all owners are still valid."""
     return tx.one("SELECT count(*) FROM pairings WHERE until > :ticks", ticks=tx.ticks)[0]
@@ -83,4 +94,5 @@ def _digest(code: str) -> str:
 class Pairings(Operations):
     begin = Write(begin)
     redeem = Write(redeem)
+    reply = Read(reply)
     open_codes = Read(open_codes)

@@ -51,6 +51,11 @@ class WebAdapter(BaseAdapter):
         self._url = ""
         self._wake: Waiter | None = None
 
+    @property
+    def remark(self) -> str:
+        server = self._server.server
+        return server.moved if server is not None else ""
+
     async def connect(self) -> None:
         if self._served is None:
             page = WebPage(self._store)

@@ -11,6 +11,7 @@ import struct
 import sys
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address
+from typing import NamedTuple
 
 from segue.config import accounts
 
@@ -27,35 +28,46 @@ class PortHeld(Exception):
 
     def __init__(self, port: int, holder: int | None) -> None:
         """`holder` is the user id of the account that listens there; None if unknown."""
+        self.is_ours = accounts.is_ours(holder)
+        self.is_foreign = holder is not None and not self.is_ours
         if holder is None:
             who = "a process whose account is unknown"
-        elif accounts.is_ours(holder):
+        elif self.is_ours:
             who = "another program of yours"
         else:
             who = f"the account {accounts.name(holder)} (uid {holder})"
+        self.port = port
+        self.reason = f"port {port} is held by {who}"
         super().__init__(
-            f"port {port} is held by {who}. Stop that program, or choose another port:"
+            f"{self.reason}. Stop that program, or choose another port:"
             " `segue config set web.port NUMBER`; then open the page with a new link (`segue pair`)"
         )
-        self.port = port
-        self.is_foreign = holder is not None and not accounts.is_ours(holder)
 
 
-def bound(
-    addresses: Sequence[str], port: int | None, last: int | None = None
-) -> list[socket.socket]:
+class BoundPort(NamedTuple):
+    """A port of this machine."""
+
+    sockets: list[socket.socket]
+    """One for each address."""
+    held: PortHeld | None = None
+    """Why it is not the port that was wanted first, or None if it is."""
+
+
+def bound(addresses: Sequence[str], port: int | None, last: int | None = None) -> BoundPort:
     """Listen on one port of all addresses: on `port`, else on `last`, else on the first free one of
     USUAL. Raise PortHeld if `port` is taken, or `last` by another or an unknown account."""
     wanted = last if port is None else port
+    held: PortHeld | None = None
     if wanted is not None:
         if found := _taken(addresses, wanted):
-            return found
-        held_by = accounts.holder(wanted)
-        if port is not None or not accounts.is_ours(held_by):
-            raise PortHeld(wanted, held_by)
+            return BoundPort(found)
+        held = PortHeld(wanted, accounts.holder(wanted))
+        if port is not None or not held.is_ours:
+            raise held
     for number in (*USUAL, 0):
         if found := _taken(addresses, number):
-            return found
+            return BoundPort(found, held)
+        held = held or PortHeld(number, accounts.holder(number))
     raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
 
 

@@ -42,6 +42,8 @@ class Server:
         self.page: WebPage | None = None
         self.hooks = Hooks()
         self.site = HttpSite(self._route)
+        self.moved = ""
+        """Why it is not on the port that was wanted, for display. Empty if it is."""
         self._addresses = tuple(addresses)
         self._names = Names()
         self._servers: list[WebSocketServer] = []
@@ -54,13 +56,16 @@ class Server:
         """Serve on `port`, else on the last port, else on one of the usual ones. Raise PortHeld if
         the port belongs to another program."""
         bound = endpoints.bound(self._addresses, port, last)
-        actual: int = bound[0].getsockname()[1]
+        actual: int = bound.sockets[0].getsockname()[1]
+        if bound.held is not None:
+            again = "; open it with a new link" if last is not None else ""
+            self.moved = f"{bound.held.reason}, so the page is on port {actual}{again}"
         self._names = Names(
             hosts=frozenset(f"{address}:{actual}" for address in self._addresses),
             alias=f"localhost:{actual}",
             url=f"http://{self._addresses[-1]}:{actual}",
         )
-        self._servers = [await self._serve(one) for one in bound]
+        self._servers = [await self._serve(one) for one in bound.sockets]
         return PageLocation(port=actual, addresses=self._addresses)
 
     async def _serve(self, bound: socket.socket) -> WebSocketServer:
@@ -205,8 +210,8 @@ class SharedServer:
         async with contextlib.AsyncExitStack() as stack:
             place = await server.start(self._settings.port, last and last.port)
             stack.push_async_callback(server.stop)
-            if last is not None and last.port != place.port:
-                logger.warning("page moved port=%d before=%d", place.port, last.port)
+            if server.moved:
+                logger.warning("page moved port=%d: %s", place.port, server.moved)
             await self._store.pages.settle(machine(), place)
             stack.pop_all()
         return server

@@ -12,7 +12,7 @@ from segue.platforms.base import Finding, Upload
 from segue.platforms.discord.account import NEEDED, NO_TOKEN
 from segue.platforms.spec import PlatformSettings
 from segue.testing.contract.rig import failure, listening, part
-from segue.testing.discord import BOT, USUAL, Flag, Kind, Permission, Settings
+from segue.testing.discord import BOT, USUAL, Flag, Kind, Permission, Settings, Trouble
 from tests.platforms.discord.rig import DiscordRig, Shape, home_at
 
 LINK = f"https://discord.com/oauth2/authorize?client_id={BOT}&scope=bot&permissions=309237746688"
@@ -105,6 +105,15 @@ async def test_a_user_is_found_as_their_direct_message(rig: DiscordRig):
     assert await rig.adapter.find_chat(rig.anna) == home
     assert await rig.adapter.find_chat(at.chat) == home
     assert await rig.adapter.find_chat("nowhere") is None
+
+
+async def test_only_users_of_discord_are_found(rig: DiscordRig):
+    adapter = rig.another()
+    assert await adapter.find_user(f" {rig.anna}\n") is True
+    assert await adapter.find_user("1200000000000000009") is False
+    await rig.driver.fail("get_user", Trouble.DROP_BEFORE)
+    with pytest.raises(ConnectFailed):
+        await adapter.find_user(rig.anna)
 
 
 # What a message is

@@ -74,6 +74,13 @@ async def test_a_name_that_is_no_user_id_is_refused(rig: MatrixRig, tmp_path: Pa
             await sign_in(rig, tmp_path, invites_from=name)
 
 
+async def test_only_users_of_the_server_are_found(rig: MatrixRig):
+    adapter = rig.another()
+    _, _, server = rig.anna.partition(":")
+    assert await adapter.find_user(rig.anna) is True
+    assert await adapter.find_user(f"@nobody-here:{server}") is False
+
+
 async def test_a_wrong_password_or_address_is_named(rig: MatrixRig, tmp_path: Path):
     with pytest.raises(ConnectFailed, match="the user name or the password is not right"):
         await sign_in(rig, tmp_path, password="wrong")

@@ -76,6 +76,15 @@ async def test_a_home_channel_where_the_app_cannot_write_is_reported(
     assert not (await examined(rig, "C0999999999"))[-1].ok
 
 
+async def test_only_users_of_the_workspace_are_found(rig: SlackRig):
+    adapter = rig.another()
+    assert await adapter.find_user(rig.anna) is True
+    assert await adapter.find_user("U0999999999") is False
+    few = tuple(it for it in Settings().scopes if it != "users:read")
+    await rig.driver.settings(Settings(scopes=few))
+    assert await adapter.find_user("U0999999999") is None
+
+
 def test_the_manifest_asks_for_what_the_adapter_uses():
     manifest = json.loads(MANIFEST)
     [command] = manifest["features"]["slash_commands"]

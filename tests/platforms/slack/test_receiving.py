@@ -463,3 +463,15 @@ async def test_a_missed_message_without_a_workspace_counts_only_if_its_channel_i
     await rig.say(at, "my words")
     found = await heard_by(await back(rig, last), 1 if is_shared else 2)
     assert [it.text for it in found] == ["from somewhere", "my words"][is_shared:]
+
+
+async def test_a_missed_message_without_a_workspace_is_ignored_if_the_app_may_not_ask(
+    rig: SlackRig,
+):
+    at, last = await away(rig)
+    few = tuple(it for it in Settings().scopes if it != "channels:read")
+    await rig.driver.settings(Settings(scopes=few, retry_seconds=()))
+    await rig.driver.say(rig.anna, at.chat, "from somewhere", team="")
+    await rig.say(at, "my words")
+    [found] = await heard_by(await back(rig, last), 1)
+    assert found.text == "my words"

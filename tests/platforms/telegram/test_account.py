@@ -159,6 +159,13 @@ async def test_a_chat_without_the_bot_is_not_found(rig: TelegramRig):
         await rig.adapter.find_chat("4711")
 
 
+async def test_only_users_who_wrote_to_the_bot_are_known_to_exist(rig: TelegramRig):
+    await home_at(rig, Shape.DM)
+    adapter = rig.another()
+    assert await adapter.find_user(rig.anna) is True
+    assert await adapter.find_user("4711") is None
+
+
 # The library
 
 

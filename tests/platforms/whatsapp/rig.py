@@ -30,7 +30,7 @@ class WhatsAppRig(FakeRig):
     lacks = frozenset({
         Feature.JOINS, Feature.FORWARD_AUTHORS, Feature.REPLY_TEXTS, Feature.BOTS,
         Feature.THREAD_DELETION, Feature.RETRY_TIMES, Feature.CONNECTION, Feature.HISTORY,
-        Feature.OTHERS, Feature.READERS, Feature.USER_THREADS,
+        Feature.OTHERS, Feature.READERS, Feature.USER_THREADS, Feature.EDIT_BACKLOG,
     })  # fmt: skip
 
     def __init__(self, peer: Any, driver: Driver, anna: str) -> None:

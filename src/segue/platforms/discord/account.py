@@ -133,6 +133,13 @@ async def find(client: DiscordClient, name: str) -> HomeChannel | None:
     return found and HomeChannel(address=address(found), name=found.title)
 
 
+async def has_user(client: DiscordClient, user_id: str) -> bool:
+    with tolerating_absence():
+        await client.call("GET", f"/users/{user_id}", Profile)
+        return True
+    return False
+
+
 async def _seen(client: DiscordClient, method: str, path: str, **body: Any) -> Channel | None:
     with tolerating_absence():
         return await client.call(method, path, Channel, **body)

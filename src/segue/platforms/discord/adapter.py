@@ -72,6 +72,7 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
         self._events = Events[Event]()
         self._make = partial(DiscordClient, self._hear, token, url, silence, pause)
         self._checks = account.checks
+        self._has_user = account.has_user
         self._channels: dict[str, Channel] = {}
         self._menu: list[dict[str, Any]] = []
         self._opened: set[str] = set()

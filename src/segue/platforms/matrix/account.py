@@ -90,6 +90,19 @@ async def _state(device: MatrixDevice, room: str, kind: str) -> MatrixAnswer:
     return MatrixAnswer()
 
 
+async def has_user(client: MatrixDevice, user_id: str) -> bool | None:
+    """Whether the user has a profile, which every account gets. None if the server does not show
+    it, or cannot reach the user's own server."""
+    try:
+        await client.client.get(f"/profile{path(user_id)}")
+    except Refused as refused:
+        if refused.status in (401, 429):
+            raise
+        # Synapse has no code of its own for it.
+        return False if refused.status == 404 and refused.code != "M_UNRECOGNIZED" else None
+    return True
+
+
 async def _room(device: MatrixDevice, room_id: str) -> Room | None:
     """The room, if the bot is in it."""
     joined = (await device.client.get("/joined_rooms")).joined_rooms

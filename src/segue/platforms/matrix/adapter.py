@@ -64,6 +64,7 @@ class MatrixAdapter(RemoteAdapter[MatrixDevice]):
         super().__init__(FAILURES)
         self._make = partial(MatrixDevice, settings, silence, self.containment)
         self._checks = account.checks
+        self._has_user = account.has_user
         self._history = RoomHistory()
         self._typed: set[str] = set()
         """The rooms that show that the bot is typing."""

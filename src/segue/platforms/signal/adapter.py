@@ -44,6 +44,8 @@ CAPABILITIES = base.Capabilities(
 )
 _UNREGISTERED = "UNREGISTERED_FAILURE"
 """The result for a recipient who left Signal: no owner who waits for an answer."""
+_QUIET_SECONDS = 0.5
+"""When no event comes for so long after a connection, those that waited have come."""
 
 
 class SignalAdapter(RemoteAdapter[SignalClient]):
@@ -63,6 +65,7 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
         self._sent = Recent[int, str]()
         self._parser = Parser(self._sent)
         self._acknowledged = ""
+        self._is_behind = True
         self._wanted: base.Wanted | None = None
 
     async def _greet(self, client: SignalClient) -> None:
@@ -72,8 +75,13 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
         self._parser.account = client.account
         self._parser.is_only_account = client.is_only_account
         await client.events.open()
+        self._is_behind = True
 
     # Inbound
+
+    @property
+    def is_caught_up(self) -> bool:
+        return not self._is_behind
 
     def remember(
         self,
@@ -88,6 +96,8 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
         while True:
             with FAILURES.connecting():
                 events = self.client.events
+                if self._is_behind:
+                    self._is_behind = await events.is_ready(_QUIET_SECONDS)
                 data = await events.first()
             parse = partial(self._parser.parse, data)
             inbound = self.containment.parse("event", parse) if data else None

@@ -100,6 +100,19 @@ async def _members(client: SlackClient, channel: str) -> set[str] | None:
     return None
 
 
+async def has_user(client: SlackClient, user_id: str) -> bool | None:
+    """Whether the workspace has that user. None if the app may not ask."""
+    try:
+        await client.do("users.info", user=user_id)
+    except Refused as refused:
+        if refused.code in ("missing_scope", "user_not_visible"):
+            return None
+        if refused.code != "user_not_found":
+            raise
+        return False
+    return True
+
+
 async def _channel(client: SlackClient, name: str) -> SlackChannel:
     """The channel with that id. If there is none, one that the app cannot use."""
     try:

@@ -19,6 +19,7 @@ from segue.platforms import base, sending
 from segue.platforms.adapter import RemoteAdapter
 from segue.platforms.backlog import Backlog, BacklogPage
 from segue.platforms.base import Button, Inbound, InboundKind, Receipt, Upload
+from segue.platforms.errors import Refused
 from segue.platforms.markup import block_kit, escapes, mrkdwn
 from segue.platforms.names import KnownNames, named
 from segue.platforms.sent import SentMessages, stamp
@@ -79,6 +80,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         )
         self._backlog = Backlog(FAILURES, _id_at, _time_of)
         self._checks = account.checks
+        self._has_user = account.has_user
 
     async def _greet(self, client: SlackClient) -> None:
         me = await client.call("auth.test", Me)
@@ -155,9 +157,14 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
     async def _might_be_shared(self, at: Address, messages: Sequence[HistoryMessage]) -> bool:
         """Whether some of these messages might be from other organisations, although Slack names no
         workspace for them."""
-        if all(it.author_team or it.is_tombstone for it in messages):
+        if all(it.author_team or it.bot_id or it.is_tombstone for it in messages):
             return False
-        channel = await self._ask_channel(at.chat_id)
+        try:
+            channel = await self._ask_channel(at.chat_id)
+        except Refused as refused:
+            if refused.status != 400:
+                raise
+            return True  # the app may not ask
         return channel.is_ext_shared
 
     async def _ask_channel(self, name: str) -> SlackChannel:

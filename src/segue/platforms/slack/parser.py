@@ -58,7 +58,7 @@ class Scope:
         if team in (self.me.team_id, self.me.enterprise_id):
             return user
         organisation = self.organisation if team == self.team else None
-        if organisation is None and user.startswith("W") and team.startswith("T"):
+        if not organisation and user.startswith("W") and team.startswith("T"):
             # Such an id is valid in every workspace of an organisation.
             organisation = self.me.enterprise_id
         return user if organisation and organisation == self.me.enterprise_id else None

@@ -11,7 +11,7 @@ from segue.core.audience import Audience
 from segue.platforms.base import Finding
 from segue.platforms.diagnostics import check
 from segue.platforms.errors import Refused, tolerating_absence
-from segue.platforms.telegram.client import where
+from segue.platforms.telegram.client import Client, where
 from segue.platforms.telegram.parser import address
 from segue.platforms.telegram.wire import Chat
 
@@ -71,6 +71,14 @@ async def checks(bot: Bot, home: Address | None) -> AsyncGenerator[Finding]:
         good = "The bot hears all that is said in the group."
         bad = "Privacy mode is on: the bot hears only commands, replies to it, and its name."
         yield check(admin or me.can_read_all_group_messages, good, bad, _PRIVACY)
+
+
+async def has_user(client: Client, user_id: str) -> bool | None:
+    """True if the user has written to the bot. Telegram does not say whether there are others."""
+    with tolerating_absence():
+        await client.bot.get_chat(user_id)
+        return True
+    return None
 
 
 async def find(bot: Bot, name: str) -> HomeChannel | None:

@@ -72,6 +72,7 @@ class TelegramAdapter(RemoteAdapter[Client]):
         `album_seconds` is how long to wait for more files of an album."""
         super().__init__(FAILURES)
         self._make = partial(Client, token, url, silence)
+        self._has_user = account.has_user
         self._me = User(id=0, is_bot=True, first_name="")
         self._offset: int | None = None
         self._is_behind = True

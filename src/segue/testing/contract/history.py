@@ -43,6 +43,24 @@ class HistoryContract(Contract):
         adapter = await come_back(rig, last)
         assert [it.text for it in await heard(adapter, rig.flood)] == texts
 
+    async def test_a_message_that_was_edited_meanwhile_is_heard_in_its_newest_text(
+        self, rig: RemoteRig
+    ) -> None:
+        """Or its edit follows before the adapter has caught up: the gateway waits for it."""
+        require(rig, Feature.BACKLOG, Feature.EDIT_BACKLOG)
+        at, last = await leave(rig)
+        message = await rig.say(at, "remove A")
+        await rig.edit(message, "remove B")
+        adapter = await come_back(rig, last)
+        async with listening(adapter) as ear:
+            found = await ear.next()
+            while found.text in (HOME, LAST):
+                found = await ear.next()
+            if found.text == "remove A":
+                assert not adapter.is_caught_up
+                found = await ear.next()
+            assert found.text == "remove B"
+
     async def test_messages_of_others_do_not_hide_what_the_owner_wrote(
         self, rig: RemoteRig
     ) -> None:

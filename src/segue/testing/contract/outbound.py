@@ -216,6 +216,13 @@ class OutboundContract(Contract):
         assert found is None or found.address == dataclasses.replace(home, thread_id=None)
         assert await rig.adapter.find_chat(f"{home.chat_id}9") is None
 
+    async def test_a_user_who_wrote_is_not_taken_for_unknown(self, rig: Rig) -> None:
+        async with listening(rig.adapter) as ear:
+            await home_of(rig, ear, await rig.place(rig.usual))
+        unconnected = rig.another()
+        assert await unconnected.find_user(rig.anna) is not False
+        await unconnected.close()
+
     async def test_one_key_sends_one_message(self, rig: Rig) -> None:
         async with listening(rig.adapter) as ear:
             home = await home_of(rig, ear, await rig.place(rig.usual))

@@ -60,6 +60,7 @@ class Feature(StrEnum):
     REPEATS = "repeated delivery of a confirmed update"
     REDELIVERY = "redelivery of an unconfirmed update after a restart of the adapter"
     BACKLOG = "delivery of messages that were sent while the adapter was disconnected"
+    EDIT_BACKLOG = "delivery of their edits right after them"
     HISTORY = "a history that the adapter reads, because the platform keeps no updates for it"
     READERS = "a way to see who can read a chat"
     OTHERS = "chats in which others write too"

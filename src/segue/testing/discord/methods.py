@@ -56,6 +56,10 @@ class Methods(RestMethods[State]):
     def get_current_user(self) -> Json:
         return self._make.user(BOT)
 
+    def get_user(self, user: int) -> Json:
+        check(user in self._state.users, 10013)
+        return self._make.user(user)
+
     def get_current_application(self) -> Json:
         return self._make.application(BOT)
 
