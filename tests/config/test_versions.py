@@ -101,7 +101,11 @@ def test_a_change_to_the_file_of_a_newer_version_keeps_its_settings(home: dict[s
 def test_every_write_records_the_version_once(home: dict[str, str]):
     path = write(home, "# Written by Segue 0.0.1.\nmodel = 'a/b'")
     config.set_model("local", home)
-    assert path.read_text() == f'{OURS}model = "local"'
+    assert path.read_text() == f'model = "local"\n{OURS}'
+    config.change("keys.openai", ["k"], home)
+    config.change("keys.groq", ["k"], home)
+    assert path.read_text().endswith(f'[keys]\nopenai = "k"\ngroq = "k"\n{OURS}')
+    assert path.read_text().count("Written by") == 1
     config.replace(b"model = 'a/b'", home)
     assert path.read_text() == f"model = 'a/b'\n{OURS}"
     Path(path).unlink()

@@ -24,7 +24,7 @@ RENAMED: Mapping[str, str] = {}
 """The old name of each setting that the last version renamed, and the new one. Two old names may
 lead to one new name. Remove the entries after the next version."""
 
-_RECORD = re.compile(rb"(?m)^# Written by Segue (\d+(?:\.\d+)*)\.\r?$")
+_RECORD = re.compile(rb"(?m)^# Written by Segue (\d+(?:\.\d+)*)\.(?:\r?\n|\r?\Z)")
 _CLOSED: Mapping[tuple[str, ...], frozenset[str]] = {
     ("keys",): frozenset(KEY_VARIABLES),
     ("platforms",): frozenset(registry.SPECS),
@@ -48,11 +48,9 @@ def with_record(raw: bytes) -> bytes:
     still be in it."""
     if recorded(raw) > _parsed(segue.__version__):
         return raw
-    line = f"# Written by Segue {segue.__version__}.".encode()
-    if _RECORD.search(raw):
-        return _RECORD.sub(line, raw)
-    end = b"" if not raw or raw.endswith(b"\n") else b"\n"
-    return raw + end + line + b"\n"
+    rest = _RECORD.sub(b"", raw)
+    end = b"" if not rest or rest.endswith(b"\n") else b"\n"
+    return rest + end + f"# Written by Segue {segue.__version__}.\n".encode()
 
 
 def adapt(raw: bytes, path: Path) -> tuple[dict[str, Any], list[str]]:
