@@ -214,7 +214,7 @@ def test_a_postgres_store_of_every_version_is_restored_as_it_was(
 
 @pytest.mark.real
 def test_a_replaced_postgres_store_is_kept_in_another_schema(
-    server: postgres.Server, tmp_path: Path, file: Path
+    server: postgres.Server, tmp_path: Path, file: Path, troupe: Troupe
 ):
     with server.database() as url:
         home = Machine(tmp_path / "home", url)
@@ -223,6 +223,9 @@ def test_a_replaced_postgres_store_is_kept_in_another_schema(
         home.say("second")
         assert "is newer than the backup" in home.restore.refused(str(file))
         assert len(home.texts()) == 2
+        program = troupe.opened(url)
+        assert f"Type `kill {program.pid}`" in home.restore.refused("--force", str(file))
+        program.ask("close")
         shown = home.restore("--force", str(file))
         assert home.texts() == [["first"]]
         kept = next(w for w in shown.split() if w.startswith("segue_before_"))
@@ -264,6 +267,20 @@ def test_the_settings_of_the_backup_say_where_the_store_is(
     place.parent.mkdir()
     other.restore(str(file))
     assert Machine(other.folder, f"sqlite://{place}").texts() == [["there"]]
+
+
+def test_a_damaged_or_lost_store_is_replaced(home: Machine, file: Path):
+    home.say("first")
+    home.backup(str(file))
+    store = home.data / "segue.db"
+    store.write_bytes(b"damaged" * 1000)
+    (replaced,) = home.restore.json(str(file))["replaced"]
+    assert Path(replaced).read_bytes() == b"damaged" * 1000
+    assert home.texts() == [["first"]]
+    for end in ("", "-wal", "-shm"):
+        (home.data / f"segue.db{end}").unlink(missing_ok=True)
+    home.restore(str(file))
+    assert home.texts() == [["first"]]
 
 
 # Encryption

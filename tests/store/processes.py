@@ -211,6 +211,9 @@ class Part:
         self.store = await segue.store.open(url)
         return self.store.process
 
+    async def close(self) -> None:
+        await self.store.close()
+
     async def open_at_once(self, url: str, barrier: str) -> str:
         """Open the store at the same time as other players, then create a session."""
         fd = os.open(barrier, os.O_RDWR)

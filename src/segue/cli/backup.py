@@ -40,7 +40,7 @@ def backup(*, file: Path, encrypt: bool, as_json: bool) -> None:
     if path.exists():
         raise BackupExists(path=path)
     passphrase = _new_passphrase() if encrypt else ""
-    parts = archives.staging(path)
+    parts = archives.staging(config.private_data_folder() / f"backup-{path.name}")
     try:
         state = restores.copy_store(settings.store, parts, show_progress)
         if text := config.text():

@@ -652,12 +652,12 @@ class StoreInUse(StoreError):
 
 class StoreSchemaWrong(StoreError):
     """The schema version of the store {path} is {found}, which is not true: {reason}. Nothing was
-    changed. Restore a backup, or set SEGUE_STORE to another store."""
+    changed. Type `segue restore FILE` to restore a backup, or set SEGUE_STORE to another store."""
 
 
 class StoreCorrupt(StoreError):
-    """The store {path} is damaged: {reason}. Nothing was repaired. Stop Segue, keep a copy of the
-    store, and restore a backup."""
+    """The store {path} is damaged: {reason}. Nothing was repaired. Stop Segue, then type
+    `segue restore FILE` to restore a backup; the damaged store is kept."""
 
 
 class StoreReadOnly(StoreError):

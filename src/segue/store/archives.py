@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import tarfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -72,8 +72,8 @@ class Manifest(Struct, frozen=True, kw_only=True):
 
 
 def staging(path: Path) -> Path:
-    """An empty private folder beside `path`, for what goes into that backup. A killed program
-    leaves it behind, and the next one takes it over."""
+    """An empty private folder with almost the name `path`, for the parts of a backup. A killed
+    program leaves it behind, and the next one takes it over."""
     folder = path.with_name(f".{path.name}.parts")
     try:
         if folder.is_dir():
@@ -85,8 +85,10 @@ def staging(path: Path) -> Path:
 
 
 def write(folder: Path, path: Path, store: StoreState, made: datetime, passphrase: str) -> Manifest:
-    """Make the backup `path` of all files in `folder`. Raise BackupExists or BackupUnwritable."""
-    whole = folder / ".whole"
+    """Make the backup `path` of all files in `folder`. Raise BackupExists, or an OSError.
+
+    With a passphrase, nothing that is not encrypted is written beside `path`.
+    """
     names = sorted(str(f.relative_to(folder)) for f in folder.rglob("*") if f.is_file())
     manifest = Manifest(
         format=FORMAT,
@@ -96,22 +98,32 @@ def write(folder: Path, path: Path, store: StoreState, made: datetime, passphras
         files=tuple(_described(folder, name) for name in names),
     )
     (folder / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
-    with os.fdopen(open_private(whole), "wb") as file:
-        with tarfile.open(fileobj=file, mode="w") as tar:
-            for name in (MANIFEST, *names):
-                tar.add(folder / name, name, filter=_anonymous)
-        if passphrase:
-            file.seek(0)
-            encrypted = _encrypt(whole.read_bytes(), passphrase)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with os.fdopen(open_private(part), "wb") as file:
             file.truncate()
-            file.write(encrypted)
-        file.flush()
-        os.fsync(file.fileno())
-    if path.exists():
-        raise BackupExists(path=path)
-    whole.rename(path)
+            if passphrase:
+                plain = io.BytesIO()
+                _pack(plain, folder, names)
+                file.write(_encrypt(plain.getvalue(), passphrase))
+            else:
+                _pack(file, folder, names)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            raise BackupExists(path=path)
+        part.rename(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
     sync_folder(path.parent)
     return manifest
+
+
+def _pack(file: IO[bytes], folder: Path, names: Sequence[str]) -> None:
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        for name in (MANIFEST, *names):
+            tar.add(folder / name, name, filter=_anonymous)
 
 
 def _described(folder: Path, name: str) -> ArchivedFile:
