@@ -102,10 +102,11 @@ class TelegramAdapter(RemoteAdapter[Client]):
     async def receive(self) -> AsyncGenerator[Inbound | None]:
         while True:
             self._polls.begin()
+            seconds = 0 if self._is_behind else POLL_SECONDS  # what waits comes at once
             with FAILURES.connecting():
-                batch = await self.client.poll(self._offset)
+                batch = await self.client.poll(self._offset, seconds)
             yield None
-            await self._polls.end(POLL_SECONDS, is_empty=not batch.updates and not batch.skipped)
+            await self._polls.end(seconds, is_empty=not batch.updates and not batch.skipped)
             settled = self._albums.settled(batch.updates)
             for group in self._albums.gathered(batch.updates[:settled]):
                 item = str(group[0].update_id)

@@ -90,23 +90,25 @@ class Client:
         transport = cast("BaseRequest", SimpleNamespace(post=self._post))
         self.bot = Bot(token, f"{base}/bot", f"{base}/file/bot", transport, transport)
 
-    async def poll(self, offset: int | None) -> Batch[Update]:
-        """The next updates. In the library's own method one bad update spoils the whole batch."""
-        payload = await self._poll(offset, BATCH)
+    async def poll(self, offset: int | None, seconds: int) -> Batch[Update]:
+        """The next updates, for which the server waits that long. In the library's own method one
+        bad update spoils the whole batch."""
+        payload = await self._poll(offset, BATCH, seconds)
         try:
             return UPDATES.read(payload, offset)
         except Torn:
             pass
         del payload  # it can be large
-        return UPDATES.read(await self._poll(offset, 1), offset, alone=True)
+        return UPDATES.read(await self._poll(offset, 1, seconds), offset, alone=True)
 
-    async def _poll(self, offset: int | None, limit: int) -> bytes:
+    async def _poll(self, offset: int | None, limit: int, seconds: int) -> bytes:
         kinds = json.dumps(Update.__struct_fields__[1:])
-        params = {"limit": limit, "timeout": POLL_SECONDS, "allowed_updates": kinds}
+        params = {"limit": limit, "timeout": seconds, "allowed_updates": kinds}
         params |= {} if offset is None else {"offset": offset}
-        url, seconds = f"{self.bot.base_url}/getUpdates", POLL_SECONDS + self._http.silence
+        url = f"{self.bot.base_url}/getUpdates"
+        silence = seconds + self._http.silence
         return await self._http.request(
-            "GET", url, params=params, seconds=seconds, limit=_POLL_BYTES, cut=True
+            "GET", url, params=params, seconds=silence, limit=_POLL_BYTES, cut=True
         )
 
     async def fetch(self, file_id: str, limit: int) -> bytes:

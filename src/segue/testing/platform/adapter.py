@@ -59,6 +59,7 @@ class PeerAdapter(RemoteAdapter[Client]):
         self.capabilities = _capabilities(self._rules)
         self._offset: int | None = None
         self._polls = PollPace()
+        self._is_behind = True
 
     def pairing_link(self, code: str) -> str | None:
         link = self._rules.link
@@ -71,20 +72,28 @@ class PeerAdapter(RemoteAdapter[Client]):
         me = await client.call("me", wire.AskMe(), wire.Me)
         self.account, self._rules = me.id, me.rules
         self.capabilities = _capabilities(me.rules)
+        self._is_behind = True
+
+    @property
+    def is_caught_up(self) -> bool:
+        return not self._is_behind
 
     async def receive(self) -> AsyncGenerator[Inbound | None]:
         while True:
             self._polls.begin()
-            ask = wire.AskUpdates(offset=self._offset, seconds=_POLL_SECONDS)
+            seconds = 0.0 if self._is_behind else _POLL_SECONDS  # what waits comes at once
+            ask = wire.AskUpdates(offset=self._offset, seconds=seconds)
             with self.failures.connecting():
-                batch = await self.client.call("updates", ask, wire.Batch, seconds=_POLL_SECONDS)
+                batch = await self.client.call("updates", ask, wire.Batch, seconds=seconds)
             yield None
             for frame in batch.frames:
                 if (inbound := parse(self.platform, frame)) is not None:
                     yield inbound
             # The next poll sends this offset and so confirms the batch, once all of it is recorded.
             self._offset = batch.next
-            await self._polls.end(_POLL_SECONDS, is_empty=not batch.frames)
+            await self._polls.end(seconds, is_empty=not batch.frames)
+            if len(batch.frames) < ask.limit:  # no others are left of those that waited
+                self._is_behind = False
 
     async def _send(
         self, to: Address, text: str, *, markup: bool, key: str, buttons: Sequence[Button]
