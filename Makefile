@@ -23,7 +23,7 @@ export PYTEST_DEBUG_TEMPROOT := $(shell df -kP /dev/shm 2>/dev/null | awk 'NR ==
 # The locks of platforms are shipped with the program: `segue setup` installs from them, too.
 PLATFORMS := telegram discord slack matrix whatsapp signal
 SHIPPED := src/segue/platforms/requirements
-EXTRAS := $(PLATFORMS) postgres local all
+EXTRAS := $(PLATFORMS) postgres local backup all
 
 # What `make install` makes.
 PROGRAM := $(CURDIR)/$(BIN)/segue
@@ -118,7 +118,7 @@ lock: .venv/.dev ## Update the lock files; UPGRADE=--upgrade takes the newest ve
 	cp $(WHOLE) requirements/build.txt
 	$(COMPILE) --group build -o requirements/build.txt
 	cp $(WHOLE) requirements/dev.txt
-	$(COMPILE) pyproject.toml --extra postgres --extra local --extra telegram --extra discord \
+	$(COMPILE) pyproject.toml --extra postgres --extra local --extra backup --extra telegram --extra discord \
 		--extra matrix --group dev -o requirements/dev.txt
 	for extra in $(EXTRAS); do \
 		case " $(PLATFORMS) " in *" $$extra "*) lock=$(SHIPPED)/$$extra.txt;; *) lock=requirements/$$extra.txt;; esac; \

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.config.test_writing import RECORD
 from tests.harness.command_line import Command
 
 KEY = "sk-very-secret"
@@ -137,7 +138,7 @@ def test_printed_settings_have_no_control_characters(person: ConfigCommand):
 
 def test_setting_a_value_leaves_the_rest_of_the_file_unchanged(person: ConfigCommand):
     assert person("set", "idle_minutes", "5") == f"Set idle_minutes in {person.path}.\n"
-    assert person.path.read_text() == FILE.replace("idle_minutes = 3", "idle_minutes = 5")
+    assert person.path.read_text() == FILE.replace("idle_minutes = 3", "idle_minutes = 5") + RECORD
 
 
 def test_an_invalid_value_is_not_written(person: ConfigCommand):
@@ -200,7 +201,7 @@ def test_the_edited_text_replaces_the_file(person: ConfigCommand, tmp_path: Path
     step = "path.write_text(text.replace('= 3', '= 4')); print(oct(path.stat().st_mode & 0o777))"
     code, shown = person.on_screen("edit", VISUAL=editor(tmp_path, step), EDITOR="false")
     assert (code, shown) == (0, f"0o600\nChanged {person.path}.\n")
-    assert person.path.read_text() == FILE.replace("= 3", "= 4")
+    assert person.path.read_text() == FILE.replace("= 3", "= 4") + RECORD
     assert stat.S_IMODE(person.path.stat().st_mode) == 0o600
 
 
@@ -220,7 +221,7 @@ def test_a_broken_file_can_be_repaired(person: ConfigCommand, tmp_path: Path):
     person.write("modle = 'x'\n")
     step = "path.write_text(text.replace('modle', 'model'))"
     assert person.on_screen("edit", EDITOR=editor(tmp_path, step))[0] == 0
-    assert person.path.read_text() == "model = 'x'\n"
+    assert person.path.read_text() == f"model = 'x'\n{RECORD}"
 
 
 def test_an_invalid_edit_can_be_corrected(person: ConfigCommand, tmp_path: Path):

@@ -27,6 +27,7 @@ from segue.config import accounts
 from segue.testing.http import Handler, Request, Response, serving
 from segue.testing.models.openai import FakeOpenAI, Say, refusal, too_many
 from tests import program
+from tests.config.test_writing import RECORD
 
 Segue = Callable[..., Result]
 KEY = "sk-very-secret"
@@ -251,7 +252,7 @@ def test_a_chosen_model_is_saved(segue: Segue, environ: dict[str, str]):
         assert result.output == f"The model is now ollama/llama3:latest (saved in {path}).\n"
         shown = segue(servers=(server,), ANTHROPIC_API_KEY=KEY).output
     assert shown.startswith(f"ollama/llama3:latest\n  Set by model in {path}.\n")
-    assert path.read_text() == '# mine\nmodel = "ollama/llama3:latest"\n'
+    assert path.read_text() == f'# mine\nmodel = "ollama/llama3:latest"\n{RECORD}'
 
 
 @pytest.mark.parametrize(

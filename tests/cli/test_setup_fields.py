@@ -10,6 +10,7 @@ import pytest
 from segue.platforms import registry
 from tests import program
 from tests.cli.test_completion import offered
+from tests.config.test_writing import RECORD
 from tests.harness.gateways import none_left, segue_says
 from tests.harness.pty import CODE
 from tests.harness.terminal import Person
@@ -57,7 +58,7 @@ async def test_each_missing_value_is_asked_for_and_secrets_stay_hidden(user: Per
             assert await shown.end() == 1, "the pairing is left to do"
             assert "-secret" not in shown.text
         assert settings(user) == (
-            '[platforms.slack]\nbot_token = "xoxb-secret"\napp_token = "xapp-secret"\n'
+            '[platforms.slack]\nbot_token = "xoxb-secret"\napp_token = "xapp-secret"\n' + RECORD
         )
 
 

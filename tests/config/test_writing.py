@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import segue
 from segue import config
 from segue.config import names
 from segue.core.errors import (
@@ -20,6 +21,8 @@ from segue.core.errors import (
 from tests.config.test_config import FULL, SECRET, write
 from tests.config.test_config import home as home
 
+RECORD = f"# Written by Segue {segue.__version__}.\n"
+
 # Writing
 
 
@@ -28,7 +31,7 @@ def test_writing_a_model_leaves_the_rest_of_the_file_unchanged(home: dict[str, s
     before = f'# mine\nmodel = "a/b"  # for now\n\nidle_minutes = 3 # short\n{rest}'
     path = write(home, before)
     assert config.set_model("openrouter/x/y", home) == path
-    assert path.read_text() == before.replace('"a/b"', '"openrouter/x/y"')
+    assert path.read_text() == before.replace('"a/b"', '"openrouter/x/y"') + RECORD
 
 
 @pytest.mark.parametrize("before", ["", "# only words\n", "[keys]\nopenai = 'k'\n", "[endpoints]"])
@@ -62,7 +65,7 @@ def test_writing_through_a_symlink_keeps_the_symlink(home: dict[str, str], tmp_p
     path.symlink_to(target)
     config.set_model("local", home)
     assert path.is_symlink()
-    assert target.read_text() == '# here\nmodel = "local"\n'
+    assert target.read_text() == f'# here\nmodel = "local"\n{RECORD}'
 
 
 def test_a_broken_file_is_not_written(home: dict[str, str]):
@@ -210,7 +213,7 @@ def test_a_change_that_would_make_the_file_invalid_is_refused(
 def test_a_wrong_setting_can_be_fixed_by_setting_it(home: dict[str, str]):
     path = write(home, "idle_minutes = 0\n")
     config.change("idle_minutes", ["3"], home)
-    assert path.read_text() == "idle_minutes = 3\n"
+    assert path.read_text() == f"idle_minutes = 3\n{RECORD}"
 
 
 def test_a_refusal_does_not_show_a_key(home: dict[str, str]):

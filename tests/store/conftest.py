@@ -19,6 +19,14 @@ from tests.harness import stores
 OpenStore = Callable[[], Awaitable[Store]]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
+    """An upgrade of a PostgreSQL store puts a backup into the user's data folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Generator[postgres.Server]:
     with postgres.running() as server:

@@ -24,7 +24,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -32,12 +32,15 @@ from typing import Any, NoReturn
 
 import apsw
 
+import segue.cli.restore  # pyright: ignore[reportUnusedImport] - import it before the fork
 import segue.store
+from segue.cli import main as cli
 from segue.core.address import Address, Platform
 from segue.core.errors import SegueError
 from segue.core.handoff import Handoff, Step
 from segue.core.lease import Lease
-from segue.store import Store, Topic, Tx, handoffs
+from segue.store import Store, Topic, Tx, handoffs, schema
+from segue.store.base import SqlDialect
 from tests.store.samples import said
 
 with suppress(SegueError):  # import it before the fork, if it is installed
@@ -208,6 +211,9 @@ class Part:
         self.store = await segue.store.open(url)
         return self.store.process
 
+    async def close(self) -> None:
+        await self.store.close()
+
     async def open_at_once(self, url: str, barrier: str) -> str:
         """Open the store at the same time as other players, then create a session."""
         fd = os.open(barrier, os.O_RDWR)
@@ -229,6 +235,29 @@ class Part:
         sys.addaudithook(steps.audit)
         shim = DyingVFS(steps)
         await self.open(url)
+        shim.unregister()
+        return steps.taken
+
+    async def migrate_and_die(self, url: str, migration: int, statements: int) -> str:
+        """Open the store, but kill the process after so many statements of a migration."""
+        whole = schema.scripts
+
+        def scripts(dialect: SqlDialect, version: int) -> list[str]:
+            missing = whole(dialect, version)
+            earlier = missing[: len(missing) - len(whole(dialect, migration - 1))]
+            return DyingScripts([*earlier, *begun[dialect]], self._say)
+
+        begun = {d: statements_of(d, migration)[:statements] for d in SqlDialect}
+        schema.scripts = scripts
+        return await self.open(url)
+
+    async def command_and_die(self, words: list[str], environment: dict[str, str], at: int) -> int:
+        """Run a command, but kill the process at the `at`th step that leaves a trace."""
+        os.environ.update(environment)  # noqa: TID251 - that of a process to be killed
+        steps = Steps(at)
+        sys.addaudithook(steps.audit)
+        shim = DyingVFS(steps)
+        cli.main(words, standalone_mode=False)
         shim.unregister()
         return steps.taken
 
@@ -531,7 +560,10 @@ def spin(seconds: float) -> None:
 class Steps:
     """Counts the steps that leave a trace, and kills the process at the chosen one."""
 
-    TRACES = frozenset({"os.mkdir", "os.chmod", "open", "fcntl.flock", "os.remove", "socket.bind"})
+    TRACES = frozenset(
+        {"os.mkdir", "os.chmod", "open", "fcntl.flock", "os.remove", "socket.bind"}
+        | {"os.rename", "os.link", "os.rmdir", "os.truncate"}
+    )
 
     def __init__(self, at: int) -> None:
         self._at = at
@@ -545,6 +577,27 @@ class Steps:
         self.taken += 1
         if self.taken == self._at:
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+def statements_of(dialect: SqlDialect, migration: int) -> list[str]:
+    """The statements of one migration."""
+    later = len(schema.scripts(dialect, migration))
+    scripts = schema.scripts(dialect, migration - 1)
+    whole = "\n".join(scripts[: len(scripts) - later])
+    return [part for part in whole.split(";\n") if part.strip()]
+
+
+class DyingScripts(list[str]):
+    """Statements of migrations. When all have been executed, the process is killed."""
+
+    def __init__(self, scripts: list[str], say: Callable[..., None]) -> None:
+        super().__init__(scripts)
+        self._say = say
+
+    def __iter__(self) -> Iterator[str]:
+        yield from super().__iter__()
+        self._say(dies=True)
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 class DyingVFS(apsw.VFS):

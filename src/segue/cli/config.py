@@ -75,6 +75,7 @@ def show(*, as_json: bool) -> None:
 @JSON
 def get(*, name: str, as_json: bool) -> None:
     """Print the value of one setting. A list prints one line per value."""
+    name = _current(name)
     found = {setting.name: setting for setting in settings.explain()}
     if name not in found:
         raise settings.names.unknown(name)
@@ -97,6 +98,7 @@ def set_(*, name: str, value: tuple[str, ...]) -> None:
     For a list, give several values. Leave out a secret to type it without showing it, or to read
     it from standard input.
     """
+    name = _current(name)
     settings.names.kind(name)
     if settings.names.is_secret(name):
         value = value or (_ask_for(name),)
@@ -110,6 +112,14 @@ def set_(*, name: str, value: tuple[str, ...]) -> None:
         notice(f"The environment variable {variable} is set and overrides it.")
     elif effect := running.effect([name]):
         say(folded(effect, screen()))
+
+
+def _current(name: str) -> str:
+    """Today's name of a setting. Say so if it was renamed."""
+    new = settings.current_name(name)
+    if new != name:
+        notice(f"{name} is called {new} now.")
+    return new
 
 
 def _ask_for(name: str) -> str:

@@ -23,6 +23,7 @@ _SHORT = 45
 
 
 _ELSEWHERE = {
+    "backup": "Save the store, the settings and the keys in FILE.",
     "completion": "Print the completion script for a shell.",
     "config": "Show or change the settings.",
     "demo": "Watch a conversation move from the terminal to the web page and back.",
@@ -33,6 +34,7 @@ _ELSEWHERE = {
     "memory": "Show or change the notes that the agent keeps about you.",
     "model": "Show or choose the model.",
     "pair": "Pair a browser or a chat account with you.",
+    "restore": "Put the store, the settings and the keys from FILE in place.",
     "sessions": "List, show, search, rename, export, import or delete your sessions.",
     "setup": "Set up a platform, step by step.",
     "status": "Show the state of the model, page, sessions, gateway and handoffs.",

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from segue.config import environment, file, loader, names, origins, places, program
+from segue.config import environment, file, loader, names, origins, places, program, versions
 from segue.config.environment import decides
 from segue.config.environment import hide_secrets as hide_secrets
 from segue.config.environment import secret_names as secret_names
@@ -19,6 +19,7 @@ from segue.config.origins import Setting as Setting
 from segue.config.places import attachments as attachments
 from segue.config.places import history as history
 from segue.config.places import platform_folder as platform_folder
+from segue.config.places import private_data_folder as private_data_folder
 from segue.config.places import private_places as private_places
 from segue.config.values import KEY_VARIABLES as KEY_VARIABLES
 from segue.config.values import Approvals as Approvals
@@ -39,6 +40,11 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     return loader.load(os.environ if environ is None else environ)
 
 
+def load_file(path: Path) -> Settings:
+    """Return the settings as they would be with this file, or raise BadSettings."""
+    return loader.load({**os.environ, "SEGUE_CONFIG": str(path)})
+
+
 def path(environ: Mapping[str, str] | None = None) -> Path:
     """Return the path of the settings file, which may not exist."""
     return places.settings_file(os.environ if environ is None else environ)
@@ -51,7 +57,7 @@ def explain(environ: Mapping[str, str] | None = None) -> tuple[Setting, ...]:
     found = file.read(settings.path)
     return origins.explain(
         settings,
-        file.tables(found[0], settings.path) if found else {},
+        versions.adapt(found[0], settings.path)[0] if found else {},
         {origins.OPENAI_URL: origins.OPENAI_URL}
         | {name: decides(environ, name)[0] for name in environment.overrides()},
     )
@@ -64,13 +70,21 @@ def change(name: str, given: Sequence[str], environ: Mapping[str, str] | None = 
     """
     whole = path(environ)
     found = file.read(whole)
-    after = names.changed(found[0] if found else b"", name, names.value(name, given), whole)
+    before = found[0] if found else b""
+    old_names = [old for old, new in versions.RENAMED.items() if new == name]
+    after = names.changed(before, name, names.value(name, given), whole, old_names)
+    after = versions.with_record(after)
     try:
         loader.check(after, whole)
     except BadSettings as error:
         raise SettingRefused(reason=error.fields["reason"]) from error
     file.replace(whole, after)
     return whole
+
+
+def current_name(name: str) -> str:
+    """Return today's name of a setting that was renamed, and any other name as it is."""
+    return versions.RENAMED.get(name, name)
 
 
 def is_default(name: str, environ: Mapping[str, str] | None = None) -> bool:
@@ -113,7 +127,7 @@ def replace(raw: bytes, environ: Mapping[str, str] | None = None) -> Path:
     """Replace the settings file with `raw`, or raise BadSettings and change nothing."""
     whole = path(environ)
     loader.check(raw, whole)
-    file.replace(whole, raw)
+    file.replace(whole, versions.with_record(raw))
     return whole
 
 

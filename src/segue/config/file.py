@@ -134,9 +134,9 @@ def tables(raw: bytes, path: Path) -> dict[str, Any]:
         raise BadSettings(path=path, reason=f"this is no TOML: {error}") from error
 
 
-def parse(raw: bytes, path: Path) -> Contents:
-    """Parse `raw`, or raise BadSettings with the setting's name and valid values."""
-    found = tables(raw, path)
+def validate(found: dict[str, Any], path: Path) -> Contents:
+    """Return the contents of these tables, or raise BadSettings with the setting's name and valid
+    values."""
     try:
         # One by one, because msgspec would not say which entry is wrong.
         for name, table in _tables(found, "endpoints"):

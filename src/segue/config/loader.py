@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta, tzinfo
 from pathlib import Path
 
-from segue.config import file, places, validation, zone
+from segue.config import file, places, validation, versions, zone
 from segue.config.environment import ENVIRONMENT, decides
 from segue.config.values import KEY_VARIABLES, Approvals, Endpoint, Settings, WebSettings
 from segue.core.address import Platform
@@ -20,7 +20,8 @@ def load(environ: Mapping[str, str]) -> Settings:
     """Return the settings, or raise BadSettings with the setting's name and valid values."""
     path = places.settings_file(environ)
     found = file.read(path)
-    contents = file.parse(found[0], path) if found else file.Contents()
+    tables, warnings = versions.adapt(found[0] if found else b"", path)
+    contents = file.validate(tables, path)
     variable, model = decides(environ, "model")
     given = model or contents.model.strip()
     approvals = contents.approvals
@@ -50,15 +51,16 @@ def load(environ: Mapping[str, str]) -> Settings:
         ),
         resets=_resets(contents.reset),
         private_network=contents.private_network,
-        warnings=tuple(
-            file.warnings(path, found[1], contents) if found else _missing(environ, path)
+        warnings=(
+            *warnings,
+            *(file.warnings(path, found[1], contents) if found else _missing(environ, path)),
         ),
     )
 
 
 def check(raw: bytes, path: Path) -> None:
     """Raise BadSettings if `raw` is not a valid settings file. The environment is ignored."""
-    contents = file.parse(raw, path)
+    contents = file.validate(versions.adapt(raw, path)[0], path)
     for name, table in contents.endpoints.items():
         _endpoint(name, table, path)
     _in_data({}, contents.models_folder, "models_folder", path, "")

@@ -83,6 +83,14 @@ def parts(name: str) -> tuple[str, ...]:
 def kind(name: str) -> Any:
     """Return the type of its value, or raise UnknownSetting if it is unknown or a table."""
     where = parts(name)
+    found = kind_at(where)
+    if found is None or not all(where) or _is_table(found) or get_origin(found) is dict:
+        raise unknown(name)
+    return found
+
+
+def kind_at(where: tuple[str, ...]) -> Any:
+    """Return the type of the setting or table at this path; None if there is none."""
     found: Any = file.Contents
     for part in where:
         if _is_table(found):
@@ -93,8 +101,6 @@ def kind(name: str) -> Any:
             found = file.platform_table(spec) if spec else found.__args__[1]
         else:
             found = None
-    if found is None or not all(where) or _is_table(found) or get_origin(found) is dict:
-        raise unknown(name)
     return found
 
 
@@ -145,15 +151,21 @@ def _several(name: str, given: Sequence[str]) -> list[Any]:
         raise SettingRefused(reason=f"{name}: that is no list in TOML: {error}") from error
 
 
-def changed(raw: bytes, name: str, meant: object, path: Path) -> bytes:
-    """Return the file `raw` with one setting changed. Comments and order are preserved."""
+def changed(
+    raw: bytes, name: str, meant: object, path: Path, old_names: Iterable[str] = ()
+) -> bytes:
+    """Return the file `raw` with one setting changed, and without its old names. Comments and order
+    are preserved."""
     import tomlkit  # noqa: PLC0415 - only for writing
 
     where = parts(name)
     wanted = copy.deepcopy(file.tables(raw, path))
-    _put(wanted, where, meant, lambda _: dict[str, Any]())
     document = tomlkit.parse(raw.decode())
-    _put(document, where, meant, lambda last: tomlkit.table(is_super_table=not last))
+    for old in old_names:
+        take(wanted, parts(old))
+        take(document, parts(old))
+    put(wanted, where, meant, lambda _: dict[str, Any]())
+    put(document, where, meant, lambda last: tomlkit.table(is_super_table=not last))
     after = tomlkit.dumps(document).encode()
     # Do not trust the library's output for unusual files.
     if file.tables(after, path) != wanted:
@@ -162,7 +174,7 @@ def changed(raw: bytes, name: str, meant: object, path: Path) -> bytes:
     return after
 
 
-def _put(tables: Any, where: tuple[str, ...], meant: object, new: Callable[[bool], Any]) -> None:
+def put(tables: Any, where: tuple[str, ...], meant: object, new: Callable[[bool], Any]) -> None:
     """Set the value at `where`.
 
     `new` makes each missing table on the way. Its argument says whether the table is the last one.
@@ -172,6 +184,14 @@ def _put(tables: Any, where: tuple[str, ...], meant: object, new: Callable[[bool
             tables[part] = new(depth == len(where) - 2)
         tables = tables[part]
     tables[where[-1]] = meant
+
+
+def take(tables: Any, where: tuple[str, ...]) -> Any:
+    """Remove the value at `where` and return it; None if it is not there."""
+    found = cast("object", tables)
+    for part in where[:-1]:
+        found = cast("dict[str, object]", found).get(part) if isinstance(found, dict) else None
+    return cast("dict[str, Any]", found).pop(where[-1], None) if isinstance(found, dict) else None
 
 
 def _is_table(kind: Any) -> bool:

@@ -32,11 +32,18 @@ def default_store() -> str:
     If the folder cannot be created, opening the store reports it.
     """
     folder = data()
-    if not folder.is_dir():
-        with contextlib.suppress(OSError):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            folder.chmod(0o700)
+    with contextlib.suppress(OSError):
+        private_data_folder()
     return f"sqlite://{quote(str(folder / 'segue.db'))}"
+
+
+def private_data_folder() -> Path:
+    """Return the user's data folder. Create it with mode 0700 if it does not exist."""
+    folder = data()
+    if not folder.is_dir():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)
+    return folder
 
 
 def private_places(settings: Settings) -> tuple[Path, ...]:

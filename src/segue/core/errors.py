@@ -30,6 +30,10 @@
     │   ├── NoteError             NoteNotFound, NoteEmpty, NoteTooLong, TooManyNotes
     │   ├── SettingsError         BadSettings, SettingsUnwritable, HistoryUnwritable,
     │   │                         UnknownSetting, SettingRefused, NoEditor
+    │   ├── BackupError           BackupExists, BackupUnwritable, BackupUnreadable, NotABackup,
+    │   │                         BackupDamaged, BackupNewer, BackupEncrypted, WrongPassphrase,
+    │   │                         BackupLibraryMissing, BackupOfOtherEngine, NothingToBackUp,
+    │   │                         NewerData, StoreRunning
     │   ├── TooManyFiles, DemoFailed, PullFailed, BadImage, MessageTooLong, BadImport, BadDelivery,
     │   │   OwnerNotFound, IdentityTaken, AddressTaken
     │   └── StoreError            BadStoreUrl, StoreFolderMissing, StoreMissing, StoreForeign,
@@ -648,12 +652,12 @@ class StoreInUse(StoreError):
 
 class StoreSchemaWrong(StoreError):
     """The schema version of the store {path} is {found}, which is not true: {reason}. Nothing was
-    changed. Restore a backup, or set SEGUE_STORE to another store."""
+    changed. Type `segue restore FILE` to restore a backup, or set SEGUE_STORE to another store."""
 
 
 class StoreCorrupt(StoreError):
-    """The store {path} is damaged: {reason}. Nothing was repaired. Stop Segue, keep a copy of the
-    store, and restore a backup."""
+    """The store {path} is damaged: {reason}. Nothing was repaired. Stop Segue, then type
+    `segue restore FILE` to restore a backup; the damaged store is kept."""
 
 
 class StoreReadOnly(StoreError):
@@ -708,6 +712,76 @@ class StoreFailed(StoreError):
 class StoreUncertain(StoreError):
     """The connection to the store {path} was lost while the last step was being saved, so it may or
     may not have been saved. Check before you repeat it."""
+
+
+# Backups
+
+
+class BackupError(UserError):
+    """Something is wrong with this backup."""
+
+
+class BackupExists(BackupError):
+    """{path} exists already. Nothing was changed. Give another name."""
+
+
+class BackupUnwritable(BackupError):
+    """The backup {path} cannot be written: {reason}. Nothing was changed. Free some space, or name
+    a file in a folder that you can write to."""
+
+
+class BackupUnreadable(BackupError):
+    """The backup {path} cannot be read: {reason}. Nothing was changed. Check its name."""
+
+
+class NotABackup(BackupError):
+    """{path} is not a backup of Segue. Nothing was changed. Give the name of a file
+    that `segue backup` made."""
+
+
+class BackupDamaged(BackupError):
+    """The backup {path} is damaged: {reason}. Nothing was changed. Use another one, or copy it
+    again from where you keep it."""
+
+
+class BackupNewer(BackupError):
+    """The backup {path} was made by a newer version of Segue ({program}). Nothing was changed.
+    Update Segue, then try again."""
+
+
+class BackupEncrypted(BackupError):
+    """The backup {path} is encrypted, and there is no terminal to ask for its passphrase. Send it
+    to standard input."""
+
+
+class WrongPassphrase(BackupError):
+    """The backup {path} cannot be decrypted: the passphrase is wrong, or the file is damaged.
+    Nothing was changed. Try again."""
+
+
+class BackupLibraryMissing(BackupError):
+    """Encrypted backups need a package that is not installed. Type `make extra NAME=backup` in the
+    project folder."""
+
+
+class BackupOfOtherEngine(BackupError):
+    """The backup {path} holds a store on {found}, but {store} is one on {wanted}. Nothing was
+    changed. Set SEGUE_STORE to a store on {found}."""
+
+
+class NothingToBackUp(BackupError):
+    """There is no store at {store} yet. Start a conversation first, or set SEGUE_STORE."""
+
+
+class NewerData(BackupError):
+    """The store {store} is newer than the backup: it was last used at {here}, the backup's at
+    {there}. Nothing was changed. Type `segue restore --force {path}` to replace it: it is kept
+    beside the new one."""
+
+
+class StoreRunning(BackupError):
+    """The store {store} is in use. Nothing was changed. Stop every Segue program, then try again.
+    {running} {way_out}."""
 
 
 class TooManyFiles(UserError):

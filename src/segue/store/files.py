@@ -104,6 +104,8 @@ def _migrate(connection: apsw.Connection, clock: Clock, path: Path, run: Path) -
             running=processes.running(older),
             way_out=processes.way_out(older),
         )
+    if version and missing:
+        _back_up(connection, path, version)
     connection.execute("BEGIN IMMEDIATE")
     try:
         for script in missing:
@@ -122,6 +124,19 @@ def _migrate(connection: apsw.Connection, clock: Clock, path: Path, run: Path) -
     if not version:
         # `probe` reads the file itself, so the application id must be in it, not in the WAL.
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+
+def _back_up(connection: apsw.Connection, path: Path, version: int) -> None:
+    from segue.store import backups  # noqa: PLC0415 - only for an upgrade
+
+    try:
+        backups.back_up_before_upgrade(
+            path.with_name(f"{path.name}-backups"),
+            version,
+            lambda folder: backups.copy_sqlite(connection, folder),
+        )
+    except apsw.SQLError as error:  # such as a table that is missing
+        raise StoreSchemaWrong(path=path, found=version, reason=str(error)) from error
 
 
 def _new_era(connection: apsw.Connection, era: str) -> None:

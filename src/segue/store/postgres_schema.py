@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from datetime import datetime
 from typing import Any
@@ -22,6 +23,8 @@ MIGRATION_SECONDS = 3600.0
 NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _CLOSING_SECONDS = 1.0
 """How long the server may list a connection that a program has closed."""
+ALONE = "SELECT pg_advisory_xact_lock(hashtextextended('segue schema', 0))"
+"""Keeps other programs from opening the store until the transaction ends."""
 _DAY = 24 * 60 * 60 * 1_000_000
 
 
@@ -32,8 +35,8 @@ def prepare(url: str) -> None:
             connection.seconds = MIGRATION_SECONDS
             if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
                 raise StoreEncoding(path=shown(url), encoding=encoding)
-            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('segue schema', 0))")
-            version = _version(connection, url)
+            connection.execute(ALONE)
+            version = version_of(connection, url)
             if version is None:
                 connection.execute("CREATE SCHEMA segue")
                 connection.execute("CREATE TABLE segue.schema_version (version BIGINT NOT NULL)")
@@ -51,6 +54,7 @@ def _migrate(connection: LimitedConnection, url: str, version: int) -> None:
         return
     if version:
         _require_alone(connection, url, version)
+        _back_up(connection, url, version)
     ((owner,),) = connection.execute(_OWNER).fetchall()
     for script in missing:
         try:
@@ -67,6 +71,23 @@ def _migrate(connection: LimitedConnection, url: str, version: int) -> None:
     connection.execute("UPDATE segue.schema_version SET version = %s", (schema.LATEST,))
 
 
+def _back_up(connection: LimitedConnection, url: str, version: int) -> None:
+    from segue.config import places  # noqa: PLC0415 - only for an upgrade
+    from segue.store import archives, backups  # noqa: PLC0415 - only for an upgrade
+
+    # Each database has a folder, because two may be upgraded at once.
+    name = hashlib.sha256(url.encode()).hexdigest()[:12]
+    folder = places.data() / "backups" / f"postgres-{name}"
+    try:
+        backups.back_up_before_upgrade(
+            folder, version, lambda parts: backups.copy_postgres(connection, parts)
+        )
+    except OSError as error:
+        raise archives.unwritable(error, folder) from error
+    except psycopg.ProgrammingError as error:  # such as a table that is missing
+        raise StoreSchemaWrong(path=shown(url), found=version, reason=reason_of(error)) from error
+
+
 def _require_alone(connection: LimitedConnection, url: str, version: int) -> None:
     """Raise StoreInUse if a program with an older schema has the store open."""
     deadline = time.monotonic() + _CLOSING_SECONDS
@@ -81,6 +102,20 @@ def _require_alone(connection: LimitedConnection, url: str, version: int) -> Non
             running=processes.running(older),
             way_out=processes.way_out(older),
         )
+
+
+def connected(connection: LimitedConnection) -> list[OpenProcess]:
+    """The live programs of any version, by their connections."""
+    connection.execute("SELECT pg_stat_clear_snapshot()")
+    found: dict[str, OpenProcess] = {}
+    for application, began in connection.execute(_CONNECTED).fetchall():
+        words = application.split(" ")
+        name = words[2] if len(words) > 2 else ""
+        if name:
+            found[name] = _open_process(name, began, "")
+        else:
+            found[name] = OpenProcess(where="", pid=None, since=began, doing="")
+    return list(found.values())
 
 
 def _older(connection: LimitedConnection) -> list[OpenProcess]:
@@ -138,7 +173,7 @@ def _open_process(process: str, since: datetime, doing: str) -> OpenProcess:
     )
 
 
-def _version(connection: psycopg.Connection[Any], url: str) -> int | None:
+def version_of(connection: psycopg.Connection[Any], url: str) -> int | None:
     """The version of the schema, or None if there is no schema yet."""
     row = connection.execute(
         "SELECT to_regnamespace('segue') IS NOT NULL, to_regclass('segue.schema_version')::text"

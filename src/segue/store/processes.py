@@ -10,6 +10,7 @@ import fcntl
 import os
 import secrets
 import socket
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -84,17 +85,27 @@ def way_out(processes: Sequence[OpenProcess]) -> str:
 
 def older(folder: Path) -> list[OpenProcess]:
     """The live programs with an older schema, according to the lock files in `folder`."""
-    found = [_older(path) for path in sorted(folder.glob(f"*-*-*{_SUFFIX}"))]
+    return _open(folder, schema.LATEST)
+
+
+def alive(folder: Path) -> list[OpenProcess]:
+    """The live programs of any version, according to the lock files in `folder`."""
+    return _open(folder, sys.maxsize)
+
+
+def _open(folder: Path, before: int) -> list[OpenProcess]:
+    found = [_open_process(path, before) for path in sorted(folder.glob(f"*-*-*{_SUFFIX}"))]
     return [process for process in found if process is not None]
 
 
-def _older(path: Path) -> OpenProcess | None:
+def _open_process(path: Path, before: int) -> OpenProcess | None:
+    """The program with this lock file, if it lives and its schema is lower than `before`."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None  # it has just ended, or another user wrote it: we cannot know
     try:
-        if _schema(os.read(fd, 64)) >= schema.LATEST or not _is_locked(fd):
+        if _schema(os.read(fd, 64)) >= before or not _is_locked(fd):
             return None
         since = datetime.fromtimestamp(os.fstat(fd).st_mtime, UTC)
     finally:

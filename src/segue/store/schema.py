@@ -35,11 +35,19 @@ def scripts(dialect: SqlDialect, version: int) -> list[str]:
     """The scripts that lead from `version` to LATEST, in order. Raise StoreNewer if it is later."""
     if version > LATEST:
         raise StoreNewer(found=version, known=LATEST)
+    return [script for number, script in _numbered(dialect) if number > version]
+
+
+def scripts_to(version: int) -> list[str]:
+    """The scripts that lead from nothing to `version`, on PostgreSQL."""
+    return [script for number, script in _numbered(SqlDialect.POSTGRES) if number <= version]
+
+
+def _numbered(dialect: SqlDialect) -> list[tuple[int, str]]:
     # The common script of a number comes before the one for a single database.
     paths = sorted(_FOLDER.glob("*.sql"), key=lambda path: (path.name[:4], len(path.suffixes)))
     wanted = [p for p in paths if p.suffixes in ([".sql"], [f".{dialect}", ".sql"])]
     return [
-        Template(path.read_text()).substitute(_WORDS[dialect])
+        (int(path.name[:4]), Template(path.read_text()).substitute(_WORDS[dialect]))
         for path in wanted
-        if int(path.name[:4]) > version
     ]

@@ -1,0 +1,91 @@
+"""`segue backup`: saves the store, the settings and the keys in one file, while programs run."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from segue import config
+from segue.chat.output import print_result
+from segue.cli.options import JSON
+from segue.core.address import Platform
+from segue.core.errors import BackupExists
+from segue.core.text import one_line
+from segue.store import archives, backups, restores
+
+SETTINGS = "config.toml"
+KEYS = "keys"
+PLATFORMS = (Platform.MATRIX,)
+"""Platforms with keys that cannot be made again: they decrypt the messages of its rooms."""
+_PASSING = (".lock", "-wal", "-shm", "-journal")
+"""Endings of files that are of no use in a copy."""
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--encrypt", is_flag=True, help="Ask for a passphrase, and encrypt the file with it.")
+@JSON
+def backup(*, file: Path, encrypt: bool, as_json: bool) -> None:
+    """Save the store, the settings and the keys in FILE.
+
+    Programs may keep running. FILE holds secrets, so that only you can read it. To use it, type
+    `segue restore FILE`.
+    """
+    path = file.absolute()
+    settings = config.load()
+    if path.exists():
+        raise BackupExists(path=path)
+    passphrase = _new_passphrase() if encrypt else ""
+    parts = archives.staging(config.private_data_folder() / f"backup-{path.name}")
+    try:
+        state = restores.copy_store(settings.store, parts, show_progress)
+        if text := config.text():
+            (parts / SETTINGS).write_bytes(text)
+        for platform in PLATFORMS:
+            _copy_keys(config.platform_folder(platform), parts / KEYS / platform)
+        manifest = archives.write(parts, path, state, datetime.now(UTC), passphrase)
+    except OSError as error:
+        raise archives.unwritable(error, path) from error
+    finally:
+        shutil.rmtree(parts)
+    value = {"path": str(path), "sessions": state.sessions, "encrypted": encrypt}
+    saved = ["the store", "the settings"] if text else ["the store"]
+    if any(f.name.startswith(KEYS) for f in manifest.files):
+        saved.append("the keys for Matrix")
+    lines = [
+        f"Saved {', '.join(saved)} in {one_line(str(path))}: {state.sessions} sessions.",
+        f"To use it, type `segue restore {one_line(str(path))}`.",
+    ]
+    print_result(value, lines, as_json=as_json)
+
+
+def _new_passphrase() -> str:
+    archives.require_encryption()
+    if not sys.stdin.isatty():
+        given = sys.stdin.readline().rstrip("\n")
+    else:
+        given = click.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True)
+    if not given:
+        raise click.UsageError("The passphrase is empty. Give one.")
+    return given
+
+
+def _copy_keys(folder: Path, target: Path) -> None:
+    for path in sorted(folder.rglob("*")):
+        if not path.is_file() or path.name.endswith(_PASSING):
+            continue
+        copy = target / path.relative_to(folder)
+        copy.parent.mkdir(0o700, parents=True, exist_ok=True)
+        backups.copy_file(path, copy)
+
+
+def show_progress(done: int, whole: int) -> None:
+    """Show how much is done, in one line of the terminal."""
+    if whole and sys.stderr.isatty():
+        end = "\n" if done == whole else ""
+        sys.stderr.write(f"\rCopying the store: {100 * done // whole} %{end}")
+        sys.stderr.flush()

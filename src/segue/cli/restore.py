@@ -1,0 +1,109 @@
+"""`segue restore`: puts the store, the settings and the keys of a backup in place."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from segue import config
+from segue.chat.output import print_result
+from segue.cli.backup import KEYS, PLATFORMS, SETTINGS
+from segue.cli.options import JSON
+from segue.core.errors import BackupEncrypted
+from segue.core.text import one_line
+from segue.store import archives, restores
+
+_RENAME_EXCHANGE = 2
+_AT_FDCWD = -100
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--force", is_flag=True, help="Replace a store that was used after the backup.")
+@JSON
+def restore(*, file: Path, force: bool, as_json: bool) -> None:
+    """Put the store, the settings and the keys from FILE in place.
+
+    FILE is checked first. Stop the gateway and close all terminals before. What is replaced is kept
+    beside the new, under a name with the time.
+    """
+    path = file.absolute()
+    passphrase = _passphrase(path) if archives.is_encrypted(path) else ""
+    parts = archives.staging(config.private_data_folder() / "restore")
+    try:
+        manifest = archives.unpack(path, parts, passphrase)
+        settings = parts / SETTINGS
+        url = (config.load_file(settings) if settings.exists() else config.load()).store
+        restores.check(url, parts, manifest, path)
+        stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
+        replaced = [restores.replace(url, parts, manifest, path, stamp, force=force)]
+        for platform in PLATFORMS:
+            keys = parts / KEYS / platform
+            if keys.is_dir():
+                replaced.append(_replace_folder(config.platform_folder(platform), keys, stamp))
+        if settings.exists():
+            replaced.append(_replace_settings(settings.read_bytes(), stamp))
+    except OSError as error:
+        raise archives.unwritable(error, parts) from error
+    finally:
+        shutil.rmtree(parts)
+    kept = [name for name in replaced if name]
+    value = {"sessions": manifest.store.sessions, "made": manifest.made, "replaced": kept}
+    origin = f"made on {manifest.made:%Y-%m-%d %H:%M} UTC by Segue {manifest.program}"
+    lines = [
+        f"Restored {manifest.store.sessions} sessions from {one_line(str(path))}, {origin}.",
+        *(f"Kept what was there: {one_line(name)}" for name in kept),
+        "To start, type `segue gateway start` or `segue`.",
+    ]
+    print_result(value, lines, as_json=as_json)
+
+
+def _passphrase(path: Path) -> str:
+    if sys.stdin.isatty():
+        return click.prompt("Passphrase", hide_input=True, err=True)
+    given = sys.stdin.readline().rstrip("\n")
+    if not given:
+        raise BackupEncrypted(path=path)
+    return given
+
+
+def _replace_settings(raw: bytes, stamp: str) -> str:
+    path = config.path()
+    if config.text() == raw:
+        return ""
+    kept = path.with_name(f"{path.name}.before-{stamp}")
+    if path.exists():
+        restores.keep(path, kept)
+    config.file.replace(path, raw)
+    return str(kept) if kept.exists() else ""
+
+
+def _replace_folder(path: Path, new: Path, stamp: str) -> str:
+    """Put the folder `new` at `path` in one step. Return where the old one is; empty if there was
+    none."""
+    if not path.exists():
+        new.rename(path)
+        return ""
+    kept = path.with_name(f"{path.name}.before-{stamp}")
+    if _exchange(new, path):
+        new.rename(kept)
+    else:
+        path.rename(kept)
+        new.rename(path)
+    archives.sync_folder(path.parent)
+    return str(kept)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swap two names in one step. Return False where the system cannot."""
+    swap = getattr(ctypes.CDLL(None), "renameat2", None)
+    if swap is None:
+        return False
+    names = os.fsencode(one), os.fsencode(other)
+    return swap(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0

@@ -1,0 +1,268 @@
+"""The file of a backup: a tar with a manifest, which names each file with its size and checksum.
+
+With a passphrase, the whole tar is encrypted in the format of age, which the program `age` can also
+read. A file appears under its name only when it is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+import shutil
+import tarfile
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+from msgspec import Struct
+
+import segue
+from segue.core.errors import (
+    BackupDamaged,
+    BackupEncrypted,
+    BackupExists,
+    BackupLibraryMissing,
+    BackupNewer,
+    BackupUnreadable,
+    BackupUnwritable,
+    NotABackup,
+    WrongPassphrase,
+)
+from segue.store import schema
+from segue.store.processes import open_private
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+_ENCRYPTED = b"age-encryption.org/v1"
+_NAME = re.compile(r"[^/\0]+(/[^/\0]+)*")
+_CHUNK = 1 << 20
+
+Progress = Callable[[int, int], None]
+"""Called with what is done, and with the whole."""
+
+
+class StoreState(Struct, frozen=True, kw_only=True):
+    """What a store holds, as far as two can be compared."""
+
+    engine: str
+    """`sqlite` or `postgres`."""
+    schema: int
+    newest: int
+    """The newest time in it, in microseconds since 1970; 0 if it is empty."""
+    sessions: int
+
+
+class ArchivedFile(Struct, frozen=True, kw_only=True):
+    name: str
+    size: int
+    sha256: str
+
+
+class Manifest(Struct, frozen=True, kw_only=True):
+    format: int
+    program: str
+    """The version of Segue that made it."""
+    made: datetime
+    store: StoreState
+    files: tuple[ArchivedFile, ...]
+
+
+def staging(path: Path) -> Path:
+    """An empty private folder with almost the name `path`, for the parts of a backup. A killed
+    program leaves it behind, and the next one takes it over."""
+    folder = path.with_name(f".{path.name}.parts")
+    try:
+        if folder.is_dir():
+            shutil.rmtree(folder)
+        folder.mkdir(0o700)
+    except OSError as error:
+        raise unwritable(error, path) from error
+    return folder
+
+
+def write(folder: Path, path: Path, store: StoreState, made: datetime, passphrase: str) -> Manifest:
+    """Make the backup `path` of all files in `folder`. Raise BackupExists, or an OSError.
+
+    With a passphrase, nothing that is not encrypted is written beside `path`.
+    """
+    names = sorted(str(f.relative_to(folder)) for f in folder.rglob("*") if f.is_file())
+    manifest = Manifest(
+        format=FORMAT,
+        program=segue.__version__,
+        made=made,
+        store=store,
+        files=tuple(_described(folder, name) for name in names),
+    )
+    (folder / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with os.fdopen(open_private(part), "wb") as file:
+            file.truncate()
+            if passphrase:
+                plain = io.BytesIO()
+                _pack(plain, folder, names)
+                file.write(_encrypt(plain.getvalue(), passphrase))
+            else:
+                _pack(file, folder, names)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            raise BackupExists(path=path)
+        part.rename(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+    return manifest
+
+
+def _pack(file: IO[bytes], folder: Path, names: Sequence[str]) -> None:
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        for name in (MANIFEST, *names):
+            tar.add(folder / name, name, filter=_anonymous)
+
+
+def _described(folder: Path, name: str) -> ArchivedFile:
+    path = folder / name
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return ArchivedFile(name=name, size=path.stat().st_size, sha256=digest)
+
+
+def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    entry.mode = 0o600
+    entry.mtime = int(entry.mtime)
+    return entry
+
+
+def is_encrypted(path: Path) -> bool:
+    """Return whether the backup needs a passphrase, or raise BackupUnreadable."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_ENCRYPTED)) == _ENCRYPTED
+    except OSError as error:
+        raise BackupUnreadable(path=path, reason=error.strerror or error) from error
+
+
+def unpack(path: Path, folder: Path, passphrase: str = "") -> Manifest:
+    """Put the files of a backup into `folder`, checked one by one. Raise a BackupError if the
+    backup is not whole, or is newer than this program."""
+    if is_encrypted(path):
+        if not passphrase:
+            raise BackupEncrypted(path=path)
+        opened: IO[bytes] = io.BytesIO(_decrypt(path, passphrase))
+    else:
+        opened = path.open("rb")
+    with opened:
+        try:
+            with tarfile.open(fileobj=opened, mode="r:") as tar:
+                return _unpacked(tar, path, folder)
+        except tarfile.TarError as error:
+            raise _not_whole(path, opened) from error
+
+
+def _not_whole(path: Path, opened: IO[bytes]) -> Exception:
+    opened.seek(0)
+    if MANIFEST.encode() == opened.read(len(MANIFEST)):
+        return BackupDamaged(path=path, reason="it ends too early")
+    return NotABackup(path=path)
+
+
+def _unpacked(tar: tarfile.TarFile, path: Path, folder: Path) -> Manifest:
+    first = tar.next()
+    opened = tar.extractfile(first) if first and first.name == MANIFEST else None
+    if opened is None:
+        raise NotABackup(path=path)
+    manifest = _manifest(opened.read(), path)
+    wanted = {file.name: file for file in manifest.files}
+    found: set[str] = set()
+    while entry := tar.next():
+        opened = tar.extractfile(entry) if entry.isreg() else None
+        file = wanted.get(entry.name)
+        if opened is None or file is None or not _is_inside(entry.name):
+            raise BackupDamaged(path=path, reason=f"{entry.name!r} does not belong in it")
+        _extract(opened, file, folder / entry.name, path)
+        found.add(entry.name)
+    if missing := sorted(wanted.keys() - found):
+        raise BackupDamaged(path=path, reason=f"{missing[0]} is missing")
+    return manifest
+
+
+def _manifest(raw: bytes, path: Path) -> Manifest:
+    try:
+        known = msgspec.json.decode(raw, type=Mapping[str, object])
+        if isinstance(number := known.get("format"), int) and number > FORMAT:
+            raise BackupNewer(path=path, program=known.get("program"))
+        manifest = msgspec.json.decode(raw, type=Manifest)
+    except msgspec.MsgspecError as error:
+        raise BackupDamaged(path=path, reason="its manifest cannot be read") from error
+    if manifest.store.schema > schema.LATEST:
+        raise BackupNewer(path=path, program=manifest.program)
+    return manifest
+
+
+def _is_inside(name: str) -> bool:
+    return bool(_NAME.fullmatch(name)) and not {".", ".."} & set(name.split("/"))
+
+
+def _extract(opened: IO[bytes], file: ArchivedFile, target: Path, path: Path) -> None:
+    digest = hashlib.sha256()
+    target.parent.mkdir(0o700, parents=True, exist_ok=True)
+    with os.fdopen(open_private(target), "wb") as copy:
+        while chunk := opened.read(_CHUNK):
+            digest.update(chunk)
+            copy.write(chunk)
+        copy.flush()
+        os.fsync(copy.fileno())
+    if (target.stat().st_size, digest.hexdigest()) != (file.size, file.sha256):
+        raise BackupDamaged(path=path, reason=f"the checksum of {file.name} is wrong")
+
+
+# Encryption
+
+
+def require_encryption() -> None:
+    """Raise BackupLibraryMissing if backups cannot be encrypted."""
+    _age()
+
+
+def _age() -> Any:
+    try:
+        import pyrage  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise BackupLibraryMissing from error
+    return pyrage
+
+
+def _encrypt(plain: bytes, passphrase: str) -> bytes:
+    return _age().passphrase.encrypt(plain, passphrase)
+
+
+def _decrypt(path: Path, passphrase: str) -> bytes:
+    age = _age()
+    try:
+        return age.passphrase.decrypt(path.read_bytes(), passphrase)
+    except age.DecryptError as error:
+        raise WrongPassphrase(path=path) from error
+
+
+# Files
+
+
+def unwritable(error: OSError, path: Path) -> BackupUnwritable:
+    return BackupUnwritable(path=path, reason=error.strerror or error)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in the folder are on the disk."""
+    number = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

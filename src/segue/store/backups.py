@@ -1,0 +1,250 @@
+"""Consistent copies of a store, taken while programs use it, and the one before each upgrade.
+
+store.db                  of an SQLite store
+tables.json, tables/NAME  of a PostgreSQL store: its columns and sequences, and its rows as
+                          COPY writes them, which every version of the server reads
+"""
+
+# pyright: reportUnknownMemberType=false
+# apsw's types refer to `Buffer`, which Python has only since 3.12.
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import apsw
+import msgspec
+from msgspec import Struct
+
+from segue.store import archives, processes, schema
+from segue.store.archives import Progress, StoreState
+
+if TYPE_CHECKING:
+    import psycopg
+
+KEPT = 2
+"""How many of the backups that were made before upgrades are kept."""
+DATABASE = "store.db"
+TABLES = "tables.json"
+_PAGES = 1000
+"""Pages that are copied between two reports of progress."""
+
+logger = logging.getLogger(__name__)
+
+
+class TableCopies(Struct, frozen=True, kw_only=True):
+    """What `tables.json` holds."""
+
+    columns: dict[str, list[str]]
+    """Of each table. A table comes after those that it refers to."""
+    sequences: dict[str, int]
+    """The last value of each."""
+
+
+def ignore_progress(done: int, whole: int) -> None:
+    """Show no progress."""
+
+
+# SQLite
+
+
+def copy_database(source: apsw.Connection, target: Path, progress: Progress) -> None:
+    """Copy a database that other processes may be writing to. The copy is one file, without a
+    log."""
+    os.close(processes.open_private(target))
+    copy = apsw.Connection(os.fspath(target))
+    try:
+        # The copy is that of this moment. Without a transaction, each write by another process
+        # would start it over.
+        source.execute("BEGIN")
+        try:
+            source.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+            with copy.backup("main", source, "main") as backup:
+                while not backup.done:
+                    backup.step(_PAGES)
+                    progress(backup.page_count - backup.remaining, backup.page_count)
+        finally:
+            source.execute("COMMIT")
+        copy.pragma("journal_mode", "delete")
+    finally:
+        copy.close()
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a file, also if it is a database that another process is writing to."""
+    with source.open("rb") as file:
+        is_database = file.read(16) == b"SQLite format 3\0"
+    if not is_database:
+        os.close(processes.open_private(target))
+        shutil.copyfile(source, target)
+        return
+    connection = apsw.Connection(os.fspath(source), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        copy_database(connection, target, ignore_progress)
+    finally:
+        connection.close()
+
+
+_TIMES = (
+    ("sessions", "active"),
+    ("inbox", "received"),
+    ("outbox", "queued"),
+    ("notes", "written"),
+    ("jobs", "created"),
+    ("homes", "chosen"),
+    ("browsers", "made"),
+)
+"""Columns with the time of what users do. Not every version has all of them."""
+
+
+def _newest(known: Iterable[tuple[str, str]], prefix: str = "") -> str:
+    """A query for the newest time and the number of sessions."""
+    there = set(known)
+    times = [f"SELECT max({c}) AS at FROM {prefix}{t}" for t, c in _TIMES if (t, c) in there]
+    newest = " UNION ALL ".join(times)
+    sessions = f"(SELECT count(*) FROM {prefix}sessions)"
+    return f"SELECT coalesce(max(at), 0), {sessions} FROM ({newest}) AS times"
+
+
+def state_of(connection: apsw.Connection) -> StoreState:
+    columns = cast("list[tuple[str, str]]", connection.execute(_COLUMNS).fetchall())
+    query = _newest(columns)
+    ((newest, sessions),) = cast("list[tuple[int, int]]", connection.execute(query).fetchall())
+    return StoreState(
+        engine="sqlite",
+        schema=connection.pragma("user_version"),
+        newest=newest,
+        sessions=sessions,
+    )
+
+
+_COLUMNS = "SELECT t.name, c.name FROM sqlite_schema t JOIN pragma_table_info(t.name) c"
+
+
+def copy_sqlite(
+    source: apsw.Connection, folder: Path, progress: Progress = ignore_progress
+) -> StoreState:
+    """Copy an SQLite store into `folder`."""
+    copy_database(source, folder / DATABASE, progress)
+    copied = apsw.Connection(os.fspath(folder / DATABASE), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        return state_of(copied)
+    finally:
+        copied.close()
+
+
+# PostgreSQL
+
+_LISTED = """
+SELECT c.relname, array_agg(a.attname::text ORDER BY a.attnum)
+FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+WHERE c.relnamespace = 'segue'::regnamespace AND c.relkind = 'r'
+  AND c.relname NOT IN ('schema_version', 'commits') AND a.attgenerated = ''
+GROUP BY c.relname ORDER BY c.relname
+"""
+_REFERENCES = """
+SELECT a.relname, b.relname FROM pg_constraint f
+JOIN pg_class a ON a.oid = f.conrelid JOIN pg_class b ON b.oid = f.confrelid
+WHERE f.contype = 'f' AND f.connamespace = 'segue'::regnamespace AND a.oid <> b.oid
+"""
+_SEQUENCES = """
+SELECT sequencename, last_value FROM pg_sequences
+WHERE schemaname = 'segue' AND last_value IS NOT NULL
+"""
+
+
+def copy_postgres(
+    connection: psycopg.Connection[Any], folder: Path, progress: Progress = ignore_progress
+) -> StoreState:
+    """Copy a PostgreSQL store into `folder`. The connection is in a transaction, whose snapshot is
+    copied."""
+    columns = _in_order(
+        dict(connection.execute(_LISTED).fetchall()), connection.execute(_REFERENCES).fetchall()
+    )
+    (folder / "tables").mkdir(0o700)
+    for done, (table, names) in enumerate(columns.items()):
+        progress(done, len(columns))
+        command = f"COPY segue.{table} ({_quoted(names)}) TO STDOUT"
+        with (
+            (folder / "tables" / table).open("wb") as file,
+            connection.cursor() as cursor,
+            cursor.copy(command.encode()) as rows,
+        ):
+            for chunk in rows:
+                file.write(chunk)
+    progress(len(columns), len(columns))
+    copies = TableCopies(columns=columns, sequences=dict(connection.execute(_SEQUENCES).fetchall()))
+    (folder / TABLES).write_bytes(msgspec.json.encode(copies))
+    return state_of_postgres(connection)
+
+
+def state_of_postgres(connection: psycopg.Connection[Any]) -> StoreState:
+    ((version,),) = connection.execute("SELECT version FROM segue.schema_version").fetchall()
+    tables: dict[str, list[str]] = dict(connection.execute(_LISTED).fetchall())
+    columns = [(table, column) for table, names in tables.items() for column in names]
+    query = _newest(columns, "segue.")
+    ((newest, sessions),) = connection.execute(query.encode()).fetchall()
+    return StoreState(engine="postgres", schema=version, newest=newest, sessions=sessions)
+
+
+def _in_order(
+    columns: dict[str, list[str]], references: list[tuple[str, str]]
+) -> dict[str, list[str]]:
+    """The tables, each after those that it refers to."""
+    before = {table: {b for a, b in references if a == table} for table in columns}
+    return {table: columns[table] for table in TopologicalSorter(before).static_order()}
+
+
+def _quoted(names: list[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def load_postgres(connection: psycopg.Connection[Any], folder: Path, version: int) -> None:
+    """Create the schema `segue` of that version and fill it from `folder`, in the transaction of
+    the connection."""
+    connection.execute("CREATE SCHEMA segue")
+    connection.execute("CREATE TABLE segue.schema_version (version BIGINT NOT NULL)")
+    connection.execute("INSERT INTO segue.schema_version VALUES (%s)", (version,))
+    for script in schema.scripts_to(version):
+        connection.execute(script.encode())
+    copies = msgspec.json.decode((folder / TABLES).read_bytes(), type=TableCopies)
+    for table in reversed(copies.columns):  # what the scripts put in
+        connection.execute(f'DELETE FROM segue."{table}"'.encode())
+    for table, names in copies.columns.items():
+        command = f'COPY segue."{table}" ({_quoted(names)}) FROM STDIN'
+        with (
+            (folder / "tables" / table).open("rb") as file,
+            connection.cursor() as cursor,
+            cursor.copy(command.encode()) as rows,
+        ):
+            while chunk := file.read(1 << 16):
+                rows.write(chunk)
+    for sequence, value in copies.sequences.items():
+        connection.execute("SELECT setval(%s::regclass, %s)", (f'segue."{sequence}"', value))
+
+
+# Before an upgrade
+
+
+def back_up_before_upgrade(backups: Path, version: int, copy: Callable[[Path], StoreState]) -> None:
+    """Make a backup of the store alone in the folder `backups`, log where it is, and keep the
+    newest ones."""
+    if not backups.is_dir():
+        backups.mkdir(0o700, parents=True)
+    now = datetime.now(UTC)
+    path = backups / f"{now:%Y%m%d-%H%M%S-%f}-schema-{version}.segue"
+    folder = archives.staging(backups / "upgrade")
+    try:
+        archives.write(folder, path, copy(folder), now, passphrase="")
+    finally:
+        shutil.rmtree(folder)
+    logger.warning("The store is upgraded. A backup was made first: %s", path)
+    for old in sorted(backups.glob("*.segue"))[:-KEPT]:
+        old.unlink()

@@ -1,0 +1,188 @@
+"""Puts the store of a backup in place of another one, in one step, and keeps the other.
+
+A killed program leaves the old store or the new one, and both are whole.
+"""
+
+# pyright: reportUnknownMemberType=false
+# apsw's types refer to `Buffer`, which Python has only since 3.12.
+
+from __future__ import annotations
+
+import os
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import cast
+
+import apsw
+
+from segue.core.errors import (
+    BackupDamaged,
+    BackupOfOtherEngine,
+    BackupUnwritable,
+    NewerData,
+    NothingToBackUp,
+    StoreFolderMissing,
+    StoreRunning,
+)
+from segue.store import archives, backups, files, parse, processes, shown
+from segue.store.archives import Manifest, Progress, StoreState
+from segue.store.processes import OpenProcess
+from segue.store.sqlite import WriteGate
+
+_DAMAGED = (apsw.CorruptError, apsw.NotADBError)
+_NAMES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
+
+
+def copy_store(url: str, folder: Path, progress: Progress) -> StoreState:
+    """Copy the store into `folder`, while programs use it. Raise NothingToBackUp if there is none,
+    or a StoreError."""
+    scheme, name = parse(url)
+    if scheme != "sqlite":
+        from segue.store.postgres_copies import copy_store  # noqa: PLC0415 - only what is used
+
+        return copy_store(url, folder, progress)
+    path = Path(os.path.realpath(name))
+    if not path.exists():
+        raise NothingToBackUp(store=shown(url))
+    try:
+        connection = files.connect(path)
+        try:
+            return backups.copy_sqlite(connection, folder, progress)
+        finally:
+            connection.close()
+    except apsw.FullError as error:
+        raise BackupUnwritable(path=folder, reason="No space left on device") from error
+    except apsw.Error as error:
+        raise files.translate(error, path) from error
+
+
+def check(url: str, folder: Path, manifest: Manifest, backup: Path) -> None:
+    """Raise a BackupError if the store of the backup, in `folder`, cannot be put at `url`."""
+    scheme, name = parse(url)
+    wanted = "sqlite" if scheme == "sqlite" else "postgres"
+    if manifest.store.engine != wanted:
+        raise BackupOfOtherEngine(
+            path=backup,
+            found=_NAMES.get(manifest.store.engine, manifest.store.engine),
+            wanted=_NAMES[wanted],
+            store=shown(url),
+        )
+    if wanted == "postgres":
+        return
+    parent = Path(os.path.realpath(name)).parent
+    if not parent.is_dir():
+        raise StoreFolderMissing(folder=parent)
+    copied = apsw.Connection(os.fspath(folder / backups.DATABASE))
+    try:
+        (fault,) = cast("tuple[str]", copied.execute("PRAGMA quick_check(1)").fetchall()[0])
+        is_ours = copied.pragma("application_id") == files.APPLICATION_ID
+    except _DAMAGED as error:
+        raise BackupDamaged(path=backup, reason=str(error)) from error
+    finally:
+        copied.close()
+    if not is_ours or fault != "ok":
+        raise BackupDamaged(path=backup, reason="its store is no whole database of Segue")
+
+
+def require_older(found: StoreState | None, manifest: Manifest, url: str, backup: Path) -> None:
+    """Raise NewerData if the store at `url` was used after the one in the backup."""
+    if found is not None and found.newest > manifest.store.newest:
+        raise NewerData(
+            store=shown(url),
+            here=_when(found.newest),
+            there=_when(manifest.store.newest),
+            path=backup,
+        )
+
+
+def require_alone(found: list[OpenProcess], url: str) -> None:
+    """Raise StoreRunning if programs have the store open."""
+    if found:
+        raise StoreRunning(
+            store=shown(url),
+            running=processes.running(found),
+            way_out=processes.way_out(found),
+        )
+
+
+def _when(micros: int) -> str:
+    when = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+    return f"{when:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def replace(
+    url: str, folder: Path, manifest: Manifest, backup: Path, stamp: str, *, force: bool
+) -> str:
+    """Put the store in `folder` at `url`. Return where the replaced one is; empty if there was
+    none. Raise StoreRunning or NewerData, and change nothing."""
+    scheme, name = parse(url)
+    if scheme != "sqlite":
+        from segue.store.postgres_copies import replace  # noqa: PLC0415 - only what is used
+
+        return replace(url, folder, manifest, backup, stamp, force=force)
+    path = Path(os.path.realpath(name))
+    run = path.with_name(f"{path.name}-run")
+    try:
+        files.make_private_folder(run)
+        gate = WriteGate(run)
+        try:
+            # A program that opens the store from now on waits, and then finds the new one.
+            with gate.passed():
+                require_alone(processes.alive(run), url)
+                found = _settle(path)
+                if not force:
+                    require_older(found, manifest, url, backup)
+                return _replace(path, folder / backups.DATABASE, run, stamp)
+        finally:
+            gate.close()
+    except apsw.Error as error:
+        raise files.translate(error, path) from error
+    except OSError as error:
+        raise files.refused(error, path) from error
+
+
+def _settle(path: Path) -> StoreState | None:
+    """Move everything from the log into the database, which is one file afterwards. Return what it
+    holds; None if there is none, or if it is damaged."""
+    if not path.exists():
+        return None
+    connection = apsw.Connection(os.fspath(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        connection.set_busy_timeout(round(files.LOCK_TIMEOUT * 1000))
+        connection.pragma("journal_mode", "delete")
+        return backups.state_of(connection)
+    except (*_DAMAGED, apsw.SQLError):
+        return None
+    finally:
+        connection.close()
+
+
+def _replace(path: Path, new: Path, run: Path, stamp: str) -> str:
+    staged = path.with_name(f".{path.name}.new")
+    staged.unlink(missing_ok=True)
+    os.close(processes.open_private(staged))
+    shutil.copyfile(new, staged)
+    with staged.open("rb+") as file:
+        os.fsync(file.fileno())
+    kept = path.with_name(f"{path.name}.before-{stamp}")
+    if path.exists():
+        keep(path, kept)
+        for end in ("-wal", "-shm"):  # of a damaged store, whose log could not be moved into it
+            log = path.with_name(path.name + end)
+            if log.exists():
+                log.rename(kept.with_name(kept.name + end))
+    staged.replace(path)
+    os.close(processes.open_private(run / "created"))
+    archives.sync_folder(path.parent)
+    return str(kept) if kept.exists() else ""
+
+
+def keep(path: Path, kept: Path) -> None:
+    """Give a file a second name, or copy it where files cannot have two."""
+    try:
+        os.link(path, kept)
+    except FileExistsError:
+        raise
+    except OSError:
+        shutil.copy2(path, kept)

@@ -1,0 +1,509 @@
+"""`segue backup` and `segue restore`: what was saved comes back, and nothing else is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Generator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import apsw
+import psycopg
+import pytest
+
+import segue.store
+from segue.core.address import Platform
+from segue.core.session import ME
+from segue.store import schema
+from segue.testing import postgres
+from tests.harness import stores
+from tests.harness.command_line import Command
+from tests.program import PATH
+from tests.store import make_old_store
+from tests.store.conftest import data_folder as data_folder
+from tests.store.processes import Troupe, stage_door
+from tests.store.samples import said
+from tests.store.test_old_stores import conversations, put, written
+
+SETTINGS = 'model = "a/b"\n[keys]\nopenai = "sk-not-a-real-key"\n'
+
+
+class Machine:
+    """A user's account, and the two commands in it."""
+
+    def __init__(self, folder: Path, url: str = "") -> None:
+        self.folder = folder
+        self.data = folder / "data" / "segue"
+        self.settings = folder / "config" / "segue" / "config.toml"
+        self.environment = {
+            "HOME": str(folder),
+            "XDG_DATA_HOME": str(folder / "data"),
+            "XDG_CONFIG_HOME": str(folder / "config"),
+            "SEGUE_STORE": url,
+            "SEGUE_CONFIG": "",
+        }
+        self.url = url or f"sqlite://{self.data}/segue.db"
+        self.backup = Command("backup", self.environment)
+        self.restore = Command("restore", self.environment)
+
+    def say(self, *texts: str) -> None:
+        """Add a session with these messages."""
+
+        async def write() -> None:
+            async with await segue.store.open(self.url) as store:
+                await store.owners.ensure(ME)
+                session = await store.sessions.create(ME, Platform.LOCAL)
+                lease = await store.leases.acquire(session.id, "a terminal")
+                await store.transcripts.append(lease, list(map(said, texts)))
+
+        self.data.mkdir(0o700, parents=True, exist_ok=True)
+        asyncio.run(write())
+
+    def conversations(self) -> list[dict[str, Any]]:
+        async def read() -> list[dict[str, Any]]:
+            async with await segue.store.open(self.url) as store:
+                return await conversations(store)
+
+        return asyncio.run(read())
+
+    def texts(self) -> list[list[str]]:
+        return [[m["content"] for m in c["messages"]] for c in self.conversations()]
+
+    def configure(self, text: str = SETTINGS) -> None:
+        self.settings.parent.mkdir(0o700, parents=True, exist_ok=True)
+        self.settings.write_text(text)
+        self.settings.chmod(0o600)
+
+    def keep_keys(self, text: str = "seeds") -> Path:
+        """Write keys as the adapter of Matrix has them."""
+        device = self.data / "matrix" / "@bot%3Aexample.org" / "DEVICE"
+        device.mkdir(0o700, parents=True, exist_ok=True)
+        (device / "seeds.json").write_text(text)
+        connection = apsw.Connection(str(device / "keys.db"))
+        connection.execute("CREATE TABLE IF NOT EXISTS keys (key TEXT)")
+        connection.execute("DELETE FROM keys")
+        connection.execute("INSERT INTO keys VALUES (?)", (text,))
+        connection.close()
+        return device
+
+
+def key_in(device: Path) -> str:
+    connection = apsw.Connection(str(device / "keys.db"))
+    try:
+        return connection.execute("SELECT key FROM keys").get
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Machine:
+    return Machine(tmp_path / "home")
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Machine:
+    """An empty machine."""
+    return Machine(tmp_path / "other")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "my backup"
+
+
+@pytest.fixture(scope="module")
+def door() -> Generator[str]:
+    with tempfile.TemporaryDirectory(prefix="segue-") as folder, stage_door(Path(folder)) as door:
+        yield door
+
+
+@pytest.fixture
+def troupe(door: str) -> Generator[Troupe]:
+    troupe = Troupe(door)
+    yield troupe
+    troupe.close()
+
+
+@pytest.fixture(scope="module")
+def server() -> Generator[postgres.Server]:
+    with postgres.running() as server:
+        yield server
+
+
+# There and back
+
+
+def test_a_backup_is_restored_on_an_empty_machine(home: Machine, other: Machine, file: Path):
+    home.configure()
+    home.keep_keys()
+    home.say("hello", "world")
+    shown = home.backup(str(file))
+    assert shown.startswith("Saved the store, the settings, the keys for Matrix in ")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert {path.name for path in file.parent.iterdir()} == {home.folder.name, file.name}
+    shown = other.restore(str(file))
+    assert shown.startswith(f"Restored 1 sessions from {file}, made on ")
+    assert "Kept" not in shown
+    assert other.conversations() == home.conversations()
+    assert other.settings.read_text() == SETTINGS
+    assert stat.S_IMODE(other.settings.stat().st_mode) == 0o600
+    device = other.data / "matrix" / "@bot%3Aexample.org" / "DEVICE"
+    assert (device / "seeds.json").read_text() == "seeds"
+    assert key_in(device) == "seeds"
+    visible = [p for p in other.folder.rglob("*") if p.is_file() and p.lstat().st_mode & 0o077]
+    assert not visible
+
+
+@pytest.mark.parametrize("engine", ["sqlite", pytest.param("postgres", marks=pytest.mark.real)])
+def test_a_backup_under_load_holds_what_was_said_before_it(
+    engine: str, request: pytest.FixtureRequest, tmp_path: Path, file: Path, troupe: Troupe
+):
+    with ExitStack() as stack:
+        home = Machine(tmp_path / "home")
+        other = Machine(tmp_path / "other")
+        if engine == "postgres":
+            server: postgres.Server = request.getfixturevalue("server")
+            home = Machine(tmp_path / "home", stack.enter_context(server.database()))
+            other = Machine(tmp_path / "other", stack.enter_context(server.database()))
+        back_up_under_load(home, other, file, troupe)
+
+
+def back_up_under_load(home: Machine, other: Machine, file: Path, troupe: Troupe) -> None:
+    home.say("before")
+    writer = troupe.opened(home.url)
+    session = writer.ask("session")
+    writer.ask("acquire", session=session)
+    writer.tell("append_for_ever", session=session, first=0)
+    last = 0
+    while last < 50:
+        last = writer.hear()["kept"]
+    home.backup(str(file))
+    while writer.hear()["kept"] < last + 50:
+        pass
+    writer.kill()
+    other.restore(str(file))
+    numbers = next(c["messages"] for c in other.conversations() if c["id"] == session)
+    assert [m["content"] for m in numbers] == [str(n) for n in range(len(numbers))]
+    assert len(numbers) > last
+    everything = next(c["messages"] for c in home.conversations() if c["id"] == session)
+    assert everything[: len(numbers)] == numbers
+    other.say("it goes on")
+
+
+@pytest.mark.real
+def test_a_postgres_store_of_every_version_is_restored_as_it_was(
+    server: postgres.Server, tmp_path: Path
+):
+    with server.database() as first, server.database() as second:
+        home, other = Machine(tmp_path / "home", first), Machine(tmp_path / "other", second)
+        for version in make_old_store.numbers():
+            put(version, first)
+            stores.drop(second)
+            file = tmp_path / f"{version}.backup"
+            home.backup(str(file))
+            other.restore(str(file))
+            assert other.conversations() == written(version)
+
+
+@pytest.mark.real
+def test_a_replaced_postgres_store_is_kept_in_another_schema(
+    server: postgres.Server, tmp_path: Path, file: Path, troupe: Troupe
+):
+    with server.database() as url:
+        home = Machine(tmp_path / "home", url)
+        home.say("first")
+        home.backup(str(file))
+        home.say("second")
+        assert "is newer than the backup" in home.restore.refused(str(file))
+        assert len(home.texts()) == 2
+        program = troupe.opened(url)
+        assert f"Type `kill {program.pid}`" in home.restore.refused("--force", str(file))
+        program.ask("close")
+        shown = home.restore("--force", str(file))
+        assert home.texts() == [["first"]]
+        kept = next(w for w in shown.split() if w.startswith("segue_before_"))
+        with psycopg.connect(url) as connection:
+            found = connection.execute(f"SELECT count(*) FROM {kept}.sessions".encode()).fetchall()
+        assert found == [(2,)]
+
+
+def test_what_is_replaced_is_kept(home: Machine, file: Path):
+    home.configure()
+    device = home.keep_keys()
+    home.say("first")
+    home.backup(str(file))
+    home.configure("# other\n")
+    home.keep_keys("others")
+    value = home.restore.json(str(file))
+    store, keys, settings = value["replaced"]
+    assert Path(settings).read_text() == "# other\n"
+    assert home.settings.read_text() == SETTINGS
+    assert key_in(Path(keys) / device.relative_to(home.data / "matrix")) == "others"
+    assert key_in(device) == "seeds"
+    kept = Machine(home.folder, f"sqlite://{store}")
+    assert kept.texts() == [["first"]] == home.texts()
+
+
+def test_the_settings_of_the_backup_say_where_the_store_is(
+    home: Machine, other: Machine, file: Path, tmp_path: Path
+):
+    home.say("first")
+    place = tmp_path / "elsewhere" / "mine.db"
+    home.configure(f'store = "sqlite://{place}"\n')
+    refused = home.backup.refused(str(file))
+    assert "There is no store at" in refused
+    place.parent.mkdir()
+    Machine(home.folder, f"sqlite://{place}").say("there")
+    home.backup(str(file))
+    place.parent.rename(tmp_path / "moved")
+    assert f"mkdir -p -m 700 {place.parent}" in other.restore.refused(str(file))
+    place.parent.mkdir()
+    other.restore(str(file))
+    assert Machine(other.folder, f"sqlite://{place}").texts() == [["there"]]
+
+
+def test_a_damaged_or_lost_store_is_replaced(home: Machine, file: Path):
+    home.say("first")
+    home.backup(str(file))
+    store = home.data / "segue.db"
+    store.write_bytes(b"damaged" * 1000)
+    (replaced,) = home.restore.json(str(file))["replaced"]
+    assert Path(replaced).read_bytes() == b"damaged" * 1000
+    assert home.texts() == [["first"]]
+    for end in ("", "-wal", "-shm"):
+        (home.data / f"segue.db{end}").unlink(missing_ok=True)
+    home.restore(str(file))
+    assert home.texts() == [["first"]]
+
+
+# Encryption
+
+
+def test_an_encrypted_backup_needs_its_passphrase(home: Machine, other: Machine, file: Path):
+    home.say("a secret")
+    home.backup("--encrypt", str(file), given="open sesame\n")
+    assert b"a secret" not in file.read_bytes()
+    assert "Send it to standard input" in other.restore.refused(str(file), given="")
+    assert "the passphrase is wrong" in other.restore.refused(str(file), given="close\n")
+    assert not (other.data / "segue.db").exists()
+    other.restore(str(file), given="open sesame\n")
+    assert other.texts() == [["a secret"]]
+
+
+# Refusals
+
+
+def test_a_backup_never_replaces_a_file(home: Machine, file: Path):
+    home.say("hello")
+    file.write_text("mine")
+    assert "exists already" in home.backup.refused(str(file))
+    assert file.read_text() == "mine"
+
+
+def test_a_backup_without_space_leaves_nothing_behind(home: Machine, tmp_path: Path):
+    home.say("hello")
+    program = [sys.executable, "-m", "segue", "backup", str(tmp_path / "b")]
+    limited = ["sh", "-c", 'ulimit -f 100; exec "$@"', "sh", *program]
+    done = subprocess.run(
+        limited, env={**home.environment, "PATH": PATH}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: The ")
+    assert "Traceback" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+
+
+def test_newer_data_is_replaced_only_by_force(home: Machine, file: Path):
+    home.say("first")
+    home.backup(str(file))
+    home.say("second")
+    refused = home.restore.refused(str(file))
+    assert "is newer than the backup" in refused
+    assert "segue restore --force" in refused
+    assert len(home.texts()) == 2
+    home.restore("--force", str(file))
+    assert home.texts() == [["first"]]
+
+
+def test_a_store_that_is_open_is_not_replaced(home: Machine, file: Path, troupe: Troupe):
+    home.say("first")
+    home.backup(str(file))
+    program = troupe.opened(home.url)
+    refused = home.restore.refused("--force", str(file))
+    assert f"Type `kill {program.pid}`" in refused
+    assert "is in use" in refused
+    program.kill()
+    home.restore(str(file))
+
+
+def test_a_damaged_backup_changes_nothing(home: Machine, other: Machine, file: Path):
+    home.say("first")
+    home.backup(str(file))
+    whole = file.read_bytes()
+    for size in (0, 100, 512, 1000, 5000, len(whole) // 2, len(whole) - 20_000):
+        file.write_bytes(whole[:size])
+        refused = other.restore.refused(str(file))
+        assert "Nothing was changed." in refused
+    for place in (600, 2000, len(whole) // 2):
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
+        assert "Nothing was changed." in other.restore.refused(str(file))
+    assert not (other.data / "segue.db").exists()
+    assert "is not a backup of Segue" in other.restore.refused("/etc/passwd")
+    assert "cannot be read" in other.restore.refused(str(file.parent / "missing"))
+
+
+@pytest.mark.parametrize("newer", ["format", "schema"])
+def test_a_backup_of_a_newer_version_is_refused(
+    home: Machine, other: Machine, file: Path, tmp_path: Path, newer: str
+):
+    home.say("first")
+    home.backup(str(file))
+    with tarfile.open(file) as tar:
+        tar.extractall(tmp_path / "parts", filter="data")
+    manifest = json.loads((tmp_path / "parts" / "manifest.json").read_text())
+    manifest["program"] = "99.0.0"
+    if newer == "format":
+        manifest = {"format": 2, "program": "99.0.0"}
+    else:
+        manifest["store"]["schema"] = schema.LATEST + 1
+    (tmp_path / "parts" / "manifest.json").write_text(json.dumps(manifest))
+    file.unlink()
+    with tarfile.open(file, "w") as tar:
+        for name in ("manifest.json", "store.db"):
+            tar.add(tmp_path / "parts" / name, name)
+    assert "newer version of Segue (99.0.0)" in other.restore.refused(str(file))
+
+
+def test_a_backup_of_the_other_engine_is_refused(home: Machine, other: Machine, file: Path):
+    home.say("first")
+    home.backup(str(file))
+    refused = other.restore.refused(str(file), SEGUE_STORE="postgresql://me@localhost/segue")
+    assert "holds a store on SQLite" in refused
+
+
+# Before an upgrade
+
+
+def test_an_upgrade_makes_a_backup_first_and_keeps_two(
+    home: Machine, caplog: pytest.LogCaptureFixture
+):
+    home.data.mkdir(0o700, parents=True)
+    folder = home.data / "segue.db-backups"
+    for version in (20, 21, 22):
+        _put(version, home)
+        assert home.conversations() == written(version)
+    kept = sorted(folder.iterdir())
+    assert [path.name.partition("-schema-")[2] for path in kept] == ["21.segue", "22.segue"]
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert f"A backup was made first: {kept[-1]}" in caplog.text
+    home.restore("--force", str(kept[-1]))
+    assert home.conversations() == written(22)
+
+
+def _put(version: int, home: Machine) -> None:
+    """Put a store there, and leave the backups of the one before."""
+    folder = home.data / "segue.db-backups"
+    aside = home.folder / "aside"
+    if folder.exists():
+        folder.rename(aside)
+    put(version, home.url)
+    if aside.exists():
+        aside.rename(folder)
+
+
+# Killed
+
+
+@pytest.mark.parametrize("stride", [29, pytest.param(1, marks=pytest.mark.kill)])
+def test_a_backup_that_was_killed_is_whole_or_missing(
+    home: Machine, other: Machine, file: Path, troupe: Troupe, stride: int
+):
+    home.configure()
+    home.keep_keys()
+    home.say("first")
+    step = 0
+    for step in range(1, 2000, stride):
+        file.unlink(missing_ok=True)
+        program = troupe.player()
+        words = ["backup", str(file)]
+        program.tell("command_and_die", words=words, environment=home.environment, at=step)
+        try:
+            program.answer()
+        except EOFError:
+            program.ended()
+        else:
+            break
+        troupe.close()
+        if file.exists():
+            other.restore("--force", str(file))
+            assert other.texts() == [["first"]]
+    assert home.texts() == [["first"]]
+    assert step > 20, f"only {step} steps were seen"
+
+
+@pytest.mark.parametrize("stride", [29, pytest.param(1, marks=pytest.mark.kill)])
+def test_a_restore_that_was_killed_leaves_the_old_or_the_new(
+    home: Machine, other: Machine, file: Path, troupe: Troupe, stride: int
+):
+    home.configure()
+    home.keep_keys("new")
+    home.say("new")
+    home.backup(str(file))
+    step = 0
+    for step in range(1, 2000, stride):
+        machine = Machine(other.folder / str(step))
+        machine.say("old")
+        machine.configure("# old\n")
+        device = machine.keep_keys("old")
+        program = troupe.player()
+        words = ["restore", "--force", str(file)]
+        program.tell("command_and_die", words=words, environment=machine.environment, at=step)
+        try:
+            program.answer()
+        except EOFError:
+            program.ended()
+        else:
+            break
+        troupe.close()
+        assert machine.texts() in ([["old"]], [["new"]])
+        assert machine.settings.read_text() in ("# old\n", SETTINGS)
+        assert key_in(device) == (device / "seeds.json").read_text()
+        machine.restore("--force", str(file))
+        assert machine.texts() == [["new"]]
+        assert key_in(device) == "new"
+    assert step > 20, f"only {step} steps were seen"
+
+
+@pytest.mark.real
+def test_a_postgres_restore_that_was_killed_leaves_the_old_or_the_new(
+    server: postgres.Server, tmp_path: Path, file: Path, troupe: Troupe
+):
+    with server.database() as first, server.database() as second:
+        home = Machine(tmp_path / "home", first)
+        home.say("new")
+        home.backup(str(file))
+        machine = Machine(tmp_path / "other", second)
+        step = 0
+        for step in range(1, 2000, 17):
+            stores.drop(second)
+            machine.say("old")
+            program = troupe.player()
+            words = ["restore", "--force", str(file)]
+            program.tell("command_and_die", words=words, environment=machine.environment, at=step)
+            try:
+                program.answer()
+            except EOFError:
+                program.ended()
+            else:
+                break
+            troupe.close()
+            assert machine.texts() in ([["old"]], [["new"]])
+        assert step > 50, f"only {step} steps were seen"
+        assert machine.texts() == [["new"]]
