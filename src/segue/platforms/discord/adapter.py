@@ -378,7 +378,7 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
         self._opened.add(opened)
         return opened
 
-    async def invite(self, thread: Address, users: Sequence[str]) -> None:
+    async def invite(self, thread: Address, users: Sequence[str], *, key: str) -> None:
         with FAILURES.delivering():
             members = f"/channels/{where(thread)}/thread-members"
             for user in users:
