@@ -87,11 +87,13 @@ test-kill: .venv/.dev ## Kill processes at every step of a handoff and of an ans
 fuzz: .venv/.dev ## Search for what no test shows: make fuzz ARGS="--minutes 10"
 	$(BIN)/python -m tests.fuzz $(ARGS)
 
-check: .venv/.dev ## Lint, formatting, types and the direction of imports
+check: .venv/.dev .venv/javascript/.done ## Lint, formatting, types and the direction of imports; the page's scripts too
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports --no-cache --no-logo
+	node $(JAVASCRIPT)/typescript/bin/tsc
+	node $(JAVASCRIPT)/eslint/bin/eslint.js src/segue/web/assets
 
 fix: .venv/.dev ## Fix what Ruff can fix, and format
 	$(BIN)/ruff check --fix
@@ -137,14 +139,15 @@ lock: .venv/.dev ## Update the lock files; UPGRADE=--upgrade takes the newest ve
 NPM = command -v npm >/dev/null || { echo "installing npm"; \
 	apt-get -qq update && apt-get -qq install --no-install-recommends --yes npm >/dev/null; }
 
-# The library of Element, a client of Matrix. It asks for Node 22, and does well with 20.
-JS_SDK := requirements/matrix-js-sdk
+# The library of Element, a client of Matrix, and what checks the page's scripts. They ask for Node
+# 22 and 20.19, and do well with 20.
+JAVASCRIPT := .venv/javascript/node_modules
 
-.venv/matrix-js-sdk/.done: .venv/.made $(JS_SDK)/package-lock.json
+.venv/matrix-js-sdk/.done .venv/javascript/.done: .venv/%/.done: .venv/.made requirements/%/package-lock.json
 	@$(NPM)
-	@echo "installing matrix-js-sdk into .venv"
+	@echo "installing what requirements/$* locks into .venv"
 	@rm -rf $(@D) && mkdir -p $(@D)
-	@cp $(JS_SDK)/package.json $(JS_SDK)/package-lock.json $(JS_SDK)/.npmrc $(@D)
+	@cp $(addprefix requirements/$*/,package.json package-lock.json .npmrc) $(@D)
 	@cd $(@D) && npm ci --silent --ignore-scripts --no-audit --no-fund
 	@touch $@
 
