@@ -9,8 +9,9 @@ import resource
 import subprocess
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
 
-from benchmarks.figures import median
+K = TypeVar("K")
 
 TRY = 0.02
 """Seconds of processor time that one try of a quick operation should last."""
@@ -18,31 +19,31 @@ MOST = 200
 """How often an operation is repeated at most for one try."""
 
 
-def by_turns(ways: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
-    """Run each of `ways` once in each round, and return the median of what each has returned. The
-    first round only fills caches."""
-    found: dict[str, list[float]] = {name: [] for name in ways}
+def by_turns(ways: Mapping[K, Callable[[], float]], rounds: int) -> dict[K, float]:
+    """Run each of `ways` once in each round, and return the least that each has returned: what
+    else the machine does only adds to it. The first round only fills caches."""
+    found: dict[K, list[float]] = {name: [] for name in ways}
     for number in range(rounds + 1):
         for name, way in ways.items():
             cost = way()
             if number:
                 found[name].append(cost)
-    return {name: median(costs) for name, costs in found.items()}
+    return {name: min(costs) for name, costs in found.items()}
 
 
 async def costs_by_turns(
-    ways: Mapping[str, Callable[[], Awaitable[object]]], rounds: int
-) -> dict[str, float]:
-    """The processor seconds of each of `ways`, the median of all rounds."""
-    times: dict[str, int] = {}
+    ways: Mapping[K, Callable[[], Awaitable[object]]], rounds: int
+) -> dict[K, float]:
+    """The processor seconds of each of `ways`, the least of all rounds."""
+    times: dict[K, int] = {}
     for name, way in ways.items():
         await way()
         times[name] = fitting(await _cost(way, 1))
-    found: dict[str, list[float]] = {name: [] for name in ways}
+    found: dict[K, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, way in ways.items():
             found[name].append(await _cost(way, times[name]))
-    return {name: median(costs) for name, costs in found.items()}
+    return {name: min(costs) for name, costs in found.items()}
 
 
 def fitting(cost: float) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,22 +41,28 @@ _COUNTED = (
     "WITH RECURSIVE counted (i) AS"
     " (SELECT CAST(:first AS BIGINT) UNION ALL SELECT i + 1 FROM counted WHERE i < :last)"
 )
-_TIMES = "CAST(:began AS BIGINT) + i * CAST(:apart AS BIGINT)"
+_TIME = "(CAST(:began AS BIGINT) + i * CAST(:apart AS BIGINT))"
+_LATELY = "(CAST(:now AS BIGINT) - (i * 104729000000) % (6 * CAST(:day AS BIGINT)))"
+"""A time within the last six days: entries of the inbox and the outbox are kept for a week."""
 _PLATFORM = (
     "CASE WHEN i % 20 < 5 THEN 'local' WHEN i % 20 < 11 THEN 'telegram' WHEN i % 20 < 14 THEN 'web'"
     " WHEN i % 20 < 16 THEN 'discord' WHEN i % 20 = 16 THEN 'slack' WHEN i % 20 = 17 THEN 'matrix'"
     " WHEN i % 20 = 18 THEN 'whatsapp' ELSE 'signal' END"
 )
-_ADDRESS = (
-    f"'agent:main:' || {_PLATFORM} || CASE WHEN i % 20 IN (11, 12, 13) THEN ':dm:me:'"
-    " ELSE ':group:-100' || CAST(i % 40 AS TEXT) || ':' END || CAST(i AS TEXT)"
-)
+_IS_PAGE = "i % 20 IN (11, 12, 13)"
 _IS_CHAT = "i % 20 >= 5"
 _IS_TITLED = "i % 5 <> 4"
 _IS_OPEN = "i % 8 = 0"
-_OWNER = "'me' || CASE WHEN i / :share = 0 THEN '' ELSE CAST(i / :share AS TEXT) END"
-_AT_ONCE = "CAST(:now AS BIGINT) - (i * 104729) % (6 * CAST(:day AS BIGINT))"
-"""A time within the last six days: entries of the inbox and the outbox are kept for a week."""
+
+
+def _words(number: str) -> str:
+    return f"CAST({number} AS TEXT)"
+
+
+_ADDRESS = (
+    f"'agent:main:' || {_PLATFORM} || CASE WHEN {_IS_PAGE} THEN ':dm:me:'"
+    f" ELSE ':group:-100' || {_words('i % 40')} || ':' END || {_words('i')}"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +134,9 @@ async def index(s: Store, size: Size, first: int, last: int) -> None:
 def share_out(size: Size, path: Path, other: Path) -> None:
     """Make of the store of one owner one of many, with the same contents."""
     shutil.copyfile(path, other)
+    wal = path.with_name(f"{path.name}-wal")
+    if wal.exists():
+        shutil.copyfile(wal, other.with_name(f"{other.name}-wal"))
     asyncio.run(_give_away(f"sqlite://{other}", size))
 
 
@@ -170,119 +179,183 @@ def _analyze(tx: Tx) -> None:
         tx.change("ANALYZE")
 
 
-def _shared(tx: Tx, size: Size) -> dict[str, int]:
-    apart = _SPAN // size.sessions
-    return {
-        "began": tx.now - apart * size.sessions,
-        "apart": apart,
-        "day": _DAY,
-        "now": tx.now,
-        "share": PER_OWNER if size.has_many_owners else size.sessions,
-    }
-
-
 def _sessions(tx: Tx, size: Size, first: int, last: int) -> None:
     if tx.dialect is SqlDialect.SQLITE:
-        moment = f"strftime('%Y%m%d_%H%M%S', ({_TIMES}) / 1000000, 'unixepoch')"
+        moment = f"strftime('%Y%m%d_%H%M%S', ({_TIME}) / 1000000, 'unixepoch')"
         digits = "printf('%08x', i * 2654435761 % 4294967296)"
     else:
-        moment = (
-            f"to_char(to_timestamp(({_TIMES}) / 1000000) AT TIME ZONE 'UTC', 'YYYYMMDD_HH24MISS')"
-        )
+        clock = f"to_timestamp(({_TIME}) / 1000000) AT TIME ZONE 'UTC'"
+        moment = f"to_char({clock}, 'YYYYMMDD_HH24MISS')"
         digits = "lpad(to_hex(i * 2654435761 % 4294967296), 8, '0')"
-    number = f"CASE WHEN {_IS_TITLED} THEN i / {texts.TITLES} + 1 END"
-    is_ended = f"NOT ({_IS_OPEN}) AND {_TIMES} < CAST(:now AS BIGINT) - CAST(:day AS BIGINT)"
-    _change(
-        tx,
-        size,
-        f"{_COUNTED} INSERT INTO sessions (id, owner, source, started, active, last_seq, title,"
-        " lineage, lineage_no, cwd, model, input_tokens, output_tokens, ended, end_reason, epoch)"
-        f" SELECT {moment} || '_' || {digits}, {_OWNER}, {_PLATFORM}, {_TIMES}, {_TIMES} + 600000000,"
-        f" {PER_SESSION}, CASE WHEN NOT ({_IS_TITLED}) THEN NULL WHEN i < {texts.TITLES} THEN t.title"
-        f" ELSE t.title || ' #' || CAST(i / {texts.TITLES} + 1 AS TEXT) END,"
-        f" CASE WHEN {_IS_TITLED} THEN t.title END, {number}, '/home/me/work', 'openai/small',"
-        f" 4000, 600, CASE WHEN {is_ended} THEN {_TIMES} + 90000000000 END,"
-        f" CASE WHEN {is_ended} THEN 'idle' END, 1"
-        f" FROM counted JOIN built_titles t ON t.n = i * 7919 % {texts.TITLES} ORDER BY i",
-        first,
-        last,
-    )
+    number = f"i / {texts.TITLES} + 1"
+    title = f"CASE WHEN {number} = 1 THEN t.title ELSE t.title || ' #' || {_words(number)} END"
+    is_ended = f"NOT ({_IS_OPEN}) AND {_TIME} < CAST(:now AS BIGINT) - CAST(:day AS BIGINT)"
+    columns = {
+        "id": f"{moment} || '_' || {digits}",
+        "owner": f"'me' || CASE WHEN i < :share THEN '' ELSE {_words('i / :share')} END",
+        "source": _PLATFORM,
+        "started": _TIME,
+        "active": f"{_TIME} + 600000000",
+        "last_seq": str(PER_SESSION),
+        "title": f"CASE WHEN {_IS_TITLED} THEN {title} END",
+        "lineage": f"CASE WHEN {_IS_TITLED} THEN t.title END",
+        "lineage_no": f"CASE WHEN {_IS_TITLED} THEN {number} END",
+        "cwd": "'/home/me/work'",
+        "model": "'openai/small'",
+        "input_tokens": "4000",
+        "output_tokens": "600",
+        "ended": f"CASE WHEN {is_ended} THEN {_TIME} + 90000000000 END",
+        "end_reason": f"CASE WHEN {is_ended} THEN 'idle' END",
+        "epoch": "1",
+    }
+    source = f"counted JOIN built_titles t ON t.n = i * 7919 % {texts.TITLES} ORDER BY i"
+    _insert(tx, size, first, last, "sessions", source, columns)
 
 
 def _messages(tx: Tx, size: Size, first: int, last: int) -> None:
+    """A user asks three times; the agent reads a file twice."""
     positions = " UNION ALL ".join(f"SELECT {j} AS j" for j in range(1, PER_SESSION + 1))
-    no = "CAST(i + 1 AS BIGINT)"
-    _change(
-        tx,
-        size,
-        f"{_COUNTED} INSERT INTO messages (id, role, kind, content, tool_calls, tool_call_id,"
-        " tool_name, tokens, at, provenance)"
-        f" SELECT {no} * 4294967296 + j,"
-        " CASE WHEN j IN (1, 5, 7) THEN 'user' WHEN j IN (3, 9) THEN 'tool' ELSE 'assistant' END,"
-        " 'said', CASE WHEN j IN (1, 7) THEN a.text WHEN j = 5 THEN a.text || ' See ticket '"
-        " || CAST(i AS TEXT) || '.' WHEN j IN (2, 8) THEN 'I will look at the file.'"
-        " WHEN j IN (3, 9) THEN a.text || ' ' || b.text || ' ' || b.text ELSE a.text || ' ' || b.text"
-        " END, CASE WHEN j IN (2, 8) THEN CAST(:call AS TEXT) END,"
-        " CASE WHEN j IN (3, 9) THEN 'call_1' END, CASE WHEN j IN (3, 9) THEN 'read_file' END,"
-        f" 40, {_TIMES} + j * 1000000, CASE WHEN j IN (1, 5, 7) THEN 'owner' WHEN j IN (3, 9)"
-        " THEN 'tool' ELSE 'agent' END"
-        f" FROM counted CROSS JOIN ({positions}) p"
+    is_user = "j IN (1, 5, 7)"
+    is_call = "j IN (2, 8)"
+    is_result = "j IN (3, 9)"
+    columns = {
+        "id": "CAST(i + 1 AS BIGINT) * 4294967296 + j",
+        "role": f"CASE WHEN {is_user} THEN 'user' WHEN {is_result} THEN 'tool'"
+        " ELSE 'assistant' END",
+        "kind": "'said'",
+        "content": "CASE WHEN j IN (1, 7) THEN a.text"
+        f" WHEN j = 5 THEN a.text || ' See ticket ' || {_words('i')} || '.'"
+        f" WHEN {is_call} THEN 'I will look at the file.'"
+        f" WHEN {is_result} THEN a.text || ' ' || b.text || ' ' || b.text"
+        " ELSE a.text || ' ' || b.text END",
+        "tool_calls": f"CASE WHEN {is_call} THEN CAST(:call AS TEXT) END",
+        "tool_call_id": f"CASE WHEN {is_result} THEN 'call_1' END",
+        "tool_name": f"CASE WHEN {is_result} THEN 'read_file' END",
+        "tokens": "40",
+        "at": f"{_TIME} + j * 1000000",
+        "provenance": f"CASE WHEN {is_user} THEN 'owner' WHEN {is_result} THEN 'tool'"
+        " ELSE 'agent' END",
+    }
+    source = (
+        f"counted CROSS JOIN ({positions}) p"
         f" JOIN built_texts a ON a.n = (i * 31 + j * 17) % {texts.SENTENCES}"
-        f" JOIN built_texts b ON b.n = (i * 7 + j * 131) % {texts.SENTENCES}"
-        " ORDER BY i, j",
-        first,
-        last,
-        call=_CALL,
+        f" JOIN built_texts b ON b.n = (i * 7 + j * 131) % {texts.SENTENCES} ORDER BY i, j"
     )
+    _insert(tx, size, first, last, "messages", source, columns)
 
 
 def _places(tx: Tx, size: Size, first: int, last: int) -> None:
     """Fill what belongs to the places of the sessions."""
-    for sql in (
-        "INSERT INTO bindings (address, session_no, origin, version, bound)"
-        f" SELECT {_ADDRESS}, i + 1, CASE WHEN {_IS_OPEN} THEN 'handoff' ELSE 'message' END, 1,"
-        f" {_TIMES} FROM counted WHERE {_IS_CHAT} AND i % 3 = 0",
-        "INSERT INTO doors (address, session_no, platform, opened, seq)"
-        f" SELECT {_ADDRESS}, i + 1, {_PLATFORM}, {_TIMES},"
-        f" CASE WHEN i % 3 <> 0 THEN {PER_SESSION} END FROM counted WHERE {_IS_CHAT}",
-        "INSERT INTO moves (session_no, seq, address, at)"
-        f" SELECT i + 1, 0, {_ADDRESS}, {_TIMES} FROM counted WHERE {_IS_CHAT} AND i % 2 = 0",
-        # The last update of every other chat stays for good, as prune leaves it.
-        "INSERT INTO inbox (platform, account, update_id, address, body, received, finished,"
-        " session_id, message_id)"
-        f" SELECT {_PLATFORM}, '{ACCOUNT}', CAST(i AS TEXT), {_ADDRESS}, '{{\"text\":\"go on\"}}',"
-        f" {_AT_ONCE}, {_AT_ONCE} + 1000000, s.id, CAST(i AS TEXT)"
-        f" FROM counted JOIN sessions s ON s.no = i + 1 WHERE {_IS_CHAT} AND i % 2 = 0",
-        "INSERT INTO outbox (key, platform, address, session_id, body, state, attempt, receipts,"
-        " queued, finished, reported)"
-        f" SELECT s.id || '/{PER_SESSION}', {_PLATFORM}, {_ADDRESS}, s.id, 'It is done.',"
-        " CASE WHEN i % 1000 = 0 THEN 'failed' ELSE 'sent' END, 1,"
-        f" '\n\"' || CAST(i AS TEXT) || '\"', {_AT_ONCE}, {_AT_ONCE} + 1000000, 1"
-        f" FROM counted JOIN sessions s ON s.no = i + 1 WHERE {_IS_CHAT} AND i % 4 = 0",
-        "INSERT INTO handoffs (session_no, key, platform, epoch, seq, state, claim_by, requested,"
-        " finished, thread, process, claimed, attempt, fence)"
-        f" SELECT i + 1, 'h' || CAST(i AS TEXT), {_PLATFORM}, 1, 4, 'completed', 0, {_TIMES},"
-        f" {_TIMES} + 1000000, {_ADDRESS}, 'desk-1-00000000', {_TIMES}, 1, 1"
-        f" FROM counted WHERE {_IS_CHAT} AND i % 10 = 8",
-        "INSERT INTO approvals (session_no, call_id, fingerprint, what, address, asked, until,"
-        " state, answer)"
-        f" SELECT i + 1, 'call_1', '0badcafe', 'read notes', {_ADDRESS}, {_TIMES}, 0, 'used', 'once'"
-        f" FROM counted WHERE {_IS_CHAT} AND i % 10 = 3",
-        "INSERT INTO pages (id, owner, title, key, rev, active, session)"
-        f" SELECT CAST(i AS TEXT), s.owner, 'page', CAST(i AS TEXT), 2, {_TIMES}, s.id"
-        " FROM counted JOIN sessions s ON s.no = i + 1 WHERE i % 20 IN (11, 12, 13)",
-        "INSERT INTO page_messages (page, key, rev, author, text, at, session, after_seq, seq)"
-        f" SELECT CAST(i AS TEXT), 'm' || CAST(i AS TEXT), 1, 'agent', 'It is done.', {_TIMES},"
-        f" s.id, {PER_SESSION}, {PER_SESSION}"
-        " FROM counted JOIN sessions s ON s.no = i + 1 WHERE i % 20 IN (11, 12, 13)",
-    ):
-        _change(tx, size, f"{_COUNTED} {sql}", first, last)
+
+    def fill(table: str, where: str, columns: dict[str, str]) -> None:
+        source = f"counted JOIN sessions s ON s.no = i + 1 WHERE {where}"
+        _insert(tx, size, first, last, table, source, columns)
+
+    at = {"session_no": "s.no", "address": _ADDRESS}
+    opened = at | {"platform": _PLATFORM, "opened": _TIME}
+    bound = at | {"version": "1", "bound": _TIME}
+    bound["origin"] = f"CASE WHEN {_IS_OPEN} THEN 'handoff' ELSE 'message' END"
+    fill("bindings", f"{_IS_CHAT} AND i % 3 = 0", bound)
+    opened["seq"] = f"CASE WHEN i % 3 <> 0 THEN {PER_SESSION} END"
+    fill("doors", _IS_CHAT, opened)
+    fill("moves", f"{_IS_CHAT} AND i % 2 = 0", at | {"seq": "0", "at": _TIME})
+    there = {"platform": _PLATFORM, "address": _ADDRESS, "session_id": "s.id"}
+    there["finished"] = f"{_LATELY} + 1000000"
+    received = there | {
+        "account": f"'{ACCOUNT}'",
+        "update_id": _words("i"),
+        "message_id": _words("i"),
+        "body": '\'{"text": "go on"}\'',
+        "received": _LATELY,
+    }
+    fill("inbox", f"{_IS_CHAT} AND i % 2 = 0", received)
+    sent = there | {
+        "key": f"s.id || '/{PER_SESSION}'",
+        "body": "'It is done.'",
+        "state": "CASE WHEN i % 1000 = 0 THEN 'failed' ELSE 'sent' END",
+        "attempt": "1",
+        "receipts": f"'\n\"' || {_words('i')} || '\"'",
+        "queued": _LATELY,
+        "reported": "1",
+    }
+    fill("outbox", f"{_IS_CHAT} AND i % 4 = 0", sent)
+    moved = {
+        "session_no": "s.no",
+        "key": f"'h' || {_words('i')}",
+        "platform": _PLATFORM,
+        "thread": _ADDRESS,
+        "epoch": "1",
+        "seq": "4",
+        "state": "'completed'",
+        "claim_by": "0",
+        "requested": _TIME,
+        "claimed": _TIME,
+        "finished": f"{_TIME} + 1000000",
+        "process": "'desk-1-00000000'",
+        "attempt": "1",
+        "fence": "1",
+    }
+    fill("handoffs", f"{_IS_CHAT} AND i % 10 = 8", moved)
+    asked = at | {
+        "call_id": "'call_1'",
+        "fingerprint": "'0badcafe'",
+        "what": "'read notes'",
+        "asked": _TIME,
+        "until": "0",
+        "state": "'used'",
+        "answer": "'once'",
+    }
+    fill("approvals", f"{_IS_CHAT} AND i % 10 = 3", asked)
+    page = {
+        "id": _words("i"),
+        "owner": "s.owner",
+        "title": "'page'",
+        "key": _words("i"),
+        "rev": "2",
+        "active": _TIME,
+        "session": "s.id",
+    }
+    fill("pages", _IS_PAGE, page)
+    shown = {
+        "page": _words("i"),
+        "key": f"'m' || {_words('i')}",
+        "rev": "1",
+        "author": "'agent'",
+        "text": "'It is done.'",
+        "at": _TIME,
+        "session": "s.id",
+        "after_seq": str(PER_SESSION),
+        "seq": str(PER_SESSION),
+    }
+    fill("page_messages", _IS_PAGE, shown)
 
 
-def _change(
-    tx: Tx, size: Size, sql: str, first: int, last: int, **more: int | str
+def _insert(
+    tx: Tx,
+    size: Size,
+    first: int,
+    last: int,
+    table: str,
+    source: str,
+    columns: Mapping[str, str],
 ) -> None:
-    values = {**_shared(tx, size), "first": first, "last": last, **more}
+    """Insert rows for the sessions numbered `first` to `last`. The columns' values are SQL, in which
+    `i` is the number."""
+    sql = (
+        f"{_COUNTED} INSERT INTO {table} ({', '.join(columns)})"
+        f" SELECT {', '.join(columns.values())} FROM {source}"
+    )
+    apart = _SPAN // size.sessions
+    values = {
+        "first": first,
+        "last": last,
+        "began": tx.now - apart * size.sessions,
+        "apart": apart,
+        "now": tx.now,
+        "day": _DAY,
+        "share": PER_OWNER if size.has_many_owners else size.sessions,
+        "call": _CALL,
+    }
     used = {name: value for name, value in values.items() if f":{name}" in sql}
     tx.change(sql, **used)
 
@@ -294,9 +367,8 @@ def _index(tx: Tx, first: int, last: int) -> None:
         insert = "INSERT INTO words (rowid, content) SELECT id, content"
     else:
         insert = "INSERT INTO words (id, vector) SELECT id, to_tsvector('simple', content)"
-    missing = "id NOT IN (SELECT id FROM words)" if tx.dialect is SqlDialect.POSTGRES else (
-        "id NOT IN (SELECT id FROM words_docsize WHERE id >= :low AND id < :high)"
-    )
+    known = "words" if tx.dialect is SqlDialect.POSTGRES else "words_docsize"
+    missing = f"id NOT IN (SELECT id FROM {known} WHERE id >= :low AND id < :high)"
     tx.change(
         f"{insert} FROM messages WHERE id >= :low AND id < :high AND {missing}", low=low, high=high
     )
@@ -333,6 +405,3 @@ def indexed(tx: Tx) -> int:
     if tx.dialect is SqlDialect.SQLITE:
         return tx.one("SELECT count(*) FROM words_docsize")[0]
     return tx.one("SELECT count(*) FROM words")[0]
-
-
-Progress = Callable[[str], None]
