@@ -339,8 +339,8 @@ def _insert(
     source: str,
     columns: Mapping[str, str],
 ) -> None:
-    """Insert rows for the sessions numbered `first` to `last`. The columns' values are SQL, in which
-    `i` is the number."""
+    """Insert rows for the sessions numbered `first` to `last`. The values of the columns are SQL,
+    in which `i` is the number."""
     sql = (
         f"{_COUNTED} INSERT INTO {table} ({', '.join(columns)})"
         f" SELECT {', '.join(columns.values())} FROM {source}"
