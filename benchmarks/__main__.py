@@ -27,7 +27,12 @@ def main() -> None:
     options = _parser().parse_args()
     groups: Sequence[str] = options.groups or GROUPS
     if options.against:
-        print(against.compare(options.against, groups, _passed_on(options), options.rounds))
+        compared = against.compare(options.against, groups, _passed_on(options), options.rounds)
+        print(against.report(options.against, compared))
+        if options.docs:
+            from benchmarks import documents  # noqa: PLC0415 - only what is used
+
+            documents.write_change(compared)
         return
     found = {name: list(_measure(name, options)) for name in groups}
     everything = [figure for group in found.values() for figure in group]
@@ -42,7 +47,7 @@ def main() -> None:
     if options.docs:
         from benchmarks import documents  # noqa: PLC0415 - only what is used
 
-        documents.write(found)
+        documents.write(found.get(SCALE, ()))
     figures.progress("done")
 
 
@@ -98,7 +103,9 @@ def _parser() -> argparse.ArgumentParser:
         help=f"with --against: how often to measure both at first, {against.ROUNDS} if not given",
     )
     parser.add_argument(
-        "--docs", action="store_true", help="put the tables and plots into docs/performance.md"
+        "--docs",
+        action="store_true",
+        help="scale: put the table and the plots into docs/performance.md",
     )
     parser.add_argument(
         "groups",

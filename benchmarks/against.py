@@ -58,8 +58,8 @@ class Side(NamedTuple):
     """Where its large stores are kept between rounds."""
 
 
-def compare(revision: str, groups: Sequence[str], options: Sequence[str], rounds: int) -> str:
-    """The figures of `groups` before and after, and those that got slower."""
+def compare(revision: str, groups: Sequence[str], options: Sequence[str], rounds: int) -> Found:
+    """Measure `groups` at the revision and now, and again what looks slower."""
     with _worktree(revision) as before, tempfile.TemporaryDirectory(prefix="segue-scale-") as kept:
         older = Side(revision, before / "src", _ROOT, Path(kept) / "before")
         newer = Side("now", _ROOT / "src", _ROOT, Path(kept) / "after")
@@ -72,7 +72,7 @@ def compare(revision: str, groups: Sequence[str], options: Sequence[str], rounds
                 progress(f"{group}: something looks slower, measured again")
                 _alternate(side, newer, group, options, rounds, of_group)
             found |= of_group
-    return report(revision, found)
+    return found
 
 
 @contextlib.contextmanager

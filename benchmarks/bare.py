@@ -126,6 +126,7 @@ def querying(url: str) -> Generator[Fetch]:
             connection.close()
     else:
         with psycopg.connect(url, autocommit=True) as server:
+            server.execute("SET search_path = segue, public")
 
             def fetch_there(sql: str, /, **values: Any) -> list[tuple[Any, ...]]:
                 return server.execute(_named(sql, values), values).fetchall()

@@ -138,7 +138,7 @@ def columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
     """The rows, the header first, as lines of text: names and units to the left, numbers to the
     right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    is_left = [title in ("figure", "unit", "base", "") for title in rows[0]]
+    is_left = [not n or title in ("unit", "base", "") for n, title in enumerate(rows[0])]
     lines: list[str] = []
     for row in rows:
         cells = [

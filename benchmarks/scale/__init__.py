@@ -76,7 +76,7 @@ class FileShelf(Shelf):
                 stores.share_out(size, source, path)
                 self.keep_indexed(size)
             else:
-                asyncio.run(stores.build(f"sqlite://{path}", size))
+                stores.build(f"sqlite://{path}", size)
             built.touch()
         return f"sqlite://{path}"
 
@@ -103,7 +103,7 @@ class ServerShelf(Shelf):
     def url(self, size: Size) -> str:
         if size.name not in self._urls:
             url = self._stack.enter_context(self._server.database())
-            asyncio.run(stores.build(url, size))
+            stores.build(url, size)
             self._urls[size.name] = url
         return self._urls[size.name]
 
@@ -237,7 +237,7 @@ async def _starts(shelf: Shelf) -> dict[Size, float]:
 
 def table(figures: Sequence[Figure]) -> str:
     """One line for each operation: its cost in the smallest store and in the largest ones."""
-    rows = [("processor time, ms", "small", "large", "ratio", "1,000 owners", "ratio", "")]
+    rows = [("processor time, ms", "small", "large", "ratio", "many owners", "ratio", "")]
     rows += cells(figures)
     return "\n".join(columns(rows))
 

@@ -3,16 +3,26 @@
 Every table grows with the number of sessions: titles and lineages, tool calls, ended sessions,
 bindings and doors on every platform, inbox and outbox rows, handoffs, approvals and pages. The
 public operations of the store then work on them as on any other.
+
+The rows are those of the schema SCHEMA. Opening the store upgrades it, as that of a user, so that
+later migrations fill what they derive from them.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import os
+import re
 import shutil
+import subprocess
+import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import segue
 from benchmarks.figures import progress
 from benchmarks.scale import texts
 from segue import store
@@ -20,6 +30,8 @@ from segue.core.address import Platform
 from segue.store import Store, Tx
 from segue.store.base import SqlDialect
 
+SCHEMA = 25
+"""The version whose rows are built."""
 PER_SESSION = 10
 """Messages of a session."""
 PER_OWNER = 1_000
@@ -30,6 +42,7 @@ ACCOUNT = "bot"
 BUSY = "agent:main:whatsapp:dm:busy"
 """The address for which many messages wait."""
 
+_ROOT = Path(__file__).parents[2]
 _SPAN = 3 * 365 * 86_400 * 1_000_000
 _DAY = 86_400 * 1_000_000
 _CHUNK = 50_000
@@ -107,11 +120,33 @@ def title(number: int) -> str:
     return base if lineage == 1 else f"{base} #{lineage}"
 
 
-async def build(url: str, size: Size) -> None:
-    """Fill the empty store at `url`. Its first half is indexed for the full-text search."""
+def build(url: str, size: Size) -> None:
+    """Build a store in the empty database at `url`. The full-text index has its first half."""
+    with tempfile.TemporaryDirectory(prefix="segue-source-") as name:
+        shutil.copytree(Path(segue.__file__).parent, Path(name) / "segue")
+        _end_at(SCHEMA, Path(name) / "segue" / "store")
+        command = [sys.executable, "-m", __name__, url, str(size.sessions)]
+        if size.has_many_owners:
+            command.append("--owners")
+        environment = {**os.environ, "PYTHONPATH": name}  # noqa: TID251
+        subprocess.run(command, check=True, cwd=_ROOT, env=environment)
+
+
+def _end_at(version: int, source: Path) -> None:
+    """Remove later migrations from a copy of the store's code."""
+    for script in (source / "migrations").glob("*.sql"):
+        if int(script.name[:4]) > version:
+            script.unlink()
+    module = source / "schema.py"
+    code = module.read_text("utf-8")
+    (latest,) = re.findall(r"(?m)^LATEST = (\d+)$", code)
+    ends = min(version, int(latest))
+    module.write_text(re.sub(r"(?m)^LATEST = \d+$", f"LATEST = {ends}", code), "utf-8")
+
+
+async def _build(url: str, size: Size) -> None:
     async with await store.open(url) as s:
-        for number in range(size.owners):
-            await s.owners.ensure(owner(number))
+        await s.write(_owners, size)
         await s.write(_begin)
         for first in range(0, size.sessions, _CHUNK):
             last = min(first + _CHUNK, size.sessions) - 1
@@ -142,8 +177,7 @@ def share_out(size: Size, path: Path, other: Path) -> None:
 
 async def _give_away(url: str, size: Size) -> None:
     async with await store.open(url) as s:
-        for number in range(size.owners):
-            await s.owners.ensure(owner(number))
+        await s.write(_owners, size)
         sql = "UPDATE {} SET owner = 'me' || CAST({} / :share AS TEXT) WHERE {} >= :share"
         values = {"share": PER_OWNER}
         # The number of a session is one more than it is counted here.
@@ -156,6 +190,13 @@ async def _write(s: Store, sql: str, values: dict[str, int]) -> None:
         tx.change(sql, **values)
 
     await s.write(work)
+
+
+def _owners(tx: Tx, size: Size) -> None:
+    tx.change_many(
+        "INSERT INTO owners (id, name, created) VALUES (:id, :id, :now) ON CONFLICT DO NOTHING",
+        [{"id": owner(number), "now": tx.now} for number in range(size.owners)],
+    )
 
 
 def _begin(tx: Tx) -> None:
@@ -377,6 +418,15 @@ def _index(tx: Tx, first: int, last: int) -> None:
         first=first,
         last=last,
     )
+    if _has_table(tx, "unindexed"):
+        sql = "DELETE FROM unindexed WHERE session_no > :first AND session_no <= :last"
+        tx.change(sql, first=first, last=last)
+
+
+def _has_table(tx: Tx, name: str) -> bool:
+    if tx.dialect is SqlDialect.SQLITE:
+        return tx.row("SELECT 1 FROM sqlite_master WHERE name = :name", name=name) is not None
+    return tx.one("SELECT to_regclass(:name) IS NOT NULL", name=name)[0]
 
 
 def wait_in_line(tx: Tx, count: int) -> None:
@@ -405,3 +455,18 @@ def indexed(tx: Tx) -> int:
     if tx.dialect is SqlDialect.SQLITE:
         return tx.one("SELECT count(*) FROM words_docsize")[0]
     return tx.one("SELECT count(*) FROM words")[0]
+
+
+def main() -> None:
+    """Build a store. `build` runs this in another process, with the program's code at SCHEMA."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("url")
+    parser.add_argument("sessions", type=int)
+    parser.add_argument("--owners", action="store_true")
+    options = parser.parse_args()
+    size = Size(sessions=options.sessions, has_many_owners=options.owners)
+    asyncio.run(_build(options.url, size))
+
+
+if __name__ == "__main__":
+    main()
