@@ -97,8 +97,16 @@ fix: .venv/.dev ## Fix what Ruff can fix, and format
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: .venv/.dev ## Measure: make bench ARGS="--quick store"
-	$(BIN)/python -m benchmarks $(ARGS)
+# `make bench store gateway` and `make bench scale` name what to measure.
+BENCHMARKS := store agent rendering terminal gateway scale
+bench: .venv/.dev ## Measure: make bench, make bench scale, make bench ARGS="--quick store"
+	$(BIN)/python -m benchmarks $(ARGS) $(filter $(BENCHMARKS),$(MAKECMDGOALS))
+
+ifeq ($(firstword $(MAKECMDGOALS)),bench)
+.PHONY: $(BENCHMARKS)
+$(BENCHMARKS): bench
+	@:
+endif
 
 # One resolution of everything together decides the versions; each lock is then a part of it, because
 # uv keeps to the pins it finds in the file it is about to write.

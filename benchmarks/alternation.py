@@ -15,6 +15,8 @@ K = TypeVar("K")
 
 TRY = 0.02
 """Seconds of processor time that one try of a quick operation should last."""
+SLOW = 0.5
+"""What takes longer is measured once, after a first time: the machine disturbs it little."""
 MOST = 200
 """How often an operation is repeated at most for one try."""
 
@@ -35,14 +37,17 @@ async def costs_by_turns(
     ways: Mapping[K, Callable[[], Awaitable[object]]], rounds: int
 ) -> dict[K, float]:
     """The processor seconds of each of `ways`, the least of all rounds."""
-    times: dict[K, int] = {}
+    found: dict[K, list[float]] = {}
     for name, way in ways.items():
-        await way()
-        times[name] = fitting(await _cost(way, 1))
-    found: dict[K, list[float]] = {name: [] for name in ways}
-    for _ in range(rounds):
+        found[name] = [await _cost(way, 1)]
+    for number in range(rounds):
         for name, way in ways.items():
-            found[name].append(await _cost(way, times[name]))
+            cost = min(found[name])
+            if cost > SLOW and number:
+                continue
+            if not number:
+                found[name] = []  # that was to fill caches
+            found[name].append(await _cost(way, fitting(cost)))
     return {name: min(costs) for name, costs in found.items()}
 
 

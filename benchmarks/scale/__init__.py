@@ -34,8 +34,8 @@ START = "start of a gateway"
 _WHOLE = (1_000, 10_000, 100_000, 1_000_000)
 _ON_POSTGRES = (1_000, 10_000, 100_000)
 _SMALL = (200, 2_000)
-_ROUNDS = 5
-_STARTS = 3
+_ROUNDS = 4
+_STARTS = 2
 _INDEXING = 4.0
 """Seconds of the first full-text search that are measured."""
 

@@ -10,7 +10,6 @@ later migrations fill what they derive from them.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import re
@@ -125,7 +124,7 @@ def build(url: str, size: Size) -> None:
     with tempfile.TemporaryDirectory(prefix="segue-source-") as name:
         shutil.copytree(Path(segue.__file__).parent, Path(name) / "segue")
         _end_at(SCHEMA, Path(name) / "segue" / "store")
-        command = [sys.executable, "-m", __name__, url, str(size.sessions)]
+        command = [sys.executable, "-m", "benchmarks.scale.builder", url, str(size.sessions)]
         if size.has_many_owners:
             command.append("--owners")
         environment = {**os.environ, "PYTHONPATH": name}  # noqa: TID251
@@ -144,7 +143,8 @@ def _end_at(version: int, source: Path) -> None:
     module.write_text(re.sub(r"(?m)^LATEST = \d+$", f"LATEST = {ends}", code), "utf-8")
 
 
-async def _build(url: str, size: Size) -> None:
+async def fill(url: str, size: Size) -> None:
+    """Put the rows into an empty database. The program's code has to be that of SCHEMA."""
     async with await store.open(url) as s:
         await s.write(_owners, size)
         await s.write(_begin)
@@ -455,18 +455,3 @@ def indexed(tx: Tx) -> int:
     if tx.dialect is SqlDialect.SQLITE:
         return tx.one("SELECT count(*) FROM words_docsize")[0]
     return tx.one("SELECT count(*) FROM words")[0]
-
-
-def main() -> None:
-    """Build a store. `build` runs this in another process, with the program's code at SCHEMA."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("url")
-    parser.add_argument("sessions", type=int)
-    parser.add_argument("--owners", action="store_true")
-    options = parser.parse_args()
-    size = Size(sessions=options.sessions, has_many_owners=options.owners)
-    asyncio.run(_build(options.url, size))
-
-
-if __name__ == "__main__":
-    main()
