@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -60,17 +61,17 @@ class Side(NamedTuple):
 
 def compare(revision: str, groups: Sequence[str], options: Sequence[str], rounds: int) -> Found:
     """Measure `groups` at the revision and now, and again what looks slower."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the worktree is removed
     with _worktree(revision) as before, tempfile.TemporaryDirectory(prefix="segue-scale-") as kept:
         older = Side(revision, before / "src", _ROOT, Path(kept) / "before")
         newer = Side("now", _ROOT / "src", _ROOT, Path(kept) / "after")
         found: Found = {}
         for group in groups:
-            side = _usable(older, before, group, options)
             of_group: Found = {}
-            _alternate(side, newer, group, options, rounds, of_group)
+            side = _alternate(older, newer, before, group, options, rounds, of_group)
             if slower(of_group):
                 progress(f"{group}: something looks slower, measured again")
-                _alternate(side, newer, group, options, rounds, of_group)
+                _alternate(side, newer, before, group, options, rounds, of_group)
             found |= of_group
     return found
 
@@ -93,27 +94,35 @@ def _git(*arguments: str) -> None:
         sys.exit("git could not do that. Is the revision right, and is this folder a clone?")
 
 
-def _usable(older: Side, tree: Path, group: str, options: Sequence[str]) -> Side:
-    """The older side with benchmark code that works with it."""
-    quick = [*options, *([] if "--quick" in options else ["--quick"])]
-    if _run(older, group, quick, stores=None) is not None:
-        return older
-    progress(f"{group}: today's benchmark code does not work with {older.name}; its own is used")
-    return older._replace(benchmarks=tree)
-
-
 def _alternate(
-    older: Side, newer: Side, group: str, options: Sequence[str], rounds: int, found: Found
-) -> None:
+    older: Side,
+    newer: Side,
+    own: Path,
+    group: str,
+    options: Sequence[str],
+    rounds: int,
+    found: Found,
+) -> Side:
+    """Measure both sides in each round. Return the older one, with its `own` benchmark code if
+    today's does not work with it."""
     for round_ in range(rounds):
         progress(f"{group}: round {round_ + 1} of {rounds}")
-        for side in (older, newer):
-            if group == _SCALE and side is newer and not newer.stores.exists():
-                _hand_on(older.stores, newer.stores)
-            figures = _run(side, group, options, stores=side.stores)
-            if figures is None:
-                sys.exit(f"The benchmarks do not run with {side.name}. Type make bench to see why.")
-            add(found, figures, is_before=side is older)
+        figures = _run(older, group, options)
+        if figures is None and older.benchmarks != own:
+            progress(f"{group}: the benchmark code of {older.name} itself is used for it")
+            older = older._replace(benchmarks=own)
+            figures = _run(older, group, options)
+        add(found, _present(figures, older), is_before=True)
+        if group == _SCALE and "--postgres" not in options and not newer.stores.exists():
+            _hand_on(older.stores, newer.stores)
+        add(found, _present(_run(newer, group, options), newer), is_before=False)
+    return older
+
+
+def _present(figures: list[dict[str, Any]] | None, side: Side) -> list[dict[str, Any]]:
+    if figures is None:
+        sys.exit(f"The benchmarks do not run with {side.name}. Type make bench to see why.")
+    return figures
 
 
 def _hand_on(before: Path, after: Path) -> None:
@@ -124,13 +133,11 @@ def _hand_on(before: Path, after: Path) -> None:
             shutil.copyfile(path, after / path.name)
 
 
-def _run(
-    side: Side, group: str, options: Sequence[str], *, stores: Path | None
-) -> list[dict[str, Any]] | None:
+def _run(side: Side, group: str, options: Sequence[str]) -> list[dict[str, Any]] | None:
     """The figures of one run, or None if it failed."""
     command = [sys.executable, "-m", "benchmarks", "--json", *options, group]
-    if group == _SCALE and stores is not None and "--postgres" not in options:
-        command += ["--stores", str(stores)]
+    if group == _SCALE and side.benchmarks == _ROOT and "--postgres" not in options:
+        command += ["--stores", str(side.stores)]
     environment = {**os.environ, "PYTHONPATH": str(side.source)}  # noqa: TID251
     done = subprocess.run(
         command, cwd=side.benchmarks, env=environment, capture_output=True, text=True, check=False

@@ -85,7 +85,7 @@ def committing(url: str) -> Generator[Commit]:
 
 def _sqlite(url: str) -> sqlite3.Connection:
     path = urlsplit(url).path
-    connection = sqlite3.connect(path, isolation_level=None, timeout=60)
+    connection = sqlite3.connect(path, isolation_level=None, timeout=60, check_same_thread=False)
     connection.execute("PRAGMA journal_mode = wal")
     connection.execute("PRAGMA synchronous = FULL")
     return connection
