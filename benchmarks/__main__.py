@@ -54,7 +54,10 @@ def main() -> None:
 def _measure(name: str, options: argparse.Namespace) -> Iterable[Figure]:
     if name == SCALE:
         return scale.measure(
-            quick=options.quick, on_postgres=options.postgres, folder=options.stores
+            quick=options.quick,
+            on_postgres=options.postgres,
+            folder=options.stores,
+            most=options.sessions,
         )
     group = cast(Group, importlib.import_module(f"benchmarks.{name}"))
     return group.measure(quick=options.quick)
@@ -67,6 +70,8 @@ def _passed_on(options: argparse.Namespace) -> list[str]:
         passed.append("--quick")
     if options.postgres:
         passed.append("--postgres")
+    if options.sessions != scale.MOST:
+        passed += ["--sessions", str(options.sessions)]
     return passed
 
 
@@ -84,6 +89,13 @@ def _parser() -> argparse.ArgumentParser:
         help="at most 40 seconds for each group; scale builds small stores only",
     )
     parser.add_argument("--postgres", action="store_true", help="scale: on PostgreSQL")
+    parser.add_argument(
+        "--sessions",
+        metavar="N",
+        type=int,
+        default=scale.MOST,
+        help="scale: leave out larger stores",
+    )
     parser.add_argument(
         "--stores",
         metavar="FOLDER",

@@ -61,7 +61,7 @@ class Side(NamedTuple):
 
 def compare(revision: str, groups: Sequence[str], options: Sequence[str], rounds: int) -> Found:
     """Measure `groups` at the revision and now, and again what looks slower."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the worktree is removed
+    signal.signal(signal.SIGTERM, _stop)
     with _worktree(revision) as before, tempfile.TemporaryDirectory(prefix="segue-scale-") as kept:
         older = Side(revision, before / "src", _ROOT, Path(kept) / "before")
         newer = Side("now", _ROOT / "src", _ROOT, Path(kept) / "after")
@@ -74,6 +74,10 @@ def compare(revision: str, groups: Sequence[str], options: Sequence[str], rounds
                 _alternate(side, newer, before, group, options, rounds, of_group)
             found |= of_group
     return found
+
+
+def _stop(number: int, frame: object) -> None:
+    sys.exit(128 + number)  # which removes the worktree, too
 
 
 @contextlib.contextmanager

@@ -31,6 +31,7 @@ FIRST_SEARCH = "first full-text search, per message"
 WAITING = "send while messages wait for one chat"
 START = "start of a gateway"
 
+MOST = 1_000_000
 _WHOLE = (1_000, 10_000, 100_000, 1_000_000)
 _ON_POSTGRES = (1_000, 10_000, 100_000)
 _SMALL = (200, 2_000)
@@ -115,18 +116,25 @@ class ServerShelf(Shelf):
 
 
 def measure(
-    *, quick: bool, on_postgres: bool = False, folder: Path | None = None
+    *,
+    quick: bool,
+    on_postgres: bool = False,
+    folder: Path | None = None,
+    most: int = MOST,
 ) -> Iterator[Figure]:
+    """The figures of all stores with up to `most` sessions."""
+    counts = _SMALL if quick else _ON_POSTGRES if on_postgres else _WHOLE
+    counts = [count for count in counts if count <= most]
     with ExitStack() as stack:
         if on_postgres:
             server = stack.enter_context(postgres.running())
-            shelf = ServerShelf(_SMALL if quick else _ON_POSTGRES, server, stack)
+            shelf = ServerShelf(counts, server, stack)
         else:
             if folder is None:
                 temporary = TemporaryDirectory(prefix="segue-scale-")
                 folder = Path(stack.enter_context(temporary))
             folder.mkdir(parents=True, exist_ok=True)
-            shelf = FileShelf(_SMALL if quick else _WHOLE, folder.resolve())
+            shelf = FileShelf(counts, folder.resolve())
         yield from _first_searches(shelf)
         costs = _in_all(shelf)
         if not quick:
