@@ -136,11 +136,10 @@ def measure(
             folder.mkdir(parents=True, exist_ok=True)
             shelf = FileShelf(counts, folder.resolve())
         yield from _first_searches(shelf)
-        costs = _in_all(shelf)
+        for operation, costs in _in_all(shelf).items():
+            yield from _figures(operation, costs)
         if not quick:
-            costs[START] = asyncio.run(_starts(shelf))
-        for operation, by_size in costs.items():
-            yield from _figures(operation, by_size)
+            yield from _figures(START, asyncio.run(_starts(shelf)))
 
 
 def _figures(operation: str, costs: Mapping[Size, float]) -> Iterator[Figure]:
