@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import segue
 from benchmarks.figures import progress
@@ -129,6 +130,15 @@ def build(url: str, size: Size) -> None:
             command.append("--owners")
         environment = {**os.environ, "PYTHONPATH": name}  # noqa: TID251
         subprocess.run(command, check=True, cwd=_ROOT, env=environment)
+    asyncio.run(_upgrade(url))
+    if url.startswith("sqlite:"):  # the upgrade made a copy of the store
+        backups = urlsplit(url).path + "-backups"
+        shutil.rmtree(backups, ignore_errors=True)
+
+
+async def _upgrade(url: str) -> None:
+    async with await store.open(url):
+        pass
 
 
 def _end_at(version: int, source: Path) -> None:
