@@ -87,7 +87,7 @@ class Size:
 
     @property
     def owners(self) -> int:
-        return max(1, self.sessions // PER_OWNER) if self.has_many_owners else 1
+        return -(-self.sessions // PER_OWNER) if self.has_many_owners else 1
 
     @property
     def messages(self) -> int:
