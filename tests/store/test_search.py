@@ -9,7 +9,7 @@ from segue.core.session import Session
 from segue.core.transcript import Role
 from segue.store import Store, Tx
 from segue.store.base import SqlDialect
-from segue.store.search import _BATCH, Hit
+from segue.store.search import _BATCH, _DEPTH, Hit
 from tests.store.conftest import OpenStore
 from tests.store.samples import AT, ODD, answered, hold, said, say
 
@@ -136,11 +136,13 @@ async def test_a_message_is_found_as_soon_as_it_is_stored(
 
 
 async def test_a_search_indexes_a_long_backlog_first(store: Store, session: Session):
-    await say(store, session.id, *(said(f"line {i}") for i in range(2 * _BATCH)), said("roses"))
+    lines = (said(f"line {i}") for i in range(_DEPTH + 2 * _BATCH))
+    await say(store, session.id, *lines, said("roses"))
     other = await store.sessions.create("me", Platform.LOCAL)
     await say(store, other.id, said("more roses"))
     assert await found(store, "roses") == ["more roses", "roses"]
-    assert len(await found(store, "line 999")) == 1
+    assert len(await found(store, "line 399")) == 1
+    assert await store.sessions.is_indexed()
 
 
 ODD_WORDS = [
