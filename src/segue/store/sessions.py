@@ -37,7 +37,7 @@ _CANDIDATES = 5
 _MOST_MEANT = 50
 """How many sessions to compare if a name is the beginning of many ids."""
 _SHARDS = 16
-_BATCHES_AHEAD = 10
+_BATCHES_AHEAD = 5
 """How many batches of messages a search indexes first, where no gateway does so."""
 _LATEST = "latest"
 
