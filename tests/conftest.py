@@ -47,6 +47,14 @@ def pytest_configure() -> None:
     os.environ["PATH"] = f"{PATH}:{os.environ['PATH']}"  # noqa: TID251 - it is that of all tests
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give tests that kill processes in many rounds more time: a slow machine is not a failure."""
+    for item in items:
+        is_long = item.get_closest_marker("kill") or item.get_closest_marker("real")
+        if is_long and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(600))
+
+
 def pytest_collection_finish() -> None:
     # What was imported and collected stays until the end. The garbage collector need not look at it
     # again and again, which takes a tenth of the time of all tests.

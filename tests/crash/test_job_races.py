@@ -42,7 +42,7 @@ from tests.store.model import fast_folder
 OWNERS, EACH = 5, 200
 RUNS = OWNERS * EACH
 KILLS = 9
-WITHIN = 70.0
+WITHIN = 300.0
 ROOT = Path(__file__).parents[2]
 MODEL = "openai/gpt-test"
 """The model of the runs that use a tool. The others repeat what they hear."""

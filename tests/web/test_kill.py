@@ -28,7 +28,7 @@ TERMINALS = 5
 """Terminals that hand off at the same time."""
 MOST_MOMENTS = 20
 """Moments in the life of a gateway: fewer than a round has."""
-WITHIN = 55.0
+WITHIN = 300.0
 GREETING = "[This session has just been handed off to web,"
 
 
