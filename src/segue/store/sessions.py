@@ -67,15 +67,13 @@ def create(
         id=session_id,
         owner=owner,
         source=source.value,
-        platform=source.value,
         parent=parent,
         cwd=None if cwd is None else text(cwd),
         model=model,
         started=tx.now,
         active=tx.now,
     )
-    (no,) = tx.one("SELECT no FROM sessions WHERE id = :id", id=session_id)
-    _count(tx, no, 1)
+    _count(tx, placed(tx, session_id, None), 1)
     if title is not None:
         return _name(tx, found(tx, session_id), title, chosen=True, numbered=True)
     return found(tx, session_id)
@@ -268,10 +266,16 @@ def end(tx: Tx, session_id: str, reason: EndReason, *, lease: Lease | None = Non
     placed(tx, session_id, None)
 
 
-def placed(tx: Tx, session_id: str, platform: Platform | None) -> None:
-    """Record the platform of the session's new address, or that it is set aside."""
-    sql = "UPDATE sessions SET platform = coalesce(CAST(:platform AS TEXT), source) WHERE id = :id"
-    tx.change(sql, platform=platform and platform.value, id=session_id)
+def placed(tx: Tx, session_id: str, platform: Platform | None) -> int:
+    """Record the platform of the session's new address, or that it is set aside. Return the
+    session's number."""
+    (no,) = tx.one(
+        "UPDATE sessions SET platform = coalesce(CAST(:platform AS TEXT), source) WHERE id = :id"
+        " RETURNING no",
+        platform=platform and platform.value,
+        id=session_id,
+    )
+    return no
 
 
 def close(tx: Tx, session_id: str, lease: Lease | None, reason: EndReason) -> None:
