@@ -21,7 +21,7 @@ from segue.store.base import Row, SqlDialect
 from segue.store.sqlite import SqliteTx
 from segue.store.transcripts import append
 from tests.store.conftest import OpenStore
-from tests.store.samples import hold, said
+from tests.store.samples import hold, on_postgres, said
 
 SMALL = 2_400
 LARGE = 9_600
@@ -87,6 +87,7 @@ class CountingTx(Tx):
         self.for_update = tx.for_update  # pyright: ignore[reportAttributeAccessIssue]
         self.statements = 0
         self.work = 0
+        self.plans: list[str] = []
 
     def rows(self, sql: str, **values: Any) -> list[Row]:
         self.statements += 1
@@ -96,6 +97,7 @@ class CountingTx(Tx):
             if sql.lstrip().startswith(("SELECT", "WITH")):
                 ((plan,),) = self._tx.rows(explain, **values)
                 self.work += touched(plan[0]["Plan"])
+                self.plans.append(str(plan))
             return self._tx.rows(sql, **values)
         assert isinstance(self._tx, SqliteTx)
         connection = self._tx._connection
@@ -222,3 +224,22 @@ async def test_an_old_match_is_found_in_the_index(store: Store, open_store: Open
         pass
     (hit,) = await store.sessions.search("me", "lil")
     assert (hit.session_id, hit.seq, hit.role) == (old.id, 1, Role.USER)
+
+
+@on_postgres
+async def test_a_word_in_no_message_is_looked_up_in_the_index(store: Store):
+    await store.owners.ensure("you")
+    await store.write(fill, LARGE)
+    while await store.sessions.index():
+        pass
+
+    def plan(tx: Tx) -> str:
+        tx.change("ANALYZE words")
+        tx.change("SET LOCAL enable_seqscan = off")  # which is cheaper in so small a table
+        counting = CountingTx(tx)
+        assert search._indexed(counting, "me", ["lilies"], "") == set()
+        return counting.plans[0]
+
+    plan_of_search = await store.write(plan)
+    assert "words_by_vector" in plan_of_search
+    assert "words_pkey" not in plan_of_search

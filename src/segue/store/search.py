@@ -183,7 +183,10 @@ def _indexed(tx: Tx, owner: str, words: list[str], without: str) -> set[_Match]:
         match = "SELECT rowid AS id FROM words WHERE words MATCH :query ORDER BY rowid DESC"
         query = " ".join(f'"{word}"*' for word in words)
     else:
-        match = "SELECT id FROM words WHERE vector @@ to_tsquery('simple', :query) ORDER BY id DESC"
+        # Without the sum, PostgreSQL may read all messages from the end on, for a word in none.
+        match = (
+            "SELECT id FROM words WHERE vector @@ to_tsquery('simple', :query) ORDER BY id + 0 DESC"
+        )
         query = " & ".join(f"'{word}':*" for word in words)
     rows = tx.rows(
         f"SELECT m.at, m.id FROM ({match} LIMIT :most) w JOIN sessions s ON s.no = w.id >> 32"
