@@ -32,7 +32,7 @@ FOR_BASH := $(or $(XDG_DATA_HOME),$(HOME)/.local/share)/bash-completion/completi
 FOR_FISH := $(or $(XDG_CONFIG_HOME),$(HOME)/.config)/fish/completions/segue.fish
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo install uninstall extra test test-real test-kill fuzz check fix bench lock clean
+.PHONY: help run demo install uninstall extra test test-real test-kill test-long coverage fuzz check fix bench sizes lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -72,26 +72,40 @@ extra: .venv/.core ## Install what a platform or an engine needs: make extra NAM
 	@$(PIP) install --require-hashes --no-deps -r $(if $(filter $(NAME),$(PLATFORMS)),$(SHIPPED),requirements)/$(NAME).txt
 
 test: .venv/.dev ## Run the tests: about three minutes, and the same answer every time
-	$(PYTEST) -m "not real and not kill and not fuzz" -n $(JOBS) --dist worksteal $(ARGS)
+	$(PYTEST) -m "not real and not kill and not fuzz and not long" -n $(JOBS) --dist worksteal $(ARGS)
 
 test-real: export SEGUE_MODELS = $(CURDIR)/.venv/models
 test-real: .venv/.dev .venv/.synapse .venv/signal-cli/.done .venv/matrix-js-sdk/.done ## Run the tests against PostgreSQL, Chromium, Synapse, matrix-js-sdk, signal-cli and the embedded model
 	@command -v chromium >/dev/null || { echo "installing Chromium"; \
 		apt-get -qq update && apt-get -qq install --no-install-recommends --yes chromium >/dev/null; }
 	$(BIN)/segue model pull --yes
-	$(PYTEST) -m "real and not kill and not fuzz" -n $(JOBS) --dist worksteal $(ARGS)
+	$(PYTEST) -m "real and not kill and not fuzz and not long" -n $(JOBS) --dist worksteal $(ARGS)
 
-test-kill: .venv/.dev ## Kill processes at every step of a handoff and of an answer
-	$(PYTEST) -m "kill and not real" -n $(JOBS) --dist worksteal $(ARGS)
+test-kill: .venv/.dev ## Kill processes at the steps of handoffs, answers, migrations and backups
+	$(PYTEST) -m "kill and not real and not long" -n $(JOBS) --dist worksteal $(ARGS)
+
+test-long: export SEGUE_MODELS = $(CURDIR)/.venv/models
+test-long: .venv/.dev .venv/.synapse ## Run the many rounds of which the other commands run one: each night
+	$(PYTEST) -m "long or (kill and real)" -n $(JOBS) --dist worksteal $(ARGS)
+
+coverage: export COVERAGE_FILE = $(CURDIR)/.venv/coverage/data
+coverage: .venv/.dev ## Measure which lines and branches make test runs, and fail below the floor
+	@rm -rf .venv/coverage && mkdir .venv/coverage
+	$(BIN)/coverage run -m pytest -m "not real and not kill and not fuzz and not long" -n $(JOBS) --dist worksteal $(ARGS)
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage html --quiet --directory .venv/coverage/html
+	$(BIN)/coverage report
 
 fuzz: .venv/.dev ## Search for what no test shows: make fuzz ARGS="--minutes 10"
 	$(BIN)/python -m tests.fuzz $(ARGS)
 
-check: .venv/.dev ## Lint, formatting, types and the direction of imports
+check: .venv/.dev .venv/javascript/.done ## Lint, formatting, types and the direction of imports; the page's scripts too
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports --no-cache --no-logo
+	node $(JAVASCRIPT)/typescript/bin/tsc
+	node $(JAVASCRIPT)/eslint/bin/eslint.js src/segue/web/assets
 
 fix: .venv/.dev ## Fix what Ruff can fix, and format
 	$(BIN)/ruff check --fix
@@ -99,6 +113,9 @@ fix: .venv/.dev ## Fix what Ruff can fix, and format
 
 bench: .venv/.dev ## Measure: make bench ARGS="--quick store"
 	$(BIN)/python -m benchmarks $(ARGS)
+
+sizes: .venv/.dev ## Write the table of what each extra installs: docs/installation.md
+	$(BIN)/python -m benchmarks.sizes
 
 # One resolution of everything together decides the versions; each lock is then a part of it, because
 # uv keeps to the pins it finds in the file it is about to write.
@@ -137,14 +154,15 @@ lock: .venv/.dev ## Update the lock files; UPGRADE=--upgrade takes the newest ve
 NPM = command -v npm >/dev/null || { echo "installing npm"; \
 	apt-get -qq update && apt-get -qq install --no-install-recommends --yes npm >/dev/null; }
 
-# The library of Element, a client of Matrix. It asks for Node 22, and does well with 20.
-JS_SDK := requirements/matrix-js-sdk
+# The library of Element, a client of Matrix, and what checks the page's scripts. They ask for Node
+# 22 and 20.19, and do well with 20.
+JAVASCRIPT := .venv/javascript/node_modules
 
-.venv/matrix-js-sdk/.done: .venv/.made $(JS_SDK)/package-lock.json
+.venv/matrix-js-sdk/.done .venv/javascript/.done: .venv/%/.done: .venv/.made requirements/%/package-lock.json
 	@$(NPM)
-	@echo "installing matrix-js-sdk into .venv"
+	@echo "installing what requirements/$* locks into .venv"
 	@rm -rf $(@D) && mkdir -p $(@D)
-	@cp $(JS_SDK)/package.json $(JS_SDK)/package-lock.json $(JS_SDK)/.npmrc $(@D)
+	@cp $(addprefix requirements/$*/,package.json package-lock.json .npmrc) $(@D)
 	@cd $(@D) && npm ci --silent --ignore-scripts --no-audit --no-fund
 	@touch $@
 

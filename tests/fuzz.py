@@ -47,6 +47,7 @@ SEARCHES = (
     Search("malformed updates", ("-k", "malformed", "tests/platforms", "tests/web")),
     Search("races", ("-k", "one_wins or any_moment or races", "-m", _HERE, *_RACES)),
     Search("changes of the clock", ("-m", "fuzz", "tests/core/test_schedule.py")),
+    Search("killed upgrades", ("-n", "2", "-m", "kill", "tests/store/test_old_stores.py")),
     Search("power cuts", ("-m", "fuzz", "tests/store/test_power_cuts.py")),
     Search("chaos", ("-m", "real", "tests/crash/test_chaos_postgres.py")),
     Search("soak", ("-m", "fuzz", "tests/gateway")),

@@ -420,8 +420,15 @@ def _put(version: int, home: Machine) -> None:
 
 # Killed
 
+STRIDES = [
+    29,
+    pytest.param(5, marks=pytest.mark.kill),
+    pytest.param(1, marks=[pytest.mark.kill, pytest.mark.long]),
+]
+"""The steps between two kills, in `make test`, `make test-kill` and `make test-long`."""
 
-@pytest.mark.parametrize("stride", [29, pytest.param(1, marks=pytest.mark.kill)])
+
+@pytest.mark.parametrize("stride", STRIDES)
 def test_a_backup_that_was_killed_is_whole_or_missing(
     home: Machine, other: Machine, file: Path, troupe: Troupe, stride: int
 ):
@@ -448,7 +455,7 @@ def test_a_backup_that_was_killed_is_whole_or_missing(
     assert step > 20, f"only {step} steps were seen"
 
 
-@pytest.mark.parametrize("stride", [29, pytest.param(1, marks=pytest.mark.kill)])
+@pytest.mark.parametrize("stride", STRIDES)
 def test_a_restore_that_was_killed_leaves_the_old_or_the_new(
     home: Machine, other: Machine, file: Path, troupe: Troupe, stride: int
 ):

@@ -51,7 +51,9 @@ async def _goes_back_and_forth(world: World, life: Life) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("test", range(TESTS))
+@pytest.mark.parametrize(
+    "test", [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(1, TESTS))]
+)
 async def test_no_event_is_doubled_when_gateways_are_killed(
     test: int, nursery: Nursery, peer: MatrixPeer
 ):

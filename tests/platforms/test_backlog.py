@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -120,6 +121,23 @@ def test_only_chats_where_the_bot_talks_are_read():
     it.heard(CHAT, "4")
     it.heard(CHAT, "3")
     assert it.newest() == [(CHAT, 4)]
+
+
+@pytest.mark.parametrize("contact", [NOON, None], ids=["with a contact", "without"])
+def test_the_places_that_are_read_are_those_where_something_was_written_last(
+    monkeypatch: pytest.MonkeyPatch, contact: datetime | None
+):
+    monkeypatch.setattr(backlog, "PLACES", 3)
+    it = made()
+    noon = int(NOON.timestamp())
+    recorded = {
+        replace(THREAD, thread_id=str(began)): f"{began + 60} x"
+        for began in (noon - 86_400 * days for days in (2, 1, 5, 3, 4))
+    }
+    it.remember({CHAT: "", **recorded}, contact=contact)
+    found = [at.thread_id for at, _ in it.newest()]
+    expected = {None, str(noon - 86_400), str(noon - 2 * 86_400)}
+    assert set(found) == expected, "new threads are found in their chat"
 
 
 async def test_strangers_do_not_make_the_bot_read_a_place():

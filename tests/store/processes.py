@@ -594,6 +594,10 @@ class DyingScripts(list[str]):
         super().__init__(scripts)
         self._say = say
 
+    def __bool__(self) -> bool:
+        """Be executed, even if no statement is left before the kill."""
+        return True
+
     def __iter__(self) -> Iterator[str]:
         yield from super().__iter__()
         self._say(dies=True)

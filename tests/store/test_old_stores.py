@@ -220,7 +220,13 @@ async def test_a_migration_that_was_killed_in_the_middle_starts_again(
 
 
 @pytest.mark.kill
-@pytest.mark.parametrize("migration", VERSIONS)
+@pytest.mark.parametrize(
+    "migration",
+    [
+        *(pytest.param(version, marks=pytest.mark.long) for version in VERSIONS[:-2]),
+        *VERSIONS[-2:],
+    ],
+)
 async def test_a_migration_that_was_killed_after_any_statement_starts_again(
     url: str, migration: int, troupe: Troupe
 ):
@@ -233,7 +239,11 @@ async def test_a_migration_that_was_killed_after_any_statement_starts_again(
 @pytest.mark.parametrize(
     ("version", "stride"),
     [(1, 41), (VERSIONS[-2], 41)]
-    + [pytest.param(version, 1, marks=pytest.mark.kill) for version in (1, 12, VERSIONS[-2])],
+    + [
+        pytest.param(version, 1, marks=[pytest.mark.kill, pytest.mark.long])
+        for version in (1, 12, VERSIONS[-2])
+    ]
+    + [pytest.param(12, 7, marks=pytest.mark.kill)],
 )
 async def test_an_upgrade_that_was_killed_at_any_step_starts_again(
     url: str, version: int, stride: int, troupe: Troupe

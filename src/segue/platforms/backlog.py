@@ -15,7 +15,7 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeVar
 
@@ -260,6 +260,8 @@ class Backlog:
         self._is_informed = False
         """Whether the gateway has said what is recorded. Until then, `_last` is only where the bot
         has spoken in this process, and what was missed came before."""
+        self._recorded: dict[Address, int] = {}
+        """The last message that the gateway has recorded in each place, or where a thread began."""
         self._search: dict[Address, int] = {}
         """Since when a chat is searched for threads that appeared, if not since its last message:
         an earlier process may have stopped when that was recorded, and its threads were not."""
@@ -314,6 +316,7 @@ class Backlog:
                 continue
             if at in self._last and self._is_informed:
                 continue
+            self._recorded[at] = known
             if contact is not None:
                 since = self._id_at(contact - OVERLAP)
                 known = max(known, since)
@@ -323,8 +326,15 @@ class Backlog:
         self._is_informed = True
 
     def newest(self) -> list[tuple[Address, int]]:
-        """The places where something happened last, each with its last message."""
-        return sorted(self._last.items(), key=lambda it: it[1])[-PLACES:]
+        """The places where something was written last, each with the message since which it is
+        read. A chat counts as its newest thread: threads that appeared are found in it."""
+        # After a contact, most places are read since the same message.
+        ages = {at: (last, self._recorded.get(at, 0)) for at, last in self._last.items()}
+        for at, age in list(ages.items()):
+            chat = replace(at, thread_id=None)
+            if chat in ages:
+                ages[chat] = max(ages[chat], age)
+        return sorted(self._last.items(), key=lambda it: ages[it[0]])[-PLACES:]
 
     async def is_wanted(self, sender: Sender) -> bool:
         """Whether the gateway has a use for what that sender writes."""
@@ -364,6 +374,9 @@ class Backlog:
         if self._reading != absence:
             self._reading = absence
             self._unread = self.newest()
+            if rest := len(self._last) - len(self._unread):
+                platform = self._failures.platform
+                logger.warning("old places not read platform=%s places=%d", platform, rest)
         self._catch_up.begin()
         while self._unread:
             at, last = self._unread[-1]

@@ -1,13 +1,22 @@
-"""The JSON frames between a page and its server, parsed once at this edge."""
+"""The JSON frames between a page and its server, parsed once at this edge.
+
+`frames.d.ts` beside this file describes them for the page's scripts. After a change here, type
+`.venv/bin/python -m tests.web.page_types`.
+"""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from segue.core.job import JobAction
+from segue.core import handoff
+from segue.core.job import JobAction, JobState
+from segue.core.transcript import Role
+from segue.store.gateways import LinkState
+from segue.store.page_sessions import SessionActivity
+from segue.store.pages import PageAuthor
 
 TEXT_LIMIT = 200_000
 FRAME_LIMIT = 1024 * 1024
@@ -152,7 +161,7 @@ class Chat(Struct, frozen=True, kw_only=True):
     title: str
     where: str
     """Completes the sentence "This conversation is …"."""
-    state: str
+    state: SessionActivity
     last: str
     active: datetime
 
@@ -167,7 +176,7 @@ class Message(Struct, frozen=True, kw_only=True):
 
     no: int
     rev: int
-    author: str
+    author: PageAuthor
     html: str
     buttons: tuple[Button, ...]
     at: datetime
@@ -185,7 +194,7 @@ class Line(Struct, frozen=True, kw_only=True):
     """One message of a transcript."""
 
     seq: int
-    role: str
+    role: Role
     html: str
     at: datetime
     tools: tuple[Tool, ...] = ()
@@ -294,7 +303,7 @@ class Exported(_Tell, frozen=True, tag="exported"):
 
 class PlatformState(Struct, frozen=True):
     platform: str
-    state: str
+    state: LinkState
     detail: str
 
 
@@ -308,7 +317,7 @@ class HandoffState(Struct, frozen=True, kw_only=True):
     session: str
     title: str
     platform: str
-    state: str
+    state: handoff.State
     step: str | None
     error: str | None
     at: datetime
@@ -326,12 +335,15 @@ class Healthy(_Tell, frozen=True, tag="health"):
     troubles: tuple[Trouble, ...]
 
 
+Lamp = Literal["good", "busy", "bad", ""]
+
+
 class JobEntry(Struct, frozen=True, kw_only=True):
     """A job in the list, in words."""
 
     number: int
     name: str
-    state: str
+    state: JobState
     error: str | None
     """Why it was paused, if its owner did not do it."""
     next: tuple[str, ...]
@@ -340,7 +352,7 @@ class JobEntry(Struct, frozen=True, kw_only=True):
     prompt: str
     last: str | None
     """The outcome of its last run."""
-    lamp: str
+    lamp: Lamp
     """The state of its last run."""
     at: datetime | None
     """When its last run started."""

@@ -17,7 +17,7 @@ async def look(store: Store, owner: str) -> frames.Healthy:
         name=serving.name,
         since=serving.started,
         platforms=tuple(
-            frames.PlatformState(platform.value, link.state.value, link.detail)
+            frames.PlatformState(platform.value, link.state, link.detail)
             for platform, link in sorted(serving.links.items())
         ),
     )
@@ -31,7 +31,7 @@ async def look(store: Store, owner: str) -> frames.Healthy:
             session=session.id,
             title=session.name,
             platform=handoff.platform.value,
-            state=handoff.state.value,
+            state=handoff.state,
             step=STEPS[handoff.step] if handoff.step else None,
             error=handoff.error or handoff.warning or None,
             at=handoff.requested,

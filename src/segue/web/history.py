@@ -13,7 +13,7 @@ from segue.core.text import one_line
 from segue.core.transcript import Message, Role, display_text, words
 from segue.platforms.registry import SPECS
 from segue.store.moves import Move
-from segue.store.page_sessions import Entry, TranscriptPart
+from segue.store.page_sessions import Entry, SessionActivity, TranscriptPart
 from segue.store.pages import Page, PageAuthor, PageMessage
 from segue.web import frames, render
 
@@ -31,7 +31,7 @@ def chat(entry: Entry) -> frames.Chat:
         id=entry.id,
         title=entry.title or summary(entry.last_words, _TITLE_LENGTH) or _UNTITLED,
         where=_where(entry),
-        state=entry.activity.value,
+        state=entry.activity,
         last=summary(entry.last_words, _LAST_LENGTH),
         active=entry.active,
     )
@@ -45,7 +45,12 @@ def summary(text: str, length: int) -> str:
 def place(page: Page) -> frames.Chat:
     """A conversation on the page that has no session, in the list."""
     return frames.Chat(
-        id=page.id, title=page.title, where=HERE, state="idle", last="", active=page.active
+        id=page.id,
+        title=page.title,
+        where=HERE,
+        state=SessionActivity.IDLE,
+        last="",
+        active=page.active,
     )
 
 
@@ -78,7 +83,7 @@ async def parts(
 def _line(message: Message, shows: int | None) -> frames.Line:
     return frames.Line(
         seq=message.seq,
-        role=message.role.value,
+        role=message.role,
         html=_html(message),
         at=message.at,
         tools=tuple(
@@ -121,7 +126,7 @@ def shown(message: PageMessage) -> frames.Message:
     return frames.Message(
         no=message.no,
         rev=message.rev,
-        author=message.author.value,
+        author=message.author,
         html=render.plain(message.text) if own else render.html(message.text),
         buttons=tuple(frames.Button(label, data) for label, data in message.buttons),
         at=message.at,

@@ -49,7 +49,7 @@ def _entry(job: Job, last: job_text.Last | None) -> frames.JobEntry:
     return frames.JobEntry(
         number=job.id,
         name=one_line(job.name),
-        state=job.state.value,
+        state=job.state,
         error=job.error,
         next=tuple(local_time(due, job.zone) for due in next_times(job)),
         # Its next time says the same as the schedule of a job that is due once.
@@ -62,7 +62,7 @@ def _entry(job: Job, last: job_text.Last | None) -> frames.JobEntry:
     )
 
 
-def _lamp(run: Run, reports: Sequence[Report]) -> str:
+def _lamp(run: Run, reports: Sequence[Report]) -> frames.Lamp:
     if run.state in (RunState.WAITING, RunState.RUNNING):
         return "busy"
     is_bad = run.state in (RunState.FAILED, RunState.SKIPPED)

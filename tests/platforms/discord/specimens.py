@@ -52,6 +52,29 @@ COMMAND = {
     **INTERACTION, "type": 2,
     "data": {"id": "1300000000000000008", "name": "status", "type": 1},
 }  # fmt: skip
+REPLY = {
+    **MESSAGE, "type": 19, "mentions": [ANNA],
+    "message_reference": {"message_id": "1300000000000000002", "channel_id": "1300000000000000003"},
+    "referenced_message": {**MESSAGE, "id": "1300000000000000002"},
+}  # fmt: skip
+FORWARD = {
+    **MESSAGE, "content": "", "message_reference": {"type": 1, "message_id": "1300000000000000002"},
+    "message_snapshots": [{"message": {"content": "words", "attachments": [FILE]}}],
+}  # fmt: skip
+ODD = {
+    **MESSAGE, "content": "", "sticker_items": [{"id": "1", "name": "wave", "format_type": 1}],
+    "poll": {
+        "question": {"text": "Why?"}, "answers": [{"answer_id": 1, "poll_media": {"text": "So"}}],
+    },
+}  # fmt: skip
+DELETED = {
+    "id": "1300000000000000005", "channel_id": "1300000000000000003",
+    "guild_id": "1300000000000000001",
+}  # fmt: skip
+CHANNEL = {
+    "id": "1300000000000000004", "type": 0, "guild_id": "1300000000000000001", "name": "new",
+    "topic": "words", "permission_overwrites": [{"id": "1", "type": 1, "allow": "0", "deny": "0"}],
+}  # fmt: skip
 IN_MESSAGE: tuple[Path, ...] = (("id",), ("channel_id",), ("author",), ("author", "id"))
 IN_INTERACTION: tuple[Path, ...] = (
     ("id",), ("token",), ("type",), ("channel_id",), ("member",), ("member", "user"),
@@ -73,4 +96,11 @@ SPECIMENS = (
     ),
     specimen("INTERACTION_CREATE", PRESS, *IN_INTERACTION, ("data", "custom_id"), ("message",)),
     specimen("INTERACTION_CREATE", COMMAND, *IN_INTERACTION, ("data", "name")),
+    specimen("MESSAGE_CREATE", REPLY, *IN_MESSAGE, ("referenced_message", "id")),
+    specimen("MESSAGE_CREATE", FORWARD, *IN_MESSAGE),
+    specimen("MESSAGE_CREATE", ODD, *IN_MESSAGE),
+    specimen("MESSAGE_DELETE", DELETED, ("id",), ("channel_id",)),
+    specimen("CHANNEL_UPDATE", CHANNEL, ("id",)),
+    specimen("THREAD_UPDATE", {**CHANNEL, "type": 11, "parent_id": CHANNEL["guild_id"]}, ("id",)),
+    specimen("CHANNEL_DELETE", CHANNEL, ("id",)),
 )  # fmt: skip

@@ -18,6 +18,16 @@ REACTION = {
     "emoji": "👍", "targetAuthor": NUMBER, "targetAuthorNumber": NUMBER,
     "targetAuthorUuid": ME.id, "targetSentTimestamp": AT - 1, "isRemove": False,
 }  # fmt: skip
+QUOTE = {
+    "id": AT - 1, "author": NUMBER, "authorNumber": NUMBER, "authorUuid": ME.id, "text": "words",
+    "attachments": [FILE],
+}  # fmt: skip
+MENTION = {"name": "Anna", "number": NUMBER, "uuid": ANNA, "start": 0, "length": 1}
+OTHERS: dict[str, Any] = {
+    "sticker": {"packId": "p", "stickerId": 1},
+    "contacts": [{"name": {"given": "Eve", "family": "E"}, "phone": [{"value": "+49"}]}],
+    "pollCreate": {"question": "Why?", "options": ["So", "Not"]},
+}
 DESTINATION = {"destination": NUMBER, "destinationNumber": NUMBER, "destinationUuid": ME.id}
 
 
@@ -50,6 +60,10 @@ SPECIMENS = (
         "syncMessage", {"sentMessage": {**DESTINATION, **DATA}}, ("sentMessage",),
         ("sentMessage", "message"), ("sentMessage", "destinationUuid"), by=ME.id,
     ),
+    event("dataMessage", {**DATA, "quote": QUOTE}, ("quote", "id")),
+    event("dataMessage", {**DATA, "mentions": [MENTION], "groupInfo": IN_GROUP}),
+    event("dataMessage", {**DATA, "message": None, "remoteDelete": {"timestamp": AT - 1}}),
+    event("dataMessage", {**DATA, "message": None, **OTHERS}),
 )  # fmt: skip
 RECEIPT = {"when": AT, "isDelivery": True, "isRead": False, "isViewed": False, "timestamps": [AT]}
 TO_A_NUMBER = {"destination": "+49", "destinationNumber": "+49", "destinationUuid": None}

@@ -12,6 +12,25 @@ CHANNEL, ANNA, BOT, TS = "C0100000009", "U0100000009", "U0100000000", "179000000
 FRAMES: dict[str, dict[str, Any]] = json.loads(File(__file__).with_suffix(".json").read_text())
 MESSAGE, FILE, EDITED, PRESS, COMMAND = FRAMES.values()
 IN_MESSAGE: tuple[Path, ...] = (("channel",), ("user",), ("ts",), ("type",))
+IN_THREAD = {**MESSAGE, "thread_ts": "1790000000.000003", "parent_user_id": BOT}
+MENTIONS = {**MESSAGE, "text": "Ask <@U0100000008> in <#C0100000008|> and <#C0100000007|news>"}
+SHARED = {
+    **MESSAGE, "text": "",
+    "attachments": [
+        {
+            "is_share": True, "author_name": "Eve", "text": "words", "files": [FILE],
+            "ts": "1790000000.000001", "channel_id": "C0100000008",
+        }
+    ],
+}  # fmt: skip
+DELETED = {
+    **{name: it for name, it in EDITED.items() if name != "message"},
+    "subtype": "message_deleted", "deleted_ts": "1790000000.000005",
+}  # fmt: skip
+JOINED = {
+    "type": "member_joined_channel", "user": BOT, "channel": CHANNEL, "channel_type": "C",
+    "team": "T0100000001", "inviter": ANNA, "event_ts": "1790000000.000006",
+}  # fmt: skip
 
 
 def specimen(kind: str, payload: dict[str, Any], *required: Path) -> Specimen:
@@ -43,4 +62,9 @@ SPECIMENS = (
         ("container", "message_ts"),
     ),
     specimen("slash_commands", COMMAND, ("user_id",), ("team_id",), ("channel_id",), ("text",)),
+    event(IN_THREAD, *IN_MESSAGE),
+    event(MENTIONS, *IN_MESSAGE),
+    event(SHARED, *IN_MESSAGE),
+    event(DELETED, ("channel",), ("previous_message",), ("previous_message", "ts")),
+    event(JOINED, ("channel",), ("user",), ("type",), ("inviter",)),
 )  # fmt: skip

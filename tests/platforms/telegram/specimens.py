@@ -53,6 +53,29 @@ MEMBER = {
     "new_chat_member": {"user": BOT, "status": "member"},
 }  # fmt: skip
 WITH_A_FILE = {**MESSAGE, "text": "", "entities": [], "caption": "look", "document": FILE}
+REPLY = {
+    **MESSAGE, "reply_to_message": {**MESSAGE, "from": BOT, "message_id": 4},
+    "quote": {"text": "part", "position": 0},
+    "external_reply": {"origin": {"type": "hidden_user", "sender_user_name": "Eve"}},
+}  # fmt: skip
+FORWARD = {
+    **MESSAGE, "forward_date": 1_790_000_000,
+    "forward_origin": {
+        "type": "channel", "date": 1_790_000_000, "author_signature": "Eve", "message_id": 1,
+        "chat": {"id": -1001000000008, "type": "channel", "title": "News"},
+    },
+}  # fmt: skip
+TOPIC = {**MESSAGE, "text": "", "entities": [], "forum_topic_created": {"name": "Topic"}}
+OTHERS = {
+    "sticker": {"file_id": "s", "file_unique_id": "u", "emoji": "👍", "set_name": "Set"},
+    "venue": {"location": {"latitude": 1.5, "longitude": 2.5}, "title": "Here", "address": "1 Rd"},
+    "contact": {"phone_number": "+49", "first_name": "Eve", "last_name": "E", "vcard": "V"},
+    "poll": {"id": "1", "question": "Why?", "options": [{"text": "So", "voter_count": 0}]},
+    "checklist": {"title": "List", "tasks": [{"id": 1, "text": "Buy"}]},
+    "story": {"id": 1, "chat": {"id": 8, "type": "private", "first_name": "Eve"}},
+    "reply_to_story": {"id": 1, "chat": {"id": 8, "type": "private", "first_name": "Eve"}},
+    "voice": {"file_id": "v", "file_unique_id": "u", "mime_type": "audio/ogg", "duration": 1},
+}
 
 SPECIMENS = (
     specimen("message", MESSAGE, *IN_MESSAGE, ("text",), *IN_ENTITY),
@@ -65,5 +88,16 @@ SPECIMENS = (
     specimen(
         "my_chat_member", MEMBER, *IN_CHAT, *IN_USER, ("old_chat_member",),
         ("old_chat_member", "status"), ("new_chat_member",), ("new_chat_member", "status"),
+    ),
+    specimen("message", REPLY, *IN_MESSAGE, ("reply_to_message", "message_id")),
+    specimen("message", FORWARD, *IN_MESSAGE, ("forward_origin", "chat", "id")),
+    specimen("message", TOPIC, *IN_MESSAGE),
+    specimen(
+        "message", {**WITH_A_FILE, "media_group_id": "13900000000000001"}, *IN_MESSAGE,
+        ("document", "file_id"),
+    ),
+    *(
+        specimen("message", {**MESSAGE, "text": "", "entities": [], kind: it}, *IN_MESSAGE)
+        for kind, it in OTHERS.items()
     ),
 )  # fmt: skip

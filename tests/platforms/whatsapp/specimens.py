@@ -37,11 +37,25 @@ def _specimen(kind: str, content: Any, *required: Path, **more: Any) -> Specimen
 
 
 PRESS = {"type": "button_reply", "button_reply": {"id": "a:1:once", "title": "Yes"}}
+ROW = {"type": "list_reply", "list_reply": {"id": "a:1:once", "title": "Yes", "description": "It"}}
 OURS = {"from": NUMBER, "id": "wamid.OURS"}
+PLACE = {"latitude": 1.5, "longitude": 2.5, "name": "Here", "address": "1 Road"}
+STATUS = {
+    "id": "wamid.OURS", "status": "failed", "timestamp": "1790000000", "recipient_id": ANNA,
+    "biz_opaque_callback_data": "a key",
+    "errors": [{"code": 131000, "title": "It", "message": "It", "error_data": {"details": "It"}}],
+}  # fmt: skip
 SPECIMENS = (
     _specimen("text", {"body": "status"}, ("body",)),
     _specimen("image", {"mime_type": "image/jpeg", "sha256": "x", "id": "123"}, ("id",)),
     _specimen("interactive", PRESS, ("button_reply",), ("button_reply", "id"), context=OURS),
     _specimen("location", {"latitude": 1.5, "longitude": 2.5}, ("latitude",)),
     _specimen("contacts", [{"name": {"formatted_name": "Eve"}}], (0, "name")),
+    _specimen("text", {"body": "status"}, ("body",), context=OURS),
+    _specimen("interactive", ROW, ("list_reply",), ("list_reply", "id"), context=OURS),
+    _specimen("location", PLACE, ("latitude",)),
+    _specimen("reaction", {"message_id": "wamid.OURS", "emoji": "👍"}),
+    _specimen("document", {"id": "123", "filename": "a.pdf", "mime_type": "application/pdf"}),
+    _specimen("revoke", {"original_message_id": "wamid.HBgK"}),
+    Specimen(payload(statuses=[STATUS]), ALWAYS[:-1]),
 )

@@ -2,17 +2,27 @@
 
 import { byId } from "./dom.js";
 
-/** `sends` sends a request about the open session and returns its key, or null without a
- * connection. `says` says a text in it. `title` returns the session's title. */
+/** @import * as frames from "../frames.js" */
+/** @import { AboutChat } from "./requests.js" */
+
 export class Actions {
   #menu = byId("actions");
-  #files = new Map(); // parts of exported files, by the key of the request
+  /** Parts of exported files, by the key of the request.
+   * @type {Map<string, frames.Exported[]>} */
+  #files = new Map();
 
-  constructor({ sends, says, title }) {
+  /** `onRequest` sends a request about the open session and returns its key, or null without a
+   * connection. `onMove` is called when the session is to move. `title` returns its title.
+   * @param {{
+   *   onRequest: (request: AboutChat) => string | null,
+   *   onMove: () => void,
+   *   title: () => string,
+   * }} callbacks */
+  constructor({ onRequest, onMove, title }) {
     const name = byId("rename-title");
     byId("do-move").addEventListener("click", () => {
       this.#menu.open = false;
-      says("/move"); // the answer has a button for each platform
+      onMove();
     });
     byId("do-rename").addEventListener("click", () => {
       name.value = title();
@@ -25,34 +35,38 @@ export class Actions {
     });
     byId("do-export").addEventListener("click", () => {
       this.#menu.open = false;
-      const key = sends({ do: "export" });
+      const key = onRequest({ do: "export" });
       if (key) this.#files.set(key, []);
     });
-    byId("rename").addEventListener("close", ({ target }) => {
-      if (target.returnValue === "yes" && name.value.trim()) sends({ do: "rename", title: name.value });
+    byId("rename").addEventListener("close", () => {
+      const isConfirmed = byId("rename").returnValue === "yes";
+      if (isConfirmed && name.value.trim()) onRequest({ do: "rename", title: name.value });
     });
-    byId("delete").addEventListener("close", ({ target }) => {
-      if (target.returnValue === "yes") sends({ do: "delete" });
+    byId("delete").addEventListener("close", () => {
+      if (byId("delete").returnValue === "yes") onRequest({ do: "delete" });
     });
     document.addEventListener("click", ({ target }) => {
-      if (!this.#menu.contains(target)) this.#menu.open = false;
+      if (!(target instanceof Node && this.#menu.contains(target))) this.#menu.open = false;
     });
     this.#menu.addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.#menu.open = false;
     });
   }
 
+  /** @param {boolean} visible */
   show(visible) {
     this.#menu.hidden = !visible;
     if (!visible) this.#menu.open = false;
   }
 
-  /** Keep a part of an exported file. */
-  exported({ key, name, text }) {
-    this.#files.get(key)?.push({ name, text });
+  /** Keep a part of an exported file.
+   * @param {frames.Exported} part */
+  exported(part) {
+    this.#files.get(part.key)?.push(part);
   }
 
-  /** The server has done it. Save the file that was exported. */
+  /** The server has done it. Save the file that was exported.
+   * @param {string} key */
   done(key) {
     const parts = this.#files.get(key);
     this.#files.delete(key);
@@ -65,6 +79,7 @@ export class Actions {
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
   }
 
+  /** @param {"rename" | "delete"} id */
   #open(id) {
     this.#menu.open = false;
     byId(id).returnValue = "";

@@ -9,11 +9,13 @@ const touch = matchMedia("(pointer: coarse)");
 export class Composer {
   #area = byId("composer");
   #button = byId("send");
+  /** @type {string | null} */
   #chat = null;
+  #onSubmit;
 
-  /** `says` is called with each submitted text. */
-  constructor(says) {
-    this.says = says;
+  /** @param {{ onSubmit: (text: string) => void }} callbacks */
+  constructor({ onSubmit }) {
+    this.#onSubmit = onSubmit;
     this.#labelEnter();
     touch.addEventListener("change", () => this.#labelEnter());
     this.#area.addEventListener("input", () => this.#changed());
@@ -42,12 +44,14 @@ export class Composer {
     if (!touch.matches) this.focus();
   }
 
-  /** Take a key that was pressed where no text can be written, so that nobody types in vain. */
+  /** Take a key that was pressed where no text can be written, so that nobody types in vain.
+   * @param {KeyboardEvent} event */
   take({ key }) {
     if (key.length === 1 && key !== " ") this.focus();
   }
 
-  /** Switch to that conversation; null disables the input. */
+  /** Switch to that conversation; null disables the input.
+   * @param {string | null} chat */
   open(chat) {
     if (chat !== this.#chat) {
       this.#chat = chat;
@@ -56,7 +60,9 @@ export class Composer {
     this.#area.disabled = chat === null;
   }
 
-  /** Restore the text of a refused message, unless there is a new draft. */
+  /** Restore the text of a refused message, unless there is a new draft.
+   * @param {string} chat
+   * @param {string} text */
   takeBack(chat, text) {
     if (draft(chat)) return;
     keepDraft(chat, text);
@@ -72,9 +78,10 @@ export class Composer {
     const text = this.#area.value.trim();
     if (this.#chat === null || text === "") return;
     this.#fill("");
-    this.says(text);
+    this.#onSubmit(text);
   }
 
+  /** @param {string} text */
   #fill(text) {
     this.#area.value = text;
     this.#changed();

@@ -1,10 +1,22 @@
-// The open session: its messages in the transcript's order, and the scroll position.
+// The open session: its messages in the transcript's order, the tool calls between them, and the
+// scroll position.
 
 import { byId, el, icon, morph } from "./dom.js";
 import { choice } from "./kept.js";
 import { prose } from "./prose.js";
-import { activities, activity } from "./activity.js";
 import { apart, clock, dayAndClock } from "./times.js";
+
+/** @import * as frames from "../frames.js" */
+/** @import { Chat, LinePart, MessagePart, MovePart } from "./chat.js" */
+/** @import { Answer } from "./kept.js" */
+/** A call of a tool. Its result is missing until there is one.
+ * @typedef {{ name: string, what: string, html?: string }} Call */
+/** A run of tools.
+ * @typedef {{ kind: "tools", seq: number, tools: Call[] }} ToolsPart */
+/** The node of a part, and what it shows.
+ * @typedef {{ node: HTMLElement, shows: string }} Drawn */
+/** A part with its key, a text that changes with what it shows, and a function that makes it.
+ * @typedef {{ key: string, shows: string, make: () => HTMLElement }} Described */
 
 const NEAR = 60; // pixels from the bottom that still count as the bottom
 const SETTLE = 500; // milliseconds before the buttons of a new question can be pressed
@@ -17,27 +29,38 @@ export class ConversationView {
   #pill = byId("pill");
   #stuck = true; // scrolled to the bottom, and follows new messages
   #top = 0; // the scroll position that was seen last
+  /** @type {Chat | null} */
   #chat = null;
-  #drawn = new Map(); // what is shown, by a key for each part: its node, and what it shows
-  #asked = new Map(); // when each question appeared, by message number
+  /** What is shown, by a key for each part.
+   * @type {Map<string, Drawn>} */
+  #drawn = new Map();
+  /** When each question appeared, by message number.
+   * @type {Map<number, number>} */
+  #asked = new Map();
 
-  constructor({ earlier }) {
-    this.#earlier.addEventListener("click", earlier);
+  /** `onEarlier` is called when earlier messages are wanted.
+   * @param {{ onEarlier: () => void }} callbacks */
+  constructor({ onEarlier }) {
+    this.#earlier.addEventListener("click", onEarlier);
     this.#pill.addEventListener("click", () => this.toBottom());
     this.#scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
-    const follow = new ResizeObserver(() => this.#stuck && this.#bottom());
+    const follow = new ResizeObserver(() => {
+      if (this.#stuck) this.#bottom();
+    });
     follow.observe(this.#scroller);
     follow.observe(byId("column"));
-    new IntersectionObserver(([seen]) => seen.isIntersecting && this.#chat?.shown && earlier(), {
-      root: this.#scroller,
-    }).observe(this.#earlier);
+    const reach = ([seen] = /** @type {IntersectionObserverEntry[]} */ ([])) => {
+      if (seen.isIntersecting && this.#chat?.shown) onEarlier();
+    };
+    new IntersectionObserver(reach, { root: this.#scroller }).observe(this.#earlier);
   }
 
   get chat() {
     return this.#chat;
   }
 
-  /** Show that session from its end; null for none. */
+  /** Show that session from its end; null for none.
+   * @param {Chat | null} chat */
   open(chat) {
     this.#chat = chat;
     this.#drawn.clear();
@@ -50,12 +73,23 @@ export class ConversationView {
   /** Draw what is new or changed. With `above`, keep the visible text in place. */
   draw({ above = false } = {}) {
     const { scrollHeight, scrollTop } = this.#scroller;
-    this.#earlier.hidden = !this.#chat?.more;
     const before = this.#messages.lastElementChild;
+    this.#earlier.hidden = !this.#chat?.more;
+    this.#drawn = this.#parts();
+    this.#place([...this.#drawn.values()].map(({ node }) => node));
+    this.#drawOwn();
+    if (above) this.#scroller.scrollTop = this.#scroller.scrollHeight - (scrollHeight - scrollTop);
+    else if (!this.#stuck && before && this.#messages.lastElementChild !== before) this.#pill.hidden = false;
+  }
+
+  /** What the session shows, in order. Nodes that are shown already are kept. */
+  #parts() {
+    /** @type {Map<string, Drawn>} */
     const drawn = new Map();
+    /** @type {string | null} */
     let former = null;
     for (const part of activities(this.#chat?.inOrder() ?? [])) {
-      const [key, shows, make] = this.#described(part, former);
+      const { key, shows, make } = this.#described(part, former);
       const known = this.#drawn.get(key);
       if (known && known.shows !== shows) morph(known.node, make());
       drawn.set(key, { node: known?.node ?? make(), shows });
@@ -65,37 +99,41 @@ export class ConversationView {
     if (this.#chat?.writing && this.#chat.entry?.state !== "asking") {
       drawn.set("writing", { node: writing(this.#chat.writing), shows: "" });
     }
-    this.#drawn = drawn;
-    this.#place([...drawn.values()].map(({ node }) => node));
-    this.#drawOwn();
-    if (above) this.#scroller.scrollTop = this.#scroller.scrollHeight - (scrollHeight - scrollTop);
-    else if (!this.#stuck && before && this.#messages.lastElementChild !== before) this.#pill.hidden = false;
+    return drawn;
   }
 
-  /** The key of a part, a text that changes with what it shows, and a function that makes it. */
+  /** @param {LinePart | MessagePart | MovePart | ToolsPart} part
+   * @param {string | null} former
+   * @returns {Described} */
   #described(part, former) {
-    const chat = this.#chat;
     if (part.kind === "tools") {
       const shows = part.tools.map(({ name, html }) => `${name} ${html?.length}`).join();
-      return [`tools ${part.seq}`, shows, () => activity(part.tools)];
+      return { key: `tools ${part.seq}`, shows, make: () => activity(part.tools) };
     }
-    const { item } = part;
-    const late = apart(former, item.at);
-    if (part.kind === "line") return [`line ${item.seq}`, `${late}`, () => spoken(item, late)];
-    if (part.kind === "move") return [`move ${item.no}`, "", () => moved(item)];
-    const chosen = choice(chat.id, item);
-    const cameUpNow = this.#cameUpNow(item);
-    const shows = `${late} ${item.rev} ${chosen?.data} ${cameUpNow}`;
-    return [`message ${item.no}`, shows, () => article(item, chosen, cameUpNow, late)];
+    const late = apart(former, part.item.at);
+    if (part.kind === "line") {
+      const line = part.item;
+      return { key: `line ${line.seq}`, shows: String(late), make: () => spoken(line, late) };
+    }
+    if (part.kind === "move") {
+      const move = part.item;
+      return { key: `move ${move.no}`, shows: "", make: () => moved(move) };
+    }
+    const message = part.item;
+    const chosen = this.#chat && choice(this.#chat.id, message);
+    const cameUpNow = this.#cameUpNow(message);
+    const shows = `${late} ${message.rev} ${chosen?.data} ${cameUpNow}`;
+    return { key: `message ${message.no}`, shows, make: () => article(message, chosen, cameUpNow, late) };
   }
 
-  /** Make the nodes the children, in this order. Nodes that stay in place are not touched. */
+  /** Make the nodes the children, in this order. Nodes that stay in place are not touched.
+   * @param {HTMLElement[]} nodes */
   #place(nodes) {
-    const wanted = new Set(nodes);
+    const wanted = new Set(/** @type {Element[]} */ (nodes));
     for (const node of [...this.#messages.children]) if (!wanted.has(node)) node.remove();
     let next = this.#messages.firstElementChild;
     for (const node of nodes) {
-      if (node === next) next = next.nextElementSibling;
+      if (node === next) next = node.nextElementSibling;
       else this.#messages.insertBefore(node, next);
     }
   }
@@ -123,15 +161,16 @@ export class ConversationView {
   }
 
   /** Whether a question just appeared, so that a click or key may be meant for what was there
-   * before. */
+   * before.
+   * @param {frames.Message} message */
   #cameUpNow({ no, buttons }) {
     if (buttons.length === 0) return false;
     const now = performance.now();
-    if (!this.#asked.has(no)) {
-      this.#asked.set(no, now);
-      setTimeout(() => this.draw(), SETTLE);
-    }
-    return now - this.#asked.get(no) < SETTLE;
+    const asked = this.#asked.get(no);
+    if (asked !== undefined) return now - asked < SETTLE;
+    this.#asked.set(no, now);
+    setTimeout(() => this.draw(), SETTLE);
+    return true;
   }
 
   #bottom() {
@@ -150,11 +189,15 @@ export class ConversationView {
   }
 }
 
+/** @type {(at: string, late: boolean) => HTMLElement | false} */
 const when = (at, late) => late && el("p", { class: "when" }, el("time", { datetime: at }, dayAndClock(at)));
 
+/** @type {(who: string, at: string) => string} */
 const spokenBy = (who, at) => `${who}, ${clock(at)}`;
 
-/** A message of the transcript. */
+/** A message of the transcript.
+ * @param {frames.Line} line
+ * @param {boolean} late */
 function spoken({ role, html, at }, late) {
   const person = role === "user";
   return el(
@@ -165,7 +208,11 @@ function spoken({ role, html, at }, late) {
   );
 }
 
-/** A message that is not in the transcript, such as a question. */
+/** A message that is not in the transcript, such as a question.
+ * @param {frames.Message} message
+ * @param {Answer | null} chosen
+ * @param {boolean} cameUpNow
+ * @param {boolean} late */
 function article(message, chosen, cameUpNow, late) {
   const person = message.author === "person";
   const asks = message.buttons.length > 0 || chosen !== null;
@@ -182,29 +229,36 @@ function article(message, chosen, cameUpNow, late) {
   );
 }
 
-/** An arrival or a departure. */
+/** An arrival or a departure.
+ * @param {frames.MoveLine} move */
 const moved = ({ text, at }) => el("p", { class: "moved" }, el("span", {}, `${text} · ${dayAndClock(at)}`));
 
-/** The answer that is being written. */
+/** The answer that is being written.
+ * @param {string} html */
 function writing(html) {
   const made = el("article", { class: "said agent" }, el("div", { class: "prose" }, prose(html)));
   if (isActivity(made)) made.classList.add("doing");
   return made;
 }
 
-/** Whether it shows the agent's current activity: tool names, then "…". */
+/** Whether it shows the agent's current activity: tool names, then "…".
+ * @param {HTMLElement} made */
 function isActivity(made) {
-  const written = made.querySelector(".prose");
-  const only = written.children.length === 1 && written.firstElementChild;
-  return only && only.firstChild?.nodeName === "CODE" && only.textContent === `${only.firstChild.textContent} …`;
+  const parts = made.querySelector(".prose")?.children;
+  const names = parts?.item(0)?.firstChild;
+  if (parts?.length !== 1 || names?.nodeName !== "CODE") return false;
+  return parts[0].textContent === `${names.textContent} …`;
 }
 
+/** @param {frames.Message} message
+ * @param {Answer | null} chosen
+ * @param {boolean} cameUpNow */
 function answers(message, chosen, cameUpNow) {
   if (message.buttons.length === 0) {
-    return el("p", { class: "chosen" }, icon("check"), `You chose “${chosen.label}”`);
+    return el("p", { class: "chosen" }, icon("check"), `You chose “${chosen?.label}”`);
   }
   const group = el("div", { class: "answers", role: "group", "aria-label": "Your answer" });
-  message.buttons.forEach(({ label, data }, i) => {
+  for (const [i, { label, data }] of message.buttons.entries()) {
     const mine = chosen?.data === data;
     const kind = /^(deny|no|cancel)\b/i.test(label) ? "deny" : i === 0 ? "first" : "quiet";
     group.append(
@@ -221,6 +275,78 @@ function answers(message, chosen, cameUpNow) {
         label,
       ),
     );
-  });
+  }
   return group;
+}
+
+/** Group what a session shows, in its order. Lines with text, messages and moves stay as they are.
+ * Each run of tools becomes one part.
+ * @param {(LinePart | MessagePart | MovePart)[]} ordered */
+function activities(ordered) {
+  /** @type {(LinePart | MessagePart | MovePart | ToolsPart)[]} */
+  const parts = [];
+  /** Tools without a result yet.
+   * @type {Call[]} */
+  let open = [];
+  /** Add the tool to the run at the end. A run begins with the line with that number.
+   * @type {(seq: number, tool: Call) => void} */
+  const add = (seq, tool) => {
+    const run = parts.at(-1);
+    if (run?.kind === "tools") run.tools.push(tool);
+    else parts.push({ kind: "tools", seq, tools: [tool] });
+  };
+  for (const part of ordered) {
+    if (part.kind !== "line") {
+      parts.push(part);
+      continue;
+    }
+    const { role, seq, html, tools } = part.item;
+    if (role === "tool") {
+      const tool = open.shift();
+      if (tool) tool.html = html;
+      else add(seq, { name: "", what: "", html });
+      continue;
+    }
+    if (html) parts.push(part);
+    open = tools.map((tool) => ({ ...tool }));
+    for (const tool of open) add(seq, tool);
+  }
+  return parts;
+}
+
+/** An element that shows a run of tools.
+ * @param {Call[]} tools */
+function activity(tools) {
+  const body =
+    tools.length === 1 ? [result(tools[0])] : tools.map((tool) => el("details", {}, summary(tool), result(tool)));
+  const head = tools.length === 1 ? summary(tools[0]) : summary({ name: named(tools), what: "" });
+  return el("details", { class: "activity" }, head, el("div", { class: "activity-body" }, ...body));
+}
+
+/** The tool names with their counts: `read_file, run ×2`.
+ * @param {Call[]} tools */
+function named(tools) {
+  /** @type {Map<string, number>} */
+  const counted = new Map();
+  for (const { name } of tools) counted.set(name, (counted.get(name) ?? 0) + 1);
+  return [...counted].map(([name, n]) => (n === 1 ? name : `${name} ×${n}`)).join(", ");
+}
+
+/** @param {Call} call */
+function summary({ name, what }) {
+  return el(
+    "summary",
+    {},
+    icon("right"),
+    el("code", { class: "tool-name" }, name || "result"),
+    what && el("span", { class: "tool-what" }, what),
+  );
+}
+
+/** @param {Call} call */
+function result({ html, what }) {
+  const shown = el("div", { class: "prose result" });
+  if (what) shown.append(el("p", { class: "tool-call" }, what));
+  shown.append(html ? prose(html) : el("p", { class: "faint" }, "No result yet."));
+  return shown;
 }

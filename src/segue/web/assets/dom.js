@@ -1,19 +1,36 @@
-// Create elements. Children are text or nodes: markup is never built from strings.
+// Create and find elements. Children are text or nodes: markup is never built from strings.
+
+/** @import { Elements, Icon } from "../elements.js" */
+/** @typedef {string | number | boolean | null} Value */
+/** @typedef {Node | string | false | null | undefined} Child */
 
 const SVG = "http://www.w3.org/2000/svg";
 
-export const byId = (id) => document.getElementById(id);
+/** @type {<Id extends keyof Elements>(id: Id) => Elements[Id]} */
+export const byId = (id) => /** @type {any} */ (document.getElementById(id)); // a test checks the ids
 
+/** The nearest element with that name around the target of the event.
+ * @template {keyof HTMLElementTagNameMap} Name
+ * @param {Event} event
+ * @param {Name} name */
+export const closest = ({ target }, name) => (target instanceof Element ? target.closest(name) : null);
+
+/** Attributes are left out if they are false or null, and have no text if they are true.
+ * @template {keyof HTMLElementTagNameMap} Name
+ * @param {Name} name
+ * @param {Record<string, Value>} attributes
+ * @param {Child[]} children */
 export function el(name, attributes = {}, ...children) {
   const node = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
     if (value === true) node.setAttribute(key, "");
-    else if (value !== false && value != null) node.setAttribute(key, value);
+    else if (value !== false && value !== null) node.setAttribute(key, String(value));
   }
-  node.append(...children.filter((child) => child != null && child !== false));
+  for (const child of children) if (child !== null && child !== undefined && child !== false) node.append(child);
   return node;
 }
 
+/** @param {Icon} name */
 export function icon(name) {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("class", "icon");
@@ -24,15 +41,18 @@ export function icon(name) {
   return svg;
 }
 
-/** One of our own texts. Parts between backticks are for the user to type, and become code. */
+/** One of our own texts. Parts between backticks are for the user to type, and become code.
+ * @param {string} text */
 export const typed = (text) =>
   text.split("`").map((part, i) => (i % 2 ? el("code", {}, part) : part));
 
 /** Make `old` look like `fresh`, and leave equal parts alone, so that the selection, focus
- * and scroll position survive while a message grows. */
+ * and scroll position survive while a message grows.
+ * @param {ChildNode} old
+ * @param {ChildNode} fresh */
 export function morph(old, fresh) {
   if (old.isEqualNode(fresh)) return;
-  if (old.nodeName !== fresh.nodeName || old.nodeType !== Node.ELEMENT_NODE) {
+  if (old.nodeName !== fresh.nodeName || !(old instanceof Element && fresh instanceof Element)) {
     old.replaceWith(fresh);
     return;
   }
@@ -45,6 +65,10 @@ export function morph(old, fresh) {
   }
   const before = [...old.childNodes];
   const after = [...fresh.childNodes];
-  after.forEach((child, i) => (before[i] ? morph(before[i], child) : old.append(child)));
-  before.slice(after.length).forEach((child) => child.remove());
+  for (const [i, child] of after.entries()) {
+    const known = before.at(i);
+    if (known) morph(known, child);
+    else old.append(child);
+  }
+  for (const child of before.slice(after.length)) child.remove();
 }

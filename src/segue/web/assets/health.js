@@ -3,6 +3,11 @@
 import { byId, el, typed } from "./dom.js";
 import { dayAndClock } from "./times.js";
 
+/** @import * as frames from "../frames.js" */
+/** @import { Child } from "./dom.js" */
+/** @typedef {frames.PlatformState["state"] | frames.HandoffState["state"]} State */
+
+/** @type {Record<State, string>} */
 const LAMPS = {
   connected: "good",
   completed: "good",
@@ -13,6 +18,7 @@ const LAMPS = {
   failed: "bad",
 };
 
+/** @param {frames.Healthy} frame */
 export function drawHealth({ gateway, handoffs, troubles }) {
   byId("health-column").replaceChildren(
     gateway ? running(gateway) : card("Gateway", [empty("No gateway is running. Type `segue gateway start`.")]),
@@ -25,17 +31,24 @@ export function healthIsComing() {
   if (!byId("health-column").hasChildNodes()) byId("health-column").append(empty("Asking the gateway…"));
 }
 
-const lamp = (state) => el("span", { class: `lamp ${LAMPS[state] ?? ""}` });
+/** @param {string} text */
 const empty = (text) => el("p", { class: "faint" }, ...typed(text));
+/** @param {Child[]} items */
 const rows = (items) => el("ul", { class: "rows" }, ...items);
+/** @type {(title: string, parts: Child[], aside?: string) => HTMLElement} */
 const card = (title, parts, aside = "") =>
   el("section", { class: "card" }, el("h2", {}, title, aside && el("span", { class: "faint" }, aside)), ...parts);
 
+/** @param {State} state
+ * @param {string} title
+ * @param {string} detail
+ * @param {string | null} at
+ * @param {string | null} error */
 function row(state, title, detail, at, error) {
   return el(
     "li",
     {},
-    lamp(state),
+    el("span", { class: `lamp ${LAMPS[state]}` }),
     el("span", { class: "row-title" }, title),
     el("span", { class: "row-detail" }, detail),
     at && el("time", { class: "row-time", datetime: at }, dayAndClock(at)),
@@ -43,6 +56,7 @@ function row(state, title, detail, at, error) {
   );
 }
 
+/** @param {frames.GatewayState} gateway */
 function running({ name, since, platforms }) {
   const served = platforms.map(({ platform, state, detail }) => row(state, platform, state, null, detail));
   return card(
@@ -52,9 +66,11 @@ function running({ name, since, platforms }) {
   );
 }
 
+/** @param {frames.HandoffState} handoff */
 function handoff({ title, session, platform, state, step, error, at }) {
   const detail = state === "running" && step ? step : state;
   return row(state, `${title || session} → ${platform}`, detail, at, error);
 }
 
+/** @param {frames.Trouble} trouble */
 const trouble = ({ address, error, at }) => row("failed", address, "", at, error);

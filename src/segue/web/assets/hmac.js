@@ -3,18 +3,23 @@
 
 const BLOCK = 64;
 
-/** The first `count` primes, from which SHA-256 derives its constants. */
+/** The first `count` primes, from which SHA-256 derives its constants.
+ * @param {number} count */
 function primes(count) {
+  /** @type {number[]} */
   const found = [];
   for (let n = 2; found.length < count; n++) if (found.every((p) => n % p)) found.push(n);
   return found;
 }
 
+/** @param {number} x */
 const fraction = (x) => ((x % 1) * 2 ** 32) | 0;
 const START = primes(8).map((p) => fraction(p ** (1 / 2)));
 const ROUNDS = primes(64).map((p) => fraction(p ** (1 / 3)));
+/** @type {(x: number, n: number) => number} */
 const rotate = (x, n) => (x >>> n) | (x << (32 - n));
 
+/** @param {Uint8Array} bytes */
 export function sha256(bytes) {
   const padded = new Uint8Array(Math.ceil((bytes.length + 9) / BLOCK) * BLOCK);
   padded.set(bytes);
@@ -24,10 +29,14 @@ export function sha256(bytes) {
   const state = [...START];
   for (let at = 0; at < padded.length; at += BLOCK) mix(state, words, at);
   const hash = new DataView(new ArrayBuffer(32));
-  state.forEach((word, i) => hash.setInt32(4 * i, word));
+  for (const [i, word] of state.entries()) hash.setInt32(4 * i, word);
   return new Uint8Array(hash.buffer);
 }
 
+/** Mix the block at that position into the state.
+ * @param {number[]} state
+ * @param {DataView} words
+ * @param {number} at */
 function mix(state, words, at) {
   const w = new Int32Array(64);
   for (let i = 0; i < 16; i++) w[i] = words.getInt32(at + 4 * i);
@@ -44,9 +53,11 @@ function mix(state, words, at) {
     const t2 = (s0 + ((a & b) ^ (a & c) ^ (b & c))) | 0;
     [a, b, c, d, e, f, g, h] = [(t1 + t2) | 0, a, b, c, (d + t1) | 0, e, f, g];
   }
-  [a, b, c, d, e, f, g, h].forEach((word, i) => (state[i] = (state[i] + word) | 0));
+  for (const [i, word] of [a, b, c, d, e, f, g, h].entries()) state[i] = (state[i] + word) | 0;
 }
 
+/** @param {Uint8Array} key
+ * @param {Uint8Array} bytes */
 export function hmac(key, bytes) {
   const block = new Uint8Array(BLOCK);
   block.set(key.length > BLOCK ? sha256(key) : key);
@@ -54,6 +65,8 @@ export function hmac(key, bytes) {
   return sha256(joined(block.map((b) => b ^ 0x5c), inner));
 }
 
+/** @param {Uint8Array} first
+ * @param {Uint8Array} second */
 function joined(first, second) {
   const both = new Uint8Array(first.length + second.length);
   both.set(first);

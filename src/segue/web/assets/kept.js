@@ -1,8 +1,18 @@
 // State that survives a reload of this tab: drafts, pressed answers and unacknowledged frames. If
 // the browser refuses storage, it lives as long as the page.
 
+/** @import * as frames from "../frames.js" */
+/** @typedef {{ data: string, label: string }} Answer */
+/** A frame that must not be lost.
+ * @typedef {frames.Say | frames.Press | frames.Bring} KeptFrame */
+
+/** @type {Map<string, string>} */
 const memory = new Map();
 
+/** @type {(text: string) => unknown} */
+const parse = JSON.parse;
+
+/** @param {string} name */
 function read(name) {
   try {
     return sessionStorage.getItem(name);
@@ -11,6 +21,9 @@ function read(name) {
   }
 }
 
+/** Keep the text; an empty one removes what was kept.
+ * @param {string} name
+ * @param {string} text */
 function write(name, text) {
   try {
     if (text) sessionStorage.setItem(name, text);
@@ -20,18 +33,28 @@ function write(name, text) {
   }
 }
 
+/** @param {string} chat */
 export const draft = (chat) => read(`draft:${chat}`) ?? "";
+/** @type {(chat: string, text: string) => void} */
 export const keepDraft = (chat, text) => write(`draft:${chat}`, text);
 
 /** The answer that the user pressed under a message (data and label), or null. Discarded once
- * the message grows, because it then shows the outcome. */
+ * the message grows, because it then shows the outcome.
+ * @param {string} chat
+ * @param {Pick<frames.Message, "no" | "html">} message
+ * @returns {Answer | null} */
 export function choice(chat, { no, html }) {
-  const kept = JSON.parse(read(`choice:${chat}:${no}`) ?? "null");
+  const text = read(`choice:${chat}:${no}`);
+  const kept = /** @type {(Answer & { under: number }) | null} */ (text ? parse(text) : null);
   return kept?.under === html.length ? kept : null;
 }
-export const keepChoice = (chat, { no, html }, button) =>
-  write(`choice:${chat}:${no}`, JSON.stringify({ ...button, under: html.length }));
-export const forgetChoice = (chat, no) => write(`choice:${chat}:${no}`, null);
+
+/** @type {(chat: string, message: frames.Message, answer: Answer) => void} */
+export const keepChoice = (chat, { no, html }, answer) =>
+  write(`choice:${chat}:${no}`, JSON.stringify({ ...answer, under: html.length }));
+
+/** @type {(chat: string, no: number) => void} */
+export const forgetChoice = (chat, no) => write(`choice:${chat}:${no}`, "");
 
 /** A unique key for a frame. randomUUID is unavailable over plain HTTP in a local network. */
 export function newKey() {
@@ -44,18 +67,20 @@ export function newKey() {
 
 /** Frames that wait for acknowledgement, in order. */
 export class Outbox {
-  #frames = JSON.parse(read("outbox") ?? "[]");
+  #frames = /** @type {KeptFrame[]} */ (parse(read("outbox") || "[]"));
 
   all() {
     return [...this.#frames];
   }
 
+  /** @param {KeptFrame} frame */
   add(frame) {
     this.#frames.push(frame);
     this.#keep();
   }
 
-  /** Remove and return the frame with that key; undefined if there is none. */
+  /** Remove and return the frame with that key; undefined if there is none.
+   * @param {string} key */
   settle(key) {
     const found = this.#frames.find((frame) => frame.key === key);
     this.#frames = this.#frames.filter((frame) => frame !== found);

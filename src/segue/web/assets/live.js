@@ -4,8 +4,16 @@
 import { keep, kept } from "./keyring.js";
 import { linkKey, Proof } from "./proof.js";
 
+/** @import * as frames from "../frames.js" */
+/** @import { OwnKey } from "./proof.js" */
+/** The state of the connection.
+ * @typedef {"connecting" | "live" | "offline" | "impostor"} State */
+
 const PAUSES = [1, 2, 4, 8, 15, 30]; // seconds between attempts; the last one repeats
 const PATIENCE = 15_000; // milliseconds without an answer before the connection counts as dead
+
+/** @type {(text: string) => unknown} */
+const parse = JSON.parse;
 
 /** Remove a pairing link's token from the address bar, before it can be copied from there,
  * and return it. The link's conversation stays in the address. */
@@ -19,30 +27,46 @@ export function tokenFromLink() {
 }
 
 export class Live {
+  /** @type {WebSocket | null} */
   #socket = null;
-  #proof = null; // for the current connection
   #proven = false; // whether the gateway has proven itself on it
-  #token = null; // from a pairing link
-  #fresh = null; // key from a pairing link, until the gateway accepts it
+  /** From a pairing link.
+   * @type {string | null} */
+  #token = null;
+  /** The key from a pairing link, until the gateway accepts it.
+   * @type {OwnKey | null} */
+  #fresh = null;
   #linkFailed = false;
   #failures = 0;
   #attempts = 0;
   #timer = 0;
-  #owed = new Map(); // expected answer → time of the request
+  /** Expected answer → time of the request.
+   * @type {Map<string, number>} */
+  #owed = new Map();
+  #onFrame;
+  #onState;
+  #onRefused;
+  /** @type {State} */
+  state = "connecting";
 
-  /** `hears` receives each frame. `tells` receives each change of state: "connecting",
-   * "live", or, with the time of the next attempt and the number of failures in a row,
-   * "offline" and "impostor". `refuses` is called when this browser is not admitted, with whether a link was tried. */
-  constructor({ hears, tells, refuses }) {
-    this.hears = hears;
-    this.tells = tells;
-    this.refuses = refuses;
-    this.state = "connecting";
+  /** `onState` receives each change of state, with the time of the next attempt if there is one,
+   * and the number of failures in a row. `onRefused` is called when this browser is not
+   * admitted, with whether a link was tried.
+   * @param {{
+   *   onFrame: (frame: frames.Tell) => void,
+   *   onState: (state: State, until: number | null, failures: number) => void,
+   *   onRefused: (linkFailed: boolean) => void,
+   * }} callbacks */
+  constructor({ onFrame, onState, onRefused }) {
+    this.#onFrame = onFrame;
+    this.#onState = onState;
+    this.#onRefused = onRefused;
     setInterval(() => this.#checkOwed(), 1000);
   }
 
-  /** Connect. With a token, pair this browser first. */
-  open(token = null) {
+  /** Connect. With a token, pair this browser first.
+   * @param {string | null} token */
+  open(token) {
     this.#token = token ?? this.#token;
     this.again();
   }
@@ -51,19 +75,22 @@ export class Live {
   again() {
     clearTimeout(this.#timer);
     this.#drop();
-    this.#attempt();
+    this.#attempt().catch(reportError);
   }
 
   /** Send the frame. Returns false if the connection is not open; a caller that must not lose
    * the frame keeps it. With `owes`, reconnect unless `settled` is called with the same value
-   * in time. */
+   * in time.
+   * @param {frames.Ask} frame
+   * @param {string | null} owes */
   send(frame, owes = null) {
-    if (this.state !== "live") return false;
+    if (this.state !== "live" || this.#socket === null) return false;
     this.#socket.send(JSON.stringify(frame));
     if (owes !== null) this.#owed.set(owes, Date.now());
     return true;
   }
 
+  /** @param {string} owes */
   settled(owes) {
     this.#owed.delete(owes);
   }
@@ -86,9 +113,11 @@ export class Live {
     socket?.close();
   }
 
+  /** @param {State} state
+   * @param {number | null} until */
   #tell(state, until = null) {
     this.state = state;
-    this.tells(state, until, this.#failures);
+    this.#onState(state, until, this.#failures);
   }
 
   async #attempt() {
@@ -97,20 +126,20 @@ export class Live {
     const keys = await this.#keys();
     if (attempt !== this.#attempts) return;
     if (keys.length === 0) {
-      this.refuses(this.#linkFailed);
+      this.#onRefused(this.#linkFailed);
       return;
     }
     const scheme = location.protocol === "https:" ? "wss" : "ws";
     const socket = new WebSocket(`${scheme}://${location.host}/live`);
     this.#socket = socket;
-    this.#proof = new Proof(keys);
+    const proof = new Proof(keys);
     this.#proven = false;
     this.#owed.set("hello", Date.now());
-    socket.onopen = () => this.#greet();
+    socket.onopen = () => this.#greet(socket, proof);
     // Handle frames one at a time, although some are asynchronous.
     let received = Promise.resolve();
-    socket.onmessage = ({ data }) => {
-      received = received.then(() => this.#receive(socket, JSON.parse(data))).catch(reportError);
+    socket.onmessage = (/** @type {MessageEvent<string>} */ { data }) => {
+      received = received.then(() => this.#receive(socket, proof, data)).catch(reportError);
     };
     socket.onclose = () => {
       if (socket !== this.#socket) return;
@@ -126,40 +155,51 @@ export class Live {
     return [this.#fresh, await kept(), link].filter((key) => key !== null);
   }
 
-  #greet() {
-    const greeting = this.#proof.greeting();
+  /** @param {WebSocket} socket
+   * @param {Proof} proof */
+  #greet(socket, proof) {
+    const greeting = proof.greeting();
     if (greeting) {
-      this.#socket.send(JSON.stringify(greeting));
+      socket.send(JSON.stringify(greeting));
       return;
     }
     this.#drop();
-    this.refuses(this.#linkFailed);
+    this.#onRefused(this.#linkFailed);
   }
 
-  async #receive(socket, frame) {
+  /** @param {WebSocket} socket
+   * @param {Proof} proof
+   * @param {string} data */
+  async #receive(socket, proof, data) {
     if (socket !== this.#socket) return;
-    if (frame.is === "unknown") this.#forget();
-    else if (frame.is === "proof") await this.#prove(socket, frame);
+    const frame = /** @type {frames.Tell} */ (parse(data));
+    if (frame.is === "unknown") this.#forget(socket, proof);
+    else if (frame.is === "proof") await this.#prove(socket, proof, frame);
     else if (this.#proven) await this.#hear(socket, frame);
     else this.#distrust();
   }
 
   /** The gateway does not know the key that was tried. A stored key is kept: anyone could
-   * claim this. */
-  #forget() {
-    if (this.#proof.tried.isLink) {
+   * claim this.
+   * @param {WebSocket} socket
+   * @param {Proof} proof */
+  #forget(socket, proof) {
+    if (proof.tried?.isLink) {
       this.#token = null;
       this.#linkFailed = true;
     }
     this.#fresh = null;
     this.#proven = false;
-    this.#greet();
+    this.#greet(socket, proof);
   }
 
-  async #prove(socket, frame) {
-    const proof = this.#proof;
+  /** @param {WebSocket} socket
+   * @param {Proof} proof
+   * @param {frames.Proof} frame */
+  async #prove(socket, proof, frame) {
     const answer = await proof.answer(frame);
-    const fresh = answer && proof.tried.isLink ? await proof.paired(frame) : null;
+    const link = answer && proof.tried?.isLink ? proof.tried : null;
+    const fresh = link && (await proof.paired(link, frame));
     if (socket !== this.#socket) return;
     if (answer === null) {
       this.#distrust();
@@ -176,14 +216,17 @@ export class Live {
     this.#later("impostor");
   }
 
+  /** @param {State} state */
   #later(state = "offline") {
     const pause = PAUSES[Math.min(this.#failures, PAUSES.length - 1)] * (0.8 + 0.4 * Math.random());
     this.#failures += 1;
     this.#tell(state, Date.now() + pause * 1000);
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#attempt(), pause * 1000);
+    this.#timer = setTimeout(() => this.again(), pause * 1000);
   }
 
+  /** @param {WebSocket} socket
+   * @param {frames.Tell} frame */
   async #hear(socket, frame) {
     if (frame.is === "hello") {
       if (this.#fresh) await keep(this.#fresh); // before anything else, so that a reload finds it
@@ -195,6 +238,6 @@ export class Live {
       this.settled("hello");
       this.#tell("live");
     }
-    this.hears(frame);
+    this.#onFrame(frame);
   }
 }

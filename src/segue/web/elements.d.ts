@@ -1,0 +1,81 @@
+// The elements of the page that scripts refer to, for the checks of these scripts.
+// Written by `.venv/bin/python -m tests.web.page_types` from assets/index.html.
+
+export interface Elements {
+  "opening": HTMLElementTagNameMap["div"];
+  "door": HTMLElementTagNameMap["main"];
+  "door-title": HTMLElementTagNameMap["h1"];
+  "door-text": HTMLElementTagNameMap["p"];
+  "door-steps": HTMLElementTagNameMap["ol"];
+  "app": HTMLElementTagNameMap["div"];
+  "skip": HTMLElementTagNameMap["a"];
+  "side": HTMLElementTagNameMap["aside"];
+  "new": HTMLElementTagNameMap["button"];
+  "search": HTMLElementTagNameMap["input"];
+  "chats": HTMLElementTagNameMap["ul"];
+  "more-chats": HTMLElementTagNameMap["button"];
+  "to-jobs": HTMLElementTagNameMap["a"];
+  "to-health": HTMLElementTagNameMap["a"];
+  "theme": HTMLElementTagNameMap["button"];
+  "host": HTMLElementTagNameMap["span"];
+  "scrim": HTMLElementTagNameMap["div"];
+  "main": HTMLElementTagNameMap["main"];
+  "menu": HTMLElementTagNameMap["button"];
+  "menu-unread": HTMLElementTagNameMap["span"];
+  "title": HTMLElementTagNameMap["h1"];
+  "state": HTMLElementTagNameMap["p"];
+  "state-text": HTMLElementTagNameMap["span"];
+  "retry": HTMLElementTagNameMap["button"];
+  "actions": HTMLElementTagNameMap["details"];
+  "do-move": HTMLElementTagNameMap["button"];
+  "do-rename": HTMLElementTagNameMap["button"];
+  "do-export": HTMLElementTagNameMap["button"];
+  "do-delete": HTMLElementTagNameMap["button"];
+  "impostor": HTMLElementTagNameMap["p"];
+  "lost": HTMLElementTagNameMap["p"];
+  "conversation": HTMLElementTagNameMap["section"];
+  "scroller": HTMLElementTagNameMap["div"];
+  "column": HTMLElementTagNameMap["div"];
+  "earlier": HTMLElementTagNameMap["button"];
+  "messages": HTMLElementTagNameMap["div"];
+  "pending": HTMLElementTagNameMap["div"];
+  "blank": HTMLElementTagNameMap["div"];
+  "working": HTMLElementTagNameMap["div"];
+  "stop": HTMLElementTagNameMap["button"];
+  "pill": HTMLElementTagNameMap["button"];
+  "elsewhere": HTMLElementTagNameMap["div"];
+  "where": HTMLElementTagNameMap["p"];
+  "bring": HTMLElementTagNameMap["button"];
+  "composer": HTMLElementTagNameMap["textarea"];
+  "send": HTMLElementTagNameMap["button"];
+  "health": HTMLElementTagNameMap["section"];
+  "health-column": HTMLElementTagNameMap["div"];
+  "jobs": HTMLElementTagNameMap["section"];
+  "jobs-column": HTMLElementTagNameMap["div"];
+  "toast": HTMLElementTagNameMap["div"];
+  "rename": HTMLElementTagNameMap["dialog"];
+  "rename-head": HTMLElementTagNameMap["h2"];
+  "rename-title": HTMLElementTagNameMap["input"];
+  "delete": HTMLElementTagNameMap["dialog"];
+  "delete-head": HTMLElementTagNameMap["h2"];
+  "delete-title": HTMLElementTagNameMap["b"];
+  "delete-job": HTMLElementTagNameMap["dialog"];
+  "delete-job-head": HTMLElementTagNameMap["h2"];
+  "delete-job-name": HTMLElementTagNameMap["b"];
+  "spoken": HTMLElementTagNameMap["div"];
+}
+
+export type Icon =
+  | "menu"
+  | "plus"
+  | "send"
+  | "down"
+  | "copy"
+  | "check"
+  | "pulse"
+  | "clock"
+  | "right"
+  | "dots"
+  | "auto"
+  | "light"
+  | "dark";
