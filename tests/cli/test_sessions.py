@@ -300,6 +300,17 @@ def test_a_search_without_results_says_so_on_stderr(person: SessionsCommand):
     assert person.json("search", "nothing") == []
 
 
+def test_a_search_says_that_older_messages_are_not_indexed_yet(
+    person: SessionsCommand, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("segue.store.sessions._BATCHES_AHEAD", 0)
+    person.talk("boats", "the red sail is torn")
+    result = person.run("search", "red")
+    assert "the red sail" in result.stdout
+    assert result.stderr.startswith("Some older messages are not indexed yet. Search again:")
+    assert person.run("search", "red", "--limit", "1").stderr == ""
+
+
 # Rename
 
 

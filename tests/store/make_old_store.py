@@ -159,6 +159,16 @@ def rows(version: int, ids: Sequence[str]) -> list[tuple[str, Row]]:
     ]  # fmt: skip
 
 
+def _changes(version: int) -> list[str]:
+    """What is changed in the sessions after that."""
+    # For the sessions that `rows` binds.
+    placed = [
+        "UPDATE sessions SET platform = 'telegram' WHERE no = 1",
+        "UPDATE sessions SET platform = 'slack' WHERE no = 4",
+    ]
+    return [_HOLD, *(placed if version >= 26 else [])]
+
+
 def _handoffs(*, has_steps: bool) -> list[Row]:
     asked: Row = {"platform": "telegram", "epoch": 1, "seq": 4, "claim_by": TICKS, "requested": AT}
     taken: Row = asked | {"process": DEAD, "claimed": AT, "attempt": 1, "fence": 1}
@@ -391,7 +401,8 @@ def make_sqlite(version: int, folder: Path) -> tuple[bytes, list[Row]]:
     for table, row in rows(version, [session["id"] for session in found]):
         if table in columns:
             connection.execute(*_insert(table, row, columns, ":{}"))
-    connection.execute(_HOLD)
+    for change in _changes(version):
+        connection.execute(change)
     whole = folder / "whole.db"
     connection.execute("VACUUM INTO ?", (str(whole),))
     connection.close()
@@ -411,7 +422,8 @@ def make_postgres(version: int, url: str) -> tuple[bytes, list[Row]]:
             if table in columns:
                 statement, values = _insert(table, row, columns, "%({})s")
                 connection.execute(statement.encode(), values)
-        connection.execute(_HOLD.encode())
+        for change in _changes(version):
+            connection.execute(change.encode())
         connection.execute("DELETE FROM commits")  # it names processes of this machine
     command = [postgres._binaries() / "pg_dump", "--schema=segue", "--no-owner", "--inserts", url]
     dump = subprocess.run(command, check=True, capture_output=True, text=True).stdout

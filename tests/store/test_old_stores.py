@@ -19,6 +19,7 @@ import psycopg
 import pytest
 
 import segue.store
+from segue.core.address import Platform
 from segue.core.handoff import State
 from segue.store import Store, schema
 from segue.store.approvals import ApprovalState
@@ -36,6 +37,7 @@ KEPT = frozenset(
     {"owners", "identities", "homes", "sessions", "messages", "bindings", "doors", "handoffs"}
     | {"inbox", "outbox", "approvals", "grants", "notes", "pairings", "jobs", "runs", "reports"}
     | {"gateways", "browsers", "pages", "page_messages", "wishes", "moves", "contacts"}
+    | {"session_counts", "unindexed"}
 )
 """Tables in which every store has rows, if its version has the table."""
 
@@ -152,6 +154,25 @@ async def test_a_conversation_of_every_version_goes_on(url: str, version: int, c
             await store.transcripts.append(lease, [said("more")])
             after = texts(await store.transcripts.load(conversation["id"]))
             assert after == [*before, "more"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_the_sessions_of_every_version_are_counted_listed_and_found(
+    url: str, version: int, clock: FakeClock
+):
+    put(version, url)
+    async with await segue.store.open(url, clock=clock) as store:
+        assert await store.sessions.count() == len(written(version))
+        for platform in (Platform.TELEGRAM, Platform.SLACK):
+            listed = [
+                session.address
+                for owner in await store.owners.all()
+                for session in await store.sessions.list(owner.id, platform=platform)
+            ]
+            assert [address and address.platform for address in listed] == [platform]
+        assert not await store.sessions.is_indexed()
+        assert len(await store.sessions.search("me", "garden")) == 2
+        assert await store.sessions.is_indexed()
 
 
 # Killed in the middle

@@ -98,6 +98,24 @@ async def test_an_entry_shows_that_its_session_waits_for_approval_or_is_paused(
     assert await activity() is SessionActivity.IDLE
 
 
+async def test_the_title_of_an_old_session_is_found_by_its_beginning(
+    store: Store, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(page_sessions, "_SEARCHED", 2)
+    for title in ("Größe der Rosen", "Red roses", "White roses"):
+        made = await store.sessions.create("me", Platform.LOCAL, title=title)
+        await say(store, made, answer("Yes.", made))
+        clock.advance(1)
+
+    async def titles(words: str) -> list[str | None]:
+        found = await store.page_sessions.list("me", limit=2, words=words)
+        return [entry.title for entry in found]
+
+    assert await titles("ROS") == ["White roses", "Red roses"]
+    assert await titles("größe d") == ["Größe der Rosen"]
+    assert await titles("der") == []
+
+
 @pytest.mark.parametrize("words", ["a%b", "a_b", "A!B"])
 async def test_a_title_is_found_by_its_exact_words(store: Store, session: Session, words: str):
     await say(store, session, spoken("hello", session.started))

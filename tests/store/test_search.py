@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from datetime import timedelta
+
 import msgspec
+import pytest
 
 from segue.core.address import Platform
 from segue.core.session import Session
 from segue.core.transcript import Role
-from segue.store import Store, Tx
+from segue.store import Store, Tx, indexing, search
 from segue.store.base import SqlDialect
-from segue.store.search import _BATCH, Hit
+from segue.store.search import _BATCH, _DEPTH, Hit
 from tests.store.conftest import OpenStore
 from tests.store.samples import AT, ODD, answered, hold, said, say
 
@@ -136,11 +140,13 @@ async def test_a_message_is_found_as_soon_as_it_is_stored(
 
 
 async def test_a_search_indexes_a_long_backlog_first(store: Store, session: Session):
-    await say(store, session.id, *(said(f"line {i}") for i in range(2 * _BATCH)), said("roses"))
+    lines = (said(f"line {i}") for i in range(_DEPTH + 2 * _BATCH))
+    await say(store, session.id, *lines, said("roses"))
     other = await store.sessions.create("me", Platform.LOCAL)
     await say(store, other.id, said("more roses"))
     assert await found(store, "roses") == ["more roses", "roses"]
-    assert len(await found(store, "line 999")) == 1
+    assert len(await found(store, "line 399")) == 1
+    assert await store.sessions.is_indexed()
 
 
 ODD_WORDS = [
@@ -200,3 +206,72 @@ async def test_the_snippet_shows_the_search_term(store: Store, session: Session)
     assert "the roses are red" in snippet
     assert snippet.startswith("…")
     assert snippet.endswith("…")
+
+
+async def test_a_common_word_is_ranked_by_time_and_not_by_the_start_of_its_session(store: Store):
+    first = await store.sessions.create("me", Platform.LOCAL)
+    second = await store.sessions.create("me", Platform.LOCAL)
+    for number in range(6):
+        at = AT + timedelta(minutes=number)
+        target = first if number % 2 else second
+        await say(store, target.id, msgspec.structs.replace(said(f"rose {number}"), at=at))
+    assert await found(store, "rose") == [f"rose {number}" for number in reversed(range(6))]
+    hits = await store.sessions.search("me", "rose", limit=3)
+    assert [hit.snippet for hit in hits] == ["rose 5", "rose 4", "rose 3"]
+
+
+@pytest.mark.parametrize("words", ["Größe", "grö", "resume", "résumé", "don't", "wake py"])
+async def test_a_word_is_found_in_new_messages_and_in_the_index_alike(
+    store: Store, session: Session, words: str
+):
+    lines = ["Größe 7", "my résumé", "a resume", "don't", "src/wake.py", "wakeful pylons"]
+    await say(store, session.id, *map(said, lines))
+    new = await store.read(search.find, "me", words, limit=20, without=None)
+    await store.sessions.index()
+    wanted = re.findall(r"[^\W_]+", words)
+    matches = await store.read(search._indexed, "me", wanted, "")
+    assert {hit.seq for hit in new} == {match.message_id & 0xFFFFFFFF for match in matches}
+
+
+async def test_a_new_message_is_found_before_it_is_indexed(store: Store, session: Session):
+    await say(store, session.id, said("roses"))
+    assert not await store.sessions.is_indexed()
+    hits = await store.read(search.find, "me", "roses", limit=20, without=None)
+    assert [hit.snippet for hit in hits] == ["roses"]
+
+
+async def test_a_session_is_queued_for_the_index_once_until_it_is_indexed(
+    store: Store, session: Session
+):
+    def queued(tx: Tx) -> list[tuple[object, ...]]:
+        return tx.rows("SELECT session_no FROM unindexed")
+
+    lease = await hold(store, session.id, said("one"), said("two"))
+    await store.transcripts.append(lease, [said("three")])
+    assert len(await store.read(queued)) == 1
+    assert await store.sessions.index()
+    assert await store.read(queued) == []
+    assert not await store.sessions.index()
+    await store.transcripts.append(lease, [said("four")])
+    assert len(await store.read(queued)) == 1
+    await store.leases.release(lease)
+    await store.sessions.delete(session.id)
+    assert await store.read(queued) == []
+
+
+async def test_an_imported_session_is_queued_for_the_index(store: Store, session: Session):
+    await say(store, session.id, said("roses"))
+    lines = [line async for line in store.transcripts.export("me", session.id)]
+    await store.sessions.index()
+    await store.transcripts.import_lines("me", lines)
+    assert not await store.sessions.is_indexed()
+    assert await found(store, "roses") == ["roses", "roses"]
+
+
+async def test_the_background_indexes_everything(
+    store: Store, session: Session, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(indexing, "PAUSE_SECONDS", 0.0)
+    await say(store, session.id, *(said(f"line {i}") for i in range(2 * _BATCH + 1)))
+    await indexing.catch_up(store)
+    assert await store.sessions.is_indexed()

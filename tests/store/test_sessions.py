@@ -307,6 +307,34 @@ async def test_the_list_of_a_platform_has_its_bound_sessions_and_those_set_aside
     assert await there(Platform.SLACK) == {away.id}
     assert await there(Platform.WEB) == set()
 
+    await store.bindings.rebind(local.id, TOPIC, Origin.RESUME)  # in place of the one moved there
+    await store.sessions.end(away.id, EndReason.NEW)
+    assert await there(Platform.LOCAL) == {moved.id}
+    assert await there(Platform.TELEGRAM) == {local.id, left.id, away.id}
+    assert await there(Platform.SLACK) == set()
+
+
+async def test_all_sessions_are_counted_and_deleted_ones_are_not(store: Store):
+    made = [await create(store, "my project") for _ in range(20)]
+    assert await store.sessions.count() == 20
+    for session in made[:3]:
+        await store.sessions.delete(session.id)
+    assert await store.sessions.count() == 17
+
+
+async def test_the_beginning_of_many_ids_names_some_of_those_that_began_last(
+    store: Store, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("segue.store.sessions._MOST_MEANT", 2)
+    made: list[Session] = []
+    for _ in range(3):
+        made.append(await create(store))
+        clock.advance(1)
+    with pytest.raises(AmbiguousSession) as refused:
+        await store.sessions.find("me", "2026")
+    assert made[0].id not in str(refused.value)
+    assert f"{made[2].id}, {made[1].id}" in str(refused.value)
+
 
 # Describing, ending, deleting
 

@@ -23,7 +23,16 @@ from segue.core.lease import SECOND
 from segue.core.provenance import Author
 from segue.core.session import Origin, Session, Usage
 from segue.core.transcript import Image, Kind, Message, Outcome, Role, ToolCall
-from segue.store import Store, Tx, files, postgres_schema, processes, schema
+from segue.store import (
+    Store,
+    Tx,
+    files,
+    postgres_schema,
+    processes,
+    schema,
+    search,
+    sessions,
+)
 from segue.store.base import SqlDialect
 from segue.store.gateways import LinkState
 from segue.store.outbox import OutgoingState
@@ -126,6 +135,14 @@ def knows(version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Earl
             shutil.copy(script, folder)
     monkeypatch.setattr(schema, "_FOLDER", folder)
     monkeypatch.setattr(schema, "LATEST", version)
+    if version < 26:  # which knew no platforms, counts and queue of sessions
+
+        def nothing(*_: object) -> int:
+            return 0
+
+        monkeypatch.setattr(sessions, "placed", nothing)
+        monkeypatch.setattr(sessions, "_count", nothing)
+        monkeypatch.setattr(search, "queue", nothing)
     return Earlier(version, monkeypatch.undo)
 
 

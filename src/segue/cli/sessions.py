@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
@@ -24,12 +24,18 @@ from segue.core.errors import SessionHeld
 from segue.core.session import ME, Session
 from segue.core.text import count, one_line, quoted
 from segue.store import Store
+from segue.store.search import Hit
 
 _LISTED = 20
 _FOUND = 20
 _EVERYTHING = 1 << 31
 _LAST_MESSAGES = 200
 """How many messages are loaded to find the last few exchanges."""
+
+_NOT_INDEXED = (
+    "Some older messages are not indexed yet. Search again: each search continues, and a gateway"
+    " does it in the background."
+)
 
 _Write = Callable[[bytes], object]
 
@@ -105,13 +111,21 @@ async def _details(store: Store, name: str) -> SessionDetails:
 @JSON
 def search(*, words: tuple[str, ...], limit: int, as_json: bool) -> None:
     """Find messages that contain all the WORDS, newest first."""
-    hits = with_store(lambda store: store.sessions.search(ME, " ".join(words), limit=limit))
+    hits, is_complete = with_store(lambda store: _search(store, " ".join(words), limit))
     if as_json:
         print_json(hits)
     elif hits:
         print_lines(session_text.found(hits, screen(), datetime.now(UTC)))
     else:
         notice("No messages found.")
+    if not is_complete:
+        notice(_NOT_INDEXED)
+
+
+async def _search(store: Store, words: str, limit: int) -> tuple[Sequence[Hit], bool]:
+    """The hits, and whether there can be no more."""
+    hits = await store.sessions.search(ME, words, limit=limit)
+    return hits, len(hits) == limit or await store.sessions.is_indexed()
 
 
 @sessions.command()

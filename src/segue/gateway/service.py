@@ -43,7 +43,7 @@ from segue.gateway.turns import ChatTurns
 from segue.platforms.base import Adapter
 from segue.platforms.spec import Groups, PlatformSettings
 from segue.platforms.webhook import Webhook, WebhookServer
-from segue.store import Store, retries
+from segue.store import Store, indexing, retries
 from segue.turns import Turns
 from segue.turns.agents import Agents
 
@@ -231,6 +231,7 @@ class Gateway:
                 "reports": self._jobs.deliver,
                 "janitor": self._janitor.run,
                 "overlooked": self._look_again,
+                "search index": partial(indexing.run, self._store),
                 **({"settings": watch} if watch else {}),
             }.items()
         }

@@ -200,6 +200,9 @@ def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | N
     tx.nudge(Topic.INBOX)  # messages there may wait for a session
     if address.platform is Platform.WEB and address.thread_id is not None:
         pages.arrived(tx, address.thread_id, session_id)
+    sessions.placed(tx, session_id, address.platform)
+    if there is not None and there.session_id != session_id:
+        sessions.placed(tx, there.session_id, None)
     sessions.reopen(tx, session_id)  # otherwise the next message there would replace it
     if left is None or left[0] != address.key:
         approvals.void(tx, session_id)

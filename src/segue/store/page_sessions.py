@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from segue.core.address import Address, Platform
 from segue.core.errors import SessionNotFound
+from segue.core.session import lineage_key
 from segue.core.transcript import Message
 from segue.store import bindings, doors, leases, moves, pages, sessions, transcripts
 from segue.store.base import Operations, Read, Row, Tx, Write
@@ -25,6 +26,8 @@ LINES = 60
 """How many messages of a transcript are shown at once."""
 _WORDS = 200
 """Characters of the last words."""
+_SEARCHED = 1_000
+"""How many sessions a search for a title reads."""
 
 
 class SessionActivity(StrEnum):
@@ -82,15 +85,43 @@ _SELECT = f"""
 
 def list_entries(tx: Tx, owner: str, *, limit: int, words: str = "") -> tuple[Entry, ...]:
     """The owner's sessions in which something was said, most recently active first. With `words`,
-    only those with these words in their title."""
-    values: dict[str, Any] = {"owner": owner, "ticks": tx.ticks, "limit": limit}
-    condition = "s.last_seq > 0"
+    only those with these words in their title: see `_named`."""
+    values: dict[str, Any] = {"owner": owner, "ticks": tx.ticks}
     if words:
-        condition += " AND lower(s.title) LIKE :words ESCAPE '!'"
-        escaped = text(words).lower().replace("!", "!!").replace("%", "!%").replace("_", "!_")
-        values["words"] = f"%{escaped}%"
-    sql = f"{_SELECT} AND {condition} ORDER BY s.active DESC, s.no DESC LIMIT :limit"
-    return tuple(_entry(tx, row) for row in tx.rows(sql, **values))
+        named = (
+            tx.row(f"{_SELECT} AND s.no = :no", no=no, **values)
+            for no in _named(tx, owner, words, limit)
+        )
+        return tuple(_entry(tx, row) for row in named if row)
+    sql = f"{_SELECT} AND s.last_seq > 0 ORDER BY s.active DESC, s.no DESC LIMIT :limit"
+    return tuple(_entry(tx, row) for row in tx.rows(sql, limit=limit, **values))
+
+
+def _named(tx: Tx, owner: str, words: str, limit: int) -> list[int]:
+    """The numbers of the owner's sessions with these words in their title, most recently active
+    first: of the last sessions, and of those whose title begins with the words."""
+    escaped = text(words).lower().replace("!", "!!").replace("%", "!%").replace("_", "!_")
+    recent = tx.rows(
+        "SELECT active, no FROM (SELECT active, no, title, last_seq FROM sessions"
+        " WHERE owner = :owner ORDER BY active DESC, no DESC LIMIT :most) s"
+        " WHERE last_seq > 0 AND lower(title) LIKE :words ESCAPE '!'",
+        owner=owner,
+        most=_SEARCHED,
+        words=f"%{escaped}%",
+    )
+    if len(recent) >= limit:
+        return [no for _, no in sorted(recent, reverse=True)[:limit]]
+    beginning = lineage_key(text(words))
+    others = tx.rows(
+        "SELECT active, no FROM (SELECT active, no, last_seq FROM sessions"
+        " WHERE owner = :owner AND title IS NOT NULL AND lineage >= :low AND lineage < :high"
+        " ORDER BY lineage, lineage_no LIMIT :most) s WHERE last_seq > 0",
+        owner=owner,
+        low=beginning,
+        high=f"{beginning}\U0010ffff",
+        most=_SEARCHED,
+    )
+    return [no for _, no in sorted({*recent, *others}, reverse=True)[:limit]]
 
 
 def find(tx: Tx, owner: str, name: str) -> Entry | None:

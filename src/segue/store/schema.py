@@ -8,7 +8,7 @@ from string import Template
 from segue.core.errors import StoreNewer
 from segue.store.base import SqlDialect
 
-LATEST = 25
+LATEST = 26
 
 _FOLDER = Path(__file__).parent / "migrations"
 _WORDS = {
@@ -19,6 +19,7 @@ _WORDS = {
         "key": "INTEGER PRIMARY KEY",
         "strict": "STRICT",
         "json": "json_quote",
+        "binary": "",
     },
     SqlDialect.POSTGRES: {
         "int": "BIGINT",
@@ -27,6 +28,7 @@ _WORDS = {
         "key": "BIGINT PRIMARY KEY",
         "strict": "",
         "json": "to_json",
+        "binary": 'COLLATE "C"',
     },
 }
 

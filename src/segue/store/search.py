@@ -1,26 +1,44 @@
-"""Full-text search in messages."""
+"""Full-text search in messages.
+
+A search first reads the newest messages of the owner's last sessions, which answers a search for a
+common word. Only if they are not enough, it asks the index, and ranks the newest of its matches. So
+its cost does not grow with the store, and it finds messages that are not indexed yet.
+
+The index is filled in the background: `unindexed` names the sessions with messages that it lacks,
+and `sessions.indexed_seq` says how far it has come in each.
+"""
 
 from __future__ import annotations
 
 import re
 import string
+import unicodedata
+from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from msgspec import Struct
 
+from segue.core.lease import SECOND
 from segue.core.text import one_line
 from segue.core.transcript import Role
-from segue.store.base import SqlDialect, Tx
+from segue.store.base import Row, SqlDialect, Tx
 from segue.store.values import moment, text
 
-_BATCH = 500
+_BATCH = 200
+"""How many messages are indexed in one transaction, while no one else can write."""
+_RECENT_SESSIONS = 100
+_RECENT_MESSAGES = 2_000
+"""How many messages of the last sessions a search reads before it asks the index."""
+_RECENT_TEXT = 4_000_000
+"""The same in characters."""
+_DEPTH = 500
+"""How many messages of one session it reads."""
+_LONGEST = 100_000
+"""How many characters of a message are searched. PostgreSQL indexes at most a megabyte."""
+_RANKED = 2_000
+"""How many matches in the index are ranked."""
 _SNIPPET = 160
 _PUNCTUATION = "'" + string.punctuation.replace("'", "''") + "'"
-
-_SELECT = """
-    SELECT s.id, s.title, m.id, m.role, m.at, m.content
-    FROM messages m JOIN sessions s ON s.no = m.id >> 32
-"""
 
 
 class Hit(Struct, frozen=True, kw_only=True):
@@ -34,27 +52,36 @@ class Hit(Struct, frozen=True, kw_only=True):
     snippet: str
 
 
+class _Match(Struct, frozen=True):
+    at: int
+    message_id: int
+
+
 def find(tx: Tx, owner: str, words: str, *, limit: int, without: str | None) -> tuple[Hit, ...]:
     wanted = re.findall(r"[^\W_]+", text(words))
-    if not wanted:
+    if not wanted or limit < 1:
         return ()
-    match, query = _query(tx.dialect, wanted)
-    sql = (
-        f"{_SELECT} WHERE m.id IN ({match}) AND s.owner = :owner AND s.id <> :without"
-        " AND m.undone = 0"
-        " ORDER BY m.at DESC, m.id DESC LIMIT :limit"
+    found, is_enough = _recent(tx, owner, wanted, limit, without or "")
+    if not is_enough:
+        found |= _indexed(tx, owner, wanted, without or "")
+    newest = sorted(found, key=lambda match: (match.at, match.message_id), reverse=True)[:limit]
+    return tuple(_hit(tx, match.message_id, wanted[0]) for match in newest)
+
+
+def _hit(tx: Tx, message_id: int, word: str) -> Hit:
+    session_id, title, role, at, content = tx.one(
+        "SELECT s.id, s.title, m.role, m.at, m.content FROM messages m"
+        " JOIN sessions s ON s.no = :no WHERE m.id = :id",
+        no=message_id >> 32,
+        id=message_id,
     )
-    rows = tx.rows(sql, query=query, owner=owner, without=without or "", limit=limit)
-    return tuple(
-        Hit(
-            session_id=session_id,
-            title=title,
-            seq=message_id & 0xFFFFFFFF,
-            role=Role(role),
-            at=moment(at),
-            snippet=_snippet(content, wanted[0]),
-        )
-        for session_id, title, message_id, role, at, content in rows
+    return Hit(
+        session_id=session_id,
+        title=title,
+        seq=message_id & 0xFFFFFFFF,
+        role=Role(role),
+        at=moment(at),
+        snippet=_snippet(content, word),
     )
 
 
@@ -63,41 +90,167 @@ def _snippet(content: str, word: str) -> str:
     return ("…" if start else "") + one_line(content[start : start + 2 * _SNIPPET], _SNIPPET)
 
 
-def _query(dialect: SqlDialect, words: list[str]) -> tuple[str, str]:
-    """The SQL that finds the ids of messages with all the words (or longer words that start with
-    them), and its query string."""
-    if dialect is SqlDialect.SQLITE:
-        return (
-            "SELECT rowid FROM words WHERE words MATCH :query",
-            " ".join(f'"{word}"*' for word in words),
-        )
-    return (
-        "SELECT id FROM words WHERE vector @@ to_tsquery('simple', :query)",
-        " & ".join(f"'{word}':*" for word in words),
-    )
+# The newest messages
 
 
-def index_some(tx: Tx, owner: str) -> bool:
-    """Index the owner's next unindexed messages. Return False if there are none left."""
-    row = tx.row(
-        "SELECT no, indexed_seq, last_seq FROM sessions"
-        f" WHERE owner = :owner AND indexed_seq < last_seq LIMIT 1 {tx.for_update}",
+def _recent(
+    tx: Tx, owner: str, wanted: list[str], limit: int, without: str
+) -> tuple[set[_Match], bool]:
+    """The matches in the newest messages of the owner's last sessions, and whether all other
+    messages are older than `limit` of them."""
+    fold = str.lower if tx.dialect is SqlDialect.POSTGRES else _without_accents
+    matches = _matcher([fold(word) for word in wanted], fold)
+    found: set[_Match] = set()
+    unread = 0
+    """No message that was passed over is newer than this."""
+    messages = length = 0
+    sessions = _last_sessions(tx, owner)
+    for number, (no, session_id, active, last) in enumerate(sessions):
+        # The time of a session is that of its last message, to the second.
+        newest = max(unread, active + SECOND)
+        if _are_newer(found, newest, limit):
+            return found, True
+        is_over = messages >= _RECENT_MESSAGES or length >= _RECENT_TEXT
+        if is_over or number == _RECENT_SESSIONS:
+            return found, False
+        if session_id == without:
+            continue
+        rows = _newest(tx, no, last)
+        messages += len(rows)
+        for message_id, at, content in rows:
+            length += len(content)
+            if matches(content):
+                found.add(_Match(at, message_id))
+        if len(rows) == _DEPTH:
+            unread = max(unread, rows[-1][1])
+    return found, _are_newer(found, unread, limit) or not unread
+
+
+def _are_newer(found: set[_Match], than: int, limit: int) -> bool:
+    """Whether at least `limit` matches are newer."""
+    return len(found) >= limit and sum(match.at > than for match in found) >= limit
+
+
+def _last_sessions(tx: Tx, owner: str) -> list[Row]:
+    return tx.rows(
+        "SELECT no, id, active, last_seq FROM sessions WHERE owner = :owner"
+        " ORDER BY active DESC, no DESC LIMIT :most",
         owner=owner,
+        most=_RECENT_SESSIONS + 1,
     )
-    if row is None:
-        return False
-    no, done, last = row
-    upto = min(last, done + _BATCH)
+
+
+def _newest(tx: Tx, no: int, last: int) -> list[Row]:
+    """The id, time and text of the session's newest messages, newest first."""
+    return tx.rows(
+        "SELECT id, at, substr(content, 1, :longest) FROM messages"
+        " WHERE id > :low AND id <= :high AND undone = 0 ORDER BY id DESC LIMIT :most",
+        longest=_LONGEST,
+        low=no << 32,
+        high=(no << 32) + last,
+        most=_DEPTH,
+    )
+
+
+def _matcher(words: list[str], fold: Callable[[str], str]) -> Callable[[str], bool]:
+    """Return whether all the words begin a word of a text, as the index would."""
+    patterns = [re.compile(rf"(?<![^\W_]){re.escape(word)}") for word in words]
+
+    def matches(content: str) -> bool:
+        folded = fold(content)
+        return all(
+            word in folded and pattern.search(folded)
+            for word, pattern in zip(words, patterns, strict=True)
+        )
+
+    return matches
+
+
+def _without_accents(content: str) -> str:
+    if content.isascii():
+        return content.lower()
+    letters = unicodedata.normalize("NFD", content)
+    return "".join(c for c in letters if not unicodedata.combining(c)).lower()
+
+
+# The index
+
+
+def _indexed(tx: Tx, owner: str, words: list[str], without: str) -> set[_Match]:
+    """The newest matches in the index that are the owner's. It orders messages by their session's
+    start."""
+    if tx.dialect is SqlDialect.SQLITE:
+        match = "SELECT rowid AS id FROM words WHERE words MATCH :query ORDER BY rowid DESC"
+        query = " ".join(f'"{word}"*' for word in words)
+    else:
+        # Without the sum, PostgreSQL may read all messages from the end on, for a word in none.
+        match = (
+            "SELECT id FROM words WHERE vector @@ to_tsquery('simple', :query) ORDER BY id + 0 DESC"
+        )
+        query = " & ".join(f"'{word}':*" for word in words)
+    rows = tx.rows(
+        f"SELECT m.at, m.id FROM ({match} LIMIT :most) w JOIN sessions s ON s.no = w.id >> 32"
+        " JOIN messages m ON m.id = w.id"
+        " WHERE s.owner = :owner AND s.id <> :without AND m.undone = 0",
+        query=query,
+        most=_RANKED,
+        owner=owner,
+        without=without,
+    )
+    return {_Match(at, message_id) for at, message_id in rows}
+
+
+def queue(tx: Tx, no: int) -> None:
+    """Record that the index lacks messages of this session."""
+    tx.insert("unindexed", conflict="DO NOTHING", session_no=no)
+
+
+def is_complete(tx: Tx) -> bool:
+    """Whether the index has every message."""
+    return tx.row("SELECT 1 FROM unindexed LIMIT 1") is None
+
+
+def index_some(tx: Tx) -> bool:
+    """Index some messages, those of the newest sessions first. Return False if there are none."""
+    # On PostgreSQL, a session that is written to now is indexed another time.
+    skip = "FOR NO KEY UPDATE OF s SKIP LOCKED" if tx.for_update else ""
+    rows = tx.rows(
+        "SELECT s.no, s.indexed_seq, s.last_seq FROM unindexed u JOIN sessions s"
+        f" ON s.no = u.session_no ORDER BY u.session_no DESC LIMIT :most {skip}",
+        most=_BATCH,
+    )
+    ranges = list(_batch(rows))
     if tx.dialect is SqlDialect.SQLITE:
         insert = "INSERT INTO words (rowid, content) SELECT id, content"
     else:
-        # PostgreSQL would take a path or an address for one word, and rejects more than a megabyte.
-        words = f"translate(left(content, 100000), {_PUNCTUATION}, repeat(' ', 32))"
+        # PostgreSQL would take a path or an address for one word.
+        words = f"translate(left(content, {_LONGEST}), {_PUNCTUATION}, repeat(' ', 32))"
         insert = f"INSERT INTO words (id, vector) SELECT id, to_tsvector('simple', {words})"
-    sql = f"{insert} FROM messages WHERE id > :low AND id <= :high"
-    tx.change(sql, low=no << 32 | done, high=no << 32 | upto)
-    tx.change("UPDATE sessions SET indexed_seq = :upto WHERE no = :no", upto=upto, no=no)
-    return True
+    tx.change_many(
+        f"{insert} FROM messages WHERE id > :low AND id <= :high",
+        [{"low": no << 32 | done, "high": no << 32 | upto} for no, done, upto in ranges],
+    )
+    tx.change_many(
+        "UPDATE sessions SET indexed_seq = :upto WHERE no = :no",
+        [{"no": no, "upto": upto} for no, _, upto in ranges],
+    )
+    tx.change_many(
+        "DELETE FROM unindexed WHERE session_no = :no"
+        " AND EXISTS (SELECT 1 FROM sessions WHERE no = :no AND indexed_seq >= last_seq)",
+        [{"no": no} for no, _, _ in ranges],
+    )
+    return bool(ranges)
+
+
+def _batch(rows: list[Row]) -> Iterator[tuple[int, int, int]]:
+    """What to index in these sessions: up to which message, and from which on."""
+    left = _BATCH
+    for no, done, last in rows:
+        if left <= 0:
+            return
+        upto = min(last, done + left)
+        left -= max(upto - done, 1)
+        yield no, done, upto
 
 
 def forget(tx: Tx, no: int) -> None:

@@ -29,11 +29,16 @@ from segue.core.session import (
 )
 from segue.core.text import one_line
 from segue.store import approvals, inbox, leases, owners, pages, search
-from segue.store.base import Operations, Read, Row, Topic, Tx, Write
+from segue.store.base import Operations, Read, Row, SqlDialect, Topic, Tx, Write, WriteMark
 from segue.store.values import address_or_none, micros, moment, moment_or_none, text
 
 _PREFIX_MINIMUM = 4
 _CANDIDATES = 5
+_MOST_MEANT = 50
+"""How many sessions to compare if a name is the beginning of many ids."""
+_SHARDS = 16
+_BATCHES_AHEAD = 5
+"""How many batches of messages a search indexes first, where no gateway does so."""
 _LATEST = "latest"
 
 _SELECT = """
@@ -68,6 +73,7 @@ def create(
         started=tx.now,
         active=tx.now,
     )
+    _count(tx, placed(tx, session_id, None), 1)
     if title is not None:
         return _name(tx, found(tx, session_id), title, chosen=True, numbered=True)
     return found(tx, session_id)
@@ -93,11 +99,14 @@ def find(tx: Tx, owner: str, name: str, *, exact: bool = False) -> Session:
         return _latest(tx, owner)
     for condition, values in _meanings(name, exact=exact):
         rows = tx.rows(f"{_SELECT} WHERE s.owner = :owner AND {condition}", owner=owner, **values)
-        if len(rows) == 1:
-            return _session(rows[0])
         if rows:
-            some = ", ".join(_session(row).name for row in rows[:_CANDIDATES])
-            raise AmbiguousSession(name=one_line(name), candidates=some)
+            return _session(rows[0])
+    meant = _by_prefix(tx, owner, name)
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        some = ", ".join(session.name for session in meant[:_CANDIDATES])
+        raise AmbiguousSession(name=one_line(name), candidates=some)
     if name == _LATEST:
         return _latest(tx, owner)
     raise SessionNotFound(name=one_line(name))
@@ -124,18 +133,33 @@ def _meanings(name: str, *, exact: bool) -> Iterable[tuple[str, dict[str, Any]]]
     yield "s.id = :id", {"id": text(name)}
     base, number = split_title(text(name).strip())
     if exact or base != text(name).strip():
-        yield "s.lineage = :base AND s.lineage_no = :no", {"base": lineage_key(base), "no": number}
+        yield (
+            "s.title IS NOT NULL AND s.lineage = :base AND s.lineage_no = :no",
+            {"base": lineage_key(base), "no": number},
+        )
     if not exact:
         yield (
-            "s.lineage = :base ORDER BY s.lineage_no DESC LIMIT 1",
+            "s.title IS NOT NULL AND s.lineage = :base ORDER BY s.lineage_no DESC LIMIT 1",
             {"base": lineage_key(text(name).strip())},
         )
-    if len(name) >= _PREFIX_MINIMUM and name.replace("_", "").isalnum() and name.isascii():
-        # Not a range comparison: its result depends on the database's collation.
-        yield (
-            "substr(s.id, 1, :length) = :prefix ORDER BY s.active DESC LIMIT 6",
-            {"length": len(name), "prefix": name.lower()},
-        )
+
+
+def _by_prefix(tx: Tx, owner: str, name: str) -> list[Session]:
+    """The owner's sessions whose id begins with `name`, most recently active first. If there are
+    many, those that began last."""
+    if len(name) < _PREFIX_MINIMUM or not (name.replace("_", "").isalnum() and name.isascii()):
+        return []
+    # The result of a comparison depends on the collation: this is the order of the index.
+    column = 's.id COLLATE "C"' if tx.dialect is SqlDialect.POSTGRES else "s.id"
+    rows = tx.rows(
+        f"{_SELECT} WHERE s.owner = :owner AND {column} >= :low AND {column} < :high"
+        f" ORDER BY {column} DESC LIMIT :most",
+        owner=owner,
+        low=name.lower(),
+        high=f"{name.lower()}~",  # greater than every character of an id
+        most=_MOST_MEANT,
+    )
+    return sorted(map(_session, rows), key=lambda session: session.active, reverse=True)
 
 
 def list_sessions(
@@ -160,8 +184,8 @@ def list_sessions(
         conditions.append("s.active < :before")
         values["before"] = micros(active_before)
     if platform is not None:
-        conditions.append("(b.address LIKE :there OR (b.address IS NULL AND s.source = :source))")
-        values |= {"there": f"agent:main:{platform}:%", "source": platform.value}
+        conditions.append("s.platform = :platform")
+        values["platform"] = platform.value
     where = " AND ".join(conditions)
     newest_first = "ORDER BY s.active DESC, s.no DESC LIMIT :limit"
     rows = tx.rows(f"{_SELECT} WHERE {where} {newest_first}", **values)
@@ -170,7 +194,17 @@ def list_sessions(
 
 def count(tx: Tx) -> int:
     """How many sessions there are, of all owners."""
-    return tx.one("SELECT count(*) FROM sessions")[0]
+    return tx.one("SELECT CAST(coalesce(sum(sessions), 0) AS BIGINT) FROM session_counts")[0]
+
+
+def _count(tx: Tx, no: int, change: int) -> None:
+    """Count a session that was created or deleted."""
+    tx.insert(
+        "session_counts",
+        conflict="(shard) DO UPDATE SET sessions = session_counts.sessions + excluded.sessions",
+        shard=no % _SHARDS,
+        sessions=change,
+    )
 
 
 def rename(tx: Tx, session_id: str, title: str, *, chosen: bool = True) -> Session:
@@ -186,14 +220,14 @@ def _name(tx: Tx, session: Session, title: str, *, chosen: bool, numbered: bool)
     tx.lock(f"titles of {session.owner}")
     base, number = split_title(clean_title(title))
     lineage = lineage_key(base)
-    sql = (
+    others = (
         "SELECT lineage_no FROM sessions WHERE owner = :owner AND lineage = :lineage"
         " AND id <> :id AND title IS NOT NULL"
     )
-    rows = tx.rows(sql, owner=session.owner, lineage=lineage, id=session.id)
-    taken = {row[0] for row in rows}
-    if number in taken:
-        number = max(taken) + 1
+    whose: dict[str, str] = {"owner": session.owner, "lineage": lineage, "id": session.id}
+    if tx.row(f"{others} AND lineage_no = :number", number=number, **whose) is not None:
+        (last,) = tx.one(f"{others} ORDER BY lineage_no DESC LIMIT 1", **whose)
+        number = last + 1
         if not numbered:
             raise TitleTaken(title=title, suggestion=join_title(base, number))
     tx.change(
@@ -229,6 +263,19 @@ def end(tx: Tx, session_id: str, reason: EndReason, *, lease: Lease | None = Non
     close(tx, session_id, lease, reason)
     sql = "DELETE FROM bindings WHERE session_no = (SELECT no FROM sessions WHERE id = :id)"
     tx.change(sql, id=session_id)
+    placed(tx, session_id, None)
+
+
+def placed(tx: Tx, session_id: str, platform: Platform | None) -> int:
+    """Record the platform of the session's new address, or that it is set aside. Return the
+    session's number."""
+    (no,) = tx.one(
+        "UPDATE sessions SET platform = coalesce(CAST(:platform AS TEXT), source) WHERE id = :id"
+        " RETURNING no",
+        platform=platform and platform.value,
+        id=session_id,
+    )
+    return no
 
 
 def close(tx: Tx, session_id: str, lease: Lease | None, reason: EndReason) -> None:
@@ -262,6 +309,7 @@ def delete(tx: Tx, session_id: str, *, lease: Lease | None = None) -> None:
     low, high = no << 32, (no + 1) << 32
     tx.change("DELETE FROM messages WHERE id >= :low AND id < :high", low=low, high=high)
     tx.change("DELETE FROM sessions WHERE no = :no", no=no)
+    _count(tx, no, -1)
 
 
 def in_hand(tx: Tx, session_id: str, lease: Lease | None) -> int:
@@ -325,12 +373,16 @@ class Sessions(Operations):
     delete = Write(delete)
     grant = Write(approvals.grant)
     granted = Read(approvals.granted)
+    index = WriteMark(search.index_some)
+    is_indexed = Read(search.is_complete)
 
     async def search(
         self, owner: str, words: str, *, limit: int = 20, without: str | None = None
     ) -> tuple[search.Hit, ...]:
         """Messages in the owner's sessions that contain all the words, newest first. `without` is a
-        session to exclude."""
-        while await self._engine.write(search.index_some, owner):
-            pass
+        session to exclude. Messages of the owner's last sessions are always found, and older ones
+        once they are indexed (`is_indexed`)."""
+        for _ in range(_BATCHES_AHEAD):
+            if not await self.index():
+                break
         return await self._engine.read(search.find, owner, words, limit=limit, without=without)

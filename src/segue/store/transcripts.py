@@ -22,7 +22,7 @@ from segue.core.lease import SECOND, Lease
 from segue.core.provenance import Provenance
 from segue.core.session import Session, Usage
 from segue.core.transcript import Kind, Message, Role, Transcript
-from segue.store import leases, sessions
+from segue.store import leases, search, sessions
 from segue.store.base import Operations, Read, Row, Topic, Tx, Write
 from segue.store.values import MESSAGE_COLUMNS, message, message_columns, micros
 
@@ -56,7 +56,7 @@ def append(tx: Tx, lease: Lease, messages: Sequence[Message], *, usage: Usage | 
         " input_tokens = input_tokens + :input, output_tokens = output_tokens + :output,"
         " cached_tokens = cached_tokens + :cached,"
         " summary_seq = CASE WHEN :summary > 0 THEN last_seq + :summary ELSE summary_seq END"
-        f" WHERE {leases.OURS} RETURNING no, last_seq, active",
+        f" WHERE {leases.OURS} RETURNING no, last_seq, active, indexed_seq",
         count=len(messages),
         input=spent.input,
         output=spent.output,
@@ -66,11 +66,14 @@ def append(tx: Tx, lease: Lease, messages: Sequence[Message], *, usage: Usage | 
     )
     if row is None:
         raise leases.moved(tx, lease.session_id)
-    no, last, active = row
+    no, last, active, indexed = row
     # A precision of one second is enough, and avoids most updates of the index.
     if abs(tx.now - active) >= SECOND:
         tx.change("UPDATE sessions SET active = :now WHERE no = :no", now=tx.now, no=no)
-    insert(tx, no, last - len(messages), messages)
+    before = last - len(messages)
+    insert(tx, no, before, messages)
+    if indexed == before:
+        search.queue(tx, no)
     tx.nudge_soon(Topic.SESSIONS)
     return last
 
@@ -321,6 +324,7 @@ def _import(tx: Tx, owner: str, header: Header, messages: Sequence[Message]) -> 
         id=session.id,
     )
     insert(tx, no, 0, messages)
+    search.queue(tx, no)
     return sessions.found(tx, session.id)
 
 
