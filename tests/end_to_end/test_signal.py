@@ -17,6 +17,7 @@ from tests.end_to_end.conftest import tool_call, write
 from tests.end_to_end.test_features import QUESTION
 from tests.harness.household import HANDED_OFF, Household
 from tests.harness.rigs import Kind, SignalRig
+from tests.store.samples import waiting
 
 pytestmark = pytest.mark.parametrize("home", [SignalRig], indirect=True)
 KINDS = pytest.mark.parametrize("kind", SignalRig.kinds, ids=lambda kind: kind.name)
@@ -162,7 +163,7 @@ async def test_a_captcha_is_a_problem_that_is_shown_until_it_is_solved(home: Hou
             assert "signal takes no messages until" in told
             assert "submitRateLimitChallenge --challenge T0" in told
         assert shown.returncode == 1
-        assert await home.store.outbox.waiting(elsewhere) == 1, "one notice in the other home"
+        assert await waiting(home.store, elsewhere) == 1, "one notice in the other home"
     async with home.gateway():
         await home.writes("again")
         await driver.change(home.chat)

@@ -54,7 +54,7 @@ async def test_a_reply_of_a_killed_gateway_is_delivered_by_the_next(
         await household.writes("hello")
         await household.rig.until(lambda view: view.hanging == 1)
         async with asyncio.timeout(WITHIN), household.store.listen(Topic.OUTBOX) as wake:
-            while not await household.store.outbox.due([Platform.TELEGRAM]):
+            while not await household.store.outbox.is_due([Platform.TELEGRAM]):
                 await wake.wait(0.1)
         first.kill()
     await household.rig.calm()

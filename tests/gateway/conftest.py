@@ -149,7 +149,7 @@ class House:
             asyncio.timeout(WITHIN),
             self.store.listen(Topic.INBOX, Topic.SENT) as wake,
         ):
-            while len(await self.store.inbox.waiting()) > waiting or await self.store.outbox.due(
+            while len(await self.store.inbox.waiting()) > waiting or await self.store.outbox.is_due(
                 [*Platform]
             ):
                 await wake.wait(0.05)

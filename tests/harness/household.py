@@ -275,7 +275,7 @@ class Household:
     async def delivered(self) -> None:
         """Wait until the gateway has recorded that everything it sent has arrived."""
         async with asyncio.timeout(WITHIN), self.store.listen(Topic.SENT) as wake:
-            while await self.store.outbox.due([Platform(self.rig.platform)]):
+            while await self.store.outbox.is_due([Platform(self.rig.platform)]):
                 await wake.wait()
 
     async def arrives(self, title: str = "Sums", *, chat: str | None = None) -> str | None:

@@ -154,6 +154,8 @@ def rows(version: int, ids: Sequence[str]) -> list[tuple[str, Row]]:
             | {"now": 0}),
         *_jobs(ids),
         ("contacts", {"platform": "telegram", "account": "bot", "at": AT}),
+        ("last_updates", {"address": DM, "account": "bot", "platform": "telegram", "chat": DM}
+            | {"no": 3, "update_id": "3", "received": AT}),
         ("delivery_events", {"address": DM, "receipt": "80", "outcome": "delivered"}
             | {"detail": "sent"}),
     ]  # fmt: skip

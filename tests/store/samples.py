@@ -12,6 +12,7 @@ from segue.core.lease import Lease
 from segue.core.transcript import Image, Kind, Message, Role, ToolCall
 from segue.store import Store, Waiter
 from segue.store.approvals import Approval, whole_key
+from segue.store.base import Tx
 from segue.store.outbox import Draft
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -56,6 +57,16 @@ def summary(text: str, *, tokens: int = 1) -> Message:
 
 def draft(key: str, address: Address = DM, body: str = "hello") -> Draft:
     return Draft(key=key, address=address, body=body)
+
+
+async def waiting(store: Store, address: Address) -> int:
+    """How many messages to this address are queued or being sent."""
+
+    def count(tx: Tx) -> int:
+        sql = "SELECT count(*) FROM outbox WHERE address = :key AND state IN ('queued', 'sending')"
+        return tx.one(sql, key=address.key)[0]
+
+    return await store.read(count)
 
 
 async def show(store: Store, asked: Approval) -> None:

@@ -15,6 +15,7 @@ from segue.core.session import Session, Usage
 from segue.core.transcript import Message
 from segue.store import Store
 from segue.turns import records
+from tests.store import samples
 from tests.store.conftest import OpenStore
 from tests.store.samples import AT, DM, TOPIC, answered, called, hold, result, said, texts
 
@@ -51,7 +52,7 @@ async def test_a_stale_answer_is_not_stored_and_finishes_no_inbox_entry(
         await add(store, stale, answered("hello"), [entry], DM)
     assert texts(await store.transcripts.load(session.id)) == []
     assert [waiting.no for waiting in await store.inbox.waiting()] == [entry]
-    assert await store.outbox.waiting(DM) == 0
+    assert await samples.waiting(store, DM) == 0
 
 
 async def test_an_answer_finishes_its_inbox_entries_and_a_tool_call_does_not(
@@ -116,7 +117,7 @@ async def test_only_visible_text_of_the_agent_is_queued(store: Store, session: S
     both = msgspec.structs.replace(called("shell"), content="I look.")
     for message in (both, result(call), answered(" \n\u200b"), answered("**Here** it is.\n")):
         await add(store, lease, message, deliver_to=TOPIC)
-    assert await store.outbox.waiting(TOPIC) == 2
+    assert await samples.waiting(store, TOPIC) == 2
     for seq, body in ((2, "I look."), (5, "**Here** it is.\n")):
         (outgoing,) = await store.outbox.claim([Platform.TELEGRAM])
         assert (outgoing.key, outgoing.body) == (f"{session.id}/{seq}", body)

@@ -38,7 +38,7 @@ from segue.store.gateways import LinkState
 from segue.store.outbox import OutgoingState
 from segue.testing.clock import FakeClock
 from segue.turns import records
-from tests.store.samples import CHANNEL, DM, TOPIC, answered, draft, said, texts
+from tests.store.samples import CHANNEL, DM, TOPIC, answered, draft, said, texts, waiting
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 # What versions 1 and 2 wrote for the messages beside it.
@@ -400,7 +400,7 @@ async def test_an_upgraded_store_supports_new_features(
         await new.write(records.add, lease, answer, Usage(), inbox_ids=[incoming.no], deliver_to=DM)
         loaded = await new.transcripts.load(session.id)
         assert [m.images for m in loaded] == [()] * 4 + [picture.images, (), ()]
-        assert await new.outbox.waiting(DM) == 2
+        assert await waiting(new, DM) == 2
         await new.outbox.enqueue(structs.replace(draft("5"), buttons=(("Yes", "y"),)))
         await new.sessions.grant(lease, "0badcafe")
         assert await new.sessions.granted(session.id) == {"0badcafe"}

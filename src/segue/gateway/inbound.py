@@ -107,10 +107,9 @@ class Receiver:
 
     async def _report_gap(self, adapter: Adapter, inbound: Inbound, gap: Gap) -> None:
         """Notify the owner of messages that were not read, in the chat, if they talk there."""
-        recorded = await self._store.inbox.newest(adapter.platform, adapter.account)
         at = inbound.address
         logger.warning("messages not read address=%s since=%s until=%s", at, gap.since, gap.until)
-        if any((it.chat_id, it.chat_type) == (at.chat_id, at.chat_type) for it in recorded):
+        if await self._store.inbox.knows_chat(adapter.account, at):
             body = texts.unread(gap.since, gap.until)
             await self._store.outbox.enqueue(Draft(key=inbound.update_id, address=at, body=body))
 

@@ -88,7 +88,7 @@ class Outbound:
         """Wait up to `seconds` until no queued message can be sent."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds), self._store.listen(Topic.SENT) as wake:
-                while await self._store.outbox.due(self._connected()):
+                while await self._store.outbox.is_due(self._connected()):
                     await wake.wait(POLL_SECONDS)
 
     async def release(self, platform: Platform, seconds: float) -> None:

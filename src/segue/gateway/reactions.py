@@ -49,7 +49,7 @@ async def chosen(store: Store, address: Address, message: str, emoji: str) -> st
     async with store.listen(Topic.SENT) as wake:
         while True:
             # Asked first: what is sent after that is found.
-            is_sending = await store.outbox.waiting(address)
+            is_sending = await store.outbox.is_waiting(address)
             sent = await store.outbox.sent_as(address, message)
             if sent or not is_sending or asyncio.get_running_loop().time() > deadline:
                 break

@@ -30,7 +30,7 @@ from segue.core.errors import ApprovalNotShown, ApprovalOver, ApprovalUnknown
 from segue.core.lease import Lease, Ticks
 from segue.store import leases
 from segue.store.base import Operations, Read, Row, Topic, Tx, Write
-from segue.store.values import moment, text
+from segue.store.values import beyond, moment, text
 
 
 class ApprovalState(StrEnum):
@@ -182,8 +182,9 @@ def whole_key(approval_id: int, name: str) -> str:
 def visibility(tx: Tx, asked: Approval) -> Visibility:
     """How much of the call was shown where the question was asked."""
     rows = tx.rows(
-        "SELECT state FROM outbox WHERE substr(key, 1, length(:whole)) = :whole",
-        whole=whole_key(asked.id, ""),
+        f"SELECT state FROM outbox WHERE {tx.starting('key')}",
+        start=whole_key(asked.id, ""),
+        beyond=beyond(whole_key(asked.id, "")),
     )
     states = {row[0] for row in rows}
     if "sent" in states:

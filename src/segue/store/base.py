@@ -34,6 +34,8 @@ class Tx(ABC):
     """SQL suffix for a SELECT whose row this transaction goes on to change."""
     for_share: ClassVar[str]
     """SQL suffix for a SELECT whose row must not be deleted before this transaction ends."""
+    bytewise: ClassVar[str]
+    """SQL suffix for a column that is compared byte by byte, as `starting` needs it."""
 
     def __init__(self, process: str, now: int, ticks: Ticks, *, was_cut_off: bool = False) -> None:
         self.process = process
@@ -79,6 +81,12 @@ class Tx(ABC):
         """Insert a row and return its `returning` columns. `conflict` says what to do if it exists;
         return None if that changed nothing."""
         return self.row(_insertion(table, tuple(columns), conflict, returning), **columns)
+
+    def starting(self, column: str) -> str:
+        """An SQL condition: `column` starts with the text `:start`. `:beyond` is `beyond(start)`.
+        An index finds it, if on PostgreSQL it has the collation of bytes."""
+        name = f"{column}{self.bytewise}"
+        return f"({name} >= :start AND {name} < :beyond)"
 
     @abstractmethod
     def lock(self, name: str) -> None:

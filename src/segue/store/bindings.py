@@ -200,7 +200,7 @@ def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | N
     tx.nudge(Topic.INBOX)  # messages there may wait for a session
     if address.platform is Platform.WEB and address.thread_id is not None:
         pages.arrived(tx, address.thread_id, session_id)
-    sessions.placed(tx, session_id, address.platform)
+    sessions.placed(tx, session_id, address.platform, _reset_kind(address, origin))
     if there is not None and there.session_id != session_id:
         sessions.placed(tx, there.session_id, None)
     sessions.reopen(tx, session_id)  # otherwise the next message there would replace it
@@ -286,7 +286,7 @@ _STAYING = {
     "homes": "true",
     "approvals": "state = 'waiting'",
     "inbox": "finished IS NULL",
-    "outbox": "state = 'queued'",
+    "outbox": "state IN ('queued', 'sending') AND state = 'queued'",
 }
 """What else moves with a chat to its new address: the table, and which of its rows."""
 
@@ -301,8 +301,14 @@ def chat_moved(tx: Tx, old: Address, new: Address) -> None:
     for key in sorted((old.key, new.key)):
         tx.lock(key)
     if get(tx, new) is None:
-        sql = "UPDATE bindings SET address = :new, version = version + 1 WHERE address = :old"
-        tx.change(sql, old=old.key, new=new.key)
+        sql = (
+            "UPDATE bindings SET address = :new, version = version + 1 WHERE address = :old"
+            " RETURNING session_no, origin"
+        )
+        if row := tx.row(sql, old=old.key, new=new.key):
+            kind = _reset_kind(new, Origin(row[1]))
+            sql = "UPDATE sessions SET reset_kind = :kind WHERE no = :no"
+            tx.change(sql, kind=kind, no=row[0])
         doors.moved(tx, old, new)
     for table, which in _STAYING.items():
         sql = f"UPDATE {table} SET address = :new WHERE address = :old AND {which}"
@@ -369,13 +375,9 @@ def stale(
     longest inactive first."""
     if not (silent := _silent(tx, policies, zone, platforms)):
         return ()
-    rows = tx.rows(
-        f"{_SELECT} ON s.no = b.session_no WHERE s.ended IS NULL AND b.origin <> 'handoff'"
-        f" AND (s.lease_until IS NULL OR s.lease_until <= :ticks) AND ({silent})"
-        " ORDER BY s.active, s.no LIMIT :limit",
-        ticks=tx.ticks,
-        limit=limit,
-    )
+    numbers = tx.rows(f"{silent} ORDER BY active, no LIMIT :limit", ticks=tx.ticks, limit=limit)
+    sql = f"{_SELECT} ON s.no = b.session_no WHERE s.no = :no"
+    rows = [row for no, _ in numbers for row in tx.rows(sql, no=no)]
     found = ((binding, sessions.found(tx, binding.session_id)) for binding in map(_binding, rows))
     return tuple(
         session
@@ -385,22 +387,33 @@ def stale(
 
 
 def _silent(tx: Tx, policies: ResetPolicies, zone: tzinfo, platforms: Collection[Platform]) -> str:
-    """An SQL condition: the session has been inactive long enough for its chat's policy. Platforms
-    and chat types are closed sets of plain words, so they are safe as literals."""
+    """SQL for the sessions that have been inactive for longest, and long enough for their chat's
+    policy, up to `:limit` of each kind of chat. Empty if there is no policy. Platforms and chat
+    types are closed sets of plain words, so they are safe as literals."""
     now = moment(tx.now)
     kinds = [(p, t) for p in sorted(platforms) if p is not Platform.LOCAL for t in ChatType]
     latest = {(p, t): policies.of(p, t).latest_over(now=now, zone=zone) for p, t in kinds}
-    return " OR ".join(
-        f"(s.active <= {micros(active)} AND b.address LIKE 'agent:main:{platform}:{chat_type}:%')"
+    return " UNION ALL ".join(
+        "SELECT no, active FROM (SELECT no, active FROM sessions"
+        f" WHERE reset_kind = '{platform}:{chat_type}' AND ended IS NULL"
+        f" AND active <= {micros(active)} AND (lease_until IS NULL OR lease_until <= :ticks)"
+        " ORDER BY active, no LIMIT :limit) of_kind"
         for (platform, chat_type), active in latest.items()
         if active is not None
     )
 
 
+def _reset_kind(address: Address, origin: Origin) -> str | None:
+    """The kind of chat whose policy may end a session there. None if none may."""
+    if address.platform is Platform.LOCAL or origin is Origin.HANDOFF:
+        return None
+    return f"{address.platform}:{address.chat_type}"
+
+
 def list_bindings(tx: Tx, owner: str, *, limit: int = 50) -> tuple[Binding, ...]:
     """The owner's bindings, most recently active first."""
     rows = tx.rows(
-        f"{_SELECT} ON s.no = b.session_no WHERE s.owner = :owner"
+        f"{_SELECT} ON s.no = b.session_no WHERE s.owner = :owner AND s.is_bound = 1"
         " ORDER BY s.active DESC, s.no DESC LIMIT :limit",
         owner=owner,
         limit=limit,

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from segue.core.address import Address, Platform
 from segue.store.base import Operations, Read, Row, Tx
+from segue.store.values import chat_key
 
 _SELECT = (
     "SELECT d.address, s.id, s.owner, d.seq FROM doors d JOIN sessions s ON s.no = d.session_no"
@@ -62,6 +63,7 @@ def arrived(tx: Tx, no: int, address: Address) -> None:
         address=address.key,
         session_no=no,
         platform=address.platform.value,
+        chat=chat_key(address),
         opened=tx.now,
     )
 
@@ -75,7 +77,12 @@ def left(tx: Tx, no: int, address: str, seq: int) -> None:
 def moved(tx: Tx, old: Address, new: Address) -> None:
     """Follow a chat to its new address, which has no session."""
     tx.change("DELETE FROM doors WHERE address = :new", new=new.key)
-    tx.change("UPDATE doors SET address = :new WHERE address = :old", old=old.key, new=new.key)
+    tx.change(
+        "UPDATE doors SET address = :new, chat = :chat WHERE address = :old",
+        old=old.key,
+        new=new.key,
+        chat=chat_key(new),
+    )
 
 
 def _door(row: Row) -> Door:

@@ -145,7 +145,7 @@ def _new_era(connection: apsw.Connection, era: str) -> None:
     if known == era:
         return
     connection.execute("INSERT OR REPLACE INTO meta VALUES ('era', ?)", (era,))
-    connection.execute("UPDATE sessions SET lease_until = 0 WHERE lease_until IS NOT NULL")
+    connection.execute("UPDATE sessions SET lease_until = 0 WHERE process IS NOT NULL")
     connection.execute("UPDATE handoffs SET claim_by = 0 WHERE state IN ('pending', 'running')")
     connection.execute("UPDATE handoffs SET lease_until = 0 WHERE state = 'running'")
     connection.execute("UPDATE outbox SET not_before = 0 WHERE state = 'queued'")

@@ -6,6 +6,7 @@ another can no longer record, take or finish them (PlatformLost).
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,12 +18,25 @@ from segue.core.errors import MessageTaken
 from segue.core.handoff import short_reason
 from segue.store import gateways, outbox, pages
 from segue.store.base import Operations, Read, Row, Topic, Tx, Write
-from segue.store.values import listed, micros, moment, readable_address, text, unreadable
+from segue.store.values import (
+    chat_key,
+    listed,
+    micros,
+    moment,
+    readable_address,
+    text,
+    unreadable,
+)
 
 ALL = 1_000_000_000
 """A limit that is larger than any inbox."""
+PLACES = 250
+"""In how many places a gateway knows the newest update, those of the last updates. No adapter reads
+more of them after an absence."""
 _KEPT = timedelta(hours=1)
 """Entries this much older than the newest one of a chat are not among its last."""
+_PRUNED = 500
+"""How many old entries one transaction looks at."""
 
 
 class Incoming(Struct, frozen=True, kw_only=True):
@@ -73,9 +87,28 @@ def record(
     )
     if row is None:
         return None
+    _arrived(tx, account, update_id, address, row[0])
     tx.nudge(Topic.INBOX)
     outbox.offer_again(tx, address)
     return row[0]
+
+
+def _arrived(tx: Tx, account: str, update_id: str, address: Address, no: int) -> None:
+    """Record the newest update at this address. Earlier ones need not be kept for it any more."""
+    tx.insert(
+        "last_updates",
+        conflict="(address, account) DO UPDATE SET no = excluded.no,"
+        " update_id = excluded.update_id, received = excluded.received"
+        " WHERE excluded.no > last_updates.no",
+        address=address.key,
+        account=text(account),
+        platform=address.platform.value,
+        chat=chat_key(address),
+        no=no,
+        update_id=text(update_id),
+        received=tx.now,
+    )
+    tx.change("UPDATE inbox SET kept = 0 WHERE address = :key AND kept = 1", key=address.key)
 
 
 def said(tx: Tx, account: str, address: Address, message_id: str) -> str | None:
@@ -90,17 +123,36 @@ def said(tx: Tx, account: str, address: Address, message_id: str) -> str | None:
 
 
 def newest(tx: Tx, platform: Platform, account: str) -> dict[Address, str]:
-    """The id of the newest update of `account` in each chat of the platform. "" for the door of a
-    session where there was none."""
-    doors = tx.rows("SELECT address FROM doors WHERE platform = :it", it=platform.value)
+    """The id of the newest update of `account` in each of the PLACES on the platform where
+    something happened last. "" for the door of a session where there was none."""
+    doors = tx.rows(
+        "SELECT address, opened FROM doors WHERE platform = :it ORDER BY opened DESC LIMIT :most",
+        it=platform.value,
+        most=PLACES,
+    )
     found = tx.rows(
-        "SELECT address, update_id FROM inbox WHERE no IN (SELECT MAX(no) FROM inbox"
-        " WHERE platform = :it AND account = :account GROUP BY address)",
+        "SELECT address, received, update_id FROM last_updates"
+        " WHERE platform = :it AND account = :account ORDER BY no DESC LIMIT :most",
         it=platform.value,
         account=text(account),
+        most=PLACES,
     )
-    keys = {key: "" for (key,) in doors} | dict(found)
-    return {readable_address(key): update for key, update in keys.items()}
+    updates = {key: update for key, _, update in found}
+    times = dict(doors) | {key: received for key, received, _ in found}
+    last = heapq.nlargest(PLACES, times, key=lambda key: (times[key], key))
+    return {readable_address(key): updates.get(key, "") for key in last}
+
+
+def knows_chat(tx: Tx, account: str, address: Address) -> bool:
+    """Whether `account` received an update in that chat or one of its threads, or a session was
+    there."""
+    (known,) = tx.one(
+        "SELECT EXISTS (SELECT 1 FROM last_updates WHERE chat = :chat AND account = :account)"
+        " OR EXISTS (SELECT 1 FROM doors WHERE chat = :chat)",
+        chat=chat_key(address),
+        account=text(account),
+    )
+    return bool(known)
 
 
 def waiting(
@@ -292,7 +344,10 @@ def refuse(tx: Tx, account: str, update_id: str, address: Address, reason: str) 
         finished=tx.now,
         error=short_reason(text(reason)),
     )
-    return row[0] if row else None
+    if row is None:
+        return None
+    _arrived(tx, account, update_id, address, row[0])
+    return row[0]
 
 
 def _change(tx: Tx, sql: str, no: int, **values: Any) -> Row | None:
@@ -332,19 +387,24 @@ def leave(tx: Tx, session_id: str) -> None:
         _settle(tx, row)
 
 
-def prune(tx: Tx, before: datetime) -> int:
-    """Delete entries finished before this time: the platform will not send them again. The last
-    ones of each chat stay, because they say from where on its history must be read after an
-    absence, however long it was. Nothing of the page is read again."""
-    return tx.change(
-        "DELETE FROM inbox WHERE no IN (SELECT i.no FROM inbox i JOIN"
-        " (SELECT address, MAX(received) AS newest FROM inbox GROUP BY address) latest"
-        " ON latest.address = i.address WHERE i.finished < :before"
-        " AND (i.platform = :web OR i.received < latest.newest - :kept))",
+def _prune(tx: Tx, before: datetime) -> tuple[int, bool]:
+    """Look at some of the entries finished before this time. Return how many were deleted, and
+    whether there are more. An entry that stays is not looked at again until its chat goes on."""
+    rows = tx.rows(
+        "SELECT i.no, i.platform = :web OR i.received < coalesce((SELECT max(u.received)"
+        " FROM last_updates u WHERE u.address = i.address) - :kept, i.received + 1)"
+        " FROM inbox i WHERE i.finished < :before AND i.kept = 0"
+        " ORDER BY i.finished, i.no LIMIT :most",
         before=micros(before),
         web=Platform.WEB.value,
         kept=_KEPT // timedelta(microseconds=1),
+        most=_PRUNED,
     )
+    old = [{"no": no} for no, is_old in rows if is_old]
+    tx.change_many("DELETE FROM inbox WHERE no = :no", old)
+    last = [{"no": no} for no, is_old in rows if not is_old]
+    tx.change_many("UPDATE inbox SET kept = 1 WHERE no = :no", last)
+    return len(old), len(rows) == _PRUNED
 
 
 class Inbox(Operations):
@@ -363,4 +423,15 @@ class Inbox(Operations):
     finish = Write(finish)
     set_aside = Write(set_aside)
     troubled = Read(troubled)
-    prune = Write(prune)
+    knows_chat = Read(knows_chat)
+
+    async def prune(self, before: datetime) -> int:
+        """Delete entries finished before this time: the platform will not send them again. The last
+        ones of each chat stay, because what is read again after an absence may be one of them.
+        Nothing of the page is read again. Return how many were deleted."""
+        deleted = 0
+        is_more = True
+        while is_more:
+            some, is_more = await self._engine.write(_prune, before)
+            deleted += some
+        return deleted

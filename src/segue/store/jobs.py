@@ -84,8 +84,14 @@ def look(tx: Tx, job_id: int, *, asked: bool = False, returning: str = "1") -> R
         started=tx.now,
         asked=int(asked),
     )
+    look_at_old_runs(tx, job_id)
     update(tx, job_id, busy=1)
     return row
+
+
+def look_at_old_runs(tx: Tx, job_id: int) -> None:
+    """Let `runs.prune` look again at the runs that it kept: the job has a new one."""
+    tx.change("UPDATE runs SET kept = 0 WHERE job_id = :id AND kept = 1", id=job_id)
 
 
 def edit(tx: Tx, owner: str, job_id: int, new: NewJob) -> Job:

@@ -31,6 +31,7 @@ from segue.store import bubbles
 from segue.store.base import Operations, Read, Row, Topic, Tx, Write
 from segue.store.values import (
     Buttons,
+    beyond,
     buttons_json,
     listed,
     micros,
@@ -64,10 +65,17 @@ _WINDOW = 64
 _ROUNDS = 8
 """How often that many addresses are looked at for one that is ready."""
 
+_PRUNED = 500
+"""How many old messages one transaction deletes."""
+
 OFFER = "This may not have reached you:"
 
 _DELIVERED = "delivered"
 _UNDELIVERED = "undelivered"
+_OPEN = "state IN ('queued', 'sending')"
+"""SQL: a message waits to be sent, or is being sent."""
+_BEGUN = "(state = 'sending' OR (state = 'queued' AND receipts <> ''))"
+"""SQL: a part of a message that is open was sent, or is being sent."""
 _HAS_LINE = "replace(receipts, :line, '') <> receipts"
 """SQL: whether a part has the receipt that `_line` encoded."""
 
@@ -130,6 +138,8 @@ class Draft(Struct, frozen=True, kw_only=True):
     """The path of the attached file, for display."""
     data: bytes = b""
     """The contents of the attached file."""
+    is_report: bool = False
+    """Whether it is the report of a job, for which another place may stand in."""
 
 
 _COLUMNS = (
@@ -151,6 +161,7 @@ def enqueue(tx: Tx, draft: Draft) -> bool:
         buttons=buttons_json(draft.buttons),
         file=text(draft.file) if draft.file else None,
         state=OutgoingState.QUEUED.value,
+        report=int(draft.is_report),
         queued=tx.now,
     )
     if queued:
@@ -239,7 +250,6 @@ class _Head(NamedTuple):
     is_ready: bool
 
 
-_OPEN = "state IN ('queued', 'sending')"
 _HEAD = (
     "SELECT l.platform, l.address, coalesce(h.no, 0), h.no IS NOT NULL AND h.state = 'queued'"
     " AND h.not_before <= :ticks FROM ({})"
@@ -344,16 +354,17 @@ def undelivered(tx: Tx, address: Address, receipt: str, reason: str) -> bool:
     whether that changed a message. If a message is being sent there, or the receipt of one is not
     known, it may be the one: the event is kept until a message there is finished."""
     line = _line(receipt)
-    which = f"address = :key AND state IN ('sent', 'uncertain') AND {_HAS_LINE}"
+    which = f"address = :key AND receipts <> '' AND state IN ('sent', 'uncertain') AND {_HAS_LINE}"
     if _fail(tx, which, reason, key=address.key, line=line):
         return True
-    unfinished = tx.row(
-        "SELECT 1 FROM outbox WHERE address = :key AND (state = 'sending'"
-        f" OR (state = 'uncertain' AND offered = 0) OR (state = 'queued' AND {_HAS_LINE}))",
+    (is_unfinished,) = tx.one(
+        f"SELECT EXISTS (SELECT 1 FROM outbox WHERE address = :key AND {_BEGUN}"
+        f" AND (state = 'sending' OR {_HAS_LINE})) OR EXISTS (SELECT 1 FROM outbox"
+        " WHERE address = :key AND state = 'uncertain' AND offered = 0)",
         key=address.key,
         line=line,
     )
-    if unfinished:
+    if is_unfinished:
         _keep_event(tx, address, receipt, _UNDELIVERED, reason)
     return False
 
@@ -448,6 +459,11 @@ def give_up(tx: Tx, key: str, reason: str) -> bool:
     return _fail(tx, which, reason, key=key) == 1
 
 
+def decide(tx: Tx, key: str | None) -> None:
+    """Record that the fate of the report with this key, if it has one, needs no attention."""
+    tx.change("UPDATE outbox SET report = 0 WHERE key = :key", key=key)
+
+
 def withdraw(tx: Tx, key: str) -> bool:
     """Delete a message that waits to be sent for the first time, or is held. Return False if there
     is none with that key."""
@@ -493,8 +509,8 @@ def release(tx: Tx, platform: Platform | None = None) -> None:
 def asked_to_wait(tx: Tx, address: Address) -> tuple[float, str]:
     """Seconds of the pause that the platform asked for there, or 0, and the reason."""
     row = tx.row(
-        "SELECT asked, error FROM outbox WHERE address = :key AND state = 'queued'"
-        " AND asked > :ticks AND not_before > 0 ORDER BY asked DESC LIMIT 1",
+        f"SELECT asked, error FROM outbox WHERE address = :key AND {_OPEN} AND state = 'queued'"
+        " AND asked > 0 AND asked > :ticks AND not_before > 0 ORDER BY asked DESC LIMIT 1",
         key=address.key,
         ticks=tx.ticks,
     )
@@ -655,21 +671,20 @@ def offer_again(tx: Tx, address: Address) -> None:
         enqueue(tx, Draft(key=f"again:{key}", address=address, body=offer, session_id=session_id))
 
 
-def waiting(tx: Tx, address: Address) -> int:
-    """How many messages to this address are queued or being sent."""
-    sql = "SELECT count(*) FROM outbox WHERE address = :key AND state IN ('queued', 'sending')"
-    return tx.one(sql, key=address.key)[0]
+def is_waiting(tx: Tx, address: Address) -> bool:
+    """Whether a message to this address is queued or being sent."""
+    sql = f"SELECT EXISTS (SELECT 1 FROM outbox WHERE address = :key AND {_OPEN})"
+    return bool(tx.one(sql, key=address.key)[0])
 
 
-def due(tx: Tx, platforms: Collection[Platform]) -> int:
-    """How many messages on these platforms are being sent or could be sent now."""
-    among = listed(platforms)
-    (count,) = tx.one(
-        "SELECT count(*) FROM outbox WHERE state IN ('queued', 'sending')"
-        f" AND held = 0 AND not_before <= :ticks AND platform IN ({among})",
+def is_due(tx: Tx, platforms: Collection[Platform]) -> bool:
+    """Whether a message on these platforms is being sent or could be sent now."""
+    (found,) = tx.one(
+        f"SELECT EXISTS (SELECT 1 FROM outbox WHERE {_OPEN}"
+        f" AND held = 0 AND not_before <= :ticks AND platform IN ({listed(platforms)}))",
         ticks=tx.ticks,
     )
-    return count
+    return bool(found)
 
 
 def get(tx: Tx, key: str) -> Outgoing | None:
@@ -680,34 +695,44 @@ def get(tx: Tx, key: str) -> Outgoing | None:
 def asking(tx: Tx, key: str) -> tuple[Outgoing, ...]:
     """The messages with buttons that ask one question: the one with this key, and those whose keys
     continue it after a colon."""
-    rows = tx.rows(
-        f"SELECT {_COLUMNS} FROM outbox WHERE buttons IS NOT NULL"
-        " AND (key = :key OR substr(key, 1, length(:more)) = :more) ORDER BY no",
-        key=key,
-        more=f"{key}:",
-    )
-    return tuple(map(_outgoing, rows))
+    selected = f"SELECT {_COLUMNS} FROM outbox WHERE buttons IS NOT NULL AND"
+    rows = tx.rows(f"{selected} key = :key", key=key)
+    more = f"{key}:"
+    rows += tx.rows(f"{selected} {tx.starting('key')}", start=more, beyond=beyond(more))
+    return tuple(map(_outgoing, sorted(rows)))
 
 
 def sent_as(tx: Tx, address: Address, receipt: str) -> Outgoing | None:
     """The message of which a part has this receipt, unless it was pruned."""
     row = tx.row(
-        f"SELECT {_COLUMNS} FROM outbox WHERE address = :address AND {_HAS_LINE}"
-        " ORDER BY no DESC LIMIT 1",
+        f"SELECT {_COLUMNS} FROM outbox"
+        f" WHERE address = :address AND receipts <> '' AND {_HAS_LINE} ORDER BY no DESC LIMIT 1",
         address=address.key,
         line=_line(receipt),
     )
     return None if row is None else _outgoing(row)
 
 
-def prune(tx: Tx, before: datetime) -> int:
-    """Delete messages that were sent before this time, and the files of finished ones."""
+def _prune_files(tx: Tx) -> None:
+    """Delete the files of finished messages."""
     tx.change(
         "DELETE FROM uploads WHERE NOT EXISTS (SELECT 1 FROM outbox o"
-        " WHERE o.key = uploads.key AND o.state IN ('queued', 'sending'))"
+        f" WHERE o.key = uploads.key AND o.{_OPEN})"
     )
-    sql = "DELETE FROM outbox WHERE state = 'sent' AND finished < :before"
-    return tx.change(sql, before=micros(before))
+
+
+def _prune(tx: Tx, before: datetime) -> int:
+    """Delete some of the messages that were sent before this time."""
+    rows = tx.rows(
+        "SELECT no FROM outbox WHERE state = 'sent' AND finished < :before"
+        " ORDER BY finished, no LIMIT :most",
+        before=micros(before),
+        most=_PRUNED,
+    )
+    tx.change_many(
+        "DELETE FROM outbox WHERE no = :no AND state = 'sent'", [{"no": no} for (no,) in rows]
+    )
+    return len(rows)
 
 
 def _line(receipt: str) -> str:
@@ -763,20 +788,28 @@ class Outbox(Operations):
     recover = Write(recover)
     troubled = Read(troubled)
     reported = Write(report)
-    waiting = Read(waiting)
-    due = Read(due)
+    is_waiting = Read(is_waiting)
+    is_due = Read(is_due)
     get = Read(get)
     withdraw = Write(withdraw)
     hold = Write(hold)
     release = Write(release)
     asking = Read(asking)
     sent_as = Read(sent_as)
-    prune = Write(prune)
     progress_after = Read(bubbles.progress_after)
     begin_bubble = Write(bubbles.begin)
     bubble = Write(bubbles.put)
     begun_bubbles = Read(bubbles.begun)
     bubbles = Read(bubbles.shown)
+
+    async def prune(self, before: datetime) -> int:
+        """Delete messages that were sent before this time, and the files of finished ones. Return
+        how many messages were deleted."""
+        await self._engine.write(_prune_files)
+        deleted = 0
+        while some := await self._engine.write(_prune, before):
+            deleted += some
+        return deleted
 
     async def sent(self, outgoing: Outgoing, receipt: str = "") -> bool:
         """Mark it as sent. `receipt` is that of the last part, unless already recorded."""

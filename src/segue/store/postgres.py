@@ -72,6 +72,7 @@ class PostgresTx(Tx):
     dialect = SqlDialect.POSTGRES
     for_update = "FOR UPDATE"
     for_share = "FOR KEY SHARE"
+    bytewise = ' COLLATE "C"'
 
     def __init__(
         self,

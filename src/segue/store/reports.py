@@ -20,7 +20,7 @@ from datetime import datetime, tzinfo
 from msgspec import Struct
 
 from segue.core import provenance
-from segue.core.address import Address, Platform
+from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import AddressTaken, BadJob, NoHomeChannel
 from segue.core.handoff import short_reason
 from segue.core.job import LOCAL, AllHomes, Job, Report, ReportState, Target, local_time
@@ -140,12 +140,12 @@ def _chat(
     tx: Tx, owner: str, platform: Platform, chat_id: str, homes: Collection[Address]
 ) -> Address | None:
     """The owner's chat with this id, or None."""
-    rows = tx.rows(
+    kinds = (Address(platform=platform, chat_type=kind, chat_id=chat_id) for kind in ChatType)
+    sql = (
         "SELECT d.address FROM doors d JOIN sessions s ON s.no = d.session_no"
-        " WHERE s.owner = :owner AND d.platform = :platform",
-        owner=owner,
-        platform=platform.value,
+        " WHERE s.owner = :owner AND d.chat = :chat ORDER BY d.address LIMIT 1"
     )
+    rows = [row for chat in kinds for row in tx.rows(sql, owner=owner, chat=chat.key)]
     known = (*homes, *(Address.parse(key) for (key,) in rows))
     chats = [a for a in known if (a.platform, a.chat_id) == (platform, chat_id)]
     # The chat itself, rather than one of its threads.
@@ -228,7 +228,9 @@ def send(
         seq = transcripts.append(tx, lease, placement.messages(tx, lease, intro, body, by))
         leases.release(tx, lease)
         key = f"{session_id}/{seq}"
-    draft = outbox.Draft(key=key, address=report.address, body=body, session_id=session_id)
+    draft = outbox.Draft(
+        key=key, address=report.address, body=body, session_id=session_id, is_report=True
+    )
     outbox.enqueue(tx, draft)
     tx.change(
         "UPDATE reports SET state = 'queued', key = :key WHERE no = :no", key=key, no=report.no
@@ -291,7 +293,7 @@ def failed(tx: Tx) -> tuple[Report, ...]:
         f"{_SELECT} WHERE r.passed_on = 0 AND r.no IN ("
         "SELECT no FROM reports WHERE state = 'failed' AND passed_on = 0 UNION ALL"
         " SELECT f.no FROM outbox t JOIN reports f ON f.key = t.key"
-        " WHERE t.state IN ('failed', 'uncertain') AND t.state = 'failed') ORDER BY r.no"
+        " WHERE t.state = 'failed' AND t.report = 1) ORDER BY r.no"
     )
     return tuple(map(_report, rows))
 
@@ -304,8 +306,11 @@ def pass_on(tx: Tx, report: Report) -> bool:
 
 def settle(tx: Tx, report: Report) -> bool:
     """Record that a report that failed needs no more attention. Return False if that is known."""
-    sql = "UPDATE reports SET passed_on = 1 WHERE no = :no AND passed_on = 0"
-    return tx.change(sql, no=report.no) == 1
+    sql = "UPDATE reports SET passed_on = 1 WHERE no = :no AND passed_on = 0 RETURNING key"
+    if (row := tx.row(sql, no=report.no)) is None:
+        return False
+    outbox.decide(tx, row[0])
+    return True
 
 
 def stranded(tx: Tx, before: datetime) -> tuple[Report, ...]:
@@ -316,7 +321,7 @@ def stranded(tx: Tx, before: datetime) -> tuple[Report, ...]:
         " WHERE j.fallback = 1 AND r.made < :before AND r.no IN ("
         "SELECT no FROM reports WHERE state = 'waiting' UNION ALL"
         " SELECT q.no FROM outbox x JOIN reports q ON q.key = x.key"
-        " WHERE x.state = 'queued' AND x.receipts = '') ORDER BY r.no",
+        " WHERE x.state = 'queued' AND x.report = 1 AND x.receipts = '') ORDER BY r.no",
         before=micros(before),
     )
     served = _served(tx)

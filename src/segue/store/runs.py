@@ -46,6 +46,8 @@ JUMP = timedelta(minutes=1)
 """The clock was set back if it was later than this before."""
 KEPT = 20
 """How many of a job's last runs are kept, however old they are."""
+_PRUNED = 500
+"""How many old runs one transaction looks at."""
 ABANDONED = "The gateway stopped during each attempt to run it."
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -188,6 +190,7 @@ def _due(tx: Tx, job: Job, seconds: float) -> Run | None:
         error=short_reason(text(notice)) if is_skipped else None,
     )
     run = _run(row) if row else None  # None if the clock was set back: it has run already
+    jobs.look_at_old_runs(tx, job.id)
     _advance(tx, job, after, is_running=run is not None and not is_skipped)
     if run is not None and is_skipped:
         by = provenance.PROGRAM | job.provenance
@@ -439,14 +442,22 @@ def _run(row: Row) -> Run:
     )
 
 
-def prune(tx: Tx, before: datetime) -> int:
-    """Delete runs that ended before this time, except for the last KEPT of each job."""
-    return tx.change(
-        "DELETE FROM runs WHERE finished < :before AND EXISTS (SELECT 1 FROM runs n"
-        " WHERE n.job_id = runs.job_id AND n.due > runs.due ORDER BY n.due LIMIT 1 OFFSET :kept)",
+def _prune(tx: Tx, before: datetime) -> tuple[int, bool]:
+    """Look at some of the runs that ended before this time. Return how many were deleted, and
+    whether there are more. A run that stays is not looked at again until its job has another."""
+    rows = tx.rows(
+        "SELECT r.id, EXISTS (SELECT 1 FROM runs n WHERE n.job_id = r.job_id AND n.due > r.due"
+        " ORDER BY n.due LIMIT 1 OFFSET :kept) FROM runs r"
+        " WHERE r.finished < :before AND r.kept = 0 ORDER BY r.finished, r.id LIMIT :most",
         before=micros(before),
         kept=KEPT - 1,
+        most=_PRUNED,
     )
+    old = [{"id": run_id} for run_id, is_old in rows if is_old]
+    tx.change_many("DELETE FROM runs WHERE id = :id", old)
+    last = [{"id": run_id} for run_id, is_old in rows if not is_old]
+    tx.change_many("UPDATE runs SET kept = 1 WHERE id = :id", last)
+    return len(old), len(rows) == _PRUNED
 
 
 class Runs(Operations):
@@ -462,4 +473,13 @@ class Runs(Operations):
     last = Read(last)
     tokens_today = Read(tokens_today)
     tokens_left = Read(tokens_left)
-    prune = Write(prune)
+
+    async def prune(self, before: datetime) -> int:
+        """Delete runs that ended before this time, except for the last KEPT of each job. Return how
+        many were deleted."""
+        deleted = 0
+        is_more = True
+        while is_more:
+            some, is_more = await self._engine.write(_prune, before)
+            deleted += some
+        return deleted

@@ -8,7 +8,7 @@ from string import Template
 from segue.core.errors import StoreNewer
 from segue.store.base import SqlDialect
 
-LATEST = 26
+LATEST = 27
 
 _FOLDER = Path(__file__).parent / "migrations"
 _WORDS = {

@@ -212,11 +212,12 @@ def is_complete(tx: Tx) -> bool:
 
 def index_some(tx: Tx) -> bool:
     """Index some messages, those of the newest sessions first. Return False if there are none."""
+    # A cross join, because SQLite then begins with the few sessions that are not indexed.
     # On PostgreSQL, a session that is written to now is indexed another time.
     skip = "FOR NO KEY UPDATE OF s SKIP LOCKED" if tx.for_update else ""
     rows = tx.rows(
-        "SELECT s.no, s.indexed_seq, s.last_seq FROM unindexed u JOIN sessions s"
-        f" ON s.no = u.session_no ORDER BY u.session_no DESC LIMIT :most {skip}",
+        "SELECT s.no, s.indexed_seq, s.last_seq FROM unindexed u CROSS JOIN sessions s"
+        f" WHERE s.no = u.session_no ORDER BY u.session_no DESC LIMIT :most {skip}",
         most=_BATCH,
     )
     ranges = list(_batch(rows))

@@ -266,13 +266,17 @@ def end(tx: Tx, session_id: str, reason: EndReason, *, lease: Lease | None = Non
     placed(tx, session_id, None)
 
 
-def placed(tx: Tx, session_id: str, platform: Platform | None) -> int:
-    """Record the platform of the session's new address, or that it is set aside. Return the
-    session's number."""
+def placed(
+    tx: Tx, session_id: str, platform: Platform | None, reset_kind: str | None = None
+) -> int:
+    """Record the platform of the session's new address, or that it is set aside. `reset_kind` is
+    the kind of chat whose reset policy may end it there. Return the session's number."""
     (no,) = tx.one(
-        "UPDATE sessions SET platform = coalesce(CAST(:platform AS TEXT), source) WHERE id = :id"
-        " RETURNING no",
+        "UPDATE sessions SET platform = coalesce(CAST(:platform AS TEXT), source),"
+        " reset_kind = :kind, is_bound = :bound WHERE id = :id RETURNING no",
         platform=platform and platform.value,
+        kind=reset_kind,
+        bound=int(platform is not None),
         id=session_id,
     )
     return no

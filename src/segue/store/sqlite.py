@@ -55,6 +55,7 @@ class SqliteTx(Tx):
     dialect = SqlDialect.SQLITE
     for_update = ""
     for_share = ""
+    bytewise = ""
 
     def __init__(self, connection: apsw.Connection, clock: Clock, processes: Processes) -> None:
         super().__init__(processes.me, micros(clock.now()), clock.ticks())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -79,6 +80,17 @@ def unreadable(error: Exception) -> str:
 
 def address_or_none(key: str | None) -> Address | None:
     return None if key is None else Address.parse(key)
+
+
+def beyond(start: str) -> str:
+    """The first text, byte by byte, that is greater than all that begin with `start`, which ends
+    with an ASCII character."""
+    return start[:-1] + chr(ord(start[-1]) + 1)
+
+
+def chat_key(address: Address) -> str:
+    """The key of the chat of an address: without its thread."""
+    return address.key if address.thread_id is None else replace(address, thread_id=None).key
 
 
 def text(value: str) -> str:

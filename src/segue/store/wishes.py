@@ -17,9 +17,10 @@ from segue.store import leases, sessions
 from segue.store.base import Operations, Row, Topic, Tx, WriteMark
 from segue.store.values import readable_address, text
 
+# A cross join, because SQLite then begins with the wishes, of which there are few.
 _SELECT = (
     "SELECT s.id, w.key, w.process, w.home, w.message, w.new_thread, w.now"
-    " FROM wishes w JOIN sessions s ON s.no = w.session_no"
+    " FROM wishes w CROSS JOIN sessions s WHERE s.no = w.session_no"
 )
 
 
@@ -69,12 +70,12 @@ def make(
         now=int(now),
     )
     tx.nudge(Topic.LEASES)
-    return _wish(tx.one(f"{_SELECT} WHERE s.no = :no", no=no))
+    return _wish(tx.one(f"{_SELECT} AND s.no = :no", no=no))
 
 
 def of(tx: Tx, session_id: str) -> Wish | None:
     """The wish for that session, or None if there is none or its process is gone."""
-    row = tx.row(f"{_SELECT} WHERE s.id = :id", id=session_id)
+    row = tx.row(f"{_SELECT} AND s.id = :id", id=session_id)
     wish = _wish(row) if row else None
     return None if wish is None or tx.dead(wish.process) else wish
 

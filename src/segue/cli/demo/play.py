@@ -174,7 +174,7 @@ class Play:
         if there is None or there.address is None or not shown:
             return False
         works = await store.leases.get(session.id) is not None
-        return not works and not await store.outbox.waiting(there.address)
+        return not works and not await store.outbox.is_waiting(there.address)
 
     # Back in the terminal
 
