@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import stat
 import subprocess
 import sys
@@ -283,6 +284,58 @@ def test_a_damaged_or_lost_store_is_replaced(home: Machine, file: Path):
     assert home.texts() == [["first"]]
 
 
+# Progress
+
+
+def last_states(screen: str) -> list[str]:
+    """What each line of a terminal shows in the end."""
+    return [line.rpartition("\r")[2].rstrip() for line in screen.split("\n")]
+
+
+def assert_rising(screen: str, *steps: str) -> None:
+    """Assert that each of these steps showed several parts of it, up to the whole."""
+    for step in steps:
+        parts = [int(part) for part in re.findall(rf"{step}: (\d+) %", screen)]
+        assert parts == sorted(set(parts))
+        assert len(parts) > 1
+        assert parts[-1] == 100
+
+
+def test_each_step_is_shown_on_a_terminal(home: Machine, other: Machine, file: Path):
+    home.configure()
+    home.keep_keys()
+    home.say("a long text " * 500_000)
+    code, screen = home.backup.on_screen(str(file))
+    assert code == 0
+    assert_rising(screen, "Copying the store", "Writing the backup")
+    steps = ["the store", "the settings", "the keys for Matrix"]
+    assert last_states(screen)[:4] == [
+        *(f"Copying {step}: done" for step in steps),
+        "Writing the backup: done",
+    ]
+    code, screen = other.restore.on_screen(str(file))
+    assert code == 0
+    assert_rising(screen, "Checking the backup", "Restoring the store")
+    assert last_states(screen)[:5] == [
+        "Checking the backup: done",
+        "Checking its store: done",
+        "Restoring the store: done",
+        "Restoring the keys for Matrix: done",
+        "Restoring the settings: done",
+    ]
+
+
+def test_a_step_that_fails_keeps_its_line(home: Machine, other: Machine, file: Path):
+    home.say("first")
+    home.backup(str(file))
+    file.write_bytes(file.read_bytes()[:-20_000])
+    code, screen = other.restore.on_screen(str(file))
+    assert code == 1
+    shown, error, *_ = last_states(screen)
+    assert re.fullmatch(r"Checking the backup(…|: \d+ %)", shown)
+    assert error.startswith("Error: ")
+
+
 # Encryption
 
 
@@ -402,9 +455,21 @@ def test_an_upgrade_makes_a_backup_first_and_keeps_two(
     kept = sorted(folder.iterdir())
     assert [path.name.partition("-schema-")[2] for path in kept] == ["21.segue", "22.segue"]
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert f"A backup was made first: {kept[-1]}" in caplog.text
+    assert f"Making a backup of it first: {kept[-1]}" in caplog.text
     home.restore("--force", str(kept[-1]))
     assert home.conversations() == written(22)
+
+
+def test_an_upgrade_says_on_the_terminal_where_its_backup_is(home: Machine):
+    home.data.mkdir(0o700, parents=True)
+    put(21, home.url)
+    code, screen = Command("sessions", home.environment).on_screen(columns=300)
+    assert code == 0
+    (kept,) = (home.data / "segue.db-backups").iterdir()
+    first, second, *listed = screen.splitlines()
+    assert first == f"The store needs an upgrade. Making a backup of it first: {kept}"
+    assert second == "The backup is complete. Upgrading the store from schema 21."
+    assert listed
 
 
 def _put(version: int, home: Machine) -> None:
