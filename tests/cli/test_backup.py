@@ -20,9 +20,11 @@ import psycopg
 import pytest
 
 import segue.store
-from segue.core.address import Platform
+from segue.core import proof
+from segue.core.address import Platform, Sender
 from segue.core.session import ME
 from segue.store import schema
+from segue.store.pages import Credential
 from segue.testing import postgres
 from tests.harness import stores
 from tests.harness.command_line import Command
@@ -33,6 +35,7 @@ from tests.store.processes import Troupe, stage_door
 from tests.store.samples import said
 from tests.store.test_old_stores import conversations, put, written
 
+ORIGIN = "http://127.0.0.1:8790"
 SETTINGS = 'model = "a/b"\n[keys]\nopenai = "sk-not-a-real-key"\n'
 
 
@@ -76,6 +79,27 @@ class Machine:
 
     def texts(self) -> list[list[str]]:
         return [[m["content"] for m in c["messages"]] for c in self.conversations()]
+
+    def pair(self, browser: str, secret: str) -> None:
+        """Pair a browser with the page."""
+
+        async def admit() -> None:
+            async with await segue.store.open(self.url) as store:
+                await store.owners.ensure(ME)
+                key, _ = proof.of_link(await store.pages.link(ME))
+                sender = Sender(platform=Platform.WEB, user_id=browser)
+                await store.pages.admit(key, sender, secret, ORIGIN)
+
+        asyncio.run(admit())
+
+    def credential(self, browser: str) -> Credential | None:
+        """What the page accepts from that browser."""
+
+        async def read() -> Credential | None:
+            async with await segue.store.open(self.url) as store:
+                return await store.pages.credential(browser, ORIGIN)
+
+        return asyncio.run(read())
 
     def configure(self, text: str = SETTINGS) -> None:
         self.settings.parent.mkdir(0o700, parents=True, exist_ok=True)
@@ -145,6 +169,7 @@ def test_a_backup_is_restored_on_an_empty_machine(home: Machine, other: Machine,
     home.configure()
     home.keep_keys()
     home.say("hello", "world")
+    home.pair("b1", secret="1234")
     shown = home.backup(str(file))
     assert shown.startswith("Saved the store, the settings, the keys for Matrix in ")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -153,6 +178,7 @@ def test_a_backup_is_restored_on_an_empty_machine(home: Machine, other: Machine,
     assert shown.startswith(f"Restored 1 sessions from {file}, made on ")
     assert "Kept" not in shown
     assert other.conversations() == home.conversations()
+    assert other.credential("b1") == Credential(secret="1234", owner=ME, is_link=False)
     assert other.settings.read_text() == SETTINGS
     assert stat.S_IMODE(other.settings.stat().st_mode) == 0o600
     device = other.data / "matrix" / "@bot%3Aexample.org" / "DEVICE"
