@@ -517,6 +517,10 @@ STRIDES = [
     pytest.param(1, marks=[pytest.mark.kill, pytest.mark.long]),
 ]
 """The steps between two kills, in `make test`, `make test-kill` and `make test-long`."""
+POSTGRES_STRIDES = [
+    pytest.param(17, marks=pytest.mark.kill),
+    pytest.param(1, marks=[pytest.mark.kill, pytest.mark.long]),
+]
 
 
 @pytest.mark.parametrize("stride", STRIDES)
@@ -580,8 +584,42 @@ def test_a_restore_that_was_killed_leaves_the_old_or_the_new(
 
 
 @pytest.mark.real
+@pytest.mark.parametrize("stride", POSTGRES_STRIDES)
+def test_a_postgres_backup_that_was_killed_is_whole_or_missing(
+    server: postgres.Server, tmp_path: Path, file: Path, troupe: Troupe, stride: int
+):
+    with server.database() as first, server.database() as second:
+        home = Machine(tmp_path / "home", first)
+        other = Machine(tmp_path / "other", second)
+        home.configure()
+        home.keep_keys()
+        home.say("first")
+        step = 0
+        for step in range(1, 2000, stride):
+            file.unlink(missing_ok=True)
+            program = troupe.player()
+            words = ["backup", str(file)]
+            program.tell("command_and_die", words=words, environment=home.environment, at=step)
+            try:
+                program.answer()
+            except EOFError:
+                program.ended()
+            else:
+                break
+            troupe.close()
+            if file.exists():
+                other.restore("--force", str(file))
+                assert other.texts() == [["first"]]
+        assert step > 50, f"only {step} steps were seen"
+        assert home.texts() == [["first"]]
+        other.restore("--force", str(file))
+        assert other.texts() == [["first"]]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("stride", POSTGRES_STRIDES)
 def test_a_postgres_restore_that_was_killed_leaves_the_old_or_the_new(
-    server: postgres.Server, tmp_path: Path, file: Path, troupe: Troupe
+    server: postgres.Server, tmp_path: Path, file: Path, troupe: Troupe, stride: int
 ):
     with server.database() as first, server.database() as second:
         home = Machine(tmp_path / "home", first)
@@ -589,7 +627,7 @@ def test_a_postgres_restore_that_was_killed_leaves_the_old_or_the_new(
         home.backup(str(file))
         machine = Machine(tmp_path / "other", second)
         step = 0
-        for step in range(1, 2000, 17):
+        for step in range(1, 2000, stride):
             stores.drop(second)
             machine.say("old")
             program = troupe.player()
