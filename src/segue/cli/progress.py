@@ -18,7 +18,7 @@ def show_step(title: str) -> Generator[Progress]:
     if not sys.stderr.isatty():
         yield lambda done, whole: None
         return
-    line = _Line(title)
+    line = _StepLine(title)
     line.show("…")
     try:
         yield line.show_part
@@ -27,7 +27,7 @@ def show_step(title: str) -> Generator[Progress]:
         sys.stderr.write("\n")
 
 
-class _Line:
+class _StepLine:
     def __init__(self, title: str) -> None:
         self._title = title
         self._state = ""
