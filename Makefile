@@ -111,8 +111,16 @@ fix: .venv/.dev ## Fix what Ruff can fix, and format
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: .venv/.dev ## Measure: make bench ARGS="--quick store"
-	$(BIN)/python -m benchmarks $(ARGS)
+# `make bench store gateway` and `make bench scale` name what to measure.
+BENCHMARKS := store agent rendering terminal gateway scale
+bench: .venv/.dev ## Measure: make bench, make bench scale, make bench ARGS="--quick store"
+	$(BIN)/python -m benchmarks $(ARGS) $(filter $(BENCHMARKS),$(MAKECMDGOALS))
+
+ifeq ($(firstword $(MAKECMDGOALS)),bench)
+.PHONY: $(BENCHMARKS)
+$(BENCHMARKS): bench
+	@:
+endif
 
 sizes: .venv/.dev ## Write the table of what each extra installs: docs/installation.md
 	$(BIN)/python -m benchmarks.sizes

@@ -1,4 +1,10 @@
-"""Measured figures with their targets, and the output of a run."""
+"""Measured figures with their targets, and the output of a run.
+
+A figure is judged by its ratio to a base that was measured by turns with it in the same run: a bare
+driver, a bare interpreter, a smaller store. So the verdict says something about the program, and
+little about the machine or what else it does. A figure without a base has a target only if it is a
+count, or otherwise the same on every machine.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 _BEGAN = time.monotonic()
+_HEADER = ("figure", "value", "unit", "base", "ratio", "target", "")
 
 
 class Better(StrEnum):
@@ -20,33 +27,62 @@ class Better(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """What a figure is judged against, in the figure's unit."""
+
+    name: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """One measured value."""
 
     name: str
     value: float
     unit: str
+    base: Base | None = None
     target: float | None = None
-    """None for a figure that is only for comparison with the others."""
+    """The ratio to the base to reach or, without a base, the value. None for a figure that is only
+    for comparison with the others."""
     better: Better = Better.LOWER
 
     @property
+    def ratio(self) -> float | None:
+        """The value as a multiple of its base."""
+        if self.base is None or not self.base.value:
+            return None
+        return self.value / self.base.value
+
+    @property
     def meets(self) -> bool | None:
-        if self.target is None:
+        judged = self.value if self.base is None else self.ratio
+        if self.target is None or judged is None:
             return None
         if self.better is Better.LOWER:
-            return self.value <= self.target
-        return self.value >= self.target
+            return judged <= self.target
+        return judged >= self.target
 
 
-def milliseconds(name: str, seconds: float, target: float | None = None) -> Figure:
-    """A duration. `target` is in milliseconds."""
-    return Figure(name=name, value=seconds * 1000, unit="ms", target=target)
+def milliseconds(
+    name: str, seconds: float, base: Base | None = None, target: float | None = None
+) -> Figure:
+    """A duration. The base is in seconds, too."""
+    if base is not None:
+        base = Base(name=base.name, value=base.value * 1000)
+    return Figure(name=name, value=seconds * 1000, unit="ms", base=base, target=target)
 
 
-def rate(name: str, unit: str, per_second: float, target: float | None = None) -> Figure:
+def rate(
+    name: str, unit: str, per_second: float, base: Base | None = None, target: float | None = None
+) -> Figure:
     return Figure(
-        name=name, value=per_second, unit=f"{unit}/s", target=target, better=Better.HIGHER
+        name=name,
+        value=per_second,
+        unit=f"{unit}/s",
+        base=base,
+        target=target,
+        better=Better.HIGHER,
     )
 
 
@@ -79,6 +115,9 @@ def _plain(figure: Figure) -> dict[str, str | float | bool | None]:
         "name": figure.name,
         "value": float(f"{figure.value:.6g}"),
         "unit": figure.unit,
+        "base": None if figure.base is None else float(f"{figure.base.value:.6g}"),
+        "against": None if figure.base is None else figure.base.name,
+        "ratio": None if figure.ratio is None else float(f"{figure.ratio:.6g}"),
         "target": figure.target,
         "better": figure.better.value,
         "meets": figure.meets,
@@ -87,41 +126,52 @@ def _plain(figure: Figure) -> dict[str, str | float | bool | None]:
 
 def as_table(figures: Sequence[Figure]) -> str:
     """The figures in columns, followed by those that miss their target."""
-    header = ("figure", "value", "unit", "target", "")
-    rows = [header, *map(_cells, figures)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
-    lines = [_line(row, widths) for row in rows]
     missed = [figure for figure in figures if figure.meets is False]
     with_target = sum(figure.meets is not None for figure in figures)
+    lines = columns([_HEADER, *map(_cells, figures)])
     lines += ["", f"{with_target - len(missed)} of {with_target} targets met."]
-    lines += [f"Missed: {f.name}: {_number(f.value)} {f.unit}, {_aim(f)}" for f in missed]
+    lines += [f"Missed: {f.name}: {_judged(f)}, {_aim(f)}" for f in missed]
     return "\n".join(lines)
 
 
-def _cells(figure: Figure) -> tuple[str, str, str, str, str]:
+def columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """The rows, the header first, as lines of text: names and units to the left, numbers to the
+    right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    is_left = [not n or title in ("unit", "base", "") for n, title in enumerate(rows[0])]
+    lines: list[str] = []
+    for row in rows:
+        cells = [
+            cell.ljust(width) if left else cell.rjust(width)
+            for cell, width, left in zip(row, widths, is_left, strict=True)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def _cells(figure: Figure) -> tuple[str, ...]:
     verdict = {True: "ok", False: "MISSED", None: ""}[figure.meets]
-    return figure.name, _number(figure.value), figure.unit, _aim(figure), verdict
+    base = ""
+    if figure.base is not None:
+        base = f"{number(figure.base.value)}, {figure.base.name}"
+    ratio = "" if figure.ratio is None else f"{number(figure.ratio)} ×"
+    return figure.name, number(figure.value), figure.unit, base, ratio, _aim(figure), verdict
 
 
-def _line(row: tuple[str, ...], widths: Sequence[int]) -> str:
-    name, value, unit, target, verdict = row
-    cells = (
-        name.ljust(widths[0]),
-        value.rjust(widths[1]),
-        unit.ljust(widths[2]),
-        target.rjust(widths[3]),
-        verdict,
-    )
-    return "  ".join(cells).rstrip()
+def _judged(figure: Figure) -> str:
+    if figure.base is None or figure.ratio is None:
+        return f"{number(figure.value)} {figure.unit}"
+    return f"{number(figure.ratio)} × {figure.base.name}"
 
 
 def _aim(figure: Figure) -> str:
     if figure.target is None:
         return ""
-    return f"{'≤' if figure.better is Better.LOWER else '≥'} {_number(figure.target)}"
+    times = "" if figure.base is None else " ×"
+    return f"{'≤' if figure.better is Better.LOWER else '≥'} {number(figure.target)}{times}"
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
     """Format a number with three significant digits, or as an integer from 100 up."""
     if abs(value) >= 100:
         return f"{value:,.0f}"

@@ -1,6 +1,7 @@
 """A turn with one tool call (two requests) against an instant server.
 
-The baseline, measured in the same run, is the same two requests sent with plain httpx2.
+The base, measured by turns, is the same two requests sent with plain httpx2. All in processor time:
+the server is another process.
 """
 
 from __future__ import annotations
@@ -8,53 +9,73 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import httpx2
 
 from benchmarks.agent import samples, server
-from benchmarks.figures import Figure, median, milliseconds
+from benchmarks.figures import Base, Figure, milliseconds
 from segue.core.events import TextDelta, TurnDone
 from segue.core.transcript import Message, Transcript
 
 WIRES = ("openai", "anthropic", "gemini")
+_BARE = "bare httpx2"
 _BEYOND = 2.0
 """The maximum ratio of the time of a turn to that of the plain requests."""
-_FIRST = {10: 10.0, 1_000: 15.0, 5_000: 40.0}
-"""Target in milliseconds until the first word of a one-request answer, by history length."""
+_FIRST = 2.0
+"""The maximum ratio of the time until the first word of the second answer to that of the plain
+request."""
+
+_Once = Callable[[], Awaitable[float]]
+"""Two requests. Returns the seconds from the second one to the first word of its answer."""
 
 
 def measure(*, quick: bool) -> Iterator[Figure]:
-    runs = 10 if quick else 40
-    bare: dict[int, float] = {}
-    with server.running("openai") as url:
-        for length in samples.LENGTHS:
-            bare[length] = asyncio.run(_bare(url, length, runs))
-            yield milliseconds(f"two bare requests, {length:,} messages", bare[length])
-    for wire in WIRES:
-        with server.running(wire) as url:
-            for length in samples.LENGTHS:
-                turn, first = asyncio.run(_turn(wire, url, length, runs))
-                target = bare[length] * 1000 * _BEYOND
-                yield milliseconds(f"{wire}: turn with a tool, {length:,} messages", turn, target)
-                name = f"{wire}: first word beyond the server's, {length:,} messages"
-                yield milliseconds(name, first, _FIRST[length])
+    yield from asyncio.run(_measure(5 if quick else 20))
 
 
-async def _bare(url: str, length: int, runs: int) -> float:
+async def _measure(runs: int) -> list[Figure]:
+    found: list[Figure] = []
+    for length in samples.LENGTHS:
+        async with AsyncExitStack() as stack:
+            ways: dict[str, _Once] = {}
+            url = stack.enter_context(server.running("openai"))
+            ways[_BARE] = await stack.enter_async_context(_bare(url, length))
+            for wire in WIRES:
+                url = stack.enter_context(server.running(wire))
+                ways[wire] = await stack.enter_async_context(_turns(wire, url, length))
+            wholes, firsts = await _each(ways, runs)
+        base = Base(name=_BARE, value=wholes[_BARE])
+        first = Base(name=_BARE, value=firsts[_BARE])
+        for wire in WIRES:
+            name = f"{wire}: turn with a tool, {length:,} messages"
+            found.append(milliseconds(name, wholes[wire], base, _BEYOND))
+            name = f"{wire}: to the first word of the second answer, {length:,} messages"
+            found.append(milliseconds(name, firsts[wire], first, _FIRST))
+    return found
+
+
+@asynccontextmanager
+async def _bare(url: str, length: int) -> AsyncGenerator[_Once]:
     messages = [_plain(message) for message in samples.history(length)]
     async with httpx2.AsyncClient(base_url=url, trust_env=False) as client:
 
-        async def twice() -> None:
+        async def twice() -> float:
+            first = 0.0
             for _ in range(2):
+                asked = time.process_time()
+                first = 0.0
                 body = json.dumps({"messages": messages, "stream": True}).encode()
                 async with client.stream("POST", "/chat/completions", content=body) as response:
                     async for line in response.aiter_lines():
                         if line.startswith("data: {"):
                             json.loads(line[6:])
+                            first = first or time.process_time() - asked
+            return first
 
-        return median(await _each(twice, runs))
+        yield twice
 
 
 def _plain(message: Message) -> dict[str, Any]:
@@ -73,34 +94,42 @@ def _plain(message: Message) -> dict[str, Any]:
     return plain
 
 
-async def _turn(wire: str, url: str, length: int, runs: int) -> tuple[float, float]:
-    """The seconds of a whole turn, and the seconds from the second request to the first word."""
+@asynccontextmanager
+async def _turns(wire: str, url: str, length: int) -> AsyncGenerator[_Once]:
     model = samples.model(wire, url)
     agent = samples.agent(model)
     transcript = Transcript(tuple(samples.history(length)))
-    firsts: list[float] = []
 
-    async def turn() -> None:
-        asked, first = 0.0, 0.0
+    async def turn() -> float:
+        asked = 0.0
+        first = 0.0
         async for event in agent.turn(transcript, asyncio.Event()):
             if isinstance(event, TextDelta):
-                first = first or time.perf_counter() - asked
+                first = first or time.process_time() - asked
             elif not isinstance(event, TurnDone):
-                asked = time.perf_counter()
-        firsts.append(first)
+                asked = time.process_time()
+        return first
 
     try:
-        took = await _each(turn, runs)
+        yield turn
     finally:
         await model.close()
-    return median(took), median(firsts)
 
 
-async def _each(work: Callable[[], Awaitable[None]], runs: int) -> list[float]:
-    """The seconds of each run, without the first, which connects."""
-    took: list[float] = []
-    for _ in range(runs + 1):
-        began = time.perf_counter()
-        await work()
-        took.append(time.perf_counter() - began)
-    return took[1:]
+async def _each(ways: Mapping[str, _Once], runs: int) -> tuple[dict[str, float], dict[str, float]]:
+    """The least processor seconds of each of the ways, by turns: of all of it, and to the first
+    word. The first run, which connects, does not count."""
+    wholes: dict[str, list[float]] = {name: [] for name in ways}
+    firsts: dict[str, list[float]] = {name: [] for name in ways}
+    for run in range(runs + 1):
+        for name, once in ways.items():
+            began = time.process_time()
+            first = await once()
+            if run:
+                wholes[name].append(time.process_time() - began)
+                firsts[name].append(first)
+    return _least(wholes), _least(firsts)
+
+
+def _least(costs: Mapping[str, list[float]]) -> dict[str, float]:
+    return {name: min(each) for name, each in costs.items()}

@@ -1,13 +1,13 @@
-"""The import time of each provider, in a fresh interpreter."""
+"""What importing each provider costs in a fresh interpreter."""
 
 from __future__ import annotations
 
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
+from functools import partial
 
-from benchmarks.figures import Figure, median, milliseconds
+from benchmarks.alternation import by_turns, of_program
+from benchmarks.figures import Base, Figure, milliseconds
 
 PROVIDERS = ("openai", "anthropic", "gemini")
 _BEYOND = 1.5
@@ -15,22 +15,14 @@ _BEYOND = 1.5
 
 
 def measure(*, quick: bool) -> Iterator[Figure]:
-    runs = 5 if quick else 15
-    bare = _seconds("pass", runs)
-    httpx2 = _seconds("import httpx2", runs) - bare
-    yield milliseconds("import httpx2 alone", httpx2)
+    programs = {"": "pass", "httpx2": "import httpx2"}
+    programs |= {name: f"import segue.agent.models.{name}" for name in PROVIDERS}
+    ways = {
+        name: partial(of_program, (sys.executable, "-c", program))
+        for name, program in programs.items()
+    }
+    costs = by_turns(ways, 3 if quick else 10)
+    base = Base(name="httpx2 alone", value=costs["httpx2"] - costs[""])
     for provider in PROVIDERS:
-        took = _seconds(f"import segue.agent.models.{provider}", runs) - bare
-        target = httpx2 * 1000 * _BEYOND
-        yield milliseconds(f"import of the provider {provider}", took, target)
-
-
-def _seconds(program: str, runs: int) -> float:
-    """The median runtime of an interpreter with that program. The first run only fills caches."""
-    return median([_once(program) for _ in range(runs + 1)][1:])
-
-
-def _once(program: str) -> float:
-    began = time.perf_counter()
-    subprocess.run([sys.executable, "-c", program], check=True)
-    return time.perf_counter() - began
+        cost = costs[provider] - costs[""]
+        yield milliseconds(f"import of the provider {provider}", cost, base, _BEYOND)

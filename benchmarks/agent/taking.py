@@ -11,23 +11,29 @@ from pathlib import Path
 
 import segue.store
 from benchmarks.agent import samples, server
-from benchmarks.figures import Figure, median, milliseconds
+from benchmarks.figures import Base, Figure, milliseconds
 from segue import config
 from segue.agent.models.base import Model
 from segue.core.address import Platform
 from segue.core.approval import Policy
 from segue.core.events import TurnDone
 from segue.core.session import ME
+from segue.core.transcript import Transcript
 from segue.turns import Turns
 from segue.turns.agents import Agents
 
+BEYOND = 2.5
+"""The maximum ratio to the agent's own turn, without the store."""
+
 
 def measure(*, quick: bool) -> Iterator[Figure]:
-    runs = 10 if quick else 40
-    with server.running("openai") as url:
+    runs = 5 if quick else 20
+    with server.running("openai") as url, server.running("openai") as other:
         for length in samples.LENGTHS:
-            took = asyncio.run(_turns(url, length, runs))
-            yield milliseconds(f"take_turn with a tool on SQLite, {length:,} messages", took)
+            took, alone = asyncio.run(_turns(url, other, length, runs))
+            base = Base(name="the agent without a store", value=alone)
+            name = f"take_turn with a tool on SQLite, {length:,} messages"
+            yield milliseconds(name, took, base, BEYOND)
 
 
 class _One:
@@ -43,7 +49,8 @@ class _One:
         await self._model.close()
 
 
-async def _turns(url: str, length: int, runs: int) -> float:
+async def _turns(url: str, other: str, length: int, runs: int) -> tuple[float, float]:
+    """The least processor seconds of a turn, and of the same turn without a store."""
     with tempfile.TemporaryDirectory() as folder:
         settings = config.load({"SEGUE_STORE": f"sqlite://{folder}/segue.db"})
         settings = replace(settings, approvals=config.Approvals(policy=Policy.AUTO))
@@ -57,10 +64,18 @@ async def _turns(url: str, length: int, runs: int) -> float:
             lease = await store.leases.acquire(session.id, "the past")
             await store.transcripts.append(lease, samples.history(length)[:-1])
             await store.leases.release(lease)
+            history = Transcript(tuple(samples.history(length)))
+            model = samples.model("openai", other)
+            agent = samples.agent(model)
             took: list[float] = []
+            alone: list[float] = []
             for _ in range(runs + 1):
-                began = time.perf_counter()
+                began = time.process_time()
                 events = [event async for event in turns.take_turn(session.id, "Look once more.")]
-                took.append(time.perf_counter() - began)
+                between = time.process_time()
+                assert [event async for event in agent.turn(history, asyncio.Event())]
+                alone.append(time.process_time() - between)
+                took.append(between - began)
                 assert events[-1] == TurnDone()
-            return median(took[1:])
+            await model.close()
+            return min(took[1:]), min(alone[1:])

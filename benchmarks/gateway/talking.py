@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator, Sequence
 
-from benchmarks.figures import Figure, growth, median, milliseconds, percentile, progress, rate
-from benchmarks.gateway.house import house
+from benchmarks import bare
+from benchmarks.figures import (
+    Base,
+    Figure,
+    growth,
+    median,
+    milliseconds,
+    percentile,
+    progress,
+    rate,
+)
+from benchmarks.gateway.house import House, house
 from segue.testing.crowd import Crowd, Talk
 from segue.testing.gateways import Process
 
@@ -15,10 +26,14 @@ FEW = 20
 """The number of busy chats with which the CPU cost per message is compared."""
 PACE = 60.0
 """Messages per second, at a rate that users who wait for answers would send."""
-P99 = 100.0
+P99 = 40.0
+"""The most that a message may take at that pace, as a multiple of a bare echo and a commit."""
+CPU = 15.0
+"""The most that it may cost, as a multiple of a bare echo and a commit."""
 MOST_GROWTH = 10.0
 """Megabytes of growth allowed between 5,000 and 20,000 turns."""
 _EARLY, _LATE = 5_000, 20_000
+_BARE = "a bare echo and a commit"
 
 
 def measure(*, quick: bool) -> Iterator[Figure]:
@@ -42,14 +57,23 @@ async def _measure(*, quick: bool) -> list[Figure]:
             talks = await crowd.at_pace(PACE, count, within=120)
             used = gateway.processor - used
             waits = [wait for talk in talks for wait in talk.seconds]
+            trips, least = await _least(place, 200)
             figures = [
                 rate(f"messages of {CHATS} chats at once", "messages", CHATS * each / took),
                 growth(f"CPU of a message of {CHATS} chats against {FEW}", few, many),
                 milliseconds(f"overhead of a message at {PACE:.0f}/s: p50", median(waits)),
                 milliseconds(
-                    f"overhead of a message at {PACE:.0f}/s: p99", percentile(waits, 99), P99
+                    f"overhead of a message at {PACE:.0f}/s: p99",
+                    percentile(waits, 99),
+                    Base(name=_BARE, value=percentile(trips, 99)),
+                    P99,
                 ),
-                milliseconds(f"CPU of a message at {PACE:.0f}/s", used / count),
+                milliseconds(
+                    f"CPU of a message at {PACE:.0f}/s",
+                    used / count,
+                    Base(name=_BARE, value=least),
+                    CPU,
+                ),
             ]
             if not quick:
                 figures.append(
@@ -57,6 +81,23 @@ async def _measure(*, quick: bool) -> list[Figure]:
                 )
             _check(await crowd.talks())
             return figures
+
+
+async def _least(place: House, times: int) -> tuple[list[float], float]:
+    """How long an echo and a durable commit take, and how much processor time."""
+    url = bare.beside(place.environment["SEGUE_STORE"])
+    bare.prepare(url)
+    took: list[float] = []
+    async with bare.echo() as once:
+        with bare.committing(url) as commit:
+            await once()
+            used = time.process_time()
+            for _ in range(times):
+                began = time.perf_counter()
+                await once()
+                commit(1)
+                took.append(time.perf_counter() - began)
+            return took, (time.process_time() - used) / times
 
 
 async def _growth(crowd: Crowd, gateway: Process, done: int) -> Figure:

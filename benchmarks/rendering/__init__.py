@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import timeit
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from markdown_it import MarkdownIt
 
-from benchmarks.figures import Figure, milliseconds, progress
+from benchmarks.alternation import by_turns, processor
+from benchmarks.figures import Base, Figure, milliseconds, progress
 from segue.core.lexers import LANGUAGES
 from segue.platforms.base import Capabilities, Dialect, Unit
 from segue.platforms.markup import parts
@@ -24,35 +25,33 @@ _BEYOND = 3.0
 """The maximum ratio of rendering time to parsing time."""
 _UNITS = ("a\n", "@a\n", "a.", "a::", "<!--", '"', "(")
 """Code that is slow to highlight."""
-_WORST = 2000.0
+_WORST = 15.0
+"""The maximum ratio of the worst of it to reading a long answer."""
 _MUCH = 40
 """The number of code blocks in one answer."""
 
 
 def measure(*, quick: bool) -> Iterator[Figure]:
     progress("rendering: answers")
-    yield from _answers()
+    answer = (_SECTION * (_LENGTH // len(_SECTION) + 1))[:_LENGTH]
+    parser = MarkdownIt("commonmark").enable("table")
+    ways: dict[str, Callable[[], object]] = {"": lambda: parser.parse(answer)}
+    for dialect in (Dialect.MARKDOWN, Dialect.MATRIX):
+        able = Capabilities(dialect=dialect, length=4000, unit=Unit.CHARACTERS)
+        ways[dialect] = partial(parts, answer, able)
+    costs = by_turns({name: partial(processor, way) for name, way in ways.items()}, 3)
+    base = Base(name=f"parsing it, {_LENGTH:,} characters", value=costs.pop(""))
+    for dialect, cost in costs.items():
+        yield milliseconds(f"rendering an answer in {dialect}", cost, base, _BEYOND)
     progress("rendering: code")
     languages = sorted(LANGUAGES)[:: 5 if quick else 1]
     worst = max(_code(language, unit) for language in languages for unit in _UNITS)
-    yield milliseconds("page: code that is made to take long, the worst", worst, _WORST)
+    yield milliseconds("page: code that is made to take long, the worst", worst, base, _WORST)
     block = "```java\n" + "a\n" * 1000 + "```\n"
     one, many = _best(lambda: render.html(block)), _best(lambda: render.html(block * _MUCH))
     yield Figure(
         name=f"page: {_MUCH} blocks of code against one", value=many / one, unit="×", target=_MUCH
     )
-
-
-def _answers() -> Iterator[Figure]:
-    answer = (_SECTION * (_LENGTH // len(_SECTION) + 1))[:_LENGTH]
-    parser = MarkdownIt("commonmark").enable("table")
-    reading = _best(lambda: parser.parse(answer))
-    yield milliseconds(f"reading an answer of {_LENGTH:,} characters", reading)
-    for dialect in (Dialect.MARKDOWN, Dialect.MATRIX):
-        able = Capabilities(dialect=dialect, length=4000, unit=Unit.CHARACTERS)
-        rendering = _best(lambda able=able: parts(answer, able))
-        name = f"rendering it in {dialect}, against reading it"
-        yield Figure(name=name, value=rendering / reading, unit="×", target=_BEYOND)
 
 
 def _code(language: str, unit: str) -> float:
@@ -61,4 +60,4 @@ def _code(language: str, unit: str) -> float:
 
 
 def _best(run: Callable[[], object], times: int = 3) -> float:
-    return min(timeit.repeat(run, number=1, repeat=times))
+    return min(processor(run) for _ in range(times))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from benchmarks import workers
-from benchmarks.figures import Figure, milliseconds, percentile, rate
+from benchmarks import bare, workers
+from benchmarks.alternation import of_process
+from benchmarks.figures import Base, Figure, milliseconds, percentile, rate
 from benchmarks.store import samples
 from benchmarks.store.places import Place
 from benchmarks.workers import GO, Line
@@ -16,8 +17,11 @@ from segue import store
 from segue.core.address import Platform
 from segue.store import Topic
 
-P50, P99 = 5, 25
-IDLE_CPU = 0.5
+P50 = 8.0
+P99 = 8.0
+"""The most that a claim may take, as a multiple of the least that two processes can do."""
+IDLE_CPU = 6.0
+"""The most that a process which waits may use, as a multiple of a bare asyncio program."""
 CLAIMANTS = 8
 CLAIMS = 1_000
 
@@ -44,15 +48,29 @@ def _now() -> int:
 def _wake_up(name: str, url: str, *, quick: bool) -> Iterator[Figure]:
     count, idle_seconds = (80, 1.0) if quick else (600, 10.0)
     asyncio.run(_create(url, count))
-    with workers.started(1, _gateway, url, count, idle_seconds) as [gateway]:
-        idle: float = gateway.hear()
-        requested = asyncio.run(_request(url, count))
+    bare.prepare(bare.beside(url))
+    least: list[float] = []
+    with (
+        bare.relay(url) as once,
+        workers.started(1, _gateway, url, count, idle_seconds) as [gateway],
+    ):
+        once()
+        idle, bare_idle = gateway.hear()
+        requested = asyncio.run(_request(url, count, lambda: least.append(once())))
         claimed: dict[str, int] = gateway.hear()
     took = [(claimed[key] - moment) / 1e9 for key, moment in requested.items()]
-    yield milliseconds(f"{name} request → claimed: p50", percentile(took, 50), P50)
-    yield milliseconds(f"{name} request → claimed: p99", percentile(took, 99), P99)
+    for percent, target in ((50, P50), (99, P99)):
+        base = Base(name=bare.RELAY, value=percentile(least, percent))
+        what = f"{name} request → claimed: p{percent}"
+        yield milliseconds(what, percentile(took, percent), base, target)
     yield milliseconds(f"{name} request → claimed: worst", max(took))
-    yield Figure(name=f"{name} idle CPU of who waits", value=idle, unit="%", target=IDLE_CPU)
+    yield Figure(
+        name=f"{name} idle CPU of who waits",
+        value=idle,
+        unit="%",
+        base=Base(name="bare asyncio program", value=bare_idle),
+        target=IDLE_CPU,
+    )
 
 
 async def _create(url: str, sessions: int) -> None:
@@ -60,8 +78,9 @@ async def _create(url: str, sessions: int) -> None:
         await samples.chats(s, 1, sessions)
 
 
-async def _request(url: str, count: int) -> dict[str, int]:
-    """Request the handoffs and return the time of each request, by session."""
+async def _request(url: str, count: int, other: Callable[[], None]) -> dict[str, int]:
+    """Request the handoffs and return the time of each request, by session. Do something else
+    after each."""
     requested: dict[str, int] = {}
     async with await store.open(url) as s:
         for number in range(1, count + 1):
@@ -70,6 +89,8 @@ async def _request(url: str, count: int) -> dict[str, int]:
             await asyncio.sleep(random.uniform(0.002, 0.02))
             requested[binding.session_id] = _now()
             await s.request_handoff(binding.session_id, Platform.TELEGRAM)
+            await asyncio.sleep(random.uniform(0.002, 0.02))
+            other()
     return requested
 
 
@@ -90,12 +111,19 @@ async def _serve(line: Line, url: str, count: int, idle_seconds: float) -> None:
     line.tell(claimed)
 
 
-async def _idle(seconds: float) -> float:
-    """The percentage of one core that a listening process uses."""
-    await asyncio.sleep(_SETTLE)
-    began, used = time.perf_counter(), time.process_time()
-    await asyncio.sleep(seconds)
-    return 100 * (time.process_time() - used) / (time.perf_counter() - began)
+async def _idle(seconds: float) -> tuple[float, float]:
+    """The percentage of one core that a listening process uses, and a bare one meanwhile."""
+    async with bare.waiting() as pid:
+        await asyncio.sleep(_SETTLE)
+        began = time.perf_counter()
+        used = time.process_time()
+        bare_used = of_process(pid)
+        await asyncio.sleep(seconds)
+        lasted = time.perf_counter() - began
+        return (
+            100 * (time.process_time() - used) / lasted,
+            100 * (of_process(pid) - bare_used) / lasted,
+        )
 
 
 # Many claimants

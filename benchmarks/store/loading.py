@@ -6,17 +6,25 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 
-from benchmarks.figures import Figure, growth, median, milliseconds
+from benchmarks import bare
+from benchmarks.figures import Base, Figure, growth, median, milliseconds
 from benchmarks.store import samples
 from benchmarks.store.places import Place
 from segue import store
 from segue.store import Store
+from segue.store.values import MESSAGE_COLUMNS
 
 SHORT, MIDDLE = 1_000, 10_000
-TARGETS = {SHORT: 3.05, MIDDLE: 45.0}
+TARGET = 4.0
+"""The most that loading may cost, as a multiple of fetching the same rows with a bare driver."""
 TAIL = 200
 WINDOW = 128_000
 FEWEST, ENOUGH = 3, 15
+_ROWS = (
+    f"SELECT {MESSAGE_COLUMNS} FROM messages"
+    " WHERE id > CAST(:no AS BIGINT) * 4294967296"
+    " AND id < CAST(:no AS BIGINT) * 4294967296 + 4294967296 ORDER BY id"
+)
 ROUNDS = 200
 """How often an end is read. A transcript of n messages is read ROUNDS × 1,000 / n times."""
 
@@ -35,11 +43,18 @@ async def _measure(place: Place, url: str, *, quick: bool) -> list[Figure]:
         sessions = {
             length: await samples.conversation(s, length) for length in (SHORT, MIDDLE, long)
         }
-        for length, session in sessions.items():
-            times = FEWEST if length > MIDDLE else max(rounds * SHORT // length, ENOUGH)
-            took = median(await _timed(lambda n=session: s.transcripts.load(n), times))
-            target = TARGETS.get(length)
-            found.append(milliseconds(f"{name} load {length:,} messages", took, target))
+        with bare.querying(url) as fetch:
+            for length, session in sessions.items():
+                times = FEWEST if length > MIDDLE else max(rounds * SHORT // length, ENOUGH)
+                ((no,),) = fetch("SELECT no FROM sessions WHERE id = :id", id=session)
+                ways: dict[str, Callable[[], Awaitable[object]]] = {
+                    "ours": lambda n=session: s.transcripts.load(n),
+                    "bare": lambda n=no: asyncio.to_thread(fetch, _ROWS, no=n),
+                }
+                took = await _by_turns(ways, times)
+                base = Base(name=bare.driver(url), value=median(took["bare"]))
+                title = f"{name} load {length:,} messages"
+                found.append(milliseconds(title, median(took["ours"]), base, TARGET))
         for end, read in _ends(s).items():
             few = median(await _timed(lambda r=read: r(sessions[SHORT]), rounds))
             many = median(await _timed(lambda r=read: r(sessions[long]), rounds))
@@ -54,6 +69,17 @@ def _ends(s: Store) -> dict[str, Callable[[str], Awaitable[object]]]:
         f"last {TAIL} messages": lambda session: s.transcripts.last(session, TAIL),
         f"window of {WINDOW:,} tokens": lambda session: s.transcripts.window(session, WINDOW),
     }
+
+
+async def _by_turns(
+    ways: dict[str, Callable[[], Awaitable[object]]], times: int
+) -> dict[str, list[float]]:
+    """The seconds of each of the ways, each time one after another."""
+    took: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(times):
+        for name, way in ways.items():
+            took[name] += await _timed(way, 1)
+    return took
 
 
 async def _timed(read: Callable[[], Awaitable[object]], times: int) -> list[float]:

@@ -8,15 +8,26 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
+from benchmarks import bare
+from benchmarks.alternation import by_turns, of_process, of_program
 from benchmarks.figures import Figure, median, milliseconds, progress
 
 _SEGUE = (sys.executable, "-m", "segue")
 _PROMPT = "❯".encode()
 _WHERE_IS_THE_CURSOR = b"\x1b[6n"
 _SESSIONS = 50
+PROMPT = 20.0
+"""The most that the program may use to its prompt, as a multiple of a bare interpreter."""
+_COMMANDS: dict[str, tuple[float | None, tuple[str, ...]]] = {
+    "segue --version": (5.0, ("--version",)),
+    "segue sessions list, of 50": (6.0, ("sessions", "list")),
+    "segue -p, with a model that takes no time": (None, ("-p", "hello")),
+}
+"""What is typed, and the most that it may cost, as a multiple of a bare interpreter."""
 
 
 def measure(*, quick: bool) -> Iterator[Figure]:
@@ -32,29 +43,27 @@ def measure(*, quick: bool) -> Iterator[Figure]:
         }
         progress(f"terminal: {_SESSIONS} sessions to list")
         for number in range(_SESSIONS):
-            _run(environment, "-p", f"Session number {number}")
+            of_program((*_SEGUE, "-p", f"Session number {number}"), environment)
         progress("terminal: commands")
-        for name, target, arguments in (
-            ("segue --version", 120.0, ("--version",)),
-            ("segue sessions list, of 50", 50.0, ("sessions", "list")),
-            ("segue -p, with a model that takes no time", None, ("-p", "hello")),
-        ):
-            took = median([_run(environment, *arguments) for _ in range(runs + 1)][1:])
-            yield milliseconds(name, took, target)
+        ways: dict[str, Callable[[], float]] = {"": partial(of_program, bare.INTERPRETER)}
+        for name, (_, arguments) in _COMMANDS.items():
+            ways[name] = partial(of_program, (*_SEGUE, *arguments), environment)
+        costs = by_turns(ways, runs)
+        base = bare.interpreter(costs[""])
+        for name, (target, _) in _COMMANDS.items():
+            yield milliseconds(f"{name}: CPU", costs[name], base, target)
         progress("terminal: the prompt")
         seen = [_to_prompt(environment) for _ in range(runs + 1)][1:]
-        yield milliseconds("time to the prompt", median([took for took, _ in seen]), 350.0)
-        yield Figure(name="memory at the prompt", value=median([m for _, m in seen]), unit="MB")
+        used = min(used for _, used, _ in seen)
+        yield milliseconds("to the prompt: CPU", used, base, PROMPT)
+        yield milliseconds("time to the prompt", median([took for took, _, _ in seen]))
+        memory = median([memory for _, _, memory in seen])
+        yield Figure(name="memory at the prompt", value=memory, unit="MB")
 
 
-def _run(environment: Mapping[str, str], *arguments: str) -> float:
-    began = time.perf_counter()
-    subprocess.run([*_SEGUE, *arguments], env=environment, check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - began
-
-
-def _to_prompt(environment: Mapping[str, str]) -> tuple[float, float]:
-    """Seconds until the prompt appears, and the program's memory in megabytes at that point."""
+def _to_prompt(environment: Mapping[str, str]) -> tuple[float, float, float]:
+    """Seconds until the prompt appears, and the program's processor seconds and its memory in
+    megabytes at that point."""
     ours, theirs = pty.openpty()
     began = time.perf_counter()
     with subprocess.Popen(
@@ -67,10 +76,11 @@ def _to_prompt(environment: Mapping[str, str]) -> tuple[float, float]:
             if _WHERE_IS_THE_CURSOR in more:
                 os.write(ours, b"\x1b[1;1R")
         took = time.perf_counter() - began
+        used = of_process(process.pid)
         memory = _resident(process.pid)
         process.kill()
     os.close(ours)
-    return took, memory
+    return took, used, memory
 
 
 def _resident(pid: int) -> float:

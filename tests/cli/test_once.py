@@ -207,6 +207,15 @@ async def test_without_a_terminal_and_input_it_says_what_it_needs(person: Person
     assert "in a terminal" in errors
 
 
+@pytest.mark.parametrize("closed", ["<&-", "<&- >&-", "2>&-"])
+async def test_a_closed_standard_stream_counts_as_an_empty_one(person: Person, closed: str):
+    code, output, errors = await sh(person, f"segue {closed}")
+    assert (code, output) == (1, "")
+    assert errors.startswith("Segue: a personal AI agent") != ("2>&-" in closed)
+    assert "Traceback" not in errors
+    assert (await sh(person, f"segue -p hello {closed}"))[0] == 0
+
+
 async def test_an_input_that_stays_open_and_silent_does_not_keep_it_silent(person: Person):
     person.environment.update(constants({"segue.chat.program._SILENCE": 0.01}))
     ours, theirs = os.pipe()

@@ -40,7 +40,6 @@ def run(command: Sequence[str | Path], folder: Path) -> subprocess.CompletedProc
         capture_output=True,
         text=True,
         check=False,
-        timeout=100,
     )
 
 
@@ -82,7 +81,7 @@ def from_wheel(folder: Path) -> Path:
 
 
 @pytest.mark.real
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1800)  # it downloads and unpacks packages, which a busy machine does slowly
 @pytest.mark.parametrize("install", [from_clone, from_wheel])
 def test_every_platform_is_installed_from_nothing(tmp_path: Path, install: Callable[[Path], Path]):
     bare = install(tmp_path).parents[1]

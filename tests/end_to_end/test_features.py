@@ -9,6 +9,7 @@ from segue.commands.base import Where
 from segue.testing.models.openai import Say
 from segue.testing.pictures import png
 from tests.end_to_end.conftest import asks_under_an_answer, tool_call
+from tests.end_to_end.test_jobs import BREAD, asked_last, ended, jobs, pass_time, serving
 from tests.harness import rigs
 from tests.harness.household import Household
 from tests.harness.rigs import File, View
@@ -115,8 +116,37 @@ async def test_a_file_from_the_agent_arrives(home: Household):
     assert (sent.file, sent.text) == ("notes.txt", "My notes.")
 
 
-@pytest.mark.parametrize("home", [rigs.SlackRig, rigs.DiscordRig], indirect=True)
-async def test_a_thread_under_an_answer_knows_the_answer(home: Household):
-    await home.at_home(home.rig.forum)
+THREADS_UNDER_MESSAGES = pytest.mark.parametrize(
+    ("home", "kind"),
+    [(rigs.SlackRig, "dm"), (rigs.SlackRig, "forum"), (rigs.DiscordRig, "forum")],
+    indirect=["home"],
+)
+
+
+@THREADS_UNDER_MESSAGES
+async def test_a_thread_under_an_answer_knows_the_answer(home: Household, kind: str):
+    await home.at_home(getattr(home.rig, kind))
     async with home.gateway():
         await asks_under_an_answer(home)
+
+
+@THREADS_UNDER_MESSAGES
+async def test_a_thread_under_a_report_knows_the_report(home: Household, kind: str):
+    chat = await home.at_home(getattr(home.rig, kind))
+    async with serving(home):
+        made = await jobs(
+            home, "add", "--every", "60", "--deliver", str(home.rig.platform), "--verbatim", BREAD
+        )
+        await pass_time(home, 60)
+        await ended(home, made["id"])
+        report = await home.sees(BREAD, None)
+        if isinstance(home.rig, rigs.DiscordRig):
+            given = (int(home.anna), int(chat), "More", int(report.id))
+            await home.rig.driver.open_thread(*given)
+        await home.writes("which bread?", report.id)
+        await home.sees("which bread?", report.id)
+        await home.writes("and when?", report.id)
+        await home.sees("(2) and when?", report.id)
+    first, _, second = [text for _, text in asked_last(home)]
+    assert first.endswith(f"written by you:]\n> {BREAD}\n\nwhich bread?")
+    assert second == "and when?"

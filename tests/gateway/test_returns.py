@@ -191,7 +191,7 @@ class ShyAdapter(PeerAdapter):
         super().__init__(*given)
         self.invited: list[tuple[str | None, tuple[str, ...]]] = []
 
-    async def invite(self, thread: Address, users: Sequence[str]) -> None:
+    async def invite(self, thread: Address, users: Sequence[str], *, key: str) -> None:
         self.invited.append((thread.thread_id, tuple(users)))
         if len(self.invited) == 1:
             raise DeliveryFailed(platform=self.platform, reason="busy", retry=True, after=0.01)

@@ -80,7 +80,7 @@ class Quiet:
     async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
         return None
 
-    async def invite(self, thread: Address, users: Sequence[str]) -> None: ...
+    async def invite(self, thread: Address, users: Sequence[str], *, key: str) -> None: ...
 
     @property
     def remark(self) -> str:

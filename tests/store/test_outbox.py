@@ -269,6 +269,22 @@ async def test_the_receipts_of_delivered_parts_are_kept_in_order(store: Store):
     assert (await stands(store)).receipts == ("77", 'a "b"\\\n\u2028', "", "79")
 
 
+async def test_a_message_is_found_by_the_receipt_of_any_part_however_many_follow_it(store: Store):
+    first = await claimed(store, "first")
+    for receipt in ("7", "77"):
+        await store.outbox.progress(first, receipt)
+    await store.outbox.sent(first)
+    elsewhere = await claimed(store, "elsewhere", ROOM)
+    await store.outbox.sent(elsewhere, "77")
+    for number in range(300):
+        await store.outbox.enqueue(draft(str(number), DM))
+    for receipt in ("7", "77"):
+        found = await store.outbox.sent_as(DM, receipt)
+        assert found is not None
+        assert found.key == "first"
+    assert await store.outbox.sent_as(DM, "777") is None
+
+
 async def test_a_message_whose_last_part_has_a_receipt_needs_none_when_it_is_sent(
     store: Store,
 ):

@@ -28,6 +28,19 @@ SAFE = {
     "x-frame-options",
     "cache-control",
 }
+OF_A_FAMILY = (
+    "X-Forwarded-For",
+    "X-Forwarded-Host",
+    "X-Forwarded-Proto",
+    "X-Forwarded-Prefix",
+    "X-Forwarded-Ssl",
+    "X-Original-Forwarded-For",
+    "X-Envoy-External-Address",
+    "CF-Connecting-IP",
+    "CF-IPCountry",
+    "Tailscale-User-Login",
+)
+"""Some headers of proxies that add several."""
 EVERY_PATH = ("/", "/live", "/app.js", "/nothing")
 
 
@@ -109,7 +122,7 @@ async def test_a_request_with_two_hosts_is_refused(door: Door):
         assert (await door.ask(path, [("Host", door.host)])).status == 400, path
 
 
-@pytest.mark.parametrize("header", PROXIED)
+@pytest.mark.parametrize("header", [*PROXIED, *OF_A_FAMILY])
 async def test_a_request_through_a_proxy_is_misdirected(door: Door, header: str):
     """A proxy or tunnel for webhooks may rewrite the Host."""
     for path in EVERY_PATH:

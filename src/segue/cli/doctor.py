@@ -21,7 +21,8 @@ from segue.core.errors import SettingsError
 from segue.core.redaction import redacted
 from segue.core.text import one_line
 
-_SECONDS = 6.0
+_SECONDS = 20.0
+"""How long to wait for a check. A busy machine takes seconds to load the library of a platform."""
 _STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 _ROOM = len("problem  packages  ")
 
@@ -100,7 +101,7 @@ class Check:
     def found(self, deadline: float) -> list[Finding]:
         self.thread.join(max(deadline - time.monotonic(), 0))
         if self.thread.is_alive():
-            return [self._problem("No answer within a few seconds. Something may be stuck.")]
+            return [self._problem("No answer in time. Something is stuck, or the machine is busy.")]
         return self._found
 
     def _run(self) -> None:

@@ -140,6 +140,7 @@ def main(ctx: click.Context, *, latest: bool, words: str | None, as_json: bool, 
 
     Without a command, start a conversation.
     """
+    _open_closed_streams()
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # unencodable characters must not stop the program
             stream.reconfigure(errors="replace")
@@ -150,6 +151,19 @@ def main(ctx: click.Context, *, latest: bool, words: str | None, as_json: bool, 
         _converse(resume=resume, here=here)
     elif not _say(words, resume, as_json=as_json):
         ctx.exit(1)
+
+
+def _open_closed_streams() -> None:
+    """Replace standard streams that are closed by empty ones: some service managers start a program
+    without them. Python has no object for such a stream, and the next file that is opened gets its
+    number, so that errors would be written into the store."""
+    streams = {"stdin": os.O_RDONLY, "stdout": os.O_WRONLY, "stderr": os.O_WRONLY}
+    for name, flags in streams.items():
+        if getattr(sys, name) is None:
+            # The lowest number that is free, so this one's, because those before it are open now.
+            descriptor = os.open(os.devnull, flags)
+            mode = "r" if flags == os.O_RDONLY else "w"
+            setattr(sys, name, open(descriptor, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 @main.command()

@@ -548,7 +548,7 @@ async def _prove(store: Store, adapter: Adapter, home: HomeChannel) -> bool:
         if thread is not None:
             known = await store.owners.identities(ME)
             users = [it.sender.user_id for it in known if it.sender.platform is adapter.platform]
-            await adapter.invite(thread, users)
+            await adapter.invite(thread, users, key=key)
         await adapter.send(thread or home.address, part, key=f"{key}/0")
     except (DeliveryFailed, ConnectFailed) as error:
         reason = str(error.fields.get("reason", error))

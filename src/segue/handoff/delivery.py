@@ -164,7 +164,7 @@ async def _prepare(context: DeliveryContext, claim: Handoff) -> _Arrival:
     if thread is None:
         thread = await _open_thread(context, claim, claim.home, session)
     elif thread.thread_id is not None:  # they may have left it
-        await _add_owner(context, session.owner, thread)
+        await _add_owner(context, session.owner, thread, key=claim.key)
     reply = greeting.decode_reply(claim) or await _get_reply(context, claim, session, thread)
     await _wait_for_answer(context.store, claim, session.owner, thread)
     send_recap = functools.partial(_send_recap, context, claim, session)
@@ -232,7 +232,7 @@ async def _open_thread(
     finally:
         opening.cancel()
     if thread is not None:
-        await _add_owner(context, session.owner, thread)
+        await _add_owner(context, session.owner, thread, key=claim.key)
     thread = thread or home
     await _record_step(context.store, claim, then, thread=thread)
     return thread
@@ -272,7 +272,7 @@ async def _create_thread(
     return None
 
 
-async def _add_owner(context: DeliveryContext, owner: str, thread: Address) -> None:
+async def _add_owner(context: DeliveryContext, owner: str, thread: Address, *, key: str) -> None:
     """Make the owner a member of the thread, so that they are notified. Without that they can still
     find it, so a platform that refuses it does not fail the handoff."""
     known = await context.store.owners.identities(owner)
@@ -280,7 +280,7 @@ async def _add_owner(context: DeliveryContext, owner: str, thread: Address) -> N
     attempt = 1
     while True:
         try:
-            await context.adapter.invite(thread, users)
+            await context.adapter.invite(thread, users, key=key)
             return
         except DeliveryFailed as error:
             reason, can_retry, after = error.reason, error.retry, error.after

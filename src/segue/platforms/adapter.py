@@ -113,7 +113,7 @@ class BaseAdapter:
     def how_to_address(self, at: Address) -> str:
         return ""
 
-    async def invite(self, thread: Address, users: Sequence[str]) -> None:
+    async def invite(self, thread: Address, users: Sequence[str], *, key: str) -> None:
         """Do nothing."""
 
     def remember(

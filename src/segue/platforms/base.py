@@ -387,8 +387,10 @@ class Adapter(Protocol):
         keys, the same key opens only one thread."""
         ...
 
-    async def invite(self, thread: Address, users: Sequence[str]) -> None:
-        """Add users to a thread, by their ids, where the platform shows it only to its members."""
+    async def invite(self, thread: Address, users: Sequence[str], *, key: str) -> None:
+        """Add users to a thread, by their ids, where the platform shows it only to its members, or
+        notifies only those. Where that takes a message, the same `key` sends one. They may have
+        left the thread since, so each handoff has a key of its own."""
         ...
 
     def remember(

@@ -64,9 +64,6 @@ _WINDOW = 64
 _ROUNDS = 8
 """How often that many addresses are looked at for one that is ready."""
 
-_LAST = 200
-"""How many messages of a chat to search for a receipt."""
-
 OFFER = "This may not have reached you:"
 
 _DELIVERED = "delivered"
@@ -693,13 +690,14 @@ def asking(tx: Tx, key: str) -> tuple[Outgoing, ...]:
 
 
 def sent_as(tx: Tx, address: Address, receipt: str) -> Outgoing | None:
-    """The message of which a part has this receipt, if it is one of the last that were sent."""
-    rows = tx.rows(
-        f"SELECT {_COLUMNS} FROM outbox WHERE address = :address ORDER BY no DESC LIMIT :most",
+    """The message of which a part has this receipt, unless it was pruned."""
+    row = tx.row(
+        f"SELECT {_COLUMNS} FROM outbox WHERE address = :address AND {_HAS_LINE}"
+        " ORDER BY no DESC LIMIT 1",
         address=address.key,
-        most=_LAST,
+        line=_line(receipt),
     )
-    return next((it for it in map(_outgoing, rows) if receipt in it.receipts), None)
+    return None if row is None else _outgoing(row)
 
 
 def prune(tx: Tx, before: datetime) -> int:

@@ -15,31 +15,22 @@ from segue.store import Store
 PROXIED = (
     "Forwarded",
     "Via",
-    "X-Forwarded-For",
-    "X-Forwarded-Host",
-    "X-Forwarded-Port",
-    "X-Forwarded-Proto",
-    "X-Forwarded-Server",
     "X-Real-IP",
     "X-Client-IP",
     "X-Cluster-Client-IP",
-    "X-Original-Forwarded-For",
-    "X-Original-Host",
-    "X-Envoy-External-Address",
     "X-Amzn-Trace-Id",
     "X-Cloud-Trace-Context",
     "X-Azure-ClientIP",
     "CDN-Loop",
-    "CF-Connecting-IP",
-    "CF-Ray",
-    "CF-Visitor",
     "True-Client-IP",
     "Fastly-Client-IP",
     "Fly-Client-IP",
-    "Tailscale-User-Login",
 )
-"""Headers that reverse proxies and tunnels add: nginx, Apache, Caddy, Traefik, HAProxy, Envoy,
-the large clouds, Cloudflare, Akamai, Fastly, Fly and Tailscale. No browser sends them."""
+"""Headers that reverse proxies and tunnels add: nginx, Apache, Caddy, Traefik, HAProxy, the large
+clouds, Akamai, Fastly and Fly. No browser sends them."""
+PROXIED_PREFIXES = ("x-forwarded-", "x-original-", "x-envoy-", "cf-", "tailscale-")
+"""The same, where a proxy adds several headers, and may add others: of most proxies, of Envoy,
+Cloudflare and Tailscale."""
 _OWN_FETCHES = frozenset({"same-origin", "none"})
 """Sec-Fetch-Site of requests from the page itself, and of a URL that the user typed."""
 
@@ -78,7 +69,7 @@ def check_names(headers: Headers, names: Collection[str], *, origin: bool) -> st
     if len(hosts) != 1 or hosts[0] not in names:
         raise Refused(HTTPStatus.MISDIRECTED_REQUEST)
     # A proxy for webhooks may rewrite the Host. The page is not for those whom it lets in.
-    if any(name in headers for name in PROXIED):
+    if _is_proxied(headers):
         raise Refused(HTTPStatus.MISDIRECTED_REQUEST)
     origins = headers.get_all("Origin")
     if len(origins) > 1 or (origin and not origins):
@@ -89,6 +80,11 @@ def check_names(headers: Headers, names: Collection[str], *, origin: bool) -> st
     if not _OWN_FETCHES.issuperset(headers.get_all("Sec-Fetch-Site")):
         raise Refused(HTTPStatus.FORBIDDEN)
     return hosts[0]
+
+
+def _is_proxied(headers: Headers) -> bool:
+    named = any(name in headers for name in PROXIED)
+    return named or any(name.lower().startswith(PROXIED_PREFIXES) for name in headers)
 
 
 async def is_revoked(store: Store, visitor: Visitor) -> bool:

@@ -64,6 +64,25 @@ def test_names_are_shown_and_the_bots_own_addresses_it(
     assert words(content=text, mentions=mentions) == expected
 
 
+async def test_mentioned_channels_have_their_names_and_those_of_strangers_cause_no_calls(
+    rig: DiscordRig,
+):
+    at = await rig.place(Shape.TEXT)
+    bob = await rig.driver.user("Bob")
+    boats = await rig.driver.chat(Kind.TEXT, [int(rig.anna)])
+    rig.adapter.remember({}, wanted=only(rig.anna))
+    said = f"see <#{boats}>, <#77> and <#{boats}>"
+    async with listening(rig.adapter) as ear:
+        await rig.say(at, "hello")
+        await ear.next()
+        before = (await rig.driver.look()).calls["get_channel"]
+        await rig.driver.say(bob, int(at.chat), said)
+        assert (await ear.next()).text == said
+        assert (await rig.driver.look()).calls["get_channel"] == before
+        await rig.say(at, said)
+        assert (await ear.next()).text == "see #team, <#77> and #team"
+
+
 @pytest.mark.parametrize(
     "fields",
     [

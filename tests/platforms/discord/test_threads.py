@@ -32,7 +32,7 @@ async def thread_in(rig: DiscordRig, shape: Shape = Shape.TEXT) -> Address:
 
 async def test_a_thread_hangs_on_a_message_and_its_owner_is_a_member(rig: DiscordRig):
     thread = await thread_in(rig)
-    await rig.adapter.invite(thread, [rig.anna])
+    await rig.adapter.invite(thread, [rig.anna], key="1")
     [shown] = (await rig.driver.look(int(thread.chat_id))).threads
     assert (shown.id, shown.title, shown.kind) == (int(thread.thread_id or 0), "Work", 11)
     assert int(rig.anna) in shown.members

@@ -103,12 +103,12 @@ async def test_the_owner_alone_is_notified_of_a_new_thread_in_a_channel(
     at = await home(rig, shape)
     thread = await rig.adapter.create_handoff_thread(at, "Boats <!here>", key="1")
     assert thread is not None
-    for _ in range(2):
-        await rig.adapter.invite(thread, [rig.anna, "!channel"])
+    for key in ("1", "1", "2"):  # she may have left the thread before the second handoff
+        await rig.adapter.invite(thread, [rig.anna, "!channel"], key=key)
     shown = (await rig.driver.look(at.chat_id)).messages
     found = [(it.thread, it.mentions) for it in shown if it.mentions]
     dm = shape in (Shape.DM, Shape.ASSISTANT)
-    assert found == ([] if dm else [(thread.thread_id, (f"<@{rig.anna}>",))])
+    assert found == ([] if dm else 2 * [(thread.thread_id, (f"<@{rig.anna}>",))])
 
 
 async def test_a_message_with_buttons_can_be_as_long_as_any_other(rig: SlackRig):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
@@ -11,6 +12,7 @@ from types import NoneType
 from typing import Any
 
 from discord.utils import snowflake_time, time_snowflake
+from msgspec import structs
 
 from segue.core.address import Address, HomeChannel, Platform, Sender
 from segue.core.audience import Audience
@@ -47,6 +49,11 @@ _QUIET: Mapping[str, Any] = {"allowed_mentions": {"parse": []}, "flags": 1 << 2}
 """Mentions send no notifications, and links have no preview. An edit needs both again."""
 _TEXT = {"type": 3, "name": "text", "description": "What follows the command"}
 _PAGE = 100
+MENTIONS = 10
+"""How many channels are looked up for one message. Other mentions show their ids."""
+_NAME = 100
+_NAME_SECONDS = 1.0
+"""How long a message waits for the name of a channel. It must be recorded soon."""
 _POSTS = 10
 """How many posts of a forum to search for a key."""
 _KINDS = {
@@ -137,9 +144,28 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
         inbound = parser.said(message, *channels, self.account)
         if inbound is not None:
             await self._backlog.arrived(inbound)
+            inbound = await self._with_names(inbound)
         if is_new or not inbound:
             return inbound
         return parser.edited(message, inbound, datetime.now(UTC))
+
+    async def _with_names(self, inbound: Inbound) -> Inbound:
+        """Show the names of the channels in the text. Discord sends the names of users only.
+        Messages of others cause no calls."""
+        mentioned = parser.mentioned_channels(inbound.text)[:MENTIONS]
+        if not mentioned or not await self._backlog.wants(inbound):
+            return inbound
+        found = await asyncio.gather(*map(self._channel_name, mentioned))
+        names = {it: name for it, name in zip(mentioned, found, strict=True) if name}
+        return structs.replace(inbound, text=parser.with_channels(inbound.text, names))
+
+    async def _channel_name(self, channel_id: str) -> str:
+        """Empty if Discord does not say."""
+        try:
+            async with asyncio.timeout(_NAME_SECONDS):
+                return one_line((await self._channel(channel_id)).name or "", _NAME)
+        except (TimeoutError, *FAILURES.all):
+            return ""
 
     async def _place(self, channel_id: str) -> tuple[Channel, Channel] | None:
         """The channel with that id, and the channel that it is in if it is a thread. None if the
@@ -195,7 +221,7 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
         if not users or not (channels := await self._place(channel)):
             return []
         found = [parser.said(it, *channels, self.account) for it in users]
-        return [it for it in found if it is not None]
+        return [await self._with_names(it) for it in found if it is not None]
 
     def acknowledge(self, press: Inbound) -> None:
         # A button needs no answer. A command has one, which only its sender sees.
@@ -378,7 +404,7 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
         self._opened.add(opened)
         return opened
 
-    async def invite(self, thread: Address, users: Sequence[str]) -> None:
+    async def invite(self, thread: Address, users: Sequence[str], *, key: str) -> None:
         with FAILURES.delivering():
             members = f"/channels/{where(thread)}/thread-members"
             for user in users:

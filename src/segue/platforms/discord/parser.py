@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -30,6 +31,7 @@ _KEPT = timedelta(days=1)
 _COMMAND, _BUTTON = 2, 3
 """The types of interactions."""
 _MENTION = re.compile(r"<@!?([0-9]{1,20})>")
+_CHANNEL = re.compile(r"<#([0-9]{1,20})>")
 
 
 def address(channel: Channel) -> Address:
@@ -65,6 +67,16 @@ def said(message: Message, channel: Channel, parent: Channel, me: str) -> Inboun
     more = {"text": text, "attachments": files, "quote": quote, "addressed": bool(to_us)}
     more |= {"message_id": message.id, "forwarded_from": "" if forwarded else None}
     return _inbound(InboundKind.MESSAGE, message.id, channel, parent, message.author, **more)
+
+
+def mentioned_channels(text: str) -> Sequence[str]:
+    """The ids of the channels and threads that a text mentions, each once."""
+    return list(dict.fromkeys(_CHANNEL.findall(text)))
+
+
+def with_channels(text: str, names: Mapping[str, str]) -> str:
+    """The text with these names in the place of ids."""
+    return _CHANNEL.sub(lambda it: f"#{names[it[1]]}" if it[1] in names else it[0], text)
 
 
 def edited(message: Message, inbound: Inbound, now: datetime) -> Inbound | None:

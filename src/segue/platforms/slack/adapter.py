@@ -372,15 +372,16 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         self._backlog.speaks(thread := address(home.chat_id, root), root)
         return thread
 
-    async def invite(self, thread: Address, users: Sequence[str]) -> None:
+    async def invite(self, thread: Address, users: Sequence[str], *, key: str) -> None:
         """Mention the users in a thread of a channel: Slack notifies them, and from then on of each
-        reply there. A mention in the message that opens the thread would not do that."""
+        reply there. A mention in the message that opens the thread would not do that. They are
+        mentioned once for each key: Slack does not say who has stopped following a thread."""
         names = mrkdwn.mention(users)
         if thread.chat_type is ChatType.DM or not names:
             return
         with FAILURES.delivering():
             text = f"{names} You get a notification for each reply here."
-            await self._post(thread, "invite", INVITATION, text=text)
+            await self._post(thread, f"invite {key}", INVITATION, text=text)
 
     async def _audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
         return await account.audience(self.client, chat, users)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import AsyncGenerator, Coroutine, Sequence
 from typing import Any, Protocol
 
@@ -19,6 +20,7 @@ from segue.testing.contract.base import Contract
 from segue.testing.contract.rig import Place, part
 from segue.testing.jumping_loop import JumpingLoop
 from segue.testing.peers import Outage
+from segue.testing.peers.outages import RETRY_SECONDS
 
 ATTEMPTS = 100
 MOST_A_MINUTE = 60
@@ -30,6 +32,8 @@ FLOOD = 1000
 HOURS = 2 * 60 * 60.0
 """How long to watch an adapter that needs fewer attempts."""
 _RECOVERY = 10 * 60.0
+_FEW = 3
+"""Requests that were on their way when the outage began."""
 _EVERYTHING = (Outage.SILENT, Outage.BUSY, Outage.BROKEN)
 """Outages for which all other calls can fail as well. The rest is the same."""
 WAYS = [*((it, False) for it in Outage), *((it, True) for it in _EVERYTHING)]
@@ -77,6 +81,21 @@ class ReconnectContract(Contract):
             await rig.recover()
             await rig.say(at, "after")
             await link.hears("after")
+
+    async def test_a_platform_that_asks_to_wait_is_not_called_before(
+        self, rig: ReconnectRig
+    ) -> None:
+        at = await rig.place(rig.usual)
+        async with kept(rig.adapter) as link:
+            await rig.say(at, "before")
+            await link.hears("before")
+            await rig.fail_connections(Outage.BUSY, everything=True)
+            await first(link.fails(), rig.flooded(FLOOD, HOURS))
+            times = await rig.arrivals()
+            assert len(times) > ATTEMPTS / 2
+            pauses = [later - earlier for earlier, later in itertools.pairwise(times)]
+            assert min(pauses[_FEW:]) >= RETRY_SECONDS
+            await rig.recover()
 
 
 def check(times: Sequence[float]) -> None:
