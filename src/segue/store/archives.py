@@ -34,7 +34,7 @@ from segue.core.errors import (
 )
 from segue.store import schema
 from segue.store.processes import open_private
-from segue.store.progress import Meter, MeteredFile, Progress, ignore_progress
+from segue.store.progress import CopyMeter, MeteredFile, Progress, ignore_progress
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -95,7 +95,7 @@ def write(
     """
     names = sorted(str(f.relative_to(folder)) for f in folder.rglob("*") if f.is_file())
     size = sum((folder / name).stat().st_size for name in names)
-    meter = Meter(2 * size, progress)  # each file is read for its checksum, and again
+    meter = CopyMeter(2 * size, progress)  # each file is read for its checksum, and again
     manifest = Manifest(
         format=FORMAT,
         program=segue.__version__,
@@ -126,7 +126,7 @@ def write(
     return manifest
 
 
-def _pack(file: IO[bytes], folder: Path, names: Sequence[str], meter: Meter) -> None:
+def _pack(file: IO[bytes], folder: Path, names: Sequence[str], meter: CopyMeter) -> None:
     with tarfile.open(fileobj=file, mode="w") as tar:
         tar.add(folder / MANIFEST, MANIFEST, filter=_anonymous)
         for name in names:
@@ -135,7 +135,7 @@ def _pack(file: IO[bytes], folder: Path, names: Sequence[str], meter: Meter) -> 
                 tar.addfile(entry, MeteredFile(opened, meter))
 
 
-def _described(folder: Path, name: str, meter: Meter) -> ArchivedFile:
+def _described(folder: Path, name: str, meter: CopyMeter) -> ArchivedFile:
     path = folder / name
     digest = hashlib.sha256()
     with path.open("rb") as opened:
@@ -194,7 +194,7 @@ def _unpacked(tar: tarfile.TarFile, path: Path, folder: Path, progress: Progress
         raise NotABackup(path=path)
     manifest = _manifest(opened.read(), path)
     wanted = {file.name: file for file in manifest.files}
-    meter = Meter(sum(file.size for file in manifest.files), progress)
+    meter = CopyMeter(sum(file.size for file in manifest.files), progress)
     found: set[str] = set()
     while entry := tar.next():
         opened = tar.extractfile(entry) if entry.isreg() else None

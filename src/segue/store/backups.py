@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from segue.store import archives, processes, schema
 from segue.store.archives import StoreState
-from segue.store.progress import Meter, MeteredFile, Progress, ignore_progress
+from segue.store.progress import CopyMeter, MeteredFile, Progress, ignore_progress
 
 if TYPE_CHECKING:
     import psycopg
@@ -170,7 +170,7 @@ def copy_postgres(
         dict(connection.execute(_LISTED).fetchall()), connection.execute(_REFERENCES).fetchall()
     )
     sizes: dict[str, int] = dict(connection.execute(_SIZES).fetchall())
-    meter = Meter(sum(sizes[table] for table in columns), progress)
+    meter = CopyMeter(sum(sizes[table] for table in columns), progress)
     (folder / "tables").mkdir(0o700)
     for table, names in columns.items():
         left = sizes[table]  # only about as much as is copied
@@ -224,7 +224,7 @@ def load_postgres(
         connection.execute(script.encode())
     copies = msgspec.json.decode((folder / TABLES).read_bytes(), type=TableCopies)
     sizes = [(folder / "tables" / table).stat().st_size for table in copies.columns]
-    meter = Meter(sum(sizes), progress)
+    meter = CopyMeter(sum(sizes), progress)
     for table in reversed(copies.columns):  # what the scripts put in
         connection.execute(f'DELETE FROM segue."{table}"'.encode())
     for table, names in copies.columns.items():

@@ -14,7 +14,7 @@ def ignore_progress(done: int, whole: int) -> None:
     """Show no progress."""
 
 
-class Meter:
+class CopyMeter:
     """Adds up what is done and reports the sum."""
 
     def __init__(self, whole: int, progress: Progress) -> None:
@@ -30,7 +30,7 @@ class Meter:
 class MeteredFile:
     """A file to read from. The meter counts what is read."""
 
-    def __init__(self, file: IO[bytes], meter: Meter) -> None:
+    def __init__(self, file: IO[bytes], meter: CopyMeter) -> None:
         self._file = file
         self._meter = meter
 

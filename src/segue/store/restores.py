@@ -28,7 +28,7 @@ from segue.core.errors import (
 from segue.store import archives, backups, files, parse, processes, shown
 from segue.store.archives import Manifest, StoreState
 from segue.store.processes import OpenProcess
-from segue.store.progress import Meter, MeteredFile, Progress
+from segue.store.progress import CopyMeter, MeteredFile, Progress
 from segue.store.sqlite import WriteGate
 
 _DAMAGED = (apsw.CorruptError, apsw.NotADBError)
@@ -170,7 +170,7 @@ def _replace(path: Path, new: Path, run: Path, stamp: str, progress: Progress) -
     staged = path.with_name(f".{path.name}.new")
     staged.unlink(missing_ok=True)
     os.close(processes.open_private(staged))
-    meter = Meter(new.stat().st_size, progress)
+    meter = CopyMeter(new.stat().st_size, progress)
     with new.open("rb") as opened, staged.open("rb+") as file:
         for chunk in MeteredFile(opened, meter).chunks():
             file.write(chunk)
