@@ -519,7 +519,7 @@ STRIDES = [
 """The steps between two kills, in `make test`, `make test-kill` and `make test-long`."""
 POSTGRES_STRIDES = [
     pytest.param(17, marks=pytest.mark.kill),
-    pytest.param(1, marks=[pytest.mark.kill, pytest.mark.long]),
+    pytest.param(1, marks=[pytest.mark.kill, pytest.mark.long, pytest.mark.timeout(1800)]),
 ]
 
 
