@@ -351,6 +351,23 @@ def test_each_step_is_shown_on_a_terminal(home: Machine, other: Machine, file: P
     ]
 
 
+@pytest.mark.real
+def test_the_part_of_a_postgres_store_that_is_done_is_shown(
+    server: postgres.Server, tmp_path: Path, file: Path
+):
+    with server.database() as first, server.database() as second:
+        home = Machine(tmp_path / "home", first)
+        other = Machine(tmp_path / "other", second)
+        home.say("a long text " * 500_000)
+        code, screen = home.backup.on_screen(str(file))
+        assert code == 0
+        assert_rising(screen, "Copying the store", "Writing the backup")
+        code, screen = other.restore.on_screen(str(file))
+        assert code == 0
+        assert_rising(screen, "Checking the backup", "Restoring the store")
+        assert other.texts() == home.texts()
+
+
 def test_a_step_that_fails_keeps_its_line(home: Machine, other: Machine, file: Path):
     home.say("first")
     home.backup(str(file))
