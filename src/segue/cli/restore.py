@@ -15,6 +15,7 @@ from segue import config
 from segue.chat.output import print_result
 from segue.cli.backup import KEYS, PLATFORMS, SETTINGS
 from segue.cli.options import JSON
+from segue.cli.progress import show_step
 from segue.core.errors import BackupEncrypted
 from segue.core.text import one_line
 from segue.store import archives, restores
@@ -37,18 +38,23 @@ def restore(*, file: Path, force: bool, as_json: bool) -> None:
     passphrase = _passphrase(path) if archives.is_encrypted(path) else ""
     parts = archives.staging(config.private_data_folder() / "restore")
     try:
-        manifest = archives.unpack(path, parts, passphrase)
+        with show_step("Checking the backup") as progress:
+            manifest = archives.unpack(path, parts, passphrase, progress)
         settings = parts / SETTINGS
         url = (config.load_file(settings) if settings.exists() else config.load()).store
-        restores.check(url, parts, manifest, path)
+        with show_step("Checking its store"):
+            restores.check(url, parts, manifest, path)
         stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
-        replaced = [restores.replace(url, parts, manifest, path, stamp, force=force)]
+        with show_step("Restoring the store") as progress:
+            replaced = [restores.replace(url, parts, manifest, path, stamp, progress, force=force)]
         for platform in PLATFORMS:
             keys = parts / KEYS / platform
             if keys.is_dir():
-                replaced.append(_replace_folder(config.platform_folder(platform), keys, stamp))
+                with show_step(f"Restoring the keys for {platform.capitalize()}"):
+                    replaced.append(_replace_folder(config.platform_folder(platform), keys, stamp))
         if settings.exists():
-            replaced.append(_replace_settings(settings.read_bytes(), stamp))
+            with show_step("Restoring the settings"):
+                replaced.append(_replace_settings(settings.read_bytes(), stamp))
     except OSError as error:
         raise archives.unwritable(error, parts) from error
     finally:

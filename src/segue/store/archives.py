@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import tarfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -34,15 +34,12 @@ from segue.core.errors import (
 )
 from segue.store import schema
 from segue.store.processes import open_private
+from segue.store.progress import CopyMeter, MeteredFile, Progress, ignore_progress
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 _ENCRYPTED = b"age-encryption.org/v1"
 _NAME = re.compile(r"[^/\0]+(/[^/\0]+)*")
-_CHUNK = 1 << 20
-
-Progress = Callable[[int, int], None]
-"""Called with what is done, and with the whole."""
 
 
 class StoreState(Struct, frozen=True, kw_only=True):
@@ -84,18 +81,27 @@ def staging(path: Path) -> Path:
     return folder
 
 
-def write(folder: Path, path: Path, store: StoreState, made: datetime, passphrase: str) -> Manifest:
+def write(
+    folder: Path,
+    path: Path,
+    store: StoreState,
+    made: datetime,
+    passphrase: str,
+    progress: Progress = ignore_progress,
+) -> Manifest:
     """Make the backup `path` of all files in `folder`. Raise BackupExists, or an OSError.
 
     With a passphrase, nothing that is not encrypted is written beside `path`.
     """
     names = sorted(str(f.relative_to(folder)) for f in folder.rglob("*") if f.is_file())
+    size = sum((folder / name).stat().st_size for name in names)
+    meter = CopyMeter(2 * size, progress)  # each file is read for its checksum, and again
     manifest = Manifest(
         format=FORMAT,
         program=segue.__version__,
         made=made,
         store=store,
-        files=tuple(_described(folder, name) for name in names),
+        files=tuple(_described(folder, name, meter) for name in names),
     )
     (folder / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
     part = path.with_name(f".{path.name}.part")
@@ -104,10 +110,10 @@ def write(folder: Path, path: Path, store: StoreState, made: datetime, passphras
             file.truncate()
             if passphrase:
                 plain = io.BytesIO()
-                _pack(plain, folder, names)
+                _pack(plain, folder, names, meter)
                 file.write(_encrypt(plain.getvalue(), passphrase))
             else:
-                _pack(file, folder, names)
+                _pack(file, folder, names, meter)
             file.flush()
             os.fsync(file.fileno())
         if path.exists():
@@ -120,17 +126,22 @@ def write(folder: Path, path: Path, store: StoreState, made: datetime, passphras
     return manifest
 
 
-def _pack(file: IO[bytes], folder: Path, names: Sequence[str]) -> None:
+def _pack(file: IO[bytes], folder: Path, names: Sequence[str], meter: CopyMeter) -> None:
     with tarfile.open(fileobj=file, mode="w") as tar:
-        for name in (MANIFEST, *names):
-            tar.add(folder / name, name, filter=_anonymous)
+        tar.add(folder / MANIFEST, MANIFEST, filter=_anonymous)
+        for name in names:
+            entry = _anonymous(tar.gettarinfo(folder / name, name))
+            with (folder / name).open("rb") as opened:
+                tar.addfile(entry, MeteredFile(opened, meter))
 
 
-def _described(folder: Path, name: str) -> ArchivedFile:
+def _described(folder: Path, name: str, meter: CopyMeter) -> ArchivedFile:
     path = folder / name
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return ArchivedFile(name=name, size=path.stat().st_size, sha256=digest)
+    digest = hashlib.sha256()
+    with path.open("rb") as opened:
+        for chunk in MeteredFile(opened, meter).chunks():
+            digest.update(chunk)
+    return ArchivedFile(name=name, size=path.stat().st_size, sha256=digest.hexdigest())
 
 
 def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -150,7 +161,9 @@ def is_encrypted(path: Path) -> bool:
         raise BackupUnreadable(path=path, reason=error.strerror or error) from error
 
 
-def unpack(path: Path, folder: Path, passphrase: str = "") -> Manifest:
+def unpack(
+    path: Path, folder: Path, passphrase: str = "", progress: Progress = ignore_progress
+) -> Manifest:
     """Put the files of a backup into `folder`, checked one by one. Raise a BackupError if the
     backup is not whole, or is newer than this program."""
     if is_encrypted(path):
@@ -162,7 +175,7 @@ def unpack(path: Path, folder: Path, passphrase: str = "") -> Manifest:
     with opened:
         try:
             with tarfile.open(fileobj=opened, mode="r:") as tar:
-                return _unpacked(tar, path, folder)
+                return _unpacked(tar, path, folder, progress)
         except tarfile.TarError as error:
             raise _not_whole(path, opened) from error
 
@@ -174,20 +187,21 @@ def _not_whole(path: Path, opened: IO[bytes]) -> Exception:
     return NotABackup(path=path)
 
 
-def _unpacked(tar: tarfile.TarFile, path: Path, folder: Path) -> Manifest:
+def _unpacked(tar: tarfile.TarFile, path: Path, folder: Path, progress: Progress) -> Manifest:
     first = tar.next()
     opened = tar.extractfile(first) if first and first.name == MANIFEST else None
     if opened is None:
         raise NotABackup(path=path)
     manifest = _manifest(opened.read(), path)
     wanted = {file.name: file for file in manifest.files}
+    meter = CopyMeter(sum(file.size for file in manifest.files), progress)
     found: set[str] = set()
     while entry := tar.next():
         opened = tar.extractfile(entry) if entry.isreg() else None
         file = wanted.get(entry.name)
         if opened is None or file is None or not _is_inside(entry.name):
             raise BackupDamaged(path=path, reason=f"{entry.name!r} does not belong in it")
-        _extract(opened, file, folder / entry.name, path)
+        _extract(MeteredFile(opened, meter), file, folder / entry.name, path)
         found.add(entry.name)
     if missing := sorted(wanted.keys() - found):
         raise BackupDamaged(path=path, reason=f"{missing[0]} is missing")
@@ -211,11 +225,11 @@ def _is_inside(name: str) -> bool:
     return bool(_NAME.fullmatch(name)) and not {".", ".."} & set(name.split("/"))
 
 
-def _extract(opened: IO[bytes], file: ArchivedFile, target: Path, path: Path) -> None:
+def _extract(opened: MeteredFile, file: ArchivedFile, target: Path, path: Path) -> None:
     digest = hashlib.sha256()
     target.parent.mkdir(0o700, parents=True, exist_ok=True)
     with os.fdopen(open_private(target), "wb") as copy:
-        while chunk := opened.read(_CHUNK):
+        for chunk in opened.chunks():
             digest.update(chunk)
             copy.write(chunk)
         copy.flush()

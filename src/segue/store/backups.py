@@ -24,7 +24,8 @@ import msgspec
 from msgspec import Struct
 
 from segue.store import archives, processes, schema
-from segue.store.archives import Progress, StoreState
+from segue.store.archives import StoreState
+from segue.store.progress import CopyMeter, MeteredFile, Progress, ignore_progress
 
 if TYPE_CHECKING:
     import psycopg
@@ -46,10 +47,6 @@ class TableCopies(Struct, frozen=True, kw_only=True):
     """Of each table. A table comes after those that it refers to."""
     sequences: dict[str, int]
     """The last value of each."""
-
-
-def ignore_progress(done: int, whole: int) -> None:
-    """Show no progress."""
 
 
 # SQLite
@@ -149,6 +146,10 @@ WHERE c.relnamespace = 'segue'::regnamespace AND c.relkind = 'r'
   AND c.relname NOT IN ('schema_version', 'commits') AND a.attgenerated = ''
 GROUP BY c.relname ORDER BY c.relname
 """
+_SIZES = """
+SELECT relname, pg_table_size(oid) FROM pg_class
+WHERE relnamespace = 'segue'::regnamespace AND relkind = 'r'
+"""
 _REFERENCES = """
 SELECT a.relname, b.relname FROM pg_constraint f
 JOIN pg_class a ON a.oid = f.conrelid JOIN pg_class b ON b.oid = f.confrelid
@@ -168,9 +169,11 @@ def copy_postgres(
     columns = _in_order(
         dict(connection.execute(_LISTED).fetchall()), connection.execute(_REFERENCES).fetchall()
     )
+    sizes: dict[str, int] = dict(connection.execute(_SIZES).fetchall())
+    meter = CopyMeter(sum(sizes[table] for table in columns), progress)
     (folder / "tables").mkdir(0o700)
-    for done, (table, names) in enumerate(columns.items()):
-        progress(done, len(columns))
+    for table, names in columns.items():
+        left = sizes[table]  # only about as much as is copied
         command = f"COPY segue.{table} ({_quoted(names)}) TO STDOUT"
         with (
             (folder / "tables" / table).open("wb") as file,
@@ -179,7 +182,10 @@ def copy_postgres(
         ):
             for chunk in rows:
                 file.write(chunk)
-    progress(len(columns), len(columns))
+                counted = min(len(chunk), left)
+                left -= counted
+                meter.add(counted)
+        meter.add(left)
     copies = TableCopies(columns=columns, sequences=dict(connection.execute(_SEQUENCES).fetchall()))
     (folder / TABLES).write_bytes(msgspec.json.encode(copies))
     return state_of_postgres(connection)
@@ -206,7 +212,9 @@ def _quoted(names: list[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
 
 
-def load_postgres(connection: psycopg.Connection[Any], folder: Path, version: int) -> None:
+def load_postgres(
+    connection: psycopg.Connection[Any], folder: Path, version: int, progress: Progress
+) -> None:
     """Create the schema `segue` of that version and fill it from `folder`, in the transaction of
     the connection."""
     connection.execute("CREATE SCHEMA segue")
@@ -215,6 +223,8 @@ def load_postgres(connection: psycopg.Connection[Any], folder: Path, version: in
     for script in schema.scripts_to(version):
         connection.execute(script.encode())
     copies = msgspec.json.decode((folder / TABLES).read_bytes(), type=TableCopies)
+    sizes = [(folder / "tables" / table).stat().st_size for table in copies.columns]
+    meter = CopyMeter(sum(sizes), progress)
     for table in reversed(copies.columns):  # what the scripts put in
         connection.execute(f'DELETE FROM segue."{table}"'.encode())
     for table, names in copies.columns.items():
@@ -224,7 +234,7 @@ def load_postgres(connection: psycopg.Connection[Any], folder: Path, version: in
             connection.cursor() as cursor,
             cursor.copy(command.encode()) as rows,
         ):
-            while chunk := file.read(1 << 16):
+            for chunk in MeteredFile(file, meter).chunks():
                 rows.write(chunk)
     for sequence, value in copies.sequences.items():
         connection.execute("SELECT setval(%s::regclass, %s)", (f'segue."{sequence}"', value))
@@ -240,11 +250,12 @@ def back_up_before_upgrade(backups: Path, version: int, copy: Callable[[Path], S
         backups.mkdir(0o700, parents=True)
     now = datetime.now(UTC)
     path = backups / f"{now:%Y%m%d-%H%M%S-%f}-schema-{version}.segue"
+    logger.warning("The store needs an upgrade. Making a backup of it first: %s", path)
     folder = archives.staging(backups / "upgrade")
     try:
         archives.write(folder, path, copy(folder), now, passphrase="")
     finally:
         shutil.rmtree(folder)
-    logger.warning("The store is upgraded. A backup was made first: %s", path)
+    logger.warning("The backup is complete. Upgrading the store from schema %s.", version)
     for old in sorted(backups.glob("*.segue"))[:-KEPT]:
         old.unlink()

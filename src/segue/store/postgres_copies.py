@@ -8,9 +8,10 @@ import psycopg
 
 from segue.core.errors import NothingToBackUp
 from segue.store import backups, postgres_schema, restores
-from segue.store.archives import Manifest, Progress, StoreState
+from segue.store.archives import Manifest, StoreState
 from segue.store.connections import LimitedConnection, connect, told
 from segue.store.postgres_schema import MIGRATION_SECONDS
+from segue.store.progress import Progress
 from segue.store.values import shown
 
 _SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -30,7 +31,14 @@ def copy_store(url: str, folder: Path, progress: Progress) -> StoreState:
 
 
 def replace(
-    url: str, folder: Path, manifest: Manifest, backup: Path, stamp: str, *, force: bool
+    url: str,
+    folder: Path,
+    manifest: Manifest,
+    backup: Path,
+    stamp: str,
+    progress: Progress,
+    *,
+    force: bool,
 ) -> str:
     """Put the store in `folder` into the database. The replaced one is kept in another schema,
     whose name is returned."""
@@ -40,7 +48,7 @@ def replace(
             connection.execute(postgres_schema.ALONE)
             restores.require_alone(postgres_schema.connected(connection), url)
             kept = _set_aside(connection, url, manifest, backup, stamp, force=force)
-            backups.load_postgres(connection, folder, manifest.store.schema)
+            backups.load_postgres(connection, folder, manifest.store.schema, progress)
             return kept
     except psycopg.Error as error:
         raise told(error, url) from error

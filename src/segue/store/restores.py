@@ -26,8 +26,9 @@ from segue.core.errors import (
     StoreRunning,
 )
 from segue.store import archives, backups, files, parse, processes, shown
-from segue.store.archives import Manifest, Progress, StoreState
+from segue.store.archives import Manifest, StoreState
 from segue.store.processes import OpenProcess
+from segue.store.progress import CopyMeter, MeteredFile, Progress
 from segue.store.sqlite import WriteGate
 
 _DAMAGED = (apsw.CorruptError, apsw.NotADBError)
@@ -112,7 +113,14 @@ def _when(micros: int) -> str:
 
 
 def replace(
-    url: str, folder: Path, manifest: Manifest, backup: Path, stamp: str, *, force: bool
+    url: str,
+    folder: Path,
+    manifest: Manifest,
+    backup: Path,
+    stamp: str,
+    progress: Progress,
+    *,
+    force: bool,
 ) -> str:
     """Put the store in `folder` at `url`. Return where the replaced one is; empty if there was
     none. Raise StoreRunning or NewerData, and change nothing."""
@@ -120,7 +128,7 @@ def replace(
     if scheme != "sqlite":
         from segue.store.postgres_copies import replace  # noqa: PLC0415 - only what is used
 
-        return replace(url, folder, manifest, backup, stamp, force=force)
+        return replace(url, folder, manifest, backup, stamp, progress, force=force)
     path = Path(os.path.realpath(name))
     run = path.with_name(f"{path.name}-run")
     try:
@@ -133,7 +141,7 @@ def replace(
                 found = _settle(path)
                 if not force:
                     require_older(found, manifest, url, backup)
-                return _replace(path, folder / backups.DATABASE, run, stamp)
+                return _replace(path, folder / backups.DATABASE, run, stamp, progress)
         finally:
             gate.close()
     except apsw.Error as error:
@@ -158,12 +166,15 @@ def _settle(path: Path) -> StoreState | None:
         connection.close()
 
 
-def _replace(path: Path, new: Path, run: Path, stamp: str) -> str:
+def _replace(path: Path, new: Path, run: Path, stamp: str, progress: Progress) -> str:
     staged = path.with_name(f".{path.name}.new")
     staged.unlink(missing_ok=True)
     os.close(processes.open_private(staged))
-    shutil.copyfile(new, staged)
-    with staged.open("rb+") as file:
+    meter = CopyMeter(new.stat().st_size, progress)
+    with new.open("rb") as opened, staged.open("rb+") as file:
+        for chunk in MeteredFile(opened, meter).chunks():
+            file.write(chunk)
+        file.flush()
         os.fsync(file.fileno())
     kept = path.with_name(f"{path.name}.before-{stamp}")
     if path.exists():
