@@ -11,6 +11,7 @@ from segue.core.session import ME
 from segue.testing.models.openai import refusal
 from tests.harness.pty import Terminal
 from tests.harness.terminal import Person, over, shell
+from tests.store.test_old_stores import put
 
 OSC = "\x1b]52;c;ZXZpbA==\x07"
 PAYLOAD = f"a{OSC}b\x1b[2J\x1b[31mc\x1bPq#0~\x1b\\d\x9b2Je\x1b]0;evil\x1b\\f\x08g\x00h"
@@ -350,3 +351,13 @@ async def test_a_path_is_not_a_command(person: Person, words: str):
         await shown.ready()
         shown.say(words)
         await shown.shows(f"what I hear: {words}")
+
+
+async def test_what_is_logged_stands_above_the_prompt(person: Person):
+    put(21, person.environment["SEGUE_STORE"])
+    async with person.opens(columns=200) as shown:
+        await shown.see("Upgrading the store from schema 21.")
+        await shown.ready()
+        lines = shown.text.splitlines()
+        (first,) = (line for line in lines if "The store needs an upgrade." in line)
+        assert first.strip().startswith("The store needs an upgrade. Making a backup of it first:")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import shutil
 import signal
 import sys
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -59,6 +60,17 @@ async def chat(settings: Settings, options: ChatOptions) -> bool:
     """Run the chat. Return False if there is no terminal, and a message or a command failed, or
     there was none."""
     return await _Program(settings).run(options)
+
+
+class _LogNotices(logging.Handler):
+    """Show what the program logs above the prompt, not across it."""
+
+    def __init__(self, show: Callable[[str], object]) -> None:
+        super().__init__(logging.WARNING)
+        self._show = show
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._show(self.format(record))
 
 
 class _Program:
@@ -129,6 +141,30 @@ class _Program:
     @contextlib.asynccontextmanager
     async def _loaded(self, options: ChatOptions) -> AsyncGenerator[Conversation]:
         """Load and begin the conversation while the prompt accepts input."""
+        with self._log_notices():
+            async with self._begun(options) as conversation:
+                yield conversation
+
+    @contextlib.contextmanager
+    def _log_notices(self) -> Generator[None]:
+        """Show what is logged meanwhile as notices, if there is a prompt that it would disturb."""
+        if not self._draws:
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        handler = _LogNotices(lambda text: loop.call_soon_threadsafe(self._show_log, text))
+        logger = logging.getLogger("segue")
+        logger.addHandler(handler)
+        try:
+            yield
+        finally:
+            logger.removeHandler(handler)
+
+    def _show_log(self, text: str) -> None:
+        self._soon(self._display.notice(text))
+
+    @contextlib.asynccontextmanager
+    async def _begun(self, options: ChatOptions) -> AsyncGenerator[Conversation]:
         await asyncio.to_thread(import_module, "segue.chat.conversation")
         import segue.store  # noqa: PLC0415
         from segue.chat.conversation import Conversation  # noqa: PLC0415
