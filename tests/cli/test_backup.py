@@ -188,6 +188,19 @@ def test_a_backup_is_restored_on_an_empty_machine(home: Machine, other: Machine,
     assert not visible
 
 
+def test_a_restore_that_fails_after_the_store_says_where_the_old_one_is(
+    home: Machine, other: Machine, file: Path
+):
+    home.configure()
+    home.say("hello")
+    home.backup(str(file))
+    other.say("something else")
+    other.settings.mkdir(parents=True)
+    shown = other.restore.refused("--force", str(file))
+    (kept,) = other.data.glob("segue.db.before-*")
+    assert f"Kept what was there: {kept}" in shown
+
+
 @pytest.mark.parametrize("engine", ["sqlite", pytest.param("postgres", marks=pytest.mark.real)])
 def test_a_backup_under_load_holds_what_was_said_before_it(
     engine: str, request: pytest.FixtureRequest, tmp_path: Path, file: Path, troupe: Troupe

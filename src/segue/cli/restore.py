@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from segue import config
-from segue.chat.output import print_result
+from segue.chat.output import notice, print_result
 from segue.cli.backup import KEYS, PLATFORMS, SETTINGS
 from segue.cli.options import JSON
 from segue.cli.progress import show_step
@@ -20,6 +20,7 @@ from segue.core.errors import BackupEncrypted
 from segue.core.text import one_line
 from segue.store import archives, restores
 
+_KEPT = "Kept what was there: {name}"
 _RENAME_EXCHANGE = 2
 _AT_FDCWD = -100
 
@@ -37,6 +38,8 @@ def restore(*, file: Path, force: bool, as_json: bool) -> None:
     path = file.absolute()
     passphrase = _passphrase(path) if archives.is_encrypted(path) else ""
     parts = archives.staging(config.private_data_folder() / "restore")
+    replaced: list[str] = []
+    is_complete = False
     try:
         with show_step("Checking the backup") as progress:
             manifest = archives.unpack(path, parts, passphrase, progress)
@@ -46,7 +49,8 @@ def restore(*, file: Path, force: bool, as_json: bool) -> None:
             restores.check(url, parts, manifest, path)
         stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
         with show_step("Restoring the store") as progress:
-            replaced = [restores.replace(url, parts, manifest, path, stamp, progress, force=force)]
+            kept = restores.replace(url, parts, manifest, path, stamp, progress, force=force)
+        replaced.append(kept)
         for platform in PLATFORMS:
             keys = parts / KEYS / platform
             if keys.is_dir():
@@ -55,16 +59,20 @@ def restore(*, file: Path, force: bool, as_json: bool) -> None:
         if settings.exists():
             with show_step("Restoring the settings"):
                 replaced.append(_replace_settings(settings.read_bytes(), stamp))
+        is_complete = True
     except OSError as error:
         raise archives.unwritable(error, parts) from error
     finally:
         shutil.rmtree(parts)
-    kept = [name for name in replaced if name]
-    value = {"sessions": manifest.store.sessions, "made": manifest.made, "replaced": kept}
+        replaced = [name for name in replaced if name]
+        if not is_complete:
+            for name in replaced:
+                notice(_KEPT.format(name=one_line(name)))
+    value = {"sessions": manifest.store.sessions, "made": manifest.made, "replaced": replaced}
     origin = f"made on {manifest.made:%Y-%m-%d %H:%M} UTC by Segue {manifest.program}"
     lines = [
         f"Restored {manifest.store.sessions} sessions from {one_line(str(path))}, {origin}.",
-        *(f"Kept what was there: {one_line(name)}" for name in kept),
+        *(_KEPT.format(name=one_line(name)) for name in replaced),
         "To start, type `segue gateway start` or `segue`.",
     ]
     print_result(value, lines, as_json=as_json)
