@@ -93,6 +93,18 @@ async def test_a_search_does_not_find_messages_of_another_owner(store: Store, se
     assert await found(store, "roses", "nobody") == []
 
 
+async def test_many_matches_of_another_owner_hide_none_of_the_owner(
+    store: Store, session: Session, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(search, "_RANKED", 3)
+    lines = (said(f"line {i}") for i in range(_DEPTH))
+    await say(store, session.id, said("my roses"), *lines)
+    await store.owners.ensure("you")
+    theirs = await store.sessions.create("you", Platform.LOCAL)
+    await say(store, theirs.id, *(said(f"their roses {i}") for i in range(5)))
+    assert await found(store, "roses") == ["my roses"]
+
+
 async def test_an_undone_message_is_not_found_until_it_is_restored(store: Store, session: Session):
     lease = await hold(store, session.id, said("roses"))
     assert await found(store, "roses") == ["roses"]

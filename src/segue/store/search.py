@@ -36,7 +36,9 @@ _DEPTH = 500
 _LONGEST = 100_000
 """How many characters of a message are searched. PostgreSQL indexes at most a megabyte."""
 _RANKED = 2_000
-"""How many matches in the index are ranked."""
+"""How many of the owner's matches in the index are ranked."""
+_EXAMINED = 100_000
+"""Among how many matches of all owners they are looked for."""
 _SNIPPET = 160
 _PUNCTUATION = "'" + string.punctuation.replace("'", "''") + "'"
 
@@ -189,10 +191,12 @@ def _indexed(tx: Tx, owner: str, words: list[str], without: str) -> set[_Match]:
         )
         query = " & ".join(f"'{word}':*" for word in words)
     rows = tx.rows(
-        f"SELECT m.at, m.id FROM ({match} LIMIT :most) w JOIN sessions s ON s.no = w.id >> 32"
-        " JOIN messages m ON m.id = w.id"
-        " WHERE s.owner = :owner AND s.id <> :without AND m.undone = 0",
+        f"SELECT m.at, m.id FROM ({match} LIMIT :examined) w"
+        " CROSS JOIN sessions s CROSS JOIN messages m"
+        " WHERE s.no = w.id >> 32 AND m.id = w.id"
+        " AND s.owner = :owner AND s.id <> :without AND m.undone = 0 LIMIT :most",
         query=query,
+        examined=_EXAMINED,
         most=_RANKED,
         owner=owner,
         without=without,
