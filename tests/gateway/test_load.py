@@ -25,7 +25,7 @@ from tests.gateway.conftest import TELEGRAM, WITHIN, House
 from tests.harness.loop_holds import MOST_CALLS, loop_holds
 
 FEW, MANY, EACH = 4, 16, 2
-MOST_STATEMENTS = 35
+MOST_STATEMENTS = 37
 """For a message and its answer, without the bounds of transactions."""
 SOAKED = 100
 """Chats."""
