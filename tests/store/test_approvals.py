@@ -23,12 +23,26 @@ from segue.core.job import LOCAL, NewJob
 from segue.core.lease import SECOND, Lease
 from segue.core.schedule import Once
 from segue.core.session import EndReason, Origin, Session
+from segue.core.transcript import Outcome
 from segue.store import Store, Tx
 from segue.store.approvals import Approval, ApprovalState, Visibility, part_key, whole_key
 from segue.store.outbox import OutgoingState, finish
 from segue.testing.clock import FakeClock
+from segue.turns import records
 from tests.store.conftest import OpenStore
-from tests.store.samples import CHANNEL, DM, ODD, TOPIC, draft, hold, on_sqlite, show
+from tests.store.samples import (
+    AT,
+    CHANNEL,
+    DM,
+    ODD,
+    TOPIC,
+    called,
+    draft,
+    hold,
+    on_sqlite,
+    said,
+    show,
+)
 
 MINUTES = 600.0
 CALL = ("call 1", "f" * 64, "rm -r build")
@@ -425,3 +439,50 @@ async def test_questions_are_deleted_with_their_session(store: Store, session: S
 
 def in_row(tx: Tx, approval_id: int) -> str:
     return tx.one("SELECT state FROM approvals WHERE id = :id", id=approval_id)[0]
+
+
+# The results of calls that a crash or a take-over interrupted
+
+
+async def outcomes(store: Store, session: Session) -> list[Outcome | None]:
+    """Take the session over, say something, and return the results of the interrupted calls."""
+    lease = await store.leases.acquire(session.id, "another terminal", take_over=True)
+    start = await store.write(records.begin, lease, said("go on"), (), AT)
+    return [message.outcome for message in start.repairs]
+
+
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize("answered", [None, Answer.ONCE, Answer.NEVER])
+async def test_a_call_that_was_not_allowed_did_not_run(
+    store: Store, session: Session, answered: Answer | None, moved: bool
+):
+    first, _ = called("shell", "edit").tool_calls
+    lease = await hold(store, session.id, called("shell", "edit"))
+    asked = await ask(store, lease, (first.id, *CALL[1:]))
+    if answered is not None:
+        await answer(store, asked, answered)
+    if answered is Answer.NEVER:
+        assert await store.approvals.use(lease, asked.id) is Answer.NEVER
+    if moved:
+        await store.bindings.rebind(session.id, TOPIC, Origin.RESUME)
+    assert await outcomes(store, session) == [Outcome.NOT_BEGUN, Outcome.NOT_BEGUN]
+
+
+async def test_the_effect_of_a_call_that_was_allowed_is_unknown(store: Store, session: Session):
+    (call,) = called("shell").tool_calls
+    lease = await hold(store, session.id, called("shell"))
+    asked = await ask(store, lease, (call.id, *CALL[1:]))
+    await answer(store, asked)
+    assert await store.approvals.use(lease, asked.id) is Answer.ONCE
+    assert await outcomes(store, session) == [Outcome.INTERRUPTED]
+
+
+async def test_the_effect_of_a_call_without_a_question_of_its_own_is_unknown(
+    store: Store, session: Session
+):
+    (call,) = called("shell").tool_calls
+    lease = await hold(store, session.id, called("shell"))
+    await ask(store, lease, (call.id, *CALL[1:]))  # an earlier call with the same id
+    later = structs.replace(called("shell"), at=datetime.now(UTC) + timedelta(days=1))
+    await store.transcripts.append(lease, [later])
+    assert await outcomes(store, session) == [Outcome.INTERRUPTED]

@@ -28,6 +28,7 @@ from segue.core.address import Address
 from segue.core.approval import Answer
 from segue.core.errors import ApprovalNotShown, ApprovalOver, ApprovalUnknown
 from segue.core.lease import Lease, Ticks
+from segue.core.transcript import Message, Outcome, Transcript
 from segue.store import leases
 from segue.store.base import Operations, Read, Row, Topic, Tx, Write
 from segue.store.values import beyond, moment, text
@@ -233,6 +234,28 @@ def waiting_at(tx: Tx, address: Address) -> tuple[Approval, ...]:
     return tuple(_approval(tx, row) for row in rows)
 
 
+def unfinished(
+    tx: Tx, session_id: str, transcript: Transcript, at: datetime
+) -> tuple[Message, ...]:
+    """The results to append to a transcript that ends during tool calls. If the owner did not allow
+    the first of these calls, none of them ran: tools run in order. Otherwise their effect is
+    unknown."""
+    calls = transcript.unanswered
+    if not calls:
+        return ()
+    # An id can be used again in a later answer of the model, so an older question does not count.
+    asking = next(m for m in reversed(transcript.messages) if calls[0] in m.tool_calls)
+    sql = f"{_SELECT} WHERE s.id = :id AND a.call_id = :call ORDER BY a.id DESC LIMIT 1"
+    row = tx.row(sql, id=session_id, call=text(calls[0].id))
+    asked = _approval(tx, row) if row else None
+    never_began = (
+        asked is not None
+        and asked.asked >= asking.at
+        and (asked.state is not ApprovalState.USED or asked.answer is Answer.NEVER)
+    )
+    return transcript.unfinished(at, Outcome.NOT_BEGUN if never_began else Outcome.INTERRUPTED)
+
+
 def void(tx: Tx, session_id: str) -> int:
     """Void the session's open approvals and return how many there were."""
     changed = tx.change(
@@ -300,4 +323,5 @@ class Approvals(Operations):
     waiting = Read(waiting)
     waiting_at = Read(waiting_at)
     visibility = Read(visibility)
+    unfinished = Read(unfinished)
     void = Write(void)

@@ -16,7 +16,7 @@ from segue.core.lease import Lease
 from segue.core.provenance import Provenance
 from segue.core.text import tokens_in
 from segue.core.transcript import Message, Role, prompted
-from segue.store import pages, transcripts
+from segue.store import approvals, pages, transcripts
 from segue.store.base import Topic, Tx
 from segue.store.values import moment
 
@@ -53,7 +53,8 @@ def report_authors(stored: str, instead_of: int | None) -> Provenance:
 def messages(tx: Tx, lease: Lease, intro: str, body: str, by: ReportAuthors) -> list[Message]:
     """The report as messages of a transcript. The prompt makes it a turn, as models expect."""
     now = moment(tx.now)
-    open_calls = transcripts.tail(tx, lease.session_id, 0).unfinished(now)
+    last = transcripts.tail(tx, lease.session_id, 0)
+    open_calls = approvals.unfinished(tx, lease.session_id, last, now)
     asked = prompted(intro, now, provenance.PROGRAM | by.job)
     said = Message(Role.ASSISTANT, body, now, tokens=tokens_in(body), provenance=by.body)
     return [*open_calls, asked, said]

@@ -35,7 +35,7 @@ from segue.core.job import (
 from segue.core.lease import Lease
 from segue.core.provenance import Provenance
 from segue.core.session import clean_title
-from segue.core.transcript import Message, Outcome
+from segue.core.transcript import Message
 from segue.store import approvals, jobs, reports, sessions, transcripts
 from segue.store.base import Operations, Read, Row, Topic, Tx, Write, WriteMark
 from segue.store.values import micros, moment, moment_or_none, text
@@ -293,7 +293,7 @@ def begin(tx: Tx, claimed: Claim, lease: Lease, prompt: Message) -> int | None:
         return known
     approvals.void(tx, lease.session_id)
     last = transcripts.tail(tx, lease.session_id, 0)
-    repairs = last.unfinished(prompt.at, Outcome.INTERRUPTED)
+    repairs = approvals.unfinished(tx, lease.session_id, last, prompt.at)
     seq = transcripts.append(tx, lease, [*repairs, prompt])
     spent = _tokens_of(tx, lease.session_id)
     _change(tx, claimed.run, "seq = :seq, spent = :spent", seq=seq, spent=spent)

@@ -46,7 +46,7 @@ class TurnStart(Struct, frozen=True):
 
     data: SessionData
     repairs: tuple[Message, ...] = ()
-    """Results for tool calls that a crash interrupted: their effect is unknown."""
+    """Results for tool calls that a crash interrupted."""
     not_begun: tuple[ToolCall, ...] = ()
     """Tool calls that have not started: they wait for an approval, or the turn was paused."""
 
@@ -92,7 +92,10 @@ def begin(
         asked = approvals.waiting(tx, lease.session_id)
         if asked is not None and asked.call_id == newest.unanswered[0].id:
             return TurnStart(data, not_begun=newest.unanswered)
-    repairs = newest.unfinished(now, Outcome.NOT_BEGUN if paused else Outcome.INTERRUPTED)
+    if paused:
+        repairs = newest.unfinished(now, Outcome.NOT_BEGUN)
+    else:
+        repairs = approvals.unfinished(tx, lease.session_id, newest, now)
     if said is not None:
         if repairs:
             transcripts.append(tx, lease, repairs)

@@ -180,7 +180,8 @@ class Turns:
         brain = await self._brains.open(replace(assignment, only=only, max_steps=SYNTHETIC_STEPS))
         window, now = await self._window(session_id, brain), self._now()
         asked = prompted(prompt, now, by)
-        messages, usage, error = [*window.unfinished(now), asked], Usage(), None
+        repairs = await self._store.approvals.unfinished(session_id, window, now)
+        messages, usage, error = [*repairs, asked], Usage(), None
         transcript = window.extended(messages)
         async with contextlib.aclosing(brain.turn(transcript, asyncio.Event())) as stream:
             async for event in stream:
