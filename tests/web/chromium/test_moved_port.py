@@ -34,6 +34,7 @@ async def test_a_tab_whose_page_has_moved_says_how_to_find_it(site: Site, eyes: 
         if await hint.is_visible():
             break
         await page.get_by_role("button", name="Try now").click()
+    await expect(hint).to_contain_text("On its computer, type segue gateway start.")
     await expect(hint).to_contain_text("type segue pair, and open the link")
     await expect(page.get_by_role("textbox", name="Message")).to_have_value("Not sent yet")
     # It was only unreachable: no hint is left.
