@@ -302,6 +302,12 @@ async def test_the_status_line_says_where_a_session_was_taken(person: Person):
 # After a kill
 
 
+async def activities(person: Person) -> list[SessionActivity]:
+    """What the page shows for each session."""
+    async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+        return [entry.activity for entry in await store.page_sessions.list(ME, limit=9)]
+
+
 async def test_a_message_survives_a_terminal_killed_during_the_answer(person: Person):
     async with person.talks_to("Endless words " * 40, "Welcome back.") as model:
         model.pausing(900)
@@ -315,7 +321,9 @@ async def test_a_message_survives_a_terminal_killed_during_the_answer(person: Pe
         model.go.set()
         async with person.opens("resume") as shown:
             await shown.see("my words")
+            await shown.shows("The agent was interrupted before it had answered your last message.")
             await shown.ready()
+            assert await activities(person) == [SessionActivity.IDLE]
             shown.say("and now?")
             await shown.see("Welcome back.")
             await over(shown)

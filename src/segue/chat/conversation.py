@@ -35,7 +35,7 @@ from segue.core.events import TurnFailed, TurnInterrupted, TurnPaused
 from segue.core.session import ME, Session
 from segue.core.text import one_line
 from segue.core.transcript import Message, ToolCall
-from segue.store import Store, Topic, placement
+from segue.store import Store, Topic, placement, transcripts
 from segue.store.approvals import ApprovalState
 from segue.store.leases import Pause
 from segue.store.placement import AsideReport
@@ -43,6 +43,10 @@ from segue.turns import HeldLease, Place, Turns, hold
 
 _FOLLOW = 0.5
 _STOPPED = "The agent was working on it here, and was stopped."
+_CUT_OFF = (
+    "The agent was interrupted before it had answered your last message. Type /retry to send it"
+    " again, or go on."
+)
 _REPORTS = 5.0
 """Seconds between two looks for reports of jobs, if no wake-up comes."""
 _REPORT_LENGTH = 200
@@ -540,3 +544,7 @@ class Conversation:
         last = await self.store.transcripts.last(session.id, _SHOWN_MESSAGES)
         for turn in last.turns(_SHOWN_TURNS):
             await self._display.turn(turn)
+        if self._held is not None and await self.store.read(transcripts.is_cut_off, session.id):
+            # Until the next message the agent is idle here: no other place shows it as working.
+            await self.store.leases.pause(self._held.lease, Pause.STOPPED)
+            await self.notice(_CUT_OFF)
