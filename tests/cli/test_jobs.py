@@ -139,6 +139,16 @@ def test_a_job_is_changed_paused_resumed_and_deleted(command: Command):
     assert "There is no job 1." in command.refused("show", "1")
 
 
+@pytest.mark.usefixtures("gateway")
+def test_an_edit_that_makes_a_recurring_job_run_once_says_so(command: Command):
+    command("add", "--cron", "0 9 * * 1-5", "Look.")
+    told = command("edit", "1", "--in", "20")
+    was = "It was cron 0 9 * * 1-5 (Europe/Oslo), and now runs only once."
+    assert told.startswith(f"Changed. {was}\n")
+    assert "only once" not in command("edit", "1", "--in", "30")
+    assert "only once" not in command("edit", "1", "--every", "60")
+
+
 def test_a_run_and_what_became_of_it_are_shown(
     command: Command, gateway: Store, runner: asyncio.Runner
 ):

@@ -179,7 +179,7 @@ def edit(number: int, text: tuple[str, ...], *, as_json: bool, **given: Any) -> 
     """Change job NUMBER. What is not given stays as it is."""
     now = datetime.now(UTC)
 
-    async def change(store: Store) -> Job:
+    async def change(store: Store) -> tuple[Job, Job]:
         await _require_gateway(store)
         job = await store.jobs.found(ME, number)
         zone, when = given["zone"] or job.zone, _when(given)
@@ -202,9 +202,10 @@ def edit(number: int, text: tuple[str, ...], *, as_json: bool, **given: Any) -> 
         if given["allow_nothing"]:
             changed = replace(changed, allows=())
         await store.reports.check(ME, changed.deliver, verbatim=changed.verbatim)
-        return await store.jobs.edit(ME, number, changed)
+        return job, await store.jobs.edit(ME, number, changed)
 
-    _print(with_store(change), "Changed.", as_json=as_json)
+    former, job = with_store(change)
+    _print(job, f"Changed.{job_text.no_longer(former, job)}", as_json=as_json)
 
 
 @jobs.command()

@@ -24,6 +24,7 @@ from segue.core.job import (
     next_times,
     schedule_text,
 )
+from segue.core.schedule import Once
 from segue.core.text import count, one_line, visible_name
 
 
@@ -80,6 +81,14 @@ def made(job: Job) -> list[str]:
     if job.allows:
         lines.append(f"It may do without asking: {', '.join(map(one_line, job.allows))}.")
     return lines
+
+
+def no_longer(former: NewJob, job: NewJob) -> str:
+    """A sentence about a job that recurred before it was changed, and now runs only once. Empty for
+    any other."""
+    if not isinstance(job.schedule, Once) or isinstance(former.schedule, Once):
+        return ""
+    return f" It was {schedule_text(former.schedule, former.zone)}, and now runs only once."
 
 
 def facts(job: Job, tokens_today: int = 0) -> list[tuple[str, str]]:
