@@ -17,6 +17,7 @@ from segue.core.session import ME, Origin, Session
 from segue.core.transcript import Message, Role, ToolCall, spoken
 from segue.handoff import Failed, Progress, Working, hand_off
 from segue.store import Store
+from segue.store.leases import LEASE_SECONDS
 from segue.turns import HeldLease, hold
 from segue.web.session import LISTED, address_of
 from tests.gateway.conftest import Desk
@@ -89,6 +90,20 @@ async def test_each_session_is_listed_once_with_its_place_state_and_last_message
         (there.id, "on Telegram", "idle", "two"),
         (aside.id, "set aside", "idle", "aside"),
     ]
+
+
+async def test_a_session_whose_terminal_was_killed_is_not_working(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("segue.web.session.LOOK_SECONDS", 0.1)
+    store = door.store
+    session = await session_with(store, "one", title="Work")
+    await store.leases.acquire(session.id, "a terminal")
+    async with door.browser(await door.key()) as browser:
+        (listed,) = (await browser.until("hello"))["chats"]
+        assert listed["state"] == "working"
+        door.clock.advance(LEASE_SECONDS)
+        await browser.until("chats", lambda t: t["chats"][0]["state"] == "idle")
 
 
 async def test_a_session_that_waits_for_an_approval_is_marked(door: Door):

@@ -25,6 +25,8 @@ _MOST_WAITING = 1000
 """Frames queued for a page that does not read. Beyond this it is disconnected, and reconnects."""
 PATIENCE = 30.0
 """Seconds that a page may take to read a frame."""
+LOOK_SECONDS = 10.0
+"""Seconds between two looks for changes without a wake-up: a killed terminal sends none."""
 LISTED = 50
 """How many sessions are listed at first, and how many more each time."""
 _HITS = 30
@@ -209,7 +211,7 @@ class Talk:
         topics = (Topic.SESSIONS, Topic.APPROVALS, Topic.HANDOFFS, Topic.LEASES, Topic.OWNERS)
         async with self._store.listen(*topics) as wake:
             while True:
-                await wake.wait()
+                await wake.wait(LOOK_SECONDS)
                 await self._check()
                 self._soon(_Update())
                 self._soon(_Listing())
