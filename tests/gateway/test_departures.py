@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -244,6 +245,8 @@ async def test_a_session_without_a_turn_moves_at_once(house: House, tmp_path: Pa
         ("/move discord", "discord"),
         ("/move web --lan", "--lan works only in the terminal"),
         ("/move", "matrix is connected. Handoffs arrive at"),
+        ("/move", "To continue in a terminal, type there:"),
+        ("/move terminal", "To continue in a terminal, type there:"),
         ("/handoff matrix", "/handoff works only in the terminal. Here, type /move PLATFORM."),
     ],
 )
@@ -270,6 +273,17 @@ async def test_a_button_of_an_old_message_with_a_handoff_is_answered_with_the_co
         assert await house.store.recent_handoffs() == ()
 
 
+async def test_move_without_another_platform_says_so(house: House, tmp_path: Path):
+    async with house.gateway():
+        chat = await house.chat()
+        await house.home(chat)
+        await house.driver.say(house.anna, chat, "hello")
+        await house.driver.message("(1) hello", chat=chat)
+        await house.driver.say(house.anna, chat, "/move")
+        listed = await message_with(house, chat, "No other platform is connected.")
+        assert not listed.buttons
+
+
 async def test_move_without_a_platform_has_a_button_for_every_other_place(
     house: House, tmp_path: Path
 ):
@@ -280,6 +294,8 @@ async def test_move_without_a_platform_has_a_button_for_every_other_place(
         await t.says("/move")
         listed = await message_with(house, t.chat, "type /move matrix")
         assert [button.label for button in listed.buttons] == ["Move to matrix"]
+        assert "telegram" not in listed.text, "it is here already"
+        assert re.search(r"type there: `?\S*segue resume \S", listed.text)
         await house.driver.press(house.anna, listed.id, "Move to matrix")
         await message_with(house, t.chat, WENT)
 

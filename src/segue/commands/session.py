@@ -18,11 +18,12 @@ from segue.commands.base import (
     there,
     unquoted,
 )
-from segue.core.address import HomeChannel, Platform
+from segue.core.address import Address, HomeChannel, Platform
 from segue.core.errors import BadCommand, NoHomeChannel
 from segue.core.handoff import TARGETS
 from segue.core.session import Session
 from segue.core.text import count, one_line, quoted
+from segue.handoff import way_back
 from segue.platforms import registry
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ NEW_THREAD = "--new-thread"
 """The argument of /handoff and /move that opens a new thread for a session that has one there."""
 _NAME_WIDTH = 48
 _LAN = "--lan"
+_TERMINAL = {"terminal", "local"}
 
 
 async def title(context: CommandContext, arguments: str) -> None:
@@ -105,8 +107,19 @@ async def handoff(context: TerminalContext, arguments: str) -> None:
 
 
 async def move(context: ChatContext, arguments: str) -> None:
-    if not await _hand_off(context, "move", arguments):
-        await context.offer_platforms(*await _destinations(context, "move"))
+    if arguments.strip().casefold() in _TERMINAL:
+        await context.notice(await _way_to_terminal(there(context), context))
+        return
+    if await _hand_off(context, "move", arguments):
+        return
+    text, ready = await _destinations(context, "move")
+    if context.session is not None:
+        text += "\n" + await _way_to_terminal(context.session, context)
+    await context.offer_platforms(text, ready)
+
+
+async def _way_to_terminal(session: Session, context: ChatContext) -> str:
+    return f"To continue in a terminal, type there: `{await way_back(context.store, session)}`"
 
 
 async def _hand_off(context: CommandContext, command: str, arguments: str) -> bool:
@@ -133,11 +146,22 @@ async def _destinations(context: CommandContext, command: str) -> tuple[str, lis
         return nowhere, []
     served = {health.platform: health for g in gateways for health in g.links.values()}
     homes = {home.platform: home for home in await context.store.owners.homes(context.owner)}
-    lines = [_destination(served[p], homes.get(p), command) for p in TARGETS if p in served]
+    here = context.place.context.source
+    shown = [p for p in TARGETS if p in served and not _is_home(homes.get(p), here)]
+    lines = [_destination(served[p], homes.get(p), command) for p in shown]
+    if not lines:
+        lines.append("No other platform is connected.")
     others = [platform for platform in TARGETS if platform not in served]
     if others:
         lines.append(f"The gateway does not serve {', '.join(others)}.")
-    return "\n".join(lines), [p for p in TARGETS if p in served and p in homes]
+    return "\n".join(lines), [platform for platform in shown if platform in homes]
+
+
+def _is_home(home: HomeChannel | None, here: Address) -> bool:
+    """Whether handoffs to the platform arrive in this chat, where the session is already."""
+    if home is None:
+        return False
+    return (home.platform, home.address.chat_id) == (here.platform, here.chat_id)
 
 
 def _destination(health: PlatformHealth, home: HomeChannel | None, command: str) -> str:
