@@ -122,6 +122,26 @@ async def test_failed_messages_and_handoffs_are_listed_with_their_reason(person:
     assert [h["error"] for h in output["handoffs"]] == ["ZeroDivisionError: our fault"]
 
 
+async def test_a_question_that_waits_is_listed_also_without_a_gateway(person: Person):
+    serving(person)
+    async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
+        await store.owners.ensure(ME)
+        session = await store.sessions.create(ME, Platform.TELEGRAM, title="Boats")
+        lease = await store.leases.acquire(session.id, "a gateway")
+        asked = await store.approvals.ask(lease, "1", "f", "shell date", DM, seconds=600)
+        await store.leases.release(lease)
+        shown = segue_says(person, "status").stdout
+        output = json.loads(segue_says(person, "status", "--json").stdout)
+        await store.approvals.void(session.id)
+        later = segue_says(person, "status").stdout
+    waits = f"question {asked.id} waits for your answer on telegram dm 42: shell date"
+    assert f"questions  {waits}\n" in shown
+    assert "No gateway is running." in shown
+    (question,) = output["questions"]
+    assert (question["address"], question["what"]) == (DM.key, "shell date")
+    assert "questions" not in later
+
+
 async def test_a_handoff_that_was_not_confirmed_is_listed_with_what_to_look_for(person: Person):
     serving(person)
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:

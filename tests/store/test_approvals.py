@@ -441,6 +441,19 @@ def in_row(tx: Tx, approval_id: int) -> str:
     return tx.one("SELECT state FROM approvals WHERE id = :id", id=approval_id)[0]
 
 
+async def test_the_open_questions_of_an_owner_are_listed(
+    store: Store, session: Session, clock: FakeClock
+):
+    lease = await hold(store, session.id)
+    first = await ask(store, lease)
+    await store.owners.ensure("you")
+    other = await store.sessions.create("you", Platform.TELEGRAM)
+    await ask(store, await hold(store, other.id))
+    assert await store.approvals.list_waiting("me") == (first,)
+    clock.advance(MINUTES)
+    assert await store.approvals.list_waiting("me") == ()
+
+
 # The results of calls that a crash or a take-over interrupted
 
 

@@ -71,6 +71,7 @@ ALLOWED = {
     "gateway_platforms_pkey": _PLATFORMS,
     "sqlite_autoindex_gateways_1": _PLATFORMS,
     "sqlite_autoindex_gateway_platforms_1": _PLATFORMS,
+    "approvals_waiting": _QUEUE,
     "bubbles": _QUEUE,
     "commits": "has a row for each open connection",
     "delivery_events": _QUEUE,

@@ -28,9 +28,11 @@ from segue.core.handoff import Failure, Handoff
 from segue.core.job import Job, Report, local_time
 from segue.core.session import ME, Session
 from segue.core.text import count, one_line
+from segue.store.approvals import Approval
 from segue.store.gateways import LinkState
 
 _LAST = 3
+_WHAT_LENGTH = 80
 _REPORTS = timedelta(days=7)
 _NO_PAGE = "not running; type `segue gateway start` or, in a conversation, /handoff web"
 _NO_PAGE_THERE = "not served by the running gateway"
@@ -64,6 +66,8 @@ class Status:
     """Those that are due next."""
     reports: tuple[tuple[Job, Report], ...]
     """Those of the last days that did not arrive, newest first."""
+    questions: tuple[Approval, ...]
+    """The approvals that wait for an answer, oldest first."""
     gateway: GatewayStatus
     """Only with the handoffs in progress or failed, and the last few failed messages."""
     troubles: int
@@ -87,6 +91,7 @@ class Status:
             *(("", f"{s.name} ({session_text.where(s)}, {ago(s.active, now)})") for s in self.last),
             ("handoffs", f"{under_way} in progress" if under_way else "none in progress"),
             *self._jobs(),
+            *(("questions" * (n == 0), _question(q)) for n, q in enumerate(self.questions[:_LAST])),
             ("problems", self._troubles(now)),
             *(("warning", warning) for warning in self.warnings),
         ]
@@ -130,6 +135,16 @@ class Status:
             "reports_not_delivered": [
                 {"job": job.id, **job_text.report_json(report)} for job, report in self.reports
             ],
+            "questions": [
+                {
+                    "number": asked.id,
+                    "session": asked.session_id,
+                    "address": asked.address.key,
+                    "what": asked.what,
+                    "asked": asked.asked,
+                }
+                for asked in self.questions
+            ],
             **self.gateway.json(),
             "warnings": self.warnings,
         }
@@ -150,6 +165,7 @@ async def load_status(settings: Settings) -> Status:
             last=tuple(await store.sessions.list(ME, limit=_LAST)),
             jobs=await store.jobs.upcoming(ME, limit=_LAST),
             reports=await store.reports.undelivered(ME, datetime.now(UTC) - _REPORTS),
+            questions=await store.approvals.list_waiting(ME),
             gateway=replace(
                 seen,
                 handoffs=tuple(handoff for handoff in seen.handoffs if _matters(handoff)),
@@ -160,6 +176,11 @@ async def load_status(settings: Settings) -> Status:
             unanswered=len(seen.unanswered),
             warnings=settings.warnings,
         )
+
+
+def _question(asked: Approval) -> str:
+    what = one_line(asked.what, _WHAT_LENGTH)
+    return f"question {asked.id} waits for your answer on {asked.address}: {what}"
 
 
 def _matters(handoff: Handoff) -> bool:

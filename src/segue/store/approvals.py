@@ -234,6 +234,18 @@ def waiting_at(tx: Tx, address: Address) -> tuple[Approval, ...]:
     return tuple(_approval(tx, row) for row in rows)
 
 
+def list_waiting(tx: Tx, owner: str) -> tuple[Approval, ...]:
+    """The approvals that wait for an answer of this owner, oldest first."""
+    # In the order of the index of those that wait.
+    rows = tx.rows(
+        f"{_SELECT} WHERE a.state = 'waiting' AND a.until > :ticks AND s.owner = :owner"
+        " ORDER BY a.address, a.id",
+        owner=owner,
+        ticks=tx.ticks,
+    )
+    return tuple(sorted((_approval(tx, row) for row in rows), key=lambda asked: asked.id))
+
+
 def unfinished(
     tx: Tx, session_id: str, transcript: Transcript, at: datetime
 ) -> tuple[Message, ...]:
@@ -322,6 +334,7 @@ class Approvals(Operations):
     get = Read(get)
     waiting = Read(waiting)
     waiting_at = Read(waiting_at)
+    list_waiting = Read(list_waiting)
     visibility = Read(visibility)
     unfinished = Read(unfinished)
     void = Write(void)
