@@ -186,7 +186,7 @@ def test_conditions_permissions_and_limits_are_kept_and_shown(command: Command, 
         *("--allow", "send_file", "--may-change-jobs", "--fallback", "--daily-tokens", "5000"),
         "Look.",
     )
-    assert f"Only if {tmp_path} has changed, appeared or vanished, compared with now." in told
+    assert f"Only if {tmp_path} has changed, appeared or vanished." in told
     assert "It may do without asking: git pull, send_file." in told
     job = decoded(command("show", "1", "--json"))
     assert job["only_if"] == {"kind": "file", "target": str(tmp_path)}
@@ -241,6 +241,21 @@ def test_a_condition_or_limit_that_cannot_work_is_refused(
 ):
     assert reason in command.refused("add", "--every", "60", *given, "Look.")
     assert decoded(command("--json")) == []
+
+
+def test_the_first_check_of_a_condition_is_announced_and_its_failure_shown(
+    command: Command, gateway: Store, runner: asyncio.Runner
+):
+    async def fail() -> None:
+        claim = await gateway.runs.claim()
+        assert claim is not None
+        await gateway.runs.fail(claim, "it ended with exit code 3")
+
+    announced = "The gateway makes the first check now. If it fails, `segue jobs show 1` says why."
+    added = command("add", "--every", "60", "--only-if-command", "exit 3", "Look.")
+    assert announced in " ".join(added.split())
+    runner.run(fail())
+    assert "failed: it ended with exit code 3" in " ".join(command("show", "1").split())
 
 
 def test_how_often_a_condition_was_checked_is_shown(

@@ -77,7 +77,12 @@ def made(job: Job) -> list[str]:
         lines.append(f"Next: {', '.join(times)}.")
     lines.append(f"It delivers to: {places(job.deliver)}.")
     if job.only_if is not None:
-        lines.append(f"Only if {one_line(str(job.only_if))}, compared with now.")
+        lines.append(f"Only if {one_line(str(job.only_if))}.")
+        if job.checked is None:
+            lines.append(
+                "The gateway makes the first check now. If it fails,"
+                f" `segue jobs show {job.id}` says why."
+            )
     if job.allows:
         lines.append(f"It may do without asking: {', '.join(map(one_line, job.allows))}.")
     return lines
