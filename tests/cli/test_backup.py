@@ -309,6 +309,22 @@ def test_the_settings_of_the_backup_say_where_the_store_is(
     assert Machine(other.folder, f"sqlite://{place}").texts() == [["there"]]
 
 
+def test_settings_with_an_error_are_saved_and_restored_as_they_are(
+    home: Machine, other: Machine, file: Path
+):
+    home.say("first")
+    home.configure("modle = 'x'\n")
+    done = home.backup.run(str(file))
+    assert done.exit_code == 0, done.output
+    assert f"Warning: there is an error in {home.settings}: " in done.stderr
+    other.restore(str(file))
+    assert other.settings.read_text() == "modle = 'x'\n"
+    assert other.texts() == [["first"]]
+    home.configure("stroe = 'sqlite:///elsewhere.db'\n")
+    assert "it is not clear what store is" in home.backup.refused(str(file.with_name("second")))
+    assert not file.with_name("second").exists()
+
+
 def test_a_damaged_or_lost_store_is_replaced(home: Machine, file: Path):
     home.say("first")
     home.backup(str(file))

@@ -120,6 +120,15 @@ def test_invalid_settings_are_reported_in_one_sentence(person: ConfigCommand):
         assert "there is no setting modle, only store, model" in person.refused(*words)
 
 
+@pytest.mark.parametrize("text", ["modle = 'x'", "this is no TOML"])
+def test_set_says_how_to_repair_a_file_that_is_not_valid(person: ConfigCommand, text: str):
+    person.write(text)
+    refused = person.refused("set", "idle_minutes", "5")
+    assert f"Nothing was changed: {person.path} has an error already: th" in refused
+    assert refused.endswith("Type `segue config edit` to fix it.\n")
+    assert person.path.read_text() == text
+
+
 def test_a_settings_file_that_others_can_read_causes_a_warning(person: ConfigCommand):
     person.path.chmod(0o644)
     assert "holds keys, and others can read it" in person.run("show").stderr

@@ -462,6 +462,50 @@ def test_every_variable_with_a_secret_is_known(home: dict[str, str]):
 
 
 @pytest.mark.parametrize(
+    ("text", "store", "log"),
+    [
+        ("modle = 'x'", "", ""),
+        ("store = 'sqlite:///s.db'\nmodle = 'x'", "sqlite:///s.db", ""),
+        ("gateway_log = '/g.log'\nmodle = 'x'", "", "/g.log"),
+        ("store = 'sqlite:///s.db'\ngateway_log = '/g.log'\n[web]\nport = 'x'", "s.db", "/g.log"),
+        ("model = ", "", ""),
+        ("store = 3", None, ""),
+        ("stroe = 'sqlite:///s.db'", None, ""),
+        ("gateway_log = 'g.log'", "", None),
+        ("store = 'sqlite:///s.db'\nmodel = ", None, ""),
+    ],
+)
+def test_store_and_log_are_found_despite_other_errors_unless_they_are_not_clear(
+    monkeypatch: pytest.MonkeyPatch,
+    home: dict[str, str],
+    text: str,
+    store: str | None,
+    log: str | None,
+):
+    path = write(home, text)
+    for name in ("SEGUE_STORE", "SEGUE_GATEWAY_LOG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SEGUE_CONFIG", str(path))
+    with pytest.raises(BadSettings):
+        config.load()
+    if store is None:
+        with pytest.raises(BadSettings, match="it is not clear what store is"):
+            config.store_address()
+    else:
+        assert config.store_address().endswith(store or "segue/segue.db")
+        assert config.store_address(path) == config.store_address()
+    if log is None:
+        with pytest.raises(BadSettings, match="gateway_log"):
+            config.gateway_log()
+    else:
+        assert str(config.gateway_log()).endswith(log or "segue/gateway.log")
+    monkeypatch.setenv("SEGUE_STORE", "sqlite:///named.db")
+    monkeypatch.setenv("SEGUE_GATEWAY_LOG", "/named.log")
+    assert config.store_address() == "sqlite:///named.db"
+    assert config.gateway_log() == Path("/named.log")
+
+
+@pytest.mark.parametrize(
     ("text", "mode", "expected"),
     [
         (FULL, 0o644, "holds keys, and others can read it. Type `chmod 600 "),

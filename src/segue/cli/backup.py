@@ -13,6 +13,7 @@ from segue import config
 from segue.chat.output import print_result
 from segue.cli.options import JSON
 from segue.cli.progress import show_step
+from segue.cli.store_access import warn_of_bad_settings
 from segue.core.address import Platform
 from segue.core.errors import BackupExists
 from segue.core.text import one_line
@@ -37,14 +38,15 @@ def backup(*, file: Path, encrypt: bool, as_json: bool) -> None:
     `segue restore FILE`.
     """
     path = file.absolute()
-    settings = config.load()
+    url = config.store_address()
+    warn_of_bad_settings()
     if path.exists():
         raise BackupExists(path=path)
     passphrase = _new_passphrase() if encrypt else ""
     parts = archives.staging(config.private_data_folder() / f"backup-{path.name}")
     try:
         with show_step("Copying the store") as progress:
-            state = restores.copy_store(settings.store, parts, progress)
+            state = restores.copy_store(url, parts, progress)
         if text := config.text():
             with show_step("Copying the settings"):
                 (parts / SETTINGS).write_bytes(text)

@@ -44,7 +44,7 @@ def restore(*, file: Path, force: bool, as_json: bool) -> None:
         with show_step("Checking the backup") as progress:
             manifest = archives.unpack(path, parts, passphrase, progress)
         settings = parts / SETTINGS
-        url = (config.load_file(settings) if settings.exists() else config.load()).store
+        url = config.store_address(settings if settings.exists() else None)
         with show_step("Checking its store"):
             restores.check(url, parts, manifest, path)
         stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"

@@ -28,8 +28,9 @@
     │   ├── JobError              JobNotFound, BadJob, TooManyJobs, JobBusy, JobChanged,
     │   │                         ConditionFailed, NoGatewayForJobs
     │   ├── NoteError             NoteNotFound, NoteEmpty, NoteTooLong, TooManyNotes
-    │   ├── SettingsError         BadSettings, SettingsUnwritable, HistoryUnwritable,
-    │   │                         UnknownSetting, SettingRefused, NoEditor
+    │   ├── SettingsError         SettingsUnwritable, HistoryUnwritable, UnknownSetting,
+    │   │   │                     SettingRefused, NoEditor
+    │   │   └── BadSettings       SettingsBroken
     │   ├── BackupError           BackupExists, BackupUnwritable, BackupUnreadable, NotABackup,
     │   │                         BackupDamaged, BackupNewer, BackupEncrypted, WrongPassphrase,
     │   │                         BackupLibraryMissing, BackupOfOtherEngine, NothingToBackUp,
@@ -573,6 +574,11 @@ class UnknownSetting(SettingsError):
 
 class SettingRefused(SettingsError):
     """Nothing was changed: {reason}. Type `segue config show` to see the current settings."""
+
+
+class SettingsBroken(BadSettings):
+    """Nothing was changed: {path} has an error already: {reason}. Type `segue config edit` to fix
+    it."""
 
 
 class NoEditor(SettingsError):
