@@ -151,7 +151,7 @@ def test_setting_a_value_leaves_the_rest_of_the_file_unchanged(person: ConfigCom
 
 
 def test_an_invalid_value_is_not_written(person: ConfigCommand):
-    assert "idle_minutes: expected float > 0" in person.refused("set", "idle_minutes", "0")
+    assert "idle_minutes: expected a number > 0" in person.refused("set", "idle_minutes", "0")
     assert "There is no setting 'modle'" in person.refused("set", "modle", "x")
     assert "No value for model. Give one." in person.refused("set", "model")
     assert "is not a store. Use sqlite:///" in person.refused("set", "store", "/x.db")
@@ -239,7 +239,7 @@ def test_an_invalid_edit_can_be_corrected(person: ConfigCommand, tmp_path: Path)
     steps = editor(tmp_path, wrong, right)
     code, shown = person.on_screen("edit", EDITOR=steps, keys=b"\n")
     assert code == 0
-    assert "The settings are not valid: idle_minutes: expected float > 0.0.\n" in shown
+    assert "The settings are not valid: idle_minutes: expected a number > 0.0.\n" in shown
     assert "Edit it again? [Y/n]:" in shown
     assert person("get", "idle_minutes") == "7\n"
 
