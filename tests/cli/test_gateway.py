@@ -93,6 +93,19 @@ async def test_a_gateway_outlives_the_terminal_that_started_it_until_it_is_stopp
         assert segue_says(person, "gateway", "status").returncode == 3
 
 
+async def test_a_restore_names_the_gateway_that_has_the_store_open(person: Person):
+    serving(person)
+    person.environment.update(REAL_START)
+    file = f"{person.cwd}/backup"
+    async with none_left(person):
+        assert segue_says(person, "gateway", "start").returncode == 0
+        assert segue_says(person, "backup", file).returncode == 0
+        pid = await pid_of_the_only_one(person)
+        refused = segue_says(person, "restore", file).stderr
+        assert f"Running: the gateway (process {pid}, since " in refused
+        assert refused.endswith("Type `segue gateway stop`.\n")
+
+
 def misspell(settings: Path) -> None:
     settings.write_text(f"modle = 'x'\n{settings.read_text()}")
 
