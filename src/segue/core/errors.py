@@ -31,10 +31,10 @@
     │   ├── SettingsError         SettingsUnwritable, HistoryUnwritable, UnknownSetting,
     │   │   │                     SettingRefused, NoEditor
     │   │   └── BadSettings       SettingsBroken
-    │   ├── BackupError           BackupExists, BackupUnwritable, BackupUnreadable, NotABackup,
-    │   │                         BackupDamaged, BackupNewer, BackupEncrypted, WrongPassphrase,
-    │   │                         BackupLibraryMissing, BackupOfOtherEngine, NothingToBackUp,
-    │   │                         NewerData, StoreRunning
+    │   ├── BackupError           BackupExists, BackupUnwritable, BackupFolderMissing,
+    │   │                         BackupUnreadable, NotABackup, BackupDamaged, BackupNewer,
+    │   │                         BackupEncrypted, WrongPassphrase, BackupLibraryMissing,
+    │   │                         BackupOfOtherEngine, NothingToBackUp, NewerData, StoreRunning
     │   ├── TooManyFiles, DemoFailed, PullFailed, BadImage, MessageTooLong, BadImport, BadDelivery,
     │   │   OwnerNotFound, IdentityTaken, AddressTaken
     │   └── StoreError            BadStoreUrl, StoreFolderMissing, StoreMissing, StoreForeign,
@@ -734,6 +734,11 @@ class BackupExists(BackupError):
 class BackupUnwritable(BackupError):
     """The backup {path} cannot be written: {reason}. Nothing was changed. Free some space, or name
     a file in a folder that you can write to."""
+
+
+class BackupFolderMissing(BackupError):
+    """The backup {path} cannot be written: there is no folder {folder}. Nothing was changed. Type
+    `mkdir -p {folder}`, or name a file in another folder."""
 
 
 class BackupUnreadable(BackupError):
