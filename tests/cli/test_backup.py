@@ -171,11 +171,12 @@ def test_a_backup_is_restored_on_an_empty_machine(home: Machine, other: Machine,
     home.say("hello", "world")
     home.pair("b1", secret="1234")
     shown = home.backup(str(file))
-    assert shown.startswith("Saved the store, the settings, the keys for Matrix in ")
+    assert shown.startswith("Saved the store, the settings and the keys for Matrix in ")
+    assert f"{file}: 1 session.\nIt is not encrypted, and may hold secrets such as keys." in shown
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert {path.name for path in file.parent.iterdir()} == {home.folder.name, file.name}
     shown = other.restore(str(file))
-    assert shown.startswith(f"Restored 1 sessions from {file}, made on ")
+    assert shown.startswith(f"Restored 1 session from {file}, made on ")
     assert "Kept" not in shown
     assert other.conversations() == home.conversations()
     assert other.credential("b1") == Credential(secret="1234", owner=ME, is_link=False)
@@ -309,6 +310,22 @@ def test_the_settings_of_the_backup_say_where_the_store_is(
     assert Machine(other.folder, f"sqlite://{place}").texts() == [["there"]]
 
 
+def test_settings_with_an_error_are_saved_and_restored_as_they_are(
+    home: Machine, other: Machine, file: Path
+):
+    home.say("first")
+    home.configure("modle = 'x'\n")
+    done = home.backup.run(str(file))
+    assert done.exit_code == 0, done.output
+    assert f"Warning: there is an error in {home.settings}: " in done.stderr
+    other.restore(str(file))
+    assert other.settings.read_text() == "modle = 'x'\n"
+    assert other.texts() == [["first"]]
+    home.configure("stroe = 'sqlite:///elsewhere.db'\n")
+    assert "it is not clear what store is" in home.backup.refused(str(file.with_name("second")))
+    assert not file.with_name("second").exists()
+
+
 def test_a_damaged_or_lost_store_is_replaced(home: Machine, file: Path):
     home.say("first")
     home.backup(str(file))
@@ -414,6 +431,12 @@ def test_a_backup_never_replaces_a_file(home: Machine, file: Path):
     file.write_text("mine")
     assert "exists already" in home.backup.refused(str(file))
     assert file.read_text() == "mine"
+
+
+def test_a_backup_names_a_folder_that_is_missing(home: Machine, tmp_path: Path):
+    home.say("hello")
+    refused = home.backup.refused(str(tmp_path / "missing" / "b"))
+    assert f"there is no folder {tmp_path}/missing. Nothing was changed. Type `mkdir -p" in refused
 
 
 def test_a_backup_without_space_leaves_nothing_behind(home: Machine, tmp_path: Path):

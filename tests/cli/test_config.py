@@ -120,6 +120,15 @@ def test_invalid_settings_are_reported_in_one_sentence(person: ConfigCommand):
         assert "there is no setting modle, only store, model" in person.refused(*words)
 
 
+@pytest.mark.parametrize("text", ["modle = 'x'", "this is no TOML"])
+def test_set_says_how_to_repair_a_file_that_is_not_valid(person: ConfigCommand, text: str):
+    person.write(text)
+    refused = person.refused("set", "idle_minutes", "5")
+    assert f"Nothing was changed: {person.path} has an error already: th" in refused
+    assert refused.endswith("Type `segue config edit` to fix it.\n")
+    assert person.path.read_text() == text
+
+
 def test_a_settings_file_that_others_can_read_causes_a_warning(person: ConfigCommand):
     person.path.chmod(0o644)
     assert "holds keys, and others can read it" in person.run("show").stderr
@@ -142,7 +151,7 @@ def test_setting_a_value_leaves_the_rest_of_the_file_unchanged(person: ConfigCom
 
 
 def test_an_invalid_value_is_not_written(person: ConfigCommand):
-    assert "idle_minutes: expected float > 0" in person.refused("set", "idle_minutes", "0")
+    assert "idle_minutes: expected a number > 0" in person.refused("set", "idle_minutes", "0")
     assert "There is no setting 'modle'" in person.refused("set", "modle", "x")
     assert "No value for model. Give one." in person.refused("set", "model")
     assert "is not a store. Use sqlite:///" in person.refused("set", "store", "/x.db")
@@ -230,7 +239,7 @@ def test_an_invalid_edit_can_be_corrected(person: ConfigCommand, tmp_path: Path)
     steps = editor(tmp_path, wrong, right)
     code, shown = person.on_screen("edit", EDITOR=steps, keys=b"\n")
     assert code == 0
-    assert "The settings are not valid: idle_minutes: expected float > 0.0.\n" in shown
+    assert "The settings are not valid: idle_minutes: expected a number > 0.0.\n" in shown
     assert "Edit it again? [Y/n]:" in shown
     assert person("get", "idle_minutes") == "7\n"
 

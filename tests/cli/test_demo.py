@@ -13,7 +13,10 @@ from typing import Any
 import pytest
 
 from segue import config
+from segue.agent.models.local.weights import QWEN, mark
+from segue.cli.demo.model import installed
 from segue.cli.demo.play import FACT, QUESTION
+from segue.cli.demo.report import DemoRecord, left
 from segue.core.transcript import ToolCall
 from segue.testing.models.openai import Answer, Say
 from tests import program
@@ -152,6 +155,20 @@ async def test_with_yes_a_model_that_cannot_be_had_is_replaced_by_scripted_answe
     nothing_left(person, folder)
 
 
+def test_what_the_demo_downloaded_is_named(tmp_path: Path):
+    settings = config.load({"SEGUE_CONFIG": "/dev/null", "SEGUE_MODELS": str(tmp_path)})
+    before = installed(settings)
+    part = tmp_path / f"{QWEN.file}.part"
+    part.write_text("half")
+    record = DemoRecord(kept=[it for it in installed(settings) if it not in before])
+    assert left(record) == f"The demo left nothing behind but a part of the model in {tmp_path}."
+    part.rename(tmp_path / QWEN.file)
+    mark(tmp_path, QWEN)
+    record = DemoRecord(kept=[it for it in installed(settings) if it not in before])
+    assert left(record) == f"The demo left nothing behind but the model in {tmp_path}."
+    assert left(DemoRecord()) == "The demo left nothing behind."
+
+
 def test_make_demo_asks_nothing():
     command = ["make", "--dry-run", "--no-print-directory", "--old-file=.venv/.core", "demo"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -177,7 +194,7 @@ async def test_ctrl_c_in_the_middle_cleans_up(person: Person, folder: Path):
             assert processes_of(folder), "its gateway runs"
             shown.press("c-c")
             assert await shown.end() == 130
-            await shown.shows("The demo was interrupted. It left nothing behind.")
+            await shown.shows("The demo was interrupted. The demo left nothing behind.")
             assert "Traceback" not in shown.text
     nothing_left(person, folder)
 

@@ -93,6 +93,38 @@ async def test_a_gateway_outlives_the_terminal_that_started_it_until_it_is_stopp
         assert segue_says(person, "gateway", "status").returncode == 3
 
 
+async def test_a_restore_names_the_gateway_that_has_the_store_open(person: Person):
+    serving(person)
+    person.environment.update(REAL_START)
+    file = f"{person.cwd}/backup"
+    async with none_left(person):
+        assert segue_says(person, "gateway", "start").returncode == 0
+        assert segue_says(person, "backup", file).returncode == 0
+        pid = await pid_of_the_only_one(person)
+        refused = segue_says(person, "restore", file).stderr
+        assert f"Running: the gateway (process {pid}, since " in refused
+        assert refused.endswith("Type `segue gateway stop`.\n")
+
+
+def misspell(settings: Path) -> None:
+    settings.write_text(f"modle = 'x'\n{settings.read_text()}")
+
+
+async def test_a_gateway_can_be_watched_and_stopped_with_a_misspelt_setting(person: Person):
+    serving(person)
+    async with none_left(person):
+        assert segue_says(person, "gateway", "start").returncode == 0
+        settings = Path(person.environment["SEGUE_CONFIG"])
+        misspell(settings)
+        for words in ("status", "logs", "stop"):
+            done = segue_says(person, "gateway", words)
+            assert done.returncode == 0, done.stderr
+            warning = f"Warning: there is an error in {settings}: there is no setting modle"
+            assert warning in done.stderr
+            assert done.stdout
+        assert await alive(person) == ()
+
+
 async def test_a_second_gateway_is_refused_naming_the_first(person: Person):
     serving(person)
     async with none_left(person):

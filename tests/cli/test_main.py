@@ -64,6 +64,41 @@ def test_command_names_complete_without_loading_the_commands():
     assert output == "plain,sessions\nplain,setup\nplain,status\n[]\n"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has this device")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--version"],
+        ["--help"],
+        ["sessions", "--help"],
+        ["status"],
+        ["-p", "hi"],
+        ["config", "path"],
+    ],
+)
+def test_output_that_cannot_be_written_is_reported_in_one_line(
+    tmp_path: Path, arguments: list[str]
+):
+    environment = {
+        "HOME": str(tmp_path),
+        "SEGUE_STORE": f"sqlite://{tmp_path}/segue.db",
+        "SEGUE_MODEL": "scripted",
+    }
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "segue", *arguments],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=50,
+            check=False,
+        )
+    assert done.stderr == "Error: The output could not be written: No space left on device.\n"
+    assert done.returncode == 1
+
+
 RUNNING = ["cronsim", "segue.store.jobs", "segue.store.runs", "segue.store.reports"]
 SCHEDULES = [*RUNNING, "segue.core.job", "segue.core.schedule"]
 

@@ -43,11 +43,11 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def pulled(folder: Path, site: Weights) -> None:
-    """Pull as the command does, in a separate event loop."""
-    await asyncio.to_thread(embedded_model.pull, folder, ask=True, weights=site)
+    """Pull as the command does with --yes, in a separate event loop."""
+    await asyncio.to_thread(embedded_model.pull, folder, ask=False, weights=site)
 
 
-async def test_without_a_terminal_it_does_not_ask_and_prints_few_lines_of_progress(
+async def test_with_yes_it_does_not_ask_and_without_a_terminal_prints_few_lines_of_progress(
     runtime: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     async def handle(request: Request) -> Response:
@@ -90,6 +90,31 @@ async def test_the_reason_for_a_failure_is_printed(runtime: None, tmp_path: Path
         with pytest.raises(PullFailed) as caught:
             await pulled(tmp_path, weights(url))
         assert "503" in str(caught.value.fields["reason"])
+
+
+def test_without_a_terminal_nothing_is_downloaded_unless_yes_is_given(tmp_path: Path):
+    given = {
+        "HOME": str(tmp_path),
+        "SEGUE_CONFIG": "/dev/null",
+        "SEGUE_MODELS": str(tmp_path / "models"),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        # Nothing can be downloaded here, whatever the program tries.
+        "ALL_PROXY": "http://127.0.0.1:9",
+        "PIP_PROXY": "http://127.0.0.1:9",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "segue", "model", "pull"],
+        env=given,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "491 MB, licence Apache-2.0" in done.stdout
+    assert "No terminal to ask on. Add --yes to download it." in done.stderr
+    assert not (tmp_path / "models").exists()
 
 
 def test_a_user_at_a_terminal_is_asked_first_and_may_refuse(tmp_path: Path):

@@ -109,11 +109,20 @@ async def test_a_wrong_token_changes_nothing_and_says_where_to_get_one(person: P
         words = ["--url", peer.url, "--token", WRONG]
         output = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
         assert output.returncode == 1
-        assert "There is no token that Telegram accepts." in output.stdout
+        assert "Telegram does not accept the token." in output.stdout
         assert "@BotFather" in output.stdout
         assert "Nothing was changed." in output.stderr
         assert WRONG not in output.stdout + output.stderr
         assert kept(person) == ""
+
+
+async def test_what_cannot_be_a_token_is_refused_before_the_network(person: Person):
+    words = ["--url", "http://127.0.0.1:9", "--token", "nonsense"]
+    output = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
+    assert output.returncode == 1
+    assert "Telegram does not accept the token." in output.stdout
+    assert "cannot be asked" not in output.stdout
+    assert "Nothing was changed." in output.stderr
 
 
 async def test_a_token_that_is_no_longer_valid_is_asked_for_again(person: Person):
@@ -123,7 +132,7 @@ async def test_a_token_that_is_no_longer_valid_is_asked_for_again(person: Person
         keep(person, f'[platforms.telegram]\ntoken = "{WRONG}"\nurl = "{peer.url}"\n')
         words = ["setup", "telegram", "--owner", str(anna)]
         async with person.opens(*words, lines=60) as shown:
-            await shown.shows("There is no token that Telegram accepts.")
+            await shown.shows("Telegram does not accept the token.")
             await shown.see("Bot token (not shown):")
             shown.say(peer.token)
             await shown.shows("Done. To hand off a conversation", 40)
@@ -255,9 +264,7 @@ async def test_a_second_run_only_checks_the_platform_and_so_does_doctor(person: 
         person.environment["SEGUE_TELEGRAM_TOKEN"] = WRONG
         output = await asyncio.to_thread(segue_says, person, "doctor")
         assert output.returncode == 1
-        assert re.search(
-            r"problem +telegram +There is no token that Telegram accepts", output.stdout
-        )
+        assert re.search(r"problem +telegram +Telegram does not accept the token", output.stdout)
         assert WRONG not in output.stdout
 
 

@@ -290,22 +290,32 @@ def test_nothing_is_read_from_the_working_directory(
         ("\nmodel = 1 2", "this is no TOML: .*line 2"),
         (b"\xff", "this is no TOML"),
         ("modle = 'x'", "there is no setting modle, only store, model, private_network, "),
-        ("model = 3", "model: expected str, got int"),
-        ("private_network = 'yes'", "private_network: expected bool, got str"),
-        ("idle_minutes = 0", "idle_minutes: expected float > 0"),
+        ("[web]\nprot = 1", r"web.prot, only enabled, port, lan \(did you mean web.port\?\)\."),
+        ("[web]\nxyzzy = 1", r"no setting web.xyzzy, only enabled, port, lan\."),
+        ("[keys]\nopneai = 'x'", r"\(did you mean keys.openai\?\)"),
+        ("[web]\nlan = 'yes'", "web.lan: expected true or false, got text"),
+        ("model = 3", "model: expected text in quotation marks, got"),
+        ("private_network = 'yes'", "private_network: expected true or false, got text"),
+        ("idle_minutes = 0", "idle_minutes: expected a number > 0"),
         ("models_folder = 'models'", "models_folder: expected a path that begins with / or ~"),
-        ("keys = 3", "keys: expected object, got int"),
+        ("keys = 3", "keys: expected a table, got a whole number"),
         ("[keys]\nantropic = 'x'", "no setting keys.antropic, only anthropic, openai, gemini"),
-        ("[keys]\nopenai = 3", "keys.openai: expected str, got int"),
+        ("[keys]\nopenai = 3", "keys.openai: expected text in quotation marks, got"),
         ("[approvals]\npolicy = 'never'", "approvals.policy: expected one of ask, allow-list, au"),
         ("[approvals]\npolice = 'ask'", "no setting approvals.police, only policy, platforms, a"),
         ("[approvals.platforms]\nicq = 'ask'", "approvals.platforms.icq, only local, web, telegr"),
         ("[approvals.platforms]\nweb = 'no'", "approvals.platforms.web: expected one of ask, all"),
-        ("[approvals]\nallowed_commands = 'ls'", "approvals.allowed_commands: expected array"),
-        ("[endpoints]\nwork = 'x'", "endpoints.work: expected object, got str"),
+        ("[approvals]\nallowed_commands = 'ls'", "approvals.allowed_commands: expected a list"),
+        (
+            "[endpoints]\nwork = 'x'",
+            "endpoints.work: expected a table, got text",
+        ),
         ("[endpoints.work]\nkey = 'x'", "endpoints.work.url is missing"),
         ("[endpoints.work]\nurl = 'x'\nspeed = 1", "endpoints.work.speed, only url, key, context"),
-        ("[endpoints.work]\nurl = 'x'\ncontext = 9", "endpoints.work.context: expected int >= 10"),
+        (
+            "[endpoints.work]\nurl = 'x'\ncontext = 9",
+            "endpoints.work.context: expected a whole number >= 10",
+        ),
         ("[endpoints.'a/b']\nurl = 'x'", "a name has letters, digits, full stops, - and _ only"),
         ("[endpoints.a]\nurl = 'models.example.com'", "endpoints.a.url: expected http://… or http"),
         ("[endpoints.a]\nurl = 'http://h:x/'", "endpoints.a.url: expected http://… or https://…"),
@@ -313,28 +323,34 @@ def test_nothing_is_read_from_the_working_directory(
         ("gateway_log = 'log'", "gateway_log: expected a path that begins with / or ~"),
         ("[platforms.icq]", "no setting platforms.icq, only web, telegram, discord, slack"),
         ("[platforms.local]", "no setting platforms.local, only web"),
-        ("[platforms]\nweb = 3", "platforms.web: expected object, got int"),
+        ("[platforms]\nweb = 3", "platforms.web: expected a table, got a whole number"),
         (
             "[platforms.web]\nport = 3",
             "no setting platforms.web.port, only enabled, adapter, groups",
         ),
         ("[platforms.web]\ngroups = 'no'", "platforms.web.groups: expected one of addressed, all"),
-        ("[platforms.web]\nenabled = 1", "platforms.web.enabled: expected bool, got int"),
+        (
+            "[platforms.web]\nenabled = 1",
+            "platforms.web.enabled: expected true or false, got a whole number",
+        ),
         ("[platforms.web]\nurl = 'h'", "platforms.web.url: expected http://… or https://…"),
         ("[platforms.web]\nadapter = 'a.b'", "web.adapter: expected package.module:function"),
         ("[platforms.web]\nadapter = 'a..b:c'", "web.adapter: expected package.module:function"),
         ("[reset]\nmode = 'weekly'", "reset.mode: expected one of none, idle, daily, both"),
         ("[reset]\nhours = 4", "no setting reset.hours, only mode, idle_minutes, hour, zone, for"),
-        ("[reset]\nhour = 24", "reset.hour: expected int <= 23"),
-        ("[reset]\nidle_minutes = 0", "reset.idle_minutes: expected float >= 0.001"),
-        ("[reset]\nidle_minutes = 1e12", "reset.idle_minutes: expected float <= 5256"),
+        ("[reset]\nhour = 24", "reset.hour: expected a whole number <= 23"),
+        ("[reset]\nidle_minutes = 0", "reset.idle_minutes: expected a number >= 0.001"),
+        ("[reset]\nidle_minutes = 1e12", "reset.idle_minutes: expected a number <= 5256"),
         ("[reset]\nzone = 'Mars/Here'", "reset.zone: there is no such time zone; expected one su"),
         ("[reset]\nzone = '../zone'", "reset.zone: there is no such time zone"),
-        ("[reset]\nhour = 24\n[reset.for.dm]\nmode = 'none'", " reset.hour: expected int <= 23"),
+        (
+            "[reset]\nhour = 24\n[reset.for.dm]\nmode = 'none'",
+            " reset.hour: expected a whole number <= 23",
+        ),
         ("[reset.for.team]\nmode = 'none'", "no setting reset.for.team, only web, telegram,"),
         ("[reset.for.dm]\nmode = 'x'", "reset.for.dm.mode: expected one of none, idle, daily, bo"),
         ("[reset.for.dm]\nzone = 'UTC'", "no setting reset.for.dm.zone, only mode, idle_minutes"),
-        ("[reset.for]\ndm = 3", "reset.for.dm: expected object, got int"),
+        ("[reset.for]\ndm = 3", "reset.for.dm: expected a table, got a whole number"),
     ],
 )
 def test_an_invalid_setting_is_reported_with_its_file_name_and_allowed_values(
@@ -459,6 +475,50 @@ def test_every_variable_with_a_secret_is_known(home: dict[str, str]):
     fields = [field for _, field in registry.fields().values() if field.kind is FieldKind.SECRET]
     assert len(secrets) == len(config.KEY_VARIABLES) + len(fields)
     assert {secret.setting for secret in secrets} <= names
+
+
+@pytest.mark.parametrize(
+    ("text", "store", "log"),
+    [
+        ("modle = 'x'", "", ""),
+        ("store = 'sqlite:///s.db'\nmodle = 'x'", "sqlite:///s.db", ""),
+        ("gateway_log = '/g.log'\nmodle = 'x'", "", "/g.log"),
+        ("store = 'sqlite:///s.db'\ngateway_log = '/g.log'\n[web]\nport = 'x'", "s.db", "/g.log"),
+        ("model = ", "", ""),
+        ("store = 3", None, ""),
+        ("stroe = 'sqlite:///s.db'", None, ""),
+        ("gateway_log = 'g.log'", "", None),
+        ("store = 'sqlite:///s.db'\nmodel = ", None, ""),
+    ],
+)
+def test_store_and_log_are_found_despite_other_errors_unless_they_are_not_clear(
+    monkeypatch: pytest.MonkeyPatch,
+    home: dict[str, str],
+    text: str,
+    store: str | None,
+    log: str | None,
+):
+    path = write(home, text)
+    for name in ("SEGUE_STORE", "SEGUE_GATEWAY_LOG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SEGUE_CONFIG", str(path))
+    with pytest.raises(BadSettings):
+        config.load()
+    if store is None:
+        with pytest.raises(BadSettings, match="it is not clear what store is"):
+            config.store_address()
+    else:
+        assert config.store_address().endswith(store or "segue/segue.db")
+        assert config.store_address(path) == config.store_address()
+    if log is None:
+        with pytest.raises(BadSettings, match="gateway_log"):
+            config.gateway_log()
+    else:
+        assert str(config.gateway_log()).endswith(log or "segue/gateway.log")
+    monkeypatch.setenv("SEGUE_STORE", "sqlite:///named.db")
+    monkeypatch.setenv("SEGUE_GATEWAY_LOG", "/named.log")
+    assert config.store_address() == "sqlite:///named.db"
+    assert config.gateway_log() == Path("/named.log")
 
 
 @pytest.mark.parametrize(

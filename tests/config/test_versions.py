@@ -96,6 +96,9 @@ def test_a_change_to_the_file_of_a_newer_version_keeps_its_settings(home: dict[s
     assert NEWER in path.read_text()
     assert OURS not in path.read_text()
     assert config.load(home).model == "local"
+    config.change("web.port", ["9000"], home)
+    assert path.read_text().endswith(f"[web]\nport = 9000\n{NEWER}")
+    assert path.read_text().count("Written by") == 1
 
 
 def test_every_write_records_the_version_once(home: dict[str, str]):

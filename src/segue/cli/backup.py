@@ -13,9 +13,10 @@ from segue import config
 from segue.chat.output import print_result
 from segue.cli.options import JSON
 from segue.cli.progress import show_step
+from segue.cli.store_access import warn_of_bad_settings
 from segue.core.address import Platform
-from segue.core.errors import BackupExists
-from segue.core.text import one_line
+from segue.core.errors import BackupExists, BackupFolderMissing
+from segue.core.text import count, one_line
 from segue.store import archives, backups, restores
 
 SETTINGS = "config.toml"
@@ -37,14 +38,17 @@ def backup(*, file: Path, encrypt: bool, as_json: bool) -> None:
     `segue restore FILE`.
     """
     path = file.absolute()
-    settings = config.load()
+    url = config.store_address()
+    warn_of_bad_settings()
     if path.exists():
         raise BackupExists(path=path)
+    if not path.parent.is_dir():
+        raise BackupFolderMissing(path=path, folder=path.parent)
     passphrase = _new_passphrase() if encrypt else ""
     parts = archives.staging(config.private_data_folder() / f"backup-{path.name}")
     try:
         with show_step("Copying the store") as progress:
-            state = restores.copy_store(settings.store, parts, progress)
+            state = restores.copy_store(url, parts, progress)
         if text := config.text():
             with show_step("Copying the settings"):
                 (parts / SETTINGS).write_bytes(text)
@@ -60,11 +64,16 @@ def backup(*, file: Path, encrypt: bool, as_json: bool) -> None:
     finally:
         shutil.rmtree(parts)
     value = {"path": str(path), "sessions": state.sessions, "encrypted": encrypt}
-    saved = ["the store", "the settings"] if text else ["the store"]
+    saved = ["the store"]
+    if text:
+        saved.append("the settings")
     if any(f.name.startswith(KEYS) for f in manifest.files):
         saved.append("the keys for Matrix")
-    lines = [
-        f"Saved {', '.join(saved)} in {one_line(str(path))}: {state.sessions} sessions.",
+    listed = " and ".join([", ".join(saved[:-1]), saved[-1]] if saved[1:] else saved)
+    lines = [f"Saved {listed} in {one_line(str(path))}: {count(state.sessions, 'session')}."]
+    if not encrypt:
+        lines.append("It is not encrypted, and may hold secrets such as keys. Keep it safe.")
+    lines += [
         f"To use it, type `segue restore {one_line(str(path))}`.",
     ]
     print_result(value, lines, as_json=as_json)

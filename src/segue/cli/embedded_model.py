@@ -153,13 +153,16 @@ def confirm_server(
 def pull(folder: Path, *, ask: bool, weights: Weights = QWEN) -> None:
     """Install the runtime and download the weights, unless they are present.
 
-    Raises PullFailed on failure. A partial download is kept for the next attempt.
+    With `ask`, the user is asked first, and without a terminal nothing is downloaded. Raises
+    PullFailed on failure. A partial download is kept for the next attempt.
     """
     if runtime.present() and present(folder, weights):
         say("The embedded model is already installed. Type `segue model test local` to try it.")
         return
     _print_offer(folder, weights)
-    if ask and sys.stdin.isatty() and not click.confirm("Download it now?", default=True):
+    if ask and not sys.stdin.isatty():
+        raise click.UsageError("No terminal to ask on. Add --yes to download it.")
+    if ask and not click.confirm("Download it now?", default=True):
         raise click.Abort
     asyncio.run(_get(folder, weights, ProgressMeter(watched=sys.stdout.isatty())))
     say("The embedded model is installed. Type `segue model test local` to try it.")

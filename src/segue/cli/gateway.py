@@ -17,7 +17,7 @@ from segue.chat import page_links
 from segue.chat.output import print_result, screen
 from segue.cli import gateway_text
 from segue.cli.options import JSON
-from segue.cli.store_access import with_store
+from segue.cli.store_access import warn_of_bad_settings, with_store
 from segue.config import Settings
 from segue.core.errors import NoPage, UserError
 from segue.core.text import one_line
@@ -108,7 +108,9 @@ def stop(*, as_json: bool) -> None:
 
     Running answers get half a minute to finish. The next gateway continues the rest.
     """
-    stopped = with_store(background.stop)
+    url = config.store_address()
+    warn_of_bad_settings()
+    stopped = with_store(background.stop, url)
     value = {"stopped": [gateway_text.as_json(gateway) for gateway in stopped]}
     lines = [f"Stopped: {one_line(gateway.name)}." for gateway in stopped]
     print_result(value, lines, as_json=as_json)
@@ -122,8 +124,10 @@ def status(ctx: click.Context, *, as_json: bool) -> None:
 
     The exit code is 0 if a gateway is running and 3 if none is.
     """
-    log = config.load().gateway_log
-    seen = with_store(lambda store: gateway_text.load_status(store, log))
+    log = config.gateway_log()
+    url = config.store_address()
+    warn_of_bad_settings()
+    seen = with_store(lambda store: gateway_text.load_status(store, log), url)
     print_result(seen.json(), seen.lines(screen(), datetime.now(UTC)), as_json=as_json)
     ctx.exit(0 if seen.gateways else _NOT_RUNNING)
 
@@ -137,8 +141,10 @@ def status(ctx: click.Context, *, as_json: bool) -> None:
 @click.pass_context
 def logs(ctx: click.Context, *, number: int, follow: bool, as_json: bool) -> None:
     """Show the last lines of the log of the gateway in the background."""
+    log = config.gateway_log()
+    warn_of_bad_settings()
     try:
-        for line in log_file.lines(config.load().gateway_log, number, follow=follow):
+        for line in log_file.lines(log, number, follow=follow):
             print_result({"line": line}, [line], as_json=as_json)
     except KeyboardInterrupt:
         ctx.exit(_INTERRUPTED)

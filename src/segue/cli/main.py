@@ -43,6 +43,10 @@ _ELSEWHERE = {
 """Each command in `segue.cli.NAME`, with the first sentence of its help: listing imports none."""
 
 
+_LOST_OUTPUT = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""Why output to a file may fail."""
+
+
 class Program(click.Group):
     """The command group. It prints a UserError as one line, without a traceback."""
 
@@ -76,6 +80,10 @@ class Program(click.Group):
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         try:
             return super().make_context(*args, **extra)
+        except OSError as error:  # --help and --version print here
+            if not _is_lost_output(error):
+                raise
+            _end(_lost_output(error))
         except click.ClickException as error:
             _end(error)
 
@@ -83,10 +91,12 @@ class Program(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            # The reader of our output has gone. Exit without Python reporting it again.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            # The reader of our output has gone.
+            _stop_output()
             return ctx.exit(1)
         except OSError as error:
+            if _is_lost_output(error):
+                _end(_lost_output(error))
             if error.errno not in (errno.EMFILE, errno.ENFILE):
                 raise
             raise click.ClickException(str(TooManyFiles())) from error
@@ -94,6 +104,21 @@ class Program(click.Group):
             _end(click.ClickException(one_line(str(error))))
         except click.ClickException as error:
             _end(error)
+
+
+def _is_lost_output(error: OSError) -> bool:
+    """Return whether the output could not be written. Errors of files have a name."""
+    return error.errno in _LOST_OUTPUT and error.filename is None
+
+
+def _lost_output(error: OSError) -> click.ClickException:
+    _stop_output()
+    return click.ClickException(f"The output could not be written: {error.strerror}.")
+
+
+def _stop_output() -> None:
+    """Drop what is still to be written, so that Python does not report it again at the exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _end(error: click.ClickException) -> NoReturn:

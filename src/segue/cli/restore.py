@@ -17,7 +17,7 @@ from segue.cli.backup import KEYS, PLATFORMS, SETTINGS
 from segue.cli.options import JSON
 from segue.cli.progress import show_step
 from segue.core.errors import BackupEncrypted
-from segue.core.text import one_line
+from segue.core.text import count, one_line
 from segue.store import archives, restores
 
 _KEPT = "Kept what was there: {name}"
@@ -44,7 +44,7 @@ def restore(*, file: Path, force: bool, as_json: bool) -> None:
         with show_step("Checking the backup") as progress:
             manifest = archives.unpack(path, parts, passphrase, progress)
         settings = parts / SETTINGS
-        url = (config.load_file(settings) if settings.exists() else config.load()).store
+        url = config.store_address(settings if settings.exists() else None)
         with show_step("Checking its store"):
             restores.check(url, parts, manifest, path)
         stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
@@ -70,8 +70,9 @@ def restore(*, file: Path, force: bool, as_json: bool) -> None:
                 notice(_KEPT.format(name=one_line(name)))
     value = {"sessions": manifest.store.sessions, "made": manifest.made, "replaced": replaced}
     origin = f"made on {manifest.made:%Y-%m-%d %H:%M} UTC by Segue {manifest.program}"
+    restored = count(manifest.store.sessions, "session")
     lines = [
-        f"Restored {manifest.store.sessions} sessions from {one_line(str(path))}, {origin}.",
+        f"Restored {restored} from {one_line(str(path))}, {origin}.",
         *(_KEPT.format(name=one_line(name)) for name in replaced),
         "To start, type `segue gateway start` or `segue`.",
     ]

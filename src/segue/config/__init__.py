@@ -26,7 +26,7 @@ from segue.config.values import Approvals as Approvals
 from segue.config.values import Endpoint as Endpoint
 from segue.config.values import Settings as Settings
 from segue.config.values import WebSettings as WebSettings
-from segue.core.errors import BadSettings, SettingRefused
+from segue.core.errors import BadSettings, SettingRefused, SettingsBroken
 
 RELOADED = frozenset(
     {"model", "keys", "endpoints", "server_accounts", "approvals", "private_network"}
@@ -40,9 +40,18 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     return loader.load(os.environ if environ is None else environ)
 
 
-def load_file(path: Path) -> Settings:
-    """Return the settings as they would be with this file, or raise BadSettings."""
-    return loader.load({**os.environ, "SEGUE_CONFIG": str(path)})
+def store_address(of: Path | None = None) -> str:
+    """Return the store's address, with the settings file `of` if one is given.
+
+    Errors in other settings are ignored. Raise BadSettings if the address is not clear.
+    """
+    environ = {**os.environ, "SEGUE_CONFIG": str(of)} if of else os.environ
+    return loader.store_address(environ)
+
+
+def gateway_log() -> Path:
+    """Return the gateway's log file, like `store_address`."""
+    return loader.gateway_log(os.environ)
 
 
 def path(environ: Mapping[str, str] | None = None) -> Path:
@@ -66,20 +75,33 @@ def explain(environ: Mapping[str, str] | None = None) -> tuple[Setting, ...]:
 def change(name: str, given: Sequence[str], environ: Mapping[str, str] | None = None) -> Path:
     """Set the setting `name` in the file to `given`, and leave the rest of the file unchanged.
 
-    Raises UnknownSetting, or SettingRefused if the file would become invalid.
+    Raises UnknownSetting, SettingRefused if the file would become invalid, or SettingsBroken if it
+    is invalid already.
     """
     whole = path(environ)
     found = file.read(whole)
     before = found[0] if found else b""
     old_names = [old for old, new in versions.RENAMED.items() if new == name]
-    after = names.changed(before, name, names.value(name, given), whole, old_names)
-    after = versions.with_record(after)
+    value = names.value(name, given)
     try:
+        after = versions.with_record(names.changed(before, name, value, whole, old_names))
         loader.check(after, whole)
     except BadSettings as error:
+        if (broken := _error_in(before, whole)) is not None:
+            reason = broken.fields["reason"]
+            raise SettingsBroken(path=whole, reason=reason) from broken
         raise SettingRefused(reason=error.fields["reason"]) from error
     file.replace(whole, after)
     return whole
+
+
+def _error_in(raw: bytes, path: Path) -> BadSettings | None:
+    """Return the first error in a settings file, or None."""
+    try:
+        loader.check(raw, path)
+    except BadSettings as error:
+        return error
+    return None
 
 
 def current_name(name: str) -> str:

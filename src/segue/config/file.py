@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
 
@@ -27,6 +27,16 @@ T = TypeVar("T")
 
 _ENDPOINT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_TYPE = re.compile(r"`(\w+)`")
+_IN_WORDS = {
+    "bool": "true or false",
+    "str": "text in quotation marks",
+    "int": "a whole number",
+    "float": "a number",
+    "array": "a list",
+    "object": "a table",
+}
+"""What users call the types in msgspec's messages."""
 _MISSING = re.compile(r"Object missing required field `(.*)`")
 
 
@@ -183,7 +193,7 @@ def _with_resets(found: dict[str, Any]) -> dict[str, Any]:
 
 def _check_name(table: str, name: str, *allowed: str) -> None:
     if allowed and name not in allowed:
-        raise _Wrong(f"there is no setting {table}.{name}, only {', '.join(allowed)}")
+        raise _Wrong(_no_setting(table, name, allowed))
     if not _ENDPOINT_NAME.fullmatch(name):
         raise _Wrong(f"{table}.{name!r}: a name has letters, digits, full stops, - and _ only")
 
@@ -198,22 +208,42 @@ def _convert(value: object, kind: type[T], setting: str) -> T:
 def told(error: msgspec.ValidationError, kind: Any, setting: str) -> str:
     """Return what is wrong with `setting` and its valid values, without full stop or the value."""
     what, _, at = str(error).partition(" - at `$")
-    return _told(what, kind, f"{setting}{at.rstrip('`')}".lstrip("."))
+    within = at.rstrip("`")
+    return _told(what, kind, within, f"{setting}{within}".lstrip("."))
 
 
-def _told(what: str, kind: type[Any], setting: str) -> str:
-    """Return msgspec's message with the setting's name and valid values added."""
+def _told(what: str, kind: type[Any], within: str, setting: str) -> str:
+    """Return msgspec's message with the setting's name and valid values added.
+
+    The setting is at `within` in a value of the type `kind`.
+    """
     if unknown := _UNKNOWN.fullmatch(what):
-        table = {"approvals": ApprovalsTable, "reset": ResetTable}.get(setting, kind)
-        names = ", ".join(field.encode_name for field in msgspec.structs.fields(table))
-        whole = f"{setting}.{unknown[1]}" if setting else unknown[1]
-        return f"there is no setting {whole}, only {names}"
+        names = [field.encode_name for field in msgspec.structs.fields(_type_at(kind, within))]
+        return _no_setting(setting, unknown[1], names)
     if missing := _MISSING.fullmatch(what):
         return f"{setting}.{missing[1]} is missing"
     if what.startswith("Invalid enum value"):
         values = Groups if setting.endswith(".groups") else Policy
         what = f"expected one of {', '.join(ResetMode if 'reset.' in setting else values)}"
-    return f"{setting}: {what[0].lower()}{what[1:]}".replace("`", "")
+    what = _TYPE.sub(lambda found: _IN_WORDS.get(found[1], found[1]), what)
+    what = what.replace("got text in quotation marks", "got text")
+    return f"{setting}: {what[0].lower()}{what[1:]}"
+
+
+def _no_setting(table: str, name: str, names: Sequence[str]) -> str:
+    import difflib  # noqa: PLC0415 - only when something is wrong
+
+    prefix = f"{table}." if table else ""
+    near = difflib.get_close_matches(name, names, 1)
+    hint = f" (did you mean {prefix}{near[0]}?)" if near else ""
+    return f"there is no setting {prefix}{name}, only {', '.join(names)}{hint}"
+
+
+def _type_at(kind: type[Any], within: str) -> type[Any]:
+    """Return the type of the table at a path such as `.reset` in a table of the type `kind`."""
+    for name in within.split(".")[1:]:
+        kind = next(f.type for f in msgspec.structs.fields(kind) if f.encode_name == name)
+    return kind
 
 
 def warnings(path: Path, mode: int, contents: Contents) -> list[str]:

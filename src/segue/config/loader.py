@@ -10,10 +10,13 @@ from segue.config import file, places, validation, versions, zone
 from segue.config.environment import ENVIRONMENT, decides
 from segue.config.values import KEY_VARIABLES, Approvals, Endpoint, Settings, WebSettings
 from segue.core.address import Platform
+from segue.core.errors import BadSettings
 from segue.core.reset import ResetPolicies, ResetPolicy
 from segue.core.secret import Secret
 from segue.platforms import registry
 from segue.platforms.spec import FieldKind, PlatformSettings, PlatformSpec
+
+_LOG = "gateway.log"
 
 
 def load(environ: Mapping[str, str]) -> Settings:
@@ -30,7 +33,7 @@ def load(environ: Mapping[str, str]) -> Settings:
         store=decides(environ, "store")[1] or contents.store or places.default_store(),
         models_folder=_in_data(environ, contents.models_folder, "models_folder", path, "models"),
         idle_minutes=contents.idle_minutes,
-        gateway_log=_in_data(environ, contents.gateway_log, "gateway_log", path, "gateway.log"),
+        gateway_log=_in_data(environ, contents.gateway_log, "gateway_log", path, _LOG),
         zone=_zone(environ, contents, path),
         model=given or None,
         model_from=variable or (f"model in {path}" if given else ""),
@@ -56,6 +59,51 @@ def load(environ: Mapping[str, str]) -> Settings:
             *(file.warnings(path, found[1], contents) if found else _missing(environ, path)),
         ),
     )
+
+
+def store_address(environ: Mapping[str, str]) -> str:
+    """Return the store's address even if other settings have errors, or raise BadSettings."""
+    try:
+        return load(environ).store
+    except BadSettings as error:
+        return _despite(error, environ, "store") or places.default_store()
+
+
+def gateway_log(environ: Mapping[str, str]) -> Path:
+    """Return the gateway's log file even if other settings have errors, or raise BadSettings."""
+    try:
+        return load(environ).gateway_log
+    except BadSettings as error:
+        given, path = _despite(error, environ, "gateway_log"), places.settings_file(environ)
+        return _in_data(environ, given, "gateway_log", path, _LOG)
+
+
+def _despite(error: BadSettings, environ: Mapping[str, str], name: str) -> str:
+    """Return the setting `name` although the file has an `error`; empty if it is not set.
+
+    Raise BadSettings if the file may mean a value that cannot be read.
+    """
+    import difflib  # noqa: PLC0415 - only when something is wrong
+
+    variable, value = decides(environ, name)
+    if variable:
+        return value
+    path = places.settings_file(environ)
+    reason = f"{error.fields['reason']}. So it is not clear what {name} is"
+    unclear = BadSettings(path=path, reason=reason)
+    found = file.read(path)
+    raw = found[0] if found else b""
+    try:
+        tables, _ = versions.adapt(raw, path)
+    except BadSettings:  # it is no TOML
+        if name.encode() in raw:
+            raise unclear from error
+        return ""
+    given = tables.get(name, "")
+    unknown = tables.keys() - set(file.Contents.__struct_fields__)
+    if not isinstance(given, str) or difflib.get_close_matches(name, unknown):
+        raise unclear from error
+    return given
 
 
 def check(raw: bytes, path: Path) -> None:

@@ -44,13 +44,12 @@ def _parsed(version: str) -> Version:
 
 
 def with_record(raw: bytes) -> bytes:
-    """Return the file with this version recorded, unless a newer one wrote it: its settings may
-    still be in it."""
-    if recorded(raw) > _parsed(segue.__version__):
-        return raw
+    """Return the file with this version recorded in its last line, or the newer one that wrote it:
+    its settings may still be in it."""
+    newest = max(recorded(raw), _parsed(segue.__version__))
     rest = _RECORD.sub(b"", raw)
     end = b"" if not rest or rest.endswith(b"\n") else b"\n"
-    return rest + end + f"# Written by Segue {segue.__version__}.\n".encode()
+    return rest + end + f"# Written by Segue {'.'.join(map(str, newest))}.\n".encode()
 
 
 def adapt(raw: bytes, path: Path) -> tuple[dict[str, Any], list[str]]:

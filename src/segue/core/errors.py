@@ -28,12 +28,13 @@
     │   ├── JobError              JobNotFound, BadJob, TooManyJobs, JobBusy, JobChanged,
     │   │                         ConditionFailed, NoGatewayForJobs
     │   ├── NoteError             NoteNotFound, NoteEmpty, NoteTooLong, TooManyNotes
-    │   ├── SettingsError         BadSettings, SettingsUnwritable, HistoryUnwritable,
-    │   │                         UnknownSetting, SettingRefused, NoEditor
-    │   ├── BackupError           BackupExists, BackupUnwritable, BackupUnreadable, NotABackup,
-    │   │                         BackupDamaged, BackupNewer, BackupEncrypted, WrongPassphrase,
-    │   │                         BackupLibraryMissing, BackupOfOtherEngine, NothingToBackUp,
-    │   │                         NewerData, StoreRunning
+    │   ├── SettingsError         SettingsUnwritable, HistoryUnwritable, UnknownSetting,
+    │   │   │                     SettingRefused, NoEditor
+    │   │   └── BadSettings       SettingsBroken
+    │   ├── BackupError           BackupExists, BackupUnwritable, BackupFolderMissing,
+    │   │                         BackupUnreadable, NotABackup, BackupDamaged, BackupNewer,
+    │   │                         BackupEncrypted, WrongPassphrase, BackupLibraryMissing,
+    │   │                         BackupOfOtherEngine, NothingToBackUp, NewerData, StoreRunning
     │   ├── TooManyFiles, DemoFailed, PullFailed, BadImage, MessageTooLong, BadImport, BadDelivery,
     │   │   OwnerNotFound, IdentityTaken, AddressTaken
     │   └── StoreError            BadStoreUrl, StoreFolderMissing, StoreMissing, StoreForeign,
@@ -575,6 +576,11 @@ class SettingRefused(SettingsError):
     """Nothing was changed: {reason}. Type `segue config show` to see the current settings."""
 
 
+class SettingsBroken(BadSettings):
+    """Nothing was changed: {path} has an error already: {reason}. Type `segue config edit` to fix
+    it."""
+
+
 class NoEditor(SettingsError):
     """{reason}. Set EDITOR to your editor, or type `segue config set`."""
 
@@ -728,6 +734,11 @@ class BackupExists(BackupError):
 class BackupUnwritable(BackupError):
     """The backup {path} cannot be written: {reason}. Nothing was changed. Free some space, or name
     a file in a folder that you can write to."""
+
+
+class BackupFolderMissing(BackupError):
+    """The backup {path} cannot be written: there is no folder {folder}. Nothing was changed. Type
+    `mkdir -p {folder}`, or name a file in another folder."""
 
 
 class BackupUnreadable(BackupError):

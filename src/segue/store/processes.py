@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import secrets
 import socket
 import sys
@@ -20,6 +21,8 @@ from msgspec import Struct
 from segue.store import schema
 
 _SUFFIX = ".lock"
+_GATEWAY = re.compile(r"(segue|(-\w+ )*-m segue) gateway run\b|(-\w+ )*-m segue\.cli\.detached\b")
+"""The beginning of a gateway's command line, as far as `command_line` returns it."""
 
 
 def new_process_name() -> str:
@@ -57,8 +60,14 @@ class OpenProcess(Struct, frozen=True, kw_only=True):
     doing: str
     """Its command line, or what it does in other words. May be empty."""
 
+    @property
+    def is_gateway(self) -> bool:
+        return _GATEWAY.match(self.doing) is not None
+
     def described(self) -> str:
         what = f"`{self.doing}`" if self.doing else "a Segue program"
+        if self.is_gateway:
+            what = "the gateway"
         where = f" on {self.where}" if self.where else ""
         pid = f"process {self.pid}, " if self.pid is not None else ""
         return f"{what}{where} ({pid}since {self.since:%Y-%m-%d %H:%M} UTC)"
@@ -70,14 +79,20 @@ def running(processes: Sequence[OpenProcess]) -> str:
     return f"Running: {listed}."
 
 
-def way_out(processes: Sequence[OpenProcess]) -> str:
-    """How to stop them, in words that end a sentence."""
+def way_out(processes: Sequence[OpenProcess], *, stops_gateway: bool = False) -> str:
+    """How to stop them, in words that end a sentence.
+
+    `stops_gateway`: this program can open the store, so it can stop the gateway.
+    """
     if any(process.pid is None for process in processes):
         return "Close every older Segue program, also on other machines"
-    here = [str(process.pid) for process in processes if not process.where]
+    here = [process for process in processes if not process.where]
+    others = [str(it.pid) for it in here if not (stops_gateway and it.is_gateway)]
     ways: list[str] = []
-    if here:
-        ways.append(f"Type `kill {' '.join(here)}`, which lets it finish what it is doing")
+    if len(others) < len(here):
+        ways.append("Type `segue gateway stop`")
+    if others:
+        ways.append(f"Type `kill {' '.join(others)}`, which lets it finish what it is doing")
     if len(here) < len(processes):
         ways.append("Stop those on other machines there")
     return ". ".join(ways)

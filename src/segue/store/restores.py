@@ -103,7 +103,7 @@ def require_alone(found: list[OpenProcess], url: str) -> None:
         raise StoreRunning(
             store=shown(url),
             running=processes.running(found),
-            way_out=processes.way_out(found),
+            way_out=processes.way_out(found, stops_gateway=True),
         )
 
 

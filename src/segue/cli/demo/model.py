@@ -9,13 +9,15 @@ import re
 from segue.agent.models.base import Prompt
 from segue.agent.models.catalog import SCRIPTED
 from segue.agent.models.choice import Choice, choose
+from segue.agent.models.local import runtime
+from segue.agent.models.local.weights import QWEN, present
 from segue.agent.models.pool import Models
 from segue.agent.models.scripted import ScriptedModel
 from segue.chat.output import is_interactive, notice
 from segue.cli import embedded_model
 from segue.config import Settings
 from segue.core.errors import LocalMissing, NoModel, PullFailed
-from segue.core.text import count
+from segue.core.text import count, one_line
 from segue.core.transcript import Role, words
 
 _NAMED = re.compile(r"\bcalled ([A-Z]\w+)")
@@ -51,6 +53,19 @@ def ready(settings: Settings, *, yes: bool, scripted: bool) -> Choice:
         notice(_INSTEAD)
         return Choice(name=SCRIPTED, why="The embedded model could not be downloaded.")
     return asyncio.run(choose(settings))
+
+
+def installed(settings: Settings) -> list[str]:
+    """Return which parts of the embedded model are there, in words."""
+    folder = settings.models_folder
+    found: list[str] = []
+    if present(folder, QWEN):
+        found.append(f"the model in {one_line(str(folder))}")
+    elif (folder / f"{QWEN.file}.part").exists():
+        found.append(f"a part of the model in {one_line(str(folder))}")
+    if runtime.present():
+        found.append(f"the Python package {runtime.PACKAGE}, which runs the model")
+    return found
 
 
 def models(name: str) -> Models | None:

@@ -36,6 +36,8 @@ class DemoRecord:
     """The roles of the transcript's messages, as the terminal finds it at the end."""
     reply: str | None = None
     """The agent's reply on the page."""
+    kept: list[str] = field(default_factory=list[str])
+    """What the demo downloaded, which stays for later."""
     saw_earlier: bool = False
     """Whether the reply used what was said in the terminal."""
 
@@ -72,8 +74,7 @@ class DemoReport:
         used = "used" if record.saw_earlier else "did not use"
         self._say(
             f"Done in {whole}. The handoff was picked up after {pickup} ms and completed after"
-            f" {moved}. The reply on the page {used} what was said in the terminal. The demo left"
-            " nothing behind.",
+            f" {moved}. The reply on the page {used} what was said in the terminal. {left(record)}",
             "",
             gap="\n",
         )
@@ -81,6 +82,13 @@ class DemoReport:
     def _say(self, text: str, indent: str, first: str | None = None, gap: str = "") -> None:
         if not self._silent:
             say(gap + folded(text, self._width, indent, first))
+
+
+def left(record: DemoRecord) -> str:
+    """Return a sentence about what stays of the demo."""
+    if not record.kept:
+        return "The demo left nothing behind."
+    return f"The demo left nothing behind but {' and '.join(record.kept)}."
 
 
 def seconds(ms: int) -> str:

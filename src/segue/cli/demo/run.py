@@ -12,9 +12,9 @@ from pathlib import Path
 from segue import config
 from segue.agent.models.choice import Choice
 from segue.chat.output import notice, print_json
-from segue.cli.demo.model import ready
+from segue.cli.demo.model import installed, ready
 from segue.cli.demo.play import Play
-from segue.cli.demo.report import DemoRecord, DemoReport
+from segue.cli.demo.report import DemoRecord, DemoReport, left
 from segue.cli.signals import on_stop_signals
 from segue.config import Settings
 from segue.core.errors import UserError
@@ -23,7 +23,7 @@ from segue.core.text import one_line
 COMPLETED = 0
 FAILED = 1
 INTERRUPTED = 130
-_INTERRUPTED = "The demo was interrupted. It left nothing behind."
+_INTERRUPTED = "The demo was interrupted."
 
 
 def run(*, as_json: bool, yes: bool, scripted: bool) -> int:
@@ -33,15 +33,19 @@ def run(*, as_json: bool, yes: bool, scripted: bool) -> int:
     code = COMPLETED
     try:
         settings = config.load()
+        before = installed(settings)
         # With --json, only the JSON object is on standard output.
-        with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
-            choice = ready(settings, yes=yes, scripted=scripted)
+        try:
+            with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+                choice = ready(settings, yes=yes, scripted=scripted)
+        finally:
+            record.kept = [part for part in installed(settings) if part not in before]
         asyncio.run(_perform(settings, choice, record, report))
     except UserError as error:
         record.error = str(error)
         code = FAILED
     except (KeyboardInterrupt, asyncio.CancelledError):
-        record.error = _INTERRUPTED
+        record.error = f"{_INTERRUPTED} {left(record)}"
         code = INTERRUPTED
     if as_json:
         print_json(record.json())

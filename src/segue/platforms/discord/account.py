@@ -31,7 +31,7 @@ _INVITE = "https://discord.com/oauth2/authorize"
 _CONTENT = 1 << 18 | 1 << 19
 NO_TOKEN = Finding(
     False,
-    "There is no token that Discord accepts.",
+    "Discord does not accept the token.",
     f"At {PORTAL} choose the bot, then Bot, press Reset Token, and type `segue setup discord`.",
     vital=True,
 )

@@ -23,7 +23,7 @@ from segue.platforms.matrix.wire import USER, MatrixAnswer, is_id
 
 NO_TOKEN = Finding(
     False,
-    "There is no access token that the homeserver accepts.",
+    "The homeserver does not accept the access token.",
     "Type `segue setup matrix`, and sign the bot in.",
     vital=True,
 )

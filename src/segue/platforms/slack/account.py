@@ -23,7 +23,7 @@ _MOST_PAGES = 5
 _OPEN = "Open your app at https://api.slack.com/apps,"
 NO_TOKEN = Finding(
     False,
-    "There is no bot token that Slack accepts.",
+    "Slack does not accept the bot token.",
     f"{_OPEN} copy the Bot User OAuth Token under Permissions, and type `segue setup slack`.",
     vital=True,
 )

@@ -17,8 +17,9 @@ from segue.platforms.telegram.wire import Chat
 
 NO_TOKEN = Finding(
     False,
-    "There is no token that Telegram accepts.",
-    "Send /mybots to @BotFather, choose the bot and API Token, and type `segue setup telegram`.",
+    "Telegram does not accept the token.",
+    "Send /mybots to @BotFather, choose the bot and API Token, and give that token to "
+    "`segue setup telegram`.",
     vital=True,
 )
 _THREADED = (

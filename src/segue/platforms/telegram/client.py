@@ -26,7 +26,7 @@ _POLL_BYTES = 64 * 1024 * 1024
 """Bytes of a response that are read. An update that does not fit has a text that no message of ours
 may have, however it is escaped, and is refused."""
 _TELEGRAM = "https://api.telegram.org"
-_TOKEN = re.compile(r"[A-Za-z0-9:_-]+")
+_TOKEN = re.compile(r"[0-9]+:[A-Za-z0-9_-]+")
 _PREFIX = re.compile(r"(Bad Request|Forbidden|Conflict|Too Many Requests|[\w ]+ Error): ")
 _UNKNOWN = "the token is not right; copy it from @BotFather and type `segue setup telegram`"
 _MISSING = "there is no token for the bot yet; type `segue setup telegram`"

@@ -16,7 +16,7 @@ from segue.platforms.whatsapp.parser import address
 _PATH = f"/hooks/{Platform.WHATSAPP}"
 NO_TOKEN = Finding(
     False,
-    "There is no access token that WhatsApp accepts.",
+    "WhatsApp does not accept the access token.",
     "Generate one for a system user at https://business.facebook.com/settings, and type "
     "`segue setup whatsapp`.",
     vital=True,
