@@ -12,6 +12,7 @@ import tarfile
 import tempfile
 from collections.abc import Generator
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ import segue.store
 from segue.core import proof
 from segue.core.address import Platform, Sender
 from segue.core.session import ME
-from segue.store import schema
+from segue.store import archives, schema
+from segue.store.archives import StoreState
 from segue.store.pages import Credential
 from segue.testing import postgres
 from tests.harness import stores
@@ -416,6 +418,47 @@ def test_a_backup_never_replaces_a_file(home: Machine, file: Path):
     assert file.read_text() == "mine"
 
 
+def test_a_backup_never_replaces_a_link_that_leads_nowhere(home: Machine, file: Path):
+    home.say("hello")
+    file.symlink_to("/nonexistent")
+    assert "exists already" in home.backup.refused(str(file))
+    assert file.is_symlink()
+
+
+def test_two_backups_with_one_name_do_not_meet(home: Machine, other: Machine, tmp_path: Path):
+    home.say("hello")
+    files = [tmp_path / str(number) / "backup" for number in range(3)]
+    for file in files:
+        file.parent.mkdir()
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", "segue", "backup", str(file)],
+            env={**home.environment, "PATH": PATH},
+        )
+        for file in files
+    ]
+    assert [program.wait() for program in running] == [0, 0, 0]
+    for file in files:
+        other.restore("--force", str(file))
+        assert other.texts() == [["hello"]]
+    assert not list(home.data.glob(".*"))
+
+
+def test_a_part_that_changes_while_it_is_written_makes_no_backup(tmp_path: Path):
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    part = parts / "store.db"
+    part.write_bytes(b"a" * 100)
+
+    def change(done: int, whole: int) -> None:
+        part.write_bytes(b"b" * 100)
+
+    state = StoreState(engine="sqlite", schema=1, newest=0, sessions=0)
+    with pytest.raises(OSError, match=r"store\.db has changed meanwhile"):
+        archives.write(parts, tmp_path / "b", state, datetime.now(UTC), "", change)
+    assert list(tmp_path.iterdir()) == [parts]
+
+
 def test_a_backup_without_space_leaves_nothing_behind(home: Machine, tmp_path: Path):
     home.say("hello")
     program = [sys.executable, "-m", "segue", "backup", str(tmp_path / "b")]
@@ -576,6 +619,8 @@ def test_a_backup_that_was_killed_is_whole_or_missing(
         if file.exists():
             other.restore("--force", str(file))
             assert other.texts() == [["first"]]
+    assert not list(file.parent.glob(".*"))
+    assert not list(home.data.glob(".*"))
     assert home.texts() == [["first"]]
     assert step > 20, f"only {step} steps were seen"
 
@@ -610,6 +655,7 @@ def test_a_restore_that_was_killed_leaves_the_old_or_the_new(
         machine.restore("--force", str(file))
         assert machine.texts() == [["new"]]
         assert key_in(device) == "new"
+        assert not list(machine.data.glob(".*"))
     assert step > 20, f"only {step} steps were seen"
 
 

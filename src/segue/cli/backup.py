@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +17,7 @@ from segue.core.address import Platform
 from segue.core.errors import BackupExists
 from segue.core.text import one_line
 from segue.store import archives, backups, restores
+from segue.store.staging import StagingFolder
 
 SETTINGS = "config.toml"
 KEYS = "keys"
@@ -38,10 +39,11 @@ def backup(*, file: Path, encrypt: bool, as_json: bool) -> None:
     """
     path = file.absolute()
     settings = config.load()
-    if path.exists():
+    if os.path.lexists(path):
         raise BackupExists(path=path)
     passphrase = _new_passphrase() if encrypt else ""
-    parts = archives.staging(config.private_data_folder() / f"backup-{path.name}")
+    staged = StagingFolder(config.private_data_folder(), "backup")
+    parts = staged.parts
     try:
         with show_step("Copying the store") as progress:
             state = restores.copy_store(settings.store, parts, progress)
@@ -58,7 +60,7 @@ def backup(*, file: Path, encrypt: bool, as_json: bool) -> None:
     except OSError as error:
         raise archives.unwritable(error, path) from error
     finally:
-        shutil.rmtree(parts)
+        staged.remove()
     value = {"path": str(path), "sessions": state.sessions, "encrypted": encrypt}
     saved = ["the store", "the settings"] if text else ["the store"]
     if any(f.name.startswith(KEYS) for f in manifest.files):

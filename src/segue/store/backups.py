@@ -26,6 +26,7 @@ from msgspec import Struct
 from segue.store import archives, processes, schema
 from segue.store.archives import StoreState
 from segue.store.progress import CopyMeter, MeteredFile, Progress, ignore_progress
+from segue.store.staging import StagingFolder
 
 if TYPE_CHECKING:
     import psycopg
@@ -251,11 +252,11 @@ def back_up_before_upgrade(backups: Path, version: int, copy: Callable[[Path], S
     now = datetime.now(UTC)
     path = backups / f"{now:%Y%m%d-%H%M%S-%f}-schema-{version}.segue"
     logger.warning("The store needs an upgrade. Making a backup of it first: %s", path)
-    folder = archives.staging(backups / "upgrade")
+    staged = StagingFolder(backups, "upgrade")
     try:
-        archives.write(folder, path, copy(folder), now, passphrase="")
+        archives.write(staged.parts, path, copy(staged.parts), now, passphrase="")
     finally:
-        shutil.rmtree(folder)
+        staged.remove()
     logger.warning("The backup is complete. Upgrading the store from schema %s.", version)
     for old in sorted(backups.glob("*.segue"))[:-KEPT]:
         old.unlink()

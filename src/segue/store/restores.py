@@ -25,7 +25,7 @@ from segue.core.errors import (
     StoreFolderMissing,
     StoreRunning,
 )
-from segue.store import archives, backups, files, parse, processes, shown
+from segue.store import archives, backups, files, parse, processes, shown, staging
 from segue.store.archives import Manifest, StoreState
 from segue.store.processes import OpenProcess
 from segue.store.progress import CopyMeter, MeteredFile, Progress
@@ -46,6 +46,7 @@ def copy_store(url: str, folder: Path, progress: Progress) -> StoreState:
     path = Path(os.path.realpath(name))
     if not path.exists():
         raise NothingToBackUp(store=shown(url))
+    staging.remove_leftovers(path.parent)
     try:
         connection = files.connect(path)
         try:
@@ -167,23 +168,21 @@ def _settle(path: Path) -> StoreState | None:
 
 
 def _replace(path: Path, new: Path, run: Path, stamp: str, progress: Progress) -> str:
-    staged = path.with_name(f".{path.name}.new")
-    staged.unlink(missing_ok=True)
-    os.close(processes.open_private(staged))
     meter = CopyMeter(new.stat().st_size, progress)
-    with new.open("rb") as opened, staged.open("rb+") as file:
-        for chunk in MeteredFile(opened, meter).chunks():
-            file.write(chunk)
+    kept = path.with_name(f"{path.name}.before-{stamp}")
+    with staging.part_of(path) as (part, file):
+        with new.open("rb") as opened:
+            for chunk in MeteredFile(opened, meter).chunks():
+                file.write(chunk)
         file.flush()
         os.fsync(file.fileno())
-    kept = path.with_name(f"{path.name}.before-{stamp}")
-    if path.exists():
-        keep(path, kept)
-        for end in ("-wal", "-shm"):  # of a damaged store, whose log could not be moved into it
-            log = path.with_name(path.name + end)
-            if log.exists():
-                log.rename(kept.with_name(kept.name + end))
-    staged.replace(path)
+        if path.exists():
+            keep(path, kept)
+            for end in ("-wal", "-shm"):  # of a damaged store, whose log could not be moved into it
+                log = path.with_name(path.name + end)
+                if log.exists():
+                    log.rename(kept.with_name(kept.name + end))
+        part.replace(path)
     os.close(processes.open_private(run / "created"))
     archives.sync_folder(path.parent)
     return str(kept) if kept.exists() else ""
@@ -196,4 +195,8 @@ def keep(path: Path, kept: Path) -> None:
     except FileExistsError:
         raise
     except OSError:
-        shutil.copy2(path, kept)
+        try:
+            shutil.copy2(path, kept)
+        except OSError:
+            kept.unlink(missing_ok=True)
+            raise
