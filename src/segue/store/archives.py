@@ -47,6 +47,18 @@ _ENCRYPTED = b"age-encryption.org/v1"
 _NAME = re.compile(r"[^/\0]+(/[^/\0]+)*")
 
 
+class Contents(Struct, frozen=True, kw_only=True):
+    """What the users made and did, in figures to compare."""
+
+    digest: str
+    """Of sessions, notes, jobs, settings of chats and the like. Equal for equal ones."""
+    messages: int
+    things: int
+    """Sessions, notes and jobs that are there."""
+    made: int
+    """Those that were ever made, also if they are deleted."""
+
+
 class StoreState(Struct, frozen=True, kw_only=True):
     """What a store holds, as far as two can be compared."""
 
@@ -56,6 +68,8 @@ class StoreState(Struct, frozen=True, kw_only=True):
     newest: int
     """The newest time in it, in microseconds since 1970; 0 if it is empty."""
     sessions: int
+    contents: Contents | None = None
+    """None in the backups of older versions."""
 
 
 class ArchivedFile(Struct, frozen=True, kw_only=True):

@@ -89,13 +89,31 @@ def check(url: str, folder: Path, manifest: Manifest, backup: Path) -> None:
 
 def require_older(found: StoreState | None, manifest: Manifest, url: str, backup: Path) -> None:
     """Raise NewerData if the store at `url` was used after the one in the backup."""
-    if found is not None and found.newest > manifest.store.newest:
+    if found is not None and _has_more(found, manifest.store):
         raise NewerData(
             store=shown(url),
             here=_when(found.newest),
             there=_when(manifest.store.newest),
             path=backup,
         )
+
+
+def _has_more(found: StoreState, saved: StoreState) -> bool:
+    """Return whether anything was made or changed in the store that the saved one does not have."""
+    if found.newest > saved.newest:
+        return True
+    here = found.contents
+    there = saved.contents
+    if here is None or there is None or found.schema != saved.schema:
+        return False  # no more is known
+    if here.digest == there.digest:
+        return False
+    if found.newest == saved.newest:
+        return True  # such as a new title, which has no time
+    # It may be an earlier state of the saved store. If as much was ever made in both, but less is
+    # there, it was deleted after the backup.
+    is_earlier = here.made < there.made or (here.made == there.made and here.things == there.things)
+    return not is_earlier or here.things > there.things or here.messages > there.messages
 
 
 def require_alone(found: list[OpenProcess], url: str) -> None:
