@@ -10,8 +10,9 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ import segue.store
 from segue.core import proof
 from segue.core.address import Platform, Sender
 from segue.core.session import ME
-from segue.store import schema
+from segue.store import Clock, Store, archives, schema
+from segue.store.archives import StoreState
 from segue.store.pages import Credential
 from segue.testing import postgres
+from segue.testing.clock import FakeClock
 from tests.harness import stores
 from tests.harness.command_line import Command
 from tests.program import PATH
@@ -79,6 +82,22 @@ class Machine:
 
     def texts(self) -> list[list[str]]:
         return [[m["content"] for m in c["messages"]] for c in self.conversations()]
+
+    def act(
+        self,
+        act: Callable[[Store, str], Awaitable[None]],
+        text: str = "",
+        clock: Clock | None = None,
+    ) -> None:
+        """Do this with the session that begins with that message."""
+
+        async def run() -> None:
+            async with await segue.store.open(self.url, clock=clock) as store:
+                first = {c["messages"][0]["content"]: c["id"] for c in await conversations(store)}
+                await act(store, first.get(text, ""))
+
+        self.data.mkdir(0o700, parents=True, exist_ok=True)
+        asyncio.run(run())
 
     def pair(self, browser: str, secret: str) -> None:
         """Pair a browser with the page."""
@@ -439,6 +458,47 @@ def test_a_backup_names_a_folder_that_is_missing(home: Machine, tmp_path: Path):
     assert f"there is no folder {tmp_path}/missing. Nothing was changed. Type `mkdir -p" in refused
 
 
+def test_a_backup_never_replaces_a_link_that_leads_nowhere(home: Machine, file: Path):
+    home.say("hello")
+    file.symlink_to("/nonexistent")
+    assert "exists already" in home.backup.refused(str(file))
+    assert file.is_symlink()
+
+
+def test_two_backups_with_one_name_do_not_meet(home: Machine, other: Machine, tmp_path: Path):
+    home.say("hello")
+    files = [tmp_path / str(number) / "backup" for number in range(3)]
+    for file in files:
+        file.parent.mkdir()
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", "segue", "backup", str(file)],
+            env={**home.environment, "PATH": PATH},
+        )
+        for file in files
+    ]
+    assert [program.wait() for program in running] == [0, 0, 0]
+    for file in files:
+        other.restore("--force", str(file))
+        assert other.texts() == [["hello"]]
+    assert not list(home.data.glob(".*"))
+
+
+def test_a_part_that_changes_while_it_is_written_makes_no_backup(tmp_path: Path):
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    part = parts / "store.db"
+    part.write_bytes(b"a" * 100)
+
+    def change(done: int, whole: int) -> None:
+        part.write_bytes(b"b" * 100)
+
+    state = StoreState(engine="sqlite", schema=1, newest=0, sessions=0)
+    with pytest.raises(OSError, match=r"store\.db has changed meanwhile"):
+        archives.write(parts, tmp_path / "b", state, datetime.now(UTC), "", change)
+    assert list(tmp_path.iterdir()) == [parts]
+
+
 def test_a_backup_without_space_leaves_nothing_behind(home: Machine, tmp_path: Path):
     home.say("hello")
     program = [sys.executable, "-m", "segue", "backup", str(tmp_path / "b")]
@@ -462,6 +522,110 @@ def test_newer_data_is_replaced_only_by_force(home: Machine, file: Path):
     assert len(home.texts()) == 2
     home.restore("--force", str(file))
     assert home.texts() == [["first"]]
+
+
+async def _rename(store: Store, session: str) -> None:
+    await store.sessions.rename(session, "Another title")
+
+
+async def _delete(store: Store, session: str) -> None:
+    await store.sessions.delete(session)
+
+
+async def _undo(store: Store, session: str) -> None:
+    await store.transcripts.undo(await store.leases.acquire(session, "a terminal"))
+
+
+async def _append(store: Store, session: str) -> None:
+    await store.transcripts.append(await store.leases.acquire(session, "a terminal"), [said("b")])
+
+
+async def _remove_note(store: Store, session: str) -> None:
+    await store.notes.remove(ME, 1)
+
+
+async def _begin(store: Store, session: str) -> None:
+    await store.owners.ensure(ME)
+    begun = await store.sessions.create(ME, Platform.LOCAL)
+    lease = await store.leases.acquire(begun.id, "a terminal")
+    await store.transcripts.append(lease, [said("a")])
+
+
+async def _add_note(store: Store, session: str) -> None:
+    await store.owners.ensure(ME)
+    await store.notes.add(ME, f"a note, {session}")
+
+
+CHANGES = [_rename, _delete, _undo, _append, _remove_note]
+
+
+@pytest.mark.parametrize("engine", ["sqlite", pytest.param("postgres", marks=pytest.mark.real)])
+def test_a_change_without_a_time_is_replaced_only_by_force(
+    engine: str, request: pytest.FixtureRequest, tmp_path: Path, file: Path
+):
+    with ExitStack() as stack:
+        home = Machine(tmp_path / "home")
+        if engine == "postgres":
+            server: postgres.Server = request.getfixturevalue("server")
+            home = Machine(tmp_path / "home", stack.enter_context(server.database()))
+        home.act(_add_note)
+        for text in ("first", "second", "third"):
+            home.say(text)
+        home.backup(str(file))
+        home.restore(str(file))
+        for act in CHANGES:
+            for text in ("second", "third"):
+                home.act(act, text)
+                assert "is newer than the backup" in home.restore.refused(str(file)), (act, text)
+                home.restore("--force", str(file))
+                home.restore(str(file))
+
+
+def test_a_message_in_the_second_of_the_one_before_is_replaced_only_by_force(
+    home: Machine, file: Path
+):
+    home.act(_begin, clock=FakeClock())
+    home.backup(str(file))
+    home.act(_append, "a", clock=FakeClock())
+    assert "is newer than the backup" in home.restore.refused(str(file))
+    assert home.texts() == [["a", "b"]]
+
+
+@pytest.mark.parametrize("engine", ["sqlite", pytest.param("postgres", marks=pytest.mark.real)])
+def test_an_earlier_state_is_replaced_without_force(
+    engine: str, request: pytest.FixtureRequest, tmp_path: Path, file: Path
+):
+    with ExitStack() as stack:
+        home = Machine(tmp_path / "home")
+        if engine == "postgres":
+            server: postgres.Server = request.getfixturevalue("server")
+            home = Machine(tmp_path / "home", stack.enter_context(server.database()))
+        home.act(_add_note)
+        home.say("first")
+        early = tmp_path / "early"
+        home.backup(str(early))
+        for step in (lambda: home.say("second"), lambda: home.act(_add_note, "first")):
+            step()
+            file.unlink(missing_ok=True)
+            home.backup(str(file))
+            home.restore("--force", str(early))
+            home.restore(str(file))
+        assert sorted(home.texts()) == [["first"], ["second"]]
+
+
+def test_a_backup_without_figures_is_compared_by_its_newest_time(
+    home: Machine, file: Path, tmp_path: Path
+):
+    home.say("first")
+    home.backup(str(file))
+
+    def forget(manifest: dict[str, Any]) -> None:
+        del manifest["store"]["contents"]
+
+    rewrite(file, tmp_path / "parts", forget)
+    home.restore(str(file))
+    home.say("second")
+    assert "is newer than the backup" in home.restore.refused(str(file))
 
 
 def test_a_store_that_is_open_is_not_replaced(home: Machine, file: Path, troupe: Troupe):
@@ -491,25 +655,34 @@ def test_a_damaged_backup_changes_nothing(home: Machine, other: Machine, file: P
     assert "cannot be read" in other.restore.refused(str(file.parent / "missing"))
 
 
+def rewrite(file: Path, parts: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the manifest of a backup."""
+    with tarfile.open(file) as tar:
+        tar.extractall(parts, filter="data")
+    manifest = json.loads((parts / "manifest.json").read_text())
+    change(manifest)
+    (parts / "manifest.json").write_text(json.dumps(manifest))
+    with tarfile.open(file, "w") as tar:
+        for name in ("manifest.json", "store.db"):
+            tar.add(parts / name, name)
+
+
 @pytest.mark.parametrize("newer", ["format", "schema"])
 def test_a_backup_of_a_newer_version_is_refused(
     home: Machine, other: Machine, file: Path, tmp_path: Path, newer: str
 ):
     home.say("first")
     home.backup(str(file))
-    with tarfile.open(file) as tar:
-        tar.extractall(tmp_path / "parts", filter="data")
-    manifest = json.loads((tmp_path / "parts" / "manifest.json").read_text())
-    manifest["program"] = "99.0.0"
-    if newer == "format":
-        manifest = {"format": 2, "program": "99.0.0"}
-    else:
-        manifest["store"]["schema"] = schema.LATEST + 1
-    (tmp_path / "parts" / "manifest.json").write_text(json.dumps(manifest))
-    file.unlink()
-    with tarfile.open(file, "w") as tar:
-        for name in ("manifest.json", "store.db"):
-            tar.add(tmp_path / "parts" / name, name)
+
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["program"] = "99.0.0"
+        if newer == "format":
+            manifest["format"] = 2
+            del manifest["store"]
+        else:
+            manifest["store"]["schema"] = schema.LATEST + 1
+
+    rewrite(file, tmp_path / "parts", change)
     assert "newer version of Segue (99.0.0)" in other.restore.refused(str(file))
 
 
@@ -599,6 +772,8 @@ def test_a_backup_that_was_killed_is_whole_or_missing(
         if file.exists():
             other.restore("--force", str(file))
             assert other.texts() == [["first"]]
+    assert not list(file.parent.glob(".*"))
+    assert not list(home.data.glob(".*"))
     assert home.texts() == [["first"]]
     assert step > 20, f"only {step} steps were seen"
 
@@ -633,6 +808,7 @@ def test_a_restore_that_was_killed_leaves_the_old_or_the_new(
         machine.restore("--force", str(file))
         assert machine.texts() == [["new"]]
         assert key_in(device) == "new"
+        assert not list(machine.data.glob(".*"))
     assert step > 20, f"only {step} steps were seen"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from segue.core.address import Platform
 from segue.core.errors import BackupExists, BackupFolderMissing
 from segue.core.text import count, one_line
 from segue.store import archives, backups, restores
+from segue.store.staging import StagingFolder
 
 SETTINGS = "config.toml"
 KEYS = "keys"
@@ -40,12 +41,13 @@ def backup(*, file: Path, encrypt: bool, as_json: bool) -> None:
     path = file.absolute()
     url = config.store_address()
     warn_of_bad_settings()
-    if path.exists():
+    if os.path.lexists(path):
         raise BackupExists(path=path)
     if not path.parent.is_dir():
         raise BackupFolderMissing(path=path, folder=path.parent)
     passphrase = _new_passphrase() if encrypt else ""
-    parts = archives.staging(config.private_data_folder() / f"backup-{path.name}")
+    staged = StagingFolder(config.private_data_folder(), "backup")
+    parts = staged.parts
     try:
         with show_step("Copying the store") as progress:
             state = restores.copy_store(url, parts, progress)
@@ -62,7 +64,7 @@ def backup(*, file: Path, encrypt: bool, as_json: bool) -> None:
     except OSError as error:
         raise archives.unwritable(error, path) from error
     finally:
-        shutil.rmtree(parts)
+        staged.remove()
     value = {"path": str(path), "sessions": state.sessions, "encrypted": encrypt}
     saved = ["the store"]
     if text:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import shutil
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +18,7 @@ from segue.cli.progress import show_step
 from segue.core.errors import BackupEncrypted
 from segue.core.text import count, one_line
 from segue.store import archives, restores
+from segue.store.staging import StagingFolder
 
 _KEPT = "Kept what was there: {name}"
 _RENAME_EXCHANGE = 2
@@ -37,7 +37,8 @@ def restore(*, file: Path, force: bool, as_json: bool) -> None:
     """
     path = file.absolute()
     passphrase = _passphrase(path) if archives.is_encrypted(path) else ""
-    parts = archives.staging(config.private_data_folder() / "restore")
+    staged = StagingFolder(config.private_data_folder(), "restore")
+    parts = staged.parts
     replaced: list[str] = []
     is_complete = False
     try:
@@ -63,7 +64,7 @@ def restore(*, file: Path, force: bool, as_json: bool) -> None:
     except OSError as error:
         raise archives.unwritable(error, parts) from error
     finally:
-        shutil.rmtree(parts)
+        staged.remove()
         replaced = [name for name in replaced if name]
         if not is_complete:
             for name in replaced:

@@ -785,9 +785,9 @@ class NothingToBackUp(BackupError):
 
 
 class NewerData(BackupError):
-    """The store {store} is newer than the backup: it was last used at {here}, the backup's at
-    {there}. Nothing was changed. Type `segue restore --force {path}` to replace it: it is kept
-    beside the new one."""
+    """The store {store} is newer than the backup: it has changes that the backup does not have. It
+    was last used at {here}, the backup's at {there}. Nothing was changed. Type `segue restore
+    --force {path}` to replace it: it is kept beside the new one."""
 
 
 class StoreRunning(BackupError):

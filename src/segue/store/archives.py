@@ -10,9 +10,8 @@ import hashlib
 import io
 import os
 import re
-import shutil
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -32,14 +31,32 @@ from segue.core.errors import (
     NotABackup,
     WrongPassphrase,
 )
-from segue.store import schema
+from segue.store import schema, staging
 from segue.store.processes import open_private
-from segue.store.progress import CopyMeter, MeteredFile, Progress, ignore_progress
+from segue.store.progress import (
+    CopyMeter,
+    DigestedFile,
+    MeteredFile,
+    Progress,
+    ignore_progress,
+)
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 _ENCRYPTED = b"age-encryption.org/v1"
 _NAME = re.compile(r"[^/\0]+(/[^/\0]+)*")
+
+
+class Contents(Struct, frozen=True, kw_only=True):
+    """What the users made and did, in figures to compare."""
+
+    digest: str
+    """Of sessions, notes, jobs, settings of chats and the like. Equal for equal ones."""
+    messages: int
+    things: int
+    """Sessions, notes and jobs that are there."""
+    made: int
+    """Those that were ever made, also if they are deleted."""
 
 
 class StoreState(Struct, frozen=True, kw_only=True):
@@ -51,6 +68,8 @@ class StoreState(Struct, frozen=True, kw_only=True):
     newest: int
     """The newest time in it, in microseconds since 1970; 0 if it is empty."""
     sessions: int
+    contents: Contents | None = None
+    """None in the backups of older versions."""
 
 
 class ArchivedFile(Struct, frozen=True, kw_only=True):
@@ -66,19 +85,6 @@ class Manifest(Struct, frozen=True, kw_only=True):
     made: datetime
     store: StoreState
     files: tuple[ArchivedFile, ...]
-
-
-def staging(path: Path) -> Path:
-    """An empty private folder with almost the name `path`, for the parts of a backup. A killed
-    program leaves it behind, and the next one takes it over."""
-    folder = path.with_name(f".{path.name}.parts")
-    try:
-        if folder.is_dir():
-            shutil.rmtree(folder)
-        folder.mkdir(0o700)
-    except OSError as error:
-        raise unwritable(error, path) from error
-    return folder
 
 
 def write(
@@ -104,35 +110,44 @@ def write(
         files=tuple(_described(folder, name, meter) for name in names),
     )
     (folder / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with os.fdopen(open_private(part), "wb") as file:
-            file.truncate()
-            if passphrase:
-                plain = io.BytesIO()
-                _pack(plain, folder, names, meter)
-                file.write(_encrypt(plain.getvalue(), passphrase))
-            else:
-                _pack(file, folder, names, meter)
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            raise BackupExists(path=path)
-        part.rename(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    with staging.part_of(path) as (part, file):
+        if passphrase:
+            plain = io.BytesIO()
+            _pack(plain, folder, manifest, meter)
+            file.write(_encrypt(plain.getvalue(), passphrase))
+        else:
+            _pack(file, folder, manifest, meter)
+        file.flush()
+        os.fsync(file.fileno())
+        _give_name(part, path)
     sync_folder(path.parent)
     return manifest
 
 
-def _pack(file: IO[bytes], folder: Path, names: Sequence[str], meter: CopyMeter) -> None:
+def _pack(file: IO[bytes], folder: Path, manifest: Manifest, meter: CopyMeter) -> None:
+    """Write the tar. Raise an OSError if a part is not what the manifest says."""
     with tarfile.open(fileobj=file, mode="w") as tar:
         tar.add(folder / MANIFEST, MANIFEST, filter=_anonymous)
-        for name in names:
-            entry = _anonymous(tar.gettarinfo(folder / name, name))
-            with (folder / name).open("rb") as opened:
-                tar.addfile(entry, MeteredFile(opened, meter))
+        for described in manifest.files:
+            path = folder / described.name
+            entry = _anonymous(tar.gettarinfo(path, described.name))
+            with path.open("rb") as opened:
+                read = DigestedFile(MeteredFile(opened, meter))
+                tar.addfile(entry, read)
+            if (entry.size, read.digest()) != (described.size, described.sha256):
+                raise OSError(f"{described.name} has changed meanwhile")
+
+
+def _give_name(part: Path, path: Path) -> None:
+    """Give a file the name `path`, which must be free: a link that leads nowhere has it too."""
+    try:
+        os.link(part, path)
+    except FileExistsError as error:
+        raise BackupExists(path=path) from error
+    except OSError as error:  # files cannot have two names here
+        if os.path.lexists(path):
+            raise BackupExists(path=path) from error
+        part.rename(path)
 
 
 def _described(folder: Path, name: str, meter: CopyMeter) -> ArchivedFile:

@@ -10,6 +10,7 @@ tables.json, tables/NAME  of a PostgreSQL store: its columns and sequences, and 
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import shutil
@@ -24,8 +25,9 @@ import msgspec
 from msgspec import Struct
 
 from segue.store import archives, processes, schema
-from segue.store.archives import StoreState
+from segue.store.archives import Contents, StoreState
 from segue.store.progress import CopyMeter, MeteredFile, Progress, ignore_progress
+from segue.store.staging import StagingFolder
 
 if TYPE_CHECKING:
     import psycopg
@@ -110,6 +112,48 @@ def _newest(known: Iterable[tuple[str, str]], prefix: str = "") -> str:
     return f"SELECT coalesce(max(at), 0), {sessions} FROM ({newest}) AS times"
 
 
+_COMPARED = {
+    "sessions": "no id owner title cwd model ended last_seq summary_seq edits pause",
+    "notes": "owner number text written",
+    "jobs": (
+        "id owner name prompt kind at period expression zone verbatim deliver origin cwd model"
+        " until runs only_if watched allows may_change_jobs fallback daily_tokens state"
+    ),
+    "bindings": "address session_no",
+    "homes": "owner platform address name audience",
+    "identities": "platform user_id owner name",
+    "browsers": "id secret",
+    "grants": "session_no fingerprint",
+}
+"""Columns with what users make and do, which no program changes by itself. Not every version has
+all of them. The first ones order the rows."""
+
+
+def _compared(known: Iterable[tuple[str, str]], prefix: str = "") -> dict[str, str]:
+    """For each table, a query for what is compared."""
+    there = set(known)
+    queries: dict[str, str] = {}
+    for table, listed in _COMPARED.items():
+        names = [name for name in listed.split() if (table, name) in there]
+        if names:
+            columns = ", ".join(names)
+            order = ", ".join(names[:2])
+            queries[table] = f"SELECT {columns} FROM {prefix}{table} ORDER BY {order}"
+    return queries
+
+
+def _figures(known: Iterable[tuple[str, str]], made: list[str], prefix: str = "") -> str:
+    """A query for the numbers in `Contents`. `made` has the counters of sessions and jobs."""
+    there = set(known)
+    keys = (("sessions", "id"), ("notes", "number"), ("jobs", "id"))
+    things = [f"(SELECT count(*) FROM {prefix}{key[0]})" for key in keys if key in there]
+    counters = list(made)
+    if ("owners", "last_note") in there:
+        counters.append(f"(SELECT coalesce(sum(last_note), 0) FROM {prefix}owners)")
+    messages = f"(SELECT coalesce(sum(last_seq), 0) FROM {prefix}sessions)"
+    return f"SELECT {messages}, {' + '.join(things)}, {' + '.join(counters)}"
+
+
 def state_of(connection: apsw.Connection) -> StoreState:
     columns = cast("list[tuple[str, str]]", connection.execute(_COLUMNS).fetchall())
     query = _newest(columns)
@@ -119,7 +163,25 @@ def state_of(connection: apsw.Connection) -> StoreState:
         schema=connection.pragma("user_version"),
         newest=newest,
         sessions=sessions,
+        contents=_contents(connection, columns),
     )
+
+
+def _contents(connection: apsw.Connection, columns: list[tuple[str, str]]) -> Contents:
+    digest = hashlib.sha256()
+    for table, query in _compared(columns).items():
+        digest.update(table.encode())
+        for row in connection.execute(query):
+            digest.update(msgspec.msgpack.encode(row))
+    made = [
+        f"coalesce((SELECT seq FROM sqlite_sequence WHERE name = '{table}'), 0)"
+        for table in ("sessions", "jobs")
+    ]
+    query = _figures(columns, made)
+    ((messages, things, count),) = cast(
+        "list[tuple[int, int, int]]", connection.execute(query).fetchall()
+    )
+    return Contents(digest=digest.hexdigest(), messages=messages, things=things, made=count)
 
 
 _COLUMNS = "SELECT t.name, c.name FROM sqlite_schema t JOIN pragma_table_info(t.name) c"
@@ -159,6 +221,7 @@ _SEQUENCES = """
 SELECT sequencename, last_value FROM pg_sequences
 WHERE schemaname = 'segue' AND last_value IS NOT NULL
 """
+_COUNTERS = ("sessions_no_seq", "jobs_id_seq")
 
 
 def copy_postgres(
@@ -197,7 +260,32 @@ def state_of_postgres(connection: psycopg.Connection[Any]) -> StoreState:
     columns = [(table, column) for table, names in tables.items() for column in names]
     query = _newest(columns, "segue.")
     ((newest, sessions),) = connection.execute(query.encode()).fetchall()
-    return StoreState(engine="postgres", schema=version, newest=newest, sessions=sessions)
+    return StoreState(
+        engine="postgres",
+        schema=version,
+        newest=newest,
+        sessions=sessions,
+        contents=_contents_of_postgres(connection, columns),
+    )
+
+
+def _contents_of_postgres(
+    connection: psycopg.Connection[Any], columns: list[tuple[str, str]]
+) -> Contents:
+    digest = hashlib.sha256()
+    for table, query in _compared(columns, "segue.").items():
+        digest.update(table.encode())
+        command = f"COPY ({query}) TO STDOUT"
+        with connection.cursor() as cursor, cursor.copy(command.encode()) as rows:
+            for chunk in rows:
+                digest.update(chunk)
+    counters: dict[str, int] = dict(connection.execute(_SEQUENCES).fetchall())
+    made = [str(counters.get(name, 0)) for name in _COUNTERS]
+    query = _figures(columns, made, "segue.")
+    ((messages, things, count),) = connection.execute(query.encode()).fetchall()
+    return Contents(
+        digest=digest.hexdigest(), messages=int(messages), things=int(things), made=int(count)
+    )
 
 
 def _in_order(
@@ -251,11 +339,11 @@ def back_up_before_upgrade(backups: Path, version: int, copy: Callable[[Path], S
     now = datetime.now(UTC)
     path = backups / f"{now:%Y%m%d-%H%M%S-%f}-schema-{version}.segue"
     logger.warning("The store needs an upgrade. Making a backup of it first: %s", path)
-    folder = archives.staging(backups / "upgrade")
+    staged = StagingFolder(backups, "upgrade")
     try:
-        archives.write(folder, path, copy(folder), now, passphrase="")
+        archives.write(staged.parts, path, copy(staged.parts), now, passphrase="")
     finally:
-        shutil.rmtree(folder)
+        staged.remove()
     logger.warning("The backup is complete. Upgrading the store from schema %s.", version)
     for old in sorted(backups.glob("*.segue"))[:-KEPT]:
         old.unlink()

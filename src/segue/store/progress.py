@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from typing import IO
 
@@ -43,3 +44,20 @@ class MeteredFile:
         """The rest of the file, in parts."""
         while chunk := self.read(_CHUNK):
             yield chunk
+
+
+class DigestedFile:
+    """A file to read from, whose contents are digested on the way."""
+
+    def __init__(self, file: MeteredFile) -> None:
+        self._file = file
+        self._sha256 = hashlib.sha256()
+
+    def read(self, size: int = -1, /) -> bytes:
+        chunk = self._file.read(size)
+        self._sha256.update(chunk)
+        return chunk
+
+    def digest(self) -> str:
+        """Return the SHA-256 of what was read."""
+        return self._sha256.hexdigest()

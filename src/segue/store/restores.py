@@ -25,7 +25,7 @@ from segue.core.errors import (
     StoreFolderMissing,
     StoreRunning,
 )
-from segue.store import archives, backups, files, parse, processes, shown
+from segue.store import archives, backups, files, parse, processes, shown, staging
 from segue.store.archives import Manifest, StoreState
 from segue.store.processes import OpenProcess
 from segue.store.progress import CopyMeter, MeteredFile, Progress
@@ -46,6 +46,7 @@ def copy_store(url: str, folder: Path, progress: Progress) -> StoreState:
     path = Path(os.path.realpath(name))
     if not path.exists():
         raise NothingToBackUp(store=shown(url))
+    staging.remove_leftovers(path.parent)
     try:
         connection = files.connect(path)
         try:
@@ -88,13 +89,31 @@ def check(url: str, folder: Path, manifest: Manifest, backup: Path) -> None:
 
 def require_older(found: StoreState | None, manifest: Manifest, url: str, backup: Path) -> None:
     """Raise NewerData if the store at `url` was used after the one in the backup."""
-    if found is not None and found.newest > manifest.store.newest:
+    if found is not None and _has_more(found, manifest.store):
         raise NewerData(
             store=shown(url),
             here=_when(found.newest),
             there=_when(manifest.store.newest),
             path=backup,
         )
+
+
+def _has_more(found: StoreState, saved: StoreState) -> bool:
+    """Return whether anything was made or changed in the store that the saved one does not have."""
+    if found.newest > saved.newest:
+        return True
+    here = found.contents
+    there = saved.contents
+    if here is None or there is None or found.schema != saved.schema:
+        return False  # no more is known
+    if here.digest == there.digest:
+        return False
+    if found.newest == saved.newest:
+        return True  # such as a new title, which has no time
+    # It may be an earlier state of the saved store. If as much was ever made in both, but less is
+    # there, it was deleted after the backup.
+    is_earlier = here.made < there.made or (here.made == there.made and here.things == there.things)
+    return not is_earlier or here.things > there.things or here.messages > there.messages
 
 
 def require_alone(found: list[OpenProcess], url: str) -> None:
@@ -167,23 +186,21 @@ def _settle(path: Path) -> StoreState | None:
 
 
 def _replace(path: Path, new: Path, run: Path, stamp: str, progress: Progress) -> str:
-    staged = path.with_name(f".{path.name}.new")
-    staged.unlink(missing_ok=True)
-    os.close(processes.open_private(staged))
     meter = CopyMeter(new.stat().st_size, progress)
-    with new.open("rb") as opened, staged.open("rb+") as file:
-        for chunk in MeteredFile(opened, meter).chunks():
-            file.write(chunk)
+    kept = path.with_name(f"{path.name}.before-{stamp}")
+    with staging.part_of(path) as (part, file):
+        with new.open("rb") as opened:
+            for chunk in MeteredFile(opened, meter).chunks():
+                file.write(chunk)
         file.flush()
         os.fsync(file.fileno())
-    kept = path.with_name(f"{path.name}.before-{stamp}")
-    if path.exists():
-        keep(path, kept)
-        for end in ("-wal", "-shm"):  # of a damaged store, whose log could not be moved into it
-            log = path.with_name(path.name + end)
-            if log.exists():
-                log.rename(kept.with_name(kept.name + end))
-    staged.replace(path)
+        if path.exists():
+            keep(path, kept)
+            for end in ("-wal", "-shm"):  # of a damaged store, whose log could not be moved into it
+                log = path.with_name(path.name + end)
+                if log.exists():
+                    log.rename(kept.with_name(kept.name + end))
+        part.replace(path)
     os.close(processes.open_private(run / "created"))
     archives.sync_folder(path.parent)
     return str(kept) if kept.exists() else ""
@@ -196,4 +213,8 @@ def keep(path: Path, kept: Path) -> None:
     except FileExistsError:
         raise
     except OSError:
-        shutil.copy2(path, kept)
+        try:
+            shutil.copy2(path, kept)
+        except OSError:
+            kept.unlink(missing_ok=True)
+            raise
