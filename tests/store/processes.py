@@ -98,8 +98,9 @@ class Player:
         self.ended()
 
     def ended(self) -> None:
-        ready, _, _ = select.select([self._pidfd], [], [], BOUND)
-        assert ready, "the process did not end"
+        exit_watch = select.poll()  # unlike select(), with any number of open files
+        exit_watch.register(self._pidfd, select.POLLIN)
+        assert exit_watch.poll(1000 * BOUND), "the process did not end"
 
     def stop(self) -> None:
         os.kill(self.pid, signal.SIGSTOP)
@@ -157,6 +158,11 @@ class Troupe:
         player = self.player()
         player.ask("open", url=url)
         return player
+
+    def dismiss(self, player: Player) -> None:
+        """Close a player that is not needed any more."""
+        self._players.remove(player)
+        player.close()
 
     def close(self) -> None:
         for player in self._players:

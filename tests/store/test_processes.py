@@ -501,7 +501,14 @@ def test_a_store_opens_after_its_creator_is_killed_at_any_moment(
         one_store(witnesses, url)
 
 
-@pytest.mark.parametrize("stride", [23, pytest.param(1, marks=pytest.mark.kill)])
+@pytest.mark.parametrize(
+    "stride",
+    [
+        23,
+        pytest.param(5, marks=pytest.mark.kill),
+        pytest.param(1, marks=[pytest.mark.kill, pytest.mark.long, pytest.mark.timeout(1800)]),
+    ],
+)
 def test_a_store_opens_after_its_creator_is_killed_at_every_step(
     troupe: Troupe, folder: Path, stride: int
 ):
@@ -515,6 +522,7 @@ def test_a_store_opens_after_its_creator_is_killed_at_every_step(
             creator.answer()
         except EOFError:
             creator.ended()
+            troupe.dismiss(creator)
         else:
             break
         open_to_others = [p for p in folder.rglob("*") if p.lstat().st_mode & 0o077]

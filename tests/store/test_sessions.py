@@ -94,7 +94,51 @@ async def test_a_title_is_cleaned_before_it_is_stored(store: Store, session: Ses
         await store.sessions.rename(session.id, " \u200b\u2060 ")
     assert len((await store.sessions.rename(session.id, "x" * 500)).title or "") == 100
     long = await create(store, "x" * 500)
-    assert long.title == "x" * 97 + " #2"
+    assert long.title == "x" * 89 + " #2"
+
+
+LONG = f"{'Plan for the northern voyage ' * 3}of"
+"""The beginning of titles that differ only at their end."""
+
+
+async def test_a_long_title_means_exactly_the_session_with_that_title(store: Store):
+    one, two = await create(store, f"{LONG} Aurora"), await create(store, f"{LONG} Bertha")
+    assert (one.title, two.title) == (f"{LONG} Aurora", f"{LONG} Bertha")
+    for session in (one, two):
+        assert session.title is not None
+        assert await store.sessions.find("me", session.title) == session
+        assert await store.sessions.find("me", session.title.upper(), exact=True) == session
+    for absent in (f"{LONG} Clara", LONG, f"{LONG} Aurora #2"):
+        with pytest.raises(SessionNotFound):
+            await store.sessions.find("me", absent)
+    again = await create(store, f"{LONG} Aurora")
+    assert again.title is not None
+    assert again.title.endswith(" #2")
+    assert await store.sessions.find("me", again.title) == again
+    assert await store.sessions.find("me", f"{LONG} Aurora") == one
+
+
+async def test_a_long_title_of_an_earlier_version_means_exactly_its_session(store: Store):
+    one, two = await create(store, f"{LONG} Aurora"), await create(store, f"{LONG} Bertha")
+
+    def as_before(tx: Tx) -> None:
+        for number, session in enumerate((one, two), start=1):
+            tx.change(
+                "UPDATE sessions SET lineage = :lineage, lineage_no = :number WHERE id = :id",
+                lineage=LONG[:89].casefold(),
+                number=number,
+                id=session.id,
+            )
+
+    await store.write(as_before)
+    assert await store.sessions.find("me", f"{LONG} Aurora") == one
+    assert await store.sessions.find("me", f"{LONG} bertha", exact=True) == two
+    for absent in (f"{LONG} Clara", LONG[:89]):
+        with pytest.raises(SessionNotFound):
+            await store.sessions.find("me", absent)
+    with pytest.raises(TitleTaken):
+        await store.sessions.rename((await create(store)).id, f"{LONG} Bertha")
+    assert (await create(store, f"{LONG} Clara")).title == f"{LONG} Clara"
 
 
 async def test_a_title_that_the_user_chose_is_refused_if_it_is_taken(

@@ -149,16 +149,21 @@ def split_title(title: str) -> tuple[str, int]:
 
 
 def lineage_key(base: str) -> str:
-    """Return the key that all titles of one lineage share.
+    """Return the key that all titles of one lineage share. It ignores case."""
+    return base.casefold()
 
-    It ignores case, and the end of a very long title, which must make room for the number.
-    """
+
+def former_lineage_key(base: str) -> str:
+    """Return the key of a title that was set before version 26 of the schema: the end of a very
+    long title was not part of it."""
     return base[: TITLE_LIMIT - _NUMBER_ROOM].rstrip().casefold()
 
 
 def join_title(base: str, number: int) -> str:
-    """Return the title of the `number`th session of a lineage, within the limit."""
-    if number == 1:
-        return base
-    suffix = f" #{number}"
-    return base[: TITLE_LIMIT - len(suffix)].rstrip() + suffix
+    """Return the title of the `number`th session of a lineage."""
+    return base if number == 1 else f"{base} #{number}"
+
+
+def numbered_base(base: str) -> str:
+    """Return the base of a generated title: shorter than `base` if a number would not fit."""
+    return base[: TITLE_LIMIT - _NUMBER_ROOM].rstrip()

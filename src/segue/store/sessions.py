@@ -23,9 +23,11 @@ from segue.core.session import (
     Session,
     Usage,
     clean_title,
+    former_lineage_key,
     join_title,
     lineage_key,
     new_session_id,
+    numbered_base,
     split_title,
 )
 from segue.core.text import one_line
@@ -100,8 +102,11 @@ def find(tx: Tx, owner: str, name: str, *, exact: bool = False) -> Session:
         return _latest(tx, owner)
     for condition, values in _meanings(name, exact=exact):
         rows = tx.rows(f"{_SELECT} WHERE s.owner = :owner AND {condition}", owner=owner, **values)
-        if rows:
-            return _session(rows[0])
+        for session in map(_session, rows):
+            if "base" not in values or _is_of(session, values["base"]):
+                return session
+    if (former := _by_former_key(tx, owner, name)) is not None:
+        return former
     meant = _by_prefix(tx, owner, name)
     if len(meant) == 1:
         return meant[0]
@@ -140,9 +145,35 @@ def _meanings(name: str, *, exact: bool) -> Iterable[tuple[str, dict[str, Any]]]
         )
     if not exact:
         yield (
-            "s.title IS NOT NULL AND s.lineage = :base ORDER BY s.lineage_no DESC LIMIT 1",
-            {"base": lineage_key(text(name).strip())},
+            "s.title IS NOT NULL AND s.lineage = :base ORDER BY s.lineage_no DESC LIMIT :most",
+            {"base": lineage_key(text(name).strip()), "most": _MOST_MEANT},
         )
+
+
+def _is_of(session: Session, lineage: str) -> bool:
+    """Whether its title is of this lineage, and not only the beginning of its title: see
+    `former_lineage_key`."""
+    base, _ = split_title(session.title or "")
+    return lineage_key(base) == lineage
+
+
+def _by_former_key(tx: Tx, owner: str, name: str) -> Session | None:
+    """The owner's session with exactly this title, if the title is very long and was set by an
+    earlier version, which left its end out of the key."""
+    title = text(name).strip().casefold()
+    base, _ = split_title(text(name).strip())
+    former = former_lineage_key(base)
+    if former == lineage_key(base):
+        return None
+    rows = tx.rows(
+        f"{_SELECT} WHERE s.owner = :owner AND s.title IS NOT NULL AND s.lineage = :base"
+        " ORDER BY s.lineage_no DESC LIMIT :most",
+        owner=owner,
+        base=former,
+        most=_MOST_MEANT,
+    )
+    meant = (_session(row) for row in rows)
+    return next((it for it in meant if it.title and it.title.casefold() == title), None)
 
 
 def _by_prefix(tx: Tx, owner: str, name: str) -> list[Session]:
@@ -220,15 +251,9 @@ def rename(tx: Tx, session_id: str, title: str, *, chosen: bool = True) -> Sessi
 def _name(tx: Tx, session: Session, title: str, *, chosen: bool, numbered: bool) -> Session:
     tx.lock(f"titles of {session.owner}")
     base, number = split_title(clean_title(title))
-    lineage = lineage_key(base)
-    others = (
-        "SELECT lineage_no FROM sessions WHERE owner = :owner AND lineage = :lineage"
-        " AND id <> :id AND title IS NOT NULL"
-    )
-    whose: dict[str, str] = {"owner": session.owner, "lineage": lineage, "id": session.id}
-    if tx.row(f"{others} AND lineage_no = :number", number=number, **whose) is not None:
-        (last,) = tx.one(f"{others} ORDER BY lineage_no DESC LIMIT 1", **whose)
-        number = last + 1
+    if _is_taken(tx, session, base, number):
+        base = numbered_base(base)
+        number = _next_number(tx, session, base)
         if not numbered:
             raise TitleTaken(title=title, suggestion=join_title(base, number))
     tx.change(
@@ -236,12 +261,44 @@ def _name(tx: Tx, session: Session, title: str, *, chosen: bool, numbered: bool)
         " lineage_no = :number WHERE id = :id",
         title=join_title(base, number),
         chosen=int(chosen),
-        lineage=lineage,
+        lineage=lineage_key(base),
         number=number,
         id=session.id,
     )
     tx.nudge(Topic.SESSIONS)
     return found(tx, session.id)
+
+
+_OTHERS = (
+    "SELECT lineage_no FROM sessions WHERE owner = :owner AND lineage = :lineage"
+    " AND id <> :id AND title IS NOT NULL"
+)
+
+
+def _is_taken(tx: Tx, session: Session, base: str, number: int) -> bool:
+    """Whether another session of the owner has this title."""
+    taken = tx.row(
+        f"{_OTHERS} AND lineage_no = :number",
+        owner=session.owner,
+        lineage=lineage_key(base),
+        id=session.id,
+        number=number,
+    )
+    if taken is not None:
+        return True
+    former = _by_former_key(tx, session.owner, join_title(base, number))
+    return former is not None and former.id != session.id
+
+
+def _next_number(tx: Tx, session: Session, base: str) -> int:
+    """The number after the highest one of the lineage."""
+    last = tx.row(
+        f"{_OTHERS} ORDER BY lineage_no DESC LIMIT 1",
+        owner=session.owner,
+        lineage=lineage_key(base),
+        id=session.id,
+    )
+    return 2 if last is None else last[0] + 1
 
 
 def describe(tx: Tx, lease: Lease, *, cwd: str | None = None, model: str | None = None) -> None:

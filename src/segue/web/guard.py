@@ -12,25 +12,12 @@ from websockets.datastructures import Headers
 from segue.core.address import Platform
 from segue.store import Store
 
-PROXIED = (
-    "Forwarded",
-    "Via",
-    "X-Real-IP",
-    "X-Client-IP",
-    "X-Cluster-Client-IP",
-    "X-Amzn-Trace-Id",
-    "X-Cloud-Trace-Context",
-    "X-Azure-ClientIP",
-    "CDN-Loop",
-    "True-Client-IP",
-    "Fastly-Client-IP",
-    "Fly-Client-IP",
-)
-"""Headers that reverse proxies and tunnels add: nginx, Apache, Caddy, Traefik, HAProxy, the large
-clouds, Akamai, Fastly and Fly. No browser sends them."""
-PROXIED_PREFIXES = ("x-forwarded-", "x-original-", "x-envoy-", "cf-", "tailscale-")
-"""The same, where a proxy adds several headers, and may add others: of most proxies, of Envoy,
-Cloudflare and Tailscale."""
+_PROXIED = frozenset({"via", "forwarded", "cdn-loop"})
+"""Headers that reverse proxies and tunnels add, and no browser."""
+_PROXIED_PREFIXES = ("x-", "cf-", "cloudfront-", "tailscale-", "incap-")
+"""The same: a browser sends no X- header by itself."""
+_PROXIED_WORDS = ("proxy", "forwarded", "client-ip")
+"""The same, anywhere in the name."""
 _OWN_FETCHES = frozenset({"same-origin", "none"})
 """Sec-Fetch-Site of requests from the page itself, and of a URL that the user typed."""
 
@@ -83,8 +70,15 @@ def check_names(headers: Headers, names: Collection[str], *, origin: bool) -> st
 
 
 def _is_proxied(headers: Headers) -> bool:
-    named = any(name in headers for name in PROXIED)
-    return named or any(name.lower().startswith(PROXIED_PREFIXES) for name in headers)
+    return any(_is_of_proxy(name.lower().replace("_", "-")) for name in headers)
+
+
+def _is_of_proxy(header: str) -> bool:
+    return (
+        header in _PROXIED
+        or header.startswith(_PROXIED_PREFIXES)
+        or any(word in header for word in _PROXIED_WORDS)
+    )
 
 
 async def is_revoked(store: Store, visitor: Visitor) -> bool:
