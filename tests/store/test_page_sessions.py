@@ -126,6 +126,30 @@ async def test_a_title_is_found_by_its_exact_words(store: Store, session: Sessio
     assert [entry.id for entry in found] == [session.id]
 
 
+@pytest.mark.parametrize(
+    ("title", "words"),
+    [
+        ("Поездка в Москву", "Москву"),
+        ("Поездка в Москву", "москву"),
+        ("A week in Åsgård", "Åsgård"),
+        ("A week in Åsgård", "åsgård"),
+        ("A week in Åsgård", "asgard"),
+        ("URLAUB IN ÖSTERREICH", "österreich"),
+        ("Urlaub in Österreich", "Österreich"),
+        ("Urlaub in Österreich", "O\u0308sterreich"),
+        ("The letter Ø", "ø"),
+        ("明日は東京へ", "東京"),
+    ],
+)
+async def test_a_title_is_found_in_every_script_without_regard_to_case_and_accents(
+    store: Store, session: Session, title: str, words: str
+):
+    await say(store, session, spoken("hello", session.started))
+    await store.sessions.rename(session.id, title)
+    found = await store.page_sessions.list("me", limit=9, words=words)
+    assert [entry.id for entry in found] == [session.id]
+
+
 @on_sqlite
 async def test_the_list_reads_only_what_it_shows(store: Store):
     """In the order of an index, so that its cost does not grow with the number of sessions."""

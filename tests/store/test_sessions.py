@@ -192,6 +192,13 @@ async def test_an_unknown_session_cannot_be_renamed(store: Store):
 # Finding
 
 
+async def test_a_long_unknown_name_is_shortened_in_the_error(store: Store):
+    with pytest.raises(SessionNotFound) as refusal:
+        await store.sessions.find("me", "rose " * 4_000)
+    assert "“rose rose" in str(refusal.value)
+    assert len(str(refusal.value)) < 250
+
+
 async def test_a_session_is_found_by_its_title_in_any_case(store: Store):
     made = await create(store, "Größe messen")
     for name in ("Größe messen", "größe MESSEN", "  GRÖSSE messen "):

@@ -20,6 +20,7 @@ from segue.store import bindings, doors, leases, moves, pages, sessions, transcr
 from segue.store.base import Operations, Read, Row, Tx, Write
 from segue.store.moves import Move
 from segue.store.pages import PageMessage
+from segue.store.search import folded
 from segue.store.values import MESSAGE_COLUMNS, address_or_none, message, moment, text
 
 LINES = 60
@@ -99,16 +100,18 @@ def list_entries(tx: Tx, owner: str, *, limit: int, words: str = "") -> tuple[En
 
 def _named(tx: Tx, owner: str, words: str, limit: int) -> list[int]:
     """The numbers of the owner's sessions with these words in their title, most recently active
-    first: of the last sessions, and of those whose title begins with the words."""
-    escaped = text(words).lower().replace("!", "!!").replace("%", "!%").replace("_", "!_")
-    recent = tx.rows(
-        "SELECT active, no FROM (SELECT active, no, title, last_seq FROM sessions"
+    first: of the last sessions, without regard to case and accents, and of those whose title begins
+    with the words."""
+    # Compared here, because SQLite knows the case of ASCII letters only.
+    last = tx.rows(
+        "SELECT active, no, title FROM (SELECT active, no, title, last_seq FROM sessions"
         " WHERE owner = :owner ORDER BY active DESC, no DESC LIMIT :most) s"
-        " WHERE last_seq > 0 AND lower(title) LIKE :words ESCAPE '!'",
+        " WHERE last_seq > 0 AND title IS NOT NULL",
         owner=owner,
         most=_SEARCHED,
-        words=f"%{escaped}%",
     )
+    wanted = folded(text(words))
+    recent = [(active, no) for active, no, title in last if wanted in folded(title)]
     if len(recent) >= limit:
         return [no for _, no in sorted(recent, reverse=True)[:limit]]
     beginning = lineage_key(text(words))

@@ -34,12 +34,21 @@ _RECENT_TEXT = 4_000_000
 _DEPTH = 500
 """How many messages of one session it reads."""
 _LONGEST = 100_000
-"""How many characters of a message are searched. PostgreSQL indexes at most a megabyte."""
+"""How many characters of a message PostgreSQL indexes, which can do at most a megabyte. Of longer
+ones, a search reads the rest while `_RECENT_TEXT` allows it."""
 _RANKED = 2_000
 """How many of the owner's matches in the index are ranked."""
 _EXAMINED = 100_000
 """Among how many matches of all owners they are looked for."""
 _SNIPPET = 160
+_SPACELESS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\uff66-\uff9f"  # radicals, kana
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+)
+"""Characters of scripts without spaces, where a word can begin at any of them and after it."""
+_ACCENTS = "\u0300-\u036f"
+"""Marks that belong to a word for FTS5. At all others, it begins another one."""
 _PUNCTUATION = "'" + string.punctuation.replace("'", "''") + "'"
 
 
@@ -60,7 +69,7 @@ class _Match(Struct, frozen=True):
 
 
 def find(tx: Tx, owner: str, words: str, *, limit: int, without: str | None) -> tuple[Hit, ...]:
-    wanted = re.findall(r"[^\W_]+", text(words))
+    wanted = words_of(text(words))
     if not wanted or limit < 1:
         return ()
     found, is_enough = _recent(tx, owner, wanted, limit, without or "")
@@ -68,6 +77,34 @@ def find(tx: Tx, owner: str, words: str, *, limit: int, without: str | None) -> 
         found |= _indexed(tx, owner, wanted, without or "")
     newest = sorted(found, key=lambda match: (match.at, match.message_id), reverse=True)[:limit]
     return tuple(_hit(tx, match.message_id, wanted[0]) for match in newest)
+
+
+def words_of(words: str) -> list[str]:
+    """The different words of a search, composed (NFC). The marks of a letter belong to its word."""
+    composed = unicodedata.normalize("NFC", words)
+    spaced = "".join(c if c.isalnum() or _is_mark(c) else " " for c in composed)
+    found = (word for word in spaced.split() if not all(map(_is_mark, word)))
+    return list(dict.fromkeys(found))
+
+
+def _is_mark(c: str) -> bool:
+    return unicodedata.category(c).startswith("M")
+
+
+def folded(content: str) -> str:
+    """Return the text without case, accents and other marks above or below a letter."""
+    if content.isascii():
+        return content.lower()
+    letters = unicodedata.normalize("NFD", content)
+    for mark in filter(unicodedata.combining, set(letters)):
+        letters = letters.replace(mark, "")
+    return letters.casefold()
+
+
+def _forms(word: str) -> list[str]:
+    """The forms in which a word can be in a text, or in the index: composed, decomposed, and
+    without accents."""
+    return list(dict.fromkeys((word, unicodedata.normalize("NFD", word), folded(word))))
 
 
 def _hit(tx: Tx, message_id: int, word: str) -> Hit:
@@ -88,7 +125,9 @@ def _hit(tx: Tx, message_id: int, word: str) -> Hit:
 
 
 def _snippet(content: str, word: str) -> str:
-    start = max(0, content.lower().find(word.lower()) - _SNIPPET // 3)
+    lower = content.lower()
+    places = (lower.find(form.lower()) for form in _forms(word))
+    start = max(0, next((place for place in places if place >= 0), 0) - _SNIPPET // 3)
     return ("…" if start else "") + one_line(content[start : start + 2 * _SNIPPET], _SNIPPET)
 
 
@@ -100,11 +139,10 @@ def _recent(
 ) -> tuple[set[_Match], bool]:
     """The matches in the newest messages of the owner's last sessions, and whether all other
     messages are older than `limit` of them."""
-    fold = str.lower if tx.dialect is SqlDialect.POSTGRES else _without_accents
-    matches = _matcher([fold(word) for word in wanted], fold)
+    matches = _matcher(wanted)
     found: set[_Match] = set()
     unread = 0
-    """No message that was passed over is newer than this."""
+    """No message that was passed over, or of which only a part was read, is newer than this."""
     messages = length = 0
     sessions = _last_sessions(tx, owner)
     for number, (no, session_id, active, last) in enumerate(sessions):
@@ -120,9 +158,16 @@ def _recent(
         rows = _newest(tx, no, last)
         messages += len(rows)
         for message_id, at, content in rows:
-            length += len(content)
-            if matches(content):
+            is_cut = len(content) == _LONGEST
+            whole = content
+            if is_cut and length < _RECENT_TEXT:
+                whole = _content(tx, message_id)
+                is_cut = False
+            length += len(whole)
+            if matches(whole):
                 found.add(_Match(at, message_id))
+            elif is_cut:
+                unread = max(unread, at)
         if len(rows) == _DEPTH:
             unread = max(unread, rows[-1][1])
     return found, _are_newer(found, unread, limit) or not unread
@@ -154,25 +199,40 @@ def _newest(tx: Tx, no: int, last: int) -> list[Row]:
     )
 
 
-def _matcher(words: list[str], fold: Callable[[str], str]) -> Callable[[str], bool]:
-    """Return whether all the words begin a word of a text, as the index would."""
-    patterns = [re.compile(rf"(?<![^\W_]){re.escape(word)}") for word in words]
+def _content(tx: Tx, message_id: int) -> str:
+    return tx.one("SELECT content FROM messages WHERE id = :id", id=message_id)[0]
+
+
+def _matcher(words: list[str]) -> Callable[[str], bool]:
+    """Return whether all the words begin a word of a text. It finds everything that the index
+    would find, and more: it ignores all accents, and finds words in text without spaces."""
+    plain = [(word.casefold(), _beginning(word.casefold())) for word in words]
+    bare = [(folded(word), _beginning(folded(word))) for word in words]
 
     def matches(content: str) -> bool:
-        folded = fold(content)
+        as_typed = content.casefold()
+        if content.isascii():
+            return all(_begins(word, as_typed) for word in bare)
+        without_marks = folded(content)
         return all(
-            word in folded and pattern.search(folded)
-            for word, pattern in zip(words, patterns, strict=True)
+            _begins(word, as_typed) or _begins(other, without_marks)
+            for word, other in zip(plain, bare, strict=True)
         )
 
     return matches
 
 
-def _without_accents(content: str) -> str:
-    if content.isascii():
-        return content.lower()
-    letters = unicodedata.normalize("NFD", content)
-    return "".join(c for c in letters if not unicodedata.combining(c)).lower()
+def _beginning(word: str) -> re.Pattern[str]:
+    if re.match(f"[{_SPACELESS}]", word):
+        return re.compile(re.escape(word))
+    inside = rf"(?<![^\W_{_SPACELESS}])(?<![{_ACCENTS}])"
+    return re.compile(inside + re.escape(word))
+
+
+def _begins(word: tuple[str, re.Pattern[str]], content: str) -> bool:
+    """Whether the text has this word, and a word of the text begins there."""
+    letters, pattern = word
+    return letters in content and pattern.search(content) is not None
 
 
 # The index
@@ -183,13 +243,13 @@ def _indexed(tx: Tx, owner: str, words: list[str], without: str) -> set[_Match]:
     start."""
     if tx.dialect is SqlDialect.SQLITE:
         match = "SELECT rowid AS id FROM words WHERE words MATCH :query ORDER BY rowid DESC"
-        query = " ".join(f'"{word}"*' for word in words)
+        query = " AND ".join(_either(" OR ", '"{}"*', word) for word in words)
     else:
         # Without the sum, PostgreSQL may read all messages from the end on, for a word in none.
         match = (
             "SELECT id FROM words WHERE vector @@ to_tsquery('simple', :query) ORDER BY id + 0 DESC"
         )
-        query = " & ".join(f"'{word}':*" for word in words)
+        query = " & ".join(_either(" | ", "'{}':*", word) for word in words)
     rows = tx.rows(
         f"SELECT m.at, m.id FROM ({match} LIMIT :examined) w"
         " CROSS JOIN sessions s CROSS JOIN messages m"
@@ -202,6 +262,10 @@ def _indexed(tx: Tx, owner: str, words: list[str], without: str) -> set[_Match]:
         without=without,
     )
     return {_Match(at, message_id) for at, message_id in rows}
+
+
+def _either(operator: str, prefix: str, word: str) -> str:
+    return "(" + operator.join(prefix.format(form) for form in _forms(word)) + ")"
 
 
 def queue(tx: Tx, no: int) -> None:

@@ -18,6 +18,7 @@ from segue.core.errors import (
 )
 from segue.core.lease import Lease
 from segue.core.session import (
+    TITLE_LIMIT,
     EndReason,
     Session,
     Usage,
@@ -114,7 +115,7 @@ def find(tx: Tx, owner: str, name: str, *, exact: bool = False) -> Session:
         raise AmbiguousSession(name=one_line(name), candidates=some)
     if name == _LATEST:
         return _latest(tx, owner)
-    raise SessionNotFound(name=one_line(name))
+    raise SessionNotFound(name=one_line(name, TITLE_LIMIT))
 
 
 def _latest(tx: Tx, owner: str) -> Session:
