@@ -31,7 +31,7 @@ _DRAWN = {
     "resume by an unknown name": "resume by an unknown name",
     "inbox.newest, at every connection": "newest updates, to connect",
     "list sessions of one platform": "list one platform",
-    "page: search in titles, nothing found": "page: search in titles",
+    "page: search in titles, nothing found": "page: titles, nothing found",
     "a reaction": "a reaction",
     "prune the inbox": "prune the inbox",
     scale.WAITING: "send to a busy chat",
