@@ -269,7 +269,7 @@ async def test_cookies_headers_and_queries_admit_no_browser(door: Door):
     before = await door.store.owners.identities("me")
     for name, value in (
         ("Cookie", f"segue={key.secret}; t={token}"),
-        ("X-Segue-Token", token),
+        ("Segue-Token", token),
         ("Authorization", f"Bearer {key.secret}"),
     ):
         for path in ("/", f"/?t={token}", "/exchange"):

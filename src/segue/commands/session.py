@@ -23,7 +23,6 @@ from segue.core.errors import BadCommand, NoHomeChannel
 from segue.core.handoff import TARGETS
 from segue.core.session import Session
 from segue.core.text import count, one_line, quoted
-from segue.handoff import way_back
 from segue.platforms import registry
 
 if TYPE_CHECKING:
@@ -119,6 +118,8 @@ async def move(context: ChatContext, arguments: str) -> None:
 
 
 async def _way_to_terminal(session: Session, context: ChatContext) -> str:
+    from segue.handoff import way_back  # noqa: PLC0415 - commands without it load fast
+
     return f"To continue in a terminal, type there: `{await way_back(context.store, session)}`"
 
 

@@ -47,7 +47,7 @@ _ENCRYPTED = b"age-encryption.org/v1"
 _NAME = re.compile(r"[^/\0]+(/[^/\0]+)*")
 
 
-class Contents(Struct, frozen=True, kw_only=True):
+class StoreContents(Struct, frozen=True, kw_only=True):
     """What the users made and did, in figures to compare."""
 
     digest: str
@@ -68,7 +68,7 @@ class StoreState(Struct, frozen=True, kw_only=True):
     newest: int
     """The newest time in it, in microseconds since 1970; 0 if it is empty."""
     sessions: int
-    contents: Contents | None = None
+    contents: StoreContents | None = None
     """None in the backups of older versions."""
 
 

@@ -25,7 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.store import archives, processes, schema
-from segue.store.archives import Contents, StoreState
+from segue.store.archives import StoreContents, StoreState
 from segue.store.progress import CopyMeter, MeteredFile, Progress, ignore_progress
 from segue.store.staging import StagingFolder
 
@@ -143,7 +143,7 @@ def _compared(known: Iterable[tuple[str, str]], prefix: str = "") -> dict[str, s
 
 
 def _figures(known: Iterable[tuple[str, str]], made: list[str], prefix: str = "") -> str:
-    """A query for the numbers in `Contents`. `made` has the counters of sessions and jobs."""
+    """A query for the numbers in `StoreContents`. `made` has the counters of sessions and jobs."""
     there = set(known)
     keys = (("sessions", "id"), ("notes", "number"), ("jobs", "id"))
     things = [f"(SELECT count(*) FROM {prefix}{key[0]})" for key in keys if key in there]
@@ -167,7 +167,7 @@ def state_of(connection: apsw.Connection) -> StoreState:
     )
 
 
-def _contents(connection: apsw.Connection, columns: list[tuple[str, str]]) -> Contents:
+def _contents(connection: apsw.Connection, columns: list[tuple[str, str]]) -> StoreContents:
     digest = hashlib.sha256()
     for table, query in _compared(columns).items():
         digest.update(table.encode())
@@ -181,7 +181,7 @@ def _contents(connection: apsw.Connection, columns: list[tuple[str, str]]) -> Co
     ((messages, things, count),) = cast(
         "list[tuple[int, int, int]]", connection.execute(query).fetchall()
     )
-    return Contents(digest=digest.hexdigest(), messages=messages, things=things, made=count)
+    return StoreContents(digest=digest.hexdigest(), messages=messages, things=things, made=count)
 
 
 _COLUMNS = "SELECT t.name, c.name FROM sqlite_schema t JOIN pragma_table_info(t.name) c"
@@ -271,7 +271,7 @@ def state_of_postgres(connection: psycopg.Connection[Any]) -> StoreState:
 
 def _contents_of_postgres(
     connection: psycopg.Connection[Any], columns: list[tuple[str, str]]
-) -> Contents:
+) -> StoreContents:
     digest = hashlib.sha256()
     for table, query in _compared(columns, "segue.").items():
         digest.update(table.encode())
@@ -283,7 +283,7 @@ def _contents_of_postgres(
     made = [str(counters.get(name, 0)) for name in _COUNTERS]
     query = _figures(columns, made, "segue.")
     ((messages, things, count),) = connection.execute(query.encode()).fetchall()
-    return Contents(
+    return StoreContents(
         digest=digest.hexdigest(), messages=int(messages), things=int(things), made=int(count)
     )
 
