@@ -48,7 +48,7 @@ _SPACELESS = (
 )
 """Characters of scripts without spaces, where a word can begin at any of them and after it."""
 _ACCENTS = "\u0300-\u036f"
-"""Marks that belong to a word for FTS5. At all others, it begins another one."""
+"""Combining marks that FTS5 keeps in a word. It splits the word at any other mark."""
 _PUNCTUATION = "'" + string.punctuation.replace("'", "''") + "'"
 
 

@@ -181,7 +181,9 @@ class Turns:
         window, now = await self._window(session_id, brain), self._now()
         asked = prompted(prompt, now, by)
         repairs = await self._store.approvals.unfinished(session_id, window, now)
-        messages, usage, error = [*repairs, asked], Usage(), None
+        messages = [*repairs, asked]
+        usage = Usage()
+        error = None
         transcript = window.extended(messages)
         async with contextlib.aclosing(brain.turn(transcript, asyncio.Event())) as stream:
             async for event in stream:
