@@ -749,6 +749,20 @@ POSTGRES_STRIDES = [
 ]
 
 
+def was_killed(troupe: Troupe, machine: Machine, words: list[str], step: int) -> bool:
+    """Run a command of `segue` and kill it at this step. Return False if it has fewer steps."""
+    program = troupe.player()
+    program.tell("command_and_die", words=words, environment=machine.environment, at=step)
+    try:
+        program.answer()
+    except EOFError:
+        program.ended()
+    else:
+        return False
+    troupe.close()
+    return True
+
+
 @pytest.mark.parametrize("stride", STRIDES)
 def test_a_backup_that_was_killed_is_whole_or_missing(
     home: Machine, other: Machine, file: Path, troupe: Troupe, stride: int
@@ -759,16 +773,8 @@ def test_a_backup_that_was_killed_is_whole_or_missing(
     step = 0
     for step in range(1, 2000, stride):
         file.unlink(missing_ok=True)
-        program = troupe.player()
-        words = ["backup", str(file)]
-        program.tell("command_and_die", words=words, environment=home.environment, at=step)
-        try:
-            program.answer()
-        except EOFError:
-            program.ended()
-        else:
+        if not was_killed(troupe, home, ["backup", str(file)], step):
             break
-        troupe.close()
         if file.exists():
             other.restore("--force", str(file))
             assert other.texts() == [["first"]]
@@ -792,16 +798,8 @@ def test_a_restore_that_was_killed_leaves_the_old_or_the_new(
         machine.say("old")
         machine.configure("# old\n")
         device = machine.keep_keys("old")
-        program = troupe.player()
-        words = ["restore", "--force", str(file)]
-        program.tell("command_and_die", words=words, environment=machine.environment, at=step)
-        try:
-            program.answer()
-        except EOFError:
-            program.ended()
-        else:
+        if not was_killed(troupe, machine, ["restore", "--force", str(file)], step):
             break
-        troupe.close()
         assert machine.texts() in ([["old"]], [["new"]])
         assert machine.settings.read_text() in ("# old\n", SETTINGS)
         assert key_in(device) == (device / "seeds.json").read_text()
@@ -826,16 +824,8 @@ def test_a_postgres_backup_that_was_killed_is_whole_or_missing(
         step = 0
         for step in range(1, 2000, stride):
             file.unlink(missing_ok=True)
-            program = troupe.player()
-            words = ["backup", str(file)]
-            program.tell("command_and_die", words=words, environment=home.environment, at=step)
-            try:
-                program.answer()
-            except EOFError:
-                program.ended()
-            else:
+            if not was_killed(troupe, home, ["backup", str(file)], step):
                 break
-            troupe.close()
             if file.exists():
                 other.restore("--force", str(file))
                 assert other.texts() == [["first"]]
@@ -859,16 +849,8 @@ def test_a_postgres_restore_that_was_killed_leaves_the_old_or_the_new(
         for step in range(1, 2000, stride):
             stores.drop(second)
             machine.say("old")
-            program = troupe.player()
-            words = ["restore", "--force", str(file)]
-            program.tell("command_and_die", words=words, environment=machine.environment, at=step)
-            try:
-                program.answer()
-            except EOFError:
-                program.ended()
-            else:
+            if not was_killed(troupe, machine, ["restore", "--force", str(file)], step):
                 break
-            troupe.close()
             assert machine.texts() in ([["old"]], [["new"]])
         assert step > 50, f"only {step} steps were seen"
         assert machine.texts() == [["new"]]
