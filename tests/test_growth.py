@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 import pytest
 
-from segue.chat.render.screen import Screen
 from segue.platforms.base import Dialect, Unit
 from segue.platforms.markup import parts
+from segue.terminal.render.screen import Screen
 from segue.web import render
-from tests.chat.render.samples import streamed
 from tests.platforms.markup_readers import capabilities
+from tests.terminal.render.samples import streamed
 
 SCREEN = Screen(width=80)
 RENDERERS: dict[str, Callable[[str], object]] = {

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.cells import cell_len
 
-from segue.chat.output import Column, fields, folded, table, visible_json
 from segue.cli.formatting import ago, size
 from segue.core.text import count
+from segue.terminal.output import Column, fields, folded, table, visible_json
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 

@@ -14,12 +14,12 @@ from segue.core.handoff import State
 from segue.core.session import ME, Session
 from segue.store import Topic
 from segue.turns import hold
-from tests.chat.test_handoff import a_gateway
 from tests.handoff.conftest import STEPS, Gateway
 from tests.harness.gateways import Piped, piped, segue_says
 from tests.harness.terminal import Person
 from tests.program import constants
 from tests.store.samples import DM, TOPIC
+from tests.terminal.test_handoff import a_gateway
 
 
 def segue_handoff(person: Person, *words: str) -> Piped:

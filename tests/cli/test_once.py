@@ -217,7 +217,7 @@ async def test_a_closed_standard_stream_counts_as_an_empty_one(person: Person, c
 
 
 async def test_an_input_that_stays_open_and_silent_does_not_keep_it_silent(person: Person):
-    person.environment.update(constants({"segue.chat.program._SILENCE": 0.01}))
+    person.environment.update(constants({"segue.terminal.program._SILENCE": 0.01}))
     ours, theirs = os.pipe()
     reading, errors = os.pipe()
     environment = {**CODE, **person.environment}

@@ -7,7 +7,6 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from segue.chat import output
 from segue.cli import once, setup
 from segue.cli.main import main
 from segue.core.address import Platform
@@ -16,6 +15,7 @@ from segue.core.redaction import HIDDEN
 from segue.core.secret import Secret
 from segue.platforms.telegram.spec import TELEGRAM
 from segue.store.gateways import GatewayRecord, LinkState, PlatformHealth
+from segue.terminal import output
 from tests.cli.test_sessions import NOW, sample
 
 HOSTILE = "bot\x1b[2J\x1b]0;owned\x07\x9b31m\u202eevil\r"

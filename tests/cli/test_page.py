@@ -14,8 +14,6 @@ from urllib.parse import urlsplit
 import pytest
 
 import segue.store
-from segue.chat import page_links
-from segue.chat.render import qr
 from segue.cli.demo.browser import connected, opened, text
 from segue.core.address import Platform
 from segue.core.errors import DemoFailed
@@ -23,6 +21,8 @@ from segue.core.session import ME
 from segue.store.gateways import GatewayRecord
 from segue.store.pages import PageLocation
 from segue.store.processes import machine
+from segue.terminal import page_links
+from segue.terminal.render import qr
 from tests.harness import networks
 from tests.harness.gateways import alive, none_left, segue_says
 from tests.harness.pty import Terminal

@@ -11,7 +11,6 @@ import pytest
 import segno
 
 import segue.store
-from segue.chat.render import qr
 from segue.core.address import HomeChannel, Platform, Sender
 from segue.core.pairing import looks_like_code
 from segue.core.session import ME
@@ -19,6 +18,7 @@ from segue.gateway.access import Gate
 from segue.platforms.base import Inbound, InboundKind
 from segue.store import Store
 from segue.store.gateways import LinkState
+from segue.terminal.render import qr
 from tests.harness.gateways import segue_says
 from tests.harness.pty import Terminal
 from tests.harness.terminal import Person

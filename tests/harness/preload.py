@@ -16,7 +16,7 @@ from prompt_toolkit.output import DummyOutput
 import segue
 from segue.agent.models.http import trusted
 from segue.agent.tools.base import Tool
-from segue.chat.render import stream
+from segue.terminal.render import stream
 from segue.testing.peers import tls
 
 _CODE = Path(segue.__file__).parents[1]

@@ -14,8 +14,6 @@ import pytest
 from msgspec import inspect
 
 from segue.agent.tools.base import Plan, Tool, ToolFailed, Workplace
-from segue.chat.render.events import approval
-from segue.chat.render.screen import Screen
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.approval import Description
 from segue.core.context import Context, Delivery
@@ -31,6 +29,8 @@ from segue.platforms import markup
 from segue.platforms.base import Capabilities
 from segue.platforms.whatsapp.messages import from_template
 from segue.store.approvals import Approval, ApprovalState
+from segue.terminal.render.events import approval
+from segue.terminal.render.screen import Screen
 from segue.turns import toolbox
 from tests.turns.conftest import Desk
 

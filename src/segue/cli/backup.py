@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 
 from segue import config
-from segue.chat.output import print_result
 from segue.cli.options import JSON
 from segue.cli.progress import show_step
 from segue.cli.store_access import warn_of_bad_settings
@@ -19,6 +18,7 @@ from segue.core.errors import BackupExists, BackupFolderMissing
 from segue.core.text import count, one_line
 from segue.store import archives, backups, restores
 from segue.store.staging import StagingFolder
+from segue.terminal.output import print_result
 
 SETTINGS = "config.toml"
 KEYS = "keys"

@@ -16,14 +16,14 @@ import click
 
 import segue.store
 from segue import config as settings
-from segue.chat import output
-from segue.chat.output import Column, folded, notice, print_json, print_lines, say, screen
 from segue.cli import completion, running
 from segue.cli.options import JSON
 from segue.config import Setting
 from segue.core.errors import BadSettings, NoEditor
 from segue.core.secret import Secret
 from segue.core.text import one_line
+from segue.terminal import output
+from segue.terminal.output import Column, folded, notice, print_json, print_lines, say, screen
 
 _EDITORS = ("nano", "vi")
 _NEW = b"# Settings of Segue. `segue config show` lists them; docs/settings.md explains them.\n"

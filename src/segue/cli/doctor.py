@@ -11,7 +11,6 @@ from functools import partial
 
 import click
 
-from segue.chat.output import folded, print_json, screen
 from segue.cli import diagnostics
 from segue.cli.diagnostics import Finding, Verdict
 from segue.cli.model import Around
@@ -20,6 +19,7 @@ from segue.config import Settings
 from segue.core.errors import SettingsError
 from segue.core.redaction import redacted
 from segue.core.text import one_line
+from segue.terminal.output import folded, print_json, screen
 
 _SECONDS = 20.0
 """How long to wait for a check. A busy machine takes seconds to load the library of a platform."""

@@ -17,11 +17,11 @@ from segue.agent.models.catalog import PROVIDERS, SERVERS, ModelServer, Provider
 from segue.agent.models.choice import Candidate, answering, choose, embedded
 from segue.agent.models.local import runtime
 from segue.agent.models.local.weights import QWEN, Weights, present
-from segue.chat.output import is_interactive, notice, print_lines, say
 from segue.config import Settings
 from segue.core.errors import BadKey, ModelError, PullFailed
 from segue.core.secret import Secret
 from segue.core.text import one_line
+from segue.terminal.output import is_interactive, notice, print_lines, say
 
 if TYPE_CHECKING:
     from segue.agent.models.local.pull import PullProgress

@@ -13,8 +13,6 @@ from pathlib import Path
 import click
 
 from segue import config
-from segue.chat import page_links
-from segue.chat.output import print_result, screen
 from segue.cli import gateway_text
 from segue.cli.options import JSON
 from segue.cli.store_access import warn_of_bad_settings, with_store
@@ -24,6 +22,8 @@ from segue.core.text import one_line
 from segue.gateway import background, log_file
 from segue.store import Store
 from segue.store.gateways import GatewayRecord
+from segue.terminal import page_links
+from segue.terminal.output import print_result, screen
 
 _NOT_RUNNING = 3
 """The exit code of `status` if no gateway is running, as for other services."""

@@ -8,8 +8,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from segue.chat import page_links
-from segue.chat.output import fields, folded, picked
 from segue.cli.formatting import ago
 from segue.cli.session_text import handoff_json, handoff_text
 from segue.core.address import HomeChannel, Platform
@@ -21,6 +19,8 @@ from segue.store.gateways import GatewayRecord, LinkState, PlatformHealth
 from segue.store.inbox import Incoming
 from segue.store.outbox import Outgoing, PlatformPause
 from segue.store.processes import whose
+from segue.terminal import page_links
+from segue.terminal.output import fields, folded, picked
 
 _HANDOFFS = 5
 _TROUBLES = 10

@@ -11,10 +11,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from segue import handoff as handoffs
-from segue.chat import page_links, phones
-from segue.chat.location import holder
-from segue.chat.output import draw, notice, print_json, say
-from segue.chat.render.clean import clean
 from segue.cli import completion
 from segue.cli.signals import on_stop_signals
 from segue.cli.store_access import with_store
@@ -34,6 +30,10 @@ from segue.handoff import (
     Working,
 )
 from segue.store import Store
+from segue.terminal import page_links, phones
+from segue.terminal.location import holder
+from segue.terminal.output import draw, notice, print_json, say
+from segue.terminal.render.clean import clean
 
 _COMPLETED = 0
 _FAILED = 1

@@ -11,7 +11,6 @@ import click
 from msgspec.structs import replace
 
 from segue import config
-from segue.chat.output import fields, folded, print_result, screen
 from segue.cli import completion
 from segue.cli.options import JSON, YES, confirm, pass_json_on
 from segue.cli.store_access import with_store
@@ -33,6 +32,7 @@ from segue.core.job import (
 )
 from segue.core.session import ME
 from segue.store import Store
+from segue.terminal.output import fields, folded, print_result, screen
 
 _EMPTY = (
     "There are no jobs yet. The agent can do something at a set time, without being asked:\n"

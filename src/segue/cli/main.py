@@ -126,7 +126,7 @@ def _end(error: click.ClickException) -> NoReturn:
 
     The message may quote a server or a file name, so control characters are removed.
     """
-    from segue.chat.output import notice  # noqa: PLC0415
+    from segue.terminal.output import notice  # noqa: PLC0415
 
     text = io.StringIO()
     error.show(text)
@@ -216,8 +216,8 @@ def _converse(
     import asyncio  # noqa: PLC0415 - `segue --version` does without
 
     from segue import config  # noqa: PLC0415
-    from segue.chat.program import ChatOptions, chat  # noqa: PLC0415
     from segue.cli import embedded_model  # noqa: PLC0415
+    from segue.terminal.program import ChatOptions, chat  # noqa: PLC0415
 
     settings = embedded_model.make_ready(config.load())
     if settings is None:

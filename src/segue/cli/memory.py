@@ -7,7 +7,6 @@ from typing import TypeVar
 
 import click
 
-from segue.chat.output import folded, print_result, screen
 from segue.cli.options import JSON, pass_json_on
 from segue.cli.store_access import with_store
 from segue.core import provenance
@@ -16,6 +15,7 @@ from segue.core.session import ME
 from segue.core.text import one_line
 from segue.store import Store
 from segue.store.notes import Notes
+from segue.terminal.output import folded, print_result, screen
 
 T = TypeVar("T")
 

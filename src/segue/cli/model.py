@@ -17,7 +17,6 @@ from segue import config
 from segue.agent.models.base import End, Model, Prompt, Text
 from segue.agent.models.catalog import SERVERS, ModelServer
 from segue.agent.models.choice import Survey, choose, connect, survey, ways
-from segue.chat.output import folded, print_lines, print_result, screen
 from segue.cli import completion, embedded_model, running
 from segue.cli.embedded_model import confirm_server
 from segue.cli.options import JSON
@@ -26,6 +25,7 @@ from segue.core import provenance
 from segue.core.errors import ForeignServer, ModelError
 from segue.core.text import one_line
 from segue.core.transcript import spoken
+from segue.terminal.output import folded, print_lines, print_result, screen
 
 if TYPE_CHECKING:
     from segue.agent.models.offers import Offer

@@ -11,9 +11,6 @@ from datetime import UTC, datetime
 from msgspec import structs
 
 import segue.store
-from segue.chat.location import here
-from segue.chat.output import print_json
-from segue.chat.render.clean import Cleaner, clean
 from segue.config import Settings
 from segue.core import provenance
 from segue.core.address import Platform
@@ -30,6 +27,9 @@ from segue.core.session import ME, Session
 from segue.core.text import is_empty
 from segue.core.transcript import spoken
 from segue.store import Store
+from segue.terminal.location import here
+from segue.terminal.output import print_json
+from segue.terminal.render.clean import Cleaner, clean
 from segue.turns import Turns
 from segue.turns.agents import Agents
 

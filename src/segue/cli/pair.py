@@ -15,9 +15,6 @@ from typing import Any
 
 import click
 
-from segue.chat import output, page_links, phones
-from segue.chat.output import Column, draw, is_interactive, notice, picked, print_json, say, screen
-from segue.chat.render import qr
 from segue.cli.formatting import ago
 from segue.cli.options import JSON, YES, confirm, pass_json_on
 from segue.cli.store_access import with_store
@@ -32,6 +29,18 @@ from segue.store.gateways import LinkState, PlatformHealth
 from segue.store.outbox import OutgoingState
 from segue.store.owners import Identity
 from segue.store.pairings import CODE_SECONDS
+from segue.terminal import output, page_links, phones
+from segue.terminal.output import (
+    Column,
+    draw,
+    is_interactive,
+    notice,
+    picked,
+    print_json,
+    say,
+    screen,
+)
+from segue.terminal.render import qr
 from segue.web import links
 
 _POLL_SECONDS = 0.5

@@ -11,7 +11,6 @@ from pathlib import Path
 import click
 
 from segue import config
-from segue.chat.output import notice, print_result
 from segue.cli.backup import KEYS, PLATFORMS, SETTINGS
 from segue.cli.options import JSON
 from segue.cli.progress import show_step
@@ -19,6 +18,7 @@ from segue.core.errors import BackupEncrypted
 from segue.core.text import count, one_line
 from segue.store import archives, restores
 from segue.store.staging import StagingFolder
+from segue.terminal.output import notice, print_result
 
 _KEPT = "Kept what was there: {name}"
 _RENAME_EXCHANGE = 2

@@ -8,12 +8,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from segue.chat.output import Column, fields, folded, picked, table
 from segue.cli.formatting import ago
 from segue.core.handoff import STEPS, Handoff, State
 from segue.core.session import Session
 from segue.core.text import count, one_line
 from segue.core.transcript import Role, Transcript
+from segue.terminal.output import Column, fields, folded, picked, table
 
 if TYPE_CHECKING:
     from segue.store.search import Hit

@@ -13,7 +13,6 @@ from typing import IO
 
 import click
 
-from segue.chat.output import notice, print_json, print_lines, print_result, screen, visible_json
 from segue.cli import completion, session_text
 from segue.cli.options import JSON, YES, confirm, pass_json_on
 from segue.cli.session_text import SessionDetails
@@ -25,6 +24,14 @@ from segue.core.session import ME, Session
 from segue.core.text import count, one_line, quoted
 from segue.store import Store
 from segue.store.search import Hit
+from segue.terminal.output import (
+    notice,
+    print_json,
+    print_lines,
+    print_result,
+    screen,
+    visible_json,
+)
 
 _LISTED = 20
 _FOUND = 20

@@ -17,8 +17,6 @@ import click
 import segue.store
 from segue import config
 from segue.agent.models.local import pip
-from segue.chat.output import draw, folded, is_interactive, notice, print_lines, say, screen
-from segue.chat.render import qr
 from segue.cli.options import interruptible
 from segue.config import Settings, validation
 from segue.core.address import Address, HomeChannel, Platform, Sender
@@ -44,6 +42,8 @@ from segue.store.base import Tx
 from segue.store.gateways import GatewayRecord, LinkState, PlatformHealth
 from segue.store.outbox import OutgoingState
 from segue.store.pairings import CODE_SECONDS
+from segue.terminal.output import draw, folded, is_interactive, notice, print_lines, say, screen
+from segue.terminal.render import qr
 
 LOCKS = Path(registry.__file__).with_name("requirements")
 """The lock files of the platforms, one per extra, which are part of the program."""

@@ -14,8 +14,6 @@ import segue
 import segue.store
 from segue import config
 from segue.agent.models.choice import Choice, choose
-from segue.chat import page_links
-from segue.chat.output import fields, print_result, screen
 from segue.cli import gateway_text, session_text
 from segue.cli.formatting import ago
 from segue.cli.gateway_text import GatewayStatus
@@ -30,6 +28,8 @@ from segue.core.session import ME, Session
 from segue.core.text import count, one_line
 from segue.store.approvals import Approval
 from segue.store.gateways import LinkState
+from segue.terminal import page_links
+from segue.terminal.output import fields, print_result, screen
 
 _LAST = 3
 _WHAT_LENGTH = 80

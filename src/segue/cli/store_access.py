@@ -8,10 +8,10 @@ from typing import TypeVar
 
 import segue.store
 from segue import config
-from segue.chat.output import notice
 from segue.core.errors import BadSettings
 from segue.core.text import one_line
 from segue.store import Store
+from segue.terminal.output import notice
 
 T = TypeVar("T")
 

@@ -8,11 +8,11 @@ import click
 from msgspec.structs import replace
 
 from segue import config
-from segue.chat.output import say
 from segue.cli.options import YES, confirm
 from segue.core.address import Platform
 from segue.platforms.folder import PrivateFolder
 from segue.platforms.matrix import state
+from segue.terminal.output import say
 
 _WAITS, _LOOK = 60.0, 0.2
 _NOTHING = (

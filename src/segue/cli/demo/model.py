@@ -13,12 +13,12 @@ from segue.agent.models.local import runtime
 from segue.agent.models.local.weights import QWEN, present
 from segue.agent.models.pool import Models
 from segue.agent.models.scripted import ScriptedModel
-from segue.chat.output import is_interactive, notice
 from segue.cli import embedded_model
 from segue.config import Settings
 from segue.core.errors import LocalMissing, NoModel, PullFailed
 from segue.core.text import count, one_line
 from segue.core.transcript import Role, words
+from segue.terminal.output import is_interactive, notice
 
 _NAMED = re.compile(r"\bcalled ([A-Z]\w+)")
 _CANNOT_ASK = (

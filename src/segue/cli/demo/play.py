@@ -15,8 +15,6 @@ from pathlib import Path
 import segue.store
 from segue import handoff
 from segue.agent.models.choice import Choice
-from segue.chat import moves, page_links
-from segue.chat.location import address, holder
 from segue.cli.demo.browser import Browser, opened, text
 from segue.cli.demo.gateway import running, staged
 from segue.cli.demo.model import models
@@ -31,6 +29,8 @@ from segue.core.text import count
 from segue.core.transcript import Message, Role, Transcript
 from segue.handoff import Completed, Failed
 from segue.store import Store, Topic
+from segue.terminal import moves, page_links
+from segue.terminal.location import address, holder
 from segue.turns import HeldLease, Place, Turns, hold
 from segue.turns.agents import Agents
 from segue.web import render

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from segue.chat.output import folded, say, screen
 from segue.core.text import one_line
+from segue.terminal.output import folded, say, screen
 
 _WIDTH = 80
 _INDENT = "   "

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from segue import config
 from segue.agent.models.choice import Choice
-from segue.chat.output import notice, print_json
 from segue.cli.demo.model import installed, ready
 from segue.cli.demo.play import Play
 from segue.cli.demo.report import DemoRecord, DemoReport, left
@@ -19,6 +18,7 @@ from segue.cli.signals import on_stop_signals
 from segue.config import Settings
 from segue.core.errors import UserError
 from segue.core.text import one_line
+from segue.terminal.output import notice, print_json
 
 COMPLETED = 0
 FAILED = 1

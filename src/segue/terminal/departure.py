@@ -1,0 +1,120 @@
+"""Leaving in the middle of a turn: the session moves at the turn's next safe point."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from segue.handoff import STAYS
+from segue.store import Store
+from segue.store.wishes import Wish
+from segue.terminal.display import Display
+from segue.terminal.questions import Leaving
+
+PATIENCE = 10.0
+"""Seconds to wait for a safe point before the user is asked again what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where the session is to move."""
+
+    platform: str
+    new_thread: bool = False
+    """Whether the user wants a new thread there."""
+    wish: Wish | None = None
+    """The wish of another process, if the user did not type /handoff here."""
+
+
+class Departure:
+    """The wish to leave while a turn runs. It can be taken back until the session moves."""
+
+    def __init__(self, store: Store, display: Display) -> None:
+        self.pause = asyncio.Event()
+        """Set while the turn has to stop at its next safe point."""
+        self.interrupt = asyncio.Event()
+        """Stops the turn at once."""
+        self.lock = asyncio.Lock()
+        """Held while a command that the user typed during the turn runs."""
+        self._destination: Destination | None = None
+        self._store = store
+        self._display = display
+        self._offering: asyncio.Task[None] | None = None
+
+    async def wanted(self) -> Destination | None:
+        """Where to move, or None if the session stays. The wish ends here."""
+        async with self.lock:
+            destination = self._destination
+            self.drop()
+            return destination
+
+    @contextlib.asynccontextmanager
+    async def to(self, destination: Destination) -> AsyncGenerator[None]:
+        """Pause the turn in order to move there, unless the block, which checks that the session
+        can, raises an error or the wish is taken back meanwhile."""
+        self.drop()
+        self._destination, self._display.leaving_for = destination, destination.platform
+        try:
+            yield
+        except BaseException:
+            self.drop()
+            raise
+        if self._destination is not destination:
+            return
+        asked = "Asked from elsewhere. " if destination.wish else ""
+        await self._display.notice(
+            f"{asked}Moving to {destination.platform} as soon as the agent has finished this step."
+            " Ctrl-C to stay."
+        )
+        self.pause.set()
+        self._offering = asyncio.create_task(self._offer(destination.platform))
+
+    def stay(self) -> Coroutine[Any, Any, None] | None:
+        """Take the wish back. Return the work that is left to do, or None if there was no wish."""
+        destination = self._destination
+        self.drop()
+        return None if destination is None else self._stay(destination.wish)
+
+    async def heed(self, wish: Wish | None) -> None:
+        """Another process wishes that the session moves, or no longer does."""
+        async with self.lock:
+            destination = self._destination
+            if wish is not None and wish.now:  # it has stopped the turn
+                platform = wish.home.platform
+                await self._display.notice(f"Asked from elsewhere to stop and move to {platform}.")
+            elif wish is not None:
+                async with self.to(Destination(wish.home.platform, wish.new_thread, wish)):
+                    pass
+            elif destination is not None and destination.wish is not None:
+                self.drop()
+                await self._display.notice(STAYS)
+
+    def drop(self) -> None:
+        """Forget where to move."""
+        self._destination = self._display.leaving_for = None
+        self.pause.clear()
+        if self._offering is not None and self._offering is not asyncio.current_task():
+            self._offering.cancel()
+
+    async def _stay(self, wish: Wish | None) -> None:
+        if wish is not None:
+            await self._store.wishes.take_back(wish.session_id, wish.key)
+        await self._display.notice(STAYS)
+
+    async def _offer(self, platform: str) -> None:
+        """Offer other ways to leave for as long as there is no safe point."""
+        while True:
+            await asyncio.sleep(PATIENCE)
+            match await self._display.ask_how_to_leave(platform):
+                case Leaving.WAIT:
+                    pass
+                case Leaving.NOW:
+                    self.interrupt.set()
+                    return
+                case Leaving.STAY:
+                    if staying := self.stay():
+                        await staying
+                    return
