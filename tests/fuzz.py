@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 _MOST = 1_000_000
 _HERE = "not real"
-_RACES = ("tests/store", "tests/handoff")
+_RACES = ("tests/store", "tests/handoffs")
 _SHOWN = 60
 """The number of output lines to show for a failure."""
 

@@ -14,7 +14,7 @@ from benchmarks.gateway.house import PLATFORM, House, house
 from segue.core.address import Address, ChatType, HomeChannel
 from segue.core.session import ME
 from segue.core.transcript import Message, Role, spoken
-from segue.handoff import Completed, Working, hand_off
+from segue.handoffs import Completed, Working, hand_off
 from segue.testing.platform import Shape, Trouble
 from segue.turns import hold
 

@@ -14,7 +14,7 @@ from segue.core.handoff import State
 from segue.core.session import ME, Session
 from segue.store import Topic
 from segue.turns import hold
-from tests.handoff.conftest import STEPS, Gateway
+from tests.handoffs.conftest import STEPS, Gateway
 from tests.harness.gateways import Piped, piped, segue_says
 from tests.harness.terminal import Person
 from tests.program import constants
@@ -133,7 +133,7 @@ async def test_a_session_that_is_open_elsewhere_is_not_taken_away(person: Person
 
 
 async def test_now_takes_the_session_from_a_process_that_does_not_let_it_go(person: Person):
-    person.environment.update(constants({"segue.handoff.request.FORCE_SECONDS": 0.0}))
+    person.environment.update(constants({"segue.handoffs.request.FORCE_SECONDS": 0.0}))
     async with a_gateway(person) as gateway:
         session = await session_of(gateway)
         async with hold(gateway.store, session.id, "a terminal on desk") as elsewhere:

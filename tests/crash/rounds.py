@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import partial
 
 from segue.core.handoff import State
-from segue.handoff.request import CLAIM_TIMEOUT
+from segue.handoffs.request import CLAIM_TIMEOUT
 from segue.store.handoffs import CLAIM_SECONDS
 from segue.testing.peers import Trouble
 from tests.crash.history import gather

@@ -25,7 +25,7 @@ from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import HandoffError, UserError
 from segue.core.events import Event, ToolStarted, TurnDone, TurnPaused
 from segue.core.session import ME
-from segue.handoff import Failed, hand_off
+from segue.handoffs import Failed, hand_off
 from segue.store import Store
 from segue.turns import HeldLease, Turns, hold
 from segue.turns.agents import Agents

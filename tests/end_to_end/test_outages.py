@@ -15,8 +15,8 @@ from tests.harness.household import HANDED_OFF, Household
 from tests.harness.rigs import Call
 
 NO_PATIENCE: dict[str, float | str] = {
-    "segue.handoff.delivery.ARRIVAL_TIMEOUT": 3600.0,
-    "segue.handoff.delivery.OUTAGE_TIMEOUT": 0.0,
+    "segue.handoffs.delivery.ARRIVAL_TIMEOUT": 3600.0,
+    "segue.handoffs.delivery.OUTAGE_TIMEOUT": 0.0,
 }
 """A handoff fails as soon as the gateway knows that the platform is unreachable, or never."""
 

@@ -11,7 +11,7 @@ from segue.core.address import Address, Platform
 from segue.core.errors import NoGateway
 from segue.core.handoff import Failure, State, Step
 from segue.core.session import ME
-from segue.handoff.request import CLAIM_TIMEOUT
+from segue.handoffs.request import CLAIM_TIMEOUT
 from segue.store import Topic
 from segue.store.handoffs import CLAIM_SECONDS, LEASE_SECONDS
 from segue.testing.platform import PeerAdapter, Shape

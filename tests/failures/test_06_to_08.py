@@ -9,7 +9,7 @@ import pytest
 from segue.core.address import Platform
 from segue.core.handoff import State
 from segue.core.session import ME
-from segue.handoff import Completed, handed_over
+from segue.handoffs import Completed, handed_over
 from segue.testing.platform import Shape, Trouble
 from tests.failures.conftest import STAYED, Household
 from tests.gateway.conftest import House, Slow

@@ -9,7 +9,7 @@ import shlex
 
 from segue.core.handoff import REASONS, Failure, State
 from segue.core.session import ME
-from segue.handoff.request import CLAIM_TIMEOUT
+from segue.handoffs.request import CLAIM_TIMEOUT
 from segue.testing.platform import Shape, Trouble
 from tests.failures.advice import (
     IN_A_SHELL,

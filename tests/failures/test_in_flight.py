@@ -11,7 +11,7 @@ import pytest
 from segue.core.address import Platform
 from segue.core.errors import ModelError, ModelOffline
 from segue.core.handoff import STEPS, Failure, State, Step
-from segue.handoff import Completed, handed_over
+from segue.handoffs import Completed, handed_over
 from segue.store import Topic
 from segue.testing.platform import Shape, Trouble
 from tests.failures.conftest import HANDED_OFF, STAYED, WITHIN, Gateway, Household

@@ -21,7 +21,7 @@ from segue.core.handoff import Handoff
 from segue.core.session import ME, Session
 from segue.core.transcript import Message, Role, spoken
 from segue.gateway.service import Gateway
-from segue.handoff import Completed, Failed, Progress, hand_off
+from segue.handoffs import Completed, Failed, Progress, hand_off
 from segue.platforms.base import Adapter
 from segue.store import Store, Topic
 from segue.store.gateways import LinkState

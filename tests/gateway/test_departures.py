@@ -23,7 +23,7 @@ from segue.core.session import Origin
 from segue.core.transcript import Outcome, Role
 from segue.gateway.handoffs import Handoffs
 from segue.gateway.turns import ChatTurns
-from segue.handoff import STAYS, Completed, Held, IfHeld, Progress, hand_off_session
+from segue.handoffs import STAYS, Completed, Held, IfHeld, Progress, hand_off_session
 from segue.testing.platform import Driver, Shape
 from segue.turns import HeldLease, hold
 from tests.gateway.conftest import WITHIN, House, echo, echoing

@@ -12,7 +12,7 @@ from segue.core.address import Address
 from segue.core.handoff import State
 from segue.core.session import ME
 from segue.gateway import service
-from segue.handoff import Completed, Working, delivery, handed_over
+from segue.handoffs import Completed, Working, delivery, handed_over
 from segue.store import Topic
 from segue.store.outbox import OFFER
 from segue.testing.platform import Rules, Shape, Trouble

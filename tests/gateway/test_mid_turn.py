@@ -15,7 +15,7 @@ from segue.core.address import Address, ChatType, Platform
 from segue.core.approval import Policy
 from segue.core.handoff import Handoff, State
 from segue.core.transcript import Message, Outcome, Role, ToolCall, spoken
-from segue.handoff import delivery
+from segue.handoffs import delivery
 from segue.testing.platform import Shape
 from segue.turns import hold, records
 from tests.gateway.conftest import Desk, House, echoing

@@ -16,14 +16,14 @@ from segue.core.events import NO_ANSWER
 from segue.core.handoff import State
 from segue.gateway import service
 from segue.gateway.turns import _conclude
-from segue.handoff import delivery
+from segue.handoffs import delivery
 from segue.store import Store, handoffs, inbox, outbox, retries, transcripts
 from segue.store.outbox import OutgoingState
 from segue.testing.platform import Rules, Shape
 from segue.turns import records
 from tests.gateway.conftest import TELEGRAM, WITHIN, House
 from tests.gateway.test_commands import Waiting, message_with
-from tests.handoff.conftest import Faulty
+from tests.handoffs.conftest import Faulty
 
 
 def failures(count: int) -> list[StoreError]:

@@ -14,7 +14,7 @@ from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.core.handoff import Handoff, State
 from segue.core.session import ME, Session
 from segue.core.transcript import Message, Role, spoken
-from segue.handoff import Completed, handed_over
+from segue.handoffs import Completed, handed_over
 from segue.store.outbox import OFFER
 from segue.testing.platform import PeerAdapter, Rules, Shape, Trouble
 from segue.turns import hold

@@ -25,7 +25,7 @@ from segue.testing.platform import Shape
 from segue.turns import Turns
 from segue.turns.agents import Agents
 from tests.gateway.conftest import House, Slow
-from tests.handoff.conftest import Faulty
+from tests.handoffs.conftest import Faulty
 from tests.turns.conftest import Offered
 
 STOPPED = 15.0

@@ -26,7 +26,7 @@ from segue.core.address import Address, ChatType, Platform
 from segue.core.handoff import Handoff, State, Step
 from segue.core.session import ME, Session
 from segue.core.transcript import Message, Role, spoken
-from segue.handoff import request
+from segue.handoffs import request
 from segue.store import Store, Topic
 from segue.store.gateways import LinkState, PlatformHealth
 from segue.testing.http import HangUp, Request, Response
@@ -54,7 +54,7 @@ IMPATIENT: Mapping[str, float | str] = {
     "segue.gateway.streaming.BUBBLE_DELAY": NO_HALVES,
     "segue.gateway.outbound.MAX_PAUSE": 0.05,
     "segue.platforms.backoff.FIRST_PAUSE": 0.05,
-    "segue.handoff.request.POLL_SECONDS": LOOK,
+    "segue.handoffs.request.POLL_SECONDS": LOOK,
 }
 """Shorter poll and retry intervals, in seconds, for gateways and terminals."""
 

@@ -11,7 +11,7 @@ from segue.core.handoff import STEPS as SHOWN
 from segue.core.handoff import State
 from segue.core.session import ME
 from segue.store import Store, Topic
-from tests.handoff.conftest import STEPS, Gateway
+from tests.handoffs.conftest import STEPS, Gateway
 from tests.harness import quiet_adapter
 from tests.harness.gateways import alive, none_left, serving
 from tests.harness.pty import Terminal

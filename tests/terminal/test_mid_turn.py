@@ -12,7 +12,7 @@ from segue import config
 from segue.core.handoff import State
 from segue.core.session import ME
 from segue.core.transcript import Outcome, Role, Transcript
-from segue.handoff import STAYS
+from segue.handoffs import STAYS
 from segue.store import Store
 from segue.terminal.conversation import Conversation
 from segue.terminal.departure import Departure

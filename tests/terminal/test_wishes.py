@@ -11,8 +11,8 @@ import pytest
 
 from segue.core.handoff import State
 from segue.core.transcript import Outcome, Role
-from segue.handoff import STAYS
-from tests.handoff.conftest import Gateway
+from segue.handoffs import STAYS
+from tests.handoffs.conftest import Gateway
 from tests.harness.gateways import Piped, piped, segue_says
 from tests.harness.pty import Terminal
 from tests.harness.terminal import Person, over

@@ -16,7 +16,7 @@ from segue.core.address import Address
 from segue.core.errors import HandoffError
 from segue.core.handoff import Handoff
 from segue.core.session import ME
-from segue.handoff import Completed, hand_off
+from segue.handoffs import Completed, hand_off
 from tests.gateway.conftest import Desk
 from tests.web import gateways
 from tests.web.conftest import Site

@@ -15,7 +15,7 @@ from segue.core.errors import SessionMoved, SessionNotFound
 from segue.core.handoff import Step
 from segue.core.session import ME, Origin, Session
 from segue.core.transcript import Message, Role, ToolCall, spoken
-from segue.handoff import Failed, Progress, Working, hand_off
+from segue.handoffs import Failed, Progress, Working, hand_off
 from segue.store import Store
 from segue.store.leases import LEASE_SECONDS
 from segue.turns import HeldLease, hold

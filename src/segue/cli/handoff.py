@@ -10,7 +10,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from segue import handoff as handoffs
+from segue import handoffs as handoffs
 from segue.cli import completion
 from segue.cli.signals import on_stop_signals
 from segue.cli.store_access import with_store
@@ -18,7 +18,7 @@ from segue.core.address import Platform
 from segue.core.errors import HeldElsewhere, SessionHeld, UserError
 from segue.core.handoff import STEPS, TARGETS, Failure
 from segue.core.session import ME
-from segue.handoff import (
+from segue.handoffs import (
     Completed,
     Failed,
     Held,

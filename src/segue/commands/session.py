@@ -118,7 +118,7 @@ async def move(context: ChatContext, arguments: str) -> None:
 
 
 async def _way_to_terminal(session: Session, context: ChatContext) -> str:
-    from segue.handoff import way_back  # noqa: PLC0415 - commands without it load fast
+    from segue.handoffs import way_back  # noqa: PLC0415 - commands without it load fast
 
     return f"To continue in a terminal, type there: `{await way_back(context.store, session)}`"
 

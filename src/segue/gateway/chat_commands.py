@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from segue import commands, handoff
+from segue import commands, handoffs
 from segue.commands.base import PREFIX, Command, Where
 from segue.core.address import Address, HomeChannel, Platform
 from segue.core.approval import Answer
@@ -29,7 +29,7 @@ from segue.core.transcript import Message
 from segue.gateway import approvals, doors, messages, texts
 from segue.gateway.messages import PendingMessage
 from segue.gateway.turns import ChatTurns
-from segue.handoff import greeting
+from segue.handoffs import greeting
 from segue.store import Topic, bindings, inbox, outbox, owners, sessions
 from segue.store.base import Tx
 from segue.store.bindings import RESUME, bring_back
@@ -188,7 +188,7 @@ class ChatCommands:
         if self.session is None:
             raise NothingSaid
         session = await self.begun()
-        home = await handoff.destination(self.store, session.id, platform)
+        home = await handoffs.destination(self.store, session.id, platform)
         here = (self.address.platform, self.address.chat_id)
         if (home.platform, home.chat_id) == here and not new_thread:
             await self.notice("It is here already.")
@@ -203,7 +203,7 @@ class ChatCommands:
     async def stop(self) -> None:
         session = self._here()
         if session is not None and await self.store.wishes.take_back(session.id):
-            await self.notice(handoff.STAYS)
+            await self.notice(handoffs.STAYS)
             return
         if not self._chat_turns.stop(self.address):
             await self.notice(texts.NOTHING_TO_STOP)

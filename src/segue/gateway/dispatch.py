@@ -21,7 +21,7 @@ from segue.gateway.containment import contain
 from segue.gateway.messages import PendingMessage
 from segue.gateway.queues import MAX_WAITING, Queues
 from segue.gateway.turns import ChatTurns
-from segue.handoff import arrivals
+from segue.handoffs import arrivals
 from segue.platforms.backoff import Backoff
 from segue.platforms.base import Inbound, InboundKind
 from segue.store import Store, inbox, outbox, retries

@@ -14,7 +14,7 @@ from segue.gateway import texts
 from segue.gateway.audiences import Audiences
 from segue.gateway.containment import cancel, contain, finish
 from segue.gateway.places import Places, PlatformsNow
-from segue.handoff.delivery import DeliveryContext, claims, deliver
+from segue.handoffs.delivery import DeliveryContext, claims, deliver
 from segue.platforms.base import Adapter
 from segue.store import Store
 from segue.turns import Turns

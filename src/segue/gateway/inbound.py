@@ -17,7 +17,7 @@ from segue.gateway import approvals, messages, quotes, reactions, texts
 from segue.gateway.access import Answered, Gate
 from segue.gateway.containment import contain
 from segue.gateway.dispatch import Dispatcher
-from segue.handoff import arrivals
+from segue.handoffs import arrivals
 from segue.platforms.base import Adapter, Gap, Inbound, InboundKind
 from segue.store import Store, inbox, outbox
 from segue.store.base import Tx

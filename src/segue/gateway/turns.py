@@ -36,15 +36,7 @@ from segue.gateway.messages import PendingMessage
 from segue.gateway.outbound import Outbound
 from segue.gateway.places import Places
 from segue.gateway.streaming import LiveAnswer
-from segue.handoff import (
-    Completed,
-    Failed,
-    Held,
-    IfHeld,
-    arrivals,
-    grant,
-    hand_off_session,
-)
+from segue.handoffs import Completed, Failed, Held, IfHeld, arrivals, grant, hand_off_session
 from segue.platforms.base import Adapter
 from segue.platforms.spec import Groups
 from segue.store import Store, approvals, inbox, outbox, retries

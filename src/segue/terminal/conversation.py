@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from segue import commands, handoff
+from segue import commands, handoffs
 from segue.commands.base import Command, Where
 from segue.config import Settings
 from segue.core.address import Platform
@@ -142,7 +142,7 @@ class Conversation:
 
     async def stayed(self) -> None:
         """Say that a /handoff was taken back before it began."""
-        await self.notice(handoff.STAYS)
+        await self.notice(handoffs.STAYS)
 
     # The context of commands
 
@@ -285,7 +285,7 @@ class Conversation:
         departure, session = self.departure, await self._seen()
         if departure is not None:
             async with departure.to(destination):
-                await handoff.destination(self.store, session.id, destination.platform)
+                await handoffs.destination(self.store, session.id, destination.platform)
 
     async def _hand_off(self, destination: Destination, *, mid_turn: bool = False) -> bool:
         """Hand the session off, and return whether it has moved. The program then ends, unless
@@ -294,11 +294,11 @@ class Conversation:
         await self._keep_model(held)
         self.interrupt = asyncio.Event()
         if wish is not None:
-            steps = handoff.grant(
+            steps = handoffs.grant(
                 self.store, held, wish, mid_turn=mid_turn, interrupt=self.interrupt
             )
         else:
-            steps = handoff.hand_off(
+            steps = handoffs.hand_off(
                 self.store,
                 held,
                 destination.platform,
@@ -309,20 +309,20 @@ class Conversation:
         moved = False
         try:
             async for progress in steps:
-                if isinstance(progress, handoff.Completed):
+                if isinstance(progress, handoffs.Completed):
                     moved, self._handed_off = True, held
                     await self._moved(progress, leaves=wish is None)
-                elif not isinstance(progress, handoff.Kept):
+                elif not isinstance(progress, handoffs.Kept):
                     await self._display.progress(progress)
         finally:
             self.interrupt = None
         return moved
 
-    async def _moved(self, done: handoff.Completed, *, leaves: bool) -> None:
+    async def _moved(self, done: handoffs.Completed, *, leaves: bool) -> None:
         if not leaves:
-            await self._display.went(await handoff.arrived(self.store, done))
+            await self._display.went(await handoffs.arrived(self.store, done))
             return
-        self._left, self._farewell = True, await handoff.handed_over(self.store, done)
+        self._left, self._farewell = True, await handoffs.handed_over(self.store, done)
         self.link = await page_links.link_to(self.store, done)
 
     async def _grant(self) -> None:
@@ -374,7 +374,7 @@ class Conversation:
         if self._farewell or self.session is None:
             return self._farewell
         session = await self._seen()
-        back = await handoff.way_back(self.store, session)
+        back = await handoffs.way_back(self.store, session)
         return f"To come back: {back}" if session.messages else ""
 
     # Holding a session

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from segue.handoff import STAYS
+from segue.handoffs import STAYS
 from segue.store import Store
 from segue.store.wishes import Wish
 from segue.terminal.display import Display

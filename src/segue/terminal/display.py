@@ -39,7 +39,7 @@ from segue.terminal.shell_commands import pasteable
 
 if TYPE_CHECKING:
     from segue.commands.base import Command
-    from segue.handoff import Progress
+    from segue.handoffs import Progress
     from segue.terminal.console import Console
     from segue.terminal.plain import PlainConsole
 

@@ -8,7 +8,7 @@ from segue.config import Settings
 from segue.core.address import Platform
 from segue.core.session import ME
 from segue.core.text import one_line
-from segue.handoff import Completed
+from segue.handoffs import Completed
 from segue.store import Store
 from segue.store.gateways import GatewayRecord
 from segue.store.pairings import CODE_SECONDS

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 import segue.store
-from segue import handoff
+from segue import handoffs
 from segue.agent.models.choice import Choice
 from segue.cli.demo.browser import Browser, opened, text
 from segue.cli.demo.gateway import running, staged
@@ -27,7 +27,7 @@ from segue.core.events import TurnDone, TurnFailed
 from segue.core.session import ME, Session
 from segue.core.text import count
 from segue.core.transcript import Message, Role, Transcript
-from segue.handoff import Completed, Failed
+from segue.handoffs import Completed, Failed
 from segue.store import Store, Topic
 from segue.terminal import moves, page_links
 from segue.terminal.location import address, holder
@@ -132,7 +132,7 @@ class Play:
         self._report.said("Segue", (await _last(store, session_id)).content)
 
     async def _hand_off(self, store: Store, held: HeldLease) -> Completed:
-        steps = handoff.hand_off(store, held, Platform.WEB.value)
+        steps = handoffs.hand_off(store, held, Platform.WEB.value)
         async with contextlib.aclosing(steps):
             async for step in steps:
                 self._report.line(step.text())

@@ -18,7 +18,7 @@ from typing import Any, Concatenate, ParamSpec
 import segue.store
 from segue.core.address import Address, Platform
 from segue.core.handoff import Step
-from segue.handoff import IfHeld, grant, hand_off, hand_off_session
+from segue.handoffs import IfHeld, grant, hand_off, hand_off_session
 from segue.store import Topic
 from segue.turns import hold
 from tests import program

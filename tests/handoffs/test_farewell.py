@@ -9,9 +9,9 @@ import pytest
 from segue.core.address import HomeChannel, Platform
 from segue.core.errors import SessionNotFound
 from segue.core.session import Session
-from segue.handoff import Completed, ask, handed_over, way_back
+from segue.handoffs import Completed, ask, handed_over, way_back
 from segue.store import Store
-from tests.handoff.conftest import Gateway
+from tests.handoffs.conftest import Gateway
 from tests.store.samples import DM
 
 

@@ -11,12 +11,12 @@ import pytest
 from segue.core.errors import NoGateway, SessionMoved, StoreBusy, StoreFull
 from segue.core.handoff import REASONS, Failure, Handoff, State, Step
 from segue.core.session import Session
-from segue.handoff import Completed, Failed, Stranded, Waiting, Working, hand_off
-from segue.handoff.request import CLAIM_TIMEOUT
+from segue.handoffs import Completed, Failed, Stranded, Waiting, Working, hand_off
+from segue.handoffs.request import CLAIM_TIMEOUT
 from segue.store import Store
 from segue.testing.clock import FakeClock
 from segue.turns import hold
-from tests.handoff.conftest import (
+from tests.handoffs.conftest import (
     BOUND,
     STEPS,
     TELEGRAM,

@@ -13,19 +13,12 @@ import segue.store
 from segue.core.address import HomeChannel, Platform
 from segue.core.handoff import REASONS, Failure, State, Step
 from segue.core.session import Session
-from segue.handoff import Completed, Stranded, Working
+from segue.handoffs import Completed, Stranded, Working
 from segue.store import Store
 from segue.turns import hold
-from tests.handoff import processes
-from tests.handoff.conftest import (
-    TELEGRAM,
-    Gateway,
-    Terminal,
-    nothing_is_left,
-    running,
-    state,
-)
-from tests.handoff.processes import BOUND, started
+from tests.handoffs import processes
+from tests.handoffs.conftest import TELEGRAM, Gateway, Terminal, nothing_is_left, running, state
+from tests.handoffs.processes import BOUND, started
 from tests.harness import stores
 from tests.program import SharedClock
 from tests.store.samples import DM, TOPIC

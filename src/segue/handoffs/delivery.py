@@ -32,8 +32,8 @@ from segue.core.errors import (
 from segue.core.handoff import Handoff, Step
 from segue.core.session import Session
 from segue.core.text import clock_time, one_line
-from segue.handoff import greeting
-from segue.handoff.greeting import Reply
+from segue.handoffs import greeting
+from segue.handoffs.greeting import Reply
 from segue.platforms.base import Adapter
 from segue.store import Store, Topic, bindings, page_sessions, retries
 from segue.store.base import Tx

@@ -14,8 +14,8 @@ from segue.core.errors import StoreError
 from segue.core.handoff import Handoff, State, Step
 from segue.core.session import Session
 from segue.core.transcript import Message
-from segue.handoff import Completed, Failed, Progress, hand_off
-from segue.handoff import request as requests
+from segue.handoffs import Completed, Failed, Progress, hand_off
+from segue.handoffs import request as requests
 from segue.store import Store, Topic
 from segue.store.base import Engine
 from segue.turns import HeldLease, hold

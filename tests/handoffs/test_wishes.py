@@ -15,11 +15,11 @@ from segue.core.transcript import Outcome, ToolCall
 from segue.store import Store
 from segue.turns import hold, records
 from tests.crash.trap import Trap, Traps
-from tests.handoff import processes
-from tests.handoff.conftest import BOUND, Gateway
-from tests.handoff.processes import Program, started
-from tests.handoff.test_processes import opened
-from tests.handoff.test_processes import url as url
+from tests.handoffs import processes
+from tests.handoffs.conftest import BOUND, Gateway
+from tests.handoffs.processes import Program, started
+from tests.handoffs.test_processes import opened
+from tests.handoffs.test_processes import url as url
 from tests.store.samples import AT, TOPIC, called, result, said, say
 
 CALLED = called("first", "second")

@@ -23,11 +23,11 @@ from segue.core.errors import (
 )
 from segue.core.handoff import TARGETS, State
 from segue.core.session import Origin, Session
-from segue.handoff import ask
+from segue.handoffs import ask
 from segue.platforms import registry
 from segue.store import Store
 from segue.testing.clock import FakeClock
-from tests.handoff.conftest import TELEGRAM, Faulty, Gateway, state
+from tests.handoffs.conftest import TELEGRAM, Faulty, Gateway, state
 from tests.store.conftest import OpenStore
 from tests.store.samples import CHANNEL, DM, TOPIC, hold, said, say
 

@@ -10,7 +10,7 @@ import pytest
 from segue.core.errors import SessionNotFound, StoreBusy
 from segue.core.handoff import MAX_ATTEMPTS, REASONS, Failure, Handoff, State, Step
 from segue.core.session import Session
-from segue.handoff import (
+from segue.handoffs import (
     Completed,
     Failed,
     Progress,
@@ -21,12 +21,12 @@ from segue.handoff import (
     follow,
     request,
 )
-from segue.handoff.request import CLAIM_TIMEOUT, MAX_FAILED_POLLS
+from segue.handoffs.request import CLAIM_TIMEOUT, MAX_FAILED_POLLS
 from segue.store import Store
 from segue.store.handoffs import CLAIM_SECONDS, LEASE_SECONDS
 from segue.store.wake import Notifier, Notify
 from segue.testing.clock import FakeClock
-from tests.handoff.conftest import BOUND, STEPS, TELEGRAM, Faulty, Gateway, outcome
+from tests.handoffs.conftest import BOUND, STEPS, TELEGRAM, Faulty, Gateway, outcome
 from tests.store.conftest import OpenStore
 from tests.store.samples import TOPIC
 

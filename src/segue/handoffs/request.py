@@ -41,7 +41,7 @@ from segue.core.handoff import TARGETS, Handoff
 from segue.core.lease import Lease
 from segue.core.session import Session
 from segue.core.text import one_line
-from segue.handoff.progress import Completed, Failed, Held, Kept, Progress, progress
+from segue.handoffs.progress import Completed, Failed, Held, Kept, Progress, progress
 from segue.store import Store, Topic, Waiter
 from segue.store.wishes import Wish
 from segue.turns import HeldLease, hold
