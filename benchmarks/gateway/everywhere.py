@@ -26,9 +26,9 @@ from segue.core.address import Platform
 from segue.core.session import ME
 from segue.store import Store
 from segue.store.gateways import LinkState
-from segue.testing import discord, slack, telegram, whatsapp
-from segue.testing import signal as signal_cli
-from segue.testing.gateways import Process
+from tests.fakes import discord, slack, telegram, whatsapp
+from tests.fakes import signal as signal_cli
+from tests.harness.gateway_processes import Process
 
 READY = 80.0
 """The most that a start may cost, as a multiple of a bare interpreter."""

@@ -12,8 +12,8 @@ import segue.store
 from segue.core.address import Platform, Sender
 from segue.core.session import ME
 from segue.store import Store
-from segue.testing import gateways
 from segue.testing.platform import Driver, Rules, running
+from tests.harness import gateway_processes
 
 PLATFORM = Platform.TELEGRAM
 
@@ -27,8 +27,8 @@ class House:
     """The platform's id of the paired user."""
     environment: dict[str, str]
 
-    def gateway(self) -> contextlib.AbstractAsyncContextManager[gateways.Process]:
-        return gateways.gateway(self.environment, self.driver)
+    def gateway(self) -> contextlib.AbstractAsyncContextManager[gateway_processes.Process]:
+        return gateway_processes.gateway(self.environment, self.driver)
 
 
 @contextlib.asynccontextmanager
@@ -38,7 +38,7 @@ async def house() -> AsyncGenerator[House]:
     The bot gets no echo of its messages.
     """
     with tempfile.TemporaryDirectory() as folder, running(Rules(echo=False)) as peer:
-        environment = gateways.environment(Path(folder), peer, PLATFORM)
+        environment = gateway_processes.environment(Path(folder), peer, PLATFORM)
         async with (
             peer.driver() as driver,
             await segue.store.open(environment["SEGUE_STORE"]) as store,

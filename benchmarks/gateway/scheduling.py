@@ -17,7 +17,7 @@ from segue.core.schedule import Once
 from segue.core.session import ME
 from segue.store import Store, Topic, Tx, jobs
 from segue.store.values import moment
-from segue.testing.gateways import Process
+from tests.harness.gateway_processes import Process
 
 MANY = 100_000
 STARTED = 20.0

@@ -18,8 +18,8 @@ from benchmarks.figures import (
     rate,
 )
 from benchmarks.gateway.house import House, house
-from segue.testing.crowd import Crowd, Talk
-from segue.testing.gateways import Process
+from tests.fakes.crowd import Crowd, Talk
+from tests.harness.gateway_processes import Process
 
 CHATS = 500
 FEW = 20

@@ -23,7 +23,7 @@ from benchmarks.figures import Base, Figure, columns, milliseconds, number, prog
 from benchmarks.scale import operations, starts, stores
 from benchmarks.scale.operations import Scene
 from benchmarks.scale.stores import Size
-from segue.testing import postgres
+from tests.fakes import postgres
 
 TARGET = 1.5
 """How much more an operation may cost in the largest store than in the smallest."""

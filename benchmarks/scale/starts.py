@@ -12,9 +12,9 @@ from pathlib import Path
 
 from benchmarks.alternation import of_process
 from segue.core.address import Platform
-from segue.testing import gateways
 from segue.testing.platform import Rules, running
 from segue.testing.platform.driver import Driver
+from tests.harness import gateway_processes
 
 PATIENCE = 300.0
 """Seconds of the clock: the machine may be busy, and the store large."""
@@ -27,7 +27,7 @@ async def starting(url: str) -> AsyncGenerator[Callable[[], Awaitable[float]]]:
     """Yield how to start a gateway on the store, which returns the processor seconds until it is
     connected."""
     with tempfile.TemporaryDirectory() as folder, running(Rules(echo=False)) as peer:
-        environment = gateways.environment(Path(folder), peer, Platform.TELEGRAM)
+        environment = gateway_processes.environment(Path(folder), peer, Platform.TELEGRAM)
         environment["SEGUE_STORE"] = url
         async with peer.driver() as driver:
             yield lambda: _start(environment, driver)

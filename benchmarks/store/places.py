@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from segue.testing import postgres
+from tests.fakes import postgres
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

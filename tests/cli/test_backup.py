@@ -27,8 +27,8 @@ from segue.core.session import ME
 from segue.store import Clock, Store, archives, schema
 from segue.store.archives import StoreState
 from segue.store.pages import Credential
-from segue.testing import postgres
 from segue.testing.clock import FakeClock
+from tests.fakes import postgres
 from tests.harness import stores
 from tests.harness.command_line import Command
 from tests.program import PATH

@@ -18,8 +18,8 @@ from segue.cli.demo.model import installed
 from segue.cli.demo.play import FACT, QUESTION
 from segue.cli.demo.report import DemoRecord, left
 from segue.core.transcript import ToolCall
-from segue.testing.models.openai import Answer, Say
 from tests import program
+from tests.fakes.models.openai import Answer, Say
 from tests.harness.gateways import ROOT, segue_says
 from tests.harness.pty import CODE
 from tests.harness.terminal import Person

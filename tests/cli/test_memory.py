@@ -160,7 +160,7 @@ def test_a_command_out_of_file_descriptors_says_what_to_type(url: str):
     program = (
         "from segue.cli import memory\n"
         "from segue.cli.main import main\n"
-        "from segue.testing.descriptors import exhausted\n"
+        "from tests.harness.descriptors import exhausted\n"
         "with exhausted():\n    main(['memory'])\n"
     )
     refused = subprocess.run(

@@ -25,9 +25,9 @@ from segue.cli.main import main
 from segue.cli.model import Around
 from segue.config import accounts
 from segue.testing.http import Handler, Request, Response, serving
-from segue.testing.models.openai import FakeOpenAI, Say, refusal, too_many
 from tests import program
 from tests.config.test_writing import RECORD
+from tests.fakes.models.openai import FakeOpenAI, Say, refusal, too_many
 
 Segue = Callable[..., Result]
 KEY = "sk-very-secret"

@@ -15,8 +15,8 @@ from segue import config
 from segue.agent.loop import UNANSWERED
 from segue.core import provenance
 from segue.core.events import NO_ANSWER
-from segue.testing.models.openai import FakeOpenAI, Say, refusal
 from tests import program
+from tests.fakes.models.openai import FakeOpenAI, Say, refusal
 from tests.harness.gateways import piped
 from tests.harness.pty import CODE, SEGUE, Terminal
 from tests.harness.terminal import Person, shell

@@ -14,8 +14,8 @@ import pytest
 import segue.store
 from segue.core.address import Platform
 from segue.core.session import ME
-from segue.testing.telegram import TOKEN, Driver, Kind, Peer, Settings, Shown, Trouble
-from segue.testing.telegram.process import serving
+from tests.fakes.telegram import TOKEN, Driver, Kind, Peer, Settings, Shown, Trouble
+from tests.fakes.telegram.process import serving
 from tests.harness.gateways import alive, none_left, piped, segue_says
 from tests.harness.pty import Terminal
 from tests.harness.terminal import Person

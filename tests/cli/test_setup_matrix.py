@@ -16,8 +16,8 @@ from urllib.parse import quote
 import pytest
 
 from segue.testing.http import Request, Response, serving
-from segue.testing.synapse import Account
 from tests import program
+from tests.fakes.synapse import Account
 from tests.harness import household
 from tests.harness.element import element
 from tests.harness.gateways import CODE, none_left

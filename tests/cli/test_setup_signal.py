@@ -14,7 +14,7 @@ from pathlib import Path
 
 from segue.platforms.signal.spec import COMMAND
 from segue.testing.http import bind
-from segue.testing.signal import ME, NUMBER, Driver, serving
+from tests.fakes.signal import ME, NUMBER, Driver, serving
 from tests.harness.gateways import none_left, segue_says
 from tests.harness.pty import CODE
 from tests.harness.terminal import Person
@@ -24,7 +24,7 @@ PROGRAM = """#!/bin/sh
 echo $$ > {folder}/pid
 echo "$@" > {folder}/options
 export PYTHONPATH={path}
-exec {python} -m segue.testing.signal --port {port} --settings '{{"accounts": []}}' > {folder}/urls
+exec {python} -m tests.fakes.signal --port {port} --settings '{{"accounts": []}}' > {folder}/urls
 """
 
 

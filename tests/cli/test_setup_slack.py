@@ -13,8 +13,8 @@ from typing import Any
 import segue.store
 from segue.core.address import Platform
 from segue.core.session import ME
-from segue.testing.slack import COMMAND, Driver, Kind, Peer, serving
 from tests import program
+from tests.fakes.slack import COMMAND, Driver, Kind, Peer, serving
 from tests.harness.gateways import CODE, none_left, segue_says
 from tests.harness.terminal import Person
 

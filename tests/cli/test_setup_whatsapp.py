@@ -10,8 +10,8 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
-from segue.testing.whatsapp import APP_SECRET, PHONE, Driver, Peer, serving
 from tests import program
+from tests.fakes.whatsapp import APP_SECRET, PHONE, Driver, Peer, serving
 from tests.harness.gateways import CODE, none_left, segue_says
 from tests.harness.terminal import Person
 from tests.web.bare_server import reserved_port

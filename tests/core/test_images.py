@@ -12,7 +12,7 @@ from segue.core.errors import BadImage
 from segue.core.images import LIMIT, SIDE_LIMIT, image, tokens, with_images
 from segue.core.transcript import Image, spoken
 from segue.store.values import MESSAGE_LIMIT
-from segue.testing.pictures import BMP, GIF, JPEG, WEBP, WEBP_LOSSLESS, png
+from tests.fakes.pictures import BMP, GIF, JPEG, WEBP, WEBP_LOSSLESS, png
 
 # A canvas of 300 by 200, from the first chunk of an extended file.
 WEBP_EXTENDED = b"RIFF" + bytes(4) + b"WEBPVP8X" + struct.pack("<I", 10) + bytes(4) + (

@@ -13,8 +13,8 @@ import msgspec
 
 from segue.core.transcript import ToolCall
 from segue.testing.http import Request, Response
-from segue.testing.models.openai import Answer, FakeOpenAI, Say
-from segue.testing.models.travel import AT_ONCE, Travel
+from tests.fakes.models.openai import Answer, FakeOpenAI, Say
+from tests.fakes.models.travel import AT_ONCE, Travel
 
 WORD = re.compile(r"\bw\d+\b")
 _OWN = re.compile(r"\[This .*?\]", re.DOTALL)

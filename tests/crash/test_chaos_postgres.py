@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from segue.store import connections, lifeline
-from segue.testing import postgres
 from segue.testing.platform.process import serving
 from tests.crash.chaos import chaos
+from tests.fakes import postgres
 
 pytestmark = pytest.mark.real
 

@@ -28,11 +28,11 @@ from segue.store.base import Row, Tx
 from segue.store.processes import whose
 from segue.store.runs import ABANDONED
 from segue.store.values import micros, moment
-from segue.testing import postgres
 from tests import program
 from tests.crash.conftest import Fakes
 from tests.crash.model import TASK, WORD, WordModel
 from tests.crash.world import outgoing, until
+from tests.fakes import postgres
 from tests.harness import quiet_adapter
 from tests.harness.pty import CODE
 from tests.harness.rigs import GenericRig

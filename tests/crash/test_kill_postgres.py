@@ -8,7 +8,6 @@ from contextlib import ExitStack
 
 import pytest
 
-from segue.testing import postgres
 from tests.crash.chapters import (
     Chapter,
     of_answers,
@@ -23,6 +22,7 @@ from tests.crash.chapters import (
 )
 from tests.crash.rounds import Victim
 from tests.crash.world import Nursery
+from tests.fakes import postgres
 from tests.harness.fakes import forked
 from tests.harness.rigs import GenericRig
 

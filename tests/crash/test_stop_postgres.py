@@ -14,11 +14,11 @@ import segue.store
 from segue.core.address import Platform, Sender
 from segue.core.session import ME
 from segue.store import Store
-from segue.testing import postgres
-from segue.testing.gateways import environment
 from segue.testing.platform import Driver, Peer, Shape
 from segue.testing.platform.process import serving
+from tests.fakes import postgres
 from tests.harness.database_proxy import DatabaseProxy
+from tests.harness.gateway_processes import environment
 from tests.harness.household import EchoModel
 from tests.harness.pty import CODE
 from tests.program import Program, constants, start

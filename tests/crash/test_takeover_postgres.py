@@ -18,10 +18,10 @@ from segue.core.session import ME
 from segue.store import Store
 from segue.store.gateways import ALIVE_SECONDS, LinkState
 from segue.store.processes import whose
-from segue.testing import postgres
-from segue.testing.gateways import environment
 from segue.testing.platform import Peer
 from tests.crash.conftest import Fakes
+from tests.fakes import postgres
+from tests.harness.gateway_processes import environment
 from tests.harness.rigs import GenericRig
 
 TELEGRAM = GenericRig.platform

@@ -22,7 +22,7 @@ from segue.core.address import Platform
 from segue.core.transcript import ToolCall
 from segue.platforms import registry
 from segue.store.gateways import LinkState
-from segue.testing.models.openai import Say
+from tests.fakes.models.openai import Say
 from tests.harness import household, rigs
 from tests.harness.gateways import begin_python
 from tests.harness.household import WITHIN, Household

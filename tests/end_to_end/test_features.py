@@ -6,10 +6,10 @@ import pytest
 
 from segue import commands
 from segue.commands.base import Where
-from segue.testing.models.openai import Say
-from segue.testing.pictures import png
 from tests.end_to_end.conftest import asks_under_an_answer, tool_call
 from tests.end_to_end.test_jobs import BREAD, asked_last, ended, jobs, pass_time, serving
+from tests.fakes.models.openai import Say
+from tests.fakes.pictures import png
 from tests.harness import rigs
 from tests.harness.household import Household
 from tests.harness.rigs import File, View

@@ -17,7 +17,6 @@ from segue.core.session import ME
 from segue.store import Topic
 from segue.testing.http import Request, Response
 from segue.testing.http import serving as serving_http
-from segue.testing.models.openai import Say
 from tests.end_to_end.conftest import tool_call
 from tests.end_to_end.test_drill import stops
 from tests.end_to_end.test_jobs import (
@@ -28,6 +27,7 @@ from tests.end_to_end.test_jobs import (
     serving,
     until_due,
 )
+from tests.fakes.models.openai import Say
 from tests.harness.household import WITHIN, Household
 from tests.harness.rigs import DiscordRig, TelegramRig
 from tests.program import PATH

@@ -18,9 +18,9 @@ from segue.core.session import ME
 from segue.store import Topic
 from segue.store.base import Tx
 from segue.store.gateways import LinkState
-from segue.testing.models.openai import Say
 from tests.end_to_end.conftest import tool_call, write
 from tests.end_to_end.test_drill import WEB, page
+from tests.fakes.models.openai import Say
 from tests.harness.household import WITHIN, Gateway, Household
 from tests.harness.rigs import TelegramRig, View
 from tests.program import SharedClock

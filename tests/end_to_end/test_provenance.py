@@ -9,10 +9,10 @@ import pytest
 
 from segue.testing.http import Request, Response
 from segue.testing.http import serving as serving_http
-from segue.testing.models.openai import Say
 from tests.end_to_end.conftest import tool_call
 from tests.end_to_end.test_job_uses import PRIVATE, add, checked
 from tests.end_to_end.test_jobs import ended, pass_time, reads, serving
+from tests.fakes.models.openai import Say
 from tests.harness.household import Household
 from tests.harness.rigs import TelegramRig
 

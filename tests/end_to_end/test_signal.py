@@ -12,9 +12,9 @@ from segue.core.handoff import State
 from segue.core.session import ME as OWNER
 from segue.store import Topic
 from segue.store.outbox import OutgoingState
-from segue.testing.signal import ME, Driver, Failure, Settings
 from tests.end_to_end.conftest import tool_call, write
 from tests.end_to_end.test_features import QUESTION
+from tests.fakes.signal import ME, Driver, Failure, Settings
 from tests.harness.household import HANDED_OFF, Household
 from tests.harness.rigs import Kind, SignalRig
 from tests.store.samples import waiting

@@ -7,11 +7,11 @@ import pytest
 from segue.core.address import ChatType
 from segue.core.handoff import State
 from segue.core.session import ME
-from segue.testing import slack
-from segue.testing.models.openai import Say
-from segue.testing.models.travel import AT_ONCE, Travel
 from segue.testing.peers import Trouble
-from segue.testing.slack import BOT, Settings, Shown
+from tests.fakes import slack
+from tests.fakes.models.openai import Say
+from tests.fakes.models.travel import AT_ONCE, Travel
+from tests.fakes.slack import BOT, Settings, Shown
 from tests.harness.household import WITHIN, Household, told
 from tests.harness.rigs import Kind, SlackRig
 

@@ -8,9 +8,9 @@ import pytest
 
 from segue.gateway import texts
 from segue.store import Topic
-from segue.testing.models.openai import Say
-from segue.testing.models.travel import AT_ONCE, Travel
 from segue.testing.peers import Trouble
+from tests.fakes.models.openai import Say
+from tests.fakes.models.travel import AT_ONCE, Travel
 from tests.harness import rigs
 from tests.harness.household import WITHIN, Household
 from tests.harness.rigs import Call, Message

@@ -12,14 +12,14 @@ from segue.core.handoff import State
 from segue.core.session import ME
 from segue.gateway.streaming import BUBBLE_DELAY
 from segue.store.gateways import LinkState
-from segue.testing.models.openai import Say
-from segue.testing.models.travel import AT_ONCE, Travel
 from segue.testing.peers import tls
-from segue.testing.telegram import Settings, Status
 from segue.turns import hold
 from segue.web import links
 from tests.crash.world import outgoing, until
 from tests.end_to_end.conftest import loaded, tool_call
+from tests.fakes.models.openai import Say
+from tests.fakes.models.travel import AT_ONCE, Travel
+from tests.fakes.telegram import Settings, Status
 from tests.harness.household import WITHIN, Household
 from tests.harness.rigs import TelegramRig
 

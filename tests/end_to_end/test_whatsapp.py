@@ -10,10 +10,10 @@ from segue.core.handoff import State
 from segue.store.outbox import OutgoingState
 from segue.testing.http import request
 from segue.testing.peers import Trouble
-from segue.testing.peers.hub import signature
-from segue.testing.whatsapp import APP_SECRET, Driver
 from tests.end_to_end.conftest import tool_call
 from tests.end_to_end.test_features import QUESTION
+from tests.fakes.protocols.hub import signature
+from tests.fakes.whatsapp import APP_SECRET, Driver
 from tests.harness.household import HANDED_OFF, Household
 from tests.harness.rigs import Call, WhatsAppRig
 

@@ -11,9 +11,9 @@ import pytest
 from segue.core.address import Address, Platform, Sender
 from segue.core.session import ME, Origin, Session
 from segue.core.transcript import Kind, ToolCall
-from segue.testing.models.openai import Say
 from segue.testing.platform import Shape, Shown
 from tests.failures.conftest import HANDED_OFF, Household
+from tests.fakes.models.openai import Say
 from tests.gateway.conftest import House, Slow
 from tests.gateway.test_handoffs import SAID
 

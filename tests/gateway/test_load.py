@@ -18,10 +18,10 @@ from segue.core.address import Sender
 from segue.core.session import ME
 from segue.store.base import Row
 from segue.store.sqlite import SqliteTx
-from segue.testing import gateways
-from segue.testing.crowd import Crowd
 from segue.testing.platform import Peer, Rules, running
+from tests.fakes.crowd import Crowd
 from tests.gateway.conftest import TELEGRAM, WITHIN, House
+from tests.harness import gateway_processes
 from tests.harness.loop_holds import MOST_CALLS, loop_holds
 
 FEW, MANY, EACH = 4, 16, 2
@@ -101,7 +101,7 @@ async def test_a_long_running_gateway_loses_no_message_and_does_not_grow(
     peer: Peer, tmp_path: Path, seed: int
 ):
     chance = random.Random(seed)
-    environment = gateways.environment(tmp_path, peer, TELEGRAM)
+    environment = gateway_processes.environment(tmp_path, peer, TELEGRAM)
     async with peer.driver() as driver:
         anna = await driver.user("Anna")
         async with await segue.store.open(environment["SEGUE_STORE"]) as store:
@@ -109,7 +109,7 @@ async def test_a_long_running_gateway_loses_no_message_and_does_not_grow(
             await store.owners.introduced(ME)
             await store.owners.link(Sender(platform=TELEGRAM, user_id=anna), ME)
         crowd = await Crowd.of(driver, anna, SOAKED)
-        async with gateways.gateway(environment, driver) as gateway:
+        async with gateway_processes.gateway(environment, driver) as gateway:
             await crowd.at_once(2, within=120)
             before = gateway.memory
             for _ in range(20):

@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
-from segue.testing.synapse import Account, Server
+from tests.fakes.synapse import Account, Server
 
 LIBRARY = Path(sys.prefix) / "matrix-js-sdk"
 """Where `make test-real` installs it."""

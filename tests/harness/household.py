@@ -30,8 +30,8 @@ from segue.handoffs import request
 from segue.store import Store, Topic
 from segue.store.gateways import LinkState, PlatformHealth
 from segue.testing.http import HangUp, Request, Response
-from segue.testing.models.openai import Answer, FakeOpenAI, Say
 from segue.turns import hold
+from tests.fakes.models.openai import Answer, FakeOpenAI, Say
 from tests.gateway import conftest as gateways
 from tests.harness.gateways import segue_says
 from tests.harness.pty import CODE, Terminal

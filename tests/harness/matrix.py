@@ -22,13 +22,13 @@ import pytest
 from nio.crypto.attachments import decrypt_attachment, encrypt_attachment
 from nio.store import SqliteMemoryStore
 
-from segue.testing import synapse
 from segue.testing.http import HangUp, Request, Response
 from segue.testing.peers import File, FileKind, Message, Pulse, Refuse, Shown, Thread, Trouble
 from segue.testing.peers.errors import Garble
 from segue.testing.peers.faults import Fault, Faults
 from segue.testing.peers.server import Listener
-from segue.testing.synapse import Account, Server
+from tests.fakes import synapse
+from tests.fakes.synapse import Account, Server
 
 _HOP = ("host", "content-length", "transfer-encoding", "connection", "content-encoding")
 _JSON = {"content-type": "application/json"}

@@ -17,8 +17,8 @@ import segue.store
 from segue.core.session import ME, Session
 from segue.core.transcript import Message, ToolCall
 from segue.testing.http import Request, Response
-from segue.testing.models.openai import Answer, FakeOpenAI, Say, refusal
-from segue.testing.models.travel import Travel
+from tests.fakes.models.openai import Answer, FakeOpenAI, Say, refusal
+from tests.fakes.models.travel import Travel
 from tests.harness.pty import Terminal, terminal
 from tests.program import PATH
 

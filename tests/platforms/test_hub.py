@@ -18,7 +18,7 @@ from segue.platforms.hub import HubAdapter, HubUpdate
 from segue.platforms.spec import PlatformSettings
 from segue.platforms.webhook import WebhookRequest
 from segue.testing.contract.rig import listening
-from segue.testing.peers.hub import signature
+from tests.fakes.protocols.hub import signature
 
 SECRET = "the secret of the app"
 TOKEN = hub.verify_token(SECRET)

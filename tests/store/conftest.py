@@ -12,8 +12,8 @@ import segue.store
 from segue.core.address import Platform
 from segue.core.session import Session
 from segue.store import Store
-from segue.testing import postgres
 from segue.testing.clock import FakeClock
+from tests.fakes import postgres
 from tests.harness import stores
 
 OpenStore = Callable[[], Awaitable[Store]]

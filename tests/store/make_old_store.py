@@ -32,7 +32,7 @@ import apsw
 import psycopg
 
 from segue.store import schema
-from segue.testing import postgres
+from tests.fakes import postgres
 from tests.harness import stores
 
 ROOT = Path(__file__).parents[2]

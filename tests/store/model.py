@@ -31,8 +31,8 @@ from segue.core.lease import SECOND, Lease, Ticks
 from segue.core.session import Origin
 from segue.store import Store, bindings, handoffs, leases, transcripts
 from segue.store.base import Tx
-from segue.testing import postgres
 from segue.testing.clock import FakeClock
+from tests.fakes import postgres
 from tests.harness import stores
 from tests.store.samples import said
 

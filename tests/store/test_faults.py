@@ -32,9 +32,9 @@ from segue.core.errors import (
 from segue.core.handoff import Handoff, State
 from segue.core.lease import Lease
 from segue.store import Store, Tx, files, transcripts
-from segue.testing import postgres
-from segue.testing.descriptors import exhausted
+from tests.fakes import postgres
 from tests.harness import stores
+from tests.harness.descriptors import exhausted
 from tests.store.model import fast_folder
 from tests.store.processes import Player, Refused, Troupe, stage_door, until
 from tests.store.samples import TOPIC, said

@@ -35,7 +35,7 @@ from segue.core.errors import (
     StoreUnreachable,
 )
 from segue.store import Store, schema, sqlite
-from segue.testing import postgres
+from tests.fakes import postgres
 from tests.store.processes import Troupe, stage_door
 from tests.store.samples import said
 

@@ -17,8 +17,8 @@ from segue.core.session import Session
 from segue.store import Store, lifeline
 from segue.store.gateways import ALIVE_SECONDS
 from segue.store.postgres import CONNECTIONS, PostgresEngine
-from segue.testing import postgres
 from segue.testing.clock import FakeClock
+from tests.fakes import postgres
 from tests.store.conftest import OpenStore
 from tests.store.processes import until
 from tests.store.samples import hold, on_postgres, said, texts

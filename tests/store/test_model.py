@@ -28,7 +28,7 @@ from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import HandoffInFlight, SegueError, SessionChanged, SessionHeld, SessionMoved
 from segue.core.handoff import MAX_ATTEMPTS, Handoff, State, Step
 from segue.core.lease import SECOND, Lease
-from segue.testing import postgres
+from tests.fakes import postgres
 from tests.store.model import (
     CLAIM_LEASE,
     CLAIM_WAIT,

@@ -21,7 +21,7 @@ from segue.core.address import Address, ChatType, Platform
 from segue.core.handoff import MAX_ATTEMPTS, State, Step
 from segue.store import files
 from segue.store.processes import Processes
-from segue.testing import postgres
+from tests.fakes import postgres
 from tests.store.model import fast_folder
 from tests.store.processes import Player, Refused, Troupe, spin, stage_door, until
 

@@ -13,7 +13,7 @@ import pytest
 import segue.store
 from segue.core.errors import StoreForbidden, StoreStandby
 from segue.store import schema
-from segue.testing import postgres
+from tests.fakes import postgres
 from tests.store.test_files import set_version
 
 pytestmark = pytest.mark.real

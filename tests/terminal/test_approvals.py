@@ -11,7 +11,7 @@ import segue.store
 from segue.core.approval import Answer
 from segue.core.transcript import Outcome, Role, ToolCall
 from segue.terminal.questions import APPROVAL, Question
-from segue.testing.models.openai import Say
+from tests.fakes.models.openai import Say
 from tests.harness.terminal import Person, shell
 from tests.program import constants
 

@@ -19,9 +19,9 @@ from segue.terminal.departure import Departure
 from segue.terminal.display import Display
 from segue.terminal.plain import PlainConsole
 from segue.terminal.render.screen import Screen
-from segue.testing.models.openai import Say
 from segue.turns import Turns
 from segue.turns.agents import Agents
+from tests.fakes.models.openai import Say
 from tests.harness.pty import Terminal
 from tests.harness.terminal import Person, over, shell
 from tests.program import constants

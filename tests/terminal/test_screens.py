@@ -8,7 +8,7 @@ import pytest
 
 import segue.store
 from segue.core.session import ME
-from segue.testing.models.openai import refusal
+from tests.fakes.models.openai import refusal
 from tests.harness.pty import Terminal
 from tests.harness.terminal import Person, over, shell
 from tests.store.test_old_stores import put

@@ -16,8 +16,8 @@ from segue.core.session import ME, Origin
 from segue.core.transcript import Outcome, Transcript
 from segue.store import Topic
 from segue.store.page_sessions import SessionActivity
-from segue.testing.models.openai import Say
 from segue.turns import hold
+from tests.fakes.models.openai import Say
 from tests.harness.gateways import segue_says
 from tests.harness.pty import Terminal
 from tests.harness.terminal import Person, over, shell

@@ -18,7 +18,7 @@ from discord import app_commands
 from discord.gateway import DiscordWebSocket
 from discord.http import Route, handle_message_parameters
 
-from segue.testing.discord import (
+from tests.fakes.discord import (
     USUAL,
     Driver,
     Kind,

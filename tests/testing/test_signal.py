@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from segue.testing.signal import Driver, Kind, Peer, Settings, serving
+from tests.fakes.signal import Driver, Kind, Peer, Settings, serving
 
 
 @dataclass

@@ -28,7 +28,7 @@ from segue.platforms import programs
 from segue.platforms.signal import client, setup
 from segue.platforms.signal.account import NO_ACCOUNT
 from segue.platforms.signal.adapter import SignalAdapter
-from segue.testing.signal import Settings, running
+from tests.fakes.signal import Settings, running
 
 pytestmark = pytest.mark.real
 

@@ -20,7 +20,7 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from segue.testing.peers import tls
-from segue.testing.slack import Driver, Kind, Peer, Settings, Trouble, Upload, running, serving
+from tests.fakes.slack import Driver, Kind, Peer, Settings, Trouble, Upload, running, serving
 
 LABEL = {"type": "plain_text", "text": "Approve"}
 BUTTON = {"type": "button", "text": LABEL, "action_id": "yes", "value": "42", "style": "primary"}

@@ -40,13 +40,13 @@ from segue.core.events import (
 )
 from segue.core.transcript import Message, Role, ToolCall, Transcript
 from segue.testing.http import Request, Response, serving
-from segue.testing.models import anthropic as anthropic_fake
-from segue.testing.models import gemini as gemini_fake
-from segue.testing.models import openai as openai_fake
-from segue.testing.models.anthropic import FakeAnthropic
-from segue.testing.models.gemini import FakeGemini
-from segue.testing.models.openai import FakeOpenAI
-from segue.testing.models.travel import AT_ONCE, Travel
+from tests.fakes.models import anthropic as anthropic_fake
+from tests.fakes.models import gemini as gemini_fake
+from tests.fakes.models import openai as openai_fake
+from tests.fakes.models.anthropic import FakeAnthropic
+from tests.fakes.models.gemini import FakeGemini
+from tests.fakes.models.openai import FakeOpenAI
+from tests.fakes.models.travel import AT_ONCE, Travel
 from tests.harness.approver import Approver
 
 AT = datetime(2026, 11, 1, tzinfo=UTC)

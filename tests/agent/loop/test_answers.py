@@ -23,10 +23,6 @@ from segue.core.events import (
 )
 from segue.core.session import Usage
 from segue.core.transcript import LEFT_OUT, Message, Role
-from segue.testing.models import anthropic as anthropic_fake
-from segue.testing.models import gemini as gemini_fake
-from segue.testing.models import openai as openai_fake
-from segue.testing.models.travel import Travel
 from tests.agent.loop.scenario import (
     AT,
     BUSY,
@@ -47,6 +43,10 @@ from tests.agent.loop.scenario import (
     take,
     tool,
 )
+from tests.fakes.models import anthropic as anthropic_fake
+from tests.fakes.models import gemini as gemini_fake
+from tests.fakes.models import openai as openai_fake
+from tests.fakes.models.travel import Travel
 
 
 async def test_text_streams_and_then_becomes_one_message():

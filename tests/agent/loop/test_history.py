@@ -17,9 +17,6 @@ from segue.core.events import (
     TurnInterrupted,
 )
 from segue.core.transcript import Message, Role, ToolCall, Transcript, words
-from segue.testing.models import anthropic as anthropic_fake
-from segue.testing.models import gemini as gemini_fake
-from segue.testing.models import openai as openai_fake
 from tests.agent.loop.scenario import (
     AT,
     HI,
@@ -34,6 +31,9 @@ from tests.agent.loop.scenario import (
     take,
     tool,
 )
+from tests.fakes.models import anthropic as anthropic_fake
+from tests.fakes.models import gemini as gemini_fake
+from tests.fakes.models import openai as openai_fake
 
 # Between turns
 

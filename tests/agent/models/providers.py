@@ -16,11 +16,11 @@ from segue.agent.models.hosted import HostedModel
 from segue.agent.models.http import Timeouts
 from segue.core.transcript import Message
 from segue.testing.http import serving
-from segue.testing.models import anthropic, gemini
-from segue.testing.models.anthropic import FakeAnthropic
-from segue.testing.models.gemini import FakeGemini
-from segue.testing.models.strict import Failure, StrictFake
 from tests.agent.models.answers import HASTE, ask, heard
+from tests.fakes.models import anthropic, gemini
+from tests.fakes.models.anthropic import FakeAnthropic
+from tests.fakes.models.gemini import FakeGemini
+from tests.fakes.models.strict import Failure, StrictFake
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,9 @@ from segue.core.errors import (
 from segue.core.session import Usage
 from segue.core.transcript import Kind, Message, Role, ToolCall
 from segue.testing.http import Request
-from segue.testing.models.anthropic import (
+from tests.agent.models.answers import AT, HASTE, ask, assistant, heard, joined, kept, result, user
+from tests.agent.models.providers import CLAUDE
+from tests.fakes.models.anthropic import (
     OVERLOADED,
     Answer,
     Failure,
@@ -36,10 +38,8 @@ from segue.testing.models.anthropic import (
     thinking,
     tool_use,
 )
-from segue.testing.models.travel import Travel
-from segue.testing.pictures import BMP, GIF, JPEG, png
-from tests.agent.models.answers import AT, HASTE, ask, assistant, heard, joined, kept, result, user
-from tests.agent.models.providers import CLAUDE
+from tests.fakes.models.travel import Travel
+from tests.fakes.pictures import BMP, GIF, JPEG, png
 
 RECORDED, DONE = CLAUDE.recorded, CLAUDE.done
 talking, exchange, accepted = CLAUDE.talking, CLAUDE.exchange, CLAUDE.accepted

@@ -44,9 +44,9 @@ from segue.core.errors import (
 from segue.core.secret import Secret
 from segue.core.transcript import spoken
 from segue.testing.http import HangUp, Request, Response, serving
-from segue.testing.models.anthropic import FakeAnthropic
-from segue.testing.models.gemini import FakeGemini
-from segue.testing.models.openai import FakeOpenAI, Say
+from tests.fakes.models.anthropic import FakeAnthropic
+from tests.fakes.models.gemini import FakeGemini
+from tests.fakes.models.openai import FakeOpenAI, Say
 
 NOBODY: tuple[ModelServer, ...] = ()
 

@@ -24,7 +24,9 @@ from segue.core.errors import (
 from segue.core.session import Usage
 from segue.core.transcript import Kind, Message, Role, ToolCall
 from segue.testing.http import Request, Response, serving
-from segue.testing.models.gemini import (
+from tests.agent.models.answers import AT, HASTE, ask, assistant, heard, joined, kept, result, user
+from tests.agent.models.providers import GEMINI
+from tests.fakes.models.gemini import (
     OVERLOADED,
     Answer,
     Failure,
@@ -35,9 +37,7 @@ from segue.testing.models.gemini import (
     sse,
     text,
 )
-from segue.testing.pictures import BMP, GIF, WEBP, png
-from tests.agent.models.answers import AT, HASTE, ask, assistant, heard, joined, kept, result, user
-from tests.agent.models.providers import GEMINI
+from tests.fakes.pictures import BMP, GIF, WEBP, png
 
 RECORDED, DONE = GEMINI.recorded, GEMINI.done
 talking, exchange, accepted = GEMINI.talking, GEMINI.exchange, GEMINI.accepted

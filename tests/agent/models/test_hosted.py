@@ -22,8 +22,6 @@ from segue.core.errors import (
 )
 from segue.core.transcript import Message, ToolCall, Transcript
 from segue.testing.http import Request, Response, serving
-from segue.testing.models.strict import Failure, Stream
-from segue.testing.models.travel import Travel
 from tests.agent.models.answers import (
     AT,
     HASTE,
@@ -37,6 +35,8 @@ from tests.agent.models.answers import (
     user,
 )
 from tests.agent.models.providers import CLAUDE, GEMINI, Provider
+from tests.fakes.models.strict import Failure, Stream
+from tests.fakes.models.travel import Travel
 from tests.harness.line_counts import growth
 
 EACH = pytest.mark.parametrize("provider", [CLAUDE, GEMINI], ids=["anthropic", "gemini"])

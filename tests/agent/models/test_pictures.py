@@ -23,8 +23,8 @@ from segue.core.errors import ModelRefused, ModelServerError
 from segue.core.images import LIMIT, image
 from segue.core.transcript import Image, Message, Role, ToolCall
 from segue.testing.http import serving
-from segue.testing.models import anthropic, gemini, openai
-from segue.testing.pictures import GIF, JPEG, WEBP, png
+from tests.fakes.models import anthropic, gemini, openai
+from tests.fakes.pictures import GIF, JPEG, WEBP, png
 
 AT = datetime(2026, 11, 1, tzinfo=UTC)
 HASTE = Timeouts(connect=5, silence=20, tries=3, first_pause=0.001, longest_pause=0.01)

@@ -10,20 +10,11 @@ from typing import Any, ClassVar
 from segue.core.address import Address, ChatType, Platform
 from segue.platforms import registry
 from segue.store import Store
-from segue.testing import discord
 from segue.testing.contract.fake import uploads
-from segue.testing.discord import (
-    BOT,
-    USUAL,
-    Driver,
-    Flag,
-    Peer,
-    Permission,
-    Shown,
-    snapshot,
-)
-from segue.testing.discord.process import FAKE
 from segue.testing.peers.process import Fake
+from tests.fakes import discord
+from tests.fakes.discord import BOT, USUAL, Driver, Flag, Peer, Permission, Shown, snapshot
+from tests.fakes.discord.process import FAKE
 from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig
 
 _ADAPTER = "segue.platforms.discord.adapter.DiscordAdapter"

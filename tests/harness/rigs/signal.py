@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import IdentityTaken
 from segue.store import Store
-from segue.testing import signal
 from segue.testing.contract.fake import uploads
 from segue.testing.peers.process import Fake
-from segue.testing.signal import ME, NUMBER, Driver, Peer, Settings
-from segue.testing.signal.process import FAKE
+from tests.fakes import signal
+from tests.fakes.signal import ME, NUMBER, Driver, Peer, Settings
+from tests.fakes.signal.process import FAKE
 from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig, choices
 
 _ADAPTER = "segue.platforms.signal.adapter.SignalAdapter"

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 from segue.core.address import Address, ChatType, Platform
 from segue.platforms.slack.adapter import INVITATION
-from segue.testing import slack
 from segue.testing.contract.fake import uploads
 from segue.testing.peers.process import Fake
-from segue.testing.slack import BOT, COMMAND, Driver, Peer, Shown
-from segue.testing.slack.process import FAKE
+from tests.fakes import slack
+from tests.fakes.slack import BOT, COMMAND, Driver, Peer, Shown
+from tests.fakes.slack.process import FAKE
 from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig, Thread, View
 
 _ADAPTER = "segue.platforms.slack.adapter.SlackAdapter"

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from segue.core.address import ChatType, Platform
-from segue.testing import telegram
 from segue.testing.peers.process import Fake
-from segue.testing.telegram import Driver, FileKind, Peer, Shown, Upload
-from segue.testing.telegram.process import FAKE
+from tests.fakes import telegram
+from tests.fakes.telegram import Driver, FileKind, Peer, Shown, Upload
+from tests.fakes.telegram.process import FAKE
 from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig
 
 BOT = f"@{telegram.Settings().username}"

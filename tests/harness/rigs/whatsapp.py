@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 from segue.core.address import ChatType, Platform
 from segue.platforms import hub, registry
-from segue.testing import whatsapp
 from segue.testing.contract.fake import uploads
 from segue.testing.peers.process import Fake
-from segue.testing.whatsapp import APP_SECRET, PHONE, Driver, Peer
-from segue.testing.whatsapp.process import FAKE
+from tests.fakes import whatsapp
+from tests.fakes.whatsapp import APP_SECRET, PHONE, Driver, Peer
+from tests.fakes.whatsapp.process import FAKE
 from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig
 from tests.web.bare_server import lasting_port
 

@@ -12,7 +12,7 @@ from segue.platforms.base import Finding, Upload
 from segue.platforms.discord.account import NEEDED, NO_TOKEN
 from segue.platforms.spec import PlatformSettings
 from segue.testing.contract.rig import failure, listening, part
-from segue.testing.discord import BOT, USUAL, Flag, Kind, Permission, Settings, Trouble
+from tests.fakes.discord import BOT, USUAL, Flag, Kind, Permission, Settings, Trouble
 from tests.platforms.discord.rig import DiscordRig, Shape, home_at
 
 LINK = f"https://discord.com/oauth2/authorize?client_id={BOT}&scope=bot&permissions=309237746688"

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from segue.testing.contract.suite import RemoteContract
-from segue.testing.discord import Peer
+from tests.fakes.discord import Peer
 from tests.platforms.discord.rig import DiscordRig, Shape
 
 

@@ -14,10 +14,10 @@ import pytest
 from segue.core.errors import ConnectFailed, SetupNeeded
 from segue.testing.contract.reconnecting import kept
 from segue.testing.contract.rig import listening, part
-from segue.testing.discord import Settings, serving
 from segue.testing.http import bind
 from segue.testing.jumping_loop import JumpingLoop
 from segue.testing.peers import Outage
+from tests.fakes.discord import Settings, serving
 from tests.platforms.discord.rig import DiscordRig, Shape
 
 PATIENT = (41.25, 1e9)

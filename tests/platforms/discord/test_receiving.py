@@ -18,7 +18,7 @@ from segue.platforms.discord import client, parser
 from segue.platforms.discord.wire import Channel, Message
 from segue.testing.contract.history import only
 from segue.testing.contract.rig import listening, part
-from segue.testing.discord import BOT, Kind, Settings
+from tests.fakes.discord import BOT, Kind, Settings
 from tests.platforms.discord.rig import DiscordRig, Shape, home_at
 from tests.platforms.discord.specimens import ANNA, FILE, MESSAGE
 

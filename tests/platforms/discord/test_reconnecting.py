@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from segue.testing.contract.reconnecting import ReconnectContract
-from segue.testing.discord import serving
+from tests.fakes.discord import serving
 from tests.platforms.discord.rig import DiscordRig
 
 

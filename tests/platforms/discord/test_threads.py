@@ -10,7 +10,7 @@ from segue.core.address import Address
 from segue.core.errors import DeliveryFailed
 from segue.platforms.base import Upload
 from segue.testing.contract.rig import Act, failure, listening, part
-from segue.testing.discord import USUAL, Kind, Permission, Settings, Trouble
+from tests.fakes.discord import USUAL, Kind, Permission, Settings, Trouble
 from tests.platforms.discord.rig import DiscordRig, Shape, home_at
 
 IN_THREADS = Permission.CREATE_PUBLIC_THREADS | Permission.SEND_MESSAGES_IN_THREADS

@@ -17,7 +17,7 @@ from segue.platforms.base import Finding, Inbound
 from segue.platforms.matrix import state
 from segue.platforms.matrix.adapter import MatrixAdapter
 from segue.testing.contract.rig import Ear, Place, failure, home_of, listening, part
-from segue.testing.synapse import Account
+from tests.fakes.synapse import Account
 from tests.harness.element import Element, element
 from tests.platforms.matrix.rig import MatrixRig, Shape
 from tests.platforms.matrix.test_account import sign_in

@@ -15,7 +15,7 @@ from segue.testing.contract.history import only
 from segue.testing.contract.malformed import Specimen
 from segue.testing.contract.rig import Act, Ear, Feature, File, Place, Seen, home_of, listening
 from segue.testing.peers import Trouble
-from segue.testing.signal import ME, NUMBER, Driver, Kind, Message
+from tests.fakes.signal import ME, NUMBER, Driver, Kind, Message
 from tests.platforms.signal.specimens import ANNA, SPECIMENS
 
 

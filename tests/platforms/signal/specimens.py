@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from segue.testing.contract.malformed import Path, Specimen
-from segue.testing.signal import ME, NUMBER
+from tests.fakes.signal import ME, NUMBER
 
 ANNA, AT = "22222222-0000-4000-8000-000000000009", 1_790_000_000_000
 GROUP = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="

@@ -16,7 +16,7 @@ from segue.platforms.base import Finding
 from segue.platforms.signal.parser import address
 from segue.platforms.signal.setup import prepare
 from segue.testing.peers import Trouble
-from segue.testing.signal import NUMBER, Failure, Kind, Settings
+from tests.fakes.signal import NUMBER, Failure, Kind, Settings
 from tests.platforms.signal.rig import SignalRig
 
 OTHER = "+4915100000002"

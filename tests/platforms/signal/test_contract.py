@@ -8,7 +8,7 @@ import pytest
 
 from segue.testing.contract.rig import Rig
 from segue.testing.contract.suite import RemoteContract
-from segue.testing.signal import Peer
+from tests.fakes.signal import Peer
 from tests.platforms.signal.rig import Shape, SignalRig
 
 

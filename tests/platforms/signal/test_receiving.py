@@ -11,7 +11,7 @@ import pytest
 from segue.platforms.base import Inbound, InboundKind
 from segue.platforms.signal.parser import Parser
 from segue.testing.contract.rig import listening, part
-from segue.testing.signal import ME, NUMBER, Settings
+from tests.fakes.signal import ME, NUMBER, Settings
 from tests.platforms.signal.rig import Shape, SignalRig
 from tests.platforms.signal.specimens import (
     DATA,

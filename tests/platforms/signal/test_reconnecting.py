@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from segue.testing.contract.reconnecting import ReconnectContract
-from segue.testing.signal import serving
+from tests.fakes.signal import serving
 from tests.platforms.signal.rig import SignalRig
 
 

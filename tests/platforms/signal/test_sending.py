@@ -14,7 +14,7 @@ from segue.platforms.signal.adapter import SignalAdapter
 from segue.platforms.signal.client import SignalClient
 from segue.testing.contract.rig import failure, part
 from segue.testing.http import Request, Response, serving
-from segue.testing.signal import NUMBER, Failure, Settings
+from tests.fakes.signal import NUMBER, Failure, Settings
 from tests.platforms.signal.rig import Shape, SignalRig
 
 

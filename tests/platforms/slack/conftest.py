@@ -7,8 +7,8 @@ from collections.abc import Generator
 
 import pytest
 
-from segue.testing.slack import Peer
-from segue.testing.slack.process import FAKE
+from tests.fakes.slack import Peer
+from tests.fakes.slack.process import FAKE
 from tests.harness.fakes import forked
 from tests.platforms.slack.rig import SlackRig, plugged_in
 

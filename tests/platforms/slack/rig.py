@@ -14,7 +14,7 @@ from segue.testing.contract.fake import FakeRig
 from segue.testing.contract.malformed import Specimen
 from segue.testing.contract.rig import CHATTER, Act, Feature, File, Place, Seen
 from segue.testing.peers import Trouble
-from segue.testing.slack import BOT, COMMAND, Driver, Kind, Message, Peer, Settings, Upload
+from tests.fakes.slack import BOT, COMMAND, Driver, Kind, Message, Peer, Settings, Upload
 from tests.platforms.slack.specimens import ANNA, CHANNEL, SPECIMENS
 
 UNKNOWN_TOKEN = "xoxb-100000001-100000002-atokenthatnobodyhasgiven"

@@ -13,7 +13,7 @@ from segue.platforms.slack import account
 from segue.platforms.slack.adapter import SlackAdapter
 from segue.platforms.slack.parser import address
 from segue.platforms.slack.spec import COMMAND, MANIFEST, SLACK
-from segue.testing.slack import Peer, Settings
+from tests.fakes.slack import Peer, Settings
 from tests.platforms.slack.rig import UNKNOWN_TOKEN, Shape, SlackRig
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "slack.md"

@@ -8,7 +8,7 @@ import pytest
 
 from segue.testing.contract.rig import Feature
 from segue.testing.contract.suite import RemoteContract
-from segue.testing.slack import Peer
+from tests.fakes.slack import Peer
 from tests.platforms.slack.rig import NONE, Shape, SlackRig, plugged_in
 
 

@@ -17,7 +17,7 @@ from segue.platforms.slack.adapter import MENTIONS
 from segue.platforms.slack.parser import address
 from segue.testing.contract.history import only
 from segue.testing.contract.rig import Place, home_of, listening, part
-from segue.testing.slack import BOT, COMMAND, OTHER_TEAM, Kind, Settings
+from tests.fakes.slack import BOT, COMMAND, OTHER_TEAM, Kind, Settings
 from tests.platforms.slack.rig import LOST, Shape, SlackRig
 
 BRISK = Settings(ack_seconds=0.05, retry_seconds=(0.0, 0.05))

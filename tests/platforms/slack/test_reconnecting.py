@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from segue.testing.contract.reconnecting import ReconnectContract
-from segue.testing.slack import serving
+from tests.fakes.slack import serving
 from tests.platforms.slack.rig import SlackRig, plugged_in
 
 

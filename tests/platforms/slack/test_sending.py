@@ -16,7 +16,7 @@ from segue.testing.contract.base import PHOTO
 from segue.testing.contract.rig import Place, failure, home_of, listening, one_attachment, part
 from segue.testing.http import Request, Response, serving
 from segue.testing.peers import Trouble
-from segue.testing.slack import Settings
+from tests.fakes.slack import Settings
 from tests.platforms.slack.rig import Shape, SlackRig
 
 FILE = Upload(PHOTO.name, PHOTO.media_type, PHOTO.content)

@@ -18,7 +18,7 @@ from segue.platforms.base import MenuEntry
 from segue.platforms.spec import PlatformSettings
 from segue.platforms.telegram.adapter import TelegramAdapter
 from segue.testing.contract.rig import home_of, listening, part
-from segue.testing.telegram import TOKEN, Kind, Peer, Settings, Status, Trouble
+from tests.fakes.telegram import TOKEN, Kind, Peer, Settings, Status, Trouble
 from tests.platforms.telegram.rig import UNKNOWN_TOKEN, Shape, TelegramRig, home_at
 
 HOME = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="1")

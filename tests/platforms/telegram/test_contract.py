@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from segue.testing.contract.suite import RemoteContract
-from segue.testing.telegram import Peer
+from tests.fakes.telegram import Peer
 from tests.platforms.telegram.rig import Shape, TelegramRig
 
 

@@ -10,8 +10,8 @@ from segue.platforms.base import Attachment, Part, Upload
 from segue.platforms.telegram.adapter import CAPABILITIES, TelegramAdapter
 from segue.testing.contract.base import PHOTO
 from segue.testing.contract.rig import failure, listening, one_attachment, part
-from segue.testing.pictures import png
-from segue.testing.telegram import FileKind, Message, Status
+from tests.fakes.pictures import png
+from tests.fakes.telegram import FileKind, Message, Status
 from tests.platforms.telegram.rig import Shape, TelegramRig, home_at, topic
 
 PICTURE = Upload("red.png", "image/png", png())

@@ -12,7 +12,7 @@ from segue.platforms.base import Part
 from segue.platforms.markup import parts
 from segue.platforms.telegram.client import FAILURES, result
 from segue.testing.contract.rig import failure, listening, part
-from segue.testing.telegram import Settings, Status, Trouble
+from tests.fakes.telegram import Settings, Status, Trouble
 from tests.platforms.telegram.rig import Shape, TelegramRig, home_at, topic
 
 

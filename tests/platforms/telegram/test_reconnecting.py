@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from segue.testing.contract.reconnecting import ReconnectContract
-from segue.testing.telegram import serving
+from tests.fakes.telegram import serving
 from tests.platforms.telegram.rig import TelegramRig
 
 

@@ -12,7 +12,7 @@ from segue.core.errors import ConnectFailed
 from segue.platforms.base import Inbound
 from segue.platforms.telegram.adapter import TelegramAdapter
 from segue.testing.contract.rig import Ear, home_of, listening
-from segue.testing.telegram import Peer, Settings, Upload
+from tests.fakes.telegram import Peer, Settings, Upload
 from tests.platforms.telegram.rig import Shape, TelegramRig
 
 

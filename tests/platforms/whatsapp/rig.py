@@ -13,8 +13,8 @@ from segue.platforms.whatsapp.adapter import WhatsAppAdapter
 from segue.testing.contract.fake import FakeRig, uploads
 from segue.testing.contract.malformed import Specimen
 from segue.testing.contract.rig import Act, Feature, File, Place
-from segue.testing.whatsapp import APP_SECRET, PHONE, Driver
 from segue.web.server import Server
+from tests.fakes.whatsapp import APP_SECRET, PHONE, Driver
 from tests.platforms.whatsapp.specimens import ANNA, SPECIMENS
 
 

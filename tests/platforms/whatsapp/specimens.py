@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from segue.testing.contract.malformed import Path, Specimen
-from segue.testing.whatsapp import NUMBER, PHONE
+from tests.fakes.whatsapp import NUMBER, PHONE
 
 ANNA = "491510000000001"
 VALUE: Path = ("entry", 0, "changes", 0, "value")

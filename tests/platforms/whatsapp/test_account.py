@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from segue.platforms import hub
 from segue.platforms.whatsapp.parser import address
-from segue.testing.whatsapp import APP_SECRET, Settings
+from tests.fakes.whatsapp import APP_SECRET, Settings
 from tests.platforms.whatsapp.rig import WhatsAppRig
 
 

@@ -12,7 +12,7 @@ from segue.core.errors import ConnectFailed
 from segue.platforms.base import InboundKind, Quote
 from segue.platforms.whatsapp.parser import last_message, parse
 from segue.testing.contract.rig import listening
-from segue.testing.whatsapp import PHONE, Settings
+from tests.fakes.whatsapp import PHONE, Settings
 from tests.platforms.whatsapp.rig import WhatsAppRig
 from tests.platforms.whatsapp.specimens import ANNA, OURS, message, payload
 

@@ -13,7 +13,7 @@ from segue.platforms.whatsapp.parser import address, last_message
 from segue.testing import http
 from segue.testing.contract.rig import failure, listening, part
 from segue.testing.http import Request, Response
-from segue.testing.whatsapp import PHONE, Settings
+from tests.fakes.whatsapp import PHONE, Settings
 from tests.platforms.whatsapp.rig import WhatsAppRig
 
 DAY = 24 * 60 * 60

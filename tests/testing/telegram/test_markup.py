@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from segue.testing.peers.entities import Formatted
-from segue.testing.telegram.errors import Refuse
-from segue.testing.telegram.markup import cleaned, parse_html
+from tests.fakes.protocols.entities import Formatted
+from tests.fakes.telegram.errors import Refuse
+from tests.fakes.telegram.markup import cleaned, parse_html
 
 MALFORMED = (
     ("<b>x", 'Can\'t find end tag corresponding to start tag "b"'),

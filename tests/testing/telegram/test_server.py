@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from segue.testing.peers import tls
-from segue.testing.telegram import (
+from tests.fakes.telegram import (
     TOKEN,
     Driver,
     Kind,

@@ -13,7 +13,7 @@ from typing import Any
 
 import segue.store
 from segue.store.processes import whose
-from segue.testing.models.openai import Answer, Say
+from tests.fakes.models.openai import Answer, Say
 from tests.harness.gateways import alive, none_left, segue_says
 from tests.harness.terminal import Model, Person
 from tests.program import PATH

@@ -12,14 +12,9 @@ from segue.agent.models.openai import OpenAIModel
 from segue.agent.models.openai.request import ServerDialect, build
 from segue.core.session import Usage
 from segue.core.transcript import Message, ToolCall
-from segue.testing.models.openai import (
-    Answer,
-    FakeOpenAI,
-    Stream,
-    sse,
-)
 from tests.agent.models import answers
 from tests.agent.models.answers import HASTE
+from tests.fakes.models.openai import Answer, FakeOpenAI, Stream, sse
 
 READ = ToolSpec(
     name="read",

@@ -13,14 +13,6 @@ from segue.core.errors import (
 )
 from segue.core.session import Usage
 from segue.core.transcript import ToolCall
-from segue.testing.models.openai import (
-    Say,
-    Stream,
-    chunk,
-    delta,
-    sse,
-)
-from segue.testing.models.travel import Travel
 from tests.agent.models.answers import ONCE, assistant, places, result, user
 from tests.agent.models.openai.samples import (
     FINISHED,
@@ -36,6 +28,8 @@ from tests.agent.models.openai.samples import (
     sent,
     talking,
 )
+from tests.fakes.models.openai import Say, Stream, chunk, delta, sse
+from tests.fakes.models.travel import Travel
 
 # Answers
 

@@ -27,7 +27,17 @@ from segue.core.errors import (
     NoCredit,
     UnknownModel,
 )
-from segue.testing.models.openai import (
+from tests.agent.models.answers import AT, HASTE, ONCE
+from tests.agent.models.openai.samples import (
+    FINISHED,
+    RECORDED,
+    WHOLE,
+    a_model,
+    ask,
+    hear,
+    talking,
+)
+from tests.fakes.models.openai import (
     Failure,
     FakeOpenAI,
     Say,
@@ -39,17 +49,7 @@ from segue.testing.models.openai import (
     too_long,
     too_many,
 )
-from segue.testing.models.travel import Travel
-from tests.agent.models.answers import AT, HASTE, ONCE
-from tests.agent.models.openai.samples import (
-    FINISHED,
-    RECORDED,
-    WHOLE,
-    a_model,
-    ask,
-    hear,
-    talking,
-)
+from tests.fakes.models.travel import Travel
 
 # Errors
 

@@ -8,12 +8,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from segue.testing.models.openai import (
-    FakeOpenAI,
-    Say,
-)
 from segue.testing.peers import tls
-from segue.testing.pictures import BMP, png
+from tests.fakes.models.openai import FakeOpenAI, Say
+from tests.fakes.pictures import BMP, png
 
 
 async def post(fake: FakeOpenAI, body: dict[str, Any], key: str = "sk-test") -> tuple[int, Any]:

@@ -13,12 +13,6 @@ from segue.core.errors import (
     ModelRefused,
 )
 from segue.core.transcript import Kind, Message, Role, ToolCall
-from segue.testing.models.openai import (
-    Answer,
-    Failure,
-    Say,
-    refusal,
-)
 from tests.agent.models.answers import AT, assistant, result, user
 from tests.agent.models.openai.samples import (
     DIALECT,
@@ -31,6 +25,7 @@ from tests.agent.models.openai.samples import (
     sent,
     talking,
 )
+from tests.fakes.models.openai import Answer, Failure, Say, refusal
 from tests.harness.line_counts import growth
 
 

@@ -1,9 +1,0 @@
-"""`python -m segue.testing.signal`: run the Signal fake as a process."""
-
-from __future__ import annotations
-
-from segue.testing import peers
-from segue.testing.signal.process import FAKE
-
-if __name__ == "__main__":
-    peers.main(FAKE)

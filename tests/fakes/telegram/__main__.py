@@ -1,0 +1,9 @@
+"""`python -m tests.fakes.telegram`: run the Telegram fake as a process."""
+
+from __future__ import annotations
+
+from segue.testing import peers
+from tests.fakes.telegram.process import FAKE
+
+if __name__ == "__main__":
+    peers.main(FAKE)
