@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
-from enum import StrEnum
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from enum import Enum, StrEnum
 from functools import partial
-from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from segue.core.lease import SECOND, Ticks
 from segue.store.wake import Notifier
@@ -141,24 +141,18 @@ class Topic(StrEnum):
     """An approval was answered or voided."""
 
 
-class Engine(Protocol):
-    """An open database."""
-
-    @property
-    def process(self) -> str: ...
-
-    @property
-    def notifier(self) -> Notifier: ...
+class Transactions(Protocol):
+    """Runs functions of the store in transactions: an Engine, or the Store that has one."""
 
     def read(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
-    ) -> Awaitable[T]:
+    ) -> Coroutine[Any, Any, T]:
         """Run `work` on one consistent snapshot of the store."""
         ...
 
     def write(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
-    ) -> Awaitable[T]:
+    ) -> Coroutine[Any, Any, T]:
         """Run `work` in one transaction.
 
         The engine may run it again if the database requires a retry, so `work` must do nothing but
@@ -169,7 +163,7 @@ class Engine(Protocol):
 
     def mark(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
-    ) -> Awaitable[T]:
+    ) -> Coroutine[Any, Any, T]:
         """Like `write`, for marks, which only say which process is working on what.
 
         Other processes see a mark at once, and it survives the process. On SQLite, where one
@@ -178,7 +172,70 @@ class Engine(Protocol):
         """
         ...
 
+
+class Engine(Transactions, Protocol):
+    """An open database."""
+
+    @property
+    def process(self) -> str: ...
+
+    @property
+    def notifier(self) -> Notifier: ...
+
     async def close(self) -> None: ...
+
+
+class Work(Generic[P, T]):
+    """A function of the store, made by `reads`, `writes` or `marks`.
+
+    `function(tx, …)` takes part in a transaction, and `await function(store, …)` runs in one of its
+    own.
+    """
+
+    def __init__(self, function: Callable[Concatenate[Tx, P], T], mode: _Mode) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._mode = mode
+
+    @overload
+    def __call__(self, where: Tx, /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    @overload
+    def __call__(
+        self, where: Transactions, /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, T]: ...
+    def __call__(
+        self, where: Tx | Transactions, /, *args: P.args, **kwargs: P.kwargs
+    ) -> T | Coroutine[Any, Any, T]:
+        if isinstance(where, Tx):
+            return self._function(where, *args, **kwargs)
+        match self._mode:
+            case _Mode.READ:
+                return where.read(self._function, *args, **kwargs)
+            case _Mode.WRITE:
+                return where.write(self._function, *args, **kwargs)
+            case _Mode.MARK:
+                return where.mark(self._function, *args, **kwargs)
+
+
+class _Mode(Enum):
+    READ = "read"
+    WRITE = "write"
+    MARK = "mark"
+
+
+def reads(function: Callable[Concatenate[Tx, P], T]) -> Work[P, T]:
+    """Mark a function that changes nothing."""
+    return Work(function, _Mode.READ)
+
+
+def writes(function: Callable[Concatenate[Tx, P], T]) -> Work[P, T]:
+    """Mark a function that changes what people have said or what the program has promised."""
+    return Work(function, _Mode.WRITE)
+
+
+def marks(function: Callable[Concatenate[Tx, P], T]) -> Work[P, T]:
+    """Mark a function that only records which process is working on what. See `Engine.mark`."""
+    return Work(function, _Mode.MARK)
 
 
 class Operations:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from segue.core.handoff import Handoff
 from segue.store import handoffs, health
@@ -114,7 +114,7 @@ class Store(Operations):
 
     def write(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
-    ) -> Awaitable[T]:
+    ) -> Coroutine[Any, Any, T]:
         """Run several operations in one transaction.
 
         `work(tx, …)` may call the functions of `segue.store.sessions`, `.transcripts`, `.inbox` and
@@ -124,13 +124,13 @@ class Store(Operations):
 
     def mark(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
-    ) -> Awaitable[T]:
+    ) -> Coroutine[Any, Any, T]:
         """Like `write`, for marks (which process works on what), which a power cut may undo."""
         return self._engine.mark(work, *args, **kwargs)
 
     def read(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
-    ) -> Awaitable[T]:
+    ) -> Coroutine[Any, Any, T]:
         """Like `write`, for several reads of one consistent snapshot."""
         return self._engine.read(work, *args, **kwargs)
 
