@@ -15,9 +15,10 @@ from pathlib import Path
 from segue.platforms.signal.spec import COMMAND
 from segue.testing.http import bind
 from tests.fakes.signal import ME, NUMBER, Driver, serving
-from tests.harness.gateways import none_left, segue_says
+from tests.harness.gateways import ROOT, none_left, segue_says
 from tests.harness.pty import CODE
 from tests.harness.terminal import Person
+from tests.program import constants
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "signal.md").read_text("utf-8")
 PROGRAM = """#!/bin/sh
@@ -26,6 +27,8 @@ echo "$@" > {folder}/options
 export PYTHONPATH={path}
 exec {python} -m tests.fakes.signal --port {port} --settings '{{"accounts": []}}' > {folder}/urls
 """
+PATIENT = constants({"segue.platforms.programs.SECONDS": 600.0})
+"""A slow machine may need longer than a user wants to wait. The test has a time limit itself."""
 
 
 @contextlib.asynccontextmanager
@@ -36,6 +39,7 @@ async def at_home(person: Person, url: str) -> AsyncGenerator[None]:
             SEGUE_CONFIG=str(home / "config.toml"),
             SEGUE_GATEWAY_LOG=str(home / "gateway.log"),
             SEGUE_SIGNAL_URL=url,
+            **PATIENT,
         )
         yield
 
@@ -46,7 +50,8 @@ def installed(person: Person, folder: Path) -> Generator[str]:
     with contextlib.closing(bind()) as reserved:  # the fake can share the port, and no other
         port = reserved.getsockname()[1]
         program, given = folder / "signal-cli", {"folder": folder, "python": sys.executable}
-        program.write_text(PROGRAM.format(**given, port=port, path=CODE["PYTHONPATH"]))
+        path = f"{CODE['PYTHONPATH']}{os.pathsep}{ROOT}"
+        program.write_text(PROGRAM.format(**given, port=port, path=path))
         program.chmod(0o700)
         person.environment["PATH"] = f"{folder}:{os.defpath}"
         try:
@@ -64,15 +69,15 @@ async def test_the_set_up_prints_what_the_document_shows(person: Person, tmp_pat
     [(command, block)] = re.findall(r"\$ \.venv/bin/segue (.*?)\n(.*?)```", DOCUMENT, re.DOTALL)
     with installed(person, tmp_path) as url:
         async with at_home(person, url), person.opens(*command.split(), lines=120) as shown:
-            await shown.shows("sgnl://linkdevice", 40)
+            await shown.shows("sgnl://linkdevice", 100)  # it starts a Python
             [_, control] = (tmp_path / "urls").read_text().split()
             async with Driver(control) as phone:
                 [link] = (await phone.until(lambda it: it.calls.get("finishLink", 0) > 0)).links
                 await phone.scan(link, NUMBER)
-                await shown.shows("Keep it secret.", 40)
+                await shown.shows("Keep it secret.")
                 [code] = re.findall(r"Send (\S+) to Note to Self", shown.text)
                 await phone.say(ME.id, ME.id, code)
-                await shown.shows("Done. To hand off a conversation, type /handoff signal", 40)
+                await shown.shows("Done. To hand off a conversation, type /handoff signal")
                 assert await shown.end() == 0
                 assert any("It works." in text for text in (await phone.look()).texts)
                 assert await phone.errors() == ()
