@@ -24,9 +24,9 @@ from tests.harness.gateways import CODE, none_left
 from tests.harness.household import HANDED_OFF, Household
 from tests.harness.matrix import MatrixPeer, MatrixUser
 from tests.harness.matrix import peer as peer
-from tests.harness.rigs.matrix import MatrixRig
 from tests.harness.terminal import Person
 from tests.harness.terminal import person as person
+from tests.rigs.matrix import MatrixRig
 
 pytestmark = pytest.mark.real
 

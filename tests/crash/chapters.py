@@ -42,7 +42,7 @@ from tests.crash.rounds import (
     writing_ahead,
 )
 from tests.crash.world import Nursery, world
-from tests.harness.rigs import PlatformRig
+from tests.rigs import PlatformRig
 
 _REQUEST = Between("handoffs.request")
 _TAKE = Between("hold._take")

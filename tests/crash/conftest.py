@@ -10,7 +10,7 @@ import pytest
 
 from tests.crash.world import Nursery
 from tests.harness.fakes import forked
-from tests.harness.rigs import PlatformRig
+from tests.rigs import PlatformRig
 from tests.store.conftest import postgres_server as postgres_server
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from segue.core.session import ME
 from tests.crash.oracle import Evidence
 from tests.crash.world import Life, World, outgoing, title
-from tests.harness.rigs import Thread
+from tests.rigs import Thread
 
 
 async def gather(world: World, life: Life, told: str | None) -> Evidence:

@@ -15,8 +15,8 @@ from segue.core.transcript import Kind, Message, Outcome, Role
 from segue.gateway.texts import INTERRUPTED
 from segue.store.outbox import Outgoing, OutgoingState
 from tests.crash.model import HANDOFF, WORD
-from tests.harness.rigs import Message as Shown
-from tests.harness.rigs import Thread
+from tests.rigs import Message as Shown
+from tests.rigs import Thread
 
 STUCK = 30.0
 _FAULTS = ("Traceback", "CRITICAL", "ERROR")

@@ -14,7 +14,7 @@ from segue.testing.peers import Trouble
 from tests.crash.model import Hang
 from tests.crash.trap import Trap
 from tests.crash.world import WITHIN, Life, World, until
-from tests.harness.rigs import Call
+from tests.rigs import Call
 
 Act = Callable[[], Awaitable[None]]
 

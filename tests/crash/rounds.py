@@ -18,7 +18,7 @@ from tests.crash.history import gather
 from tests.crash.oracle import violations
 from tests.crash.points import SHOWN, Between, Moment, Point
 from tests.crash.world import STUCK, WITHIN, Life, World, until
-from tests.harness.rigs import Call, Message
+from tests.rigs import Call, Message
 
 _SLOW = 0.3
 """Seconds by which the platform sometimes delays a gateway's connection."""

@@ -35,8 +35,8 @@ from tests.crash.world import outgoing, until
 from tests.fakes import postgres
 from tests.harness import quiet_adapter
 from tests.harness.pty import CODE
-from tests.harness.rigs import GenericRig
 from tests.program import Program
+from tests.rigs import GenericRig
 from tests.store.model import fast_folder
 
 OWNERS, EACH = 5, 200

@@ -28,7 +28,7 @@ from tests.crash.chapters import (
 from tests.crash.conftest import Fakes
 from tests.crash.rounds import Round, Victim
 from tests.crash.world import Nursery
-from tests.harness.rigs import (
+from tests.rigs import (
     DiscordRig,
     GenericRig,
     KeylessRig,

@@ -8,12 +8,12 @@ import pytest
 
 from segue.core.handoff import Failure, State
 from segue.core.transcript import Kind, Role
+from tests import rigs
 from tests.crash.conftest import Fakes
 from tests.crash.points import ANSWERING, HANDING_OFF
 from tests.crash.rounds import judge
 from tests.crash.world import STUCK, Nursery, until, world
-from tests.harness import rigs
-from tests.harness.rigs import GenericRig, PlatformRig
+from tests.rigs import GenericRig, PlatformRig
 
 
 @pytest.mark.kill

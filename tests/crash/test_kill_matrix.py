@@ -14,7 +14,7 @@ from tests.crash.rounds import Round, _comes_back, _goes_on, _kills
 from tests.crash.world import STUCK, Life, Nursery, World
 from tests.harness.matrix import MatrixPeer
 from tests.harness.matrix import peer as peer
-from tests.harness.rigs.matrix import MatrixRig
+from tests.rigs.matrix import MatrixRig
 
 TESTS, LIVES, HANDOFFS = 4, 5, 5
 

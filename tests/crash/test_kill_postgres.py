@@ -24,7 +24,7 @@ from tests.crash.rounds import Victim
 from tests.crash.world import Nursery
 from tests.fakes import postgres
 from tests.harness.fakes import forked
-from tests.harness.rigs import GenericRig
+from tests.rigs import GenericRig
 
 KINDS = [
     of_handoffs(Victim.GATEWAY),

@@ -15,8 +15,8 @@ from segue.core.lease import Ticks
 from segue.core.transcript import Kind, Message, Outcome, Role, ToolCall
 from segue.store.outbox import Outgoing, OutgoingState
 from tests.crash.oracle import Evidence, violations
-from tests.harness.rigs import Message as Shown
-from tests.harness.rigs import Thread
+from tests.rigs import Message as Shown
+from tests.rigs import Thread
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CHAT = "!dm:1"

@@ -22,7 +22,7 @@ from segue.testing.platform import Peer
 from tests.crash.conftest import Fakes
 from tests.fakes import postgres
 from tests.harness.gateway_processes import environment
-from tests.harness.rigs import GenericRig
+from tests.rigs import GenericRig
 
 TELEGRAM = GenericRig.platform
 

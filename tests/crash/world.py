@@ -37,8 +37,8 @@ from tests.crash import terminals, trap
 from tests.crash.model import HANDOFF, TASK, WORD, WordModel
 from tests.crash.terminals import HandOff, Leave, Open, Order, Resume, Say, Told, here
 from tests.crash.trap import Traps
-from tests.harness.rigs import Kind, PlatformRig
 from tests.program import Program
+from tests.rigs import Kind, PlatformRig
 
 STUCK = 30.0
 """Seconds after which an operation counts as stuck."""

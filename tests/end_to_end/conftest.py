@@ -1,4 +1,4 @@
-"""A household on each platform that brings a rig; see `tests.harness.rigs`.
+"""A household on each platform that brings a rig; see `tests.rigs`.
 
 The tests of the adapters cover the differences between kinds of chats, so each journey here uses
 one kind. What only one platform has is in a file of that platform, which selects its rig:
@@ -22,8 +22,9 @@ from segue.core.address import Platform
 from segue.core.transcript import ToolCall
 from segue.platforms import registry
 from segue.store.gateways import LinkState
+from tests import rigs
 from tests.fakes.models.openai import Say
-from tests.harness import household, rigs
+from tests.harness import household
 from tests.harness.gateways import begin_python
 from tests.harness.household import WITHIN, Household
 from tests.harness.terminal import Person

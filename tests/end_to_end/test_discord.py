@@ -7,7 +7,7 @@ import pytest
 from segue.core.address import ChatType, Platform
 from tests.end_to_end.conftest import loaded
 from tests.harness.household import HANDED_OFF, Household, told
-from tests.harness.rigs import DiscordRig, Kind
+from tests.rigs import DiscordRig, Kind
 
 pytestmark = pytest.mark.parametrize("home", [DiscordRig], indirect=True)
 

@@ -9,9 +9,9 @@ import pytest
 from segue.core.handoff import State
 from segue.core.session import ME
 from segue.testing.peers import Trouble
-from tests.harness import rigs
+from tests import rigs
 from tests.harness.household import HANDED_OFF, Household
-from tests.harness.rigs import Call
+from tests.rigs import Call
 
 pytestmark = pytest.mark.parametrize("home", rigs.THREADED, indirect=True)
 BRING, NEW = "Bring it here", "Start a new conversation"

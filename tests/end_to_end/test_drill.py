@@ -14,14 +14,14 @@ from segue.core.handoff import Handoff, State
 from segue.core.session import ME
 from segue.core.transcript import Kind, Role
 from segue.store.gateways import LinkState
+from tests import rigs
 from tests.end_to_end.conftest import write
-from tests.harness import rigs
 from tests.harness.household import Household
 from tests.harness.matrix import MatrixPeer
 from tests.harness.matrix import peer as peer
-from tests.harness.rigs import PlatformRig
-from tests.harness.rigs.matrix import MatrixRig
-from tests.harness.rigs.telegram import TelegramRig
+from tests.rigs import PlatformRig
+from tests.rigs.matrix import MatrixRig
+from tests.rigs.telegram import TelegramRig
 from tests.web.browser import Browser
 from tests.web.conftest import Site
 

@@ -6,14 +6,14 @@ import pytest
 
 from segue import commands
 from segue.commands.base import Where
+from tests import rigs
 from tests.end_to_end.conftest import asks_under_an_answer, tool_call
 from tests.end_to_end.test_jobs import BREAD, asked_last, ended, jobs, pass_time, serving
 from tests.fakes.models.openai import Say
 from tests.fakes.pictures import png
-from tests.harness import rigs
 from tests.harness.household import Household
-from tests.harness.rigs import File, View
-from tests.harness.rigs import Message as Shown
+from tests.rigs import File, View
+from tests.rigs import Message as Shown
 
 QUESTION = "May I do this?"
 

@@ -29,8 +29,8 @@ from tests.end_to_end.test_jobs import (
 )
 from tests.fakes.models.openai import Say
 from tests.harness.household import WITHIN, Household
-from tests.harness.rigs import DiscordRig, TelegramRig
 from tests.program import PATH
+from tests.rigs import DiscordRig, TelegramRig
 
 pytestmark = pytest.mark.parametrize("home", [TelegramRig], indirect=True)
 DOCS = Path(__file__).parents[2] / "docs" / "jobs.md"

@@ -22,8 +22,8 @@ from tests.end_to_end.conftest import tool_call, write
 from tests.end_to_end.test_drill import WEB, page
 from tests.fakes.models.openai import Say
 from tests.harness.household import WITHIN, Gateway, Household
-from tests.harness.rigs import TelegramRig, View
 from tests.program import SharedClock
+from tests.rigs import TelegramRig, View
 from tests.web.browser import Browser
 
 pytestmark = pytest.mark.parametrize("home", [TelegramRig], indirect=True)

@@ -14,9 +14,9 @@ from tests.harness import household
 from tests.harness.household import HANDED_OFF, Household
 from tests.harness.matrix import MatrixPeer
 from tests.harness.matrix import peer as peer
-from tests.harness.rigs import Kind
-from tests.harness.rigs.matrix import MatrixRig
 from tests.harness.terminal import Person
+from tests.rigs import Kind
+from tests.rigs.matrix import MatrixRig
 
 pytestmark = pytest.mark.real
 

@@ -6,10 +6,10 @@ import pytest
 
 from segue.core.handoff import State
 from segue.core.transcript import ToolCall
+from tests import rigs
 from tests.end_to_end.conftest import tool_call
 from tests.end_to_end.test_features import QUESTION
 from tests.fakes.models.openai import Say
-from tests.harness import rigs
 from tests.harness.gateways import piped
 from tests.harness.household import HANDED_OFF, Household
 

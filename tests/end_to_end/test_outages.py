@@ -10,9 +10,9 @@ import pytest
 from segue.core.handoff import Failure, State
 from segue.store.gateways import LinkState
 from segue.testing.peers import Trouble
-from tests.harness import rigs
+from tests import rigs
 from tests.harness.household import HANDED_OFF, Household
-from tests.harness.rigs import Call
+from tests.rigs import Call
 
 NO_PATIENCE: dict[str, float | str] = {
     "segue.handoffs.delivery.ARRIVAL_TIMEOUT": 3600.0,

@@ -14,7 +14,7 @@ from tests.end_to_end.test_job_uses import PRIVATE, add, checked
 from tests.end_to_end.test_jobs import ended, pass_time, reads, serving
 from tests.fakes.models.openai import Say
 from tests.harness.household import Household
-from tests.harness.rigs import TelegramRig
+from tests.rigs import TelegramRig
 
 pytestmark = pytest.mark.parametrize("home", [TelegramRig], indirect=True)
 SECRET = "tulip-4711"

@@ -12,7 +12,7 @@ from segue.core.address import Platform
 from segue.store.gateways import LinkState
 from tests.end_to_end.conftest import tool_call
 from tests.harness.household import WITHIN, Household
-from tests.harness.rigs import TelegramRig
+from tests.rigs import TelegramRig
 
 pytestmark = pytest.mark.parametrize("home", [TelegramRig], indirect=True)
 SOON = {"segue.gateway.reload.LOOK_SECONDS": 0.05}

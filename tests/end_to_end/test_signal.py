@@ -16,7 +16,7 @@ from tests.end_to_end.conftest import tool_call, write
 from tests.end_to_end.test_features import QUESTION
 from tests.fakes.signal import ME, Driver, Failure, Settings
 from tests.harness.household import HANDED_OFF, Household
-from tests.harness.rigs import Kind, SignalRig
+from tests.rigs import Kind, SignalRig
 from tests.store.samples import waiting
 
 pytestmark = pytest.mark.parametrize("home", [SignalRig], indirect=True)

@@ -13,7 +13,7 @@ from tests.fakes.models.openai import Say
 from tests.fakes.models.travel import AT_ONCE, Travel
 from tests.fakes.slack import BOT, Settings, Shown
 from tests.harness.household import WITHIN, Household, told
-from tests.harness.rigs import Kind, SlackRig
+from tests.rigs import Kind, SlackRig
 
 pytestmark = pytest.mark.parametrize("home", [SlackRig], indirect=True)
 

@@ -9,11 +9,11 @@ import pytest
 from segue.gateway import texts
 from segue.store import Topic
 from segue.testing.peers import Trouble
+from tests import rigs
 from tests.fakes.models.openai import Say
 from tests.fakes.models.travel import AT_ONCE, Travel
-from tests.harness import rigs
 from tests.harness.household import WITHIN, Household
-from tests.harness.rigs import Call, Message
+from tests.rigs import Call, Message
 
 STORY = "Once upon a time there was a boat. " * 20
 HALF = 3000

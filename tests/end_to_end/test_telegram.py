@@ -21,7 +21,7 @@ from tests.fakes.models.openai import Say
 from tests.fakes.models.travel import AT_ONCE, Travel
 from tests.fakes.telegram import Settings, Status
 from tests.harness.household import WITHIN, Household
-from tests.harness.rigs import TelegramRig
+from tests.rigs import TelegramRig
 
 pytestmark = pytest.mark.parametrize("home", [TelegramRig], indirect=True)
 

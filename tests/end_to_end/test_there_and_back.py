@@ -9,8 +9,8 @@ import pytest
 
 from segue.core.handoff import State
 from segue.core.session import ME
+from tests import rigs
 from tests.end_to_end.conftest import tool_call
-from tests.harness import rigs
 from tests.harness.household import HANDED_OFF, Household
 
 

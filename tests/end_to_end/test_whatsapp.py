@@ -15,7 +15,7 @@ from tests.end_to_end.test_features import QUESTION
 from tests.fakes.protocols.hub import signature
 from tests.fakes.whatsapp import APP_SECRET, Driver
 from tests.harness.household import HANDED_OFF, Household
-from tests.harness.rigs import Call, WhatsAppRig
+from tests.rigs import Call, WhatsAppRig
 
 pytestmark = pytest.mark.parametrize("home", [WhatsAppRig], indirect=True)
 

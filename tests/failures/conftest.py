@@ -15,9 +15,9 @@ from tests.harness.household import WITHIN as WITHIN
 from tests.harness.household import Gateway as Gateway
 from tests.harness.household import Household as Household
 from tests.harness.household import opened as household_opened
-from tests.harness.rigs import GenericRig
 from tests.harness.terminal import Person
 from tests.harness.terminal import person as person
+from tests.rigs import GenericRig
 
 # Assertions in this module get pytest's detailed messages too.
 pytest.register_assert_rewrite("tests.failures.advice")

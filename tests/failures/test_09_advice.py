@@ -22,7 +22,7 @@ from tests.failures.advice import (
 )
 from tests.failures.conftest import Household
 from tests.gateway.conftest import House
-from tests.harness.rigs import Call
+from tests.rigs import Call
 
 # Failures
 

@@ -36,7 +36,7 @@ from tests.failures.advice import (
 )
 from tests.failures.conftest import HANDED_OFF, Household
 from tests.harness.gateways import none_left
-from tests.harness.rigs import GenericRig
+from tests.rigs import GenericRig
 
 # Every advised command exists
 

@@ -11,7 +11,7 @@ from segue.core.handoff import State
 from segue.store import Topic
 from segue.testing.platform import Trouble
 from tests.failures.conftest import HANDED_OFF, WITHIN, Household
-from tests.harness.rigs import Call
+from tests.rigs import Call
 
 
 def answers(texts: list[str], words: str) -> int:

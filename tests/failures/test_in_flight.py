@@ -17,7 +17,7 @@ from segue.testing.platform import Shape, Trouble
 from tests.failures.conftest import HANDED_OFF, STAYED, WITHIN, Gateway, Household
 from tests.gateway.conftest import House
 from tests.gateway.test_handoffs import home_in
-from tests.harness.rigs import Call
+from tests.rigs import Call
 
 WORDS = ("first", "second", "third")
 

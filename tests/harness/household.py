@@ -35,10 +35,10 @@ from tests.fakes.models.openai import Answer, FakeOpenAI, Say
 from tests.gateway import conftest as gateways
 from tests.harness.gateways import segue_says
 from tests.harness.pty import CODE, Terminal
-from tests.harness.rigs import Kind, PlatformRig, View
-from tests.harness.rigs import Message as Shown
 from tests.harness.terminal import Person
 from tests.program import Program, SharedClock, constants, start
+from tests.rigs import Kind, PlatformRig, View
+from tests.rigs import Message as Shown
 
 Where: TypeAlias = str | EllipsisType | None
 """A thread of a chat, None for the chat itself, or ... for both."""

@@ -15,9 +15,9 @@ from segue.core.transcript import Kind
 from segue.store.gateways import LinkState
 from tests.harness import household
 from tests.harness.household import Household
-from tests.harness.rigs.telegram import TelegramRig
 from tests.harness.terminal import Person
 from tests.harness.terminal import person as person
+from tests.rigs.telegram import TelegramRig
 from tests.web.chromium.watched_page import PHONE, Eyes, in_conversation, link, live, say
 
 pytestmark = pytest.mark.real

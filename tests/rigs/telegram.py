@@ -11,7 +11,7 @@ from segue.testing.peers.process import Fake
 from tests.fakes import telegram
 from tests.fakes.telegram import Driver, FileKind, Peer, Shown, Upload
 from tests.fakes.telegram.process import FAKE
-from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig
+from tests.rigs.base import Call, File, Kind, Message, PlatformRig
 
 BOT = f"@{telegram.Settings().username}"
 _ADAPTER = "segue.platforms.telegram.adapter.TelegramAdapter"
@@ -45,7 +45,7 @@ class TelegramRig(PlatformRig):
         Kind(telegram.Kind.SUPERGROUP, ChatType.GROUP),
     )
     constants: ClassVar[Mapping[str, float | str]] = {
-        f"{_ADAPTER}.capabilities": "tests.harness.rigs.pace:telegram"
+        f"{_ADAPTER}.capabilities": "tests.rigs.pace:telegram"
     }
 
     async def user(self, name: str) -> str:

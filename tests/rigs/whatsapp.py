@@ -14,7 +14,7 @@ from segue.testing.peers.process import Fake
 from tests.fakes import whatsapp
 from tests.fakes.whatsapp import APP_SECRET, PHONE, Driver, Peer
 from tests.fakes.whatsapp.process import FAKE
-from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig
+from tests.rigs.base import Call, File, Kind, Message, PlatformRig
 from tests.web.bare_server import lasting_port
 
 _ADAPTER = "segue.platforms.whatsapp.adapter.WhatsAppAdapter"
@@ -43,7 +43,7 @@ class WhatsAppRig(PlatformRig):
     group: ClassVar[Kind] = dm
     kinds: ClassVar[tuple[Kind, ...]] = (dm,)
     constants: ClassVar[Mapping[str, float | str]] = {
-        f"{_ADAPTER}.capabilities": "tests.harness.rigs.pace:whatsapp",
+        f"{_ADAPTER}.capabilities": "tests.rigs.pace:whatsapp",
         "segue.platforms.hub.ORDER_SECONDS": 0.0,
         "segue.platforms.hub.CHECK_SECONDS": 0.2,
     }

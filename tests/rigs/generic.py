@@ -12,7 +12,7 @@ from segue.testing.contract.fake import uploads
 from segue.testing.peers.process import Fake
 from segue.testing.platform import Driver, Peer, Rules, Shape, Shown
 from segue.testing.platform.process import FAKE
-from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig, Thread, View
+from tests.rigs.base import Call, File, Kind, Message, PlatformRig, Thread, View
 
 _HARMLESS = frozenset(
     {

@@ -15,7 +15,7 @@ from segue.testing.peers.process import Fake
 from tests.fakes import discord
 from tests.fakes.discord import BOT, USUAL, Driver, Flag, Peer, Permission, Shown, snapshot
 from tests.fakes.discord.process import FAKE
-from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig
+from tests.rigs.base import Call, File, Kind, Message, PlatformRig
 
 _ADAPTER = "segue.platforms.discord.adapter.DiscordAdapter"
 _CHANNEL = ChatType.CHANNEL
@@ -53,7 +53,7 @@ class DiscordRig(PlatformRig):
     posts: ClassVar[Kind] = Kind("a forum channel", _CHANNEL, threads=True)
     kinds: ClassVar[tuple[Kind, ...]] = (dm, forum, group)
     constants: ClassVar[Mapping[str, float | str]] = {
-        f"{_ADAPTER}.capabilities": "tests.harness.rigs.pace:discord"
+        f"{_ADAPTER}.capabilities": "tests.rigs.pace:discord"
     }
 
     async def user(self, name: str) -> str:

@@ -15,7 +15,7 @@ from segue.testing.peers.process import Fake
 from tests.fakes import signal
 from tests.fakes.signal import ME, NUMBER, Driver, Peer, Settings
 from tests.fakes.signal.process import FAKE
-from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig, choices
+from tests.rigs.base import Call, File, Kind, Message, PlatformRig, choices
 
 _ADAPTER = "segue.platforms.signal.adapter.SignalAdapter"
 
@@ -45,7 +45,7 @@ class SignalRig(PlatformRig):
     note: ClassVar[Kind] = Kind(signal.Kind.SELF, ChatType.DM)
     kinds: ClassVar[tuple[Kind, ...]] = (dm, group, note)
     constants: ClassVar[Mapping[str, float | str]] = {
-        f"{_ADAPTER}.capabilities": "tests.harness.rigs.pace:signal"
+        f"{_ADAPTER}.capabilities": "tests.rigs.pace:signal"
     }
 
     def settings(self, adapter: str = "") -> str:

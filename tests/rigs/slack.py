@@ -14,7 +14,7 @@ from segue.testing.peers.process import Fake
 from tests.fakes import slack
 from tests.fakes.slack import BOT, COMMAND, Driver, Peer, Shown
 from tests.fakes.slack.process import FAKE
-from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig, Thread, View
+from tests.rigs.base import Call, File, Kind, Message, PlatformRig, Thread, View
 
 _ADAPTER = "segue.platforms.slack.adapter.SlackAdapter"
 _ASSISTANT = "an assistant thread"
@@ -52,7 +52,7 @@ class SlackRig(PlatformRig):
         Kind(_ASSISTANT, ChatType.DM, threads=True, drafts=True),
     )
     constants: ClassVar[Mapping[str, float | str]] = {
-        f"{_ADAPTER}.capabilities": "tests.harness.rigs.pace:slack"
+        f"{_ADAPTER}.capabilities": "tests.rigs.pace:slack"
     }
 
     def settings(self, adapter: str = "") -> str:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from segue.core.address import Address, ChatType, Platform
 from segue.store import Store
 from tests.harness.matrix import PEER, MatrixDriver, MatrixPeer
-from tests.harness.rigs.base import Call, File, Kind, Message, PlatformRig, choices
+from tests.rigs.base import Call, File, Kind, Message, PlatformRig, choices
 
 _ADAPTER = "segue.platforms.matrix.adapter.MatrixAdapter"
 
@@ -37,7 +37,7 @@ class MatrixRig(PlatformRig):
     encrypted_room: ClassVar[Kind] = Kind("encrypted room", ChatType.GROUP, threads=True)
     kinds: ClassVar[tuple[Kind, ...]] = (dm, forum, encrypted_dm, encrypted_room)
     constants: ClassVar[Mapping[str, float | str]] = {
-        f"{_ADAPTER}.capabilities": "tests.harness.rigs.pace:matrix"
+        f"{_ADAPTER}.capabilities": "tests.rigs.pace:matrix"
     }
 
     def settings(self, adapter: str = "") -> str:
