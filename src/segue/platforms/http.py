@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, TypeVar
 import httpx2
 import msgspec
 
-from segue.platforms import batches
 from segue.platforms.errors import NONSENSE, UNREADABLE, Lost, Refused, Unusable
 
 T = TypeVar("T")
@@ -31,6 +30,10 @@ _UNSENT = (
     httpx2.UnsupportedProtocol,
     httpx2.LocalProtocolError,
 )
+# Possessive: a string of many megabytes must not fill the memory with places to try again.
+JSON_MARK = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{},]', re.DOTALL)
+"""A string of a JSON document as a whole, or a mark that opens, closes or separates."""
+_DEPTH = 64
 _TOKEN = re.compile(r"[!-~]+")
 _REFUSAL_BYTES = 64 * 1024
 _LOGGERS = ("httpx2", "httpcore2.connection", "httpcore2.http11", "httpcore2.proxy")
@@ -221,9 +224,31 @@ def decode(body: bytes | memoryview, kind: type[T]) -> T:
 def _decode_shallow(body: bytes | memoryview, kind: type[T]) -> T:
     """Parse a JSON response without what is nested deeply."""
     try:
-        return msgspec.json.decode(batches.shallow(body), type=kind)
+        return msgspec.json.decode(_shallow(body), type=kind)
     except UNREADABLE as error:
         raise Lost(f"{NONSENSE} ({error})", arrived=True) from error
+
+
+def _shallow(payload: bytes | memoryview) -> bytes:
+    """The document with null in the place of what is nested too deeply for any use. One element
+    like that would make the whole document unreadable."""
+    kept = bytearray()
+    level = 0
+    start = 0
+    whole = bytes(payload)
+    for mark in JSON_MARK.finditer(whole):
+        match mark[0]:
+            case b"[" | b"{":
+                level += 1
+                if level == _DEPTH:
+                    kept += whole[start : mark.start()] + b"null"
+            case b"]" | b"}":
+                if level == _DEPTH:
+                    start = mark.end()
+                level -= 1
+            case _:
+                pass
+    return bytes(kept + whole[start:])
 
 
 def _lost(error: httpx2.HTTPError) -> Lost:

@@ -9,8 +9,7 @@ import pytest
 
 from segue.core.address import Address, ChatType, Platform
 from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
-from segue.platforms.telegram.parser import parse
-from segue.platforms.telegram.wire import Update, User
+from segue.platforms.telegram.updates import Update, User, parse
 
 Json = dict[str, Any]
 

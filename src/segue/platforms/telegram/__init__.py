@@ -1,5 +1,5 @@
 """Telegram through the Bot API: long polling, topics in groups and in direct messages.
 
-`spec` describes it. `client` is the bot with its HTTP client and its table of failures. `wire`,
-`polling` and `parser` turn updates into Inbounds. `account` checks how the bot is set up.
+`spec` describes it. `client` makes the calls, and says what their failures mean. `polling` reads
+what a poll returns, and `updates` makes Inbounds of it. `adapter` is what the gateway uses.
 """

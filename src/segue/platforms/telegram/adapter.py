@@ -1,4 +1,5 @@
-"""The Telegram adapter."""
+"""The adapter of one bot on Telegram: receiving, sending, topics, chats,
+and the checks of its setup."""
 
 from __future__ import annotations
 
@@ -11,23 +12,30 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from telegram import InlineKeyboardButton, InlineKeyboardMarkup, Message
+from telegram import (
+    Bot,
+    ChatMember,
+    ChatMemberAdministrator,
+    ChatMemberRestricted,
+    InlineKeyboardButton,
+    InlineKeyboardMarkup,
+    Message,
+)
 
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.audience import Audience
 from segue.core.text import is_empty
 from segue.platforms import base, sending
 from segue.platforms.adapter import RemoteAdapter
-from segue.platforms.albums import Albums
 from segue.platforms.backoff import PollPace
-from segue.platforms.base import Button, Inbound, MenuEntry, Receipt, Upload
-from segue.platforms.errors import Refused
+from segue.platforms.base import Button, Finding, Inbound, MenuEntry, Receipt, Upload
+from segue.platforms.diagnostics import check
+from segue.platforms.errors import Refused, tolerating_absence
 from segue.platforms.spec import PlatformSettings
-from segue.platforms.telegram import account
 from segue.platforms.telegram.client import BATCH, FAILURES, POLL_SECONDS, Client, where
-from segue.platforms.telegram.parser import address, parse
+from segue.platforms.telegram.polling import Albums
 from segue.platforms.telegram.spec import UPLOADS
-from segue.platforms.telegram.wire import Update, User
+from segue.platforms.telegram.updates import Chat, Update, User, address, parse
 
 CAPABILITIES = base.Capabilities(
     threads=True,
@@ -53,6 +61,29 @@ _PHOTOS = frozenset({"image/jpeg", "image/png", "image/webp"})
 _UPLOAD_SECONDS = 60.0  # Telegram inspects a file before it answers
 _UNDER_A_FILE = "caption:"
 """Prefix of a file's receipt. A caption is edited with a different call than a message."""
+_NO_TOKEN = Finding(
+    False,
+    "Telegram does not accept the token.",
+    "Send /mybots to @BotFather, choose the bot and API Token, and give that token to "
+    "`segue setup telegram`.",
+    vital=True,
+)
+_THREADED = (
+    "Open @BotFather, press Open there (the menu of /mybots does not have it), choose the bot, "
+    "then Bot Settings, and turn Threaded Mode on."
+)
+_TOPICS = "Turn Topics on in the settings of the group."
+_MANAGER = "Make the bot an administrator of the group, with the right to manage topics."
+_PRIVACY = (
+    "Make the bot an administrator of the group, or send /setprivacy to @BotFather and turn it off."
+)
+_WEBHOOK = (
+    "Type `segue gateway start`, which removes it; if it comes back, another program uses the bot, "
+    "so get one of your own from @BotFather."
+)
+_HIDDEN = ("member list is inaccessible", "chat_admin_required")
+"""Why Telegram does not say who is in a group of which the bot is no administrator."""
+_UNREACHED = "Write something to the bot there, adding it to the chat first, and send /sethome."
 
 
 class TelegramAdapter(RemoteAdapter[Client]):
@@ -61,7 +92,7 @@ class TelegramAdapter(RemoteAdapter[Client]):
     platform = Platform.TELEGRAM
     capabilities = CAPABILITIES
     caption = 1024
-    no_account = account.NO_TOKEN
+    no_account = _NO_TOKEN
     help_length = 256
 
     def __init__(
@@ -72,12 +103,11 @@ class TelegramAdapter(RemoteAdapter[Client]):
         `album_seconds` is how long to wait for more files of an album."""
         super().__init__(FAILURES)
         self._make = partial(Client, token, url, silence)
-        self._has_user = account.has_user
         self._me = User(id=0, is_bot=True, first_name="")
         self._offset: int | None = None
         self._is_behind = True
         self._polls = PollPace()
-        self._albums = Albums[Update](lambda update: update.album)
+        self._albums = Albums()
         self._album_seconds = album_seconds
         self._open: set[Address | None] = set()
         """Topics that are not closed, as far as we know."""
@@ -235,14 +265,75 @@ class TelegramAdapter(RemoteAdapter[Client]):
         if shown != menu:
             await bot.set_my_commands([(entry.name, entry.help) for entry in menu])
 
-    async def _audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
-        return await account.audience(self.client.bot, chat, users)
+    async def _has_user(self, client: Client, user_id: str) -> bool | None:
+        """True if the user has written to the bot. Telegram does not say whether there are
+        others."""
+        with tolerating_absence():
+            await client.bot.get_chat(user_id)
+            return True
+        return None
 
     async def _find(self, chat_id: str) -> HomeChannel | None:
-        return await account.find(self.client.bot, chat_id)
+        """The chat with that id or @name, if the bot is in it and can write there."""
+        bot = self.client.bot
+        with tolerating_absence():
+            found = await bot.get_chat(chat_id)
+            if found.type != "private":  # public groups can be looked up by any bot
+                member = await bot.get_chat_member(found.id, bot.id)
+                if member.status in (ChatMember.LEFT, ChatMember.BANNED):
+                    return None
+            at = address(Chat(id=found.id, type=found.type))
+            return at and HomeChannel(address=at, name=found.title or found.first_name or "")
+        return None
 
-    def _checks(self, client: Client, home: Address | None) -> AsyncGenerator[base.Finding]:
-        return account.checks(client.bot, home)
+    async def _audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
+        """Who can read a group. Telegram gives their number."""
+        if chat.chat_type is ChatType.DM:
+            return None
+        bot = self.client.bot
+        number = where(chat)["chat_id"]
+        found = await bot.get_chat(number)
+        return Audience(
+            has_owner=any([await _is_member(bot, number, user) for user in users]),
+            is_public=bool(found.username),
+            readers=await bot.get_chat_member_count(number),
+        )
+
+    # Setup
+
+    async def _checks(self, client: Client, home: Address | None) -> AsyncGenerator[Finding]:
+        """Check the bot and its home channel. Read-only, and never asks for updates, so a running
+        gateway is not disturbed."""
+        bot = client.bot
+        me = await bot.get_me()
+        yield Finding(True, f"The token is good: the bot is @{me.username}.")
+        good, bad = "No webhook is set.", "A webhook is set, so nothing can be received."
+        yield check(not (await bot.get_webhook_info()).url, good, bad, _WEBHOOK)
+        if home is None or home.chat_type is ChatType.DM:
+            good = "Direct messages with the bot can have topics."
+            bad = "Direct messages with the bot have no topics, so handoffs share one chat."
+            yield check(me.has_topics_enabled, good, bad, _THREADED)
+        if home is None:
+            return
+        try:
+            chat = await bot.get_chat(where(home)["chat_id"])
+        except Refused as refused:
+            if refused.status not in (400, 403):
+                raise
+            text = f"The home channel cannot be reached: {refused.reason}."
+            yield Finding(False, text, _UNREACHED, vital=True)
+            return
+        yield Finding(True, f"The home channel is {chat.title or chat.first_name or chat.id}.")
+        if home.chat_type is ChatType.GROUP:
+            bad = "The group has no topics, so handoffs share one chat."
+            yield check(chat.is_forum, "The group has topics.", bad, _TOPICS)
+            member = await bot.get_chat_member(chat.id, me.id)
+            admin = isinstance(member, ChatMemberAdministrator)
+            good, bad = "The bot may manage topics there.", "The bot may not manage topics there."
+            yield check(admin and member.can_manage_topics, good, bad, _MANAGER)
+            good = "The bot hears all that is said in the group."
+            bad = "Privacy mode is on: the bot hears only commands, replies to it, and its name."
+            yield check(admin or me.can_read_all_group_messages, good, bad, _PRIVACY)
 
 
 def _options(markup: bool, buttons: Sequence[Button] = (), **more: Any) -> dict[str, Any]:
@@ -252,6 +343,18 @@ def _options(markup: bool, buttons: Sequence[Button] = (), **more: Any) -> dict[
     ]
     options = {"parse_mode": "HTML" if markup else None, **more}
     return options | {"reply_markup": InlineKeyboardMarkup(rows)} if rows else options
+
+
+async def _is_member(bot: Bot, chat: int, user: str) -> bool:
+    try:
+        member = await bot.get_chat_member(chat, int(user))
+    except Refused as refused:
+        if refused.status != 400:
+            raise
+        return refused.says(*_HIDDEN)
+    if isinstance(member, ChatMemberRestricted):
+        return member.is_member
+    return member.status not in (ChatMember.LEFT, ChatMember.BANNED)
 
 
 def make(settings: PlatformSettings) -> TelegramAdapter:

@@ -13,15 +13,15 @@ from telegram.error import TelegramError
 from telegram.request import BaseRequest, RequestData
 
 from segue.core.address import Address, Platform
-from segue.platforms.batches import Batch, Batches, Torn
 from segue.platforms.errors import FailureRule, Failures, Refused, nonsense, parsed
 from segue.platforms.http import HttpClient, hide
 from segue.platforms.sending import number
-from segue.platforms.telegram.wire import Update
+from segue.platforms.telegram import polling
+from segue.platforms.telegram.polling import Batch, Torn
+from segue.platforms.telegram.updates import Update
 
 POLL_SECONDS = 25
 BATCH = 100
-UPDATES = Batches("result", Update, "update_id")
 _POLL_BYTES = 64 * 1024 * 1024
 """Bytes of a response that are read. An update that does not fit has a text that no message of ours
 may have, however it is escaped, and is refused."""
@@ -90,16 +90,16 @@ class Client:
         transport = cast("BaseRequest", SimpleNamespace(post=self._post))
         self.bot = Bot(token, f"{base}/bot", f"{base}/file/bot", transport, transport)
 
-    async def poll(self, offset: int | None, seconds: int) -> Batch[Update]:
+    async def poll(self, offset: int | None, seconds: int) -> Batch:
         """The next updates, for which the server waits that long. In the library's own method one
         bad update spoils the whole batch."""
         payload = await self._poll(offset, BATCH, seconds)
         try:
-            return UPDATES.read(payload, offset)
+            return polling.read(payload, offset)
         except Torn:
             pass
         del payload  # it can be large
-        return UPDATES.read(await self._poll(offset, 1, seconds), offset, alone=True)
+        return polling.read(await self._poll(offset, 1, seconds), offset, alone=True)
 
     async def _poll(self, offset: int | None, limit: int, seconds: int) -> bytes:
         kinds = json.dumps(Update.__struct_fields__[1:])
