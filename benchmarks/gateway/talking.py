@@ -18,7 +18,7 @@ from benchmarks.figures import (
     rate,
 )
 from benchmarks.gateway.house import House, house
-from tests.fakes.crowd import Crowd, Talk
+from tests.harness.crowd import Crowd, Talk
 from tests.harness.gateway_processes import Process
 
 CHATS = 500

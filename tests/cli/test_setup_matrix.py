@@ -17,13 +17,13 @@ import pytest
 
 from segue.testing.http import Request, Response, serving
 from tests import program
+from tests.fakes.matrix import MatrixPeer, MatrixUser
+from tests.fakes.matrix import peer as peer
 from tests.fakes.synapse import Account
 from tests.harness import household
 from tests.harness.element import element
 from tests.harness.gateways import CODE, none_left
 from tests.harness.household import HANDED_OFF, Household
-from tests.harness.matrix import MatrixPeer, MatrixUser
-from tests.harness.matrix import peer as peer
 from tests.harness.terminal import Person
 from tests.harness.terminal import person as person
 from tests.rigs.matrix import MatrixRig

@@ -13,8 +13,8 @@ from typing import Any
 from tests import program
 from tests.fakes.whatsapp import APP_SECRET, PHONE, Driver, Peer, serving
 from tests.harness.gateways import CODE, none_left, segue_says
+from tests.harness.networks import reserved_port
 from tests.harness.terminal import Person
-from tests.web.bare_server import reserved_port
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "whatsapp.md").read_text("utf-8")
 

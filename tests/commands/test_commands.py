@@ -34,8 +34,8 @@ from segue.store import Store
 from segue.store.gateways import LinkState
 from segue.turns import HeldLease, Place, Turns, hold
 from segue.turns.agents import Agents
+from tests.harness.house import Offered
 from tests.store.samples import DM
-from tests.turns.conftest import Offered
 
 
 class Scripted(Offered):

@@ -27,9 +27,8 @@ from segue.store import Store
 from segue.testing.platform import Driver, Peer, PeerAdapter, Shape, Shown
 from segue.turns import Turns
 from segue.turns.agents import Agents
-from tests.gateway.conftest import echoing
 from tests.harness.database_proxy import DatabaseProxy
-from tests.turns.conftest import Offered
+from tests.harness.house import Offered, echoing
 
 TELEGRAM = Platform.TELEGRAM
 ROLE = "gateways"

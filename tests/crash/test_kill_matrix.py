@@ -12,8 +12,8 @@ import pytest
 from tests.crash.chapters import Chapter
 from tests.crash.rounds import Round, _comes_back, _goes_on, _kills
 from tests.crash.world import STUCK, Life, Nursery, World
-from tests.harness.matrix import MatrixPeer
-from tests.harness.matrix import peer as peer
+from tests.fakes.matrix import MatrixPeer
+from tests.fakes.matrix import peer as peer
 from tests.rigs.matrix import MatrixRig
 
 TESTS, LIVES, HANDOFFS = 4, 5, 5

@@ -16,9 +16,9 @@ from segue.core.transcript import Kind, Role
 from segue.store.gateways import LinkState
 from tests import rigs
 from tests.end_to_end.conftest import write
+from tests.fakes.matrix import MatrixPeer
+from tests.fakes.matrix import peer as peer
 from tests.harness.household import Household
-from tests.harness.matrix import MatrixPeer
-from tests.harness.matrix import peer as peer
 from tests.rigs import PlatformRig
 from tests.rigs.matrix import MatrixRig
 from tests.rigs.telegram import TelegramRig

@@ -10,10 +10,10 @@ import pytest
 from segue.core.handoff import State
 from segue.store.gateways import LinkState
 from tests.end_to_end.conftest import asks_under_an_answer, tool_call
+from tests.fakes.matrix import MatrixPeer
+from tests.fakes.matrix import peer as peer
 from tests.harness import household
 from tests.harness.household import HANDED_OFF, Household
-from tests.harness.matrix import MatrixPeer
-from tests.harness.matrix import peer as peer
 from tests.harness.terminal import Person
 from tests.rigs import Kind
 from tests.rigs.matrix import MatrixRig

@@ -16,8 +16,8 @@ from segue.store import Topic
 from segue.store.handoffs import CLAIM_SECONDS, LEASE_SECONDS
 from segue.testing.platform import PeerAdapter, Shape
 from tests.failures.conftest import HANDED_OFF, STAYED, WITHIN, Household
-from tests.gateway.conftest import House
 from tests.gateway.test_handoffs import DIRECT, SAID
+from tests.harness.house import House
 from tests.harness.household import LOOK
 
 # 1

@@ -12,8 +12,8 @@ from segue.core.session import ME
 from segue.handoffs import Completed, handed_over
 from segue.testing.platform import Shape, Trouble
 from tests.failures.conftest import STAYED, Household
-from tests.gateway.conftest import House, Slow
 from tests.gateway.test_handoffs import SAID, home_in, waits
+from tests.harness.house import House, Slow
 
 SAID_SO_FAR = [text for exchange in SAID for text in exchange]
 

@@ -21,7 +21,7 @@ from tests.failures.advice import (
     type_in_a_shell,
 )
 from tests.failures.conftest import Household
-from tests.gateway.conftest import House
+from tests.harness.house import House
 from tests.rigs import Call
 
 # Failures

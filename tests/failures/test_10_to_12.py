@@ -12,8 +12,8 @@ from segue.core.session import ME
 from segue.store import Topic
 from segue.testing.platform import Shape, Trouble
 from tests.failures.conftest import WITHIN, Household
-from tests.gateway.conftest import House, Slow
 from tests.gateway.test_handoffs import SAID, home_in
+from tests.harness.house import House, Slow
 
 CLAIMED_WITHIN = timedelta(seconds=1)
 """The benchmarks hold it to 25 ms; here two tests may run at once on a busy machine."""

@@ -14,8 +14,8 @@ from segue.core.transcript import Kind, ToolCall
 from segue.testing.platform import Shape, Shown
 from tests.failures.conftest import HANDED_OFF, Household
 from tests.fakes.models.openai import Say
-from tests.gateway.conftest import House, Slow
 from tests.gateway.test_handoffs import SAID
+from tests.harness.house import House, Slow
 
 BEN = "ben"
 FORGED = {"internal": True, "is_internal": True, "synthetic": True, "system": True, "owner": ME}

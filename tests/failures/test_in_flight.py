@@ -15,8 +15,8 @@ from segue.handoffs import Completed, handed_over
 from segue.store import Topic
 from segue.testing.platform import Shape, Trouble
 from tests.failures.conftest import HANDED_OFF, STAYED, WITHIN, Gateway, Household
-from tests.gateway.conftest import House
 from tests.gateway.test_handoffs import home_in
+from tests.harness.house import House
 from tests.rigs import Call
 
 WORDS = ("first", "second", "third")

@@ -10,7 +10,7 @@ from typing import Any
 
 from segue.agent.models.scripted import ScriptedModel
 from segue.testing.platform import Message, Upload
-from tests.gateway.conftest import House, echoing
+from tests.harness.house import House, echoing
 
 EVE = "EVE WAS HERE"
 """A marker in every text that the stranger writes."""

@@ -20,7 +20,7 @@ from segue.platforms.base import Gap, Inbound, InboundKind
 from segue.store.base import Tx
 from segue.testing.platform import PeerAdapter
 from segue.testing.platform.client import Client
-from tests.gateway.conftest import TELEGRAM, WITHIN, House
+from tests.harness.house import TELEGRAM, WITHIN, House
 
 SINCE = datetime(2026, 11, 3, 9, 30, tzinfo=UTC)
 GAP = Gap(SINCE, SINCE + timedelta(days=2))

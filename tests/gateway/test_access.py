@@ -12,8 +12,8 @@ from segue.gateway.access import GUESS_WINDOW, MAX_GUESSES, Gate
 from segue.platforms.base import Inbound, InboundKind
 from segue.store.outbox import OutgoingState
 from segue.testing.platform import Shape, Trouble
-from tests.gateway.conftest import TELEGRAM, House
 from tests.gateway.test_commands import message_with
+from tests.harness.house import TELEGRAM, House
 
 
 async def test_a_code_pairs_only_its_sender(house: House):

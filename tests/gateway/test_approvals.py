@@ -22,7 +22,7 @@ from segue.platforms.base import Inbound, InboundKind
 from segue.testing.platform import Message, PeerAdapter, Rules, Shape
 from segue.testing.platform.client import Client
 from segue.turns import hold
-from tests.gateway.conftest import TELEGRAM, House
+from tests.harness.house import TELEGRAM, House
 from tests.turns.conftest import call
 
 

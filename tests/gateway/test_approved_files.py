@@ -9,8 +9,8 @@ import pytest
 from segue.agent.models.base import Prompt
 from segue.agent.models.scripted import Say
 from segue.core.transcript import Role
-from tests.gateway.conftest import House
 from tests.gateway.test_approvals import question
+from tests.harness.house import House
 from tests.turns.conftest import call
 
 

@@ -15,9 +15,9 @@ from segue.gateway import outbound
 from segue.gateway.audiences import FRESH_SECONDS, Audiences
 from segue.store import Topic
 from segue.testing.platform import Shape, Trouble
-from tests.gateway.conftest import TELEGRAM, House
 from tests.gateway.test_approvals import asked, runs
 from tests.gateway.test_handoffs import SAID, home_in
+from tests.harness.house import TELEGRAM, House
 
 SHARED = (Shape.GROUP, Shape.NO_THREADS)
 

@@ -15,7 +15,7 @@ from segue.core.address import Platform
 from segue.core.approval import Policy
 from segue.core.session import ME
 from segue.testing.platform import Message, Shape, Trouble
-from tests.gateway.conftest import House, echoing
+from tests.harness.house import House, echoing
 
 
 async def message_with(house: House, chat: str, words: str) -> Message:

@@ -19,9 +19,8 @@ from segue.store import Topic
 from segue.store.gateways import LinkState, PlatformHealth
 from segue.turns import Turns
 from segue.turns.agents import Agents
-from tests.gateway.conftest import TELEGRAM, House
+from tests.harness.house import TELEGRAM, House, Offered
 from tests.harness.quiet_adapter import Quiet
-from tests.turns.conftest import Offered
 
 DROPS = 8
 

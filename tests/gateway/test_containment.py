@@ -30,9 +30,8 @@ from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.testing.platform import PeerAdapter, Rules
 from segue.turns import Turns, hold
 from segue.turns.agents import Agents
-from tests.gateway.conftest import TELEGRAM, House
 from tests.gateway.test_expiry import expire, resetting
-from tests.turns.conftest import Offered
+from tests.harness.house import TELEGRAM, House, Offered
 
 POISON = "poison"
 

@@ -26,12 +26,12 @@ from segue.gateway.turns import ChatTurns
 from segue.handoffs import STAYS, Completed, Held, IfHeld, Progress, hand_off_session
 from segue.testing.platform import Driver, Shape
 from segue.turns import HeldLease, hold
-from tests.gateway.conftest import WITHIN, House, echo, echoing
 from tests.gateway.test_approvals import question, settled
 from tests.gateway.test_commands import Waiting, message_with
 from tests.gateway.test_mid_turn import answer, writes
 from tests.gateway.test_restarts import killed
 from tests.gateway.test_takeover import on_two
+from tests.harness.house import WITHIN, House, echo, echoing
 from tests.turns.conftest import call
 
 MATRIX = Platform.MATRIX

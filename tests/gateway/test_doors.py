@@ -18,9 +18,9 @@ from segue.store.bindings import RESUME
 from segue.store.leases import Pause
 from segue.testing.platform import Message, Rules, Shape, Shown
 from segue.turns import hold
-from tests.gateway.conftest import Desk, House, Slow, echoing, terminal
 from tests.gateway.test_jobs import make, run_now
 from tests.gateway.test_restarts import killed
+from tests.harness.house import Desk, House, Slow, echoing, terminal
 
 BRING, NEW = "Bring it here", "Start a new conversation"
 HELD = "“Boat” has been open in a terminal on desk since "

@@ -10,8 +10,8 @@ import pytest
 
 from segue.gateway.service import LOG_SECONDS, Exhaustion
 from segue.testing.clock import FakeClock
-from tests.gateway.conftest import WITHIN
 from tests.harness.descriptors import exhausted
+from tests.harness.house import WITHIN
 
 
 async def test_connections_wait_until_descriptors_are_free_and_the_log_stays_short(

@@ -22,10 +22,10 @@ from segue.store.base import Tx
 from segue.store.values import micros, moment
 from segue.turns import Turns
 from segue.turns.agents import Agents
-from tests.gateway.conftest import TELEGRAM, WITHIN, House, echoing
 from tests.gateway.test_commands import message_with
 from tests.gateway.test_jobs import make, run_now
-from tests.turns.conftest import Offered, call
+from tests.harness.house import TELEGRAM, WITHIN, House, Offered, echoing
+from tests.turns.conftest import call
 
 HOURLY = ResetPolicies(default=ResetPolicy(mode=ResetMode.IDLE, idle=timedelta(hours=1)))
 SOON = ResetPolicies(default=ResetPolicy(mode=ResetMode.IDLE, idle=timedelta(microseconds=1)))

@@ -11,8 +11,8 @@ from segue.gateway import texts
 from segue.platforms.base import Inbound, InboundKind
 from segue.platforms.spec import Groups, PlatformSettings
 from segue.testing.platform import Rules, Shape, Trouble
-from tests.gateway.conftest import TELEGRAM, House
 from tests.gateway.test_commands import Waiting, message_with
+from tests.harness.house import TELEGRAM, House
 
 
 async def test_messages_not_addressed_to_the_bot_are_neither_answered_nor_stored(house: House):

@@ -17,9 +17,9 @@ from segue.store import Topic
 from segue.store.outbox import OFFER
 from segue.testing.platform import Rules, Shape, Trouble
 from segue.turns import hold
-from tests.gateway.conftest import Desk, House, Slow
 from tests.gateway.test_approvals import question
 from tests.gateway.test_commands import message_with
+from tests.harness.house import Desk, House, Slow
 from tests.turns.conftest import call
 
 SAID = (("What is 6 times 7?", "42."), ("And my cat's name?", "Tiger."), ("Remember 17.", "Yes."))

@@ -18,8 +18,8 @@ from segue.platforms.base import Inbound, InboundKind
 from segue.store.base import Topic, Tx
 from segue.testing.platform import PeerAdapter, Rules, Shape, Upload
 from segue.turns import hold
-from tests.gateway.conftest import House
 from tests.gateway.test_commands import Waiting, message_with
+from tests.harness.house import House
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

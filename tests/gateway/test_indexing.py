@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from segue.core.address import Platform
 from segue.core.session import ME
-from tests.gateway.conftest import House
 from tests.gateway.test_takeover import until
+from tests.harness.house import House
 from tests.store.samples import said, say
 
 

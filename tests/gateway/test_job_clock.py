@@ -20,7 +20,7 @@ from segue.gateway import jobs
 from segue.gateway.service import Gateway
 from segue.store import Store, Topic
 from segue.store.clock import SystemClock
-from tests.gateway.conftest import WITHIN, House
+from tests.harness.house import WITHIN, House
 
 HOUR = timedelta(hours=1)
 MINUTE = timedelta(minutes=1)

@@ -26,9 +26,9 @@ from segue.core.transcript import Role, ToolCall
 from segue.gateway.jobs import AT_ONCE
 from segue.testing.http import Request, Response, serving
 from segue.turns import hold
-from tests.gateway.conftest import WITHIN, House
 from tests.gateway.test_approvals import numbered, question
 from tests.gateway.test_jobs import ended, home, make, run_now
+from tests.harness.house import WITHIN, House
 from tests.turns.conftest import call
 
 # What a run may do

@@ -13,9 +13,9 @@ from segue.core.job import Job, RunState
 from segue.core.schedule import Cron, Every
 from segue.core.session import ME
 from segue.core.transcript import Role, ToolCall
-from tests.gateway.conftest import House, texts
 from tests.gateway.test_approvals import numbered, settled
 from tests.gateway.test_jobs import ended
+from tests.harness.house import House, texts
 from tests.turns.conftest import call
 
 

@@ -32,9 +32,8 @@ from segue.core.schedule import Every, Once
 from segue.core.session import ME
 from segue.core.transcript import Role
 from segue.store import Store, Topic, Tx
-from tests.gateway.conftest import WITHIN, House, texts
 from tests.gateway.test_approvals import question
-from tests.harness.in_process import serve
+from tests.harness.house import WITHIN, House, serve, texts
 from tests.store.samples import answered, called, said
 from tests.turns.conftest import call
 

@@ -19,9 +19,9 @@ from segue.core.session import ME
 from segue.store.base import Row
 from segue.store.sqlite import SqliteTx
 from segue.testing.platform import Peer, Rules, running
-from tests.fakes.crowd import Crowd
-from tests.gateway.conftest import TELEGRAM, WITHIN, House
 from tests.harness import gateway_processes
+from tests.harness.crowd import Crowd
+from tests.harness.house import TELEGRAM, WITHIN, House
 from tests.harness.loop_holds import MOST_CALLS, loop_holds
 
 FEW, MANY, EACH = 4, 16, 2

@@ -19,7 +19,7 @@ from segue.gateway import rendering, streaming
 from segue.platforms import markup
 from segue.platforms.base import Button, Capabilities, Part, Receipt
 from segue.testing.platform import PeerAdapter, Rules
-from tests.gateway.conftest import WITHIN, House
+from tests.harness.house import WITHIN, House
 from tests.harness.loop_holds import MOST_CALLS, loop_holds
 
 TABLE = "| a | b |\n|--|--|\n" + "| a | b |\n" * 4_000

@@ -12,7 +12,7 @@ from segue.gateway.service import Gateway
 from segue.platforms.base import Inbound, InboundKind
 from segue.store.values import MESSAGE_LIMIT
 from segue.testing.platform import Shape
-from tests.gateway.conftest import TELEGRAM, House
+from tests.harness.house import TELEGRAM, House
 
 MEGABYTE = 1024 * 1024
 

@@ -16,8 +16,8 @@ from segue.gateway.access import Gate
 from segue.platforms.base import Button, Inbound, InboundKind, Part, Receipt
 from segue.store.outbox import Draft
 from segue.testing.platform import PeerAdapter
-from tests.gateway.conftest import TELEGRAM, WITHIN, House
-from tests.gateway.conftest import Slow as Thinking
+from tests.harness.house import TELEGRAM, WITHIN, House
+from tests.harness.house import Slow as Thinking
 
 ROOM = 4
 QUEUED = 200

@@ -18,8 +18,8 @@ from segue.core.transcript import Message, Outcome, Role, ToolCall, spoken
 from segue.handoffs import delivery
 from segue.testing.platform import Shape
 from segue.turns import hold, records
-from tests.gateway.conftest import Desk, House, echoing
 from tests.gateway.test_approvals import question
+from tests.harness.house import Desk, House, echoing
 from tests.turns.conftest import call
 
 RECAP = "The agent was working, and goes on with it here."

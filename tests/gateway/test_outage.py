@@ -21,9 +21,9 @@ from segue.store import Store, handoffs, inbox, outbox, retries, transcripts
 from segue.store.outbox import OutgoingState
 from segue.testing.platform import Rules, Shape
 from segue.turns import records
-from tests.gateway.conftest import TELEGRAM, WITHIN, House
 from tests.gateway.test_commands import Waiting, message_with
 from tests.handoffs.conftest import Faulty
+from tests.harness.house import TELEGRAM, WITHIN, House
 
 
 def failures(count: int) -> list[StoreError]:

@@ -25,7 +25,7 @@ from segue.store.outbox import OutgoingState
 from segue.testing.platform import PeerAdapter, Rules, Shape, Trouble
 from segue.testing.platform.client import Client
 from segue.turns import Turns, hold
-from tests.gateway.conftest import TELEGRAM, House, echoing
+from tests.harness.house import TELEGRAM, House, echoing
 from tests.turns.conftest import call
 
 

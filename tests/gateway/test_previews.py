@@ -11,7 +11,7 @@ from segue.commands import Where
 from segue.core.address import Address, ChatType, Platform
 from segue.testing.platform import Rules, Trouble
 from segue.turns import hold
-from tests.gateway.conftest import House, echoing
+from tests.harness.house import House, echoing
 
 
 class Thoughtful(ScriptedModel):

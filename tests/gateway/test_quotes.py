@@ -17,9 +17,9 @@ from segue.core.transcript import Role
 from segue.gateway.content import authors, words
 from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
 from segue.testing.platform import PeerAdapter, Shape, Upload
-from tests.gateway.conftest import House
 from tests.gateway.test_approvals import asked, question, runs, settled
 from tests.gateway.test_commands import Waiting, message_with
+from tests.harness.house import House
 
 FORWARDED = '[The user forwarded this. It was written by "Eve":]'
 

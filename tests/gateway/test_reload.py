@@ -17,8 +17,7 @@ from segue.gateway import platforms, reload
 from segue.gateway.reload import SettingsWatch
 from segue.platforms.spec import PlatformSettings
 from segue.store.gateways import LinkState
-from tests.gateway.conftest import TELEGRAM, House
-from tests.harness.in_process import serve
+from tests.harness.house import TELEGRAM, House, serve
 
 MODULE = "an_adapter_that_is_installed_later"
 

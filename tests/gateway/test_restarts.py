@@ -29,9 +29,9 @@ from segue.store.gateways import LinkState
 from segue.testing.platform import PeerAdapter, Shape
 from segue.turns import Turns
 from segue.turns.agents import Agents
-from tests.gateway.conftest import TELEGRAM, House, echoing
 from tests.gateway.test_commands import Waiting, message_with
-from tests.turns.conftest import Offered, call
+from tests.harness.house import TELEGRAM, House, Offered, echoing
+from tests.turns.conftest import call
 
 
 @contextlib.asynccontextmanager

@@ -18,7 +18,7 @@ from segue.handoffs import Completed, handed_over
 from segue.store.outbox import OFFER
 from segue.testing.platform import PeerAdapter, Rules, Shape, Trouble
 from segue.turns import hold
-from tests.gateway.conftest import Desk, House
+from tests.harness.house import Desk, House
 
 
 async def home_in(house: House, shape: Shape = Shape.FORUM) -> str:

@@ -24,9 +24,8 @@ from segue.store.gateways import LinkState
 from segue.testing.platform import Shape
 from segue.turns import Turns
 from segue.turns.agents import Agents
-from tests.gateway.conftest import House, Slow
 from tests.handoffs.conftest import Faulty
-from tests.turns.conftest import Offered
+from tests.harness.house import House, Offered, Slow
 
 STOPPED = 15.0
 

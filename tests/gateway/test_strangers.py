@@ -17,9 +17,9 @@ from segue.platforms.base import Inbound
 from segue.store import Topic
 from segue.store.base import Row, Tx
 from segue.testing.platform import Rules, Shape
-from tests.gateway.conftest import TELEGRAM, House, echoing
 from tests.gateway.strangers import ACTS, EVE, Encounter
 from tests.gateway.test_commands import Waiting, message_with
+from tests.harness.house import TELEGRAM, House, echoing
 from tests.turns.conftest import call
 
 _QUIET = Rules(typing_seconds=60.0)

@@ -20,8 +20,8 @@ from segue.store.gateways import ALIVE_SECONDS, LinkState
 from segue.store.handoffs import LEASE_SECONDS
 from segue.testing.platform import Driver, PeerAdapter, Shape
 from segue.testing.platform.process import serving
-from tests.gateway.conftest import TELEGRAM, WITHIN, House
 from tests.gateway.test_commands import Waiting
+from tests.harness.house import TELEGRAM, WITHIN, House
 
 MATRIX = Platform.MATRIX
 

@@ -12,7 +12,7 @@ from segue.core.events import NO_ANSWER
 from segue.core.session import ME
 from segue.store.outbox import Draft
 from segue.testing.platform import Shape, Trouble
-from tests.gateway.conftest import House
+from tests.harness.house import House
 
 
 async def test_a_message_is_answered_in_its_chat(house: House):
@@ -63,7 +63,7 @@ async def test_a_slow_chat_does_not_delay_another(house: House):
             async for piece in super().stream(prompt):
                 yield piece
 
-    from tests.gateway.conftest import echoing
+    from tests.harness.house import echoing
 
     slow, quick = await house.chat(), await house.chat(Shape.GROUP)
     async with house.gateway(model=Slow(echoing())):

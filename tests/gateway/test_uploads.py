@@ -10,8 +10,8 @@ from segue.gateway.janitor import Janitor
 from segue.platforms.base import Capabilities, Upload
 from segue.store.outbox import Draft, OutgoingState
 from segue.testing.platform import Rules, Trouble
-from tests.gateway.conftest import House
 from tests.gateway.test_approvals import question
+from tests.harness.house import House
 from tests.turns.conftest import call
 
 ABLE = Capabilities(files=True, upload_bytes=100)

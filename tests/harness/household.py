@@ -32,7 +32,7 @@ from segue.store.gateways import LinkState, PlatformHealth
 from segue.testing.http import HangUp, Request, Response
 from segue.turns import hold
 from tests.fakes.models.openai import Answer, FakeOpenAI, Say
-from tests.gateway import conftest as gateways
+from tests.harness import house
 from tests.harness.gateways import segue_says
 from tests.harness.pty import CODE, Terminal
 from tests.harness.terminal import Person
@@ -154,7 +154,7 @@ class Gateway:
         self.process.send_signal(signal.SIGCONT)
 
 
-class Desk(gateways.Desk):
+class Desk(house.Desk):
     """A terminal without a screen, in this process, that holds a session."""
 
     async def says(self, *said: str) -> None:

@@ -3,6 +3,11 @@ tests."""
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import socket
+from collections.abc import Generator
+
 from segue.web.endpoints import LOOPBACK
 from tests.program import constants
 
@@ -35,3 +40,24 @@ LAN = _environment("_default")
 """An environment in which the machine is in a local network."""
 NONE = _environment("_loopback")
 """An environment in which it is in none."""
+
+
+@contextlib.contextmanager
+def reserved_port() -> Generator[int]:
+    """Reserve a port.
+
+    The kernel assigns it to no other process, but it can be listened on by number.
+    """
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
+
+
+_PORTS = contextlib.ExitStack()
+atexit.register(_PORTS.close)
+
+
+def lasting_port() -> int:
+    """A port that is reserved until this process ends."""
+    return _PORTS.enter_context(reserved_port())

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from segue.core.address import Address, ChatType, Platform
 from segue.store import Store
-from tests.harness.matrix import PEER, MatrixDriver, MatrixPeer
+from tests.fakes.matrix import PEER, MatrixDriver, MatrixPeer
 from tests.rigs.base import Call, File, Kind, Message, PlatformRig, choices
 
 _ADAPTER = "segue.platforms.matrix.adapter.MatrixAdapter"

@@ -14,8 +14,8 @@ from segue.testing.peers.process import Fake
 from tests.fakes import whatsapp
 from tests.fakes.whatsapp import APP_SECRET, PHONE, Driver, Peer
 from tests.fakes.whatsapp.process import FAKE
+from tests.harness.networks import lasting_port
 from tests.rigs.base import Call, File, Kind, Message, PlatformRig
-from tests.web.bare_server import lasting_port
 
 _ADAPTER = "segue.platforms.whatsapp.adapter.WhatsAppAdapter"
 _MARKUP = re.compile(r"[*`\u200b\u2060]")

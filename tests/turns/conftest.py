@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from segue.agent.models.base import Model
 from segue.agent.models.scripted import Script, ScriptedModel
 from segue.config import Settings
 from segue.core.address import Platform
-from segue.core.errors import NoModel
 from segue.core.events import Event
 from segue.core.session import Session
 from segue.core.transcript import Message, ToolCall
@@ -26,24 +25,9 @@ from segue.store import Store
 from segue.turns import Place, Turns
 from segue.turns.agents import Agents
 from tests.harness import stores
+from tests.harness.house import Offered
 
 OpenStore = Callable[[], Awaitable[Store]]
-
-
-@dataclass
-class Offered:
-    """The models of a test, by name. `usual` is the default."""
-
-    usual: Model | None = None
-    others: dict[str, Model] | None = None
-
-    async def get(self, wanted: str | None) -> Model:
-        found = self.usual if wanted is None else (self.others or {}).get(wanted)
-        if found is None:
-            raise NoModel(reason=f"there is no {wanted}")
-        return found
-
-    async def close(self) -> None: ...
 
 
 class SmallModel(ScriptedModel):

@@ -33,7 +33,8 @@ from segue.core.session import Session, Usage
 from segue.core.transcript import Message, Outcome, Role
 from segue.turns import Place, hold
 from tests.harness.approver import Approver
-from tests.turns.conftest import Desk, Offered, OpenStore, SmallModel, call
+from tests.harness.house import Offered
+from tests.turns.conftest import Desk, OpenStore, SmallModel, call
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 DM = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="42")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import contextlib
-import socket
 from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,27 +20,6 @@ from tests.web.browser import WITHIN, Browser
 from tests.web.handshake import Key, entered, opened, pair, prove
 
 Headers = Iterable[tuple[str, str]]
-
-
-@contextlib.contextmanager
-def reserved_port() -> Generator[int]:
-    """Reserve a port.
-
-    The kernel assigns it to no other process, but it can be listened on by number.
-    """
-    with socket.socket() as held:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind(("127.0.0.1", 0))
-        yield held.getsockname()[1]
-
-
-_PORTS = contextlib.ExitStack()
-atexit.register(_PORTS.close)
-
-
-def lasting_port() -> int:
-    """A port that is reserved until this process ends."""
-    return _PORTS.enter_context(reserved_port())
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ from segue.gateway.service import Gateway
 from segue.store import Store
 from segue.store.gateways import LinkState
 from segue.web import links
-from tests.gateway.conftest import Desk, echoing, terminal
-from tests.harness.in_process import serve
-from tests.web.bare_server import Door, opened_door, reserved_port
+from tests.harness.house import Desk, echoing, serve, terminal
+from tests.harness.networks import reserved_port
+from tests.web.bare_server import Door, opened_door
 from tests.web.browser import Browser
 from tests.web.handshake import Key, entered, pair
 

@@ -17,7 +17,7 @@ from segue.core.errors import HandoffError
 from segue.core.handoff import Handoff
 from segue.core.session import ME
 from segue.handoffs import Completed, hand_off
-from tests.gateway.conftest import Desk
+from tests.harness.house import Desk
 from tests.web import gateways
 from tests.web.conftest import Site
 from tests.web.gateways import Killer

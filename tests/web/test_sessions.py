@@ -20,7 +20,7 @@ from segue.store import Store
 from segue.store.leases import LEASE_SECONDS
 from segue.turns import HeldLease, hold
 from segue.web.session import LISTED, address_of
-from tests.gateway.conftest import Desk
+from tests.harness.house import Desk
 from tests.web.bare_server import Door
 from tests.web.browser import Browser
 from tests.web.chromium.paused_model import HaltingModel

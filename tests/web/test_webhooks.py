@@ -38,9 +38,9 @@ from segue.web import hooks, http
 from segue.web.http import MOST_SENDERS, HttpConnection
 from segue.web.page import WebPage
 from segue.web.server import SharedServer
-from tests.gateway.conftest import echoing
-from tests.turns.conftest import Offered
-from tests.web.bare_server import Answer, Door, Headers, parse, reserved_port
+from tests.harness.house import Offered, echoing
+from tests.harness.networks import reserved_port
+from tests.web.bare_server import Answer, Door, Headers, parse
 from tests.web.browser import WITHIN
 from tests.web.handshake import entered
 from tests.web.test_attacks import SAFE

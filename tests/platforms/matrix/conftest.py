@@ -7,8 +7,8 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.harness.matrix import MatrixPeer
-from tests.harness.matrix import peer as peer
+from tests.fakes.matrix import MatrixPeer
+from tests.fakes.matrix import peer as peer
 from tests.platforms.matrix.rig import MatrixRig
 
 

@@ -16,7 +16,7 @@ from segue.platforms.spec import PlatformSettings
 from segue.testing.contract.fake import FakeRig
 from segue.testing.contract.malformed import Specimen
 from segue.testing.contract.rig import CHATTER, Act, Feature, File, Place, Seen
-from tests.harness.matrix import MatrixDriver, MatrixUser
+from tests.fakes.matrix import MatrixDriver, MatrixUser
 from tests.platforms.matrix.specimens import ANNA, ID, SPECIMENS
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from segue.testing.contract.suite import RemoteContract
-from tests.harness.matrix import MatrixPeer
+from tests.fakes.matrix import MatrixPeer
 from tests.platforms.matrix.rig import MatrixRig, Shape
 
 

@@ -14,7 +14,7 @@ from segue.platforms.matrix import parser
 from segue.platforms.matrix.wire import RoomEvent
 from segue.testing.contract.rig import Place, hearing, home_of, listening
 from segue.testing.peers import Trouble
-from tests.harness.matrix import MatrixUser
+from tests.fakes.matrix import MatrixUser
 from tests.platforms.matrix.rig import MatrixRig, Shape
 from tests.platforms.matrix.test_rooms import invite
 

@@ -14,7 +14,7 @@ from segue.platforms.base import InboundKind
 from segue.platforms.matrix import history
 from segue.testing.contract.history import only
 from segue.testing.contract.rig import Place, failure, home_of, listening, part
-from tests.harness.matrix import MatrixPeer, MatrixUser
+from tests.fakes.matrix import MatrixPeer, MatrixUser
 from tests.platforms.matrix.rig import MatrixRig, Shape
 
 pytestmark = pytest.mark.real

@@ -15,9 +15,9 @@ import segue.store
 from segue.store.processes import whose
 from tests.fakes.models.openai import Answer, Say
 from tests.harness.gateways import alive, none_left, segue_says
+from tests.harness.networks import reserved_port
 from tests.harness.terminal import Model, Person
 from tests.program import PATH
-from tests.web.bare_server import reserved_port
 from tests.web.chromium.watched_page import link
 from tests.web.gateways import environment
 

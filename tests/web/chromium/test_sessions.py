@@ -13,7 +13,7 @@ from segue.core.address import ChatType, HomeChannel
 from segue.core.approval import Answer
 from segue.core.session import ME, Origin
 from segue.core.transcript import Message, Role, spoken
-from tests.gateway.conftest import Desk
+from tests.harness.house import Desk
 from tests.web.chromium.watched_page import DESKTOP, PHONE, Eyes, link, live, say, shows
 from tests.web.conftest import Site
 from tests.web.test_sessions import TOPIC, in_terminal, session_with
