@@ -23,13 +23,12 @@ from msgspec import structs
 
 from segue import config
 from segue.config import environment, file, names, zone
-from segue.core.address import ChatType, Platform
+from segue.core.address import TARGETS, ChatType, Platform
 from segue.core.approval import Policy
 from segue.core.errors import (
     BadSettings,
     HistoryUnwritable,
 )
-from segue.core.handoff import TARGETS
 from segue.core.reset import ResetMode, ResetPolicies, ResetPolicy
 from segue.core.secret import Secret
 from segue.platforms import registry

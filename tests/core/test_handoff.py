@@ -13,16 +13,9 @@ from msgspec import structs
 
 from segue.core import handoff
 from segue.core.address import Address, ChatType, Platform
-from segue.core.handoff import (
-    ERROR_LIMIT,
-    Handoff,
-    HandoffEvent,
-    State,
-    next_state,
-    short_reason,
-    stayed,
-)
+from segue.core.handoff import Handoff, HandoffEvent, State, next_state, stayed
 from segue.core.lease import Ticks
+from segue.core.text import REASON_LIMIT, short_reason
 
 # Repeated on purpose: a mistake in the table must be noticed.
 ALLOWED = {
@@ -86,7 +79,7 @@ def test_a_handoff_in_flight_expires_at_its_deadline_and_a_finished_one_never(st
 
 @pytest.mark.parametrize("character", ["x", "é", "🛰"])
 def test_a_reason_is_truncated_after_500_characters(character: str):
-    assert ERROR_LIMIT == 500
+    assert REASON_LIMIT == 500
     assert short_reason(character * 500) == character * 500
     assert short_reason(character * 501) == character * 499 + "…"
 

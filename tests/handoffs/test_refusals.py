@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from segue.core.address import HomeChannel, Platform
+from segue.core.address import TARGETS, HomeChannel, Platform
 from segue.core.errors import (
     HandoffInFlight,
     NoGateway,
@@ -21,7 +21,7 @@ from segue.core.errors import (
     UnknownChat,
     UnknownPlatform,
 )
-from segue.core.handoff import TARGETS, State
+from segue.core.handoff import State
 from segue.core.session import Origin, Session
 from segue.handoffs import ask
 from segue.platforms import registry

@@ -10,8 +10,8 @@ import pytest
 from msgspec import structs
 
 from segue.core.address import Address, Platform
-from segue.core.handoff import ERROR_LIMIT
 from segue.core.session import Origin, Session
+from segue.core.text import REASON_LIMIT
 from segue.store import Store, Topic, outbox
 from segue.store.bubbles import UnconfirmedBubble
 from segue.store.outbox import (
@@ -357,7 +357,7 @@ async def test_an_undeliverable_message_is_kept_with_its_reason_and_blocks_no_ot
     tell = store.outbox.failed if state is OutgoingState.FAILED else store.outbox.uncertain
     assert await tell(outgoing, "x" * 600)
     over = await stands(store)
-    assert (over.state, over.error) == (state, "x" * (ERROR_LIMIT - 1) + "…")
+    assert (over.state, over.error) == (state, "x" * (REASON_LIMIT - 1) + "…")
     assert [claim.key for claim in await next_ones(store)] == ["2"]
 
 

@@ -14,9 +14,9 @@ from segue import handoffs as handoffs
 from segue.cli import completion
 from segue.cli.signals import on_stop_signals
 from segue.cli.store_access import with_store
-from segue.core.address import Platform
+from segue.core.address import TARGETS, Platform
 from segue.core.errors import HeldElsewhere, SessionHeld, UserError
-from segue.core.handoff import STEPS, TARGETS, Failure
+from segue.core.handoff import STEPS, Failure
 from segue.core.session import ME
 from segue.handoffs import (
     Completed,

@@ -18,9 +18,8 @@ import click
 from segue.cli.formatting import ago
 from segue.cli.options import JSON, YES, confirm, pass_json_on
 from segue.cli.store_access import with_store
-from segue.core.address import Platform
+from segue.core.address import TARGETS, Platform
 from segue.core.errors import NotPaired
-from segue.core.handoff import TARGETS
 from segue.core.session import ME
 from segue.core.text import one_line
 from segue.gateway import texts

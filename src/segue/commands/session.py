@@ -18,9 +18,8 @@ from segue.commands.base import (
     there,
     unquoted,
 )
-from segue.core.address import Address, HomeChannel, Platform
+from segue.core.address import TARGETS, Address, HomeChannel, Platform
 from segue.core.errors import BadCommand, NoHomeChannel
-from segue.core.handoff import TARGETS
 from segue.core.session import Session
 from segue.core.text import count, one_line, quoted
 from segue.platforms import registry

@@ -14,10 +14,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from segue.config.values import KEY_VARIABLES
-from segue.core.address import ChatType, Platform
+from segue.core.address import TARGETS, ChatType, Platform
 from segue.core.approval import Policy
 from segue.core.errors import BadSettings, SettingsUnwritable
-from segue.core.handoff import TARGETS
 from segue.core.reset import ResetMode
 from segue.core.text import one_line
 from segue.platforms import registry

@@ -33,6 +33,10 @@ class Platform(StrEnum):
     SIGNAL = "signal"
 
 
+TARGETS = tuple(platform for platform in Platform if platform is not Platform.LOCAL)
+"""Platforms that a session can be handed off to."""
+
+
 class ChatType(StrEnum):
     """The kind of chat that an Address names."""
 

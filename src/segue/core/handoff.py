@@ -22,10 +22,7 @@ from segue.core.address import Address, Platform
 from segue.core.lease import Ticks
 from segue.core.text import one_line
 
-TARGETS = tuple(platform for platform in Platform if platform is not Platform.LOCAL)
-"""Platforms that a session can be handed off to."""
 MAX_ATTEMPTS = 3
-ERROR_LIMIT = 500
 
 _REASON_LIMIT = 200
 
@@ -197,8 +194,3 @@ def stayed(where: Address | None, reason: str) -> str:
     # The rest of a reason says what to type in the terminal.
     first = one_line(one_line(reason).partition(". ")[0].rstrip("."), _REASON_LIMIT)
     return f"{line} {first}." if first else line
-
-
-def short_reason(reason: str) -> str:
-    """Return the reason as the store keeps it: cut at 500 characters, never rejected."""
-    return reason if len(reason) <= ERROR_LIMIT else reason[: ERROR_LIMIT - 1] + "…"

@@ -23,6 +23,7 @@ _UNDRAWN = (
 )
 _PRESENTATIONS = "\ufe0e\ufe0f"
 """Select the text or emoji form of a symbol. After any other character they are invisible."""
+REASON_LIMIT = 500
 _BYTES_PER_TOKEN = 4
 _MARGIN = 64
 """Characters after the limit of a line, with which its last one could be composed."""
@@ -87,6 +88,12 @@ def one_line(text: str, limit: int | None = None) -> str:
         size *= 4
         line = _on_one_line(text[:size])
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def short_reason(reason: str) -> str:
+    """Return the reason of a failure as the store keeps it: cut at REASON_LIMIT characters, never
+    rejected."""
+    return reason if len(reason) <= REASON_LIMIT else reason[: REASON_LIMIT - 1] + "…"
 
 
 def _on_one_line(text: str) -> str:

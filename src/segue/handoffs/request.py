@@ -23,7 +23,7 @@ from collections.abc import AsyncGenerator, Coroutine, Generator
 from typing import Any
 
 from segue import config
-from segue.core.address import Address, Platform
+from segue.core.address import TARGETS, Address, Platform
 from segue.core.errors import (
     NoGateway,
     NoHomeChannel,
@@ -37,7 +37,7 @@ from segue.core.errors import (
     UnknownChat,
     UnknownPlatform,
 )
-from segue.core.handoff import TARGETS, Handoff
+from segue.core.handoff import Handoff
 from segue.core.lease import Lease
 from segue.core.session import Session
 from segue.core.text import one_line

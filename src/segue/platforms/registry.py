@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from segue.core.address import Platform
+from segue.core.address import TARGETS, Platform
 from segue.core.errors import BadAdapter, LibraryMissing, ValuesMissing
-from segue.core.handoff import TARGETS
 from segue.platforms.discord.spec import DISCORD
 from segue.platforms.matrix.spec import MATRIX
 from segue.platforms.signal.spec import SIGNAL

@@ -16,19 +16,10 @@ from msgspec import Struct
 
 from segue.core.address import Address, Platform
 from segue.core.errors import HandoffInFlight, SessionChanged
-from segue.core.handoff import (
-    MAX_ATTEMPTS,
-    REASONS,
-    Failure,
-    Handoff,
-    State,
-    Step,
-    short_reason,
-    stayed,
-)
+from segue.core.handoff import MAX_ATTEMPTS, REASONS, Failure, Handoff, State, Step, stayed
 from segue.core.lease import Lease, Ticks
 from segue.core.session import Origin, Session, Usage
-from segue.core.text import one_line
+from segue.core.text import one_line, short_reason
 from segue.core.transcript import Message
 from segue.store import bindings, inbox, leases, outbox, sessions, transcripts, wishes
 from segue.store.base import Row, Topic, Tx

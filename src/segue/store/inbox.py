@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from segue.core.address import Address, Platform
 from segue.core.errors import MessageTaken
-from segue.core.handoff import short_reason
+from segue.core.text import short_reason
 from segue.store import gateways, outbox, pages
 from segue.store.base import Operations, Read, Row, Topic, Tx, Write
 from segue.store.values import (

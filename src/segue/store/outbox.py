@@ -25,8 +25,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from segue.core.address import Address, Platform
-from segue.core.handoff import short_reason
 from segue.core.lease import SECOND
+from segue.core.text import short_reason
 from segue.store import bubbles
 from segue.store.base import Operations, Read, Row, Topic, Tx, Write
 from segue.store.values import (

@@ -22,11 +22,11 @@ from msgspec import Struct
 from segue.core import provenance
 from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import AddressTaken, BadJob, NoHomeChannel
-from segue.core.handoff import short_reason
 from segue.core.job import LOCAL, AllHomes, Job, Report, ReportState, Target, local_time
 from segue.core.provenance import Provenance
 from segue.core.reset import ResetPolicies
 from segue.core.session import Session, clean_title
+from segue.core.text import short_reason
 from segue.store import (
     approvals,
     bindings,

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from segue.core import provenance
 from segue.core.address import Address, Platform
-from segue.core.handoff import short_reason
 from segue.core.job import (
     MAX_ATTEMPTS,
     MAX_FAILURES,
@@ -35,6 +34,7 @@ from segue.core.job import (
 from segue.core.lease import Lease
 from segue.core.provenance import Provenance
 from segue.core.session import clean_title
+from segue.core.text import short_reason
 from segue.core.transcript import Message
 from segue.store import approvals, jobs, reports, sessions, transcripts
 from segue.store.base import Operations, Read, Row, Topic, Tx, Write, WriteMark

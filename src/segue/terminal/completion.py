@@ -10,7 +10,7 @@ from prompt_toolkit.document import Document
 from segue import commands
 from segue.commands.base import PREFIX, Where
 from segue.commands.session import NEW_THREAD
-from segue.core.handoff import TARGETS
+from segue.core.address import TARGETS
 from segue.terminal.render.clean import clean
 
 Names = Callable[[], Awaitable[Sequence[str]]]

@@ -12,14 +12,9 @@ from segue.core.errors import (
     SessionChanged,
     SessionMoved,
 )
-from segue.core.handoff import (
-    ERROR_LIMIT,
-    REASONS,
-    Failure,
-    State,
-    Step,
-)
+from segue.core.handoff import REASONS, Failure, State, Step
 from segue.core.session import Origin, Session, Usage
+from segue.core.text import REASON_LIMIT
 from segue.store import Store
 from segue.store.handoffs import LEASE_SECONDS
 from segue.store.outbox import OutgoingState
@@ -165,10 +160,10 @@ async def test_a_reason_longer_than_500_characters_is_truncated(store: Store, se
     claim = await claimed(store, session.id)
     assert await store.fail_handoff(claim, "x" * 5_000)
     error = (await state(store, session.id)).error
-    assert error == "x" * (ERROR_LIMIT - 1) + "…"
+    assert error == "x" * (REASON_LIMIT - 1) + "…"
     asked = await store.request_handoff(session.id, TELEGRAM)
-    assert await store.cancel_handoff(asked.id, "y" * ERROR_LIMIT)
-    assert (await state(store, session.id)).error == "y" * ERROR_LIMIT
+    assert await store.cancel_handoff(asked.id, "y" * REASON_LIMIT)
+    assert (await state(store, session.id)).error == "y" * REASON_LIMIT
 
 
 async def test_any_text_can_be_a_reason(store: Store, session: Session):
