@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from segue.platforms.errors import Lost
-from segue.platforms.unrecorded import Ahead, Deliveries, Unrecorded
+from segue.platforms.unrecorded import Ahead, Deliveries
 
 
 @dataclass(frozen=True)
@@ -23,29 +23,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-async def test_an_update_stays_first_until_it_is_recorded():
-    updates = Unrecorded[str]()
-    waiting = asyncio.ensure_future(updates.first())
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    updates.add("1", "one")
-    updates.add("2", "two")
-    assert (await waiting, await updates.first()) == ("one", "one")
-    updates.add("1", "one again")
-    assert await updates.first() == "one again"
-    for _ in range(2):
-        updates.remove("1")
-    assert await updates.first() == "two"
-
-
-async def test_a_waiter_can_be_woken_without_an_update():
-    updates = Unrecorded[str]()
-    waiting = asyncio.ensure_future(updates.first())
-    await asyncio.sleep(0)
-    updates.wake()
-    assert await waiting is None
 
 
 # Streams

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from segue.platforms.base import Finding
-from segue.platforms.slack import account
-from segue.platforms.slack.adapter import SlackAdapter
-from segue.platforms.slack.parser import address
+from segue.platforms.slack.adapter import HISTORY, NO_TOKEN, SlackAdapter
 from segue.platforms.slack.spec import COMMAND, MANIFEST, SLACK
+from segue.platforms.slack.updates import address
 from tests.fakes.slack import Peer, Settings
 from tests.platforms.slack.rig import UNKNOWN_TOKEN, Shape, SlackRig
 
@@ -45,7 +44,7 @@ async def test_missing_scopes_are_named(rig: SlackRig):
 async def test_a_bot_token_that_slack_does_not_know_is_asked_for_again(peer: Peer):
     for token in (UNKNOWN_TOKEN, "", "two words"):
         adapter = SlackAdapter(token, peer.app_token, peer.url)
-        assert await adapter.examine(None) == [account.NO_TOKEN]
+        assert await adapter.examine(None) == [NO_TOKEN]
         await adapter.close()
 
 
@@ -93,7 +92,7 @@ def test_the_manifest_asks_for_what_the_adapter_uses():
     assert manifest["settings"]["interactivity"]["is_enabled"]
     asked = manifest["oauth_config"]["scopes"]["bot"]
     assert asked == sorted(asked)
-    assert account.HISTORY < set(asked) <= set(Settings().scopes)
+    assert HISTORY < set(asked) <= set(Settings().scopes)
     assert set(manifest["settings"]["event_subscriptions"]["bot_events"]) <= set(Settings().events)
     assert max(map(len, MANIFEST.splitlines())) < 64
     assert MANIFEST in SLACK.guide

@@ -12,12 +12,11 @@ import pytest
 from segue.core.errors import ConnectFailed
 from segue.platforms import backlog, backoff
 from segue.platforms.base import Adapter, Button, Inbound, InboundKind
-from segue.platforms.slack import socket
-from segue.platforms.slack.adapter import MENTIONS
-from segue.platforms.slack.parser import address
+from segue.platforms.slack import socket, updates
+from segue.platforms.slack.updates import MENTIONS, address
 from segue.testing.contract.history import only
 from segue.testing.contract.rig import Place, home_of, listening, part
-from tests.fakes.slack import BOT, COMMAND, OTHER_TEAM, Kind, Settings
+from tests.fakes.slack import BOT, COMMAND, OTHER_TEAM, Kind, Settings, Trouble
 from tests.platforms.slack.rig import LOST, Shape, SlackRig
 
 BRISK = Settings(ack_seconds=0.05, retry_seconds=(0.0, 0.05))
@@ -82,6 +81,20 @@ async def test_the_names_of_the_sender_and_of_the_channel_are_asked_for_once(rig
     assert heard.readers == f"the members of {heard.chat_name}"
     calls = (await rig.driver.look()).calls
     assert calls["users.info"] == calls["conversations.info"] == 1
+
+
+@pytest.mark.parametrize("trouble", [Trouble.BUSY, Trouble.HANG])
+async def test_an_update_does_not_wait_for_a_name(
+    rig: SlackRig, monkeypatch: pytest.MonkeyPatch, trouble: Trouble
+):
+    monkeypatch.setattr(updates, "NAME_SECONDS", 0.05)
+    at = await rig.place(Shape.CHANNEL)
+    await rig.driver.fail("users.info", trouble, seconds=0.0)
+    async with listening(rig.adapter) as ear:
+        await rig.say(at, "hello")
+        assert (await ear.next()).sender.name == ""
+        await rig.say(at, "and on")
+        assert (await ear.next()).sender.name == "Anna"
 
 
 async def test_strangers_cause_no_calls_for_names(rig: SlackRig):

@@ -1,36 +1,41 @@
-"""The Slack adapter."""
+"""The adapter of one app on Slack: receiving, sending, streams, threads, channels, and the checks
+of its setup."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import dataclasses
+import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from msgspec.structs import replace
-
 from segue.core.address import Address, ChatType, HomeChannel, Platform, Sender
-from segue.core.audience import Audience
-from segue.core.text import is_empty, one_line
+from segue.core.audience import Audience, listed
+from segue.core.text import is_empty
 from segue.platforms import base, sending
 from segue.platforms.adapter import RemoteAdapter
 from segue.platforms.backlog import Backlog, BacklogPage
-from segue.platforms.base import Button, Inbound, InboundKind, Receipt, Upload
+from segue.platforms.base import Button, Finding, Inbound, Receipt, Upload
+from segue.platforms.diagnostics import check
 from segue.platforms.errors import Refused
 from segue.platforms.markup import block_kit, escapes, mrkdwn
-from segue.platforms.names import KnownNames, named
-from segue.platforms.sent import SentMessages, stamp
-from segue.platforms.slack import account
-from segue.platforms.slack.client import FAILURES, SlackClient
-from segue.platforms.slack.parser import Scope, address, deleted_thread, parse, written
+from segue.platforms.slack.client import (
+    FAILURES,
+    HistoryMessage,
+    Me,
+    MemberPage,
+    NewFile,
+    Posted,
+    SlackChannel,
+    SlackClient,
+)
+from segue.platforms.slack.messages import SentMessages, Streams, stamp
 from segue.platforms.slack.socket import EnvelopeDelivery
-from segue.platforms.slack.spec import UPLOADS
-from segue.platforms.slack.wire import HistoryMessage, Me, NewFile, Person, Posted, SlackChannel
+from segue.platforms.slack.spec import MANIFEST, UPLOADS
+from segue.platforms.slack.updates import Names, Scope, address, deleted_thread, parse, written
 from segue.platforms.spec import PlatformSettings
-from segue.platforms.streams import Streams
 
 CAPABILITIES = base.Capabilities(
     threads=True,
@@ -48,11 +53,26 @@ CAPABILITIES = base.Capabilities(
     attachment_bytes=100 * 1024 * 1024,
     upload_bytes=UPLOADS.most,
 )
-MENTIONS = 10
-"""How many names are looked up for one message. Other mentions show their ids."""
-_NAME = 80
 INVITATION = "segue_invitation"
 """The metadata's type of a message that mentions the owner. No other mentions anyone."""
+_SCOPES = frozenset[str](json.loads(MANIFEST)["oauth_config"]["scopes"]["bot"])
+HISTORY = frozenset(scope for scope in _SCOPES if scope.endswith(":history"))
+"""With these scopes, messages can be found by our stamps."""
+_PAGE = 1000
+_MOST_PAGES = 5
+_OPEN = "Open your app at https://api.slack.com/apps,"
+NO_TOKEN = Finding(
+    False,
+    "Slack does not accept the bot token.",
+    f"{_OPEN} copy the Bot User OAuth Token under Permissions, and type `segue setup slack`.",
+    vital=True,
+)
+_GENERATE = (
+    f"{_OPEN} generate an app-level token with the scope connections:write under Basic "
+    "Information, and type `segue setup slack`."
+)
+_ADD = f"{_OPEN} add them under OAuth & Permissions, and press Reinstall to Workspace there."
+_INVITE = "Write `/invite @{}` in that channel, or send /sethome in another chat."
 
 
 class SlackAdapter(RemoteAdapter[SlackClient]):
@@ -60,7 +80,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
 
     platform = Platform.SLACK
     capabilities = CAPABILITIES
-    no_account = account.NO_TOKEN
+    no_account = NO_TOKEN
 
     def __init__(self, token: str, app_token: str, url: str = "", *, silence: float = 20.0) -> None:
         """`url` is a server in the place of Slack's. `silence` is the timeout in seconds after
@@ -69,24 +89,20 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         self._make = partial(SlackClient, token, app_token, url, silence)
         self._me = Me(user_id="")
         self._sent = SentMessages()
-        self._names = KnownNames(FAILURES)
+        self._names = Names(lambda: self.client)
         self._shows_typing: set[Address] = set()
         self._streams = Streams(
             self._start,
-            self._append,
-            partial(self._on, method="chat.stopStream"),
-            partial(self._on, method="chat.delete"),
+            self._on,
             self.connection.in_background,
         )
         self._backlog = Backlog(FAILURES, _id_at, _time_of)
-        self._checks = account.checks
-        self._has_user = account.has_user
 
     async def _greet(self, client: SlackClient) -> None:
         me = await client.call("auth.test", Me)
         self._me = me
         self.account, self.mention = me.user_id, f"@{me.user}"
-        keys = account.HISTORY.issubset(client.scopes)
+        keys = HISTORY.issubset(client.scopes)
         self.capabilities = dataclasses.replace(type(self).capabilities, keys=keys)
         self._sent.forget()
         self._backlog.away()
@@ -111,7 +127,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         self._backlog.remember(known, contact=contact, wanted=wanted)
 
     async def receive(self) -> AsyncGenerator[Inbound | None]:
-        read = self._backlog.receive(self._page, self._named, _is_thread)
+        read = self._backlog.receive(self._page, self._add_names, _is_thread)
         async with contextlib.aclosing(read) as missed:
             async for inbound in missed:
                 yield inbound
@@ -120,10 +136,10 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
                 socket = self.client.socket
                 delivery = await socket.next()
             inbound = delivery and self._parse(delivery)
-            if (gone := delivery and deleted_thread(delivery)) is not None:
+            if (gone := delivery and deleted_thread(delivery.envelope)) is not None:
                 self._sent.doubt(gone)  # a reply would land in the channel
             if inbound is not None and await self._backlog.wants(inbound):
-                inbound = await self._named(inbound)
+                inbound = await self._add_names(inbound)
             yield inbound
             if inbound is not None:  # it is recorded now
                 await self._backlog.arrived(inbound)
@@ -160,15 +176,12 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         if all(it.author_team or it.bot_id or it.is_tombstone for it in messages):
             return False
         try:
-            channel = await self._ask_channel(at.chat_id)
+            channel = await self.client.channel(at.chat_id)
         except Refused as refused:
             if refused.status != 400:
                 raise
             return True  # the app may not ask
         return channel.is_ext_shared
-
-    async def _ask_channel(self, name: str) -> SlackChannel:
-        return await self.client.call("conversations.info", SlackChannel, "channel", channel=name)
 
     async def _roots(self, at: Address) -> list[HistoryMessage]:
         """The last messages of a direct message: threads may go on under old ones."""
@@ -194,50 +207,12 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
                 self._backlog.discover(address(at.chat_id, root.ts), last)
 
     def _parse(self, delivery: EnvelopeDelivery) -> Inbound | None:
-        name = delivery.envelope.envelope_id
-        return self.containment.parse(name, partial(parse, delivery, self._me))
+        envelope = delivery.envelope
+        work = partial(parse, envelope, delivery.at, self._me)
+        return self.containment.parse(envelope.envelope_id, work)
 
-    async def _named(self, inbound: Inbound) -> Inbound:
-        """Add the names of the sender, of the channel, and of the users and channels in the text.
-        Slack sends ids, so each name costs a call."""
-        name = await self._user_name(inbound.sender.user_id)
-        chat = await self._channel_name(inbound.address.chat_id)
-        if inbound.kind in (InboundKind.MESSAGE, InboundKind.EDIT):
-            inbound = await self._with_names(inbound)
-        return named(inbound, name, chat and f"#{chat}")
-
-    async def _with_names(self, inbound: Inbound) -> Inbound:
-        quote = inbound.quote or base.Quote()
-        mentions = mrkdwn.mentioned(f"{inbound.text} {quote.text}")[:MENTIONS]
-        found = await asyncio.gather(*map(self._mentioned_name, mentions))
-        # Users choose their names.
-        lines = [one_line(name, _NAME) for name in found]
-        named = zip(mentions, lines, strict=True)
-        names = {mention: f"{mention[0]}{name}" for mention, name in named if name}
-        text = mrkdwn.with_names(inbound.text, names)
-        if inbound.quote is None:
-            return replace(inbound, text=text)
-        quote = replace(quote, text=mrkdwn.with_names(quote.text, names))
-        return replace(inbound, text=text, quote=quote)
-
-    async def _mentioned_name(self, mention: str) -> str:
-        name = mention[1:]
-        if name == self._me.user_id:
-            return self._me.user
-        if mention.startswith("@"):
-            return await self._user_name(name)
-        return await self._channel_name(name)
-
-    async def _user_name(self, user: str) -> str:
-        """Empty if Slack does not say."""
-        ask = partial(self.client.call, "users.info", Person, "user", user=user)
-        person = await self._names.get(user, ask, Person())
-        return person.profile.display_name or person.profile.real_name or person.name
-
-    async def _channel_name(self, chat: str) -> str:
-        """Empty if Slack does not say, or it is made up of the names of the members."""
-        channel = await self._names.get(chat, partial(self._ask_channel, chat), SlackChannel())
-        return "" if channel.is_mpim else channel.name
+    async def _add_names(self, inbound: Inbound) -> Inbound:
+        return await self._names.add(inbound, self._me)
 
     async def _fetch(self, attachment: base.Attachment) -> bytes:
         return await self.client.fetch(attachment.id, self.capabilities.attachment_bytes)
@@ -350,9 +325,6 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         self._shows_typing.discard(at)
         return started.ts
 
-    async def _append(self, at: Address, stream: str, text: str) -> None:
-        await self._on(at, stream, "chat.appendStream", markdown_text=text)
-
     async def _typing(self, at: Address) -> None:
         """Only threads can show it."""
         if at.thread_id is not None:
@@ -363,7 +335,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         given = {"channel_id": at.chat_id, "thread_ts": at.thread_id, "status": status}
         await client.do("assistant.threads.setStatus", **given)
 
-    # Threads and account
+    # Threads
 
     async def _open_thread(self, home: Address, title: str, *, key: str) -> Address:
         """Send a message with the title. The thread is that of the message."""
@@ -383,11 +355,68 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
             text = f"{names} You get a notification for each reply here."
             await self._post(thread, f"invite {key}", INVITATION, text=text)
 
-    async def _audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
-        return await account.audience(self.client, chat, users)
+    # Chats and users
 
     async def _find(self, chat_id: str) -> HomeChannel | None:
-        return await account.find(self.client, chat_id)
+        """The channel with that id, if the app can write there."""
+        channel = await _channel(self.client, chat_id)
+        if not _is_usable(channel):
+            return None
+        return HomeChannel(address=address(channel.id), name=channel.name)
+
+    async def _has_user(self, client: SlackClient, user_id: str) -> bool | None:
+        """Whether the workspace has that user. None if the app may not ask."""
+        try:
+            await client.do("users.info", user=user_id)
+        except Refused as refused:
+            if refused.code in ("missing_scope", "user_not_visible"):
+                return None
+            if refused.code != "user_not_found":
+                raise
+            return False
+        return True
+
+    async def _audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
+        """Who can read a channel. None without the scopes to see that."""
+        try:
+            channel = await self.client.channel(chat.chat_id)
+            if channel.is_im:
+                return None
+            members = await _members(self.client, channel.id)
+        except Refused as refused:
+            if refused.code != "missing_scope":
+                raise
+            return None
+        is_public = not (channel.is_private or channel.is_mpim)
+        if members is None:  # too many to look for the owner
+            return Audience(is_public=is_public)
+        return listed(members, has_owner=not members.isdisjoint(users), is_public=is_public)
+
+    # Setup
+
+    async def _checks(self, client: SlackClient, home: Address | None) -> AsyncGenerator[Finding]:
+        """Check the tokens, the scopes and the home channel. Read-only: it asks where to connect,
+        and does not."""
+        me = await client.call("auth.test", Me)
+        yield Finding(True, f"The bot token is good: the app is @{me.user} in {me.team}.")
+        missing = ", ".join(sorted(_SCOPES.difference(client.scopes)))
+        good, bad = "The app has every scope that it needs.", f"The app lacks scopes: {missing}."
+        yield check(not missing, good, bad, _ADD)
+        try:
+            await client.endpoint()
+        except Refused as refused:
+            text = f"Slack does not accept the {refused.reason}."
+            yield Finding(False, text, _GENERATE, vital=True)
+        else:
+            yield Finding(True, "The app-level token is good.")
+        if home is not None:
+            channel = await _channel(client, home.chat_id)
+            name = "your chat with the app" if channel.is_im else f"#{channel.name}"
+            bad = (
+                "The app cannot write in the home channel: it is archived, or the app is not in it."
+            )
+            good, fix = f"The home channel is {name}.", _INVITE.format(me.user)
+            yield check(_is_usable(channel), good, bad, fix, vital=True)
 
 
 def _is_thread(at: Address) -> bool:
@@ -400,6 +429,35 @@ def _id_at(at: datetime) -> int:
 
 def _time_of(number: int) -> datetime:
     return datetime.fromtimestamp(number / 10**6, UTC)
+
+
+async def _members(client: SlackClient, channel: str) -> set[str] | None:
+    """The users in a channel, or None if there are too many."""
+    found = set[str]()
+    cursor = None
+    for _ in range(_MOST_PAGES):
+        page = await client.call(
+            "conversations.members", MemberPage, channel=channel, limit=_PAGE, cursor=cursor
+        )
+        found.update(page.members)
+        cursor = page.response_metadata.next_cursor
+        if not cursor:
+            return found
+    return None
+
+
+async def _channel(client: SlackClient, name: str) -> SlackChannel:
+    """The channel with that id. If there is none, one that the app cannot use."""
+    try:
+        return await client.channel(name)
+    except Refused as refused:
+        if refused.code not in ("channel_not_found", "invalid_arguments"):
+            raise
+        return SlackChannel()
+
+
+def _is_usable(channel: SlackChannel) -> bool:
+    return (channel.is_im or channel.is_member) and not channel.is_archived
 
 
 def make(settings: PlatformSettings) -> SlackAdapter:

@@ -1,4 +1,4 @@
-"""Slack's Web API over our HTTP client, and what its errors mean."""
+"""Slack's Web API (https://docs.slack.dev): its answers, its calls, and what its errors mean."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from segue.core.address import Address, Platform
-from segue.platforms import sent
 from segue.platforms.errors import FailureRule, Failures, Refused, parsed
 from segue.platforms.http import HttpClient, bearer, decode
-from segue.platforms.slack import wire
+from segue.platforms.slack.messages import STAMP_PREFIX
 from segue.platforms.slack.socket import Socket
 
 T = TypeVar("T")
@@ -67,11 +66,140 @@ FAILURES = Failures(
 )
 
 
+# Answers. What can be missing can be null too.
+
+
+class SlackFile(Struct, frozen=True):
+    id: str
+    name: str | None = None
+    mimetype: str | None = None
+    size: int | None = None
+    mode: str | None = None
+    url_private_download: str | None = None
+
+
+class Said(Struct, frozen=True, kw_only=True):
+    """A message, or another one that it shares."""
+
+    ts: str | None = None
+    user: str | None = None
+    text: str | None = None
+    subtype: str | None = None
+    bot_id: str | None = None
+    thread_ts: str | None = None
+    parent_user_id: str | None = None
+    files: tuple[SlackFile, ...] = ()
+    attachments: tuple[Said, ...] = ()
+    is_share: bool | None = None
+    author_name: str | None = None
+    team: str | None = None
+    user_team: str | None = None
+    source_team: str | None = None
+
+    @property
+    def author_team(self) -> str | None:
+        """The workspace or the organisation of the author, if Slack names it. In a channel that is
+        shared with others, `team` can be a workspace that sees the message."""
+        return self.user_team or self.source_team or self.team
+
+    @property
+    def is_tombstone(self) -> bool:
+        """Whether it stands for a deleted message, below which the thread goes on."""
+        return self.subtype == "tombstone"
+
+
+class SlackItem(Struct, frozen=True):
+    """A part of a payload or an answer. Its kind decides which fields are set."""
+
+    id: str = ""
+    team_id: str | None = None
+    value: str | None = None
+    channel_id: str = ""
+    message_ts: str = ""
+    thread_ts: str | None = None
+    display_name: str = ""
+    real_name: str = ""
+    next_cursor: str = ""
+    block_id: str = ""
+    event_payload: dict[str, Any] = {}
+
+
+class CallStatus(Struct, frozen=True):
+    ok: bool
+    error: str = ""
+    needed: str = ""  # a scope
+
+
+class Me(Struct, frozen=True):
+    user_id: str
+    user: str = ""
+    team: str = ""
+    team_id: str = ""
+    enterprise_id: str | None = None  # of an organisation with several workspaces
+
+
+class Posted(Struct, frozen=True):
+    ts: str
+    message: Said = Said()
+
+
+class NewFile(Struct, frozen=True):
+    upload_url: str
+    file_id: str
+
+
+class SlackChannel(Struct, frozen=True):
+    id: str = ""
+    name: str = ""
+    is_im: bool = False
+    is_mpim: bool = False
+    is_private: bool = False
+    is_member: bool = False
+    is_archived: bool = False
+    is_ext_shared: bool = False  # with other organisations
+
+
+class Person(Struct, frozen=True):
+    name: str = ""
+    profile: SlackItem = SlackItem()
+
+
+class HistoryMessage(Said, frozen=True, kw_only=True):
+    ts: str = ""
+    streaming_state: str | None = None
+    latest_reply: str | None = None
+    """The newest message of the thread that this one began."""
+    metadata: SlackItem = SlackItem()
+    blocks: tuple[SlackItem, ...] = ()
+
+    @property
+    def number(self) -> int:
+        """Its id without the point. 0 if it is malformed."""
+        digits = self.ts.replace(".", "")
+        return int(digits) if digits.isdecimal() else 0
+
+
+class MemberPage(Struct, frozen=True):
+    """A page of the members of a channel."""
+
+    members: tuple[str, ...] = ()
+    response_metadata: SlackItem = SlackItem()
+
+
+class ChannelHistory(Struct, frozen=True):
+    messages: tuple[Raw, ...]
+    has_more: bool = False
+    response_metadata: SlackItem | None = None
+
+
+# Calls
+
+
 @dataclass(frozen=True, slots=True)
 class HistoryPage:
     """A page of the history of a channel or a thread."""
 
-    messages: list[wire.HistoryMessage]
+    messages: list[HistoryMessage]
     """Those that can be read, in order."""
     size: int
     next: str
@@ -113,7 +241,7 @@ class SlackClient:
         form = {name: it if isinstance(it, str) else json.dumps(it) for name, it in some.items()}
         token, url = self._app if app else self._bot, f"{self._api}/{method}"
         response = await self._http.exchange("POST", url, data=form, headers=token)
-        status = decode(response.body, wire.CallStatus)
+        status = decode(response.body, CallStatus)
         if not status.ok:
             raise _refused(status)
         if not app:
@@ -123,14 +251,18 @@ class SlackClient:
 
     async def do(self, method: str, **given: Any) -> bool:
         """Call a method whose answer has nothing to read."""
-        return (await self.call(method, wire.CallStatus, **given)).ok
+        return (await self.call(method, CallStatus, **given)).ok
+
+    async def channel(self, name: str) -> SlackChannel:
+        """The channel with that id."""
+        return await self.call("conversations.info", SlackChannel, "channel", channel=name)
 
     async def upload(self, url: str, content: bytes) -> None:
         await self._http.request("POST", url, content=content, seconds=_UPLOAD_SECONDS)
 
     async def fetch(self, file_id: str, limit: int) -> bytes:
         """The content of a file. If the app may not see it, Slack answers with a web page."""
-        file = await self.call("files.info", wire.SlackFile, "file", file=file_id)
+        file = await self.call("files.info", SlackFile, "file", file=file_id)
         url = file.url_private_download or ""
         if not url.startswith((_FILES, self._api.removesuffix("api"))):  # the token is for no other
             raise Refused(404, "the file is gone, or is not on Slack")
@@ -147,20 +279,20 @@ class SlackClient:
         for message in await self._recent(at):
             stamps = [block.block_id for block in message.blocks]
             stamps.append(str(message.metadata.event_payload.get("stamp")))
-            ours = {it: message.ts for it in stamps if it.startswith(sent.PREFIX)}
+            ours = {it: message.ts for it in stamps if it.startswith(STAMP_PREFIX)}
             found |= ours
             if message.streaming_state and message.user == me and not ours:
                 streams.add(message.ts)
         return found, streams
 
-    async def _recent(self, at: Address) -> list[wire.HistoryMessage]:
+    async def _recent(self, at: Address) -> list[HistoryMessage]:
         """The messages of the last week. A thread is read from its oldest message on, so a long one
         is read in spans of time, the newest first: what we may have sent is among the newest."""
         now = time.time()
         page = await self.history(at, _ts(now - _WEEK))
         if not page.next:
             return page.messages
-        found: list[wire.HistoryMessage] = []
+        found: list[HistoryMessage] = []
         latest = now + _DAY
         for seconds in (_HOUR, _DAY, _WEEK):
             oldest = now - seconds
@@ -191,8 +323,8 @@ class SlackClient:
         else:
             method = "conversations.replies"
             given |= {"ts": at.thread_id, "cursor": begin or None}
-        page = await self.call(method, wire.ChannelHistory, **given)
-        read = (parsed(bytes(it), wire.HistoryMessage) for it in page.messages)
+        page = await self.call(method, ChannelHistory, **given)
+        read = (parsed(bytes(it), HistoryMessage) for it in page.messages)
         messages = sorted((it for it in read if it is not None), key=lambda it: it.ts)
         following = ""
         if at.thread_id is not None:
@@ -206,7 +338,7 @@ def _ts(seconds: float) -> str:
     return f"{seconds:.6f}"
 
 
-def _refused(status: wire.CallStatus) -> Refused:
+def _refused(status: CallStatus) -> Refused:
     code = status.error or "unknown_error"
     reason = _SCOPE.format(status.needed) if code == "missing_scope" else code.replace("_", " ")
     number = 401 if code in _INVALID else 500 if code in _BROKEN else 400

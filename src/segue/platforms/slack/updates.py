@@ -1,23 +1,43 @@
-"""Convert an envelope to an Inbound: the adapter's edge."""
+"""Slack's envelopes, as they arrive and as Inbounds: the adapter's edge.
+
+The first part has the payloads that we use (https://docs.slack.dev; what can be missing can be null
+too), and `parse` makes an Inbound of an envelope. Slack sends ids of users and channels: `Names`
+adds their names.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from segue.core.address import Address, ChatType, Platform, Sender
+from segue.core.text import one_line
 from segue.platforms import content
 from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
 from segue.platforms.content import FileKind
 from segue.platforms.errors import UNREADABLE, parsed
 from segue.platforms.markup import mrkdwn
-from segue.platforms.slack import wire
-from segue.platforms.slack.socket import EnvelopeDelivery
+from segue.platforms.recent import Recent
+from segue.platforms.slack.client import (
+    FAILURES,
+    Me,
+    Person,
+    Said,
+    SlackChannel,
+    SlackClient,
+    SlackFile,
+    SlackItem,
+)
+from segue.platforms.slack.socket import Envelope
 from segue.platforms.slack.spec import COMMAND
 
 _WRITTEN = frozenset({None, "", "file_share", "thread_broadcast", "me_message"})
@@ -25,6 +45,54 @@ _WRITTEN = frozenset({None, "", "file_share", "thread_broadcast", "me_message"})
 _GONE = frozenset({"tombstone", "hidden_by_limit", "external"})  # not on Slack
 _SKEW = 60.0  # our clock may be ahead of Slack's by so many seconds
 _TS = re.compile(r"\d{10}\.\d{6}")
+NAME_SECONDS = 1.0
+"""How long an update waits for a name. It must be recorded soon."""
+MENTIONS = 10
+"""How many names are looked up for one message. Other mentions show their ids."""
+_NAME = 80
+
+T = TypeVar("T")
+
+
+# Payloads
+
+
+class EventCallback(Struct, frozen=True):
+    event_id: str
+    event: Raw
+    team_id: str | None = None
+    enterprise_id: str | None = None
+    is_ext_shared_channel: bool | None = None
+
+
+class Event(Said, frozen=True, kw_only=True):
+    """A message, its edit, or the bot's arrival in a channel."""
+
+    type: str
+    channel: str
+    event_ts: str = ""
+    message: Said | None = None
+    previous_message: Said | None = None
+    deleted_ts: str | None = None
+    inviter: str | None = None
+
+
+class SlashCommand(Struct, frozen=True):
+    command: str
+    text: str
+    channel_id: str
+    user_id: str
+    team_id: str
+    enterprise_id: str | None = None
+
+
+class BlockActions(Struct, frozen=True, tag_field="type", tag="block_actions"):
+    user: SlackItem
+    container: SlackItem
+    actions: tuple[SlackItem, ...]
+
+
+# As Inbounds
 
 
 def address(channel: str, thread: str | None = None, message: str | None = None) -> Address:
@@ -40,7 +108,7 @@ class Scope:
     or its organisation: in a channel that is shared with others (Slack Connect), the owner's id
     can be that of a stranger."""
 
-    me: wire.Me
+    me: Me
     team: str | None = None
     """The workspace where an event happened."""
     organisation: str | None = None
@@ -64,27 +132,31 @@ class Scope:
         return user if organisation and organisation == self.me.enterprise_id else None
 
 
-def parse(delivery: EnvelopeDelivery, me: wire.Me) -> Inbound | None:
+def parse(envelope: Envelope, at: float, me: Me) -> Inbound | None:
     """Return the user's action as an Inbound, or None if we ignore it. Ignored are bots (including
     our own messages), users of other workspaces and Slack's service messages. It has no names,
-    because Slack sends ids."""
-    kind, payload = delivery.envelope.type, delivery.envelope.payload
-    when, name = f"{delivery.at - _SKEW:.6f}", delivery.envelope.envelope_id
+    because Slack sends ids. `at` is the time of its arrival, in seconds."""
+    kind = envelope.type
+    payload = envelope.payload
+    when = f"{at - _SKEW:.6f}"
+    name = envelope.envelope_id
     try:
         if kind == "events_api":
-            callback = msgspec.json.decode(payload, type=wire.EventCallback)
-            event = msgspec.json.decode(callback.event, type=wire.Event)
+            callback = msgspec.json.decode(payload, type=EventCallback)
+            event = msgspec.json.decode(callback.event, type=Event)
             scope = Scope(
                 me,
                 team=callback.team_id,
                 organisation=callback.enterprise_id,
                 is_shared=bool(callback.is_ext_shared_channel),
             )
-            when, name, inbound = event.event_ts, callback.event_id, _event(event, scope)
+            when = event.event_ts
+            name = callback.event_id
+            inbound = _event(event, scope)
         elif kind == "slash_commands":
-            inbound = _command(msgspec.json.decode(payload, type=wire.SlashCommand), me)
+            inbound = _command(msgspec.json.decode(payload, type=SlashCommand), me)
         elif kind == "interactive":
-            inbound = _pressed(msgspec.json.decode(payload, type=wire.BlockActions), me)
+            inbound = _pressed(msgspec.json.decode(payload, type=BlockActions), me)
         else:
             return None
     except (*UNREADABLE, ValueError):  # an Address has no empty ids
@@ -92,20 +164,20 @@ def parse(delivery: EnvelopeDelivery, me: wire.Me) -> Inbound | None:
     return inbound and replace(inbound, update_id=inbound.update_id or f"{when} {name}")
 
 
-def deleted_thread(delivery: EnvelopeDelivery) -> Address | None:
+def deleted_thread(envelope: Envelope) -> Address | None:
     """Return the thread of the message whose deletion this is, or None. The thread is gone: a
     message with replies stays as a tombstone."""
-    payload = bytes(delivery.envelope.payload)
+    payload = bytes(envelope.payload)
     if b"message_deleted" not in payload:
         return None
-    callback = parsed(payload, wire.EventCallback)
-    event = callback and parsed(bytes(callback.event), wire.Event)
+    callback = parsed(payload, EventCallback)
+    event = callback and parsed(bytes(callback.event), Event)
     if not event or event.subtype != "message_deleted" or not event.deleted_ts:
         return None
     return address(event.channel, event.deleted_ts) if event.channel else None
 
 
-def _event(event: wire.Event, scope: Scope) -> Inbound | None:
+def _event(event: Event, scope: Scope) -> Inbound | None:
     if event.type == "member_joined_channel" and event.user == scope.me.user_id:
         inviter = scope.member(event.inviter, None)  # the event names only the team of the bot
         return _inbound(InboundKind.JOINED, address(event.channel), inviter)
@@ -121,7 +193,7 @@ def _event(event: wire.Event, scope: Scope) -> Inbound | None:
     return written(event.channel, event, scope)
 
 
-def _deleted(channel: str, said: wire.Said, scope: Scope) -> Inbound | None:
+def _deleted(channel: str, said: Said, scope: Scope) -> Inbound | None:
     """The deletion of a user's message. Its author may not be who deleted it. Slack deletes a
     tombstone with the last reply."""
     ts = said.ts or ""
@@ -133,7 +205,7 @@ def _deleted(channel: str, said: wire.Said, scope: Scope) -> Inbound | None:
     return _inbound(InboundKind.DELETED, at, author, message_id=ts)
 
 
-def _command(command: wire.SlashCommand, me: wire.Me) -> Inbound | None:
+def _command(command: SlashCommand, me: Me) -> Inbound | None:
     """`/segue resume my project` is the command /resume. Threads have no slash commands."""
     if command.command != COMMAND:
         return None
@@ -143,7 +215,7 @@ def _command(command: wire.SlashCommand, me: wire.Me) -> Inbound | None:
     return _inbound(InboundKind.COMMAND, address(command.channel_id), user, text=text)
 
 
-def _pressed(press: wire.BlockActions, me: wire.Me) -> Inbound | None:
+def _pressed(press: BlockActions, me: Me) -> Inbound | None:
     shown = press.container
     if not press.actions or (data := press.actions[0].value) is None or not shown.message_ts:
         return None
@@ -155,9 +227,9 @@ def _pressed(press: wire.BlockActions, me: wire.Me) -> Inbound | None:
 def _said(
     kind: InboundKind,
     channel: str,
-    said: wire.Said,
+    said: Said,
     scope: Scope,
-    before: wire.Said | None = None,
+    before: Said | None = None,
 ) -> Inbound | None:
     me = scope.me.user_id
     ts, is_ours = said.ts or "", said.bot_id or said.user == me
@@ -213,6 +285,75 @@ def _words(text: str | None, me: str) -> tuple[str, bool]:
     return mrkdwn.typed(text), bool(names)
 
 
-def _attachment(file: wire.SlackFile) -> Attachment:
+def _attachment(file: SlackFile) -> Attachment:
     name, kind, size = file.name or "", file.mimetype or "", file.size or 0
     return content.attachment(FileKind.DOCUMENT, file.id, name=name, media_type=kind, size=size)
+
+
+# Names
+
+
+class Names:
+    """The names of users and channels. Slack is asked once about each."""
+
+    def __init__(self, client: Callable[[], SlackClient]) -> None:
+        """`client` returns the connected client."""
+        self._client = client
+        self._known = Recent[str, Any]()
+
+    async def add(self, inbound: Inbound, me: Me) -> Inbound:
+        """Add the names of the sender, of the channel, and of the users and channels in the text.
+        Slack sends ids, so each name costs a call."""
+        name = await self._user_name(inbound.sender.user_id)
+        chat = await self._channel_name(inbound.address.chat_id)
+        if inbound.kind in (InboundKind.MESSAGE, InboundKind.EDIT):
+            inbound = await self._with_names(inbound, me)
+        who = dataclasses.replace(inbound.sender, name=name)
+        if inbound.address.chat_type is ChatType.DM:
+            return replace(inbound, sender=who, chat_name=name)
+        shown = chat and f"#{chat}"
+        return replace(inbound, sender=who, chat_name=shown, readers=content.members(shown))
+
+    async def _with_names(self, inbound: Inbound, me: Me) -> Inbound:
+        quote = inbound.quote or Quote()
+        mentions = mrkdwn.mentioned(f"{inbound.text} {quote.text}")[:MENTIONS]
+        found = await asyncio.gather(*(self._mentioned_name(it, me) for it in mentions))
+        # Users choose their names.
+        lines = [one_line(name, _NAME) for name in found]
+        named = zip(mentions, lines, strict=True)
+        names = {mention: f"{mention[0]}{name}" for mention, name in named if name}
+        text = mrkdwn.with_names(inbound.text, names)
+        if inbound.quote is None:
+            return replace(inbound, text=text)
+        quote = replace(quote, text=mrkdwn.with_names(quote.text, names))
+        return replace(inbound, text=text, quote=quote)
+
+    async def _mentioned_name(self, mention: str, me: Me) -> str:
+        name = mention[1:]
+        if name == me.user_id:
+            return me.user
+        if mention.startswith("@"):
+            return await self._user_name(name)
+        return await self._channel_name(name)
+
+    async def _user_name(self, user: str) -> str:
+        """Empty if Slack does not say."""
+        ask = partial(self._client().call, "users.info", Person, "user", user=user)
+        person = await self._get(user, ask, Person())
+        return person.profile.display_name or person.profile.real_name or person.name
+
+    async def _channel_name(self, chat: str) -> str:
+        """Empty if Slack does not say, or it is made up of the names of the members."""
+        channel = await self._get(chat, partial(self._client().channel, chat), SlackChannel())
+        return "" if channel.is_mpim else channel.name
+
+    async def _get(self, name: str, ask: Callable[[], Awaitable[T]], unknown: T) -> T:
+        """What `ask` returns about the user or chat with the id `name`, or `unknown` if the
+        platform does not say."""
+        if name not in self._known:
+            try:
+                async with asyncio.timeout(NAME_SECONDS):
+                    self._known[name] = await ask()
+            except (TimeoutError, *FAILURES.all):
+                return unknown
+        return self._known[name]

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pytest
 
 from segue.core.address import Address, ChatType, Platform
 from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
-from segue.platforms.slack.parser import Scope, address, parse, written
-from segue.platforms.slack.socket import EnvelopeDelivery
-from segue.platforms.slack.wire import Envelope, HistoryMessage, Me
-from segue.platforms.websocket import WebSocket
+from segue.platforms.slack.client import HistoryMessage, Me
+from segue.platforms.slack.socket import Envelope
+from segue.platforms.slack.updates import Scope, address, parse, written
 from tests.platforms.slack.specimens import (
     ANNA,
     BOT,
@@ -37,7 +36,7 @@ GLOBAL = "W0100000009"
 
 def read(kind: str, payload: dict[str, Any], me: Me = ALONE) -> Inbound | None:
     envelope = Envelope(kind, "e1", msgspec.Raw(json.dumps(payload).encode()))
-    return parse(EnvelopeDelivery(envelope, cast("WebSocket", None), 1_790_000_000.5), me)
+    return parse(envelope, 1_790_000_000.5, me)
 
 
 def event(**event: Any) -> Inbound | None:
