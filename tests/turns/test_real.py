@@ -16,7 +16,6 @@ import pytest
 
 import segue.store
 from segue import config
-from segue.agent.models.local import private
 from segue.agent.models.local.weights import QWEN, present
 from segue.config import Approvals, Settings
 from segue.core.address import Address, ChatType, HomeChannel, Platform
@@ -24,6 +23,7 @@ from segue.core.approval import Policy
 from segue.core.events import TurnDone
 from segue.core.session import ME
 from segue.store import Store
+from segue.system import files
 from segue.turns import Turns
 from segue.turns.agents import Agents
 from tests.agent.models.local.conftest import end
@@ -52,7 +52,7 @@ def local(settings: Settings, tmp_path: Path) -> Generator[Settings]:
     fetched = config.load().models_folder
     assert present(fetched), f"no weights in {fetched}: run `make test-real`"
     folder = tmp_path / "models"
-    private.make_folder(folder)
+    files.make_private_folder(folder)
     (folder / QWEN.file).symlink_to(fetched / QWEN.file)
     shutil.copy(fetched / f"{QWEN.file}.verified", folder)
     store = f"sqlite://{tmp_path}/segue.db"

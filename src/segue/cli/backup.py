@@ -18,6 +18,7 @@ from segue.core.errors import BackupExists, BackupFolderMissing
 from segue.core.text import count, one_line
 from segue.store import archives, backups, restores
 from segue.store.staging import StagingFolder
+from segue.system import files
 from segue.terminal.output import print_result
 
 SETTINGS = "config.toml"
@@ -97,5 +98,5 @@ def _copy_keys(folder: Path, target: Path) -> None:
         if not path.is_file() or path.name.endswith(_PASSING):
             continue
         copy = target / path.relative_to(folder)
-        copy.parent.mkdir(0o700, parents=True, exist_ok=True)
+        files.make_folder(copy.parent)
         backups.copy_file(path, copy)

@@ -18,6 +18,7 @@ from segue.core.errors import BackupEncrypted
 from segue.core.text import count, one_line
 from segue.store import archives, restores
 from segue.store.staging import StagingFolder
+from segue.system import files
 from segue.terminal.output import notice, print_result
 
 _KEPT = "Kept what was there: {name}"
@@ -112,7 +113,7 @@ def _replace_folder(path: Path, new: Path, stamp: str) -> str:
     else:
         path.rename(kept)
         new.rename(path)
-    archives.sync_folder(path.parent)
+    files.sync_folder(path.parent)
     return str(kept)
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
-import tempfile
 from collections.abc import Callable, Generator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,13 +15,13 @@ from segue.cli import completion, session_text
 from segue.cli.options import JSON, YES, confirm, pass_json_on
 from segue.cli.session_text import SessionDetails
 from segue.cli.store_access import with_store
-from segue.commands.session import new_file
 from segue.core.address import Platform
 from segue.core.errors import SessionHeld
 from segue.core.session import ME, Session
 from segue.core.text import count, one_line, quoted
 from segue.store import Store
 from segue.store.search import Hit
+from segue.system import files
 from segue.terminal.output import (
     notice,
     print_json,
@@ -201,27 +199,13 @@ def _file(target: Path, *, force: bool) -> Generator[_Write]:
             with target.open("wb") as file:
                 yield file.write
         else:
-            with _replacement(target) if force else new_file(target) as file:
+            with files.replacement(target) if force else files.new_file(target) as file:
                 yield file.write
     except OSError as error:
         reason = f"cannot be written: {error.strerror or error}."
         if isinstance(error, FileExistsError):
             reason = "already exists. Give another name, or add --force."
         raise click.ClickException(f"{one_line(str(target))} {reason}") from error
-
-
-@contextlib.contextmanager
-def _replacement(target: Path) -> Generator[IO[bytes]]:
-    """Yield a temporary file that replaces `target` when complete. Symbolic links are kept."""
-    real = Path(os.path.realpath(target))
-    number, name = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name}.")
-    try:
-        with os.fdopen(number, "wb") as file:
-            yield file
-        Path(name).replace(real)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 @sessions.command("import")

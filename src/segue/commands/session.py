@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-from collections.abc import Generator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from segue.commands.base import (
     PREFIX,
@@ -23,6 +20,7 @@ from segue.core.errors import BadCommand, NoHomeChannel
 from segue.core.session import Session
 from segue.core.text import count, one_line, quoted
 from segue.platforms import registry
+from segue.system import files
 
 if TYPE_CHECKING:
     from segue.store.gateways import PlatformHealth
@@ -90,7 +88,7 @@ def _write(folder: Path, name: str, lines: list[bytes]) -> Path:
     """Write a new file. Raise BadCommand if it exists or cannot be created."""
     path = folder / Path(name).expanduser()
     try:
-        with new_file(path) as file:
+        with files.new_file(path) as file:
             file.writelines(lines)
     except OSError as error:
         reason = f"{path}: {error.strerror}"
@@ -174,19 +172,6 @@ def _destination(health: PlatformHealth, home: HomeChannel | None, command: str)
 
 async def follow(context: TerminalContext, _: str) -> None:
     await context.follow()
-
-
-@contextlib.contextmanager
-def new_file(path: Path) -> Generator[IO[bytes]]:
-    """Create a new file, removed again on error. Readable only by its owner, because it holds a
-    conversation."""
-    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(number, "wb") as file:
-            yield file
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
 
 
 def _line(session: Session, *, here: bool) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
@@ -21,6 +20,7 @@ from segue.core.reset import ResetMode
 from segue.core.text import one_line
 from segue.platforms import registry
 from segue.platforms.spec import FieldKind, Groups, PlatformSpec
+from segue.system import files
 
 T = TypeVar("T")
 
@@ -271,27 +271,7 @@ def replace(path: Path, data: bytes) -> None:
     try:
         if path.exists() and not path.is_file():
             raise SettingsUnwritable(path=path, reason="it is no ordinary file")
-        _replace(Path(os.path.realpath(path)), data)
+        files.make_folder(Path(os.path.realpath(path)).parent)
+        files.replace(path, data)
     except OSError as error:
         raise SettingsUnwritable(path=path, reason=error.strerror or error) from error
-
-
-def _replace(path: Path, data: bytes) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # mkstemp creates the file readable by this account only.
-    number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(number, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -13,6 +13,7 @@ from segue.config import validation
 from segue.config.environment import ENVIRONMENT
 from segue.config.values import Settings
 from segue.core.errors import HistoryUnwritable
+from segue.system import files
 
 
 def settings_file(environ: Mapping[str, str]) -> Path:
@@ -40,9 +41,7 @@ def default_store() -> str:
 def private_data_folder() -> Path:
     """Return the user's data folder. Create it with mode 0700 if it does not exist."""
     folder = data()
-    if not folder.is_dir():
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder.chmod(0o700)
+    files.make_folder(folder)
     return folder
 
 

@@ -15,6 +15,7 @@ from segue.core.provenance import Provenance
 from segue.core.text import one_line
 from segue.core.transcript import Image
 from segue.platforms.base import Adapter, Attachment, Inbound, Quote
+from segue.system import files
 
 _AUTHOR_LENGTH = 80
 _QUOTE_LENGTH = 4096
@@ -103,14 +104,13 @@ async def _data(adapter: Adapter, attachment: Attachment) -> bytes:
 
 def _keep(folder: Path, name: str, data: bytes) -> Path:
     """Save `data` in `folder` under a unique name without path separators."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    files.make_folder(folder)
     plain = _PLAIN.sub("_", name).strip("._")[-_NAME_LENGTH:] or "file"
     number = 1
     while True:
         path = folder / (plain if number == 1 else f"{number}-{plain}")
         try:
-            with path.open("xb") as file:
-                path.chmod(0o600)
+            with files.new_file(path) as file:
                 file.write(data)
         except FileExistsError:
             number += 1

@@ -14,6 +14,7 @@ from typing import IO
 from segue.core.errors import GatewayFailed, NoGatewayLog
 from segue.core.redaction import redacted
 from segue.core.text import visible
+from segue.system import files
 
 _MAX_BYTES = 5_000_000
 _KEPT_FILES = 3
@@ -43,8 +44,8 @@ def write_to(file: Path | None) -> None:
 def make(file: Path) -> None:
     """Create the log file if needed. Raise GatewayFailed if that is impossible."""
     try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(_private(str(file), os.O_WRONLY | os.O_CREAT | os.O_APPEND))
+        files.make_folder(file.parent)
+        os.close(files.opener(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND))
     except OSError as error:
         way_out = "set SEGUE_GATEWAY_LOG to another file"
         reason = f"{file} cannot be written ({error.strerror}): {way_out}"
@@ -53,13 +54,7 @@ def make(file: Path) -> None:
 
 class _Private(RotatingFileHandler):
     def _open(self) -> TextIOWrapper:
-        return open(self.baseFilename, "a", encoding="utf-8", opener=_private)
-
-
-def _private(path: str, flags: int) -> int:
-    fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
-    os.fchmod(fd, 0o600)
-    return fd
+        return open(self.baseFilename, "a", encoding="utf-8", opener=files.opener)
 
 
 class _Visible(logging.Formatter):

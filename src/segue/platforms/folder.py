@@ -3,10 +3,7 @@ gateway, one that stands by, and `segue setup`."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import fcntl
-import os
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,18 +12,17 @@ from typing import TypeVar
 import msgspec
 
 from segue.platforms.errors import parsed
+from segue.system import files, locks
 
 T = TypeVar("T")
-
-_LOOK = 0.02
 
 
 class PrivateFolder:
     def __init__(self, root: Path, *names: str) -> None:
         """The folder with that path in `root`. Only its owner can read `root` from now on."""
         self.path = root.joinpath(*names)
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        root.chmod(0o700)
+        files.make_folder(self.path)
+        files.make_private_folder(root)
 
     def read(self, name: str) -> str:
         """The text in a file. Empty if there is none."""
@@ -36,10 +32,7 @@ class PrivateFolder:
 
     def write(self, name: str, text: str) -> None:
         """Replace a file in one step."""
-        path, new = self.path / name, self.path / f".{name}"
-        new.write_text(text, "utf-8")
-        new.chmod(0o600)
-        new.replace(path)
+        files.replace(self.path / name, text.encode(), durable=False)
 
     def written(self, name: str) -> datetime:
         """When the file was written, or now if there is none."""
@@ -58,14 +51,5 @@ class PrivateFolder:
     @contextlib.asynccontextmanager
     async def locked(self) -> AsyncGenerator[None]:
         """Keep other processes, and other tasks, from the folder."""
-        lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            while True:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    await asyncio.sleep(_LOOK)
+        async with locks.locked(self.path / "lock"):
             yield
-        finally:
-            os.close(lock)

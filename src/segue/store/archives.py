@@ -32,7 +32,6 @@ from segue.core.errors import (
     WrongPassphrase,
 )
 from segue.store import schema, staging
-from segue.store.processes import open_private
 from segue.store.progress import (
     CopyMeter,
     DigestedFile,
@@ -40,6 +39,7 @@ from segue.store.progress import (
     Progress,
     ignore_progress,
 )
+from segue.system import files
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -117,10 +117,9 @@ def write(
             file.write(_encrypt(plain.getvalue(), passphrase))
         else:
             _pack(file, folder, manifest, meter)
-        file.flush()
-        os.fsync(file.fileno())
+        files.sync(file)
         _give_name(part, path)
-    sync_folder(path.parent)
+    files.sync_folder(path.parent)
     return manifest
 
 
@@ -242,13 +241,12 @@ def _is_inside(name: str) -> bool:
 
 def _extract(opened: MeteredFile, file: ArchivedFile, target: Path, path: Path) -> None:
     digest = hashlib.sha256()
-    target.parent.mkdir(0o700, parents=True, exist_ok=True)
-    with os.fdopen(open_private(target), "wb") as copy:
+    files.make_folder(target.parent)
+    with os.fdopen(files.open_file(target), "wb") as copy:
         for chunk in opened.chunks():
             digest.update(chunk)
             copy.write(chunk)
-        copy.flush()
-        os.fsync(copy.fileno())
+        files.sync(copy)
     if (target.stat().st_size, digest.hexdigest()) != (file.size, file.sha256):
         raise BackupDamaged(path=path, reason=f"the checksum of {file.name} is wrong")
 
@@ -286,12 +284,3 @@ def _decrypt(path: Path, passphrase: str) -> bytes:
 
 def unwritable(error: OSError, path: Path) -> BackupUnwritable:
     return BackupUnwritable(path=path, reason=error.strerror or error)
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the names in the folder are on the disk."""
-    number = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)

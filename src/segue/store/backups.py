@@ -24,10 +24,11 @@ import apsw
 import msgspec
 from msgspec import Struct
 
-from segue.store import archives, processes, schema
+from segue.store import archives, schema
 from segue.store.archives import StoreContents, StoreState
 from segue.store.progress import CopyMeter, MeteredFile, Progress, ignore_progress
 from segue.store.staging import StagingFolder
+from segue.system import files
 
 if TYPE_CHECKING:
     import psycopg
@@ -57,7 +58,7 @@ class TableCopies(Struct, frozen=True, kw_only=True):
 def copy_database(source: apsw.Connection, target: Path, progress: Progress) -> None:
     """Copy a database that other processes may be writing to. The copy is one file, without a
     log."""
-    os.close(processes.open_private(target))
+    os.close(files.open_file(target))
     copy = apsw.Connection(os.fspath(target))
     try:
         # The copy is that of this moment. Without a transaction, each write by another process
@@ -81,7 +82,7 @@ def copy_file(source: Path, target: Path) -> None:
     with source.open("rb") as file:
         is_database = file.read(16) == b"SQLite format 3\0"
     if not is_database:
-        os.close(processes.open_private(target))
+        os.close(files.open_file(target))
         shutil.copyfile(source, target)
         return
     connection = apsw.Connection(os.fspath(source), flags=apsw.SQLITE_OPEN_READWRITE)
@@ -334,8 +335,7 @@ def load_postgres(
 def back_up_before_upgrade(backups: Path, version: int, copy: Callable[[Path], StoreState]) -> None:
     """Make a backup of the store alone in the folder `backups`, log where it is, and keep the
     newest ones."""
-    if not backups.is_dir():
-        backups.mkdir(0o700, parents=True)
+    files.make_folder(backups)
     now = datetime.now(UTC)
     path = backups / f"{now:%Y%m%d-%H%M%S-%f}-schema-{version}.segue"
     logger.warning("The store needs an upgrade. Making a backup of it first: %s", path)

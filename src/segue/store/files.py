@@ -33,7 +33,7 @@ from segue.core.errors import (
 from segue.store import processes, schema
 from segue.store.base import SqlDialect
 from segue.store.clock import Clock
-from segue.store.processes import open_private
+from segue.system import files
 
 APPLICATION_ID = 0x53656775  # "Segu"
 HEADER = 100
@@ -75,14 +75,14 @@ def prepare(path: Path, run: Path, clock: Clock) -> None:
         if not path.exists():
             if created.exists():
                 raise StoreMissing(path=path, marker=created)
-            os.close(open_private(path))
+            os.close(files.open_file(path))
         _make_private(path)
         connection = connect(path)
         try:
             _migrate(connection, clock, path, run)
         finally:
             connection.close()
-        os.close(open_private(created))
+        os.close(files.open_file(created))
     except apsw.Error as error:
         raise translate(error, path) from error
     except OSError as error:
@@ -201,13 +201,6 @@ def identity(path: Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino
-
-
-def make_private_folder(folder: Path) -> None:
-    with contextlib.suppress(FileExistsError):
-        folder.mkdir(0o700)
-    if folder.stat().st_mode & 0o777 != 0o700:  # changed by hand, or made under an odd umask
-        folder.chmod(0o700)
 
 
 def _make_private(path: Path) -> None:

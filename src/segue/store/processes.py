@@ -6,7 +6,6 @@ ends, so other processes need not wait for a lease to expire.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import secrets
@@ -19,6 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from segue.store import schema
+from segue.system import files, locks
 
 _SUFFIX = ".lock"
 _GATEWAY = re.compile(r"(segue|(-\w+ )*-m segue) gateway run\b|(-\w+ )*-m segue\.cli\.detached\b")
@@ -40,13 +40,6 @@ def whose(process: str) -> tuple[str, int]:
     """The machine and the process id in a process name."""
     machine, pid, _ = process.rsplit("-", 2)
     return machine, int(pid)
-
-
-def open_private(path: Path) -> int:
-    """Open a file that only this user can access, from the moment it is created."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    os.fchmod(fd, 0o600)  # regardless of the umask
-    return fd
 
 
 class OpenProcess(Struct, frozen=True, kw_only=True):
@@ -120,7 +113,7 @@ def _open_process(path: Path, before: int) -> OpenProcess | None:
     except OSError:
         return None  # it has just ended, or another user wrote it: we cannot know
     try:
-        if _schema(os.read(fd, 64)) >= before or not _is_locked(fd):
+        if _schema(os.read(fd, 64)) >= before or locks.try_lock(fd, shared=True):
             return None
         since = datetime.fromtimestamp(os.fstat(fd).st_mtime, UTC)
     finally:
@@ -132,14 +125,6 @@ def _open_process(path: Path, before: int) -> OpenProcess | None:
 def _schema(content: bytes) -> int:
     """The schema of the process. The oldest programs leave their lock files empty."""
     return int(content) if content.strip().isdigit() else 0
-
-
-def _is_locked(fd: int) -> bool:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    return False
 
 
 def command_line(pid: int) -> str:
@@ -161,10 +146,10 @@ class Processes:
         self.me = me
         self._folder = folder
         self._path = folder / (me + _SUFFIX)
-        self._fd = open_private(self._path)
+        self._fd = files.open_file(self._path)
         # Before the lock, so that a newer program that finds the lock also finds this.
         os.write(self._fd, f"{schema.LATEST}\n".encode())
-        fcntl.flock(self._fd, fcntl.LOCK_EX)
+        locks.lock(self._fd)
 
     def dead(self, process: str) -> bool:
         """Whether `process` has ended. If it has, remove its files."""
@@ -179,10 +164,8 @@ class Processes:
             return False  # another user's process: we cannot know
         try:
             # Shared, so that two processes that ask at the same time do not see each other's lock.
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        else:
+            if not locks.try_lock(fd, shared=True):
+                return False
             (self._folder / (process + ".sock")).unlink(missing_ok=True)
             path.unlink(missing_ok=True)
             return True

@@ -25,11 +25,12 @@ from segue.core.errors import (
     StoreFolderMissing,
     StoreRunning,
 )
-from segue.store import archives, backups, files, parse, processes, shown, staging
+from segue.store import backups, files, parse, processes, shown, staging
 from segue.store.archives import Manifest, StoreState
 from segue.store.processes import OpenProcess
 from segue.store.progress import CopyMeter, MeteredFile, Progress
 from segue.store.sqlite import WriteGate
+from segue.system import files as system_files
 
 _DAMAGED = (apsw.CorruptError, apsw.NotADBError)
 _NAMES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
@@ -151,7 +152,7 @@ def replace(
     path = Path(os.path.realpath(name))
     run = path.with_name(f"{path.name}-run")
     try:
-        files.make_private_folder(run)
+        system_files.make_private_folder(run, parents=False)
         gate = WriteGate(run)
         try:
             # A program that opens the store from now on waits, and then finds the new one.
@@ -192,8 +193,7 @@ def _replace(path: Path, new: Path, run: Path, stamp: str, progress: Progress) -
         with new.open("rb") as opened:
             for chunk in MeteredFile(opened, meter).chunks():
                 file.write(chunk)
-        file.flush()
-        os.fsync(file.fileno())
+        system_files.sync(file)
         if path.exists():
             keep(path, kept)
             for end in ("-wal", "-shm"):  # of a damaged store, whose log could not be moved into it
@@ -201,8 +201,8 @@ def _replace(path: Path, new: Path, run: Path, stamp: str, progress: Progress) -
                 if log.exists():
                     log.rename(kept.with_name(kept.name + end))
         part.replace(path)
-    os.close(processes.open_private(run / "created"))
-    archives.sync_folder(path.parent)
+    os.close(system_files.open_file(run / "created"))
+    system_files.sync_folder(path.parent)
     return str(kept) if kept.exists() else ""
 
 

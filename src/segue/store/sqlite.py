@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import threading
 from collections import Counter
@@ -31,10 +30,12 @@ from segue.core.errors import StoreBusy, StoreError, StoreMissing, StoreTooOld, 
 from segue.store import files
 from segue.store.base import Row, SqlDialect, Topic, Tx
 from segue.store.clock import Clock
-from segue.store.processes import Processes, new_process_name, open_private
+from segue.store.processes import Processes, new_process_name
 from segue.store.threads import CallResult, StoreCall, Threads
 from segue.store.values import micros
 from segue.store.wake import Mailbox, Notifier, Notify
+from segue.system import files as system_files
+from segue.system import locks
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -86,23 +87,23 @@ class WriteGate:
     """Makes the writers take turns. SQLite's own locking lets one process starve the others."""
 
     def __init__(self, folder: Path) -> None:
-        self._turn = open_private(folder / "turn")
-        self._gate = open_private(folder / "gate")
+        self._turn = system_files.open_file(folder / "turn")
+        self._gate = system_files.open_file(folder / "gate")
 
     @contextlib.contextmanager
     def passed(self) -> Generator[None]:
         """Wait for the turn, then hold the gate."""
         # One process waits at the gate, the others wait for the turn. A process that has just
         # written must queue again, so it cannot overtake the one at the gate.
-        fcntl.flock(self._turn, fcntl.LOCK_EX)
+        locks.lock(self._turn)
         try:
-            fcntl.flock(self._gate, fcntl.LOCK_EX)
+            locks.lock(self._gate)
         finally:
-            fcntl.flock(self._turn, fcntl.LOCK_UN)
+            locks.unlock(self._turn)
         try:
             yield
         finally:
-            fcntl.flock(self._gate, fcntl.LOCK_UN)
+            locks.unlock(self._gate)
 
     def close(self) -> None:
         os.close(self._turn)
@@ -331,7 +332,7 @@ def _find(given: Path, clock: Clock) -> SqliteEngine:
         try:
             if not _open_here[path]:
                 files.probe(path, run)
-            files.make_private_folder(run)
+            system_files.make_private_folder(run, parents=False)
             engine = SqliteEngine(path, clock, run)
         except OSError as error:
             raise files.refused(error, path) from error

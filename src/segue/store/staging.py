@@ -8,7 +8,6 @@ maker in the same folder removes it.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import secrets
 import shutil
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from segue.core.errors import BackupUnwritable
-from segue.store.processes import open_private
+from segue.system import files, locks
 
 _FOLDER = ".parts"
 _FILE = ".segue-part"
@@ -80,10 +79,9 @@ def _remove_leftover(path: Path, lock: Path) -> None:
     with contextlib.suppress(OSError):  # its maker lives, or it is another user's
         if path.is_symlink() or path.stat().st_uid != os.geteuid():
             return
-        fd = open_private(lock)
+        fd = files.open_file(lock)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not _is_named(fd, lock):
+            if not locks.try_lock(fd) or not _is_named(fd, lock):
                 return
             if path.is_dir():
                 shutil.rmtree(path)
@@ -96,11 +94,11 @@ def _remove_leftover(path: Path, lock: Path) -> None:
 def _locked(path: Path) -> int | None:
     """Make and lock a file. Return None if another process took it for a leftover."""
     try:
-        fd = open_private(path)
+        fd = files.open_file(path)
     except FileNotFoundError:
         return None
     with contextlib.suppress(OSError):  # a file system without locks: no leftover is found on it
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        locks.lock(fd)
     if _is_named(fd, path):
         return fd
     os.close(fd)

@@ -27,6 +27,7 @@ from segue.platforms.matrix import wire
 from segue.platforms.matrix.client import path
 from segue.platforms.matrix.identity import MatrixIdentity, named
 from segue.platforms.matrix.parser import Room
+from segue.system import files
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ class Keys:
         self._client, me = identity.client, identity.user_id
         self.rooms: dict[str, str] = {}
         """The rooms of verifications that began in one, by the ids of their requests."""
-        os.close(os.open(folder.path / FILE, os.O_RDWR | os.O_CREAT, 0o600))
+        os.close(files.open_file(folder.path / FILE))
         self._store: Any = SqliteStore(me, device_id, str(folder.path), _PICKLE, FILE)
         self.olm: Any = Olm(me, device_id, self._store)
         self._version = self._data_version()

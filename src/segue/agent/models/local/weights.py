@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from segue.agent.models.local import private
+from segue.system import files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ def present(folder: Path, weights: Weights = QWEN) -> bool:
 
 def mark(folder: Path, weights: Weights) -> None:
     """Record that the hash is correct. Any later write to the file invalidates the record."""
-    private.write(_marker(folder, weights), _mark(folder, weights))
+    files.replace(_marker(folder, weights), _mark(folder, weights).encode())
 
 
 def _marker(folder: Path, weights: Weights) -> Path:

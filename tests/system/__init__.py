@@ -1,0 +1,1 @@
+"""The system that the program runs on: files, locks, HTTP, pauses."""
