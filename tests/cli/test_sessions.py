@@ -303,7 +303,7 @@ def test_a_search_without_results_says_so_on_stderr(person: SessionsCommand):
 def test_a_search_says_that_older_messages_are_not_indexed_yet(
     person: SessionsCommand, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("segue.store.sessions._BATCHES_AHEAD", 0)
+    monkeypatch.setattr("segue.store.search._BATCHES_AHEAD", 0)
     person.talk("boats", "the red sail is torn")
     result = person.run("search", "red")
     assert "the red sail" in result.stdout

@@ -185,8 +185,8 @@ HANDING_OFF: dict[str, Moment] = {
     "the recap is taken": Moment(Between("outbox.claim", _RECAP, after=True), kept=True),
     "the recap is being sent": Moment(OnPlatform(Call.SEND, Trouble.HANG), kept=True),
     "the recap was sent": Moment(OnPlatform(Call.SEND, Trouble.HANG_AFTER), kept=True),
-    "the recap is not noted": Moment(Between("outbox.finish", _RECAP), kept=True),
-    "the recap is noted": Moment(Between("outbox.finish", _RECAP, after=True), kept=True),
+    "the recap is not noted": Moment(Between("outbox.sent", _RECAP), kept=True),
+    "the recap is noted": Moment(Between("outbox.sent", _RECAP, after=True), kept=True),
     "before the commit": Moment(_COMPLETE, kept=True),
     "after the commit": Moment(Between("handoffs.complete", after=True), kept=True),
     "the reply is taken": Moment(Between("outbox.claim", _REPLY, after=True), kept=True),
@@ -196,8 +196,8 @@ HANDING_OFF: dict[str, Moment] = {
     "the reply was sent": Moment(
         Then(_COMPLETE, OnPlatform(Call.SEND, Trouble.HANG_AFTER)), kept=True
     ),
-    "the reply is not noted": Moment(Between("outbox.finish", _REPLY), kept=True),
-    "the reply is noted": Moment(Between("outbox.finish", _REPLY, after=True), kept=True),
+    "the reply is not noted": Moment(Between("outbox.sent", _REPLY), kept=True),
+    "the reply is noted": Moment(Between("outbox.sent", _REPLY, after=True), kept=True),
 }
 
 # The message does not name its session: a refusal is no news there.
@@ -213,7 +213,7 @@ RETURNING: dict[str, Moment] = {
     "the return is taken": Moment(_returned("outbox.claim"), kept=True),
     "the return is being sent": HANDING_OFF["the recap is being sent"],
     "the return was sent": HANDING_OFF["the recap was sent"],
-    "the return is noted": Moment(_returned("outbox.finish"), kept=True),
+    "the return is noted": Moment(_returned("outbox.sent"), kept=True),
     "before the commit of a return": HANDING_OFF["before the commit"],
     "after the commit of a return": HANDING_OFF["after the commit"],
 }
@@ -240,8 +240,8 @@ ANSWERING: dict[str, Moment] = {
     "the answer is taken": Moment(Between("outbox.claim", after=True), kept=True),
     "the answer is being sent": Moment(OnPlatform(Call.SEND, Trouble.HANG), kept=True),
     "the answer was sent": Moment(OnPlatform(Call.SEND, Trouble.HANG_AFTER), kept=True),
-    "the answer is not noted": Moment(Between("outbox.finish"), kept=True),
-    "the answer is noted": Moment(Between("outbox.finish", after=True), kept=True),
+    "the answer is not noted": Moment(Between("outbox.sent"), kept=True),
+    "the answer is noted": Moment(Between("outbox.sent", after=True), kept=True),
     "the session is let go": Moment(Between("leases.release"), kept=True),
 }
 _FIND = "bindings.get_or_create"
@@ -271,10 +271,8 @@ SHOWN_AS_IT_COMES: dict[str, Moment] = {
     "the bubble is shown": Moment(SHOWN),
     "the bubble is being changed": Moment(Then(SHOWN, OnPlatform(Call.EDIT, Trouble.HANG))),
     "the bubble was changed": Moment(Then(SHOWN, OnPlatform(Call.EDIT, Trouble.HANG_AFTER))),
-    "the answer in it is not noted": Moment(Then(SHOWN, Between("outbox.finish")), kept=True),
-    "the answer in it is noted": Moment(
-        Then(SHOWN, Between("outbox.finish", after=True)), kept=True
-    ),
+    "the answer in it is not noted": Moment(Then(SHOWN, Between("outbox.sent")), kept=True),
+    "the answer in it is noted": Moment(Then(SHOWN, Between("outbox.sent", after=True)), kept=True),
 }
 
 # A handoff in the middle of a turn, before its tool call
@@ -332,8 +330,8 @@ LEFT_BEHIND: dict[str, Point] = {
     "the half was marked": OnPlatform(Call.EDIT, Trouble.HANG_AFTER),
     "the notice is being sent": OnPlatform(Call.SEND, Trouble.HANG),
     "the notice was sent": OnPlatform(Call.SEND, Trouble.HANG_AFTER),
-    "the notice is not noted": Between("outbox.finish", _LEFT),
-    "the notice is noted": Between("outbox.finish", _LEFT, after=True),
+    "the notice is not noted": Between("outbox.sent", _LEFT),
+    "the notice is noted": Between("outbox.sent", _LEFT, after=True),
 }
 """What the chat shows then."""
 

@@ -54,7 +54,7 @@ async def stumbling(
 async def test_a_sent_message_is_recorded_as_sent_when_the_store_is_back(house: House):
     await house.driver.rules(Rules(keys=False))
     chat = await house.chat()
-    async with stumbling(house, outbox.finish, uncertain=1):
+    async with stumbling(house, outbox.sent, uncertain=1):
         await house.driver.say(house.anna, chat, "one")
         await house.driver.message("(1) one", chat=chat)
         await house.driver.say(house.anna, chat, "two")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import time
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
@@ -292,7 +293,7 @@ async def test_the_next_gateway_takes_over_a_backlog_of_any_size(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
     at_once = 20
-    defaults = inbox.waiting.__kwdefaults__ or {}
+    defaults = inspect.unwrap(inbox.waiting).__kwdefaults__ or {}
     monkeypatch.setitem(defaults, "limit", at_once)
     chat = await house.chat()
     address = Address(platform=TELEGRAM, chat_type=ChatType.DM, chat_id=chat)

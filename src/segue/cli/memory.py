@@ -14,7 +14,6 @@ from segue.core.note import Note
 from segue.core.session import ME
 from segue.core.text import one_line
 from segue.store import Store
-from segue.store.notes import Notes
 from segue.terminal.output import folded, print_result, screen
 
 T = TypeVar("T")
@@ -35,7 +34,7 @@ def memory(ctx: click.Context, *, as_json: bool) -> None:
     The agent reads all notes in every session. Without a command, list them.
     """
     if ctx.invoked_subcommand is None:
-        notes = _with_notes(lambda notes: notes.list(ME))
+        notes = _with_notes(lambda store: store.notes.list(ME))
         print_result(notes, _listed(notes), as_json=as_json)
     elif as_json:
         pass_json_on(ctx)
@@ -49,7 +48,7 @@ _text = click.argument("text", nargs=-1, required=True)
 @JSON
 def add(text: tuple[str, ...], *, as_json: bool) -> None:
     """Add TEXT as a note."""
-    note = _with_notes(lambda notes: notes.add(ME, " ".join(text), provenance.OWNER))
+    note = _with_notes(lambda store: store.notes.add(ME, " ".join(text), provenance.OWNER))
     _print_note("Added", note, as_json=as_json)
 
 
@@ -59,7 +58,7 @@ def add(text: tuple[str, ...], *, as_json: bool) -> None:
 @JSON
 def edit(number: int, text: tuple[str, ...], *, as_json: bool) -> None:
     """Replace note NUMBER with TEXT."""
-    note = _with_notes(lambda notes: notes.edit(ME, number, " ".join(text), provenance.OWNER))
+    note = _with_notes(lambda store: store.notes.edit(ME, number, " ".join(text), provenance.OWNER))
     _print_note("Changed", note, as_json=as_json)
 
 
@@ -68,15 +67,16 @@ def edit(number: int, text: tuple[str, ...], *, as_json: bool) -> None:
 @JSON
 def remove(number: int, *, as_json: bool) -> None:
     """Remove note NUMBER."""
-    _print_note("Removed", _with_notes(lambda notes: notes.remove(ME, number)), as_json=as_json)
+    note = _with_notes(lambda store: store.notes.remove(ME, number))
+    _print_note("Removed", note, as_json=as_json)
 
 
-def _with_notes(work: Callable[[Notes], Awaitable[T]]) -> T:
-    """Run `work` on the notes in the configured store, and return its result."""
+def _with_notes(work: Callable[[Store], Awaitable[T]]) -> T:
+    """Run `work` on the configured store, which knows the owner, and return its result."""
 
     async def run(store: Store) -> T:
         await store.owners.ensure(ME)
-        return await work(store.notes)
+        return await work(store)
 
     return with_store(run)
 

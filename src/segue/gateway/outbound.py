@@ -283,7 +283,7 @@ def _report_pause(tx: Tx, outgoing: Outgoing, reason: str) -> None:
 
 
 def _set_aside(tx: Tx, outgoing: Outgoing, reason: str) -> None:
-    outbox.finish(tx, outgoing, OutgoingState.FAILED, error=reason)
+    outbox.failed(tx, outgoing, reason)
     if outgoing.key.startswith(_NOTICE) or outgoing.address.platform is Platform.LOCAL:
         return  # avoids endless notices; a LOCAL address means that it cannot be decoded
     outbox.enqueue(

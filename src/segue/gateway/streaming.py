@@ -25,7 +25,6 @@ from segue.platforms.base import Adapter, Part, Receipt
 from segue.platforms.markup.growing import GrowingText
 from segue.store import Store
 from segue.store.bubbles import UnconfirmedBubble
-from segue.store.outbox import Outbox
 
 TYPING_DELAY = 0.2
 """Seconds before the typing indicator appears. An immediate answer needs none."""
@@ -57,7 +56,7 @@ class Bubble:
         """Whether there is a bubble, or may be one."""
         return self.receipt is not None or self.begun is not None
 
-    async def found(self, box: Outbox, adapter: Adapter, address: Address) -> Receipt | None:
+    async def found(self, store: Store, adapter: Adapter, address: Address) -> Receipt | None:
         """Return the bubble's receipt, or None if it is lost. On a platform with idempotency keys
         the bubble is sent again under its key, which creates no second message."""
         if self.receipt is None and self.begun is not None and adapter.capabilities.keys:
@@ -69,7 +68,7 @@ class Bubble:
                     raise
                 logger.info("message sent again address=%s: %s", address, error)
                 return None
-            await box.bubble(address, self.receipt)
+            await store.outbox.bubble(address, self.receipt)
         return self.receipt
 
     def clear(self) -> None:
@@ -224,7 +223,7 @@ class LiveAnswer:
         await limiter.wait(self._address)
         if not bubble:
             await self._begin(shown, parts[0])
-        elif receipt := await bubble.found(self._store.outbox, self._adapter, self._address):
+        elif receipt := await bubble.found(self._store, self._adapter, self._address):
             await self._adapter.edit(self._address, receipt, parts[0])
         bubble.shown = shown
         bubble.words = words if text is self._text else ""

@@ -116,7 +116,7 @@ class ChatWriter:
             box = self._store.outbox
             # A retry finds the bubble that the first attempt sent.
             receipt = await retries.keep(
-                f"bubble of {outgoing.key}", lambda: bubble.found(box, adapter, address)
+                f"bubble of {outgoing.key}", lambda: bubble.found(self._store, adapter, address)
             )
             if receipt and await _edit(adapter, address, receipt, part, buttons):
                 return receipt

@@ -30,7 +30,7 @@ from segue.core.errors import ApprovalNotShown, ApprovalOver, ApprovalUnknown
 from segue.core.lease import Lease, Ticks
 from segue.core.transcript import Message, Outcome, Transcript
 from segue.store import leases
-from segue.store.base import Operations, Read, Row, Topic, Tx, Write
+from segue.store.base import Operations, Read, Row, Topic, Tx, Write, reads, writes
 from segue.store.values import beyond, moment, text
 
 
@@ -93,6 +93,7 @@ _SELECT = """
 _OPEN = "(a.state = 'answered' OR (a.state = 'waiting' AND a.until > :ticks))"
 
 
+@writes
 def ask(
     tx: Tx,
     lease: Lease,
@@ -139,6 +140,7 @@ def ask(
     return _approval(tx, tx.one(newest, no=no))
 
 
+@writes
 def give(tx: Tx, approval_id: int, owner: str, address: Address, answer: Answer) -> Approval:
     """Record the answer and wake the turn that waits for it.
 
@@ -180,6 +182,7 @@ def whole_key(approval_id: int, name: str) -> str:
     return f"{part_key(approval_id)}:whole:{name}"
 
 
+@reads
 def visibility(tx: Tx, asked: Approval) -> Visibility:
     """How much of the call was shown where the question was asked."""
     rows = tx.rows(
@@ -193,6 +196,7 @@ def visibility(tx: Tx, asked: Approval) -> Visibility:
     return Visibility.SENDING if states & {"queued", "sending"} else Visibility.PARTLY
 
 
+@writes
 def use(tx: Tx, lease: Lease, approval_id: int) -> Answer | None:
     """Use up the answer and return it, or None if there is no unused answer. Raise SessionMoved
     if the lease was lost."""
@@ -211,11 +215,13 @@ def use(tx: Tx, lease: Lease, approval_id: int) -> Answer | None:
     return Answer(used[0]) if used else None
 
 
+@reads
 def get(tx: Tx, approval_id: int) -> Approval | None:
     row = tx.row(f"{_SELECT} WHERE a.id = :id", id=approval_id)
     return _approval(tx, row) if row else None
 
 
+@reads
 def waiting(tx: Tx, session_id: str) -> Approval | None:
     """The session's newest approval that is waiting, or answered but not used."""
     sql = f"{_SELECT} WHERE s.id = :id AND {_OPEN} ORDER BY a.id DESC LIMIT 1"
@@ -223,6 +229,7 @@ def waiting(tx: Tx, session_id: str) -> Approval | None:
     return _approval(tx, row) if row else None
 
 
+@reads
 def waiting_at(tx: Tx, address: Address) -> tuple[Approval, ...]:
     """The approvals that can be answered at this address, oldest first."""
     rows = tx.rows(
@@ -234,6 +241,7 @@ def waiting_at(tx: Tx, address: Address) -> tuple[Approval, ...]:
     return tuple(_approval(tx, row) for row in rows)
 
 
+@reads
 def list_waiting(tx: Tx, owner: str) -> tuple[Approval, ...]:
     """The approvals that wait for an answer of this owner, oldest first."""
     # In the order of the index of those that wait.
@@ -246,6 +254,7 @@ def list_waiting(tx: Tx, owner: str) -> tuple[Approval, ...]:
     return tuple(sorted((_approval(tx, row) for row in rows), key=lambda asked: asked.id))
 
 
+@reads
 def unfinished(
     tx: Tx, session_id: str, transcript: Transcript, at: datetime
 ) -> tuple[Message, ...]:
@@ -268,6 +277,7 @@ def unfinished(
     return transcript.unfinished(at, Outcome.NOT_BEGUN if never_began else Outcome.INTERRUPTED)
 
 
+@writes
 def void(tx: Tx, session_id: str) -> int:
     """Void the session's open approvals and return how many there were."""
     changed = tx.change(
@@ -304,6 +314,7 @@ def _approval(tx: Tx, row: Row) -> Approval:
     return approval
 
 
+@writes
 def grant(tx: Tx, lease: Lease, fingerprint: str) -> None:
     """Allow this exact call for the rest of the session. Raise SessionMoved if the lease was
     lost."""
@@ -317,6 +328,7 @@ def grant(tx: Tx, lease: Lease, fingerprint: str) -> None:
     )
 
 
+@reads
 def granted(tx: Tx, session_id: str) -> frozenset[str]:
     """The fingerprints of the calls that are allowed for this session."""
     rows = tx.rows(

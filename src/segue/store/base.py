@@ -216,6 +216,18 @@ class Work(Generic[P, T]):
             case _Mode.MARK:
                 return where.mark(self._function, *args, **kwargs)
 
+    @overload
+    def __get__(self, instance: None, owner: object) -> Work[P, T]: ...
+    @overload
+    def __get__(
+        self, instance: Transactions, owner: object
+    ) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(
+        self, instance: Transactions | None, owner: object
+    ) -> Work[P, T] | Callable[P, Coroutine[Any, Any, T]]:
+        """Listed in the class of an object that runs transactions, a function is its method."""
+        return self if instance is None else partial(self, instance)
+
 
 class _Mode(Enum):
     READ = "read"

@@ -26,7 +26,7 @@ from segue.store import (
     transcripts,
     wishes,
 )
-from segue.store.base import Operations, Read, Row, Topic, Tx, Write
+from segue.store.base import Operations, Read, Row, Topic, Transactions, Tx, Write, reads, writes
 from segue.store.values import micros, moment
 
 MOVED = "moved:"
@@ -66,11 +66,39 @@ class Elsewhere(Struct, frozen=True, kw_only=True):
 _SELECT = "SELECT b.address, s.id, b.origin, b.version, b.bound FROM bindings b JOIN sessions s"
 
 
+@reads
 def get(tx: Tx, address: Address) -> Binding | None:
     row = tx.row(f"{_SELECT} ON s.no = b.session_no WHERE b.address = :key", key=address.key)
     return _binding(row) if row else None
 
 
+async def resolve(
+    store: Transactions,
+    address: Address,
+    owner: str,
+    *,
+    policy: ResetPolicy,
+    zone: tzinfo,
+    cwd: str | None = None,
+    model: str | None = None,
+) -> BoundSession:
+    """Return the session bound to `address`, or create one.
+
+    A new session is created if none is bound, if the bound one has expired under `policy`, or if
+    `sessions.close` has ended it. A session never expires while it is held or being handed off, or
+    if a handoff brought it here.
+
+    At a door, its session comes back if it is free. Otherwise raise SessionElsewhere.
+    """
+    known = await current(store, address, owner, policy, zone)
+    if known is not None:
+        return known
+    return await get_or_create(
+        store, address, owner, policy=policy, zone=zone, cwd=cwd, model=model
+    )
+
+
+@reads
 def current(
     tx: Tx, address: Address, owner: str, policy: ResetPolicy, zone: tzinfo
 ) -> BoundSession | None:
@@ -101,6 +129,7 @@ def expiry(
     return None if sessions.is_moving(tx, no) else reason
 
 
+@writes
 def get_or_create(
     tx: Tx,
     address: Address,
@@ -164,6 +193,7 @@ def _replace(
     )
 
 
+@writes
 def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | None:
     """Move the session to `address`. Return the session that was bound there, if any, which is
     now set aside.
@@ -214,6 +244,7 @@ def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | N
     return there.session_id
 
 
+@writes
 def enter(tx: Tx, address: Address, owner: str) -> Elsewhere | None:
     """Bring the session whose door `address` is back to it, if it is elsewhere and free.
 
@@ -291,6 +322,7 @@ _STAYING = {
 """What else moves with a chat to its new address: the table, and which of its rows."""
 
 
+@writes
 def chat_moved(tx: Tx, old: Address, new: Address) -> None:
     """Follow a chat to the new address that its platform gave it.
 
@@ -368,6 +400,7 @@ def bring_back(session: Session) -> tuple[str, str]:
     return label, f"{RESUME}:{session.id}"
 
 
+@reads
 def stale(
     tx: Tx, policies: ResetPolicies, zone: tzinfo, platforms: Collection[Platform], limit: int = 20
 ) -> tuple[Session, ...]:
@@ -410,6 +443,7 @@ def _reset_kind(address: Address, origin: Origin) -> str | None:
     return f"{address.platform}:{address.chat_type}"
 
 
+@reads
 def list_bindings(tx: Tx, owner: str, *, limit: int = 50) -> tuple[Binding, ...]:
     """The owner's bindings, most recently active first."""
     rows = tx.rows(
@@ -451,17 +485,6 @@ class Bindings(Operations):
         cwd: str | None = None,
         model: str | None = None,
     ) -> BoundSession:
-        """Return the session bound to `address`, or create one.
-
-        A new session is created if none is bound, if the bound one has expired under `policy`, or
-        if `expire` has ended it. A session never expires while it is held or being handed off, or
-        if a handoff brought it here.
-
-        At a door, its session comes back if it is free. Otherwise raise SessionElsewhere.
-        """
-        known = await self._engine.read(current, address, owner, policy, zone)
-        if known is not None:
-            return known
-        return await self._engine.write(
-            get_or_create, address, owner, policy=policy, zone=zone, cwd=cwd, model=model
+        return await resolve(
+            self._engine, address, owner, policy=policy, zone=zone, cwd=cwd, model=model
         )

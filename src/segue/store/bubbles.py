@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from msgspec import Struct
 
 from segue.core.address import Address, Platform
-from segue.store.base import Tx
+from segue.store.base import Tx, reads, writes
 from segue.store.values import listed, readable_address, text
 
 
@@ -21,6 +21,7 @@ class UnconfirmedBubble(Struct, frozen=True):
     body: str
 
 
+@reads
 def progress_after(tx: Tx, address: Address, session_id: str, inbox_id: int) -> int | None:
     """The number of the session's last message if its turn may show progress at `address`: it has
     not answered its inbox entry yet, its session is still there, and no message waits to be sent,
@@ -37,6 +38,7 @@ def progress_after(tx: Tx, address: Address, session_id: str, inbox_id: int) -> 
     return None if row is None else row[0]
 
 
+@writes
 def begin(tx: Tx, address: Address, key: str, body: str, session_id: str | None = None) -> None:
     """Record a bubble before it is sent under `key`, so that it is known however the send ends."""
     forget(tx, address)
@@ -51,6 +53,7 @@ def begin(tx: Tx, address: Address, key: str, body: str, session_id: str | None 
     )
 
 
+@writes
 def put(tx: Tx, address: Address, receipt: str | None, session_id: str | None = None) -> None:
     """Set the live bubble of `address`, or remove it if `receipt` is None. It is also removed when
     its receipt is recorded for a sent message."""
@@ -83,6 +86,7 @@ def become(tx: Tx, address: Address, receipt: str) -> None:
     tx.change(sql, platform=address.platform.value, address=address.key, receipt=text(receipt))
 
 
+@reads
 def shown(tx: Tx, platforms: Collection[Platform]) -> Mapping[Address, str]:
     """The receipt of each live bubble."""
     rows = tx.rows(
@@ -92,6 +96,7 @@ def shown(tx: Tx, platforms: Collection[Platform]) -> Mapping[Address, str]:
     return {readable_address(key): receipt for key, receipt in rows}
 
 
+@reads
 def begun(tx: Tx, platforms: Collection[Platform]) -> Mapping[Address, UnconfirmedBubble]:
     """The bubbles that may or may not have been sent."""
     rows = tx.rows(

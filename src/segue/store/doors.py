@@ -6,7 +6,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from segue.core.address import Address, Platform
-from segue.store.base import Operations, Read, Row, Tx
+from segue.store.base import Operations, Read, Row, Tx, reads
 from segue.store.values import chat_key
 
 _SELECT = (
@@ -22,6 +22,7 @@ class Door(Struct, frozen=True, kw_only=True):
     """The session's last message when it left, or None while it is there."""
 
 
+@reads
 def get(tx: Tx, address: Address) -> Door | None:
     """The door at `address`. A chat itself is not a door."""
     return None if address.thread_id is None else last(tx, address)
@@ -33,12 +34,14 @@ def last(tx: Tx, address: Address) -> Door | None:
     return _door(row) if row else None
 
 
+@reads
 def newest(tx: Tx, session_id: str, home: Address) -> Door | None:
     """The session's newest door in the chat of `home`."""
     doors = of_session(tx, session_id, home.platform)
     return next((door for door in doors if door.address.chat_id == home.chat_id), None)
 
 
+@reads
 def of_session(tx: Tx, session_id: str, platform: Platform) -> tuple[Door, ...]:
     """The session's doors on a platform, newest first."""
     sql = f"{_SELECT} WHERE s.id = :id AND d.platform = :platform ORDER BY d.opened DESC, d.address"

@@ -11,7 +11,7 @@ from msgspec import Struct
 from segue.core.address import Platform
 from segue.core.errors import PlatformLost
 from segue.store import leases
-from segue.store.base import Operations, Read, Topic, Tx, WriteMark
+from segue.store.base import Operations, Read, Topic, Tx, WriteMark, marks, reads
 from segue.store.values import moment, text
 
 ALIVE_SECONDS = 10.0
@@ -53,6 +53,7 @@ class GatewayRecord(Struct, frozen=True, kw_only=True):
     """The state of each of its platforms."""
 
 
+@marks
 def announce(
     tx: Tx, name: str, platforms: Collection[Platform], *, seconds: float = ALIVE_SECONDS
 ) -> GatewayRecord:
@@ -99,18 +100,21 @@ def require(tx: Tx, platform: Platform) -> None:
         raise PlatformLost(platform=platform)
 
 
+@marks
 def heartbeat(tx: Tx, *, seconds: float = ALIVE_SECONDS) -> bool:
     """Stay registered. Return False if this gateway is unknown and must announce itself again."""
     sql = "UPDATE gateways SET until = :until WHERE process = :me"
     return tx.change(sql, until=tx.after(seconds), me=tx.process) == 1
 
 
+@marks
 def withdraw(tx: Tx) -> bool:
     """Unregister this gateway and free its platforms."""
     tx.nudge(Topic.HANDOFFS)
     return tx.change("DELETE FROM gateways WHERE process = :me", me=tx.process) == 1
 
 
+@marks
 def leave(tx: Tx, platform: Platform) -> bool:
     """Stop serving `platform`. Return False if this gateway does not serve it."""
     sql = "DELETE FROM gateway_platforms WHERE platform = :platform AND process = :me"
@@ -118,6 +122,7 @@ def leave(tx: Tx, platform: Platform) -> bool:
     return tx.change(sql, platform=platform.value, me=tx.process) == 1
 
 
+@marks
 def report(
     tx: Tx,
     platform: Platform,
@@ -148,6 +153,7 @@ def report(
     return changed == 1
 
 
+@reads
 def alive(tx: Tx) -> tuple[GatewayRecord, ...]:
     links = _links(tx)
     rows = tx.rows(
@@ -187,6 +193,7 @@ def _links(tx: Tx) -> dict[str, dict[Platform, PlatformHealth]]:
     return links
 
 
+@reads
 def last_contact(tx: Tx, platform: Platform, account: str) -> datetime | None:
     """When a gateway last received from the account, or None if that is not known."""
     sql = "SELECT at FROM contacts WHERE platform = :platform AND account = :account"
@@ -194,6 +201,7 @@ def last_contact(tx: Tx, platform: Platform, account: str) -> datetime | None:
     return None if row is None else moment(row[0])
 
 
+@marks
 def keep_contact(tx: Tx, platform: Platform, account: str) -> None:
     """Record that a gateway receives from the account, and that everything before is recorded."""
     tx.insert(
@@ -205,6 +213,7 @@ def keep_contact(tx: Tx, platform: Platform, account: str) -> None:
     )
 
 
+@reads
 def serving(tx: Tx, platform: Platform) -> GatewayRecord | None:
     """The live gateway that serves `platform`, or None."""
     return next((gateway for gateway in alive(tx) if platform in gateway.platforms), None)

@@ -22,7 +22,7 @@ from segue.core.session import Origin, Session, Usage
 from segue.core.text import one_line, short_reason
 from segue.core.transcript import Message
 from segue.store import bindings, inbox, leases, outbox, sessions, transcripts, wishes
-from segue.store.base import Row, Topic, Tx
+from segue.store.base import Row, Topic, Tx, marks, reads, writes
 from segue.store.values import address_or_none, listed, moment, moment_or_none, text, unreadable
 from segue.store.wishes import Wish
 
@@ -55,6 +55,7 @@ class Completion(Struct, frozen=True, kw_only=True):
     """The session that was bound to the address before. It is set aside, not ended."""
 
 
+@marks
 def request(
     tx: Tx,
     session_id: str,
@@ -103,6 +104,7 @@ def request(
     return _handoff(tx.one(f"{_SELECT} WHERE h.key = :key", key=key))
 
 
+@marks
 def grant(
     tx: Tx,
     wish: Wish,
@@ -146,6 +148,7 @@ class WishState(Struct, frozen=True, kw_only=True):
     """Whether the session has no holder and no turn that a gateway has yet to resume."""
 
 
+@reads
 def look(tx: Tx, wish: Wish) -> WishState:
     current, lease = wishes.of(tx, wish.session_id), leases.get(tx, wish.session_id)
     return WishState(
@@ -167,12 +170,14 @@ def state(tx: Tx, session_id: str) -> Handoff | None:
     return latest[0] if latest else None
 
 
+@reads
 def due(tx: Tx, session_id: str) -> tuple[Handoff | None, bool]:
     """The session's latest handoff, and whether `expire` would fail it."""
     latest = state(tx, session_id)
     return latest, latest is not None and _is_void(tx, latest)
 
 
+@reads
 def history(tx: Tx, session_id: str, *, limit: int = 20) -> tuple[Handoff, ...]:
     """The session's handoffs, newest first."""
     sql = f"{_SELECT} WHERE s.id = :id ORDER BY h.id DESC LIMIT :limit"
@@ -184,12 +189,14 @@ def get(tx: Tx, handoff_id: int) -> Handoff | None:
     return _handoff(row) if row else None
 
 
+@reads
 def recent(tx: Tx, limit: int = 20) -> tuple[Handoff, ...]:
     """The handoffs of all sessions, newest first."""
     rows = tx.rows(f"{_SELECT} ORDER BY h.id DESC LIMIT :limit", limit=limit)
     return tuple(map(_handoff, rows))
 
 
+@reads
 def in_flight(tx: Tx) -> tuple[Handoff, ...]:
     """All pending and running handoffs, including void ones, oldest first."""
     # The plus keeps SQLite from walking through every handoff there ever was, by its id.
@@ -197,6 +204,7 @@ def in_flight(tx: Tx) -> tuple[Handoff, ...]:
     return tuple(map(_handoff, rows))
 
 
+@reads
 def pending(tx: Tx) -> tuple[Handoff, ...]:
     """Handoffs that wait for a gateway and are not void, oldest first."""
     # The state is a literal: with a parameter, PostgreSQL does not use the partial index.
@@ -204,6 +212,7 @@ def pending(tx: Tx) -> tuple[Handoff, ...]:
     return tuple(map(_handoff, tx.rows(sql, ticks=tx.ticks)))
 
 
+@marks
 def claim(tx: Tx, handoff_id: int, *, seconds: float = LEASE_SECONDS) -> Handoff | None:
     """Claim a handoff that is pending, or running with a gateway that is gone. Return None if
     another gateway has it, or if it is over or void."""
@@ -242,6 +251,7 @@ def _take(tx: Tx, handoff_id: int, seconds: float) -> Handoff | None:
     return None
 
 
+@marks
 def claim_next(
     tx: Tx,
     platforms: Collection[Platform],
@@ -271,6 +281,7 @@ def claim_next(
     return next((handoff for handoff in claimed if handoff), None)
 
 
+@marks
 def heartbeat(tx: Tx, claimed: Handoff, *, seconds: float = LEASE_SECONDS) -> bool:
     """Extend the claim. Return False, like every change to a claim, if it is no longer the newest:
     stop."""
@@ -283,6 +294,7 @@ def heartbeat(tx: Tx, claimed: Handoff, *, seconds: float = LEASE_SECONDS) -> bo
     )
 
 
+@writes
 def record_step(
     tx: Tx,
     claimed: Handoff,
@@ -311,6 +323,7 @@ def record_step(
     return recorded
 
 
+@writes
 def complete(
     tx: Tx,
     claimed: Handoff,
@@ -389,6 +402,7 @@ def _tell_displaced(tx: Tx, handoff_id: int, address: Address, displaced: Sessio
     outbox.enqueue(tx, draft)
 
 
+@writes
 def fail(tx: Tx, claimed: Handoff, reason: str) -> bool:
     """Fail the handoff. The session stays where it is, and the thread is notified."""
     tx.nudge(Topic.HANDOFFS)
@@ -399,6 +413,7 @@ def fail(tx: Tx, claimed: Handoff, reason: str) -> bool:
     return failed
 
 
+@writes
 def cancel(tx: Tx, handoff_id: int, reason: str | None = None) -> bool:
     """Cancel a handoff, or fail it for that reason, even if a gateway is working on it. Return
     False if it is already over. Races with `complete`: only one of them changes the row.
@@ -448,6 +463,7 @@ def _tell_thread(tx: Tx, handoff_id: int, opened: Address | None = None) -> None
     )
 
 
+@writes
 def expire(tx: Tx) -> int:
     """Fail the handoffs that no gateway claimed in time, and return how many there were."""
     void = [handoff for handoff in in_flight(tx) if _is_void(tx, handoff)]

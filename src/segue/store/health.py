@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from segue.store.base import SqlDialect, Tx
+from segue.store.base import SqlDialect, Tx, reads
 
 CHECK_LIMIT = 200_000_000
 """The largest file to check, in bytes. Reading a larger one takes seconds."""
@@ -17,6 +17,7 @@ class StoreHealth(Struct, frozen=True, kw_only=True):
     """What is damaged. None if not checked: the file is too large, or the database is a server."""
 
 
+@reads
 def look(tx: Tx) -> StoreHealth:
     """The size of the store and, where that is quick to check, its integrity."""
     if tx.dialect is SqlDialect.POSTGRES:

@@ -17,7 +17,7 @@ from segue.core.address import Address, Platform
 from segue.core.errors import MessageTaken
 from segue.core.text import short_reason
 from segue.store import gateways, outbox, pages
-from segue.store.base import Operations, Read, Row, Topic, Tx, Write
+from segue.store.base import Operations, Read, Row, Topic, Transactions, Tx, Write, reads, writes
 from segue.store.values import (
     chat_key,
     listed,
@@ -64,6 +64,7 @@ _COLUMNS = (
 )
 
 
+@writes
 def record(
     tx: Tx, account: str, update_id: str, address: Address, body: str, message_id: str = ""
 ) -> int | None:
@@ -111,6 +112,7 @@ def _arrived(tx: Tx, account: str, update_id: str, address: Address, no: int) ->
     tx.change("UPDATE inbox SET kept = 0 WHERE address = :key AND kept = 1", key=address.key)
 
 
+@reads
 def said(tx: Tx, account: str, address: Address, message_id: str) -> str | None:
     """The body of the newest update for that message, or None if there is none or it was pruned."""
     sql = (
@@ -122,6 +124,7 @@ def said(tx: Tx, account: str, address: Address, message_id: str) -> str | None:
     return None if row is None else row[0]
 
 
+@reads
 def newest(tx: Tx, platform: Platform, account: str) -> dict[Address, str]:
     """The id of the newest update of `account` in each of the PLACES on the platform where
     something happened last. "" for the door of a session where there was none."""
@@ -143,6 +146,7 @@ def newest(tx: Tx, platform: Platform, account: str) -> dict[Address, str]:
     return {readable_address(key): updates.get(key, "") for key in last}
 
 
+@reads
 def knows_chat(tx: Tx, account: str, address: Address) -> bool:
     """Whether `account` received an update in that chat or one of its threads, or a session was
     there."""
@@ -155,6 +159,7 @@ def knows_chat(tx: Tx, account: str, address: Address) -> bool:
     return bool(known)
 
 
+@reads
 def waiting(
     tx: Tx, platforms: Collection[Platform] | None = None, *, limit: int = 1000
 ) -> tuple[Incoming, ...]:
@@ -168,6 +173,7 @@ def waiting(
     return tuple(map(_incoming, rows))
 
 
+@writes
 def take_over(tx: Tx, platforms: Collection[Platform]) -> tuple[Incoming, ...]:
     """Return all unfinished entries on `platforms`, for a gateway that starts, and add one to
     their start counts."""
@@ -178,6 +184,7 @@ def take_over(tx: Tx, platforms: Collection[Platform]) -> tuple[Incoming, ...]:
     return waiting(tx, platforms, limit=ALL)
 
 
+@writes
 def hand_back(tx: Tx, platforms: Collection[Platform]) -> None:
     """Leave the unfinished entries to the next gateway and reset their start counts: a gateway
     that stops cleanly was not crashed by a message."""
@@ -185,6 +192,7 @@ def hand_back(tx: Tx, platforms: Collection[Platform]) -> None:
     tx.change(f"UPDATE inbox SET starts = 0 WHERE finished IS NULL AND platform IN ({among})")
 
 
+@reads
 def troubled(tx: Tx, limit: int = 50) -> tuple[Incoming, ...]:
     """The entries that were set aside, newest first."""
     sql = f"SELECT {_COLUMNS} FROM inbox WHERE error IS NOT NULL ORDER BY no DESC LIMIT :limit"
@@ -229,6 +237,7 @@ def bring(tx: Tx, key: str, address: Address, session_id: str) -> None:
     tx.nudge(Topic.INBOX)
 
 
+@reads
 def brought(tx: Tx, address: Address) -> Incoming | None:
     """The turn that a session has brought to `address`, if it is not finished."""
     # Not ordered by SQL: SQLite would then look through all messages that wait on the platform.
@@ -254,6 +263,7 @@ def take(tx: Tx, numbers: Sequence[int], session_id: str) -> None:
             pages.taken(tx, row[1], session_id)
 
 
+@reads
 def not_taken(tx: Tx, address: Address, message_id: str, *, besides: int) -> Incoming | None:
     """The entry of that message that no session has taken yet, without the entry `besides`."""
     row = tx.row(
@@ -267,6 +277,7 @@ def not_taken(tx: Tx, address: Address, message_id: str, *, besides: int) -> Inc
     return _incoming(row) if row else None
 
 
+@reads
 def waiting_numbers(tx: Tx, platforms: Collection[Platform]) -> set[int]:
     """The numbers of the unfinished entries on these platforms."""
     among = listed(platforms)
@@ -274,12 +285,14 @@ def waiting_numbers(tx: Tx, platforms: Collection[Platform]) -> set[int]:
     return {no for (no,) in tx.rows(sql)}
 
 
+@reads
 def unfinished(tx: Tx, no: int) -> Incoming | None:
     """The entry, or None if it is finished."""
     row = tx.row(f"SELECT {_COLUMNS} FROM inbox WHERE no = :no AND finished IS NULL", no=no)
     return _incoming(row) if row else None
 
 
+@writes
 def begin(tx: Tx, no: int) -> None:
     """Record that its command is about to run. If it is not finished later, it was interrupted."""
     sql = (
@@ -290,6 +303,7 @@ def begin(tx: Tx, no: int) -> None:
         _settle(tx, row)  # the page shows no command that waits once it runs
 
 
+@writes
 def rewrite(tx: Tx, no: int, body: str) -> bool:
     """Replace the body after its sender edited it. Return False if it is already taken or
     finished."""
@@ -297,6 +311,7 @@ def rewrite(tx: Tx, no: int, body: str) -> bool:
     return tx.change(sql, body=text(body), no=no) == 1
 
 
+@writes
 def finish(tx: Tx, numbers: Sequence[int]) -> int:
     """Finish these entries. A turn finishes its own together with appending the answer."""
     sql = (
@@ -309,6 +324,7 @@ def finish(tx: Tx, numbers: Sequence[int]) -> int:
     return len(finished)
 
 
+@writes
 def set_aside(tx: Tx, no: int, reason: str) -> bool:
     """Mark an entry as impossible to answer. Return False if it already was."""
     # A command that answers by a turn is finished before that turn.
@@ -387,6 +403,19 @@ def leave(tx: Tx, session_id: str) -> None:
         _settle(tx, row)
 
 
+async def prune(store: Transactions, before: datetime) -> int:
+    """Delete entries finished before this time: the platform will not send them again. The last
+    ones of each chat stay, because what is read again after an absence may be one of them. Nothing
+    of the page is read again. Return how many were deleted."""
+    deleted = 0
+    is_more = True
+    while is_more:
+        some, is_more = await _prune(store, before)
+        deleted += some
+    return deleted
+
+
+@writes
 def _prune(tx: Tx, before: datetime) -> tuple[int, bool]:
     """Look at some of the entries finished before this time. Return how many were deleted, and
     whether there are more. An entry that stays is not looked at again until its chat goes on."""
@@ -426,12 +455,4 @@ class Inbox(Operations):
     knows_chat = Read(knows_chat)
 
     async def prune(self, before: datetime) -> int:
-        """Delete entries finished before this time: the platform will not send them again. The last
-        ones of each chat stay, because what is read again after an absence may be one of them.
-        Nothing of the page is read again. Return how many were deleted."""
-        deleted = 0
-        is_more = True
-        while is_more:
-            some, is_more = await self._engine.write(_prune, before)
-            deleted += some
-        return deleted
+        return await prune(self._engine, before)

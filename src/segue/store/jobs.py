@@ -29,7 +29,7 @@ from segue.core.job import (
 from segue.core.schedule import Cron, Every, Once, Schedule
 from segue.core.text import one_line
 from segue.store import owners
-from segue.store.base import Operations, Read, Row, Topic, Tx, Write
+from segue.store.base import Operations, Read, Row, Topic, Tx, Write, reads, writes
 from segue.store.values import (
     address_or_none,
     micros,
@@ -49,6 +49,7 @@ _allows = msgspec.json.Decoder(tuple[str, ...])
 _seen = msgspec.json.Decoder(Seen)
 
 
+@writes
 def create(tx: Tx, owner: str, new: NewJob) -> Job:
     """Create a job. Raise BadJob if it is never due or makes no sense, or TooManyJobs. If it has a
     condition, a run looks at it right away, so that a change counts from now on."""
@@ -94,6 +95,7 @@ def look_at_old_runs(tx: Tx, job_id: int) -> None:
     tx.change("UPDATE runs SET kept = 0 WHERE job_id = :id AND kept = 1", id=job_id)
 
 
+@writes
 def edit(tx: Tx, owner: str, job_id: int, new: NewJob) -> Job:
     """Replace what the job does, when and where. A job that was done is enabled again."""
     job = _locked(tx, owner, job_id)
@@ -109,6 +111,7 @@ def edit(tx: Tx, owner: str, job_id: int, new: NewJob) -> Job:
     return found(tx, owner, job_id)
 
 
+@writes
 def pause(tx: Tx, owner: str, job_id: int) -> Job:
     """Stop running the job until it is resumed. A run that has started goes on."""
     if _locked(tx, owner, job_id).state is JobState.ENABLED:
@@ -116,6 +119,7 @@ def pause(tx: Tx, owner: str, job_id: int) -> Job:
     return found(tx, owner, job_id)
 
 
+@writes
 def resume(tx: Tx, owner: str, job_id: int) -> Job:
     """Run a paused job again, from its next due time on: what it missed is left out. Raise BadJob
     if it has none left."""
@@ -126,6 +130,7 @@ def resume(tx: Tx, owner: str, job_id: int) -> Job:
     return found(tx, owner, job_id)
 
 
+@writes
 def delete(tx: Tx, owner: str, job_id: int) -> None:
     """Delete the job and its history. Its session stays. Raise JobBusy while it runs."""
     idle(tx, owner, job_id)
@@ -152,11 +157,13 @@ def locked(tx: Tx, job_id: int) -> Job | None:
     return get(tx, job_id)
 
 
+@reads
 def get(tx: Tx, job_id: int) -> Job | None:
     row = tx.row(f"SELECT {_COLUMNS} FROM jobs WHERE id = :id", id=job_id)
     return _job(row) if row else None
 
 
+@reads
 def found(tx: Tx, owner: str, job_id: int) -> Job:
     """The owner's job with this number, or raise JobNotFound."""
     job = get(tx, job_id)
@@ -165,6 +172,7 @@ def found(tx: Tx, owner: str, job_id: int) -> Job:
     return job
 
 
+@reads
 def list_jobs(tx: Tx, owner: str, *, limit: int = MAX_JOBS) -> tuple[Job, ...]:
     """The owner's jobs: enabled ones by their next due time, then paused ones, then the newest of
     those that are done."""
@@ -181,6 +189,7 @@ def list_jobs(tx: Tx, owner: str, *, limit: int = MAX_JOBS) -> tuple[Job, ...]:
     return tuple(map(_job, rows[:limit]))
 
 
+@reads
 def upcoming(tx: Tx, owner: str, *, limit: int = 3) -> tuple[Job, ...]:
     """The owner's jobs that are due next."""
     sql = f"SELECT {_COLUMNS} FROM jobs WHERE owner = :owner AND state = 'enabled'"
@@ -188,6 +197,7 @@ def upcoming(tx: Tx, owner: str, *, limit: int = 3) -> tuple[Job, ...]:
     return tuple(map(_job, rows))
 
 
+@reads
 def next_wake(tx: Tx, *, only_texts: bool = False) -> timedelta | None:
     """The time until the next job that is not running is due, or None if there is none. Not
     positive if it is overdue. `only_texts`: of those that deliver a text as it is.

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from segue.core.address import Address, Platform
 from segue.core.errors import SessionError, SessionHeld, SessionMoved, SessionNotFound
 from segue.core.lease import Lease, Ticks
-from segue.store.base import Operations, Read, Row, Topic, Tx, WriteMark
+from segue.store.base import Operations, Read, Row, Topic, Tx, WriteMark, marks, reads
 from segue.store.values import text
 
 LEASE_SECONDS = 20.0
@@ -42,6 +42,7 @@ def locked(tx: Tx, session_id: str, columns: str) -> Row:
     return row
 
 
+@marks
 def acquire(
     tx: Tx, session_id: str, holder: str, *, seconds: float = LEASE_SECONDS, take_over: bool = False
 ) -> Lease:
@@ -74,6 +75,7 @@ def acquire(
     return lease
 
 
+@marks
 def renew(tx: Tx, lease: Lease, *, seconds: float = LEASE_SECONDS) -> Lease:
     """Extend the lease, even if it has lapsed. Raise SessionMoved if another process has taken
     it."""
@@ -84,6 +86,7 @@ def renew(tx: Tx, lease: Lease, *, seconds: float = LEASE_SECONDS) -> Lease:
     return replace(lease, until=ends)
 
 
+@marks
 def release(tx: Tx, lease: Lease) -> bool:
     """Release the lease. Return False if it was already lost."""
     tx.nudge_soon(Topic.SESSIONS)
@@ -91,6 +94,7 @@ def release(tx: Tx, lease: Lease) -> bool:
     return tx.change(sql, **named(lease)) == 1
 
 
+@marks
 def pause(tx: Tx, lease: Lease, why: Pause | None) -> bool:
     """Record why the holder pauses, until the next message, or that it goes on. Return False if the
     lease was lost."""
@@ -107,6 +111,7 @@ def run_out(tx: Tx, process: str) -> None:
     tx.nudge(Topic.LEASES)
 
 
+@reads
 def get(tx: Tx, session_id: str) -> Lease | None:
     """The session's current lease, or None if it is not held."""
     row = tx.row(

@@ -7,10 +7,11 @@ from segue.core.errors import NoteNotFound, TooManyNotes
 from segue.core.note import MAX_NOTES, Note, clean_note, same_note
 from segue.core.provenance import Provenance
 from segue.store import owners
-from segue.store.base import Operations, Read, Tx, Write
+from segue.store.base import Operations, Read, Tx, Write, reads, writes
 from segue.store.values import moment
 
 
+@writes
 def add(tx: Tx, owner: str, text: str, by: Provenance = provenance.UNKNOWN) -> Note:
     """Add a note that has these authors, or return the existing one that says the same.
 
@@ -37,6 +38,7 @@ def _last_number(tx: Tx, owner: str) -> int:
     return tx.one("SELECT last_note FROM owners WHERE id = :owner", owner=owner)[0]
 
 
+@reads
 def list_notes(tx: Tx, owner: str) -> tuple[Note, ...]:
     """The owner's notes, in order of their numbers."""
     sql = "SELECT number, text, written, provenance FROM notes WHERE owner = :owner ORDER BY number"
@@ -48,6 +50,7 @@ def list_notes(tx: Tx, owner: str) -> tuple[Note, ...]:
     )
 
 
+@writes
 def edit(tx: Tx, owner: str, number: int, text: str, by: Provenance = provenance.UNKNOWN) -> Note:
     """Replace the text of a note, and its authors, even if another note says the same.
 
@@ -68,6 +71,7 @@ def edit(tx: Tx, owner: str, number: int, text: str, by: Provenance = provenance
     return Note(number=number, text=wanted, written=moment(tx.now), provenance=by)
 
 
+@writes
 def remove(tx: Tx, owner: str, number: int) -> Note:
     """Delete a note and return it. Raise NoteNotFound if it does not exist."""
     _lock(tx, owner)

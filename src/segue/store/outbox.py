@@ -28,7 +28,7 @@ from segue.core.address import Address, Platform
 from segue.core.lease import SECOND
 from segue.core.text import short_reason
 from segue.store import bubbles
-from segue.store.base import Operations, Read, Row, Topic, Tx, Write
+from segue.store.base import Operations, Read, Row, Topic, Transactions, Tx, Write, reads, writes
 from segue.store.values import (
     Buttons,
     beyond,
@@ -148,6 +148,7 @@ _COLUMNS = (
 )
 
 
+@writes
 def enqueue(tx: Tx, draft: Draft) -> bool:
     """Queue a message after all others for its address. Return False if its key is known."""
     queued = tx.insert(
@@ -171,12 +172,14 @@ def enqueue(tx: Tx, draft: Draft) -> bool:
     return queued is not None
 
 
+@reads
 def data(tx: Tx, outgoing: Outgoing) -> bytes:
     """The contents of the attached file. Empty if they are no longer stored."""
     row = tx.row("SELECT data FROM uploads WHERE key = :key", key=outgoing.key)
     return bytes(row[0]) if row else b""
 
 
+@writes
 def claim(
     tx: Tx,
     platforms: Collection[Platform],
@@ -305,6 +308,7 @@ def _lanes(tx: Tx, platform: Platform, after: str) -> list[_Head]:
     return [_Head(platform, *rest) for _, *rest in rows]
 
 
+@writes
 def progress(tx: Tx, outgoing: Outgoing, receipt: str) -> bool:
     """Record that one more part arrived, and allow time for the next. Repeating the last
     receipt adds nothing.
@@ -321,6 +325,24 @@ def progress(tx: Tx, outgoing: Outgoing, receipt: str) -> bool:
         line=_line(receipt),
         until=tx.after(SEND_TIMEOUT),
     )
+
+
+@writes
+def sent(tx: Tx, outgoing: Outgoing, receipt: str = "") -> bool:
+    """Mark it as sent. `receipt` is that of the last part, unless already recorded."""
+    return finish(tx, outgoing, OutgoingState.SENT, receipt=receipt)
+
+
+@writes
+def failed(tx: Tx, outgoing: Outgoing, reason: str) -> bool:
+    """Mark it as undeliverable."""
+    return finish(tx, outgoing, OutgoingState.FAILED, error=reason)
+
+
+@writes
+def uncertain(tx: Tx, outgoing: Outgoing, reason: str) -> bool:
+    """Mark it as possibly delivered: it must not be sent again."""
+    return finish(tx, outgoing, OutgoingState.UNCERTAIN, error=reason)
 
 
 def finish(
@@ -349,6 +371,7 @@ def finish(
     return settled
 
 
+@writes
 def undelivered(tx: Tx, address: Address, receipt: str, reason: str) -> bool:
     """Fail a message that was sent, because its platform did not deliver it after all. Return
     whether that changed a message. If a message is being sent there, or the receipt of one is not
@@ -369,6 +392,7 @@ def undelivered(tx: Tx, address: Address, receipt: str, reason: str) -> bool:
     return False
 
 
+@writes
 def delivered(tx: Tx, address: Address, receipt: str, key: str) -> bool:
     """Take the receipt of a part whose fate was unknown: it has arrived. Its message is queued, for
     the parts that follow, unless it was offered again already. `key` is the message's, with the
@@ -418,6 +442,7 @@ def _apply_events(tx: Tx, address: Address) -> None:
         apply(tx, address, receipt, detail)
 
 
+@writes
 def retry(
     tx: Tx,
     outgoing: Outgoing,
@@ -464,6 +489,7 @@ def decide(tx: Tx, key: str | None) -> None:
     tx.change("UPDATE outbox SET report = 0 WHERE key = :key", key=key)
 
 
+@writes
 def withdraw(tx: Tx, key: str) -> bool:
     """Delete a message that waits to be sent for the first time, or is held. Return False if there
     is none with that key."""
@@ -480,6 +506,7 @@ def _fail(tx: Tx, which: str, reason: str, **values: str) -> int:
     return changed
 
 
+@writes
 def hold(tx: Tx, outgoing: Outgoing, reason: str, *, seconds: float) -> bool:
     """Let it wait until its owner acts, or try again in `seconds`. Later messages to that address
     do not wait, because one of them may say what to do."""
@@ -494,6 +521,7 @@ def hold(tx: Tx, outgoing: Outgoing, reason: str, *, seconds: float) -> bool:
     )
 
 
+@writes
 def release(tx: Tx, platform: Platform | None = None) -> None:
     """Queue the messages that were held for long enough, or all that are held on a platform."""
     which = "not_before <= :ticks" if platform is None else "platform = :platform"
@@ -506,6 +534,7 @@ def release(tx: Tx, platform: Platform | None = None) -> None:
         tx.nudge(Topic.OUTBOX)
 
 
+@reads
 def asked_to_wait(tx: Tx, address: Address) -> tuple[float, str]:
     """Seconds of the pause that the platform asked for there, or 0, and the reason."""
     row = tx.row(
@@ -520,6 +549,7 @@ def asked_to_wait(tx: Tx, address: Address) -> tuple[float, str]:
     return (until - tx.ticks) / SECOND, error or ""
 
 
+@reads
 def paused(tx: Tx) -> tuple[PlatformPause, ...]:
     """The long pauses that platforms asked for, one for each platform: the one that ends last. And
     for each platform, why messages are held there."""
@@ -558,6 +588,7 @@ def _change(tx: Tx, outgoing: Outgoing, change: str, **values: Any) -> bool:
     return changed == 1
 
 
+@writes
 def recover(
     tx: Tx,
     repeatable: Collection[Platform],
@@ -632,6 +663,7 @@ def _is_within(tx: Tx, first: int | None, age: timedelta | None) -> bool:
     return 0 <= tx.now - first <= round(age.total_seconds() * SECOND)
 
 
+@reads
 def troubled(tx: Tx, *, reported: bool | None = None, limit: int = 50) -> tuple[Outgoing, ...]:
     """Failed and uncertain messages, newest first: all of them, or only those that were (or
     were not) reported in their session."""
@@ -645,6 +677,7 @@ def troubled(tx: Tx, *, reported: bool | None = None, limit: int = 50) -> tuple[
     return tuple(map(_outgoing, rows))
 
 
+@writes
 def report(tx: Tx, no: int) -> bool:
     """Mark a failed or uncertain message as reported in its session. Return False if it already
     was, or is in another state."""
@@ -671,12 +704,14 @@ def offer_again(tx: Tx, address: Address) -> None:
         enqueue(tx, Draft(key=f"again:{key}", address=address, body=offer, session_id=session_id))
 
 
+@reads
 def is_waiting(tx: Tx, address: Address) -> bool:
     """Whether a message to this address is queued or being sent."""
     sql = f"SELECT EXISTS (SELECT 1 FROM outbox WHERE address = :key AND {_OPEN})"
     return bool(tx.one(sql, key=address.key)[0])
 
 
+@reads
 def is_due(tx: Tx, platforms: Collection[Platform]) -> bool:
     """Whether a message on these platforms is being sent or could be sent now."""
     (found,) = tx.one(
@@ -687,11 +722,13 @@ def is_due(tx: Tx, platforms: Collection[Platform]) -> bool:
     return bool(found)
 
 
+@reads
 def get(tx: Tx, key: str) -> Outgoing | None:
     row = tx.row(f"SELECT {_COLUMNS} FROM outbox WHERE key = :key", key=key)
     return _outgoing(row) if row else None
 
 
+@reads
 def asking(tx: Tx, key: str) -> tuple[Outgoing, ...]:
     """The messages with buttons that ask one question: the one with this key, and those whose keys
     continue it after a colon."""
@@ -702,6 +739,7 @@ def asking(tx: Tx, key: str) -> tuple[Outgoing, ...]:
     return tuple(map(_outgoing, sorted(rows)))
 
 
+@reads
 def sent_as(tx: Tx, address: Address, receipt: str) -> Outgoing | None:
     """The message of which a part has this receipt, unless it was pruned."""
     row = tx.row(
@@ -713,6 +751,17 @@ def sent_as(tx: Tx, address: Address, receipt: str) -> Outgoing | None:
     return None if row is None else _outgoing(row)
 
 
+async def prune(store: Transactions, before: datetime) -> int:
+    """Delete messages that were sent before this time, and the files of finished ones. Return how
+    many messages were deleted."""
+    await _prune_files(store)
+    deleted = 0
+    while some := await _prune(store, before):
+        deleted += some
+    return deleted
+
+
+@writes
 def _prune_files(tx: Tx) -> None:
     """Delete the files of finished messages."""
     tx.change(
@@ -721,6 +770,7 @@ def _prune_files(tx: Tx) -> None:
     )
 
 
+@writes
 def _prune(tx: Tx, before: datetime) -> int:
     """Delete some of the messages that were sent before this time."""
     rows = tx.rows(
@@ -781,6 +831,9 @@ class Outbox(Operations):
     claim = Write(claim)
     progress = Write(progress)
     retry = Write(retry)
+    sent = Write(sent)
+    failed = Write(failed)
+    uncertain = Write(uncertain)
     delivered = Write(delivered)
     undelivered = Write(undelivered)
     asked_to_wait = Read(asked_to_wait)
@@ -803,22 +856,4 @@ class Outbox(Operations):
     bubbles = Read(bubbles.shown)
 
     async def prune(self, before: datetime) -> int:
-        """Delete messages that were sent before this time, and the files of finished ones. Return
-        how many messages were deleted."""
-        await self._engine.write(_prune_files)
-        deleted = 0
-        while some := await self._engine.write(_prune, before):
-            deleted += some
-        return deleted
-
-    async def sent(self, outgoing: Outgoing, receipt: str = "") -> bool:
-        """Mark it as sent. `receipt` is that of the last part, unless already recorded."""
-        return await self._engine.write(finish, outgoing, OutgoingState.SENT, receipt=receipt)
-
-    async def failed(self, outgoing: Outgoing, reason: str) -> bool:
-        """Mark it as undeliverable."""
-        return await self._engine.write(finish, outgoing, OutgoingState.FAILED, error=reason)
-
-    async def uncertain(self, outgoing: Outgoing, reason: str) -> bool:
-        """Mark it as possibly delivered: it must not be sent again."""
-        return await self._engine.write(finish, outgoing, OutgoingState.UNCERTAIN, error=reason)
+        return await prune(self._engine, before)

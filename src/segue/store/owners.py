@@ -11,7 +11,7 @@ from segue.core.address import Address, HomeChannel, Platform, Sender
 from segue.core.audience import Audience
 from segue.core.errors import IdentityTaken, OwnerNotFound
 from segue.core.session import Owner
-from segue.store.base import Operations, Read, Topic, Tx, Write
+from segue.store.base import Operations, Read, Topic, Transactions, Tx, Write, reads, writes
 from segue.store.values import moment, text
 
 
@@ -23,12 +23,14 @@ class Identity(Struct, frozen=True, kw_only=True):
     linked: datetime
 
 
+@writes
 def ensure(tx: Tx, owner: str, name: str = "") -> Owner:
     """Return the owner with this id, creating it if needed."""
     tx.insert("owners", conflict="DO NOTHING", id=owner, name=text(name), created=tx.now)
     return found(tx, owner)
 
 
+@reads
 def get(tx: Tx, owner: str) -> Owner | None:
     row = tx.row("SELECT id, name FROM owners WHERE id = :id", id=owner)
     return Owner(id=row[0], name=row[1]) if row else None
@@ -41,22 +43,32 @@ def found(tx: Tx, owner: str) -> Owner:
     return known
 
 
+@reads
 def all_owners(tx: Tx) -> tuple[Owner, ...]:
     rows = tx.rows("SELECT id, name FROM owners ORDER BY created, id")
     return tuple(Owner(id=row[0], name=row[1]) for row in rows)
 
 
+async def introduced(store: Transactions, owner: str) -> bool:
+    """Whether the agent has already introduced itself to the owner. Calling this records that it
+    has."""
+    return await is_introduced(store, owner) or await introduce(store, owner)
+
+
+@reads
 def is_introduced(tx: Tx, owner: str) -> bool:
     row = tx.row("SELECT introduced FROM owners WHERE id = :id", id=owner)
     return row is not None and row[0] == 1
 
 
+@writes
 def introduce(tx: Tx, owner: str) -> bool:
     found(tx, owner)
     sql = "UPDATE owners SET introduced = 1 WHERE id = :id AND introduced = 0"
     return tx.change(sql, id=owner) == 0
 
 
+@writes
 def link(tx: Tx, sender: Sender, owner: str) -> None:
     """Link a platform user to an owner. Raise IdentityTaken if the user is linked to another."""
     if text(sender.user_id) != sender.user_id:
@@ -76,6 +88,7 @@ def link(tx: Tx, sender: Sender, owner: str) -> None:
         raise IdentityTaken(platform=sender.platform, user_id=sender.user_id)
 
 
+@writes
 def unlink(tx: Tx, platform: Platform, user_id: str) -> bool:
     sql = "DELETE FROM identities WHERE platform = :platform AND user_id = :user_id"
     unlinked = tx.change(sql, platform=platform.value, user_id=user_id) == 1
@@ -84,6 +97,7 @@ def unlink(tx: Tx, platform: Platform, user_id: str) -> bool:
     return unlinked
 
 
+@reads
 def who(tx: Tx, platform: Platform, user_id: str) -> Owner | None:
     """The owner linked to a platform user, or None."""
     if text(user_id) != user_id:  # not a valid id, and once cleaned it might match another
@@ -97,6 +111,7 @@ def who(tx: Tx, platform: Platform, user_id: str) -> Owner | None:
     return Owner(id=row[0], name=row[1]) if row else None
 
 
+@reads
 def identities(tx: Tx, owner: str) -> tuple[Identity, ...]:
     rows = tx.rows(
         "SELECT platform, user_id, name, owner, linked FROM identities"
@@ -113,6 +128,7 @@ def identities(tx: Tx, owner: str) -> tuple[Identity, ...]:
     )
 
 
+@writes
 def set_home(tx: Tx, owner: str, home: HomeChannel) -> None:
     """Set the owner's home channel on its platform."""
     found(tx, owner)
@@ -128,6 +144,7 @@ def set_home(tx: Tx, owner: str, home: HomeChannel) -> None:
     )
 
 
+@writes
 def record_audience(tx: Tx, owner: str, home: Address, audience: Audience) -> None:
     """Record who can read a home channel of which that is not known yet."""
     tx.change(
@@ -139,11 +156,13 @@ def record_audience(tx: Tx, owner: str, home: Address, audience: Audience) -> No
     )
 
 
+@writes
 def clear_home(tx: Tx, owner: str, platform: Platform) -> bool:
     sql = "DELETE FROM homes WHERE owner = :owner AND platform = :platform"
     return tx.change(sql, owner=owner, platform=platform.value) == 1
 
 
+@reads
 def homes(tx: Tx, owner: str) -> tuple[HomeChannel, ...]:
     sql = "SELECT address, name, audience FROM homes WHERE owner = :owner ORDER BY platform"
     rows = tx.rows(sql, owner=owner)
@@ -175,8 +194,4 @@ class Owners(Operations):
     homes = Read(homes)
 
     async def introduced(self, owner: str) -> bool:
-        """Whether the agent has already introduced itself to the owner. Calling this records that
-        it has."""
-        if await self._engine.read(is_introduced, owner):
-            return True
-        return await self._engine.write(introduce, owner)
+        return await introduced(self._engine, owner)

@@ -17,7 +17,7 @@ from segue.core.errors import SessionNotFound
 from segue.core.session import lineage_key
 from segue.core.transcript import Message
 from segue.store import bindings, doors, leases, moves, pages, sessions, transcripts
-from segue.store.base import Operations, Read, Row, Tx, Write
+from segue.store.base import Operations, Read, Row, Tx, Write, reads, writes
 from segue.store.moves import Move
 from segue.store.pages import PageMessage
 from segue.store.search import folded
@@ -84,6 +84,7 @@ _SELECT = f"""
 """
 
 
+@reads
 def list_entries(tx: Tx, owner: str, *, limit: int, words: str = "") -> tuple[Entry, ...]:
     """The owner's sessions in which something was said, most recently active first. With `words`,
     only those with these words in their title: see `_named`."""
@@ -127,6 +128,7 @@ def _named(tx: Tx, owner: str, words: str, limit: int) -> list[int]:
     return [no for _, no in sorted({*recent, *others}, reverse=True)[:limit]]
 
 
+@reads
 def find(tx: Tx, owner: str, name: str) -> Entry | None:
     """The owner's session with this id, or that is or was last at the page's conversation with this
     id."""
@@ -161,6 +163,7 @@ def _entry(tx: Tx, row: Row) -> Entry:
     )
 
 
+@reads
 def part(
     tx: Tx, owner: str, session_id: str, *, after: int = 0, before: int | None = None
 ) -> TranscriptPart | None:
@@ -190,6 +193,7 @@ def part(
     )
 
 
+@reads
 def page_of(tx: Tx, owner: str, session_id: str) -> str | None:
     """The page's conversation that the session is at, or else its newest one. None if it never was
     on the page."""
@@ -203,6 +207,7 @@ def page_of(tx: Tx, owner: str, session_id: str) -> str | None:
     return known[0].address.thread_id if known else None
 
 
+@writes
 def enter(tx: Tx, owner: str, session_id: str, address: Address) -> None:
     """Make `address` a door of the session, for a message that its owner writes in it, and bring
     the session there if it is free. It is active now, so that no reset replaces it."""

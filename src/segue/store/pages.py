@@ -18,7 +18,7 @@ from segue.core import proof
 from segue.core.address import Platform, Sender
 from segue.core.errors import PairingRefused
 from segue.store import owners, pairings
-from segue.store.base import Operations, Read, Row, Topic, Tx, Write
+from segue.store.base import Operations, Read, Row, Topic, Tx, Write, reads, writes
 from segue.store.values import Buttons, buttons_json, moment, parse_buttons, text
 
 
@@ -98,6 +98,7 @@ class PageLocation(Struct, frozen=True, kw_only=True):
 # Browsers
 
 
+@writes
 def link(
     tx: Tx, owner: str, *, process: str | None = None, seconds: float = pairings.CODE_SECONDS
 ) -> str:
@@ -121,6 +122,7 @@ def link(
     return token
 
 
+@reads
 def credential(tx: Tx, key: str, origin: str) -> Credential | None:
     """The credential that a page loaded from `origin` must prove, or None.
 
@@ -140,6 +142,7 @@ def credential(tx: Tx, key: str, origin: str) -> Credential | None:
     return Credential(secret=link[0], owner=link[1], is_link=True) if link else None
 
 
+@writes
 def admit(tx: Tx, key: str, sender: Sender, secret: str, origin: str) -> None:
     """Pair a browser through the link with this id: the browser becomes a platform user linked
     to the owner. Raise PairingRefused if the link was used or has expired."""
@@ -149,6 +152,7 @@ def admit(tx: Tx, key: str, sender: Sender, secret: str, origin: str) -> None:
     tx.insert("browsers", id=sender.user_id, secret=secret, origin=text(origin), made=tx.now)
 
 
+@writes
 def use_link(tx: Tx, key: str) -> str | None:
     """Use up the link with this id, and return its owner. None if it was used or has expired."""
     sql = (
@@ -158,12 +162,14 @@ def use_link(tx: Tx, key: str) -> str | None:
     return used[0] if used else None
 
 
+@reads
 def is_link_used(tx: Tx, token: str) -> bool:
     """Whether the link with this token no longer exists."""
     key, _ = proof.of_link(token)
     return tx.row("SELECT 1 FROM page_links WHERE id = :id", id=key) is None
 
 
+@writes
 def forget(tx: Tx, port: int) -> int:
     """Unpair the browsers that were paired on this port, and return how many there were."""
     found = tx.rows("SELECT id FROM browsers WHERE origin LIKE :origin", origin=f"%:{port}")
@@ -176,6 +182,7 @@ def forget(tx: Tx, port: int) -> int:
 # Where it is served
 
 
+@reads
 def place(tx: Tx, machine: str) -> PageLocation | None:
     """Where the page was last served on this machine, or None."""
     sql = "SELECT port, addresses FROM page_places WHERE machine = :machine"
@@ -183,6 +190,7 @@ def place(tx: Tx, machine: str) -> PageLocation | None:
     return PageLocation(port=row[0], addresses=tuple(row[1].split())) if row else None
 
 
+@writes
 def settle(tx: Tx, machine: str, place: PageLocation) -> None:
     """Record where the page is served."""
     tx.insert(
@@ -199,6 +207,7 @@ def settle(tx: Tx, machine: str, place: PageLocation) -> None:
 _PAGE = "SELECT id, owner, title, rev, active, session FROM pages"
 
 
+@writes
 def begin(tx: Tx, owner: str, title: str, *, key: str, session: str | None = None) -> Page:
     """Start a conversation, for that session if given, or return the one started with the same
     key."""
@@ -216,6 +225,7 @@ def begin(tx: Tx, owner: str, title: str, *, key: str, session: str | None = Non
     return _page(tx.one(f"{_PAGE} WHERE key = :key", key=text(key)))
 
 
+@reads
 def get(tx: Tx, page: str) -> Page | None:
     row = tx.row(f"{_PAGE} WHERE id = :id", id=text(page))
     return _page(row) if row else None
@@ -226,6 +236,7 @@ def home_key(owner: str) -> str:
     return f"home:{owner}"
 
 
+@reads
 def home(tx: Tx, owner: str) -> Page | None:
     """The conversation for messages to the page itself, if it has any and no session."""
     sql = f"{_PAGE} WHERE key = :key AND session IS NULL AND rev > 0"
@@ -258,6 +269,7 @@ MOST = 200
 """How many messages of a conversation are shown."""
 
 
+@reads
 def messages(tx: Tx, page: str) -> tuple[PageMessage, ...]:
     """The newest messages of a conversation, in order."""
     sql = f"{_MESSAGE} WHERE page = :page ORDER BY no DESC LIMIT :limit"
@@ -297,11 +309,13 @@ def in_transcript(tx: Tx, session_id: str, low: int, high: int) -> dict[int, int
     return {int(seq): int(no) for seq, no in rows}
 
 
+@reads
 def message(tx: Tx, no: int) -> PageMessage | None:
     row = tx.row(f"{_MESSAGE} WHERE no = :no", no=no)
     return _message(row) if row else None
 
 
+@writes
 def show(
     tx: Tx,
     page: str,
@@ -331,6 +345,7 @@ def show(
     return _message(tx.one(f"{_MESSAGE} WHERE key = :key", key=text(key)))
 
 
+@writes
 def edit(tx: Tx, no: int, body: str, buttons: Buttons = ()) -> PageMessage | None:
     """Replace the text and buttons of a message. Return None if it no longer exists."""
     if (there := message(tx, no)) is None:
@@ -434,6 +449,7 @@ def _next_rev(tx: Tx, page: str) -> int:
 # Updates
 
 
+@writes
 def say(tx: Tx, page: str, key: str, browser: str, body: str) -> PageMessage:
     """Record a message from the user, or return the one recorded with the same key."""
     key = own_key(page, key)
@@ -442,12 +458,14 @@ def say(tx: Tx, page: str, key: str, browser: str, body: str) -> PageMessage:
     return said
 
 
+@reads
 def is_said(tx: Tx, page: str, key: str) -> bool:
     """Whether a message from the user is recorded with this key."""
     sql = "SELECT 1 FROM page_messages WHERE key = :key"
     return tx.row(sql, key=text(own_key(page, key))) is not None
 
 
+@writes
 def press(tx: Tx, page: str, key: str, browser: str, no: int, data: str) -> bool:
     """Record a button press and remove the message's buttons. Return False if it has no such
     button, True if the press was already recorded with the same key."""
@@ -463,6 +481,7 @@ def press(tx: Tx, page: str, key: str, browser: str, no: int, data: str) -> bool
     return True
 
 
+@writes
 def bring(tx: Tx, page: str, key: str, browser: str, session_id: str) -> None:
     """Record that the user wants the session here, like a press of the button that resumes it."""
     _record(tx, page, own_key(page, key), browser, PageAction.PRESS, f"r:{session_id}", 0)
@@ -488,6 +507,7 @@ def _record(tx: Tx, page: str, key: str, browser: str, act: PageAction, body: st
         tx.nudge(Topic.PAGES)
 
 
+@reads
 def unheard(tx: Tx, *, limit: int = 100) -> tuple[PageUpdate, ...]:
     """The user's actions that the adapter has not confirmed yet, in order."""
     rows = tx.rows(
@@ -503,6 +523,7 @@ def unheard(tx: Tx, *, limit: int = 100) -> tuple[PageUpdate, ...]:
     )
 
 
+@writes
 def heard(tx: Tx, no: int) -> None:
     """Confirm that this action is recorded elsewhere."""
     # Only this one: on PostgreSQL, a lower number may be committed later.

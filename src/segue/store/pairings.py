@@ -10,7 +10,7 @@ from segue.core.address import Sender
 from segue.core.errors import PairingRefused
 from segue.core.session import Owner
 from segue.store import outbox, owners
-from segue.store.base import Operations, Read, Tx, Write
+from segue.store.base import Operations, Read, Tx, Write, reads, writes
 from segue.store.outbox import Outgoing
 from segue.store.values import text
 
@@ -20,6 +20,7 @@ MAX_OPEN = 5
 """How many open codes an owner can have."""
 
 
+@writes
 def begin(tx: Tx, owner: str, *, seconds: float = CODE_SECONDS) -> str:
     """Create a code. The first platform user who sends it is linked to `owner`.
 
@@ -44,6 +45,7 @@ def forget_old(tx: Tx, table: str, owner: str) -> None:
     )
 
 
+@writes
 def redeem(tx: Tx, code: str, sender: Sender) -> Owner:
     """Link `sender` to the owner of `code`, in any spelling, and return the owner.
 
@@ -76,11 +78,13 @@ def reply_key(code: str) -> str:
     return f"paired:{_digest(code)[:32]}"
 
 
+@reads
 def reply(tx: Tx, code: str) -> Outgoing | None:
     """The message that answers the code, once it was sent by a user."""
     return outbox.get(tx, reply_key(code))
 
 
+@reads
 def open_codes(tx: Tx) -> int:
     """How many codes of all owners are still valid."""
     return tx.one("SELECT count(*) FROM pairings WHERE until > :ticks", ticks=tx.ticks)[0]

@@ -42,7 +42,7 @@ from segue.store import (
     sessions,
     transcripts,
 )
-from segue.store.base import Operations, Read, Row, Topic, Tx, Write
+from segue.store.base import Operations, Read, Row, Topic, Tx, Write, reads, writes
 from segue.store.bindings import BoundSession
 from segue.store.placement import ReportAuthors
 from segue.store.values import address_or_none, micros, moment, text
@@ -152,6 +152,7 @@ def _chat(
     return min(chats, key=lambda a: (a.thread_id is not None, a.key), default=None)
 
 
+@reads
 def check(tx: Tx, owner: str, targets: Collection[Target], *, verbatim: bool = False) -> None:
     """Raise NoHomeChannel or BadJob if a report could not be delivered to one of `targets`.
     `verbatim`: the report is not the agent's, so it would not be in the job's session either."""
@@ -173,6 +174,7 @@ def check(tx: Tx, owner: str, targets: Collection[Target], *, verbatim: bool = F
 # Sending
 
 
+@reads
 def waiting(tx: Tx, platforms: Collection[Platform]) -> tuple[Report, ...]:
     """The reports on these platforms that are not queued yet, oldest first."""
     rows = tx.rows(f"{_SELECT} WHERE r.state = 'waiting' ORDER BY r.no")
@@ -189,6 +191,7 @@ class SentReport(Struct, frozen=True, kw_only=True):
     """The expired session that it ended at its address, about which no notes are saved yet."""
 
 
+@writes
 def send(
     tx: Tx, report: Report, policies: ResetPolicies, zone: tzinfo, cwd: str
 ) -> SentReport | None:
@@ -278,6 +281,7 @@ def _authors(tx: Tx, report: Report) -> Provenance:
     return placement.report_authors(stored, report.instead_of)
 
 
+@writes
 def fail(tx: Tx, report: Report, reason: str) -> None:
     """Give up a report that cannot be sent."""
     tx.change(
@@ -287,6 +291,7 @@ def fail(tx: Tx, report: Report, reason: str) -> None:
     )
 
 
+@reads
 def failed(tx: Tx) -> tuple[Report, ...]:
     """The reports that failed and were not passed on yet, oldest first."""
     rows = tx.rows(
@@ -298,12 +303,14 @@ def failed(tx: Tx) -> tuple[Report, ...]:
     return tuple(map(_report, rows))
 
 
+@writes
 def pass_on(tx: Tx, report: Report) -> bool:
     """Let the next home channel stand in for a report that failed, if its job says so. Return
     whether it does. A home channel gets what a run says at most once."""
     return settle(tx, report) and _stand_in(tx, report)
 
 
+@writes
 def settle(tx: Tx, report: Report) -> bool:
     """Record that a report that failed needs no more attention. Return False if that is known."""
     sql = "UPDATE reports SET passed_on = 1 WHERE no = :no AND passed_on = 0 RETURNING key"
@@ -313,6 +320,7 @@ def settle(tx: Tx, report: Report) -> bool:
     return True
 
 
+@reads
 def stranded(tx: Tx, before: datetime) -> tuple[Report, ...]:
     """The reports that were made before this time and could be passed on, because no gateway serves
     their platform, or it cannot be reached."""
@@ -334,6 +342,7 @@ def stranded(tx: Tx, before: datetime) -> tuple[Report, ...]:
     )
 
 
+@writes
 def give_up(tx: Tx, report: Report) -> None:
     """Fail a report that waits for a platform that cannot be reached, if another home channel can
     stand in for it."""
@@ -370,6 +379,7 @@ def _next_home(tx: Tx, report: Report) -> Address | None:
 # Reading
 
 
+@reads
 def undelivered(tx: Tx, owner: str, since: datetime) -> tuple[tuple[Job, Report], ...]:
     """The reports of the owner's jobs since then that did not arrive, or may not have arrived, and
     for which no other stands in. Newest first."""
@@ -387,6 +397,7 @@ def undelivered(tx: Tx, owner: str, since: datetime) -> tuple[tuple[Job, Report]
     return tuple((job, report) for job, report in found if job)
 
 
+@reads
 def of(tx: Tx, run_id: int) -> tuple[Report, ...]:
     """The reports of a run, with what became of them."""
     rows = tx.rows(f"{_SELECT} WHERE r.run_id = :id ORDER BY r.no", id=run_id)

@@ -37,7 +37,19 @@ from segue.core.session import clean_title
 from segue.core.text import short_reason
 from segue.core.transcript import Message
 from segue.store import approvals, jobs, reports, sessions, transcripts
-from segue.store.base import Operations, Read, Row, Topic, Tx, Write, WriteMark
+from segue.store.base import (
+    Operations,
+    Read,
+    Row,
+    Topic,
+    Transactions,
+    Tx,
+    Write,
+    WriteMark,
+    marks,
+    reads,
+    writes,
+)
 from segue.store.values import micros, moment, moment_or_none, text
 
 LEASE_SECONDS = 10.0
@@ -68,6 +80,7 @@ class Claim(Struct, frozen=True, kw_only=True):
     """Where it asks for approvals. None if there is no place to ask at."""
 
 
+@writes
 def ask(tx: Tx, owner: str, job_id: int) -> Run:
     """Ask for a run now, besides the job's due times. Raise JobNotFound, or JobBusy if it runs."""
     jobs.idle(tx, owner, job_id)
@@ -77,6 +90,7 @@ def ask(tx: Tx, owner: str, job_id: int) -> Run:
 # Claiming
 
 
+@writes
 def claim(
     tx: Tx,
     *,
@@ -213,6 +227,7 @@ def _advance(tx: Tx, job: Job, after: datetime, *, is_running: bool) -> None:
     )
 
 
+@reads
 def tokens_today(tx: Tx, job: Job) -> int:
     """How many tokens the job's runs have used since midnight in its zone."""
     today, _ = day(moment(tx.now), job.zone)
@@ -237,6 +252,7 @@ def _claimed(tx: Tx, job: Job, run: Run) -> Claim:
 # Running
 
 
+@writes
 def check(tx: Tx, claimed: Claim, seen: Seen) -> Claim | None:
     """Compare what the job's condition sees now with what it saw before. Return the claim to go on
     with if it has changed, or if the owner asked for the run. Otherwise the run is over and leaves
@@ -270,12 +286,14 @@ def _count(tx: Tx, job: Job) -> None:
             jobs.update(tx, job.id, state=JobState.DONE.value, due=None)
 
 
+@marks
 def heartbeat(tx: Tx, claimed: Claim, *, seconds: float = LEASE_SECONDS) -> bool:
     """Extend the claim. Return False, like every change to a claim, if it is no longer the newest:
     stop."""
     return _change(tx, claimed.run, "lease_until = :until", until=tx.after(seconds))
 
 
+@marks
 def release(tx: Tx, claimed: Claim) -> bool:
     """Leave the run to the next gateway, which continues it. This attempt does not count."""
     change = "lease_until = :now, attempt = attempt - 1"
@@ -283,6 +301,7 @@ def release(tx: Tx, claimed: Claim) -> bool:
     return _change(tx, claimed.run, change, now=tx.ticks)
 
 
+@writes
 def begin(tx: Tx, claimed: Claim, lease: Lease, prompt: Message) -> int | None:
     """Append the prompt to the job's session, once for each run, and return its seq. None if the
     claim was lost."""
@@ -307,6 +326,7 @@ def _tokens_of(tx: Tx, session_id: str | None) -> int:
     return row[0] if row else 0
 
 
+@reads
 def tokens_left(tx: Tx, claimed: Claim) -> int:
     """How many tokens the run may still use. One that takes place in any case may use those of a
     whole day."""
@@ -316,6 +336,7 @@ def tokens_left(tx: Tx, claimed: Claim) -> int:
     return job.token_limit - earlier - (_tokens_of(tx, claimed.session_id) - before)
 
 
+@writes
 def finish(tx: Tx, claimed: Claim, report: str | None) -> bool:
     """End the run, and report at every place that the job delivers to. None for nothing to
     report."""
@@ -323,6 +344,7 @@ def finish(tx: Tx, claimed: Claim, report: str | None) -> bool:
     return _end(tx, claimed.job, claimed.run, state, report=report)
 
 
+@writes
 def fail(tx: Tx, claimed: Claim, reason: str) -> bool:
     """End the run as failed. After MAX_FAILURES in a row, the job is paused."""
     return _end(tx, claimed.job, claimed.run, RunState.FAILED, error=reason)
@@ -404,6 +426,7 @@ def _out_of_tokens(job: Job, used: int) -> str:
 # Reading
 
 
+@reads
 def history(tx: Tx, job_id: int, *, limit: int = 20) -> tuple[tuple[Run, tuple[Report, ...]], ...]:
     """The job's runs with their reports, newest first."""
     rows = tx.rows(
@@ -414,6 +437,7 @@ def history(tx: Tx, job_id: int, *, limit: int = 20) -> tuple[tuple[Run, tuple[R
     return tuple((run, reports.of(tx, run.id)) for run in map(_run, rows))
 
 
+@reads
 def last(tx: Tx, job_ids: Collection[int]) -> dict[int, tuple[Run, tuple[Report, ...]]]:
     """The newest run of each of these jobs, by the job's number."""
     newest = {job_id: history(tx, job_id, limit=1) for job_id in job_ids}
@@ -442,6 +466,18 @@ def _run(row: Row) -> Run:
     )
 
 
+async def prune(store: Transactions, before: datetime) -> int:
+    """Delete runs that ended before this time, except for the last KEPT of each job. Return how
+    many were deleted."""
+    deleted = 0
+    is_more = True
+    while is_more:
+        some, is_more = await _prune(store, before)
+        deleted += some
+    return deleted
+
+
+@writes
 def _prune(tx: Tx, before: datetime) -> tuple[int, bool]:
     """Look at some of the runs that ended before this time. Return how many were deleted, and
     whether there are more. A run that stays is not looked at again until its job has another."""
@@ -475,11 +511,4 @@ class Runs(Operations):
     tokens_left = Read(tokens_left)
 
     async def prune(self, before: datetime) -> int:
-        """Delete runs that ended before this time, except for the last KEPT of each job. Return how
-        many were deleted."""
-        deleted = 0
-        is_more = True
-        while is_more:
-            some, is_more = await self._engine.write(_prune, before)
-            deleted += some
-        return deleted
+        return await prune(self._engine, before)

@@ -21,11 +21,13 @@ from msgspec import Struct
 from segue.core.lease import SECOND
 from segue.core.text import one_line
 from segue.core.transcript import Role
-from segue.store.base import Row, SqlDialect, Tx
+from segue.store.base import Row, SqlDialect, Transactions, Tx, marks, reads
 from segue.store.values import moment, text
 
 _BATCH = 200
 """How many messages are indexed in one transaction, while no one else can write."""
+_BATCHES_AHEAD = 5
+"""How many batches of messages a search indexes first, where no gateway does so."""
 _RECENT_SESSIONS = 100
 _RECENT_MESSAGES = 2_000
 """How many messages of the last sessions a search reads before it asks the index."""
@@ -68,6 +70,19 @@ class _Match(Struct, frozen=True):
     message_id: int
 
 
+async def messages(
+    store: Transactions, owner: str, words: str, *, limit: int = 20, without: str | None = None
+) -> tuple[Hit, ...]:
+    """Messages in the owner's sessions that contain all the words, newest first. `without` is a
+    session to exclude. Messages of the owner's last sessions are always found, and older ones once
+    they are indexed (`is_complete`)."""
+    for _ in range(_BATCHES_AHEAD):
+        if not await index_some(store):
+            break
+    return await find(store, owner, words, limit=limit, without=without)
+
+
+@reads
 def find(tx: Tx, owner: str, words: str, *, limit: int, without: str | None) -> tuple[Hit, ...]:
     wanted = words_of(text(words))
     if not wanted or limit < 1:
@@ -273,11 +288,13 @@ def queue(tx: Tx, no: int) -> None:
     tx.insert("unindexed", conflict="DO NOTHING", session_no=no)
 
 
+@reads
 def is_complete(tx: Tx) -> bool:
     """Whether the index has every message."""
     return tx.row("SELECT 1 FROM unindexed LIMIT 1") is None
 
 
+@marks
 def index_some(tx: Tx) -> bool:
     """Index some messages, those of the newest sessions first. Return False if there are none."""
     # A cross join, because SQLite then begins with the few sessions that are not indexed.

@@ -32,7 +32,18 @@ from segue.core.session import (
 )
 from segue.core.text import one_line
 from segue.store import approvals, inbox, leases, owners, pages, search
-from segue.store.base import Operations, Read, Row, SqlDialect, Topic, Tx, Write, WriteMark
+from segue.store.base import (
+    Operations,
+    Read,
+    Row,
+    SqlDialect,
+    Topic,
+    Tx,
+    Write,
+    WriteMark,
+    reads,
+    writes,
+)
 from segue.store.values import address_or_none, micros, moment, moment_or_none, text
 
 _PREFIX_MINIMUM = 4
@@ -40,8 +51,6 @@ _CANDIDATES = 5
 _MOST_MEANT = 50
 """How many sessions to compare if a name is the beginning of many ids."""
 _SHARDS = 16
-_BATCHES_AHEAD = 5
-"""How many batches of messages a search indexes first, where no gateway does so."""
 _LATEST = "latest"
 
 _SELECT = """
@@ -52,6 +61,7 @@ _SELECT = """
 """
 
 
+@writes
 def create(
     tx: Tx,
     owner: str,
@@ -82,6 +92,7 @@ def create(
     return found(tx, session_id)
 
 
+@reads
 def get(tx: Tx, session_id: str) -> Session | None:
     row = tx.row(f"{_SELECT} WHERE s.id = :id", id=session_id)
     return _session(row) if row else None
@@ -94,6 +105,7 @@ def found(tx: Tx, session_id: str) -> Session:
     return session
 
 
+@reads
 def find(tx: Tx, owner: str, name: str, *, exact: bool = False) -> Session:
     """Return the owner's session that `name` refers to: a title (the newest of its lineage), an
     id or its prefix, or `latest`. With `exact`, a title means only the session with that title, and
@@ -194,6 +206,7 @@ def _by_prefix(tx: Tx, owner: str, name: str) -> list[Session]:
     return sorted(map(_session, rows), key=lambda session: session.active, reverse=True)
 
 
+@reads
 def list_sessions(
     tx: Tx,
     owner: str,
@@ -224,6 +237,7 @@ def list_sessions(
     return tuple(map(_session, rows))
 
 
+@reads
 def count(tx: Tx) -> int:
     """How many sessions there are, of all owners."""
     return tx.one("SELECT CAST(coalesce(sum(sessions), 0) AS BIGINT) FROM session_counts")[0]
@@ -239,6 +253,7 @@ def _count(tx: Tx, no: int, change: int) -> None:
     )
 
 
+@writes
 def rename(tx: Tx, session_id: str, title: str, *, chosen: bool = True) -> Session:
     """Set the title. One that the user has `chosen` must be free (TitleTaken). A generated one
     gets a number if it is taken, and never replaces a chosen one."""
@@ -301,6 +316,7 @@ def _next_number(tx: Tx, session: Session, base: str) -> int:
     return 2 if last is None else last[0] + 1
 
 
+@writes
 def describe(tx: Tx, lease: Lease, *, cwd: str | None = None, model: str | None = None) -> None:
     """Record the working directory and the model. None keeps the current value."""
     changed = tx.change(
@@ -315,6 +331,7 @@ def describe(tx: Tx, lease: Lease, *, cwd: str | None = None, model: str | None 
         raise leases.moved(tx, lease.session_id)
 
 
+@writes
 def end(tx: Tx, session_id: str, reason: EndReason, *, lease: Lease | None = None) -> None:
     """End the session and remove its binding. Refused while another process holds it or a
     handoff is in flight."""
@@ -340,6 +357,7 @@ def placed(
     return no
 
 
+@writes
 def close(tx: Tx, session_id: str, lease: Lease | None, reason: EndReason) -> None:
     """End the session but keep its binding: the next message there replaces it and says so. Refused
     while another process holds the session or a handoff is in flight."""
@@ -352,6 +370,7 @@ def close(tx: Tx, session_id: str, lease: Lease | None, reason: EndReason) -> No
     tx.change(sql, now=tx.now, reason=reason.value, no=no)
 
 
+@writes
 def reopen(tx: Tx, session_id: str) -> None:
     """Undo the end of a session, if it was ended, and count it as active now: its owner wants to
     continue it. A reset policy measures from here."""
@@ -360,6 +379,7 @@ def reopen(tx: Tx, session_id: str) -> None:
         raise SessionNotFound(name=session_id)
 
 
+@writes
 def delete(tx: Tx, session_id: str, *, lease: Lease | None = None) -> None:
     """Delete the session and its transcript. Refused while another process holds it or a
     handoff is in flight."""
@@ -441,10 +461,4 @@ class Sessions(Operations):
     async def search(
         self, owner: str, words: str, *, limit: int = 20, without: str | None = None
     ) -> tuple[search.Hit, ...]:
-        """Messages in the owner's sessions that contain all the words, newest first. `without` is a
-        session to exclude. Messages of the owner's last sessions are always found, and older ones
-        once they are indexed (`is_indexed`)."""
-        for _ in range(_BATCHES_AHEAD):
-            if not await self.index():
-                break
-        return await self._engine.read(search.find, owner, words, limit=limit, without=without)
+        return await search.messages(self._engine, owner, words, limit=limit, without=without)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from segue.core.handoff import Handoff
 from segue.store import handoffs, health
 from segue.store.approvals import Approvals
-from segue.store.base import Engine, Operations, Read, Topic, Tx, Write, WriteMark
+from segue.store.base import Engine, Topic, Tx
 from segue.store.bindings import Bindings
 from segue.store.doors import Doors
 from segue.store.gateways import Gateways
@@ -37,34 +37,34 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Store(Operations):
+class Store:
     """All persistent state, and the only thing that the terminal and the gateway share.
 
     The handoff methods are on the store itself, under the names used in this field. The others are
     grouped by subject.
     """
 
-    health = Read(health.look)
+    health = health.look
     # For the terminal
-    request_handoff = WriteMark(handoffs.request)
-    grant_handoff = WriteMark(handoffs.grant)
-    look_at_wish = Read(handoffs.look)
-    list_handoffs = Read(handoffs.history)
-    recent_handoffs = Read(handoffs.recent)
-    in_flight = Read(handoffs.in_flight)
-    cancel_handoff = Write(handoffs.cancel)
+    request_handoff = handoffs.request
+    grant_handoff = handoffs.grant
+    look_at_wish = handoffs.look
+    list_handoffs = handoffs.history
+    recent_handoffs = handoffs.recent
+    in_flight = handoffs.in_flight
+    cancel_handoff = handoffs.cancel
     # For the gateway; a claim is the Handoff that a claim method returned
-    list_pending_handoffs = Read(handoffs.pending)
-    claim_handoff = WriteMark(handoffs.claim)
-    claim_next_handoff = WriteMark(handoffs.claim_next)
-    heartbeat_handoff = WriteMark(handoffs.heartbeat)
-    record_handoff_step = Write(handoffs.record_step)
-    complete_handoff = Write(handoffs.complete)
-    fail_handoff = Write(handoffs.fail)
-    expire_handoffs = Write(handoffs.expire)
+    list_pending_handoffs = handoffs.pending
+    claim_handoff = handoffs.claim
+    claim_next_handoff = handoffs.claim_next
+    heartbeat_handoff = handoffs.heartbeat
+    record_handoff_step = handoffs.record_step
+    complete_handoff = handoffs.complete
+    fail_handoff = handoffs.fail
+    expire_handoffs = handoffs.expire
 
     def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
+        self._engine = engine
         self._closed = False
         self.owners = Owners(engine)
         self.notes = Notes(engine)
@@ -149,8 +149,8 @@ class Store(Operations):
     async def get_handoff_state(self, session_id: str) -> Handoff | None:
         """The session's latest handoff, or None if it has none or does not exist. A void handoff is
         failed first."""
-        latest, due = await self._engine.read(handoffs.due, session_id)
+        latest, due = await handoffs.due(self, session_id)
         if due:
-            await self.expire_handoffs()
-            latest, _ = await self._engine.read(handoffs.due, session_id)
+            await handoffs.expire(self)
+            latest, _ = await handoffs.due(self, session_id)
         return latest

@@ -23,7 +23,7 @@ from segue.core.provenance import Provenance
 from segue.core.session import Session, Usage
 from segue.core.transcript import Kind, Message, Role, Transcript
 from segue.store import leases, search, sessions
-from segue.store.base import Operations, Read, Row, Topic, Tx, Write
+from segue.store.base import Operations, Read, Row, Topic, Transactions, Tx, Write, reads, writes
 from segue.store.values import MESSAGE_COLUMNS, message, message_columns, micros
 
 AWAITS = """(SELECT m.role <> 'assistant' OR m.tool_calls IS NOT NULL FROM messages m
@@ -47,6 +47,7 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True):
     model: str | None = None
 
 
+@writes
 def append(tx: Tx, lease: Lease, messages: Sequence[Message], *, usage: Usage | None = None) -> int:
     """Append `messages`, all or none, and return the seq of the last one. Raise SessionMoved if
     the lease was lost."""
@@ -95,6 +96,7 @@ def _last_summary(messages: Sequence[Message]) -> int:
     return max((i for i, m in enumerate(messages, 1) if m.kind is Kind.SUMMARY), default=0)
 
 
+@reads
 def load(tx: Tx, session_id: str) -> Transcript:
     """The whole transcript in order, without messages that were undone."""
     no, _, _ = _place(tx, session_id)
@@ -116,12 +118,14 @@ def is_cut_off(tx: Tx, session_id: str) -> bool:
     return bool(awaits) and pause != leases.Pause.STOPPED
 
 
+@reads
 def last(tx: Tx, session_id: str, count: int, *, after: int = 0) -> Transcript:
     """The last `count` messages, without those up to the seq `after`."""
     no, _, end = _place(tx, session_id)
     return Transcript(tuple(reversed(_back(tx, no, after + 1, end, max(count, 0)))))
 
 
+@reads
 def tail(tx: Tx, session_id: str, budget: int) -> Transcript:
     """The newest messages that fit in `budget` tokens: see `Transcript.tail`. Like `window`, it
     reads no more of the session than that."""
@@ -129,6 +133,7 @@ def tail(tx: Tx, session_id: str, budget: int) -> Transcript:
     return _newest(tx, no, 0, end, budget).tail(budget)
 
 
+@reads
 def window(tx: Tx, session_id: str, budget: int) -> Transcript:
     """The messages to show a model with room for `budget` tokens: see `Transcript.window`."""
     no, summary, end = _place(tx, session_id)
@@ -185,6 +190,7 @@ def _has_any(tx: Tx, no: int, low: int, before: int) -> bool:
     return tx.row(sql, low=no << 32 | low, before=(no << 32) + before) is not None
 
 
+@writes
 def undo(tx: Tx, lease: Lease, turns: int = 1) -> Transcript:
     """Hide the last turns, and return what was hidden. Raise NothingToUndo if there are fewer."""
     no, last = _own(tx, lease)
@@ -205,6 +211,7 @@ def undo(tx: Tx, lease: Lease, turns: int = 1) -> Transcript:
     return _changed(tx, no, rows)
 
 
+@writes
 def repeat(tx: Tx, lease: Lease) -> Message:
     """Hide the last turn and append its user message again, unanswered, in one step. Return that
     message. Raise NothingToUndo if there is none."""
@@ -215,6 +222,7 @@ def repeat(tx: Tx, lease: Lease) -> Message:
     return again
 
 
+@writes
 def restore(tx: Tx, lease: Lease) -> Transcript:
     """Restore what was undone since the last message. Raise NothingToRestore if the
     conversation has continued since."""
@@ -268,6 +276,25 @@ def _changed(tx: Tx, no: int, rows: list[Row]) -> Transcript:
     return Transcript(tuple(sorted(map(message, rows), key=lambda m: m.seq)))
 
 
+async def export(store: Transactions, owner: str, session_id: str) -> AsyncIterator[bytes]:
+    """Yield the owner's session as JSON lines: a header, then its messages."""
+    yield msgspec.json.encode(await _header(store, owner, session_id)) + b"\n"
+    after = 0
+    while page := await _page(store, session_id, after):
+        after = page[-1].seq
+        for entry in page:
+            yield msgspec.json.encode(entry) + b"\n"
+
+
+async def import_lines(store: Transactions, owner: str, lines: Iterable[bytes]) -> Session:
+    """Create a session of the owner's from an export, all or nothing. Raise BadImport with the
+    line. Anyone may have written the export, whatever it says of its authors: they are unknown.
+    """
+    header, messages = _parse(lines)
+    return await _import(store, owner, header, messages)
+
+
+@reads
 def _header(tx: Tx, owner: str, session_id: str) -> Header:
     session = sessions.get(tx, session_id)
     if session is None or session.owner != owner:
@@ -283,6 +310,7 @@ def _header(tx: Tx, owner: str, session_id: str) -> Header:
     )
 
 
+@reads
 def _page(tx: Tx, session_id: str, after: int) -> list[Message]:
     no, _, _ = _place(tx, session_id)
     sql = (
@@ -311,6 +339,7 @@ def _parse(lines: Iterable[bytes]) -> tuple[Header, list[Message]]:
     return header, messages
 
 
+@writes
 def _import(tx: Tx, owner: str, header: Header, messages: Sequence[Message]) -> Session:
     session = sessions.create(
         tx, owner, header.source, title=header.title, cwd=header.cwd, model=header.model
@@ -339,17 +368,8 @@ class Transcripts(Operations):
     restore = Write(restore)
 
     async def export(self, owner: str, session_id: str) -> AsyncIterator[bytes]:
-        """Yield the owner's session as JSON lines: a header, then its messages."""
-        yield msgspec.json.encode(await self._engine.read(_header, owner, session_id)) + b"\n"
-        after = 0
-        while page := await self._engine.read(_page, session_id, after):
-            after = page[-1].seq
-            for entry in page:
-                yield msgspec.json.encode(entry) + b"\n"
+        async for line in export(self._engine, owner, session_id):
+            yield line
 
     async def import_lines(self, owner: str, lines: Iterable[bytes]) -> Session:
-        """Create a session of the owner's from an export, all or nothing. Raise BadImport with the
-        line. Anyone may have written the export, whatever it says of its authors: they are unknown.
-        """
-        header, messages = _parse(lines)
-        return await self._engine.write(_import, owner, header, messages)
+        return await import_lines(self._engine, owner, lines)

@@ -14,7 +14,7 @@ from msgspec import Struct
 from segue.core.address import Address
 from segue.core.errors import HandoffInFlight, SessionBusy
 from segue.store import leases, sessions
-from segue.store.base import Operations, Row, Topic, Tx, WriteMark
+from segue.store.base import Operations, Row, Topic, Tx, WriteMark, marks
 from segue.store.values import readable_address, text
 
 # A cross join, because SQLite then begins with the wishes, of which there are few.
@@ -39,6 +39,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     """Whether to stop the running turn."""
 
 
+@marks
 def make(
     tx: Tx,
     session_id: str,
@@ -86,6 +87,7 @@ def by_session(tx: Tx) -> dict[str, Wish]:
     return {wish.session_id: wish for wish in found if not tx.dead(wish.process)}
 
 
+@marks
 def take_back(tx: Tx, session_id: str, key: str | None = None) -> bool:
     """Take back the wish for that session, or only the one with this key. Its holder is notified.
     Return False if there is none, such as after it was granted."""
