@@ -145,7 +145,8 @@ def sqlite_scans(
     with the name of the index, or of the table if there is none."""
     rows = connection.execute(f"EXPLAIN QUERY PLAN {sql}", dict(values)).fetchall()
     details = [str(detail) for _, _, _, detail in rows]
-    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
+    schemas = "SELECT name FROM sqlite_schema UNION SELECT name FROM sqlite_temp_schema"
+    tables = {name for (name,) in connection.execute(schemas)}
     names = {name: table for name, table in _table_names(sql).items() if table in tables}
     is_bounded = " LIMIT " in sql and not any("TEMP B-TREE FOR ORDER" in it for it in details)
     for detail in details:

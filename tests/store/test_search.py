@@ -24,7 +24,7 @@ async def found(store: Store, words: str, owner: str = "me") -> list[str]:
 
 async def indexed(store: Store, words: str) -> set[int]:
     """The numbers of the messages that the index finds."""
-    matches = await store.read(search._indexed, "me", search.words_of(words), "")
+    matches = await store.read(search._indexed, "me", search.words_of(words), 1_000, "")
     return {match.message_id & 0xFFFFFFFF for match in matches}
 
 
@@ -173,6 +173,46 @@ async def test_many_matches_of_another_owner_hide_none_of_the_owner(
     theirs = await store.sessions.create("you", Platform.LOCAL)
     await say(store, theirs.id, *(said(f"their roses {i}") for i in range(5)))
     assert await found(store, "roses") == ["my roses"]
+
+
+async def _index_tickets(store: Store, session: Session) -> None:
+    """Index many messages with "ticket", a few of them also with other words. There are more than a
+    hundred different words, because PostgreSQL estimates nothing with less."""
+    lines = [said("ticket 4711 and lilies"), said("the note 4711"), said("ticket 4711 again")]
+    lines += [said(f"ticket {i} and roses") for i in range(150)]
+    await say(store, session.id, *lines)
+    await indexing.catch_up(store)
+    await store.write(_analyze)
+
+
+def _analyze(tx: Tx) -> None:
+    if tx.dialect is SqlDialect.POSTGRES:
+        tx.change("ANALYZE words")
+
+
+async def test_only_the_rare_words_of_a_search_are_looked_up(
+    store: Store, session: Session, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(search, "_RANKED", 50)
+    await _index_tickets(store, session)
+    assert await store.read(search._common, ["ticket", "4711"]) == ["ticket"]
+    assert await store.read(search._common, ["tick", "4711", "lilies"]) == ["tick"]
+    assert await store.read(search._common, ["ticket", "roses"]) == []
+    assert await store.read(search._common, ["lilies", "4711"]) == []
+    assert await store.read(search._common, ["ticket"]) == []
+
+
+async def test_a_rare_word_is_found_in_the_index_together_with_a_common_one(
+    store: Store, session: Session, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(search, "_RANKED", 50)
+    await _index_tickets(store, session)
+    assert await indexed(store, "ticket 4711") == {1, 3}
+    assert await indexed(store, "4711 TICK lil") == {1}
+    assert await indexed(store, "ticket note") == set()
+    assert await indexed(store, "ticket tulips") == set()
+    newest = await store.read(search._indexed, "me", ["ticket", "4711"], 1, "")
+    assert 3 in {match.message_id & 0xFFFFFFFF for match in newest}
 
 
 async def test_an_undone_message_is_not_found_until_it_is_restored(store: Store, session: Session):

@@ -237,7 +237,7 @@ async def test_a_word_in_no_message_is_looked_up_in_the_index(store: Store):
         tx.change("ANALYZE words")
         tx.change("SET LOCAL enable_seqscan = off")  # which is cheaper in so small a table
         counting = CountingTx(tx)
-        assert search._indexed(counting, "me", ["lilies"], "") == set()
+        assert search._indexed(counting, "me", ["lilies"], 20, "") == set()
         return counting.plans[0]
 
     plan_of_search = await store.write(plan)

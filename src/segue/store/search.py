@@ -4,12 +4,17 @@ A search first reads the newest messages of the owner's last sessions, which ans
 common word. Only if they are not enough, it asks the index, and ranks the newest of its matches. So
 its cost does not grow with the store, and it finds messages that are not indexed yet.
 
+The index collects all messages with a word before it can say which is the newest. So of several
+words, a search looks up only the rare ones, and compares the messages that have them with the
+others.
+
 The index is filled in the background: `unindexed` names the sessions with messages that it lacks,
 and `sessions.indexed_seq` says how far it has come in each.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import string
 import unicodedata
@@ -42,6 +47,12 @@ _RANKED = 2_000
 """How many of the owner's matches in the index are ranked."""
 _EXAMINED = 100_000
 """Among how many matches of all owners they are looked for."""
+_RARER = 10
+"""A word is looked up if it is in at most so many times the messages that the rarest one is in."""
+_TERMS = (
+    "CREATE VIRTUAL TABLE IF NOT EXISTS temp.word_terms USING fts5vocab (main, words, instance)"
+)
+"""On SQLite, the places of each word in the index. A connection makes this view for itself."""
 _SNIPPET = 160
 _SPACELESS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
@@ -89,9 +100,13 @@ def find(tx: Tx, owner: str, words: str, *, limit: int, without: str | None) -> 
         return ()
     found, is_enough = _recent(tx, owner, wanted, limit, without or "")
     if not is_enough:
-        found |= _indexed(tx, owner, wanted, without or "")
-    newest = sorted(found, key=lambda match: (match.at, match.message_id), reverse=True)[:limit]
+        found |= _indexed(tx, owner, wanted, limit, without or "")
+    newest = _newest_first(found)[:limit]
     return tuple(_hit(tx, match.message_id, wanted[0]) for match in newest)
+
+
+def _newest_first(found: set[_Match]) -> list[_Match]:
+    return sorted(found, key=lambda match: (match.at, match.message_id), reverse=True)
 
 
 def words_of(words: str) -> list[str]:
@@ -253,30 +268,97 @@ def _begins(word: tuple[str, re.Pattern[str]], content: str) -> bool:
 # The index
 
 
-def _indexed(tx: Tx, owner: str, words: list[str], without: str) -> set[_Match]:
-    """The newest matches in the index that are the owner's. It orders messages by their session's
-    start."""
+def _indexed(tx: Tx, owner: str, words: list[str], limit: int, without: str) -> set[_Match]:
+    """The owner's matches in the index: the newest `limit` among those of the sessions that began
+    last."""
+    common = _common(tx, words)
+    rare = [word for word in words if word not in common]
     if tx.dialect is SqlDialect.SQLITE:
         match = "SELECT rowid AS id FROM words WHERE words MATCH :query ORDER BY rowid DESC"
-        query = " AND ".join(_either(" OR ", '"{}"*', word) for word in words)
-    else:
-        # Without the sum, PostgreSQL may read all messages from the end on, for a word in none.
-        match = (
-            "SELECT id FROM words WHERE vector @@ to_tsquery('simple', :query) ORDER BY id + 0 DESC"
-        )
-        query = " & ".join(_either(" | ", "'{}':*", word) for word in words)
+        found = _owned(tx, match, owner, without, query=_fts5_query(rare))
+        return _having(tx, found, common, limit) if common else found
+    match = "SELECT id, vector FROM words WHERE vector @@ to_tsquery('simple', :query)"
+    values = {"query": _tsquery(rare)}
+    # OFFSET 0 keeps the parts of the query apart. Otherwise PostgreSQL may look up the common
+    # words, or read all messages from the end on, for a word in none.
+    match = f"SELECT id FROM ({match} OFFSET 0) r"
+    if common:
+        match += " WHERE vector @@ to_tsquery('simple', :common)"
+        values["common"] = _tsquery(common)
+    return _owned(tx, f"{match} ORDER BY id DESC", owner, without, **values)
+
+
+def _owned(tx: Tx, match: str, owner: str, without: str, **values: str) -> set[_Match]:
+    """Those of the messages in the index that are the owner's."""
     rows = tx.rows(
         f"SELECT m.at, m.id FROM ({match} LIMIT :examined) w"
         " CROSS JOIN sessions s CROSS JOIN messages m"
         " WHERE s.no = w.id >> 32 AND m.id = w.id"
         " AND s.owner = :owner AND s.id <> :without AND m.undone = 0 LIMIT :most",
-        query=query,
         examined=_EXAMINED,
         most=_RANKED,
         owner=owner,
         without=without,
+        **values,
     )
     return {_Match(at, message_id) for at, message_id in rows}
+
+
+def _having(tx: Tx, found: set[_Match], words: list[str], limit: int) -> set[_Match]:
+    """The newest `limit` of the messages that have these words."""
+    matches = _matcher(words)
+    having: set[_Match] = set()
+    for match in _newest_first(found):
+        if len(having) == limit:
+            break
+        if matches(_content(tx, match.message_id)):
+            having.add(match)
+    return having
+
+
+def _common(tx: Tx, words: list[str]) -> list[str]:
+    """The words that are in many more messages than the rarest one."""
+    if len(words) == 1:
+        return []
+    if tx.dialect is SqlDialect.SQLITE:
+        tx.change(_TERMS)
+        counts = [_count(tx, word) for word in words]
+    else:
+        counts = [_estimate(tx, word) for word in words]
+    most = _RARER * min(counts)
+    return [word for word, count in zip(words, counts, strict=True) if count > most]
+
+
+def _count(tx: Tx, word: str) -> float:
+    """How often the word is in the index of SQLite, or infinity if that is too often to count."""
+    count = 0
+    for start in {form.lower() for form in _forms(word)}:
+        (often,) = tx.one(
+            "SELECT count(*) FROM"
+            " (SELECT 1 FROM word_terms WHERE term >= :start AND term < :beyond LIMIT :most)",
+            start=start,
+            beyond=f"{start}\U0010ffff",
+            most=_RANKED,
+        )
+        count += often
+    return count if count < _RANKED else math.inf
+
+
+def _estimate(tx: Tx, word: str) -> float:
+    """In how many messages PostgreSQL expects the word. It cannot count some of them only."""
+    ((plan,),) = tx.one(
+        "EXPLAIN (FORMAT JSON) SELECT id FROM words WHERE vector @@ to_tsquery('simple', :query)",
+        query=_tsquery([word]),
+    )
+    return plan["Plan"]["Plan Rows"]
+
+
+def _fts5_query(words: list[str]) -> str:
+    return " AND ".join(_either(" OR ", '"{}"*', word) for word in words)
+
+
+def _tsquery(words: list[str]) -> str:
+    return " & ".join(_either(" | ", "'{}':*", word) for word in words)
 
 
 def _either(operator: str, prefix: str, word: str) -> str:
