@@ -13,11 +13,11 @@ from typing import TypeVar
 
 K = TypeVar("K")
 
-TRY = 0.02
+TRY = 0.05
 """Seconds of processor time that one try of a quick operation should last."""
 SLOW = 0.5
 """What takes longer is measured once, after a first time: the machine disturbs it little."""
-MOST = 200
+MOST = 2_000
 """How often an operation is repeated at most for one try."""
 
 

@@ -119,7 +119,7 @@ def _size(store: str) -> int:
 
 
 def table(before: Values, now: Values) -> str:
-    """The costs in the smallest and the largest store before and now, in Markdown."""
+    """The costs in a small and the largest store before and now, in Markdown."""
     lines = [
         "| processor time, ms | before: small | large | ratio | now: small | large | ratio |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
@@ -132,7 +132,8 @@ def table(before: Values, now: Values) -> str:
 
 
 def _cells(points: list[tuple[float, float]]) -> list[str]:
-    if len(points) < 2:
+    compared = sorted(point for point in points if point[0] >= scale.FULL)
+    if len(compared) < 2:
         return ["", "", ""]
-    (_, small), *_, (_, large) = sorted(points)
+    (_, small), *_, (_, large) = compared
     return [number(small), number(large), f"{number(large / small)} ×"]

@@ -87,7 +87,7 @@ def test_plots_are_whole_documents():
     assert "90 ×" in [element.text for element in bars.iter()]
 
 
-def test_the_table_shows_the_smallest_and_the_largest_store_of_one_owner():
+def test_the_table_shows_a_full_and_the_largest_store_of_one_owner():
     before = {
         "find: 1,000 sessions, one owner": 0.5,
         "find: 10,000 sessions, one owner": 5.0,
@@ -95,4 +95,4 @@ def test_the_table_shows_the_smallest_and_the_largest_store_of_one_owner():
         "find: 1,000,000 sessions, 1,000 owners": 9.0,
     }
     text = documents.table(before, {})
-    assert text.splitlines()[-1] == "| find | 0.5 | 400 | 800 × |  |  |  |"
+    assert text.splitlines()[-1] == "| find | 5 | 400 | 80 × |  |  |  |"
