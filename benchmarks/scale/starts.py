@@ -12,8 +12,7 @@ from pathlib import Path
 
 from benchmarks.alternation import of_process
 from segue.core.address import Platform
-from segue.testing.platform import Rules, running
-from segue.testing.platform.driver import Driver
+from segue.testing.platform import Driver, Rules, running
 from tests.harness import gateway_processes
 
 PATIENCE = 300.0

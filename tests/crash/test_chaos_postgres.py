@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from segue.store import connections, lifeline
-from segue.testing.platform.process import serving
+from segue.testing.platform import serving
 from tests.crash.chaos import chaos
 from tests.fakes import postgres
 

@@ -14,8 +14,7 @@ import segue.store
 from segue.core.address import Platform, Sender
 from segue.core.session import ME
 from segue.store import Store
-from segue.testing.platform import Driver, Peer, Shape
-from segue.testing.platform.process import serving
+from segue.testing.platform import Driver, Peer, Shape, serving
 from tests.fakes import postgres
 from tests.harness.database_proxy import DatabaseProxy
 from tests.harness.gateway_processes import environment

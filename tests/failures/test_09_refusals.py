@@ -19,8 +19,7 @@ from segue.core.errors import HandoffInFlight, UserError
 from segue.core.handoff import State
 from segue.core.session import ME
 from segue.gateway import texts
-from segue.testing.platform import Shape
-from segue.testing.platform.process import serving
+from segue.testing.platform import Shape, serving
 from tests.failures.advice import (
     HANDOFF,
     IN_A_SHELL,

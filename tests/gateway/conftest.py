@@ -13,7 +13,7 @@ import segue.store
 from segue import config
 from segue.config import Settings
 from segue.core.session import ME
-from segue.testing.platform.process import serving
+from segue.testing.platform import serving
 from tests.harness import stores
 from tests.harness.house import House
 

@@ -19,7 +19,7 @@ from segue.gateway.queues import MAX_WAITING
 from segue.platforms.base import Gap, Inbound, InboundKind
 from segue.store.base import Tx
 from segue.testing.platform import PeerAdapter
-from segue.testing.platform.client import Client
+from segue.testing.platform.adapter import Client
 from tests.harness.house import TELEGRAM, WITHIN, House
 
 SINCE = datetime(2026, 11, 3, 9, 30, tzinfo=UTC)

@@ -20,7 +20,7 @@ from segue.core.transcript import Role, ToolCall
 from segue.gateway import approvals, dispatch, texts
 from segue.platforms.base import Inbound, InboundKind
 from segue.testing.platform import Message, PeerAdapter, Rules, Shape
-from segue.testing.platform.client import Client
+from segue.testing.platform.adapter import Client
 from segue.turns import hold
 from tests.harness.house import TELEGRAM, House
 from tests.turns.conftest import call

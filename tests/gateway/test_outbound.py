@@ -23,7 +23,7 @@ from segue.store.base import Tx
 from segue.store.gateways import LinkState
 from segue.store.outbox import OutgoingState
 from segue.testing.platform import PeerAdapter, Rules, Shape, Trouble
-from segue.testing.platform.client import Client
+from segue.testing.platform.adapter import Client
 from segue.turns import Turns, hold
 from tests.harness.house import TELEGRAM, House, echoing
 from tests.turns.conftest import call

@@ -18,8 +18,7 @@ from segue.store import Store
 from segue.store.clock import SystemClock
 from segue.store.gateways import ALIVE_SECONDS, LinkState
 from segue.store.handoffs import LEASE_SECONDS
-from segue.testing.platform import Driver, PeerAdapter, Shape
-from segue.testing.platform.process import serving
+from segue.testing.platform import Driver, PeerAdapter, Shape, serving
 from tests.gateway.test_commands import Waiting
 from tests.harness.house import TELEGRAM, WITHIN, House
 

@@ -12,8 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from segue.testing.platform.driver import Driver
-from segue.testing.platform.snapshot import Message, Shape
+from segue.testing.platform import Driver, Message, Shape
 
 _NOWHERE = "nowhere"
 """The id of a chat that does not exist, so the snapshot contains no messages."""

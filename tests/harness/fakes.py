@@ -71,7 +71,7 @@ def contract(on: type[FakeRig]) -> type[RemoteContract]:
 
 
 def _serve(package: str, test: Connection) -> None:
-    asyncio.run(_until_the_end(importlib.import_module(f"{package}.process").FAKE, test))
+    asyncio.run(_until_the_end(importlib.import_module(package).FAKE, test))
 
 
 async def _until_the_end(fake: Fake[Any, Any], test: Connection) -> None:

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import segue
 from segue.core.address import Platform
-from segue.testing.platform.driver import Driver
-from segue.testing.platform.process import Peer
+from segue.testing.platform import Driver, Peer
 
 WITHIN = 30.0
 _NOWHERE = "nowhere"

@@ -16,8 +16,7 @@ from segue.testing.contract.malformed import Path, Specimen
 from segue.testing.contract.reconnecting import ReconnectContract
 from segue.testing.contract.rig import Act, Feature, File, Place, Seen
 from segue.testing.contract.suite import RemoteContract
-from segue.testing.platform import Driver, Peer, PeerAdapter, Rules, Shape, Upload
-from segue.testing.platform.process import FAKE, serving
+from segue.testing.platform import FAKE, Driver, Peer, PeerAdapter, Rules, Shape, Upload, serving
 from segue.testing.platform.wire import (
     Changed,
     Commanded,

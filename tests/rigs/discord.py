@@ -13,8 +13,7 @@ from segue.store import Store
 from segue.testing.contract.fake import uploads
 from segue.testing.peers.process import Fake
 from tests.fakes import discord
-from tests.fakes.discord import BOT, USUAL, Driver, Flag, Peer, Permission, Shown, snapshot
-from tests.fakes.discord.process import FAKE
+from tests.fakes.discord import BOT, FAKE, USUAL, Driver, Flag, Peer, Permission, Shown, snapshot
 from tests.rigs.base import Call, File, Kind, Message, PlatformRig
 
 _ADAPTER = "segue.platforms.discord.adapter.DiscordAdapter"

@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 from segue.core.address import ChatType, Platform
 from segue.testing.contract.fake import uploads
 from segue.testing.peers.process import Fake
-from segue.testing.platform import Driver, Peer, Rules, Shape, Shown
-from segue.testing.platform.process import FAKE
+from segue.testing.platform import FAKE, Driver, Peer, Rules, Shape, Shown
 from tests.rigs.base import Call, File, Kind, Message, PlatformRig, Thread, View
 
 _HARMLESS = frozenset(

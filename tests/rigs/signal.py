@@ -13,8 +13,7 @@ from segue.store import Store
 from segue.testing.contract.fake import uploads
 from segue.testing.peers.process import Fake
 from tests.fakes import signal
-from tests.fakes.signal import ME, NUMBER, Driver, Peer, Settings
-from tests.fakes.signal.process import FAKE
+from tests.fakes.signal import FAKE, ME, NUMBER, Driver, Peer, Settings
 from tests.rigs.base import Call, File, Kind, Message, PlatformRig, choices
 
 _ADAPTER = "segue.platforms.signal.adapter.SignalAdapter"

@@ -12,8 +12,7 @@ from segue.platforms.slack.adapter import INVITATION
 from segue.testing.contract.fake import uploads
 from segue.testing.peers.process import Fake
 from tests.fakes import slack
-from tests.fakes.slack import BOT, COMMAND, Driver, Peer, Shown
-from tests.fakes.slack.process import FAKE
+from tests.fakes.slack import BOT, COMMAND, FAKE, Driver, Peer, Shown
 from tests.rigs.base import Call, File, Kind, Message, PlatformRig, Thread, View
 
 _ADAPTER = "segue.platforms.slack.adapter.SlackAdapter"

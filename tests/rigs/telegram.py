@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 from segue.core.address import ChatType, Platform
 from segue.testing.peers.process import Fake
 from tests.fakes import telegram
-from tests.fakes.telegram import Driver, FileKind, Peer, Shown, Upload
-from tests.fakes.telegram.process import FAKE
+from tests.fakes.telegram import FAKE, Driver, FileKind, Peer, Shown, Upload
 from tests.rigs.base import Call, File, Kind, Message, PlatformRig
 
 BOT = f"@{telegram.Settings().username}"

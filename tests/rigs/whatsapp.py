@@ -12,8 +12,7 @@ from segue.platforms import hub, registry
 from segue.testing.contract.fake import uploads
 from segue.testing.peers.process import Fake
 from tests.fakes import whatsapp
-from tests.fakes.whatsapp import APP_SECRET, PHONE, Driver, Peer
-from tests.fakes.whatsapp.process import FAKE
+from tests.fakes.whatsapp import APP_SECRET, FAKE, PHONE, Driver, Peer
 from tests.harness.networks import lasting_port
 from tests.rigs.base import Call, File, Kind, Message, PlatformRig
 

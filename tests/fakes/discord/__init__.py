@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from segue.testing.peers import Trouble, Upload
 from tests.fakes.discord.driver import Driver
+from tests.fakes.discord.process import FAKE as FAKE
 from tests.fakes.discord.process import TOKEN, Peer, running, serving
 from tests.fakes.discord.snapshot import BOT, USUAL, Flag, Kind, Permission, Settings, Shown
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 from segue.testing.peers import Trouble as Trouble
 from segue.testing.peers import Upload as Upload
 from tests.fakes.signal.driver import Driver as Driver
+from tests.fakes.signal.process import FAKE as FAKE
 from tests.fakes.signal.process import Peer as Peer
 from tests.fakes.signal.process import running as running
 from tests.fakes.signal.process import serving as serving

@@ -20,6 +20,7 @@ from __future__ import annotations
 from segue.testing.peers import Trouble as Trouble
 from segue.testing.peers import Upload as Upload
 from tests.fakes.slack.driver import Driver as Driver
+from tests.fakes.slack.process import FAKE as FAKE
 from tests.fakes.slack.process import TOKEN as TOKEN
 from tests.fakes.slack.process import Peer as Peer
 from tests.fakes.slack.process import running as running

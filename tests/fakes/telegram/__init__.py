@@ -24,6 +24,7 @@ from __future__ import annotations
 from segue.testing.peers import FileKind, OrderRefused, Status, Trouble, Upload
 from tests.fakes.telegram.driver import Driver
 from tests.fakes.telegram.markup import cleaned
+from tests.fakes.telegram.process import FAKE as FAKE
 from tests.fakes.telegram.process import TOKEN, Peer, running, serving
 from tests.fakes.telegram.snapshot import Kind, Message, Settings, Shown, Topic
 

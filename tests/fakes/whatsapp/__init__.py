@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from segue.testing.peers import FileKind, OrderRefused, Trouble, Upload
 from tests.fakes.whatsapp.driver import Driver
+from tests.fakes.whatsapp.process import FAKE as FAKE
 from tests.fakes.whatsapp.process import TOKEN, Peer, running, serving
 from tests.fakes.whatsapp.snapshot import NUMBER, PHONE, Message, Settings, Shown
 from tests.fakes.whatsapp.state import APP_SECRET

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fakes.discord.process import FAKE
+from tests.fakes.discord import FAKE
 from tests.harness.fakes import fixtures
 from tests.platforms.discord.rig import DiscordRig
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fakes.signal.process import FAKE
+from tests.fakes.signal import FAKE
 from tests.harness.fakes import fixtures
 from tests.platforms.signal.rig import SignalRig
 

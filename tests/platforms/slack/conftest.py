@@ -7,8 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.fakes.slack import Peer
-from tests.fakes.slack.process import FAKE
+from tests.fakes.slack import FAKE, Peer
 from tests.harness.fakes import forked
 from tests.platforms.slack.rig import SlackRig, plugged_in
 

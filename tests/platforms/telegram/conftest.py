@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fakes.telegram.process import FAKE
+from tests.fakes.telegram import FAKE
 from tests.harness.fakes import fixtures
 from tests.platforms.telegram.rig import TelegramRig
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fakes.whatsapp.process import FAKE
+from tests.fakes.whatsapp import FAKE
 from tests.harness.fakes import fixtures
 from tests.platforms.whatsapp.rig import WhatsAppRig
 

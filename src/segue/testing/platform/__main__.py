@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from segue.testing import peers
-from segue.testing.platform.process import FAKE
+from segue.testing.platform.server import FAKE
 
 if __name__ == "__main__":
     peers.main(FAKE)

@@ -1,4 +1,4 @@
-"""What the users of the test platform can do."""
+"""What the users of the test platform can do, and the driver through which a test lets them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from segue.testing import peers
-from segue.testing.peers import Upload, User
-from segue.testing.platform.errors import missing
-from segue.testing.platform.snapshot import Chat, Message, Shape
-from segue.testing.platform.state import State
+from segue.testing.peers import Action, Upload, User
+from segue.testing.peers import OrderRefused as OrderRefused
+from segue.testing.platform.state import Chat, Message, Shape, Shown, State, Thread, missing
 from segue.testing.platform.wire import Joined, Pressed, Removed, Rules, WireFile
 
 
@@ -117,3 +116,26 @@ class Control(peers.Control[State]):
         """The message with that id, which is unique in all chats."""
         chat = next((chat for chat, message in self.state.messages if message == name), "")
         return self.state.message(chat, name)
+
+
+class Driver(peers.Driver[Rules, str, Message, Thread, Shown]):
+    """Acts for the users of the platform. Any process can connect through the control URL."""
+
+    snapshot = Shown
+
+    rules = Action(Control.rules)
+    user = Action(Control.user)
+    chat = Action(Control.chat)
+    publish = Action(Control.publish)
+    say = Action(Control.say)
+    command = Action(Control.command)
+    edit = Action(Control.edit)
+    delete = Action(Control.delete)
+    press = Action(Control.press)
+    join = Action(Control.join)
+    delete_thread = Action(Control.delete_thread)
+
+    async def press_late(self, user: str, message: Message, label: str) -> None:
+        """Press a button of an outdated view of the message."""
+        data = next(button.data for button in message.buttons if button.label == label)
+        await self.press(user, message.id, label, data)

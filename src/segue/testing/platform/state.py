@@ -1,26 +1,27 @@
-"""The test platform's state, and the updates that its changes cause."""
+"""The state of the test platform, its refusals, and the updates that changes cause."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import StrEnum
 from typing import TypeAlias
 
 import msgspec
 
 from segue.testing import peers
-from segue.testing.peers import Pulse, Updates, User
-from segue.testing.platform import errors
-from segue.testing.platform.errors import missing
-from segue.testing.platform.snapshot import Chat, Message, Shown, Thread
+from segue.testing.http import Response
+from segue.testing.peers import Pulse, Trouble, Updates, User
 from segue.testing.platform.wire import (
     Call,
     Changed,
     Commanded,
     Opened,
+    Refusal,
     Rules,
     Said,
     Sent,
     Update,
+    WireChat,
     WireEntry,
     WireFile,
     WireMessage,
@@ -28,13 +29,97 @@ from segue.testing.platform.wire import (
     WireUser,
 )
 
+
+class Shape(StrEnum):
+    """The kinds of chat."""
+
+    DM = "dm"
+    """One user and the bot; threads are topics."""
+    GROUP = "group"
+    """Threads start at a message that the platform posts with the title."""
+    CHANNEL = "channel"
+    """Like a group, with many members."""
+    FORUM = "forum"
+    """A group whose threads are topics."""
+    NO_THREADS = "no_threads"
+    """A group without threads."""
+    THREADS_REFUSED = "threads_refused"
+    """A group in which the bot may not open threads."""
+
+
+class Chat(peers.Chat[str], frozen=True, kw_only=True):
+    shape: Shape
+    topic: str
+    public: bool = False
+    """Anyone can read it."""
+
+    def wire(self) -> WireChat:
+        kind = self.shape.value if self.shape in (Shape.DM, Shape.CHANNEL) else "group"
+        return WireChat(
+            id=self.id, type=kind, name=self.title, topic=self.topic, members=len(self.members)
+        )
+
+
+class Thread(peers.Thread[str], frozen=True, kw_only=True):
+    key: str | None = None
+    """The idempotency key of the call that opened it."""
+
+
+class Message(peers.Message[str], frozen=True, kw_only=True):
+    format: str = "plain"
+    key: str | None = None
+    """The idempotency key of the call that sent it."""
+    forwarded_from: str | None = None
+
+
+class Shown(peers.Shown[str, Message, Thread], frozen=True, kw_only=True):
+    menu: tuple[WireEntry, ...]
+    refused: tuple[str, ...]
+    """The code of each refused call."""
+
+
+class Refuse(peers.Refuse):
+    """Raised by the handler of a call: it is answered with this status and refusal."""
+
+    def __init__(
+        self, status: int, code: str, reason: str, *, retry_after: float | None = None
+    ) -> None:
+        headers = {} if retry_after is None else {"Retry-After": f"{retry_after:.3f}"}
+        refusal = Refusal(code=code, reason=reason, retry_after=retry_after)
+        response = Response(status, headers, msgspec.json.encode(refusal))
+        super().__init__(f"{code}: {reason}", response)
+
+
+def malformed(reason: object) -> Refuse:
+    return Refuse(400, "malformed", str(reason))
+
+
+def missing(what: str, name: str) -> Refuse:
+    return Refuse(404, f"{what}_not_found", f"There is no {what} {name!r}.")
+
+
+def too_often(seconds: float) -> Refuse:
+    return Refuse(
+        429, "slow_down", f"Too many calls; come back in {seconds:.3f} s.", retry_after=seconds
+    )
+
+
+def injected(trouble: Trouble, seconds: float) -> Refuse:
+    """Return the error for a fault that a test ordered."""
+    if trouble is Trouble.BUSY:
+        return too_often(seconds)
+    if trouble is Trouble.FORBIDDEN:
+        return Refuse(403, "forbidden", "The bot may not do that.")
+    return Refuse(500, "internal", "Something went wrong.")
+
+
 BOT: User[str] = User(id="bot:1", name="The bot", bot=True)
 Files: TypeAlias = tuple[WireFile, ...]
 
 
 class State(peers.State[Rules, str, Chat, Thread, Message]):
     def __init__(self, rules: Rules, pulse: Pulse) -> None:
-        super().__init__(rules, pulse, Updates(pulse), errors.injected)
+        super().__init__(rules, pulse, Updates(pulse), injected)
         self.users[BOT.id] = BOT
         self.menu: tuple[WireEntry, ...] = ()
         self.keyed: dict[str, tuple[Call, Sent | Opened]] = {}
