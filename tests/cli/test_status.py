@@ -10,7 +10,7 @@ from segue.core.session import ME, Origin
 from segue.store import Store, bindings
 from segue.store.gateways import LinkState
 from segue.store.outbox import Draft
-from segue.web.session import address_of
+from segue.web.open_page import address_of
 from tests.harness.gateways import segue_says, serving
 from tests.harness.terminal import Person
 from tests.store.samples import DM

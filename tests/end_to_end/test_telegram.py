@@ -14,7 +14,7 @@ from segue.gateway.streaming import BUBBLE_DELAY
 from segue.store.gateways import LinkState
 from segue.testing.peers import tls
 from segue.turns import hold
-from segue.web import links
+from segue.web import endpoints
 from tests.crash.world import outgoing, until
 from tests.end_to_end.conftest import loaded, tool_call
 from tests.fakes.models.openai import Say
@@ -46,7 +46,7 @@ async def test_a_gateway_without_telegram_never_loads_its_library(home: Househol
 
 async def page_is_served(home: Household) -> bool:
     (gateway,) = await home.store.gateways.alive()
-    url = links.url(gateway)
+    url = endpoints.page_url(gateway)
     assert url is not None
     async with httpx2.AsyncClient(verify=tls(), trust_env=False) as http:
         return (await http.get(url)).status_code == 200

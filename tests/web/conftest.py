@@ -22,7 +22,7 @@ from segue.gateway import platforms
 from segue.gateway.service import Gateway
 from segue.store import Store
 from segue.store.gateways import LinkState
-from segue.web import links
+from segue.web import endpoints
 from tests.harness.house import Desk, echoing, serve, terminal
 from tests.harness.networks import reserved_port
 from tests.web.bare_server import Door, opened_door
@@ -63,7 +63,7 @@ class Site:
 
     async def key(self) -> Key:
         """The key of a browser that opened a new link."""
-        link = await links.opening(self.store, ME)
+        link = await endpoints.page_link(self.store, ME)
         assert link is not None
         key = await pair(self.url, link.partition("#t=")[2])
         assert key is not None

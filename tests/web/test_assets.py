@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from segue.web import files
+from segue.web import page
 from tests.web import page_types
 from tests.web.page_types import ASSETS, Elements
 
@@ -87,7 +87,7 @@ def test_the_types_that_scripts_are_checked_with_are_those_of_the_server_and_the
 
 
 def test_no_types_are_served() -> None:
-    assert [path for path in files.load() if ".d." in path or path.endswith(".ts")] == []
+    assert [path for path in page.static_files() if ".d." in path or path.endswith(".ts")] == []
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from segue.web import files
+from segue.web import page
 from segue.web.http import MOST_STRANGERS, Strangers
 from tests.web.bare_server import Door, opened_door, page_server, parse
 from tests.web.browser import WITHIN
@@ -77,7 +77,7 @@ async def is_as_it_was(door: Door) -> None:
     assert (await door.ask("/")).status == 200
     assert await door.store.read(lambda tx: tx.rows("SELECT id FROM pages")) == []
     assert not await door.store.pages.unheard()
-    assert not door.page.talks
+    assert not door.page.open_pages
 
 
 @pytest.fixture
@@ -346,7 +346,7 @@ async def test_the_content_security_policy_allows_no_other_origin(door: Door):
 
 
 def test_every_file_of_the_page_complies_with_the_policy():
-    for path, (_, body) in files.load().items():
+    for path, (_, body) in page.static_files().items():
         if path.endswith((".html", "/")):
             assert b"<style" not in body.lower()
             assert b" style=" not in body.lower()

@@ -168,7 +168,7 @@ def with_little_room(door: Door) -> socket.socket:
 
 
 def talks(door: Door) -> int:
-    return len(door.page.talks)
+    return len(door.page.open_pages)
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -181,7 +181,8 @@ async def test_a_client_that_does_not_read_gets_no_further_responses(door: Door)
     async with deaf(door), door.browser(await door.key()) as browser:
         await until(lambda: unread(door) > 0)
         await browser.new()  # the others are served
-        [stuck] = [t for t in door.page.talks if t._connection.transport.get_write_buffer_size()]
+        pages = door.page.open_pages
+        [stuck] = [it for it in pages if it._connection.transport.get_write_buffer_size()]
         # Of hundreds of responses one is being sent, and the news of the other's chat; the other
         # responses are not even started.
         assert stuck._out.qsize() <= 2
@@ -192,7 +193,7 @@ async def test_a_client_that_does_not_read_gets_no_further_responses(door: Door)
 async def test_a_client_that_does_not_read_for_too_long_is_disconnected(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("segue.web.session.PATIENCE", 0.2)
+    monkeypatch.setattr("segue.web.open_page.PATIENCE", 0.2)
     async with deaf(door):
         await until(lambda: not talks(door))
     assert unread(door) == 0

@@ -13,8 +13,8 @@ from segue.core.lexers import LANGUAGES
 from segue.core.session import Origin
 from segue.core.transcript import Message, Role, ToolCall, spoken
 from segue.web import render
+from segue.web.open_page import address_of
 from segue.web.render import LONGEST, SECONDS, Colours
-from segue.web.session import address_of
 from tests.harness.line_counts import growth, steps
 from tests.web.bare_server import Door
 from tests.web.strict_html import Unsafe, read

@@ -19,7 +19,7 @@ from segue.handoffs import Failed, Progress, Working, hand_off
 from segue.store import Store
 from segue.store.leases import LEASE_SECONDS
 from segue.turns import HeldLease, hold
-from segue.web.session import LISTED, address_of
+from segue.web.open_page import LISTED, address_of
 from tests.harness.house import Desk
 from tests.web.bare_server import Door
 from tests.web.browser import Browser
@@ -95,7 +95,7 @@ async def test_each_session_is_listed_once_with_its_place_state_and_last_message
 async def test_a_session_whose_terminal_was_killed_is_not_working(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("segue.web.session.LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("segue.web.open_page.LOOK_SECONDS", 0.1)
     store = door.store
     session = await session_with(store, "one", title="Work")
     await store.leases.acquire(session.id, "a terminal")

@@ -34,7 +34,7 @@ from segue.store.processes import machine
 from segue.testing.http import request
 from segue.turns import Turns
 from segue.turns.agents import Agents
-from segue.web import hooks, http
+from segue.web import http, server
 from segue.web.http import MOST_SENDERS, HttpConnection
 from segue.web.page import WebPage
 from segue.web.server import SharedServer
@@ -310,7 +310,7 @@ async def test_with_too_many_unfinished_bodies_the_oldest_is_refused(door: Door,
 async def test_requests_beyond_the_concurrency_limit_are_refused(
     door: Door, hook: Recorder, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(hooks, "MOST_RUNNING", 2)
+    monkeypatch.setattr(server, "MOST_HOOKS", 2)
     release = asyncio.Event()
 
     async def wait(request: WebhookRequest) -> WebhookResponse:

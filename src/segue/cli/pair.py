@@ -40,7 +40,7 @@ from segue.terminal.output import (
     screen,
 )
 from segue.terminal.render import qr
-from segue.web import links
+from segue.web import endpoints
 
 _POLL_SECONDS = 0.5
 _REPLY_SECONDS = 10.0
@@ -127,7 +127,7 @@ async def _show_as_json(store: Store) -> None:
 async def _begin(store: Store, seconds: float) -> _Offer:
     await store.owners.ensure(ME)
     served = [health for g in await store.gateways.alive() for health in g.links.values()]
-    to_page = await links.opening(store, ME, seconds=seconds)
+    to_page = await endpoints.page_link(store, ME, seconds=seconds)
     bots = [h for h in served if not (_is_page_down(h) or (to_page and h.platform is Platform.WEB))]
     code = await store.pairings.begin(ME, seconds=seconds) if bots or not to_page else None
     offered = {h.platform: h.link.replace("{code}", code) for h in bots if h.link and code}
@@ -161,7 +161,7 @@ def _print_platform(health: PlatformHealth, link: str | None) -> None:
     say(f"\n{health.platform}: open {one_line(link)}")
     if drawing := qr.on_screen(link):
         draw(drawing)
-    if health.platform is Platform.WEB and links.is_local(link):
+    if health.platform is Platform.WEB and endpoints.is_local(link):
         say(page_links.here_only())
 
 
@@ -175,7 +175,7 @@ async def _wait_until_used(
     link = offer.links.get(Platform.WEB)
     while time.monotonic() < deadline:
         # First, because a link is used in the transaction that pairs a browser.
-        is_used = link is not None and await links.is_used(store, link)
+        is_used = link is not None and await endpoints.is_link_used(store, link)
         for identity in await store.owners.identities(ME):
             sender = identity.sender
             if (sender.platform, sender.user_id) not in before:

@@ -15,7 +15,7 @@ from segue.store.pairings import CODE_SECONDS
 from segue.store.processes import whose
 from segue.terminal.output import folded, screen
 from segue.terminal.render import qr
-from segue.web import endpoints, links
+from segue.web import endpoints
 
 LAN = (
     "Everyone in the local network can reach the web page. Only browsers paired with your link get"
@@ -35,7 +35,7 @@ def is_built_in(settings: Settings) -> bool:
 
 def url(gateways: Iterable[GatewayRecord]) -> str | None:
     """Return the URL at which one of the gateways serves the page, or None."""
-    return next(filter(None, map(links.url, gateways)), None)
+    return next(filter(None, map(endpoints.page_url, gateways)), None)
 
 
 def reach(*, lan: bool) -> str:
@@ -45,7 +45,9 @@ def reach(*, lan: bool) -> str:
 async def addresses(store: Store, gateways: Iterable[GatewayRecord]) -> tuple[str, ...]:
     """Return the local network addresses at which one of the gateways serves the page."""
     for gateway in gateways:
-        if links.url(gateway) and (place := await store.pages.place(whose(gateway.process)[0])):
+        if endpoints.page_url(gateway) and (
+            place := await store.pages.place(whose(gateway.process)[0])
+        ):
             return tuple(filter(endpoints.is_private, place.addresses))
     return ()
 
@@ -60,7 +62,7 @@ async def link_to(store: Store, done: Completed) -> str | None:
     """Return a link to the conversation on the page, or None if it went to another platform."""
     if done.handoff.platform is not Platform.WEB:
         return None
-    return await links.opening(store, ME, done.handoff.thread)
+    return await endpoints.page_link(store, ME, done.handoff.thread)
 
 
 def shown(link: str) -> list[str]:
@@ -73,7 +75,7 @@ def shown(link: str) -> list[str]:
         *qr.on_screen(link),
         how,
         one_line(link),
-        *([here_only()] if links.is_local(link) else []),
+        *([here_only()] if endpoints.is_local(link) else []),
     ]
 
 

@@ -14,7 +14,7 @@ from segue.store import Store
 from segue.store.gateways import GatewayRecord
 from segue.terminal import output, page_links
 from segue.terminal.display import Display
-from segue.web import endpoints, links
+from segue.web import endpoints
 
 _SETTING = "web.lan"
 _CONNECTED = 10.0
@@ -80,5 +80,5 @@ async def _is_possible(store: Store, settings: Settings) -> bool:
 
 def _is_reachable(gateway: GatewayRecord) -> bool:
     """Return whether the gateway serves the page at this machine's address in the network."""
-    url = links.url(gateway)
+    url = endpoints.page_url(gateway)
     return url is not None and urlsplit(url).hostname == endpoints.default_address()

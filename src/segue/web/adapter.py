@@ -17,9 +17,10 @@ from segue.platforms.errors import Failures
 from segue.store import Store, Topic
 from segue.store.pages import Page, PageAction, PageUpdate, home_key
 from segue.store.wake import Waiter
+from segue.web import endpoints
+from segue.web.open_page import address_of
 from segue.web.page import WebPage
 from segue.web.server import SharedServer
-from segue.web.session import address_of
 
 _LOOK = 5.0
 _TITLE = 200
@@ -141,7 +142,7 @@ class WebAdapter(BaseAdapter):
         return address_of(home.chat_id, page.id)
 
     def pairing_link(self, code: str) -> str | None:
-        return None if self._served is None else f"{self._url}/#t={code}"
+        return None if self._served is None else endpoints.pairing_link(self._url, code)
 
     async def _page(self, to: Address) -> str:
         """The conversation at that address. Messages to the page itself get a separate one."""

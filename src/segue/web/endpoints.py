@@ -1,5 +1,9 @@
-"""Where the server listens: the private addresses of this machine, and a port that stays the same
-across restarts, so that open pages reconnect."""
+"""Where the page is: the addresses and the port that it is served on, and the links that open it.
+
+The server listens on the private addresses of this machine, on a port that stays the same across
+restarts, so that open pages reconnect. A link pairs one browser, once, and may point to a
+conversation.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,13 @@ import sys
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address
 from typing import NamedTuple
+from urllib.parse import parse_qs, urlsplit
 
 from segue.config import accounts
+from segue.core.address import Address, Platform
+from segue.store import Store
+from segue.store.gateways import GatewayRecord, LinkState
+from segue.store.pairings import CODE_SECONDS
 
 LOOPBACK = "127.0.0.1"
 USUAL = range(8790, 8800)
@@ -136,3 +145,50 @@ def default_address() -> str:
         except OSError:
             return LOOPBACK
         return probe.getsockname()[0]
+
+
+# Links
+
+_PAIRING = "/#t={code}"
+"""The end of a pairing link. Browsers never send the part after the # to a server."""
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+def is_local(url: str) -> bool:
+    """Whether only this machine can open the URL."""
+    return urlsplit(url).hostname in _LOOPBACK
+
+
+def page_url(gateway: GatewayRecord | None) -> str | None:
+    """The page's URL on that gateway, or None if it does not serve the page (yet)."""
+    health = gateway.links.get(Platform.WEB) if gateway else None
+    if health is None or health.state is LinkState.DOWN or health.link is None:
+        return None
+    if not health.link.endswith(_PAIRING):
+        return None
+    return health.link.removesuffix(_PAIRING)
+
+
+def pairing_link(page: str, code: str) -> str:
+    """The link that opens the page at that URL, and pairs the browser with `code`."""
+    return page + _PAIRING.format(code=code)
+
+
+async def is_link_used(store: Store, link: str) -> bool:
+    """Whether a browser has used the link."""
+    token = parse_qs(urlsplit(link).fragment)["t"][0]
+    return await store.pages.is_link_used(token)
+
+
+async def page_link(
+    store: Store, owner: str, at: Address | None = None, *, seconds: float = CODE_SECONDS
+) -> str | None:
+    """Create a link that shows the conversation at that address, and pairs the first browser that
+    opens it unless it is paired already. None if no gateway serves the page."""
+    gateway = await store.gateways.serving(Platform.WEB)
+    page = page_url(gateway)
+    if gateway is None or page is None:
+        return None
+    conversation = f"&c={at.thread_id}" if at and at.thread_id else ""
+    token = await store.pages.link(owner, process=gateway.process, seconds=seconds)
+    return pairing_link(page, token) + conversation

@@ -1,7 +1,10 @@
-"""One HTTP/1.1 connection: it carries one request, and is then closed or becomes a WebSocket.
+"""HTTP/1.1 as the server speaks it: one request per connection, which is then closed or becomes a
+WebSocket.
 
 h11 parses the request, so that bodies and their limits are read by one tested parser. Requests and
 responses are the values of the `websockets` library, to which an upgraded connection is passed on.
+Every response has the same security headers. Connections of strangers are limited in number, size
+and time.
 """
 
 from __future__ import annotations
@@ -21,7 +24,53 @@ from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
 from segue.config import accounts
-from segue.web import files
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:;"
+    " manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_SAFE = {
+    "Connection": "close",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+def response(
+    status: HTTPStatus, host: str, body: bytes = b"", kind: str = "text/plain", **more: str
+) -> Response:
+    """`host` is the name under which the page may open its WebSocket; empty for responses that are
+    not the page. `more` headers have one-word names."""
+    sources = f"'self' ws://{host}" if host else "'none'"
+    headers = Headers(
+        {
+            "Content-Type": kind,
+            "Content-Length": str(len(body)),
+            "Content-Security-Policy": f"{_POLICY}; connect-src {sources}",
+            **_SAFE,
+            **more,
+        }
+    )
+    return Response(status.value, status.phrase, headers, body)
+
+
+def refusal(status: HTTPStatus, **more: str) -> Response:
+    """A response that reveals nothing but the status."""
+    return response(status, "", f"{status.phrase}\n".encode(), **more)
+
+
+class Refused(Exception):
+    """The request is answered with only this status."""
+
+    def __init__(self, status: HTTPStatus) -> None:
+        super().__init__(status.phrase)
+        self.status = status
+
 
 HEAD_LIMIT = 16 * 1024
 """Maximum bytes of a request line and its headers."""
@@ -151,16 +200,16 @@ class HttpConnection(asyncio.Protocol):
                     case _:
                         return
         except h11.RemoteProtocolError as error:
-            self.answer(files.refusal(HTTPStatus(error.error_status_hint)))
+            self.answer(refusal(HTTPStatus(error.error_status_hint)))
 
     def _route(self, request: Request) -> None:
         self._path = request.path.partition("?")[0]
         if request.protocol not in {"HTTP/1.0", "HTTP/1.1"}:
-            self.answer(files.refusal(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED))
+            self.answer(refusal(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED))
             return
         # A head that arrives at once is not limited by h11.
         if len(request.serialize()) > HEAD_LIMIT:
-            self.answer(files.refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE))
+            self.answer(refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE))
             return
         match self._site.route(request):
             case None:
@@ -188,14 +237,14 @@ class HttpConnection(asyncio.Protocol):
             self._transport.write(self._wire.send(go_on) or b"")
 
     def _time_out(self) -> None:
-        self.answer(files.refusal(HTTPStatus.REQUEST_TIMEOUT))
+        self.answer(refusal(HTTPStatus.REQUEST_TIMEOUT))
 
     def _take(self, data: bytes, *, is_chunk: bool) -> None:
         self._body += data
         self._chunks += is_chunk
         too_long = self._receiver is not None and len(self._body) > self._receiver.limit
         if too_long or self._chunks > _CHUNKS:
-            self.answer(files.refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
+            self.answer(refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
 
     def _start(self) -> None:
         if self._receiver is not None:
@@ -207,10 +256,10 @@ class HttpConnection(asyncio.Protocol):
 
     def _finish(self, task: asyncio.Task[Response]) -> None:
         if task.cancelled():
-            self.answer(files.refusal(HTTPStatus.SERVICE_UNAVAILABLE))
+            self.answer(refusal(HTTPStatus.SERVICE_UNAVAILABLE))
         elif error := task.exception():
             logger.error("request failed path=%s", self._path, exc_info=error)
-            self.answer(files.refusal(HTTPStatus.INTERNAL_SERVER_ERROR))
+            self.answer(refusal(HTTPStatus.INTERNAL_SERVER_ERROR))
         else:
             self.answer(task.result())
 
@@ -235,7 +284,7 @@ class HttpConnection(asyncio.Protocol):
         if self._is_done:
             self._transport.abort()
         else:
-            self.answer(files.refusal(HTTPStatus.SERVICE_UNAVAILABLE))
+            self.answer(refusal(HTTPStatus.SERVICE_UNAVAILABLE))
             self._transport.close()
 
 

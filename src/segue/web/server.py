@@ -1,4 +1,9 @@
-"""The gateway's one HTTP server, for the page and for webhooks."""
+"""The gateway's one HTTP server, for the page and for webhooks.
+
+It runs while one of them is mounted. A request under `/hooks/` goes to the platform's handler:
+anyone may reach it, so the host and origin checks of the page do not apply, and each handler
+authenticates its requests. All others go to the page.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +13,9 @@ import logging
 import socket
 from asyncio import BaseTransport
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from http import HTTPStatus
 from typing import Any, cast
+from urllib.parse import parse_qsl
 
 from websockets.asyncio.server import Server as WebSocketServer
 from websockets.asyncio.server import ServerConnection, serve
@@ -22,18 +27,88 @@ from websockets.server import ServerProtocol
 from segue.config import WebSettings
 from segue.core.address import Platform
 from segue.core.errors import ConnectFailed
-from segue.platforms.webhook import Webhook
+from segue.platforms.webhook import Webhook, WebhookRequest
 from segue.store import Store
 from segue.store.pages import PageLocation
 from segue.store.processes import machine
-from segue.web import endpoints, files, guard, hooks, http
+from segue.web import endpoints, http
 from segue.web.frames import FRAME_LIMIT, PROOF_LIMIT
 from segue.web.guard import Names
-from segue.web.hooks import Hooks
-from segue.web.http import BodyReceiver, HttpConnection, HttpSite, Strangers
+from segue.web.http import BodyReceiver, HttpConnection, HttpSite, Refused, Strangers
 from segue.web.page import WebPage
 
+HOOKS = "/hooks/"
+MOST_HOOKS = 64
+"""Requests that are handled at the same time. More are refused, for the platform to send again."""
+_MOST_FIELDS = 100
+"""Fields of a query."""
+
 logger = logging.getLogger(__name__)
+
+
+class Hooks:
+    def __init__(self) -> None:
+        self._mounted: dict[str, Webhook] = {}
+        self._running: dict[asyncio.Task[Response], str] = {}
+        """The platform of each running handler."""
+
+    def __len__(self) -> int:
+        return len(self._mounted)
+
+    def mount(self, platform: Platform, webhook: Webhook) -> None:
+        self._mounted[platform.value] = webhook
+
+    async def unmount(self, platform: Platform) -> None:
+        """Idempotent. Running handlers are cancelled."""
+        self._mounted.pop(platform.value, None)
+        running = [task for task, name in self._running.items() if name == platform.value]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    def receiver(self, request: Request) -> Response | BodyReceiver:
+        """Return what receives the request's body, or a response. Raise Refused."""
+        path, _, query = request.path.partition("?")
+        name = path.removeprefix(HOOKS)
+        webhook = self._mounted.get(name)
+        if webhook is None:
+            raise Refused(HTTPStatus.NOT_FOUND)
+        rules = webhook.webhook_rules
+        if request.method not in rules.methods:
+            allowed = ", ".join(rules.methods)
+            return http.refusal(HTTPStatus.METHOD_NOT_ALLOWED, Allow=allowed)
+        if int(request.headers.get("Content-Length", 0)) > rules.body_limit:
+            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        if len(self._running) >= MOST_HOOKS:
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE)
+        fields = _fields(query)
+        headers = {key: ", ".join(request.headers.get_all(key)) for key in request.headers}
+
+        def start(body: bytes) -> asyncio.Task[Response]:
+            whole = WebhookRequest(method=request.method, query=fields, headers=headers, body=body)
+            task = asyncio.create_task(_handle(name, webhook, whole))
+            self._running[task] = name
+            task.add_done_callback(self._running.pop)
+            return task
+
+        return BodyReceiver(rules.body_limit, start)
+
+
+async def _handle(name: str, webhook: Webhook, request: WebhookRequest) -> Response:
+    try:
+        async with asyncio.timeout(webhook.webhook_rules.seconds):
+            response = await webhook.handle_webhook(request)
+    except TimeoutError:
+        logger.error("webhook timed out platform=%s", name)  # noqa: TRY400 - where is of no use
+        return http.refusal(HTTPStatus.SERVICE_UNAVAILABLE)
+    return http.response(response.status, "", response.body, response.media_type)
+
+
+def _fields(query: str) -> dict[str, str]:
+    try:
+        return dict(parse_qsl(query, keep_blank_values=True, max_num_fields=_MOST_FIELDS))
+    except ValueError as error:
+        raise Refused(HTTPStatus.BAD_REQUEST) from error
 
 
 class Server:
@@ -76,7 +151,7 @@ class Server:
             return HttpConnection(self.site, websocket)
 
         return await serve(
-            self._talk,
+            self._open_page,
             sock=bound,
             open_timeout=http.OPENING,
             max_size=PROOF_LIMIT,
@@ -113,17 +188,17 @@ class Server:
 
     def _route(self, request: Request) -> Response | BodyReceiver | None:
         try:
-            if request.path.startswith(hooks.PATH):
+            if request.path.startswith(HOOKS):
                 return self.hooks.receiver(request)
             if self.page is None:
-                raise guard.Refused(HTTPStatus.NOT_FOUND)
+                raise http.Refused(HTTPStatus.NOT_FOUND)
             return self.page.answer(request, self._names)
-        except guard.Refused as refused:
-            return files.refusal(refused.status)
+        except http.Refused as refused:
+            return http.refusal(refused.status)
 
-    async def _talk(self, connection: ServerConnection) -> None:
+    async def _open_page(self, connection: ServerConnection) -> None:
         if self.page is not None:
-            await self.page.talk(connection, self.site.strangers)
+            await self.page.serve(connection, self.site.strangers)
 
 
 class SharedServer:
@@ -154,13 +229,14 @@ class SharedServer:
         if (port := webhook.webhook_rules.port) is not None:
             server = await self._mount_alone(platform, webhook, port)
         else:
-            mount = partial(_mount_hook, platform=platform, webhook=webhook)
-            server = await self._mount(platform, mount)
-        logger.info("webhook mounted url=%s%s%s", server.url, hooks.PATH, platform)
+            server = await self._mount(
+                platform, lambda server: server.hooks.mount(platform, webhook)
+            )
+        logger.info("webhook mounted url=%s%s%s", server.url, HOOKS, platform)
 
     async def _mount_alone(self, platform: Platform, webhook: Webhook, port: int) -> Server:
         server = Server()
-        _mount_hook(server, platform, webhook)
+        server.hooks.mount(platform, webhook)
         try:
             await server.start(port)
         except (endpoints.PortHeld, OSError) as error:
@@ -229,10 +305,6 @@ class SharedServer:
             logger.warning("browsers unpaired port=%d number=%d", port, forgotten)
 
 
-def _mount_hook(server: Server, platform: Platform, webhook: Webhook) -> None:
-    server.hooks.mount(platform, webhook)
-
-
 class _WebSocket(ServerConnection):
     def __init__(
         self, strangers: Strangers, protocol: ServerProtocol, server: WebSocketServer, **limits: Any
@@ -253,7 +325,7 @@ class _WebSocket(ServerConnection):
 
     def _send_away(self) -> None:
         if self.protocol.state is State.CONNECTING:
-            self.protocol.send_response(files.refusal(HTTPStatus.SERVICE_UNAVAILABLE))
+            self.protocol.send_response(http.refusal(HTTPStatus.SERVICE_UNAVAILABLE))
         elif self.protocol.state is State.OPEN:
             self.protocol.send_close(CloseCode.TRY_AGAIN_LATER, "too many connections")
         self.send_data()
@@ -270,7 +342,7 @@ class _WebSocket(ServerConnection):
 
 
 def _reject(status: HTTPStatus | int, text: str) -> Response:
-    return files.refusal(HTTPStatus(status))
+    return http.refusal(HTTPStatus(status))
 
 
 class _Discreet(logging.LoggerAdapter[logging.Logger]):

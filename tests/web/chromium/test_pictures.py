@@ -15,7 +15,7 @@ from playwright.async_api import Page, WebSocketRoute, expect
 from segue.core.session import ME, Origin
 from segue.core.transcript import Message, Role, ToolCall
 from segue.store import Store
-from segue.web.session import address_of
+from segue.web.open_page import address_of
 from tests.turns.conftest import call
 from tests.web.chromium.watched_page import Eyes, in_conversation, link, live, say
 from tests.web.conftest import Site

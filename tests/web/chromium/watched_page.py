@@ -20,7 +20,7 @@ from playwright.async_api import (
 from segue.core.address import Address
 from segue.core.session import ME
 from segue.store import Store
-from segue.web import links
+from segue.web import endpoints
 
 PHONE = (390, 844)
 DESKTOP = (1280, 800)
@@ -120,7 +120,7 @@ class Eyes:
 
 async def link(store: Store, at: Address | None = None) -> str:
     """A link that signs a browser in and shows the conversation at that address."""
-    made = await links.opening(store, ME, at)
+    made = await endpoints.page_link(store, ME, at)
     assert made is not None
     return made
 

@@ -27,7 +27,7 @@ from segue.core.reset import ResetPolicies
 from segue.gateway import log_file
 from segue.store import Store, Topic
 from segue.store.gateways import LinkState
-from segue.web import links
+from segue.web import endpoints
 
 _IDLE_MINUTES = 0.05
 """Minutes until the embedded model is unloaded after the demo, unless it was loaded before."""
@@ -81,7 +81,7 @@ async def _serving(store: Store, process: asyncio.subprocess.Process, folder: Pa
         while process.returncode is None:
             gateway = await store.gateways.serving(Platform.WEB)
             connected = gateway and gateway.links[Platform.WEB].state is LinkState.CONNECTED
-            if connected and (url := links.url(gateway)):
+            if connected and (url := endpoints.page_url(gateway)):
                 return url
             await wake.wait(_POLL_SECONDS)
     words = _log(folder).read_text("utf-8", "replace").strip().splitlines()

@@ -7,7 +7,7 @@ from itertools import zip_longest
 
 from segue import config
 from segue.terminal.output import screen
-from segue.web import links
+from segue.web import endpoints
 
 _BORDER = 2
 _HALVES = {(0, 0): " ", (1, 0): "▀", (0, 1): "▄", (1, 1): "█"}
@@ -20,7 +20,7 @@ def on_screen(link: str) -> list[str]:
     Empty if the screen cannot show it, or if the link works on this machine only.
     """
     columns = screen()
-    if links.is_local(link) or columns is None or "utf" not in sys.stdout.encoding.lower():
+    if endpoints.is_local(link) or columns is None or "utf" not in sys.stdout.encoding.lower():
         return []
     variables = config.terminal_variables()
     colours = "NO_COLOR" not in variables and variables.get("TERM", "dumb") != "dumb"

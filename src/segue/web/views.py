@@ -1,5 +1,6 @@
-"""Sessions as the page shows them: entries of the list, lines of the transcript, and the messages
-and moves between them."""
+"""What the page shows, as frames: entries of the list, lines of the transcript, the messages and
+moves between them, and the state of the gateway.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +10,12 @@ from collections.abc import Iterator
 
 from segue.core.address import Address, Platform
 from segue.core.excerpt import telling
+from segue.core.handoff import STEPS
+from segue.core.session import Session
 from segue.core.text import one_line
 from segue.core.transcript import Message, Role, display_text, words
 from segue.platforms.registry import SPECS
+from segue.store import Store
 from segue.store.moves import Move
 from segue.store.page_sessions import Entry, SessionActivity, TranscriptPart
 from segue.store.pages import Page, PageAuthor, PageMessage
@@ -26,7 +30,7 @@ _TOOL_LENGTH = 200
 _OUTPUT_LENGTH = 4000
 
 
-def chat(entry: Entry) -> frames.Chat:
+def chat_entry(entry: Entry) -> frames.Chat:
     return frames.Chat(
         id=entry.id,
         title=entry.title or summary(entry.last_words, _TITLE_LENGTH) or _UNTITLED,
@@ -42,7 +46,7 @@ def summary(text: str, length: int) -> str:
     return one_line(_MARKUP.sub("", text), length)
 
 
-def place(page: Page) -> frames.Chat:
+def place_entry(page: Page) -> frames.Chat:
     """A conversation on the page that has no session, in the list."""
     return frames.Chat(
         id=page.id,
@@ -66,7 +70,7 @@ def _where(entry: Entry) -> str:
             return f"on {SPECS[elsewhere].title}"
 
 
-async def parts(
+async def part_frames(
     part: TranscriptPart,
 ) -> tuple[tuple[frames.Line, ...], tuple[frames.Message, ...], tuple[frames.MoveLine, ...]]:
     """The lines, messages and moves of a part. Rendered in a thread, because long texts take
@@ -74,7 +78,7 @@ async def parts(
     return await asyncio.to_thread(
         lambda: (
             tuple(_line(m, part.shows.get(m.seq)) for m in part.lines),
-            tuple(map(shown, part.messages)),
+            tuple(map(message_frame, part.messages)),
             tuple(_moves(part.moves)),
         )
     )
@@ -121,7 +125,7 @@ def _moves(moves: tuple[Move, ...]) -> Iterator[frames.MoveLine]:
         yield frames.MoveLine(no=move.no, after=move.seq, text=text, at=move.at)
 
 
-def shown(message: PageMessage) -> frames.Message:
+def message_frame(message: PageMessage) -> frames.Message:
     own = message.author is PageAuthor.PERSON
     return frames.Message(
         no=message.no,
@@ -133,3 +137,42 @@ def shown(message: PageMessage) -> frames.Message:
         after=message.after,
         key=message.key.rpartition("/")[2] if own else None,
     )
+
+
+_LAST = 20
+
+
+async def gateway_health(store: Store, owner: str) -> frames.Healthy:
+    serving = await store.gateways.serving(Platform.WEB)
+    gateway = serving and frames.GatewayState(
+        name=serving.name,
+        since=serving.started,
+        platforms=tuple(
+            frames.PlatformState(platform.value, link.state, link.detail)
+            for platform, link in sorted(serving.links.items())
+        ),
+    )
+
+    async def owned(session_id: str | None) -> Session | None:
+        session = await store.sessions.get(session_id) if session_id else None
+        return session if session and session.owner == owner else None
+
+    handoffs = [
+        frames.HandoffState(
+            session=session.id,
+            title=session.name,
+            platform=handoff.platform.value,
+            state=handoff.state,
+            step=STEPS[handoff.step] if handoff.step else None,
+            error=handoff.error or handoff.warning or None,
+            at=handoff.requested,
+        )
+        for handoff in await store.recent_handoffs(_LAST)
+        if (session := await owned(handoff.session_id))
+    ]
+    troubles = [
+        frames.Trouble(address=str(trouble.address), error=trouble.error or "", at=trouble.queued)
+        for trouble in await store.outbox.troubled(limit=_LAST)
+        if await owned(trouble.session_id)
+    ]
+    return frames.Healthy(gateway=gateway, handoffs=tuple(handoffs), troubles=tuple(troubles))

@@ -18,7 +18,7 @@ from segue.core.errors import UserError
 from segue.store import Store, Topic
 from segue.store.page_sessions import LINES, Entry
 from segue.store.pages import Page, own_key
-from segue.web import frames, health, history, jobs, render
+from segue.web import frames, jobs, render, views
 from segue.web.guard import Visitor, is_revoked
 
 _MOST_WAITING = 1000
@@ -92,7 +92,7 @@ class Preview(msgspec.Struct, frozen=True):
 _Later = _Listing | _JobListing | _Opening | _Update | _Changed | Preview
 
 
-class Talk:
+class OpenPage:
     def __init__(
         self,
         store: Store,
@@ -193,7 +193,7 @@ class Talk:
         if view.id not in (message.session, message.page):
             return None
         # In a thread, because a long text takes time to render.
-        shown = await asyncio.to_thread(history.shown, message)
+        shown = await asyncio.to_thread(views.message_frame, message)
         return frames.Changed(chat=view.id, message=shown)
 
     async def _writing(self, preview: Preview) -> frames.Tell | None:
@@ -216,7 +216,7 @@ class Talk:
                 self._soon(_Update())
                 self._soon(_Listing())
                 if self._health:
-                    self._soon(await health.look(self._store, self._visitor.owner))
+                    self._soon(await views.gateway_health(self._store, self._visitor.owner))
                 await self._out.join()  # wake-ups while the page reads count as one
 
     async def _watch_jobs(self) -> None:
@@ -262,7 +262,7 @@ class Talk:
                 await self._out.put(frames.Taken(key=key, chat=page.id))
             case frames.Health():
                 self._health = True
-                await self._out.put(await health.look(self._store, owner))
+                await self._out.put(await views.gateway_health(self._store, owner))
             case frames.ListJobs():
                 self._shows_jobs, self._jobs = True, None
                 self._soon(_JobListing())
@@ -298,7 +298,7 @@ class Talk:
             case frames.Earlier(before=before):
                 part = await self._store.page_sessions.part(owner, entry.id, before=before)
                 if part is not None:
-                    lines, messages, moves = await history.parts(part)
+                    lines, messages, moves = await views.part_frames(part)
                     earlier = frames.History(
                         chat=entry.id, lines=lines, more=part.more, messages=messages, moves=moves
                     )
@@ -369,19 +369,19 @@ class Talk:
     async def _list(self) -> frames.Chats:
         owner, limit = self._visitor.owner, self._limit
         found = await self._store.page_sessions.list(owner, limit=limit + 1)
-        chats = tuple(map(history.chat, found[:limit]))
+        chats = tuple(map(views.chat_entry, found[:limit]))
         if home := await self._store.pages.home(owner):
-            chats = (*chats, history.place(home))
+            chats = (*chats, views.place_entry(home))
         return frames.Chats(chats=chats, more=len(found) > limit)
 
     async def _search(self, words: str) -> frames.Found:
         """Sessions with the words in their title, then messages with them."""
         owner = self._visitor.owner
         titled = await self._store.page_sessions.list(owner, limit=_HITS, words=words.strip())
-        chats = map(history.chat, titled if words.strip() else ())
+        chats = map(views.chat_entry, titled if words.strip() else ())
         hits = [frames.SearchHit(chat=c.id, title=c.title, text=c.last, at=c.active) for c in chats]
         for hit in await self._store.sessions.search(owner, words, limit=_HITS):
-            text = history.summary(hit.snippet, len(hit.snippet))
+            text = views.summary(hit.snippet, len(hit.snippet))
             title = hit.title or text
             hits.append(frames.SearchHit(chat=hit.session_id, title=title, text=text, at=hit.at))
         return frames.Found(words=words, hits=tuple(hits))
@@ -391,7 +391,7 @@ class Talk:
         owner = self._visitor.owner
         if page := await self._store.page_sessions.page_of(owner, entry.id):
             return page
-        title, key = history.chat(entry).title, f"session:{entry.id}:{entry.seq}"
+        title, key = views.chat_entry(entry).title, f"session:{entry.id}:{entry.seq}"
         return (await self._store.pages.begin(owner, title, key=key, session=entry.id)).id
 
     async def _open(self, ask: frames.Open) -> frames.Shown | None:
@@ -414,9 +414,9 @@ class Talk:
         part = await self._store.page_sessions.part(owner, entry.id, after=after or 0)
         if part is None:
             return None
-        lines, messages, moves = await history.parts(part)
+        lines, messages, moves = await views.part_frames(part)
         page = self._view.page if self._view else None
-        chat, at = history.chat(entry), _page_at(entry.address)
+        chat, at = views.chat_entry(entry), _page_at(entry.address)
         self._view = _View(entry.id, chat, entry.seq, entry.edits, at, page)
         return frames.Shown(
             chat=entry.id,
@@ -435,7 +435,7 @@ class Talk:
         """A conversation on the page that has no session."""
         self._view = _View(page.id, at=page.id)
         messages = await self._store.pages.messages(page.id)
-        shown = await asyncio.to_thread(lambda: tuple(map(history.shown, messages)))
+        shown = await asyncio.to_thread(lambda: tuple(map(views.message_frame, messages)))
         return frames.Shown(
             chat=page.id,
             was=page.id,
@@ -466,7 +466,7 @@ class Talk:
             return frames.Gone(chat=view.id) if gone else None
         if entry.id != view.id or entry.edits != view.edits:
             return await self._shown(entry, view.id, None)
-        if history.chat(entry) == view.chat and entry.seq == view.seq:
+        if views.chat_entry(entry) == view.chat and entry.seq == view.seq:
             return None
         return await self._shown(entry, view.id, view.seq)
 
