@@ -9,10 +9,10 @@ from pathlib import Path
 
 import msgspec
 
-from segue.agent.approvals import Rules
 from segue.agent.loop import Agent
 from segue.agent.models.base import Model
-from segue.agent.tools.base import Plan, Risk, Tool, Workplace
+from segue.agent.tools.base import Plan, Tool, Workplace
+from segue.approvals.rules import Risk, Rules
 from segue.core.approval import Answer, Description
 from segue.core.transcript import Message, Role, ToolCall
 

@@ -12,12 +12,13 @@ from msgspec import structs
 
 from segue.agent.loop import UNANSWERED
 from segue.agent.models.base import Prompt
+from segue.approvals import questions
 from segue.core.address import Address, ChatType, Platform, Sender
 from segue.core.approval import Answer, Description
 from segue.core.errors import ApprovalNotShown, ApprovalUnknown
 from segue.core.session import ME
 from segue.core.transcript import Role, ToolCall
-from segue.gateway import approvals, dispatch, texts
+from segue.gateway import dispatch, texts
 from segue.platforms.base import Inbound, InboundKind
 from segue.testing.platform import Message, PeerAdapter, Rules, Shape
 from segue.testing.platform.adapter import Client
@@ -108,8 +109,8 @@ async def test_a_command_answers_the_question_that_it_names(
 
 
 def test_only_answers_that_have_a_button_can_be_pressed():
-    assert approvals.pressed("a:1:never") == (1, Answer.NEVER)
-    assert approvals.pressed(f"a:1:{Answer.MISSING}") is None
+    assert questions.pressed("a:1:never") == (1, Answer.NEVER)
+    assert questions.pressed(f"a:1:{Answer.MISSING}") is None
 
 
 async def test_a_button_pressed_by_an_unknown_sender_is_ignored(house: House, tmp_path: Path):
@@ -199,8 +200,8 @@ async def test_an_answer_counts_once(house: House, tmp_path: Path):
 async def test_an_unanswered_question_expires_and_the_tool_does_not_run(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(approvals, "ANSWER_TIMEOUT", 0.2)
-    monkeypatch.setattr(approvals, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(questions, "ANSWER_TIMEOUT", 0.2)
+    monkeypatch.setattr(questions, "POLL_SECONDS", 0.05)
     made = tmp_path / "made"
     chat = await house.chat()
     async with house.gateway(model=runs(made)):
@@ -340,7 +341,7 @@ async def test_a_press_or_a_number_counts_only_in_the_chat_of_its_question(
         here = await house.address(chat)
         there = replace(here, chat_id=other)
         with pytest.raises(ApprovalUnknown):
-            await approvals.answer_pressed(
+            await questions.answer_pressed(
                 house.store, ME, there, int(numbered(asked)), Answer.ONCE
             )
         assert await house.store.approvals.waiting_at(here)
@@ -358,12 +359,12 @@ async def test_a_question_that_was_not_sent_yet_cannot_be_answered_by_its_number
         asked = await house.store.approvals.ask(
             held.lease, "call", "f" * 64, "date", address, seconds=60
         )
-        await house.store.outbox.enqueue(approvals.question(asked, Description("date")))
+        await house.store.outbox.enqueue(questions.question(asked, Description("date")))
         with pytest.raises(ApprovalNotShown):
-            await approvals.answer_typed(house.store, ME, address, asked.id, Answer.ONCE)
+            await questions.answer_typed(house.store, ME, address, asked.id, Answer.ONCE)
         (sending,) = await house.store.outbox.claim([Platform.TELEGRAM])
         await house.store.outbox.sent(sending, "1")
-        await approvals.answer_typed(house.store, ME, address, asked.id, Answer.ONCE)
+        await questions.answer_typed(house.store, ME, address, asked.id, Answer.ONCE)
         assert await house.store.approvals.use(held.lease, asked.id) is Answer.ONCE
 
 
@@ -487,14 +488,14 @@ async def test_a_question_for_a_job_that_is_shown_in_full_offers_no_grant_for_th
         )
     assert not asked.in_run
     what = Description("run in /tmp:", "date")
-    labels = [label for label, _ in approvals.question(asked, what, in_run=True).buttons]
+    labels = [label for label, _ in questions.question(asked, what, in_run=True).buttons]
     assert labels == ["Allow", "Deny"]
 
 
 async def test_a_call_that_is_too_long_for_a_chat_can_only_be_denied(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(approvals, "LONGEST", 1000)
+    monkeypatch.setattr(questions, "LONGEST", 1000)
     made = tmp_path / "made"
     chat = await house.chat()
     async with house.gateway(model=[long_call(made), "Over."]):

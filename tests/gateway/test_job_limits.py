@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import segue.gateway.jobs
-from segue.agent.approvals import fingerprint
 from segue.agent.models.base import Piece, Prompt
 from segue.agent.models.scripted import Say, ScriptedModel
+from segue.approvals.rules import fingerprint
 from segue.config.values import Approvals
 from segue.core.address import Platform
 from segue.core.approval import Policy

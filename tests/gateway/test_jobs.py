@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import segue.gateway.approvals
+import segue.approvals.questions
 import segue.gateway.jobs
 import segue.store
 from segue.agent.models.base import Prompt
@@ -263,7 +263,7 @@ async def test_a_question_of_a_run_waits_for_hours(house: House, tmp_path: Path)
 async def test_a_question_that_cannot_be_delivered_is_not_waited_for(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(segue.gateway.approvals, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(segue.approvals.questions, "POLL_SECONDS", 0.02)
     nowhere = await house.home("!gone", "dm")
     async with house.gateway(model=[call("shell", command=f"touch {tmp_path}/x"), "not allowed"]):
         job = await make(house)

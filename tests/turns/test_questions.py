@@ -14,6 +14,7 @@ import pytest
 from msgspec import inspect
 
 from segue.agent.tools.base import Plan, Tool, ToolFailed, Workplace
+from segue.approvals import questions
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.approval import Description
 from segue.core.context import Context, Delivery
@@ -24,7 +25,6 @@ from segue.core.note import NOTE_LIMIT
 from segue.core.schedule import Cron
 from segue.core.session import ME, Session
 from segue.core.transcript import ToolCall
-from segue.gateway import approvals
 from segue.platforms import markup
 from segue.platforms.base import Capabilities
 from segue.platforms.whatsapp.messages import from_template
@@ -212,7 +212,7 @@ async def test_every_question_shows_what_it_asks_for_in_the_first_message_of_eve
 ):
     for name in table.tools:
         _, plan = await table.plan(name)
-        question = approvals.question(asked(plan.what), plan.what)
+        question = questions.question(asked(plan.what), plan.what)
         for platform, able in chats().items():
             first = markup.parts(question.body, able, buttons=True)[0]
             for words in wanted(name, plan.what):
@@ -222,7 +222,7 @@ async def test_every_question_shows_what_it_asks_for_in_the_first_message_of_eve
 async def test_every_question_shows_what_it_asks_for_in_a_template_of_whatsapp(table: Table):
     for name in table.tools:
         _, plan = await table.plan(name)
-        question = approvals.question(asked(plan.what), plan.what, in_run=True)
+        question = questions.question(asked(plan.what), plan.what, in_run=True)
         (part, *_) = markup.parts(question.body, chats()[Platform.WHATSAPP], buttons=True)
         sent = str(from_template("segue/en", part.text))
         assert "/show 1234" in sent
@@ -234,7 +234,7 @@ async def test_a_question_that_hides_a_line_offers_to_show_it_and_not_to_allow_i
     hiding: list[str] = []
     for name in table.tools:
         _, plan = await table.plan(name)
-        labels = [label for label, _ in approvals.question(asked(plan.what), plan.what).buttons]
+        labels = [label for label, _ in questions.question(asked(plan.what), plan.what).buttons]
         if excerpt(plan.what).is_whole:
             assert labels == ["Allow", "Allow in this session", "Deny"]
         else:

@@ -24,10 +24,10 @@ import msgspec
 from msgspec import structs
 
 from segue.agent import summaries
-from segue.agent.approvals import Permission, Rules, fingerprint
 from segue.agent.models.base import Call, End, Model, Piece, Prompt, Stop, Text
-from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, ToolInterrupted, Work, Workplace
+from segue.agent.tools.base import Plan, Tool, ToolFailed, ToolInterrupted, Work, Workplace
 from segue.agent.tools.web import fetchable
+from segue.approvals.rules import Permission, Risk, Rules, fingerprint
 from segue.core import events, provenance
 from segue.core.approval import Answer, Approve, Policy
 from segue.core.errors import ModelCutOff, ModelError, ModelRefused

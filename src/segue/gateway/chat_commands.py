@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from segue import commands, handoffs
+from segue.approvals import questions
 from segue.commands.base import PREFIX, Command, Where
 from segue.core.address import Address, HomeChannel, Platform
 from segue.core.approval import Answer
@@ -26,7 +27,7 @@ from segue.core.errors import (
 from segue.core.session import EndReason, Origin, Session
 from segue.core.text import count, one_line
 from segue.core.transcript import Message
-from segue.gateway import approvals, doors, messages, texts
+from segue.gateway import doors, messages, texts
 from segue.gateway.messages import PendingMessage
 from segue.gateway.turns import ChatTurns
 from segue.handoffs import greeting
@@ -209,12 +210,12 @@ class ChatCommands:
             await self.notice(texts.NOTHING_TO_STOP)
 
     async def answer(self, answer: Answer, number: int | None) -> None:
-        reply = await approvals.answer_typed(self.store, self.owner, self.address, number, answer)
+        reply = await questions.answer_typed(self.store, self.owner, self.address, number, answer)
         if reply:
             await self.notice(reply)
 
     async def show(self, number: int | None) -> None:
-        await approvals.show(self.store, self.owner, self.address, number)
+        await questions.show(self.store, self.owner, self.address, number)
 
     async def set_home(self, *, confirmed: bool) -> None:
         inbound = self._pending.inbound
@@ -319,7 +320,7 @@ class ChatCommands:
                 await self.hand_off(platform)
             case _ if commands.is_command(self._pending.inbound.typed):
                 await commands.run(self, self._pending.inbound.typed)
-            case [kind, number] if kind == approvals.SHOW and number.isdecimal():
+            case [kind, number] if kind == questions.SHOW and number.isdecimal():
                 await self.show(int(number))
             case _:
                 raise BadCommand(usage=f"{PREFIX}help", reason="that button is no longer known")

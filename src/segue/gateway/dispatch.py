@@ -10,11 +10,12 @@ from functools import partial
 from msgspec.structs import replace
 
 from segue import commands
+from segue.approvals import questions
 from segue.commands.base import Command, Where
 from segue.core.address import Address, Platform, Sender
 from segue.core.errors import PlatformLost, SessionElsewhere, StoreError, UserError
 from segue.core.session import Owner
-from segue.gateway import approvals, messages, texts
+from segue.gateway import messages, texts
 from segue.gateway.access import Gate
 from segue.gateway.chat_commands import ChatCommands
 from segue.gateway.containment import contain
@@ -398,9 +399,9 @@ class Dispatcher:
             await self._chat_turns.conclude(pending)
 
     async def _press(self, pending: PendingMessage) -> None:
-        pressed = approvals.pressed(pending.inbound.typed)
+        pressed = questions.pressed(pending.inbound.typed)
         if pressed is not None:
-            await approvals.answer_pressed(self._store, pending.owner, pending.address, *pressed)
+            await questions.answer_pressed(self._store, pending.owner, pending.address, *pressed)
             await self._chat_turns.conclude(pending)
             return
         context = await ChatCommands.of(self._chat_turns, pending)

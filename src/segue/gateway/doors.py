@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from segue.approvals.questions import Settle
 from segue.core.address import Address
 from segue.core.errors import SessionElsewhere
 from segue.gateway import messages
-from segue.gateway.approvals import Settle
 from segue.gateway.messages import PendingMessage
 from segue.store import Store, Topic
 from segue.store.bindings import RESUME

@@ -9,11 +9,12 @@ from functools import partial
 import msgspec
 
 from segue import commands
+from segue.approvals import questions
 from segue.commands.base import Where
 from segue.core.address import ChatType, Platform, Sender
 from segue.core.errors import MessageTooLong
 from segue.core.text import whole
-from segue.gateway import approvals, messages, quotes, reactions, texts
+from segue.gateway import messages, quotes, reactions, texts
 from segue.gateway.access import Answered, Gate
 from segue.gateway.containment import contain
 from segue.gateway.dispatch import Dispatcher
@@ -96,7 +97,7 @@ class Receiver:
         data = await reactions.chosen(self._store, at, inbound.message_id, inbound.text)
         if data is not None:
             key = f"not encrypted:{at.key}:{inbound.message_id}"
-            body = texts.not_encrypted(approvals.typed(data))
+            body = texts.not_encrypted(questions.typed(data))
             await self._store.outbox.enqueue(Draft(key=key, address=at, body=body))
 
     async def _welcome(self, adapter: Adapter, inbound: Inbound, answered: Answered) -> None:

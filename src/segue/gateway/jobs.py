@@ -20,6 +20,7 @@ from segue.agent import conditions
 from segue.agent.tools import credentials
 from segue.agent.tools.base import Workplace
 from segue.agent.tools.jobs import NOTHING_TO_REPORT
+from segue.approvals.questions import Questions, Settle, fenced
 from segue.config import Settings
 from segue.core import events, provenance
 from segue.core.address import Address
@@ -30,7 +31,6 @@ from segue.core.session import Session
 from segue.core.text import is_empty
 from segue.core.transcript import Message, Outcome, Role, ToolCall, Transcript, prompted
 from segue.gateway import texts
-from segue.gateway.approvals import Questions, Settle, fenced
 from segue.gateway.containment import cancel, contain, finish
 from segue.gateway.places import Places, PlatformsNow
 from segue.store import Store, Topic, claims, retries

@@ -10,8 +10,8 @@ import asyncio
 import re
 from collections.abc import Sequence
 
+from segue.approvals import questions
 from segue.core.address import Address
-from segue.gateway import approvals
 from segue.platforms.base import Button
 from segue.store import Store, Topic
 
@@ -34,7 +34,7 @@ def offer(body: str, buttons: Sequence[Button]) -> str:
 def _emoji(data: Sequence[str]) -> dict[str, str]:
     """The emoji of each choice. An answer to a question has the same in all questions: a user who
     reacts by habit must not allow what they deny elsewhere."""
-    fixed = [approvals.emoji(it) for it in data]
+    fixed = [questions.emoji(it) for it in data]
     if None in fixed:
         return dict(zip(data, EMOJI, strict=False))
     return {it: emoji for it, emoji in zip(data, fixed, strict=True) if emoji}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from segue import config
+from segue.approvals.questions import Questions
 from segue.config import Settings
 from segue.core import events
 from segue.core.address import Address, Platform
@@ -27,7 +28,6 @@ from segue.core.images import with_images
 from segue.core.session import Session
 from segue.core.transcript import Message, Outcome, spoken
 from segue.gateway import content, messages, quotes, texts
-from segue.gateway.approvals import Questions
 from segue.gateway.audiences import Audiences
 from segue.gateway.containment import cancel
 from segue.gateway.doors import DoorQuestions

@@ -11,10 +11,11 @@ from functools import partial
 from pathlib import Path
 from weakref import WeakValueDictionary
 
+from segue.approvals import questions
 from segue.core.address import Address, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed, UserError
 from segue.core.events import NO_ANSWER
-from segue.gateway import approvals, reactions, rendering, texts
+from segue.gateway import reactions, rendering, texts
 from segue.gateway.containment import error_text
 from segue.gateway.pace import RateLimiter
 from segue.gateway.streaming import Bubble
@@ -73,13 +74,13 @@ class ChatWriter:
 
     async def _write(self, adapter: Adapter, outgoing: Outgoing) -> None:
         able, box = adapter.capabilities, self._store.outbox
-        buttons = [Button(label, data, approvals.typed(data)) for label, data in outgoing.buttons]
+        buttons = [Button(label, data, questions.typed(data)) for label, data in outgoing.buttons]
         asks = bool(buttons)
         body, file = outgoing.body, None
         if not able.buttons:
             if able.reactions and adapter.trusts_reactions(outgoing.address):
                 body = reactions.offer(body, buttons)
-            body, buttons = approvals.without_buttons(body, buttons), []
+            body, buttons = questions.without_buttons(body, buttons), []
         if outgoing.file is not None:
             file = upload(Path(outgoing.file), await box.data(outgoing), able)
         if isinstance(file, str):

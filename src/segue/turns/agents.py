@@ -6,12 +6,12 @@ from pathlib import Path
 
 from segue import config
 from segue.agent import instructions
-from segue.agent.approvals import Rules
 from segue.agent.instructions import Projects
 from segue.agent.loop import MAX_STEPS, Agent
 from segue.agent.models.pool import Models, Pool
 from segue.agent.tools import credentials
 from segue.agent.tools.base import Workplace
+from segue.approvals.rules import Rules
 from segue.config import Settings
 from segue.core import provenance
 from segue.core.address import ChatType

@@ -19,7 +19,6 @@ import msgspec
 import pytest
 
 from segue.agent import loop
-from segue.agent.approvals import Rules
 from segue.agent.loop import Agent
 from segue.agent.models.anthropic import AnthropicModel
 from segue.agent.models.anthropic import request as anthropic_wire
@@ -30,7 +29,8 @@ from segue.agent.models.http import Timeouts
 from segue.agent.models.openai import OpenAIModel
 from segue.agent.models.openai import request as openai_wire
 from segue.agent.models.scripted import Say, Script, ScriptedModel
-from segue.agent.tools.base import Plan, Risk, Tool, Workplace
+from segue.agent.tools.base import Plan, Tool, Workplace
+from segue.approvals.rules import Risk, Rules
 from segue.core.approval import Answer, Description, Policy
 from segue.core.errors import ModelBusy
 from segue.core.events import (

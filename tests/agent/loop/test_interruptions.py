@@ -9,11 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-from segue.agent.approvals import Rules
 from segue.agent.loop import CUT_SHORT
 from segue.agent.models.scripted import Say, ScriptedModel
-from segue.agent.tools.base import Risk, Workplace
+from segue.agent.tools.base import Workplace
 from segue.agent.tools.shell import shell
+from segue.approvals.rules import Risk, Rules
 from segue.core.approval import Answer, Description
 from segue.core.events import (
     ApprovalNeeded,

@@ -6,10 +6,9 @@ import asyncio
 
 import pytest
 
-from segue.agent.approvals import Rules
 from segue.agent.loop import Agent
 from segue.agent.models.scripted import Say, ScriptedModel
-from segue.agent.tools.base import Risk
+from segue.approvals.rules import Risk, Rules
 from segue.core.approval import Answer, Description
 from segue.core.events import (
     ApprovalNeeded,

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.agent import loop
-from segue.agent.approvals import Rules
 from segue.agent.models.base import Stop
 from segue.agent.models.scripted import Say
-from segue.agent.tools.base import Risk, ToolFailed
+from segue.agent.tools.base import ToolFailed
+from segue.approvals.rules import Risk, Rules
 from segue.core.approval import Answer, Description
 from segue.core.events import (
     Event,

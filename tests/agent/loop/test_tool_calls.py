@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from segue.agent import loop
-from segue.agent.approvals import Rules, fingerprint
 from segue.agent.loop import TOO_MANY
 from segue.agent.models.scripted import Say, ScriptedModel
-from segue.agent.tools.base import Plan, Risk, ToolFailed, Workplace
+from segue.agent.tools.base import Plan, ToolFailed, Workplace
+from segue.approvals.rules import Risk, Rules, fingerprint
 from segue.core.approval import Answer, Description
 from segue.core.events import (
     ApprovalNeeded,

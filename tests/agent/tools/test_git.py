@@ -11,6 +11,7 @@ import pytest
 from segue.agent.tools import git
 from segue.agent.tools.base import Workplace
 from segue.agent.tools.shell import shell
+from segue.approvals import rules
 from segue.core.approval import plain_words
 from tests.agent.tools.calls import plan
 
@@ -165,7 +166,7 @@ async def test_a_folder_that_only_looks_like_a_repository_is_not_one(tmp_path: P
     ],
 )
 def test_read_only_options_are_allowed(command: str):
-    assert git.only_shows(command.split())
+    assert rules.only_shows(command.split())
 
 
 @pytest.mark.parametrize(
@@ -200,14 +201,14 @@ def test_read_only_options_are_allowed(command: str):
     ],
 )
 def test_options_that_write_run_or_leave_the_repository_need_approval(arguments: str):
-    assert not git.only_shows(["git", *arguments.split()])
+    assert not rules.only_shows(["git", *arguments.split()])
 
 
 @pytest.mark.parametrize("command", ["git", "/usr/bin/git", "bin/git"])
 def test_git_is_recognised_by_any_path(command: str):
-    assert git.is_git(plain_words(f"{command} status"))
-    assert not git.is_git(plain_words("gitk"))
-    assert not git.is_git([])
+    assert rules.is_git(plain_words(f"{command} status"))
+    assert not rules.is_git(plain_words("gitk"))
+    assert not rules.is_git([])
 
 
 def test_settings_of_the_environment_are_kept():

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from segue.agent.tools.base import Risk, ToolFailed, Workplace
+from segue.agent.tools.base import ToolFailed, Workplace
 from segue.agent.tools.notes import remember
+from segue.approvals.rules import Risk
 from segue.core import provenance
 from segue.core.errors import TooManyNotes
 from segue.core.note import MAX_NOTES, NOTE_LIMIT, Note, clean_note

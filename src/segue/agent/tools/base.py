@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -15,6 +14,7 @@ from msgspec import Struct
 
 from segue.agent.models.base import ToolSpec
 from segue.agent.tools.search import NOTHING, PrivateFiles
+from segue.approvals.rules import Risk
 from segue.core import provenance
 from segue.core.approval import Description
 from segue.core.provenance import Author, Provenance
@@ -22,15 +22,6 @@ from segue.core.transcript import ToolCall
 
 OUTPUT_LIMIT = 30_000
 """The maximum number of characters that one tool call returns to the model."""
-
-
-class Risk(StrEnum):
-    """The effect that a tool may have. It decides whether the user is asked first."""
-
-    READ = "read"
-    WRITE = "write"
-    RUN = "run"
-    SEND = "send"
 
 
 class ToolFailed(Exception):

@@ -1,7 +1,7 @@
 """Reads, writes and finds files. Paths are relative to the working directory.
 
 They may lead outside it, by name or through a link. Reading a private file needs approval, and so
-does every write, which is shown with its real location (see `segue.agent.approvals`).
+does every write, which is shown with its real location (see `segue.approvals.rules`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from typing import Annotated, TypeVar
 from msgspec import Meta, Struct
 
 from segue.agent.tools import search
-from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Workplace, clean, shorten
+from segue.agent.tools.base import Plan, Tool, ToolFailed, Workplace, clean, shorten
 from segue.agent.tools.isolation import run_isolated
 from segue.agent.tools.search import PrivateFiles
 from segue.agent.tools.targets import Target, aim
+from segue.approvals.rules import Risk
 from segue.core.approval import Description
 from segue.core.text import visible, visible_name
 

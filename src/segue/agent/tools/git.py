@@ -1,16 +1,16 @@
-"""Git commands on the allow-list.
+"""How git runs when the allow-list permits a command of it.
 
-A repository can configure programs for git to run, and some options write files or run programs. A
-user who allows `git status` does not mean to allow that. Everything that environment variables can
-turn off is turned off. If a repository has any setting that is not known to be harmless, or has
-submodules, which have their own settings, the user is asked.
+A repository can configure programs for git to run. A user who allows `git status` does not mean to
+allow that. Everything that environment variables can turn off is turned off. If a repository has
+any setting that is not known to be harmless, or has submodules, which have their own settings, the
+user is asked.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from segue.agent.tools.isolation import run
@@ -38,16 +38,6 @@ _VARIABLES = {
     "GIT_EDITOR": "false",
 }
 
-_OPTIONS = (
-    *("--output", "--output-directory", "--ext-diff", "--textconv", "--filters", "--no-index"),
-    *("--upload-pack", "--receive-pack", "--exec", "--exec-path", "--open-files-in-pager"),
-    *("--config", "--config-env", "--git-dir", "--work-tree", "--namespace", "--template"),
-    *("--recurse-submodules", "--submodule", "--show-signature"),
-)
-"""Options of any command that write files, run programs or use other settings."""
-_LETTERS = frozenset("cCoO")
-"""Short forms of such options."""
-
 _HARMLESS = re.compile(
     r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode"
     r"|symlinks|autocrlf|eol|safecrlf|quotepath|abbrev|sparsecheckout|sparsecheckoutcone|longpaths"
@@ -59,29 +49,6 @@ _HARMLESS = re.compile(
     r"|extensions\.(worktreeconfig|objectformat|refstorage)|lfs\.repositoryformatversion",
     re.DOTALL,
 )
-
-
-def is_git(words: Sequence[str]) -> bool:
-    return bool(words) and words[0].rpartition("/")[2] == "git"
-
-
-def only_shows(words: Sequence[str]) -> bool:
-    """True if no argument makes git write, run or read more than its command implies."""
-    return not any(map(_is_refused, words[1:]))
-
-
-def _is_refused(word: str) -> bool:
-    name, _, value = word.partition("=")
-    if name.startswith("--") and name != "--":
-        # Git accepts any prefix of a long option.
-        return any(option.startswith(name) for option in _OPTIONS) or _leads_out(value)
-    if name.startswith("-"):
-        return not _LETTERS.isdisjoint(word)
-    return _leads_out(word)
-
-
-def _leads_out(path: str) -> bool:
-    return path.startswith("/") or ".." in path.split("/")
 
 
 def environment(usual: Mapping[str, str]) -> dict[str, str]:

@@ -15,8 +15,9 @@ from typing import Annotated, Protocol, TypeVar
 
 from msgspec import Meta, Struct, structs
 
-from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Work, Workplace, shorten
+from segue.agent.tools.base import Plan, Tool, ToolFailed, Work, Workplace, shorten
 from segue.agent.tools.reminders import RemindArguments
+from segue.approvals.rules import Risk
 from segue.core import excerpt, job_text, provenance
 from segue.core.address import Address
 from segue.core.approval import Description

@@ -11,9 +11,10 @@ from typing import Annotated, Protocol, TypeVar
 
 from msgspec import Meta, Struct
 
-from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Workplace
+from segue.agent.tools.base import Plan, Tool, ToolFailed, Workplace
 from segue.agent.tools.files import PathArgument, resolve
 from segue.agent.tools.targets import Target, aim
+from segue.approvals.rules import Risk
 from segue.core.address import Address
 from segue.core.approval import Description
 from segue.core.context import Delivery, parse_delivery

@@ -7,7 +7,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from segue.agent.tools.base import Plan, Risk, Tool, ToolFailed, Workplace
+from segue.agent.tools.base import Plan, Tool, ToolFailed, Workplace
+from segue.approvals.rules import Risk
 from segue.core import provenance
 from segue.core.approval import Description
 from segue.core.errors import NoteError

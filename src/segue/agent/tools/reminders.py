@@ -7,7 +7,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from segue.agent.tools.base import Plan, Risk, Tool, Workplace
+from segue.agent.tools.base import Plan, Tool, Workplace
+from segue.approvals.rules import Risk
 
 
 class RemindArguments(Struct, frozen=True, forbid_unknown_fields=True):

@@ -8,7 +8,8 @@ from typing import Annotated, Protocol
 
 from msgspec import Meta, Struct
 
-from segue.agent.tools.base import Plan, Risk, Tool, shorten
+from segue.agent.tools.base import Plan, Tool, shorten
+from segue.approvals.rules import Risk
 from segue.core.approval import Description
 from segue.core.session import TITLE_LIMIT
 from segue.core.text import one_line, visible

@@ -18,7 +18,6 @@ from segue.agent.tools import git
 from segue.agent.tools.base import (
     OUTPUT_LIMIT,
     Plan,
-    Risk,
     Tool,
     ToolFailed,
     ToolInterrupted,
@@ -27,6 +26,8 @@ from segue.agent.tools.base import (
     shorten,
 )
 from segue.agent.tools.launcher import RunningCommand, launch
+from segue.approvals import rules
+from segue.approvals.rules import Risk
 from segue.core.approval import Description, plain_words
 from segue.core.text import visible, visible_name
 
@@ -68,7 +69,7 @@ def shell(environment: dict[str, str]) -> Tool[ShellArguments]:
 
     def plan(arguments: ShellArguments, place: Workplace) -> Plan:
         async def guarded() -> Work | None:
-            if not git.is_git(plain_words(arguments.command)):
+            if not rules.is_git(plain_words(arguments.command)):
                 return lambda: _run(arguments, place, environment)
             quiet = git.environment(environment)
             harmless = await git.is_harmless(place.cwd, quiet)

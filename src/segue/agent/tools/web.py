@@ -18,7 +18,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from segue.agent.tools.base import Plan, Risk, Tool, Workplace
+from segue.agent.tools.base import Plan, Tool, Workplace
+from segue.approvals.rules import Risk
 from segue.core import provenance
 from segue.core.approval import Description
 from segue.core.provenance import Author, Provenance

@@ -17,7 +17,6 @@ import httpx2
 import pytest
 
 from segue import config
-from segue.agent.approvals import Rules
 from segue.agent.loop import Agent
 from segue.agent.models.base import End, Piece, Prompt, Text
 from segue.agent.models.local import pull, runtime
@@ -26,6 +25,7 @@ from segue.agent.models.local.serve import RunFolder, ServerAddress
 from segue.agent.models.local.weights import QWEN, present
 from segue.agent.tools import files
 from segue.agent.tools.base import Tool, Workplace
+from segue.approvals.rules import Rules
 from segue.core.approval import Answer
 from segue.core.errors import ContextTooLong, ModelCutOff
 from segue.core.events import MessageAdded, TurnDone

@@ -9,17 +9,24 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 import msgspec
 
-from segue.agent.tools import git
-from segue.agent.tools.base import Risk
 from segue.core.approval import Policy, plain_words
 from segue.core.transcript import ToolCall
+
+
+class Risk(StrEnum):
+    """The effect that a tool may have. It decides whether the user is asked first."""
+
+    READ = "read"
+    WRITE = "write"
+    RUN = "run"
+    SEND = "send"
 
 
 class Permission(StrEnum):
@@ -71,7 +78,7 @@ class Rules:
 
     def _listed(self, call: ToolCall) -> bool:
         words = plain_words(_command(call))
-        if git.is_git(words) and not git.only_shows(words):
+        if is_git(words) and not only_shows(words):
             return False
         return any(
             words[: len(allowed)] == allowed
@@ -101,3 +108,40 @@ def _command(call: ToolCall) -> str:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return ""
     return command if isinstance(command, str) else ""
+
+
+# Git commands on the allow-list
+
+
+_OPTIONS = (
+    *("--output", "--output-directory", "--ext-diff", "--textconv", "--filters", "--no-index"),
+    *("--upload-pack", "--receive-pack", "--exec", "--exec-path", "--open-files-in-pager"),
+    *("--config", "--config-env", "--git-dir", "--work-tree", "--namespace", "--template"),
+    *("--recurse-submodules", "--submodule", "--show-signature"),
+)
+"""Options of any command that write files, run programs or use other settings."""
+_LETTERS = frozenset("cCoO")
+"""Short forms of such options."""
+
+
+def is_git(words: Sequence[str]) -> bool:
+    return bool(words) and words[0].rpartition("/")[2] == "git"
+
+
+def only_shows(words: Sequence[str]) -> bool:
+    """True if no argument makes git write, run or read more than its command implies."""
+    return not any(map(_is_refused, words[1:]))
+
+
+def _is_refused(word: str) -> bool:
+    name, _, value = word.partition("=")
+    if name.startswith("--") and name != "--":
+        # Git accepts any prefix of a long option.
+        return any(option.startswith(name) for option in _OPTIONS) or _leads_out(value)
+    if name.startswith("-"):
+        return not _LETTERS.isdisjoint(word)
+    return _leads_out(word)
+
+
+def _leads_out(path: str) -> bool:
+    return path.startswith("/") or ".." in path.split("/")

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.agent.approvals import Permission, Rules, fingerprint
-from segue.agent.tools.base import Risk
+from segue.approvals.rules import Permission, Risk, Rules, fingerprint
 from segue.core.approval import Policy
 from segue.core.transcript import ToolCall
 

@@ -29,8 +29,8 @@ from segue.core.transcript import ToolCall
 from segue.platforms.base import Button
 from segue.store import Store, Topic
 from segue.store.approvals import Approval, ApprovalState, Visibility, part_key, whole_key
+from segue.store.lease_keeper import HeldLease
 from segue.store.outbox import Draft, OutgoingState
-from segue.turns import HeldLease
 
 ANSWER_TIMEOUT = 15 * 60.0
 """Seconds until an unanswered question expires."""
