@@ -27,7 +27,7 @@ echo "$@" > {folder}/options
 export PYTHONPATH={path}
 exec {python} -m tests.fakes.signal --port {port} --settings '{{"accounts": []}}' > {folder}/urls
 """
-PATIENT = constants({"segue.platforms.programs.SECONDS": 600.0})
+PATIENT = constants({"segue.platforms.signal.setup.START_SECONDS": 600.0})
 """A slow machine may need longer than a user wants to wait. The test has a time limit itself."""
 
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
-import pytest
-
-from segue.platforms.errors import Lost
-from segue.platforms.unrecorded import Ahead, Deliveries
+from segue.platforms.unrecorded import Deliveries
 
 
 @dataclass(frozen=True)
@@ -23,46 +19,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-# Streams
-
-
-async def test_a_stream_keeps_the_update_of_a_cancelled_receiver_and_connects_again():
-    arrived = asyncio.Queue[str]()
-
-    async def stream() -> AsyncGenerator[str]:
-        while text := await arrived.get():
-            yield text
-        raise Lost("gone", arrived=False)
-
-    updates = Ahead(stream)
-    await updates.open(0)
-    waiting = asyncio.ensure_future(updates.first())
-    await asyncio.wait([waiting], timeout=0)
-    waiting.cancel()
-    arrived.put_nowait("one")
-    await updates.open(0)
-    assert [await updates.first() for _ in range(2)] == ["one", "one"]
-    for text in ("two", "", "three"):
-        arrived.put_nowait(text)
-    updates.recorded()
-    assert await updates.first() == "two"
-    updates.recorded()
-    with pytest.raises(Lost, match="gone"):
-        await updates.first()
-    await updates.open(1)
-    assert await updates.first() == "three"
-    updates.recorded()
-    waiting = asyncio.ensure_future(updates.first())
-    await asyncio.wait([waiting], timeout=0)
-    await updates.close()
-    updates.recorded()
-    with pytest.raises(Lost, match="it was closed"):
-        await waiting
-
-
-# Webhooks
 
 
 async def test_a_delivery_waits_for_one_that_it_has_overtaken():

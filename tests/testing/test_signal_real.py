@@ -24,10 +24,8 @@ import pytest
 
 from segue.cli.setup import Terminal
 from segue.core.errors import SetupFailed
-from segue.platforms import programs
 from segue.platforms.signal import client, setup
-from segue.platforms.signal.account import NO_ACCOUNT
-from segue.platforms.signal.adapter import SignalAdapter
+from segue.platforms.signal.adapter import NO_ACCOUNT, SignalAdapter
 from tests.fakes.signal import Settings, running
 
 pytestmark = pytest.mark.real
@@ -104,7 +102,7 @@ def daemon(program: Path) -> Generator[str]:
         url = f"http://127.0.0.1:{probe.getsockname()[1]}"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{program.parent}:{os.defpath}")
-        patch.setattr(programs, "SECONDS", 100.0)
+        patch.setattr(setup, "START_SECONDS", 100.0)
         with pytest.raises(SetupFailed, match="signal-cli cannot reach Signal"):
             asyncio.run(setup.prepare({"url": url}, Terminal(asks=True)))
     process = int((program.parent / "pid").read_text())

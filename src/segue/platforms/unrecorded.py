@@ -9,57 +9,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from segue.platforms.errors import Lost
-
-T = TypeVar("T")
-
-
-class Ahead(Generic[T]):
-    """A stream that is read one update ahead, which stays until it is recorded. A receiver that was
-    cancelled gets it when it starts again."""
-
-    def __init__(self, connect: Callable[[], AsyncGenerator[T]]) -> None:
-        """`connect` returns a stream that raises Lost when it ends."""
-        self._connect = connect
-        self._updates: AsyncGenerator[T] | None = None
-        self._first: asyncio.Future[T] | None = None
-
-    async def open(self, seconds: float = 1.0) -> None:
-        """Connect, unless it is connected. Wait for the first update, but not for long."""
-        first = self._first
-        if first is None or (first.done() and (first.cancelled() or first.exception())):
-            self._updates = self._connect()
-            self._first = asyncio.ensure_future(anext(self._updates))
-            await asyncio.wait([self._first], timeout=seconds)
-
-    async def first(self) -> T:
-        """The first update that is not recorded. Raise what the stream raised, or Lost if it is
-        closed."""
-        if self._first is not None:
-            await asyncio.wait([self._first])
-        if self._first is None or self._first.cancelled():
-            raise Lost("it was closed", arrived=False)
-        return self._first.result()
-
-    async def is_ready(self, seconds: float) -> bool:
-        """Whether an update is there, or comes in that time."""
-        if self._first is None:
-            return False
-        done, _ = await asyncio.wait([self._first], timeout=seconds)
-        return bool(done)
-
-    def recorded(self) -> None:
-        """Read the next update."""
-        if self._updates is not None:
-            self._first = asyncio.ensure_future(anext(self._updates))
-
-    async def close(self) -> None:
-        updates, first, self._updates = self._updates, self._first, None
-        if updates is not None and first is not None:
-            first.cancel()
-            await asyncio.gather(first, return_exceptions=True)
-            await updates.aclose()
-
 
 class Timed(Protocol):
     @property

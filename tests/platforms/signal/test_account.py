@@ -11,10 +11,10 @@ import pytest
 
 from segue.cli.setup import Terminal
 from segue.core.errors import SetupFailed
-from segue.platforms import programs
 from segue.platforms.base import Finding
-from segue.platforms.signal.parser import address
+from segue.platforms.signal import setup
 from segue.platforms.signal.setup import prepare
+from segue.platforms.signal.updates import address
 from segue.testing.peers import Trouble
 from tests.fakes.signal import NUMBER, Failure, Kind, Settings
 from tests.platforms.signal.rig import SignalRig
@@ -80,7 +80,7 @@ async def test_a_program_that_does_not_start_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     nowhere = {"url": "http://127.0.0.1:9"}
-    monkeypatch.setattr(programs, "SECONDS", 1_000.0)
+    monkeypatch.setattr(setup, "START_SECONDS", 1_000.0)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SetupFailed, match=r"neither running nor installed\. Install"):
         await prepare(nowhere, Terminal(asks=True))

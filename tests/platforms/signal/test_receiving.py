@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 
 from segue.platforms.base import Inbound, InboundKind
-from segue.platforms.signal.parser import Parser
+from segue.platforms.errors import Lost
+from segue.platforms.signal.client import EventStream
+from segue.platforms.signal.updates import Parser
 from segue.testing.contract.rig import listening, part
 from tests.fakes.signal import ME, NUMBER, Settings
 from tests.platforms.signal.rig import Shape, SignalRig
@@ -154,3 +158,37 @@ def test_a_note_to_self_is_one_and_a_group_message_of_the_phone_must_name_the_ag
     own = {"id": 1, "author": NUMBER, "authorNumber": NUMBER, "authorUuid": ME.id, "text": "I"}
     reply = parsed({"sentMessage": {**sent, "quote": own}}, "syncMessage", by=ME.id)
     assert not reply.addressed, "the owner may have written what is quoted"
+
+
+async def test_the_stream_keeps_the_event_of_a_cancelled_receiver_and_connects_again():
+    arrived = asyncio.Queue[bytes]()
+
+    async def stream() -> AsyncGenerator[bytes]:
+        while data := await arrived.get():
+            yield data
+        raise Lost("gone", arrived=False)
+
+    updates = EventStream(stream)
+    await updates.open(0)
+    waiting = asyncio.ensure_future(updates.first())
+    await asyncio.wait([waiting], timeout=0)
+    waiting.cancel()
+    arrived.put_nowait(b"one")
+    await updates.open(0)
+    assert [await updates.first() for _ in range(2)] == [b"one", b"one"]
+    for data in (b"two", b"", b"three"):
+        arrived.put_nowait(data)
+    updates.recorded()
+    assert await updates.first() == b"two"
+    updates.recorded()
+    with pytest.raises(Lost, match="gone"):
+        await updates.first()
+    await updates.open(1)
+    assert await updates.first() == b"three"
+    updates.recorded()
+    waiting = asyncio.ensure_future(updates.first())
+    await asyncio.wait([waiting], timeout=0)
+    await updates.close()
+    updates.recorded()
+    with pytest.raises(Lost, match="it was closed"):
+        await waiting

@@ -1,26 +1,27 @@
-"""The Signal adapter."""
+"""The adapter of one account of a signal-cli daemon: receiving, sending, chats, and the checks of
+its setup."""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 from segue.core.address import Address, ChatType, HomeChannel, Platform, Sender
-from segue.core.audience import Audience
+from segue.core.audience import Audience, listed
 from segue.platforms import base, sending
 from segue.platforms.adapter import RemoteAdapter
-from segue.platforms.base import Button, Inbound, Receipt, Upload
-from segue.platforms.errors import Lost, Refused
+from segue.platforms.base import Button, Finding, Inbound, Receipt, Upload
+from segue.platforms.diagnostics import check
+from segue.platforms.errors import Lost, Refused, tolerating_absence
 from segue.platforms.markup import ranges
 from segue.platforms.recent import Recent
-from segue.platforms.signal import account
-from segue.platforms.signal.client import FAILURES, SignalClient
-from segue.platforms.signal.parser import NAME, Parser
-from segue.platforms.signal.spec import UPLOADS
-from segue.platforms.signal.wire import SendAnswer, SignalEntry
+from segue.platforms.signal.client import FAILURES, SendAnswer, SignalClient, SignalEntry
+from segue.platforms.signal.spec import COMMAND, GET, SIGNAL, UPLOADS
+from segue.platforms.signal.updates import NAME, Parser, address
 from segue.platforms.spec import PlatformSettings
 
 logger = logging.getLogger(__name__)
@@ -46,6 +47,13 @@ _UNREGISTERED = "UNREGISTERED_FAILURE"
 """The result for a recipient who left Signal: no owner who waits for an answer."""
 _QUIET_SECONDS = 0.5
 """When no event comes for so long after a connection, those that waited have come."""
+NO_ACCOUNT = Finding(
+    False,
+    "signal-cli does not have the account: it is not linked, or the phone removed it.",
+    "Type `segue setup signal`, and scan the code with your phone.",
+    vital=True,
+)
+_TRUST = "Compare it on both phones, then type `signal-cli -a {} trust -v SAFETY_NUMBER {}`."
 
 
 class SignalAdapter(RemoteAdapter[SignalClient]):
@@ -53,13 +61,13 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
 
     platform = Platform.SIGNAL
     capabilities = CAPABILITIES
-    no_account = account.NO_ACCOUNT
+    no_account = NO_ACCOUNT
     mention = NAME
 
     def __init__(self, number: str, url: str = "", *, silence: float = 30.0) -> None:
         """`silence` is the timeout in seconds after which a call counts as lost."""
         super().__init__(FAILURES)
-        self._make, self._checks = partial(SignalClient, number, url, silence), account.checks
+        self._make = partial(SignalClient, number, url, silence)
         # Each edit gives a message a new timestamp. Clients drop an edit of an older version.
         self._newest = Recent[str, int]()
         self._sent = Recent[int, str]()
@@ -181,21 +189,65 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
     async def _typing(self, at: Address) -> None:
         await self.client.call("sendTyping", SendAnswer, **_target(at))
 
-    # Account
+    # Chats
 
     async def _open_thread(self, home: Address, title: str, *, key: str) -> Address | None:
         """There are no threads. Ask for the daemon, so that a handoff fails now if it is gone."""
         await self.client.version()
 
-    async def _audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
-        return await account.audience(self.client, chat, users)
-
     async def _find(self, chat_id: str) -> HomeChannel | None:
-        return await account.find(self.client, chat_id)
+        """The group with that id, or the chat with the user who has it."""
+        if re.fullmatch(SIGNAL.user_ids.pattern, chat_id):
+            return HomeChannel(address=address(chat_id, group=False), name="")
+        group = await _group(self.client, chat_id)
+        return group and HomeChannel(address=address(chat_id, group=True), name=group.name or "")
+
+    async def _audience(self, chat: Address, users: Sequence[str]) -> Audience | None:
+        """Who can read a group. Signal groups are never public: a link to one can be made, but
+        those who follow it become members."""
+        if chat.chat_type is ChatType.DM:
+            return None
+        group = await _group(self.client, chat.chat_id)
+        if group is None:
+            return None
+        members = {name for it in group.members for name in (it.uuid, it.number) if name}
+        readers = {it.uuid or it.number or "" for it in group.members}
+        return listed(readers, has_owner=not members.isdisjoint(users), is_public=False)
+
+    # Setup
+
+    async def _checks(self, client: SignalClient, home: Address | None) -> AsyncGenerator[Finding]:
+        """Check the daemon, the account, the safety numbers and the home channel."""
+        try:
+            yield Finding(True, f"signal-cli {await client.version()} answers.")
+        except (Refused, Lost) as error:
+            text = f"The signal-cli daemon at {client.url} cannot be used: {error.reason}."
+            yield Finding(False, text, f"{GET} Start it: `{COMMAND}`.", vital=True)
+            return
+        await client.find_account()
+        yield Finding(True, f"The account is {client.account}.")
+        for identity in await client.call("listIdentities", tuple[SignalEntry, ...]):
+            if identity.trust_level == "UNTRUSTED":
+                user = identity.number or identity.uuid or "USER"
+                text = f"The safety number of {user} changed, so nothing is sent there."
+                yield Finding(False, text, _TRUST.format(client.account, user))
+        if home is not None and home.chat_type is ChatType.GROUP:
+            group = await _group(client, home.chat_id)
+            bad = "The account is not in the home channel, or has blocked it."
+            fix = "Add it to that group, or send /sethome in another chat."
+            yield check(group, f"The home channel is {group and group.name}.", bad, fix, vital=True)
 
 
 def _target(to: Address) -> dict[str, Any]:
     return {"groupId" if to.chat_type is ChatType.GROUP else "recipient": [to.chat_id]}
+
+
+async def _group(client: SignalClient, name: str) -> SignalEntry | None:
+    """The group with that id, if the account can write there."""
+    with tolerating_absence():
+        found = await client.call("listGroups", tuple[SignalEntry, ...], groupId=[name])
+        return next((it for it in found if it.is_member and not it.is_blocked), None)
+    return None
 
 
 def make(settings: PlatformSettings, **more: Any) -> SignalAdapter:

@@ -1,26 +1,33 @@
-"""The JSON-RPC interface and the events of a signal-cli daemon, and what its errors mean."""
+"""A signal-cli daemon: calls by JSON-RPC, the stream of its events, and what its errors mean.
+
+The answers are those of src/main/java/org/asamk/signal/json in https://github.com/AsamK/signal-cli.
+What can be missing can be null too.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from msgspec import Raw, Struct
+
 from segue.core.address import Platform
 from segue.platforms.errors import FailureRule, Failures, Lost, Refused, parsed, tolerating_absence
-from segue.platforms.http import HttpClient
-from segue.platforms.rpc import RpcClient, RpcError
-from segue.platforms.signal import wire
+from segue.platforms.http import HttpClient, decode, encode
 from segue.platforms.signal.spec import COMMAND, OLDEST, URL
-from segue.platforms.unrecorded import Ahead
 
 T = TypeVar("T")
 
 _SILENCE = 60.0
 """The daemon sends something every 15 seconds. Before 0.14.4 it answers only with that."""
 _LONG_SECONDS = 180.0
-_LINE, _ANSWER = 4 * 1024 * 1024, 70 * 1024 * 1024  # a file of 50 MB in base64
+_LINE = 4 * 1024 * 1024
+_ANSWER = 70 * 1024 * 1024  # a file of 50 MB in base64
+_JSON = {"Content-Type": "application/json"}
 _FOR_ALL = ("version", "listAccounts", "startLink", "finishLink")  # and not for one account
 _UNLINKED = (
     "signal-cli has no such account: the phone unlinked it, or it was never linked; type "
@@ -56,6 +63,40 @@ _RULES = (FailureRule(_UNLINKED, status=(401,), account=True),)
 FAILURES = Failures(Platform.SIGNAL, connecting=_RULES, delivering=_RULES)
 
 
+class SignalEntry(Struct, frozen=True, rename="camel"):
+    """An entry of a list in an answer. Its kind decides which fields are set."""
+
+    number: str | None = None
+    uuid: str | None = None
+    name: str | None = None
+    is_member: bool = False
+    is_blocked: bool = False
+    members: tuple[SignalEntry, ...] = ()
+    trust_level: str = ""
+    type: str = ""
+    recipient_address: SignalEntry | None = None
+    token: str | None = None
+    retry_after_seconds: float | None = None
+
+
+class SendAnswer(Struct, frozen=True, rename="camel"):
+    timestamp: int
+    results: tuple[SignalEntry, ...] = ()
+
+
+class _RpcError(Struct, frozen=True):
+    code: int
+    message: str = ""
+    data: Raw = Raw(b"null")
+
+
+class _RpcAnswer(Struct, frozen=True):
+    """https://www.jsonrpc.org/specification"""
+
+    result: Raw = Raw(b"null")
+    error: _RpcError | None = None
+
+
 class SignalClient:
     """Calls a daemon for one account, and listens to its events."""
 
@@ -66,8 +107,8 @@ class SignalClient:
         """Whether the daemon has no other account. Known after `find_account`."""
         self.url = (url or URL).rstrip("/")
         self._http = HttpClient(silence=silence, refusal=_no_daemon)
-        self._rpc = RpcClient(self._http, f"{self.url}/api/v1/rpc", self._failure)
-        self.events = Ahead(self._events)
+        self._call_ids = itertools.count(1)
+        self.events = EventStream(self._events)
 
     async def close(self) -> None:
         await self.events.close()
@@ -92,7 +133,7 @@ class SignalClient:
         """Set the account, if it is the only one. Raise Refused, with 401 if it is not there."""
         accounts = [self.account]  # of a daemon that was started for one, which it does not name
         with tolerating_absence():
-            found = await self.call("listAccounts", tuple[wire.SignalEntry, ...])
+            found = await self.call("listAccounts", tuple[SignalEntry, ...])
             accounts = [it.number or "" for it in found]
         if not self.account and len(accounts) == 1:
             [self.account] = accounts
@@ -108,22 +149,37 @@ class SignalClient:
         if self.account and method not in _FOR_ALL:
             params["account"] = self.account
         seconds = _LONG_SECONDS if {"attachment", "deviceLinkUri"} & params.keys() else None
-        return await self._rpc.call(method, params, kind, part, seconds=seconds, limit=_ANSWER)
+        call = {"jsonrpc": "2.0", "method": method, "id": next(self._call_ids), "params": params}
+        body = await self._http.request(
+            "POST",
+            f"{self.url}/api/v1/rpc",
+            content=encode(call),
+            headers=_JSON,
+            seconds=seconds,
+            limit=_ANSWER,
+        )
+        answer = decode(body, _RpcAnswer)
+        if answer.error is not None:
+            raise self._failure(answer.error)
+        result = answer.result
+        if part:
+            result = decode(result, dict[str, Raw]).get(part, Raw())
+        return decode(result, kind)
 
-    def _failure(self, error: RpcError) -> Refused | Lost:
+    def _failure(self, error: _RpcError) -> Refused | Lost:
         """What an error means. What the command did before it failed is in its `data`."""
-        failed = parsed(error.data, dict[str, wire.SendAnswer]) or {}
+        failed = parsed(error.data, dict[str, SendAnswer]) or {}
         results = failed["response"].results if "response" in failed else ()
         if error.code == _BROKEN and "AuthorizationFailed" not in error.message:
             return Lost(error.message or "internal error", arrived=True)
         return self._meaning(_CODES.get(error.code, error.code), results, error.message)
 
-    def missed(self, results: Sequence[wire.SignalEntry]) -> Refused | Lost:
+    def missed(self, results: Sequence[SignalEntry]) -> Refused | Lost:
         """Why these members of a group did not get a message that other members got."""
         return self._meaning(results[0].type, results, results[0].type)
 
     def _meaning(
-        self, code: int | str, results: Sequence[wire.SignalEntry], message: str
+        self, code: int | str, results: Sequence[SignalEntry], message: str
     ) -> Refused | Lost:
         found = {code, *(it.type for it in results)}
         if "NETWORK_FAILURE" in found:
@@ -139,6 +195,53 @@ class SignalClient:
             after=after or None,
             ends_early=token is not None,
         )
+
+
+class EventStream:
+    """The events, read one ahead, which stays until it is recorded. A receiver that was
+    cancelled gets it when it starts again."""
+
+    def __init__(self, connect: Callable[[], AsyncGenerator[bytes]]) -> None:
+        """`connect` returns a stream that raises Lost when it ends."""
+        self._connect = connect
+        self._updates: AsyncGenerator[bytes] | None = None
+        self._first: asyncio.Future[bytes] | None = None
+
+    async def open(self, seconds: float = 1.0) -> None:
+        """Connect, unless it is connected. Wait for the first update, but not for long."""
+        first = self._first
+        if first is None or (first.done() and (first.cancelled() or first.exception())):
+            self._updates = self._connect()
+            self._first = asyncio.ensure_future(anext(self._updates))
+            await asyncio.wait([self._first], timeout=seconds)
+
+    async def first(self) -> bytes:
+        """The first update that is not recorded. Raise what the stream raised, or Lost if it is
+        closed."""
+        if self._first is not None:
+            await asyncio.wait([self._first])
+        if self._first is None or self._first.cancelled():
+            raise Lost("it was closed", arrived=False)
+        return self._first.result()
+
+    async def is_ready(self, seconds: float) -> bool:
+        """Whether an update is there, or comes in that time."""
+        if self._first is None:
+            return False
+        done, _ = await asyncio.wait([self._first], timeout=seconds)
+        return bool(done)
+
+    def recorded(self) -> None:
+        """Read the next update."""
+        if self._updates is not None:
+            self._first = asyncio.ensure_future(anext(self._updates))
+
+    async def close(self) -> None:
+        updates, first, self._updates = self._updates, self._first, None
+        if updates is not None and first is not None:
+            first.cancel()
+            await asyncio.gather(first, return_exceptions=True)
+            await updates.aclose()
 
 
 def _no_daemon(status: int, body: bytes) -> Refused:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
 import shutil
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Mapping, Sequence
+from functools import partial
 from urllib.parse import urlsplit
 
 from segue.core.address import Platform
 from segue.core.errors import SetupFailed
-from segue.platforms import programs
 from segue.platforms.errors import Lost, Refused
 from segue.platforms.signal.client import SignalClient
 from segue.platforms.signal.spec import COMMAND, GET
 from segue.platforms.spec import SetupTerminal
 
+START_SECONDS = 30.0
+"""How long the daemon may take until it answers."""
+_LOOK_SECONDS = 0.2
+_DETACHED = '"$@" </dev/null >/dev/null 2>&1 & echo $!'
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 _SCAN = (
     "On your phone, open Signal, Settings, Linked devices, press Link new device, and scan this"
@@ -51,7 +59,8 @@ async def prepare(values: Mapping[str, str], terminal: SetupTerminal) -> Mapping
 
 async def _start(client: SignalClient, terminal: SetupTerminal) -> None:
     """Start the daemon, and return when it answers."""
-    at, program = urlsplit(client.url), shutil.which("signal-cli")
+    at = urlsplit(client.url)
+    program = shutil.which("signal-cli")
     if at.hostname not in _LOCAL:
         raise Refused(400, f"no signal-cli daemon answers at {client.url}")
     if program is None:
@@ -59,9 +68,27 @@ async def _start(client: SignalClient, terminal: SetupTerminal) -> None:
         raise Refused(400, reason)
     options = COMMAND.replace("127.0.0.1:8080", f"{at.hostname}:{at.port or 80}").split()[1:]
     terminal.say(f"Starting {program} {' '.join(options)}")
-    if not await programs.start(program, *options, ask=client.version):
+    if not await _answers([program, *options], client):
         raise Refused(400, f"signal-cli did not start. To see why, type `{COMMAND}`")
     terminal.say("It runs until this machine stops. docs/signal.md says how to start it at boot.")
+
+
+async def _answers(command: Sequence[str], client: SignalClient) -> bool:
+    """Start a daemon that outlives this process. Return True when it answers, or False if it ends
+    or takes too long."""
+    run = partial(subprocess.run, start_new_session=True, stdout=subprocess.PIPE, check=True)
+    shell = await asyncio.to_thread(run, ["sh", "-c", _DETACHED, "sh", *command])
+    process = int(shell.stdout)
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            while True:
+                with contextlib.suppress(Lost):
+                    await client.version()
+                    return True
+                await asyncio.sleep(_LOOK_SECONDS)
+                os.kill(process, 0)  # it is still there
+    except (TimeoutError, ProcessLookupError):
+        return False
 
 
 async def _link(client: SignalClient, terminal: SetupTerminal) -> None:

@@ -1,11 +1,18 @@
-"""Turn events into Inbounds."""
+"""The events of signal-cli, as they arrive and as Inbounds: the adapter's edge.
+
+The first part has the events (src/main/java/org/asamk/signal/json in
+https://github.com/AsamK/signal-cli; what can be missing can be null too). `Parser` makes an Inbound
+of each.
+"""
 
 from __future__ import annotations
 
 import logging
 import re
 from collections.abc import Mapping
+from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from segue.core.address import Address, ChatType, Platform, Sender
@@ -14,7 +21,6 @@ from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
 from segue.platforms.content import FileKind
 from segue.platforms.errors import parsed
 from segue.platforms.recent import Recent
-from segue.platforms.signal import wire
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +28,88 @@ NAME = "@segue"
 """What users write to address the bot in a group. The owner of the account cannot mention it."""
 _NAMED = re.compile(rf"\s*{NAME}\b", re.IGNORECASE)
 _KINDS = {"image": FileKind.PHOTO, "audio": FileKind.AUDIO, "video": FileKind.VIDEO}
+
+
+class SignalItem(Struct, frozen=True, rename="camel"):
+    """A part of a message. Its kind decides which fields are set."""
+
+    id: str | None = None
+    content_type: str | None = None
+    filename: str | None = None
+    size: int | None = None
+    start: int = 0
+    length: int = 0
+    name: str | None = None
+    number: str | None = None
+    group_id: str | None = None
+    group_name: str | None = None
+    question: str = ""
+    options: tuple[str, ...] = ()
+    given: str | None = None
+    family: str | None = None
+    value: str | None = None
+
+
+class SignalContact(Struct, frozen=True, rename="camel"):
+    name: SignalItem | None = None
+    phone: tuple[SignalItem, ...] | None = None
+
+
+class SignalQuote(Struct, frozen=True, rename="camel"):
+    id: int
+    author_number: str | None = None
+    author_uuid: str | None = None
+    text: str | None = None
+    attachments: tuple[SignalItem, ...] | None = None
+
+
+class SignalReaction(Struct, frozen=True, rename="camel"):
+    emoji: str
+    target_sent_timestamp: int
+    target_author_number: str | None = None
+    is_remove: bool = False
+
+
+class SignalDeletion(Struct, frozen=True):
+    timestamp: int
+
+
+class SignalMessage(Struct, frozen=True, rename="camel", kw_only=True):
+    """A message, or what contains one: an edit has the new text, and a sync message what another
+    device of the account sent, perhaps an edit."""
+
+    message: str | None = None
+    reaction: SignalReaction | None = None
+    quote: SignalQuote | None = None
+    mentions: tuple[SignalItem, ...] | None = None
+    attachments: tuple[SignalItem, ...] | None = None
+    remote_delete: SignalDeletion | None = None
+    sticker: Any = None
+    contacts: tuple[SignalContact, ...] | None = None
+    poll_create: SignalItem | None = None
+    group_info: SignalItem | None = None
+    destination_uuid: str | None = None
+    target_sent_timestamp: int = 0
+    data_message: SignalMessage | None = None
+    edit_message: SignalMessage | None = None
+    sent_message: SignalMessage | None = None
+    sync_message: SignalMessage | None = None
+
+
+class SignalEnvelope(SignalMessage, frozen=True, kw_only=True):
+    timestamp: int
+    source_uuid: str | None = None
+    source_name: str | None = None
+
+
+class SignalEvent(Struct, frozen=True, rename="camel"):
+    account: str | None = None
+    """The number that it came to. A daemon that was started for one account may leave it out."""
+    envelope: SignalEnvelope | None = None
+    exception: dict[str, Any] | None = None  # of an envelope that could not be read
+
+
+# As Inbounds
 
 
 def address(chat_id: str, *, group: bool) -> Address:
@@ -43,7 +131,7 @@ class Parser:
 
     def parse(self, data: bytes) -> Inbound | None:
         """Return what a user did as an Inbound, or None if we ignore it."""
-        event = parsed(data, wire.SignalEvent)
+        event = parsed(data, SignalEvent)
         if event is None:
             logger.warning("updates skipped platform=signal ids=unknown")
         elif event.exception is not None:
@@ -59,7 +147,7 @@ class Parser:
             return self.is_only_account
         return account == self.account
 
-    def _said(self, envelope: wire.SignalEnvelope) -> Inbound | None:
+    def _said(self, envelope: SignalEnvelope) -> Inbound | None:
         """Another device of the account belongs to its owner, who writes to the agent in Note to
         Self and in groups. What the owner writes to other people is ignored."""
         sync, user, name = envelope.sync_message, envelope.source_uuid, envelope.source_name or ""
@@ -99,20 +187,20 @@ class Parser:
             return self._deletion(inbound, data.remote_delete)
         return self._message(inbound, data)
 
-    def _deletion(self, inbound: Inbound, deletion: wire.SignalDeletion) -> Inbound:
+    def _deletion(self, inbound: Inbound, deletion: SignalDeletion) -> Inbound:
         """Only the author of a message can delete it for all, by the timestamp of any version."""
         at, user = deletion.timestamp, inbound.sender.user_id
         first = self._first.get((user, at), at)
         return replace(inbound, kind=InboundKind.DELETED, message_id=str(first), press_id="")
 
-    def _reaction(self, inbound: Inbound, reaction: wire.SignalReaction) -> Inbound | None:
+    def _reaction(self, inbound: Inbound, reaction: SignalReaction) -> Inbound | None:
         if reaction.is_remove or reaction.target_author_number != self.account:
             return None
         target, changes = reaction.target_sent_timestamp, {"press_id": "", "text": reaction.emoji}
         message = self._sent.get(target, str(target))
         return replace(inbound, kind=InboundKind.REACTION, message_id=message, **changes)
 
-    def _message(self, inbound: Inbound, data: wire.SignalMessage) -> Inbound | None:
+    def _message(self, inbound: Inbound, data: SignalMessage) -> Inbound | None:
         text, to_us = _words(data, self.account)
         files = tuple(_attachment(file) for file in data.attachments or () if file.id)
         if not (text or files):
@@ -122,7 +210,7 @@ class Parser:
         addressed = is_dm or to_us or bool(quote and quote.ours)
         return replace(inbound, text=text, attachments=files, quote=quote, addressed=addressed)
 
-    def _quote(self, quote: wire.SignalQuote, *, is_own: bool) -> Quote:
+    def _quote(self, quote: SignalQuote, *, is_own: bool) -> Quote:
         """The owner of a linked account and the agent write as the same user, so what the agent
         wrote is known only by its timestamp."""
         ours = quote.author_number == self.account and not (is_own and quote.id not in self._sent)
@@ -133,7 +221,7 @@ class Parser:
         return Quote(author="" if ours else author, text=text, ours=ours, message_id=message_id)
 
 
-def _words(data: wire.SignalMessage, account: str) -> tuple[str, bool]:
+def _words(data: SignalMessage, account: str) -> tuple[str, bool]:
     """The text as typed, without the bot's name at its start, and whether it names the bot."""
     text, to_us = data.message or "", False
     for mention in sorted(data.mentions or (), key=lambda it: -it.start):
@@ -149,11 +237,11 @@ def _words(data: wire.SignalMessage, account: str) -> tuple[str, bool]:
     return "\n".join(filter(None, (text, *_other(data)))), to_us
 
 
-def _other(data: wire.SignalMessage) -> list[str]:
+def _other(data: SignalMessage) -> list[str]:
     """What is no text, in words."""
     found = ["[A sticker]"] if data.sticker is not None else []
     for contact in data.contacts or ():
-        name = contact.name or wire.SignalItem()
+        name = contact.name or SignalItem()
         phone = next((it.value for it in contact.phone or () if it.value), "")
         found.append(content.contact(f"{name.given or ''} {name.family or ''}".strip(), phone))
     if (poll := data.poll_create) is not None:
@@ -161,7 +249,7 @@ def _other(data: wire.SignalMessage) -> list[str]:
     return found
 
 
-def _attachment(file: wire.SignalItem) -> Attachment:
+def _attachment(file: SignalItem) -> Attachment:
     media_type, name, size = file.content_type or "", file.filename or "", file.size or 0
     kind = _KINDS.get(media_type.partition("/")[0], FileKind.DOCUMENT)
     return content.attachment(kind, file.id or "", name=name, media_type=media_type, size=size)
