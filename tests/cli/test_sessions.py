@@ -18,8 +18,7 @@ from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import StoreBusy
 from segue.core.session import ME, Origin, Session, Usage
 from segue.core.transcript import Message, Role, ToolCall, spoken
-from segue.store import Store, Tx
-from segue.store.transcripts import Transcripts
+from segue.store import Store, Tx, transcripts
 from tests.harness.command_line import Command
 
 T = TypeVar("T")
@@ -389,7 +388,7 @@ def test_a_failed_export_leaves_no_partial_file(
         yield b"{}\n"
         raise StoreBusy(path="x")
 
-    monkeypatch.setattr(Transcripts, "export", broken)
+    monkeypatch.setattr(transcripts, "export", broken)
     before = sorted(tmp_path.iterdir())
     assert "locked" in person.refused("export", "mine", "--output", str(tmp_path / "new"))
     forced = ("export", "mine", "--output", str(tmp_path / "there"), "--force")

@@ -13,10 +13,10 @@ async def gather(world: World, life: Life, told: str | None) -> Evidence:
     view = await world.rig.look(life.chat)
     # A thread may hang on a message with its title, which is posted first.
     heads = [m for m in view.messages if m.thread is None and m.text == title(life.chat)]
-    bindings = await store.bindings.list(ME, limit=10_000)
-    addresses = tuple(b.address for b in bindings if b.session_id == life.session_id)
+    bound = await store.bindings.list(ME, limit=10_000)
+    addresses = tuple(b.address for b in bound if b.session_id == life.session_id)
     handoffs = await store.list_handoffs(life.session_id)
-    bubbles = await store.outbox.bubbles([world.rig.platform])
+    shown = await store.outbox.bubbles([world.rig.platform])
     return Evidence(
         session_id=life.session_id,
         words=tuple(life.words),
@@ -28,7 +28,7 @@ async def gather(world: World, life: Life, told: str | None) -> Evidence:
         transcript=(await store.transcripts.load(life.session_id)).messages,
         outgoing=await outgoing(store, life.chat),
         waiting=sum(i.address.chat_id == life.chat for i in await store.inbox.waiting()),
-        bubbles=sum(address.chat_id == life.chat for address in bubbles),
+        bubbles=sum(address.chat_id == life.chat for address in shown),
         messages=tuple(m for m in view.messages if m.author != life.user and m not in heads),
         threads=(*view.threads, *(Thread(head.id, head.text) for head in heads)),
         keys=world.rig.keys,

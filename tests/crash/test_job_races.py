@@ -116,13 +116,13 @@ class Race:
 
     async def fill(self) -> dict[str, int]:
         """Make all jobs, due at once, and return the due time of each by its word."""
-        owners = [f"owner{n}" for n in range(OWNERS)]
-        for owner in owners:
+        names = [f"owner{n}" for n in range(OWNERS)]
+        for owner in names:
             await self.store.owners.ensure(owner)
             chat = await self.rig.chat(self.rig.dm, [await self.rig.user(owner)])
             home = HomeChannel(address=self.rig.address(self.rig.dm, chat))
             await self.store.owners.set_home(owner, home)
-        return await self.store.write(_fill, owners)
+        return await self.store.write(_fill, names)
 
     async def finished(self) -> int:
         return await self.store.read(_finished)

@@ -98,8 +98,8 @@ async def test_the_agent_takes_notes_when_a_message_ends_a_stale_session(house: 
         await message_with(house, chat, "This is a new session")
         await house.driver.message("hello to you", chat=chat)
         await there_is_a_note(house)
-    notes = await house.store.notes.list(ME)
-    assert {note.text for note in notes} == {"The cat is called Tiger."}
+    taken = await house.store.notes.list(ME)
+    assert {note.text for note in taken} == {"The cat is called Tiger."}
 
 
 async def test_a_session_ends_even_if_the_model_is_unavailable(house: House):

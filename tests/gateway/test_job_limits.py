@@ -164,14 +164,14 @@ class Gated(ScriptedModel):
 async def test_a_gateway_carries_out_a_limited_number_of_runs_at_once(house: House):
     model = Gated()
     async with house.gateway(model=model):
-        jobs = [await make(house, deliver="local") for _ in range(AT_ONCE + 3)]
-        for job in jobs:
+        made = [await make(house, deliver="local") for _ in range(AT_ONCE + 3)]
+        for job in made:
             await house.store.runs.ask(ME, job.id)
         async with asyncio.timeout(WITHIN):
             await model.full.wait()
         await house.store.jobs.list(ME)  # the gateway could claim another one meanwhile
         model.go.set()
-        for job in jobs:
+        for job in made:
             await ended(house, job)
     assert model.most == AT_ONCE
 

@@ -112,7 +112,7 @@ async def test_two_gateways_do_not_run_a_job_twice(house: House):
             await ended(house, job)
         shown = await house.driver.look(chat)
         history = [await house.store.runs.history(job.id) for job in jobs]
-    assert [len(runs) for runs in history] == [1] * 12
+    assert [len(found) for found in history] == [1] * 12
     assert texts(shown) == ["It rains."] * 12
     assert len(rival.prompts) + len(house.model.prompts) == 12
 

@@ -46,8 +46,8 @@ async def test_of_gateways_that_start_at_once_one_serves_the_platform(
     store: Store, open_store: OpenStore
 ):
     openings = [store, await open_store(), await open_store()]
-    gateways = await asyncio.gather(*(o.gateways.announce("g", [TELEGRAM]) for o in openings))
-    assert sum(TELEGRAM in gateway.platforms for gateway in gateways) == 1
+    announced = await asyncio.gather(*(o.gateways.announce("g", [TELEGRAM]) for o in openings))
+    assert sum(TELEGRAM in gateway.platforms for gateway in announced) == 1
 
 
 async def test_a_gateway_may_announce_itself_again_with_more_platforms(

@@ -35,8 +35,8 @@ async def renewed(held: HeldLease, *, at: Ticks = NEVER) -> None:
 
 async def many(store: Store, count: int, seconds: float) -> list[HeldLease]:
     """That many sessions, all of them held."""
-    sessions = [await store.sessions.create("me", Platform.LOCAL) for _ in range(count)]
-    return [store.keeper.keep(await hold(store, s.id), seconds) for s in sessions]
+    made = [await store.sessions.create("me", Platform.LOCAL) for _ in range(count)]
+    return [store.keeper.keep(await hold(store, s.id), seconds) for s in made]
 
 
 async def test_a_kept_lease_is_renewed_repeatedly(store: Store, session: Session, clock: FakeClock):

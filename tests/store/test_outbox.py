@@ -589,8 +589,11 @@ async def test_a_failed_message_is_reported_once(
     await store.outbox.uncertain(uncertain, "who knows")
     await store.outbox.sent(sent)
     assert [o.key for o in await store.outbox.troubled(reported=False)] == ["2", "1"]
-    tries = [store.outbox, (await open_store()).outbox]
-    assert sorted(await asyncio.gather(*(o.reported(failed.no) for o in tries))) == [False, True]
+    openings = [store, await open_store()]
+    assert sorted(await asyncio.gather(*(o.outbox.reported(failed.no) for o in openings))) == [
+        False,
+        True,
+    ]
     assert not await store.outbox.reported(sent.no)
     assert [(o.key, o.reported) for o in await store.outbox.troubled()] == [
         ("2", False),
@@ -617,25 +620,25 @@ async def test_the_next_gateway_finds_the_bubble_of_an_address(
     await store.outbox.bubble(TOPIC, "78")
     await store.outbox.bubble(CHANNEL, "1.2")
     await store.outbox.bubble(replace(ROOM, chat_id=ODD), ODD)
-    next_one = (await open_store()).outbox
-    assert await next_one.bubbles({TELEGRAM}) == {DM: "77", TOPIC: "78"}
-    assert await next_one.bubbles({Platform.SLACK}) == {CHANNEL: "1.2"}
-    assert await next_one.bubbles({Platform.MATRIX}) == {
+    other = await open_store()
+    assert await other.outbox.bubbles({TELEGRAM}) == {DM: "77", TOPIC: "78"}
+    assert await other.outbox.bubbles({Platform.SLACK}) == {CHANNEL: "1.2"}
+    assert await other.outbox.bubbles({Platform.MATRIX}) == {
         replace(ROOM, chat_id=ODD): "a\ufffdb\ufffdc"
     }
-    assert await next_one.bubbles(set()) == {}
+    assert await other.outbox.bubbles(set()) == {}
 
 
 async def test_a_bubble_is_recorded_before_it_is_sent(store: Store, open_store: OpenStore):
     await store.outbox.bubble(DM, "77")
     await store.outbox.begin_bubble(DM, "key", "Half")
-    next_one = (await open_store()).outbox
-    assert await next_one.bubbles(ALL) == {}
-    assert await next_one.begun_bubbles(ALL) == {DM: UnconfirmedBubble("key", "Half")}
-    assert await next_one.begun_bubbles({Platform.SLACK}) == {}
+    other = await open_store()
+    assert await other.outbox.bubbles(ALL) == {}
+    assert await other.outbox.begun_bubbles(ALL) == {DM: UnconfirmedBubble("key", "Half")}
+    assert await other.outbox.begun_bubbles({Platform.SLACK}) == {}
     await store.outbox.bubble(DM, "78")
-    assert await next_one.bubbles(ALL) == {DM: "78"}
-    assert await next_one.begun_bubbles(ALL) == {}
+    assert await other.outbox.bubbles(ALL) == {DM: "78"}
+    assert await other.outbox.begun_bubbles(ALL) == {}
 
 
 async def test_a_bubble_is_deleted_when_its_answer_is_sent(

@@ -275,10 +275,10 @@ async def test_what_cannot_be_delivered_goes_to_the_next_home_once(store: Store,
         await fail_sending(store)
         assert await pass_on(store) == 1
         assert await pass_on(store) == 0
-        ((_, reports),) = await store.runs.history(job_id)
-        assert [report.address for report in reports] == order[: tried + 1]
-        assert {report.state for report in reports[:-1]} == {ReportState.FAILED}
-        assert reports[-1].instead_of == reports[-2].no
+        ((_, attempts),) = await store.runs.history(job_id)
+        assert [report.address for report in attempts] == order[: tried + 1]
+        assert {report.state for report in attempts[:-1]} == {ReportState.FAILED}
+        assert attempts[-1].instead_of == attempts[-2].no
     await fail_sending(store)
     assert await pass_on(store) == 0  # every home was tried
     assert len(await store.reports.undelivered("me", NOON)) == 1

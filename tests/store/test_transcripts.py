@@ -252,11 +252,11 @@ async def test_appends_from_many_callers_at_once_lose_nothing(store: Store, sess
 
 
 async def test_transcripts_of_different_sessions_are_separate(store: Store):
-    sessions = [await store.sessions.create("me", Platform.LOCAL) for _ in range(3)]
+    made = [await store.sessions.create("me", Platform.LOCAL) for _ in range(3)]
     for turn in range(3):
-        for session in sessions:
+        for session in made:
             await say(store, session.id, said(f"{session.id} {turn}"))
-    for session in sessions:
+    for session in made:
         expected = [f"{session.id} {turn}" for turn in range(3)]
         assert texts(await store.transcripts.load(session.id)) == expected
         assert texts(await store.transcripts.last(session.id, 99)) == expected

@@ -240,14 +240,14 @@ async def test_a_waiter_is_not_woken_by_a_failed_write(store: Store, open_store:
         tx.nudge(Topic.INBOX)
         raise ZeroDivisionError
 
-    async with store.listen(Topic.INBOX) as wake, store.listen(Topic.OUTBOX) as outbox:
+    async with store.listen(Topic.INBOX) as wake, store.listen(Topic.OUTBOX) as other_wake:
         for number in range(TRIES):
             await settled(wake)
-            await settled(outbox)
+            await settled(other_wake)
             with pytest.raises(ZeroDivisionError):
                 await terminal.write(fail)
             await terminal.outbox.enqueue(draft(f"{number}"))
-            assert await outbox.wait(SOON)
+            assert await other_wake.wait(SOON)
             if not await wake.wait(0):
                 break
         else:
@@ -384,12 +384,12 @@ async def test_taking_and_releasing_a_session_wakes_no_listener(
     store: Store, open_store: OpenStore, session: Session
 ):
     other = await open_store()
-    async with store.listen(Topic.LEASES) as wake, store.listen(Topic.OUTBOX) as outbox:
+    async with store.listen(Topic.LEASES) as wake, store.listen(Topic.OUTBOX) as other_wake:
         await settled(wake)
-        await settled(outbox)
+        await settled(other_wake)
         await use_freely(other, session.id)
         await other.outbox.enqueue(draft("1"))
-        assert await outbox.wait(SOON)  # any other wake-up has arrived by now
+        assert await other_wake.wait(SOON)  # any other wake-up has arrived by now
         assert not await wake.wait(0)
 
 

@@ -110,9 +110,9 @@ async def test_handoffs_to_the_page_survive_a_kill_of_the_gateway_at_any_step(
 
 
 async def are_there_once(site: Site, everything: list[Moved]) -> None:
-    bindings = await site.store.bindings.list(ME, limit=1000)
-    assert len({binding.session_id for binding in bindings}) == len(bindings)
-    where = {binding.session_id: binding.address for binding in bindings}
+    bound = await site.store.bindings.list(ME, limit=1000)
+    assert len({binding.session_id for binding in bound}) == len(bound)
+    where = {binding.session_id: binding.address for binding in bound}
     for moved in everything:
         assert where[moved.session_id] == moved.at
         seen = moved.reader.seen

@@ -111,13 +111,13 @@ async def _store(url: str) -> list[Finding]:
 
 
 async def _contents(store: Store, shown: str) -> Finding:
-    health = await store.health()
-    held = f"{count(await store.sessions.count(), 'session')}, {size(health.size)}"
-    if health.faults:
-        told = f"{shown} is damaged: {'; '.join(health.faults)}. Stop Segue, keep a copy of it,"
+    found = await store.health()
+    held = f"{count(await store.sessions.count(), 'session')}, {size(found.size)}"
+    if found.faults:
+        told = f"{shown} is damaged: {'; '.join(found.faults)}. Stop Segue, keep a copy of it,"
         told = f"{told} and restore a backup."
         return Finding("store", told, Verdict.PROBLEM)
-    checked = "not checked for damage" if health.faults is None else "intact"
+    checked = "not checked for damage" if found.faults is None else "intact"
     return Finding("store", f"{shown}: {held}, {checked}.")
 
 
@@ -138,12 +138,12 @@ def _disk(url: str) -> list[Finding]:
 
 
 async def _gateway(store: Store) -> Finding:
-    gateways = await store.gateways.alive()
-    if not gateways:
+    alive = await store.gateways.alive()
+    if not alive:
         return Finding("gateway", "Not running. Only handoffs and chats need it.")
-    each = (f"{gateway.name} serves {', '.join(sorted(gateway.platforms))}" for gateway in gateways)
+    each = (f"{gateway.name} serves {', '.join(sorted(gateway.platforms))}" for gateway in alive)
     told = f"Running: {'; '.join(each)}."
-    away = [health for gateway in gateways for health in gateway_text.down(gateway)]
+    away = [health for gateway in alive for health in gateway_text.down(gateway)]
     if not away:
         return Finding("gateway", told)
     why = (one_line(f"{it.platform} is not connected: {it.detail}.") for it in away)

@@ -98,8 +98,8 @@ async def load_status(store: Store, log: Path) -> GatewayStatus:
     recent = await store.recent_handoffs(_HANDOFFS)
     under_way = await store.in_flight()
     handoffs = {handoff.id: handoff for handoff in (*recent, *under_way)}
-    sessions = {handoff.session_id for handoff in handoffs.values()}
-    found = [await store.sessions.get(session_id) for session_id in sessions]
+    session_ids = {handoff.session_id for handoff in handoffs.values()}
+    found = [await store.sessions.get(session_id) for session_id in session_ids]
     return GatewayStatus(
         gateways=await store.gateways.alive(),
         homes={home.platform: home for home in await store.owners.homes(ME)},

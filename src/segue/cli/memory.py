@@ -34,8 +34,8 @@ def memory(ctx: click.Context, *, as_json: bool) -> None:
     The agent reads all notes in every session. Without a command, list them.
     """
     if ctx.invoked_subcommand is None:
-        notes = _with_notes(lambda store: store.notes.list(ME))
-        print_result(notes, _listed(notes), as_json=as_json)
+        found = _with_notes(lambda store: store.notes.list(ME))
+        print_result(found, _listed(found), as_json=as_json)
     elif as_json:
         pass_json_on(ctx)
 

@@ -397,8 +397,8 @@ async def _gateway(
 
 
 async def _connection(store: Store, platform: Platform) -> PlatformHealth | None:
-    gateways = background.here(await store.gateways.alive())
-    return next((g.links[platform] for g in gateways if platform in g.links), None)
+    mine = background.here(await store.gateways.alive())
+    return next((g.links[platform] for g in mine if platform in g.links), None)
 
 
 def _is_connected(gateway: GatewayRecord, platform: Platform) -> bool:

@@ -136,13 +136,13 @@ async def _hand_off(context: CommandContext, command: str, arguments: str) -> bo
 async def _destinations(context: CommandContext, command: str) -> tuple[str, list[Platform]]:
     """List the platforms that the session can be handed off to, and what each still needs. Return
     the list, and the platforms that need nothing."""
-    if not (gateways := await context.store.gateways.alive()):
+    if not (alive := await context.store.gateways.alive()):
         nowhere = (
             "No gateway is running, so the session cannot move. Type `segue gateway start` in"
             f" another terminal, or {PREFIX}{command} and a platform: {registry.listed()}."
         )
         return nowhere, []
-    served = {health.platform: health for g in gateways for health in g.links.values()}
+    served = {health.platform: health for g in alive for health in g.links.values()}
     homes = {home.platform: home for home in await context.store.owners.homes(context.owner)}
     here = context.place.context.source
     shown = [p for p in TARGETS if p in served and not _is_home(homes.get(p), here)]

@@ -171,9 +171,9 @@ def _last_of(words: IO[bytes]) -> str:
 async def stop(store: Store, *, seconds: float = STOP_TIMEOUT) -> list[GatewayRecord]:
     """Stop the gateways of this machine and wait until they have exited. Raise GatewayNotRunning,
     GatewayElsewhere, or GatewayStuck after a timeout."""
-    gateways = await store.gateways.alive()
-    if not (mine := here(gateways)):
-        for gateway in gateways:
+    alive = await store.gateways.alive()
+    if not (mine := here(alive)):
+        for gateway in alive:
             where, _ = whose(gateway.process)
             if where != machine():
                 raise GatewayElsewhere(name=gateway.name, where=f"the machine {where}")
@@ -208,10 +208,10 @@ async def _gone(store: Store, gateways: Sequence[GatewayRecord], seconds: float)
     raise GatewayStuck(name=gateways[0].name, seconds=seconds, pid=pid)
 
 
-async def _left(store: Store, gateways: Sequence[GatewayRecord]) -> list[GatewayRecord]:
+async def _left(store: Store, asked: Sequence[GatewayRecord]) -> list[GatewayRecord]:
     """Those of the gateways that still run. If the store is gone, their process ids tell."""
     try:
         alive = {gateway.process for gateway in await store.gateways.alive()}
     except StoreError:
-        return here(gateways)
-    return [gateway for gateway in here(gateways) if gateway.process in alive]
+        return here(asked)
+    return [gateway for gateway in here(asked) if gateway.process in alive]

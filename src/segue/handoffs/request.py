@@ -107,12 +107,12 @@ async def destination(
     can fix them: UnknownPlatform, NoGateway, PlatformNotSetUp (or
     PageNotServed), NoHomeChannel or UnknownChat."""
     target = _target(platform)
-    session, gateways = await asyncio.gather(store.sessions.get(session_id), store.gateways.alive())
+    session, alive = await asyncio.gather(store.sessions.get(session_id), store.gateways.alive())
     if session is None:
         raise SessionNotFound(name=session_id)
-    if not gateways:
+    if not alive:
         raise NoGateway(platform=target)
-    if not any(target in gateway.platforms for gateway in gateways):
+    if not any(target in gateway.platforms for gateway in alive):
         refused = PageNotServed if target is Platform.WEB else PlatformNotSetUp
         raise refused(platform=target)
     return await _home(store, session.owner, target, chat_id)

@@ -22,8 +22,8 @@ _CONNECTED = 10.0
 async def is_turn_running(store: Store, session_id: str) -> bool:
     """Return whether a gateway holds the session, which it does only during a turn."""
     lease = await store.leases.get(session_id)
-    gateways = await store.gateways.alive() if lease else ()
-    return lease is not None and any(gateway.process == lease.process for gateway in gateways)
+    alive = await store.gateways.alive() if lease else ()
+    return lease is not None and any(gateway.process == lease.process for gateway in alive)
 
 
 async def wait_for_turn(store: Store, session_id: str, stop_waiting: asyncio.Event) -> bool:

@@ -239,8 +239,8 @@ class _Program:
     async def _names(self) -> Sequence[str]:
         if self._conversation is None:
             return ()
-        sessions = await self._conversation.store.sessions.list(ME, limit=_MAX_NAMES)
-        return [session.name for session in sessions]
+        recent = await self._conversation.store.sessions.list(ME, limit=_MAX_NAMES)
+        return [session.name for session in recent]
 
     def _on_interrupt(self) -> None:
         """Handle Ctrl-C: stop the current work, then clear the line. A second one leaves."""

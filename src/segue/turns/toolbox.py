@@ -126,7 +126,7 @@ class _Channels:
         return found
 
     async def _chats(self, platform: Platform) -> list[Address]:
-        sessions = await self._store.sessions.list(
+        found = await self._store.sessions.list(
             self._session.owner, platform=platform, limit=_MAX_CHATS
         )
-        return [session.address for session in sessions if session.address is not None]
+        return [session.address for session in found if session.address is not None]

@@ -26,9 +26,9 @@ _BAD = (ReportState.FAILED, ReportState.UNCERTAIN)
 async def look(store: Store, owner: str) -> frames.JobList:
     found = await store.jobs.list(owner)
     # A job stays in its place when it is switched off and on.
-    jobs = sorted(found, key=lambda job: (job.state is JobState.DONE, job.id))
-    last = await store.runs.last([job.id for job in jobs])
-    return frames.JobList(jobs=tuple(_entry(job, last.get(job.id)) for job in jobs))
+    ordered = sorted(found, key=lambda job: (job.state is JobState.DONE, job.id))
+    last = await store.runs.last([job.id for job in ordered])
+    return frames.JobList(jobs=tuple(_entry(job, last.get(job.id)) for job in ordered))
 
 
 async def act(store: Store, owner: str, number: int, action: JobAction) -> None:
