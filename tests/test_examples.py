@@ -10,6 +10,7 @@ import pytest
 
 from segue.core.session import ME
 from segue.store import open as open_store
+from segue.store import sessions, transcripts
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 EXAMPLE = EXAMPLES / "take_a_turn.py"
@@ -41,8 +42,8 @@ async def test_a_turn_can_be_run_in_under_20_lines(url: str, printed: str):
     assert len(EXAMPLE.read_text().splitlines()) < 20
     assert printed.endswith("not a real model, and can only repeat what I hear: Hello there")
     async with await open_store(url) as store:
-        (session,) = await store.sessions.list(ME)
-        kept = await store.transcripts.load(session.id)
+        (session,) = await sessions.list_sessions(store, ME)
+        kept = await transcripts.load(store, session.id)
         assert [message.role.value for message in kept] == ["user", "assistant"]
 
 

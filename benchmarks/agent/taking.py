@@ -19,6 +19,7 @@ from segue.core.approval import Policy
 from segue.core.events import TurnDone
 from segue.core.session import ME
 from segue.core.transcript import Transcript
+from segue.store import leases, owners, sessions, transcripts
 from segue.turns import Turns
 from segue.turns.agents import Agents
 
@@ -59,11 +60,11 @@ async def _turns(url: str, other: str, length: int, runs: int) -> tuple[float, f
             await segue.store.open(settings.store) as store,
             Turns(store, Agents(store, settings, models), titles=False) as turns,
         ):
-            await store.owners.ensure(ME)
-            session = await store.sessions.create(ME, Platform.LOCAL, cwd=str(Path(folder)))
-            lease = await store.leases.acquire(session.id, "the past")
-            await store.transcripts.append(lease, samples.history(length)[:-1])
-            await store.leases.release(lease)
+            await owners.ensure(store, ME)
+            session = await sessions.create(store, ME, Platform.LOCAL, cwd=str(Path(folder)))
+            lease = await leases.acquire(store, session.id, "the past")
+            await transcripts.append(store, lease, samples.history(length)[:-1])
+            await leases.release(store, lease)
             history = Transcript(tuple(samples.history(length)))
             model = samples.model("openai", other)
             agent = samples.agent(model)

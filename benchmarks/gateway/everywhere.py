@@ -24,7 +24,7 @@ from benchmarks.alternation import of_process, of_program
 from benchmarks.figures import Figure, median, milliseconds
 from segue.core.address import Platform
 from segue.core.session import ME
-from segue.store import Store
+from segue.store import Store, gateways, owners
 from segue.store.gateways import LinkState
 from tests.fakes import discord, slack, telegram, whatsapp
 from tests.fakes import signal as signal_cli
@@ -65,8 +65,8 @@ async def _measure(starts: int) -> tuple[list[float], list[float], float]:
             "SEGUE_MODEL": "scripted",
         }
         async with await segue.store.open(environment["SEGUE_STORE"]) as store:
-            await store.owners.ensure(ME)
-            await store.owners.introduced(ME)
+            await owners.ensure(store, ME)
+            await owners.introduced(store, ME)
             for number in range(starts):
                 async with _gateway(environment, store, f"{folder}/gateway.log") as gateway:
                     started.append(of_process(gateway.pid))
@@ -143,6 +143,6 @@ async def _gateway(
 
 
 async def _is_connected(store: Store) -> bool:
-    links = [link for gateway in await store.gateways.alive() for link in gateway.links.values()]
+    links = [link for gateway in await gateways.alive(store) for link in gateway.links.values()]
     connected = {link.platform for link in links if link.state is LinkState.CONNECTED}
     return connected == {link.platform for link in links} - {Platform.MATRIX} and len(links) == 7

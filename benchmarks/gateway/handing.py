@@ -15,6 +15,7 @@ from segue.core.address import Address, ChatType, HomeChannel
 from segue.core.session import ME
 from segue.core.transcript import Message, Role, spoken
 from segue.handoffs import Completed, Working, hand_off
+from segue.store import owners, sessions, transcripts
 from segue.testing.platform import Shape, Trouble
 from segue.turns import hold
 
@@ -60,7 +61,7 @@ async def _measure(count: int, beside: int) -> tuple[list[_Moved], list[float], 
         bare.prepare(bare.beside(url))
         chat = await place.driver.chat(Shape.FORUM, [place.owner])
         home = Address(platform=PLATFORM, chat_type=ChatType.GROUP, chat_id=chat)
-        await place.store.owners.set_home(ME, HomeChannel(address=home, name="Home"))
+        await owners.set_home(place.store, ME, HomeChannel(address=home, name="Home"))
         await _move(place)  # warm-up: the first handoff also loads what the others need
         alone: list[_Moved] = []
         least: list[float] = []
@@ -74,14 +75,14 @@ async def _measure(count: int, beside: int) -> tuple[list[_Moved], list[float], 
 
 async def _move(place: House) -> _Moved:
     """Move a new terminal session to the home channel."""
-    session = await place.store.sessions.create(ME, PLATFORM.LOCAL)
+    session = await sessions.create(place.store, ME, PLATFORM.LOCAL)
     here = Address(platform=PLATFORM.LOCAL, chat_type=ChatType.DM, chat_id=session.id)
     claimed, last = 0.0, None
     async with hold(place.store, session.id, "a terminal", address=here) as held:
         now = session.started
         for number in range(_LONG):
             said = [spoken(f"{number}?", now), Message(Role.ASSISTANT, f"{number}.", now)]
-            await place.store.transcripts.append(held.lease, said)
+            await transcripts.append(place.store, held.lease, said)
         await asyncio.sleep(random.uniform(0.0, 0.05))
         began = time.perf_counter()
         async for last in hand_off(place.store, held, PLATFORM.value):

@@ -11,7 +11,7 @@ from pathlib import Path
 import segue.store
 from segue.core.address import Platform, Sender
 from segue.core.session import ME
-from segue.store import Store
+from segue.store import Store, owners
 from segue.testing.platform import Driver, Rules, running
 from tests.harness import gateway_processes
 
@@ -44,7 +44,7 @@ async def house() -> AsyncGenerator[House]:
             await segue.store.open(environment["SEGUE_STORE"]) as store,
         ):
             owner = await driver.user("Anna")
-            await store.owners.ensure(ME)
-            await store.owners.introduced(ME)
-            await store.owners.link(Sender(platform=PLATFORM, user_id=owner), ME)
+            await owners.ensure(store, ME)
+            await owners.introduced(store, ME)
+            await owners.link(store, Sender(platform=PLATFORM, user_id=owner), ME)
             yield House(driver, store, owner, environment)

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from benchmarks.scale import stores, texts
 from benchmarks.scale.stores import Size
@@ -18,7 +19,17 @@ from segue.core.errors import SessionNotFound
 from segue.core.lease import Lease
 from segue.core.reset import ResetMode, ResetPolicies, ResetPolicy
 from segue.core.session import Session
-from segue.store import Store, leases
+from segue.store import (
+    Store,
+    bindings,
+    inbox,
+    leases,
+    outbox,
+    page_sessions,
+    search,
+    sessions,
+    transcripts,
+)
 from segue.store.outbox import Draft
 
 Way = Callable[[], Awaitable[object]]
@@ -53,8 +64,8 @@ async def opened(url: str, size: Size) -> AsyncGenerator[Scene]:
     address = f"agent:main:telegram:group:-100{number % 40}:{number}"
     title = stores.title(number)
     async with await store.open(url) as s:
-        session = await s.sessions.find(owner, title, exact=True)
-        lease = await s.leases.acquire(session.id, "a benchmark", take_over=True)
+        session = await sessions.find(s, owner, title, exact=True)
+        lease = await leases.acquire(s, session.id, "a benchmark", take_over=True)
         yield Scene(
             store=s,
             size=size,
@@ -75,36 +86,38 @@ def reading_and_writing(scene: Scene) -> dict[str, Way]:
 
     async def unknown() -> None:
         with contextlib.suppress(SessionNotFound):
-            await s.sessions.find(owner, "zanzibar")
+            await sessions.find(s, owner, "zanzibar")
 
     return {
-        "search, common word": lambda: s.sessions.search(owner, texts.COMMON),
-        "search, rare word": lambda: s.sessions.search(owner, f"ticket {scene.receipt}"),
-        "resume by title": lambda: s.sessions.find(owner, scene.title),
-        "resume by the start of an id": lambda: s.sessions.find(owner, scene.session.id[:-3]),
+        "search, common word": lambda: search.messages(s, owner, texts.COMMON),
+        "search, rare word": lambda: search.messages(s, owner, f"ticket {scene.receipt}"),
+        "resume by title": lambda: sessions.find(s, owner, scene.title),
+        "resume by the start of an id": lambda: sessions.find(s, owner, scene.session.id[:-3]),
         "resume by an unknown name": unknown,
-        "list sessions": lambda: s.sessions.list(owner),
-        "list sessions of one platform": lambda: s.sessions.list(owner, platform=Platform.SIGNAL),
-        "list sessions that have ended": lambda: s.sessions.list(owner, ended=True),
-        "list sessions that are open": lambda: s.sessions.list(owner, ended=False),
-        "page: list of sessions": lambda: s.page_sessions.list(owner, limit=60),
-        "page: search in titles": lambda: s.page_sessions.list(
-            owner, limit=_FEW, words=texts.IN_TITLES
+        "list sessions": lambda: sessions.list_sessions(s, owner),
+        "list sessions of one platform": lambda: sessions.list_sessions(
+            s, owner, platform=Platform.SIGNAL
         ),
-        "page: search in titles, nothing found": lambda: s.page_sessions.list(
-            owner, limit=60, words="zanzibar"
+        "list sessions that have ended": lambda: sessions.list_sessions(s, owner, ended=True),
+        "list sessions that are open": lambda: sessions.list_sessions(s, owner, ended=False),
+        "page: list of sessions": lambda: page_sessions.list_entries(s, owner, limit=60),
+        "page: search in titles": lambda: page_sessions.list_entries(
+            s, owner, limit=_FEW, words=texts.IN_TITLES
         ),
-        "count sessions": s.sessions.count,
-        "inbox.newest, at every connection": lambda: s.inbox.newest(
-            Platform.TELEGRAM, stores.ACCOUNT
+        "page: search in titles, nothing found": lambda: page_sessions.list_entries(
+            s, owner, limit=60, words="zanzibar"
         ),
-        "bindings.stale, every 30 s": lambda: s.bindings.stale(_POLICIES, UTC, _CHATS),
-        "prune the inbox": lambda: s.inbox.prune(now - _KEPT),
-        "prune the outbox": lambda: s.outbox.prune(now - _KEPT),
+        "count sessions": partial(sessions.count, s),
+        "inbox.newest, at every connection": lambda: inbox.newest(
+            s, Platform.TELEGRAM, stores.ACCOUNT
+        ),
+        "bindings.stale, every 30 s": lambda: bindings.stale(s, _POLICIES, UTC, _CHATS),
+        "prune the inbox": lambda: inbox.prune(s, now - _KEPT),
+        "prune the outbox": lambda: outbox.prune(s, now - _KEPT),
         "leases of a dead process": lambda: s.mark(leases.run_out, "desk-1-00000000"),
-        "a reaction": lambda: s.outbox.sent_as(scene.address, scene.receipt),
-        "a delivery status": lambda: s.outbox.undelivered(scene.address, "unknown", "It is gone."),
-        "append a message": lambda: s.transcripts.append(scene.lease, [samples.message()]),
+        "a reaction": lambda: outbox.sent_as(s, scene.address, scene.receipt),
+        "a delivery status": lambda: outbox.undelivered(s, scene.address, "unknown", "It is gone."),
+        "append a message": lambda: transcripts.append(s, scene.lease, [samples.message()]),
     }
 
 
@@ -115,9 +128,9 @@ async def waiting(scene: Scene) -> AsyncGenerator[Way]:
     async def send() -> None:
         key = f"more:{next(scene.keys)}"
         draft = Draft(key=key, address=Address.parse(stores.BUSY), body="It is done.")
-        await scene.store.outbox.enqueue(draft)
-        (claimed,) = await scene.store.outbox.claim([Platform.WHATSAPP])
-        assert await scene.store.outbox.sent(claimed, "1")
+        await outbox.enqueue(scene.store, draft)
+        (claimed,) = await outbox.claim(scene.store, [Platform.WHATSAPP])
+        assert await outbox.sent(scene.store, claimed, "1")
 
     await scene.store.write(stores.wait_in_line, scene.size.waiting)
     try:
@@ -130,4 +143,4 @@ async def index_for(scene: Scene, seconds: float) -> None:
     """Do a first search for that long: it indexes what is not indexed yet."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            await scene.store.sessions.search(scene.owner, texts.COMMON)
+            await search.messages(scene.store, scene.owner, texts.COMMON)

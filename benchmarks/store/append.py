@@ -15,7 +15,7 @@ from benchmarks.store.places import Place
 from benchmarks.workers import Line
 from segue import store
 from segue.core.lease import Lease
-from segue.store import Store
+from segue.store import Store, leases, owners, transcripts
 
 RATES = {"sqlite": 0.6, "postgres": 0.8}
 """The part of the bare driver's rate to reach, with as many processes."""
@@ -107,7 +107,7 @@ def _used(slices: Sequence[Slice], load: Load) -> float:
 
 async def _create(url: str) -> None:
     async with await store.open(url) as s:
-        await s.owners.ensure(samples.OWNER)
+        await owners.ensure(s, samples.OWNER)
 
 
 def _worker(line: Line, url: str, load: Load, seconds: float) -> None:
@@ -118,7 +118,7 @@ async def _work(line: Line, url: str, load: Load, seconds: float) -> None:
     async with await store.open(url) as s:
         leases = [await _new_lease(s) for _ in range(load.conversations)]
         for _ in range(_WARM_UP):
-            await s.transcripts.append(leases[0], [samples.message()] * load.batch)
+            await transcripts.append(s, leases[0], [samples.message()] * load.batch)
         line.wait_for_go()
         end = time.perf_counter() + seconds
         used = time.process_time()
@@ -128,14 +128,14 @@ async def _work(line: Line, url: str, load: Load, seconds: float) -> None:
 
 
 async def _new_lease(s: Store) -> Lease:
-    return await s.leases.acquire(await samples.new_session(s), "a benchmark")
+    return await leases.acquire(s, await samples.new_session(s), "a benchmark")
 
 
 async def _append(s: Store, lease: Lease, batch: int, end: float) -> list[float]:
     said = [samples.message()] * batch
     took: list[float] = []
     while (began := time.perf_counter()) < end:
-        await s.transcripts.append(lease, said)
+        await transcripts.append(s, lease, said)
         took.append(time.perf_counter() - began)
     return took
 

@@ -15,7 +15,7 @@ from benchmarks.store.places import Place
 from benchmarks.workers import GO, Line
 from segue import store
 from segue.core.address import Platform
-from segue.store import Topic
+from segue.store import Topic, bindings
 
 P50 = 8.0
 P99 = 8.0
@@ -84,7 +84,7 @@ async def _request(url: str, count: int, other: Callable[[], None]) -> dict[str,
     requested: dict[str, int] = {}
     async with await store.open(url) as s:
         for number in range(1, count + 1):
-            binding = await s.bindings.get(samples.chat(number))
+            binding = await bindings.get(s, samples.chat(number))
             assert binding is not None
             await asyncio.sleep(random.uniform(0.002, 0.02))
             requested[binding.session_id] = _now()

@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC
+from functools import partial
 
 from benchmarks import bare
 from benchmarks.figures import Base, Figure, growth, median, milliseconds
@@ -15,7 +16,7 @@ from benchmarks.store.places import Place
 from segue import store
 from segue.core.address import Address
 from segue.core.reset import ResetMode, ResetPolicy
-from segue.store import Store
+from segue.store import Store, bindings
 
 LOOKUP = 6.0
 """The most that a lookup may take, as a multiple of one query of a bare driver in a thread."""
@@ -65,10 +66,10 @@ async def _measure(place: Place, url: str, *, quick: bool) -> list[Figure]:
 
 def _ways(s: Store) -> dict[str, Callable[[Address], Awaitable[object]]]:
     return {
-        "find a chat's session": lambda address: s.bindings.get_or_create(
-            address, samples.OWNER, policy=_POLICY, zone=UTC
+        "find a chat's session": lambda address: bindings.resolve(
+            s, address, samples.OWNER, policy=_POLICY, zone=UTC
         ),
-        "find a chat's binding": s.bindings.get,
+        "find a chat's binding": partial(bindings.get, s),
     }
 
 

@@ -11,7 +11,7 @@ from benchmarks.figures import Base, Figure, growth, median, milliseconds
 from benchmarks.store import samples
 from benchmarks.store.places import Place
 from segue import store
-from segue.store import Store
+from segue.store import Store, transcripts
 from segue.store.values import MESSAGE_COLUMNS
 
 SHORT, MIDDLE = 1_000, 10_000
@@ -48,7 +48,7 @@ async def _measure(place: Place, url: str, *, quick: bool) -> list[Figure]:
                 times = FEWEST if length > MIDDLE else max(rounds * SHORT // length, ENOUGH)
                 ((no,),) = fetch("SELECT no FROM sessions WHERE id = :id", id=session)
                 ways: dict[str, Callable[[], Awaitable[object]]] = {
-                    "ours": lambda n=session: s.transcripts.load(n),
+                    "ours": lambda n=session: transcripts.load(s, n),
                     "bare": lambda n=no: asyncio.to_thread(fetch, _ROWS, no=n),
                 }
                 took = await _by_turns(ways, times)
@@ -66,8 +66,8 @@ async def _measure(place: Place, url: str, *, quick: bool) -> list[Figure]:
 
 def _ends(s: Store) -> dict[str, Callable[[str], Awaitable[object]]]:
     return {
-        f"last {TAIL} messages": lambda session: s.transcripts.last(session, TAIL),
-        f"window of {WINDOW:,} tokens": lambda session: s.transcripts.window(session, WINDOW),
+        f"last {TAIL} messages": lambda session: transcripts.last(s, session, TAIL),
+        f"window of {WINDOW:,} tokens": lambda session: transcripts.window(s, session, WINDOW),
     }
 
 

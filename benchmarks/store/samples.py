@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 from segue.core.address import Address, ChatType, Platform
 from segue.core.transcript import Message, Role
-from segue.store import Store, Tx
+from segue.store import Store, Tx, owners
+from segue.store import sessions as stored_sessions
 from segue.store.base import SqlDialect
 
 OWNER = "me"
@@ -34,8 +35,8 @@ def chat(number: int) -> Address:
 
 
 async def new_session(store: Store) -> str:
-    await store.owners.ensure(OWNER)
-    return (await store.sessions.create(OWNER, Platform.LOCAL)).id
+    await owners.ensure(store, OWNER)
+    return (await stored_sessions.create(store, OWNER, Platform.LOCAL)).id
 
 
 async def conversation(store: Store, length: int) -> str:
@@ -48,7 +49,7 @@ async def conversation(store: Store, length: int) -> str:
 
 async def sessions(store: Store, first: int, last: int) -> None:
     """Create the sessions numbered `first` to `last`."""
-    await store.owners.ensure(OWNER)
+    await owners.ensure(store, OWNER)
     await store.write(_begin, first, last)
 
 
@@ -66,7 +67,7 @@ async def handoffs(store: Store, state: str, first: int, last: int) -> None:
 async def jobs(store: Store, first: int, last: int) -> None:
     """Create the jobs numbered `first` to `last`, each due in an hour or later, with a run that is
     over and its report."""
-    await store.owners.ensure(SCHEDULER)
+    await owners.ensure(store, SCHEDULER)
     await store.write(_schedule, first, last)
 
 

@@ -11,7 +11,7 @@ from benchmarks.scale import operations, stores
 from benchmarks.scale.stores import PER_OWNER, Size
 from segue import store
 from segue.core.address import Platform
-from segue.store import Tx
+from segue.store import Tx, inbox, outbox, search, sessions, transcripts
 
 SIZE = Size(sessions=100)
 
@@ -31,16 +31,16 @@ def _messages(tx: Tx) -> int:
 async def test_a_built_store_has_what_the_public_operations_look_for(built: str):
     async with operations.opened(built, SIZE) as scene:
         s = scene.store
-        assert await s.sessions.count() == SIZE.sessions
+        assert await sessions.count(s) == SIZE.sessions
         assert await s.read(_messages) == SIZE.messages
-        (first, *_) = await s.sessions.list("me", platform=Platform.SIGNAL)
+        (first, *_) = await sessions.list_sessions(s, "me", platform=Platform.SIGNAL)
         assert first.source is Platform.SIGNAL
-        assert await s.sessions.list("me", ended=True)
-        assert await s.sessions.list("me", ended=False)
-        newest = await s.inbox.newest(Platform.TELEGRAM, stores.ACCOUNT)
+        assert await sessions.list_sessions(s, "me", ended=True)
+        assert await sessions.list_sessions(s, "me", ended=False)
+        newest = await inbox.newest(s, Platform.TELEGRAM, stores.ACCOUNT)
         assert newest[scene.address] == scene.receipt
-        assert await s.outbox.sent_as(scene.address, scene.receipt)
-        transcript = await s.transcripts.load(scene.session.id)
+        assert await outbox.sent_as(s, scene.address, scene.receipt)
+        transcript = await transcripts.load(s, scene.session.id)
         assert [len(message.tool_calls) for message in transcript] == [0, 1] + 5 * [0] + [1, 0, 0]
 
 
@@ -57,7 +57,7 @@ async def test_a_search_finds_what_is_indexed_in_bulk(built: str):
     async with operations.opened(built, SIZE) as scene:
         await stores.index(scene.store, SIZE, SIZE.sessions // 2, SIZE.sessions)
         assert await scene.store.read(stores.indexed) == await scene.store.read(_messages)
-        hits = await scene.store.sessions.search("me", f"ticket {scene.receipt}")
+        hits = await search.messages(scene.store, "me", f"ticket {scene.receipt}")
         assert scene.session.id in {hit.session_id for hit in hits}
 
 
@@ -73,4 +73,4 @@ def test_the_sessions_of_one_owner_are_shared_out(tmp_path: Path):
 
 async def _count(url: str, owner: str) -> int:
     async with await store.open(url) as s:
-        return len(await s.sessions.list(owner, limit=2 * PER_OWNER))
+        return len(await sessions.list_sessions(s, owner, limit=2 * PER_OWNER))

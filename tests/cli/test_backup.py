@@ -24,7 +24,18 @@ import segue.store
 from segue.core import proof
 from segue.core.address import Platform, Sender
 from segue.core.session import ME
-from segue.store import Clock, Store, archives, schema
+from segue.store import (
+    Clock,
+    Store,
+    archives,
+    leases,
+    notes,
+    owners,
+    pages,
+    schema,
+    sessions,
+    transcripts,
+)
 from segue.store.archives import StoreState
 from segue.store.pages import Credential
 from segue.testing.clock import FakeClock
@@ -65,10 +76,10 @@ class Machine:
 
         async def write() -> None:
             async with await segue.store.open(self.url) as store:
-                await store.owners.ensure(ME)
-                session = await store.sessions.create(ME, Platform.LOCAL)
-                lease = await store.leases.acquire(session.id, "a terminal")
-                await store.transcripts.append(lease, list(map(said, texts)))
+                await owners.ensure(store, ME)
+                session = await sessions.create(store, ME, Platform.LOCAL)
+                lease = await leases.acquire(store, session.id, "a terminal")
+                await transcripts.append(store, lease, list(map(said, texts)))
 
         self.data.mkdir(0o700, parents=True, exist_ok=True)
         asyncio.run(write())
@@ -104,10 +115,10 @@ class Machine:
 
         async def admit() -> None:
             async with await segue.store.open(self.url) as store:
-                await store.owners.ensure(ME)
-                key, _ = proof.of_link(await store.pages.link(ME))
+                await owners.ensure(store, ME)
+                key, _ = proof.of_link(await pages.link(store, ME))
                 sender = Sender(platform=Platform.WEB, user_id=browser)
-                await store.pages.admit(key, sender, secret, ORIGIN)
+                await pages.admit(store, key, sender, secret, ORIGIN)
 
         asyncio.run(admit())
 
@@ -116,7 +127,7 @@ class Machine:
 
         async def read() -> Credential | None:
             async with await segue.store.open(self.url) as store:
-                return await store.pages.credential(browser, ORIGIN)
+                return await pages.credential(store, browser, ORIGIN)
 
         return asyncio.run(read())
 
@@ -525,35 +536,35 @@ def test_newer_data_is_replaced_only_by_force(home: Machine, file: Path):
 
 
 async def _rename(store: Store, session: str) -> None:
-    await store.sessions.rename(session, "Another title")
+    await sessions.rename(store, session, "Another title")
 
 
 async def _delete(store: Store, session: str) -> None:
-    await store.sessions.delete(session)
+    await sessions.delete(store, session)
 
 
 async def _undo(store: Store, session: str) -> None:
-    await store.transcripts.undo(await store.leases.acquire(session, "a terminal"))
+    await transcripts.undo(store, await leases.acquire(store, session, "a terminal"))
 
 
 async def _append(store: Store, session: str) -> None:
-    await store.transcripts.append(await store.leases.acquire(session, "a terminal"), [said("b")])
+    await transcripts.append(store, await leases.acquire(store, session, "a terminal"), [said("b")])
 
 
 async def _remove_note(store: Store, session: str) -> None:
-    await store.notes.remove(ME, 1)
+    await notes.remove(store, ME, 1)
 
 
 async def _begin(store: Store, session: str) -> None:
-    await store.owners.ensure(ME)
-    begun = await store.sessions.create(ME, Platform.LOCAL)
-    lease = await store.leases.acquire(begun.id, "a terminal")
-    await store.transcripts.append(lease, [said("a")])
+    await owners.ensure(store, ME)
+    begun = await sessions.create(store, ME, Platform.LOCAL)
+    lease = await leases.acquire(store, begun.id, "a terminal")
+    await transcripts.append(store, lease, [said("a")])
 
 
 async def _add_note(store: Store, session: str) -> None:
-    await store.owners.ensure(ME)
-    await store.notes.add(ME, f"a note, {session}")
+    await owners.ensure(store, ME)
+    await notes.add(store, ME, f"a note, {session}")
 
 
 CHANGES = [_rename, _delete, _undo, _append, _remove_note]

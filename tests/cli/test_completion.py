@@ -21,6 +21,7 @@ from segue.core.address import Platform
 from segue.core.job import LOCAL, NewJob
 from segue.core.schedule import Once
 from segue.core.session import ME
+from segue.store import jobs, owners, sessions
 from tests.harness.screen import plain
 
 ODD = 'what is *? "quoted" $HOME `x` it\'s, ok'
@@ -51,9 +52,9 @@ def shell(tmp_path: Path) -> dict[str, str]:
 def ids(shell: dict[str, str]) -> list[str]:
     async def make() -> list[str]:
         async with await segue.store.open(shell["SEGUE_STORE"]) as store:
-            await store.owners.ensure(ME)
+            await owners.ensure(store, ME)
             titles = [*TITLES, None]
-            made = [await store.sessions.create(ME, Platform.LOCAL, title=t) for t in titles]
+            made = [await sessions.create(store, ME, Platform.LOCAL, title=t) for t in titles]
             return [session.id for session in made]
 
     return asyncio.run(make())
@@ -180,10 +181,10 @@ def test_models_complete_without_a_request(shell: dict[str, str]):
 def test_jobs_and_their_options_complete(shell: dict[str, str]):
     async def make() -> None:
         async with await segue.store.open(shell["SEGUE_STORE"]) as store:
-            await store.owners.ensure(ME)
+            await owners.ensure(store, ME)
             due = Once(datetime.now(UTC) + timedelta(days=1))
             new = NewJob(prompt="Look.", schedule=due, zone="UTC", deliver=(LOCAL,))
-            await store.jobs.create(ME, new)
+            await jobs.create(store, ME, new)
 
     asyncio.run(make())
     assert offered(shell, "segue jobs show ") == ["1"]

@@ -21,6 +21,7 @@ from segue.cli.main import main
 from segue.cli.model import Around
 from segue.core.address import Platform
 from segue.core.session import ME
+from segue.store import gateways, owners, sessions
 from segue.store.gateways import LinkState
 from tests import program
 from tests.cli.test_model import openai
@@ -145,9 +146,9 @@ def test_a_damaged_store_is_a_problem(environ: dict[str, str], tmp_path: Path):
 
     async def fill() -> None:
         async with await segue.store.open(environ["SEGUE_STORE"]) as store:
-            await store.owners.ensure(ME)
+            await owners.ensure(store, ME)
             for number in range(50):
-                await store.sessions.create(ME, Platform.LOCAL, title=f"title {number}")
+                await sessions.create(store, ME, Platform.LOCAL, title=f"title {number}")
 
     asyncio.run(fill())
     data = bytearray(path.read_bytes())
@@ -236,7 +237,7 @@ def test_without_a_model_it_says_what_to_type(environ: dict[str, str]):
 def test_a_running_gateway_is_reported(environ: dict[str, str]):
     async def running() -> tuple[str, str]:
         async with await segue.store.open(environ["SEGUE_STORE"]) as store:
-            await store.gateways.announce("desk", [Platform.WEB, Platform.MATRIX])
+            await gateways.announce(store, "desk", [Platform.WEB, Platform.MATRIX])
             return (await asyncio.to_thread(findings, environ))["gateway"]
 
     assert asyncio.run(running()) == ("ok", "Running: desk serves matrix, web.")
@@ -245,8 +246,8 @@ def test_a_running_gateway_is_reported(environ: dict[str, str]):
 def test_a_platform_that_is_not_connected_is_a_problem(environ: dict[str, str]):
     async def running() -> tuple[str, str]:
         async with await segue.store.open(environ["SEGUE_STORE"]) as store:
-            await store.gateways.announce("desk", [Platform.WEB, Platform.MATRIX])
-            await store.gateways.report(Platform.MATRIX, LinkState.DOWN, detail="it has no token")
+            await gateways.announce(store, "desk", [Platform.WEB, Platform.MATRIX])
+            await gateways.report(store, Platform.MATRIX, LinkState.DOWN, detail="it has no token")
             return (await asyncio.to_thread(findings, environ))["gateway"]
 
     verdict, told = asyncio.run(running())

@@ -21,7 +21,7 @@ from segue.core.address import HomeChannel, Platform
 from segue.core.errors import GatewayElsewhere, GatewayFailed, GatewayStuck
 from segue.core.session import ME
 from segue.gateway import background
-from segue.store import Store, Topic
+from segue.store import Store, Topic, gateways, outbox, owners, sessions
 from segue.store.gateways import LinkState
 from segue.store.outbox import Draft
 from segue.store.processes import whose
@@ -62,8 +62,8 @@ def ended(pid: int) -> None:
 async def announced(person: Person, *platforms: Platform) -> AsyncGenerator[Store]:
     """Register this test process as a gateway."""
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
-        await store.owners.ensure(ME)
-        await store.gateways.announce("the gateway of the test", platforms, seconds=600)
+        await owners.ensure(store, ME)
+        await gateways.announce(store, "the gateway of the test", platforms, seconds=600)
         yield store
 
 
@@ -243,7 +243,7 @@ async def test_a_gateway_that_is_not_ready_in_time_is_stopped(
             await background.start(store, log, seconds=0.01)
         assert child.pid is not None
         await asyncio.to_thread(ended, child.pid)
-        assert await store.gateways.alive() == ()
+        assert await gateways.alive(store) == ()
 
 
 async def test_a_gateway_whose_start_is_cancelled_is_stopped(
@@ -272,9 +272,9 @@ async def test_in_the_foreground_it_logs_to_standard_error_and_stops_on_a_signal
     serving(person)
     with piped(person, "gateway", "run") as gateway:
         async with announced(person) as store, store.listen(Topic.HANDOFFS) as wake:
-            while len(await store.gateways.alive()) < 2:
+            while len(await gateways.alive(store)) < 2:
                 assert await wake.wait(20)
-            pids = {whose(gateway.process)[1] for gateway in await store.gateways.alive()}
+            pids = {whose(gateway.process)[1] for gateway in await gateways.alive(store)}
         assert gateway.process.pid in pids
         gateway.process.terminate()
         code, _, output = await gateway.ends()
@@ -289,24 +289,25 @@ async def test_in_the_foreground_it_logs_to_standard_error_and_stops_on_a_signal
 async def test_the_status_lists_platforms_handoffs_and_failed_deliveries(person: Person):
     serving(person)
     async with announced(person, Platform.TELEGRAM, Platform.MATRIX) as store:
-        await store.owners.set_home(ME, HomeChannel(address=DM, name="Home\x1b[2J"))
-        await store.gateways.report(
+        await owners.set_home(store, ME, HomeChannel(address=DM, name="Home\x1b[2J"))
+        await gateways.report(
+            store,
             Platform.TELEGRAM,
             LinkState.CONNECTED,
             account="4711",
             link="https://t.me/x?start={code}",
         )
-        await store.gateways.report(Platform.MATRIX, LinkState.DOWN, detail="the server is asleep")
-        session = await store.sessions.create(ME, Platform.LOCAL, title="Boats")
+        await gateways.report(store, Platform.MATRIX, LinkState.DOWN, detail="the server is asleep")
+        session = await sessions.create(store, ME, Platform.LOCAL, title="Boats")
         await store.request_handoff(session.id, Platform.TELEGRAM, home=DM)
-        over = await store.sessions.create(ME, Platform.LOCAL, title="Ships")
+        over = await sessions.create(store, ME, Platform.LOCAL, title="Ships")
         await store.request_handoff(over.id, Platform.TELEGRAM, home=DM)
         claims = [await store.claim_next_handoff([Platform.TELEGRAM]) for _ in range(2)]
         ships = next(claim for claim in claims if claim and claim.session_id == over.id)
         assert await store.fail_handoff(ships, "The chat is closed.")
-        await store.outbox.enqueue(Draft(key="k", address=DM, body="hello"))
-        (outgoing,) = await store.outbox.claim([Platform.TELEGRAM])
-        assert await store.outbox.uncertain(outgoing, "It may have arrived.")
+        await outbox.enqueue(store, Draft(key="k", address=DM, body="hello"))
+        (outgoing,) = await outbox.claim(store, [Platform.TELEGRAM])
+        assert await outbox.uncertain(store, outgoing, "It may have arrived.")
 
         output = segue_says(person, "gateway", "status")
         assert output.returncode == 0, output.stderr

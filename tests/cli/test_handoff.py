@@ -12,7 +12,7 @@ import pytest
 from segue.core.address import Platform
 from segue.core.handoff import State
 from segue.core.session import ME, Session
-from segue.store import Topic
+from segue.store import Topic, leases, sessions
 from segue.turns import hold
 from tests.handoffs.conftest import STEPS, Gateway
 from tests.harness.gateways import Piped, piped, segue_says
@@ -28,7 +28,7 @@ def segue_handoff(person: Person, *words: str) -> Piped:
 
 
 async def session_of(gateway: Gateway, title: str = "Boats") -> Session:
-    return await gateway.store.sessions.create(ME, Platform.LOCAL, title=title)
+    return await sessions.create(gateway.store, ME, Platform.LOCAL, title=title)
 
 
 def events(out: str) -> Sequence[dict[str, object]]:
@@ -48,10 +48,10 @@ async def test_the_command_moves_the_session_prints_the_steps_and_exits_with_0(p
             0,
             f"“Boats” continues at {TOPIC} (Home).\nTo come back: segue resume Boats\n",
         )
-        found = await gateway.store.sessions.get(session.id)
+        found = await sessions.get(gateway.store, session.id)
         assert found is not None
         assert found.address == TOPIC
-        assert await gateway.store.leases.get(session.id) is None
+        assert await leases.get(gateway.store, session.id) is None
 
 
 async def test_with_json_every_step_is_a_line_and_the_last_is_the_outcome(person: Person):
@@ -92,7 +92,7 @@ async def test_a_failed_handoff_exits_with_1_and_its_reason(person: Person):
                 assert "\x1b" not in out
             else:
                 assert err.endswith("The handoff failed. The chat is closed.[2J\n")
-        assert await gateway.store.leases.get(session.id) is None
+        assert await leases.get(gateway.store, session.id) is None
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ async def test_a_refused_handoff_exits_with_1_and_its_reason(
 async def test_a_session_that_is_open_elsewhere_is_not_taken_away(person: Person):
     async with a_gateway(person) as gateway:
         session = await session_of(gateway)
-        await gateway.store.leases.acquire(session.id, "a terminal on desk", seconds=600)
+        await leases.acquire(gateway.store, session.id, "a terminal on desk", seconds=600)
         refused = await asyncio.to_thread(segue_says, person, "handoff", "Boats", "telegram")
         assert refused.returncode == 1
         assert (
@@ -143,7 +143,7 @@ async def test_now_takes_the_session_from_a_process_that_does_not_let_it_go(pers
                 assert await gateway.complete(claim)
                 code, _, _ = await command.ends()
         assert code == 0
-        found = await gateway.store.sessions.get(session.id)
+        found = await sessions.get(gateway.store, session.id)
         assert found is not None
         assert found.address == TOPIC
 
@@ -181,4 +181,4 @@ async def test_ctrl_c_cancels_the_handoff_and_exits_with_130(
         latest = await gateway.store.get_handoff_state(session.id)
         assert latest is not None
         assert latest.state is State.FAILED
-        assert await gateway.store.leases.get(session.id) is None
+        assert await leases.get(gateway.store, session.id) is None

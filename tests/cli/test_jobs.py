@@ -19,7 +19,7 @@ from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.job import Seen
 from segue.core.provenance import Provenance
 from segue.core.session import ME
-from segue.store import Store
+from segue.store import Store, gateways, jobs, owners, reports, runs
 from tests.harness.command_line import Command
 
 CHAT = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="42")
@@ -41,8 +41,8 @@ def gateway(url: str, runner: asyncio.Runner) -> Generator[Store]:
 
     async def begin() -> Store:
         store = await segue.store.open(url)
-        await store.owners.ensure(ME)
-        await store.gateways.announce("a gateway", [], seconds=3600)
+        await owners.ensure(store, ME)
+        await gateways.announce(store, "a gateway", [], seconds=3600)
         return store
 
     store = runner.run(begin())
@@ -79,7 +79,7 @@ def test_a_new_job_repeats_its_next_times_in_words(command: Command):
 
 
 def test_a_reminder_is_due_once(command: Command, gateway: Store, runner: asyncio.Runner):
-    runner.run(gateway.owners.set_home(ME, HomeChannel(address=CHAT)))
+    runner.run(owners.set_home(gateway, ME, HomeChannel(address=CHAT)))
     command("add", "--in", "20", "--verbatim", "Take the bread out.")
     (job,) = decoded(command("--json"))
     (due,) = job["next"]
@@ -95,7 +95,7 @@ def test_a_reminder_is_due_once(command: Command, gateway: Store, runner: asynci
 def test_reports_go_to_the_home_channels_by_default(
     command: Command, gateway: Store, runner: asyncio.Runner
 ):
-    runner.run(gateway.owners.set_home(ME, HomeChannel(address=CHAT)))
+    runner.run(owners.set_home(gateway, ME, HomeChannel(address=CHAT)))
     assert "It delivers to: all your home channels." in command("add", "--every", "60", "Look.")
 
 
@@ -153,9 +153,9 @@ def test_a_run_and_what_became_of_it_are_shown(
     command: Command, gateway: Store, runner: asyncio.Runner
 ):
     async def carry_out() -> None:
-        claim = await gateway.runs.claim()
+        claim = await runs.claim(gateway)
         assert claim is not None
-        await gateway.runs.finish(claim, "rain")
+        await runs.finish(gateway, claim, "rain")
 
     command("add", "--every", "60", "Look.")
     assert "segue jobs show 1" in command("run", "1")
@@ -247,9 +247,9 @@ def test_the_first_check_of_a_condition_is_announced_and_its_failure_shown(
     command: Command, gateway: Store, runner: asyncio.Runner
 ):
     async def fail() -> None:
-        claim = await gateway.runs.claim()
+        claim = await runs.claim(gateway)
         assert claim is not None
-        await gateway.runs.fail(claim, "it ended with exit code 3")
+        await runs.fail(gateway, claim, "it ended with exit code 3")
 
     announced = "The gateway makes the first check now. If it fails, `segue jobs show 1` says why."
     added = command("add", "--every", "60", "--only-if-command", "exit 3", "Look.")
@@ -262,9 +262,9 @@ def test_how_often_a_condition_was_checked_is_shown(
     command: Command, gateway: Store, runner: asyncio.Runner
 ):
     async def check() -> None:
-        claim = await gateway.runs.claim()
+        claim = await runs.claim(gateway)
         assert claim is not None
-        assert await gateway.runs.check(claim, Seen("1", "one")) is None
+        assert await runs.check(gateway, claim, Seen("1", "one")) is None
 
     command("add", "--every", "60", "--only-if-command", "date", "Look.")
     runner.run(check())
@@ -280,12 +280,12 @@ def test_what_was_not_delivered_is_in_the_record_and_in_the_status(
     command: Command, gateway: Store, runner: asyncio.Runner, url: str
 ):
     async def carry_out() -> None:
-        await gateway.owners.clear_home(ME, Platform.TELEGRAM)
-        claim = await gateway.runs.claim()
+        await owners.clear_home(gateway, ME, Platform.TELEGRAM)
+        claim = await runs.claim(gateway)
         assert claim is not None
-        await gateway.runs.finish(claim, "rain")
+        await runs.finish(gateway, claim, "rain")
 
-    runner.run(gateway.owners.set_home(ME, HomeChannel(address=CHAT)))
+    runner.run(owners.set_home(gateway, ME, HomeChannel(address=CHAT)))
     command("add", "--every", "60", "--deliver", "telegram", "--name", "weather", "Look.")
     command("run", "1")
     runner.run(carry_out())
@@ -301,17 +301,17 @@ def test_a_report_that_stands_in_for_another_is_shown_with_it(
     command: Command, gateway: Store, runner: asyncio.Runner
 ):
     async def carry_out() -> None:
-        await gateway.owners.set_home(ME, HomeChannel(address=CHAT))
-        claim = await gateway.runs.claim()
+        await owners.set_home(gateway, ME, HomeChannel(address=CHAT))
+        claim = await runs.claim(gateway)
         assert claim is not None
-        await gateway.runs.finish(claim, "rain")
-        for report in await gateway.reports.failed():
-            await gateway.reports.pass_on(report)
+        await runs.finish(gateway, claim, "rain")
+        for report in await reports.failed(gateway):
+            await reports.pass_on(gateway, report)
 
     slack = Address(platform=Platform.SLACK, chat_type=ChatType.CHANNEL, chat_id="C1")
-    runner.run(gateway.owners.set_home(ME, HomeChannel(address=slack)))
+    runner.run(owners.set_home(gateway, ME, HomeChannel(address=slack)))
     command("add", "--every", "60", "--deliver", "slack", "--fallback", "Look.")
-    runner.run(gateway.owners.clear_home(ME, Platform.SLACK))
+    runner.run(owners.clear_home(gateway, ME, Platform.SLACK))
     command("run", "1")
     runner.run(carry_out())
     shown = " ".join(command("show", "1").split())
@@ -349,11 +349,11 @@ def test_a_job_is_its_owners_once_all_its_words_are(
     command: Command, gateway: Store, runner: asyncio.Runner
 ):
     async def authors() -> Provenance:
-        return (await gateway.jobs.found(ME, 1)).provenance
+        return (await jobs.found(gateway, ME, 1)).provenance
 
     async def read_outside() -> None:
-        job = await gateway.jobs.found(ME, 1)
-        await gateway.jobs.edit(ME, 1, replace(job, provenance=provenance.STRANGER))
+        job = await jobs.found(gateway, ME, 1)
+        await jobs.edit(gateway, ME, 1, replace(job, provenance=provenance.STRANGER))
 
     command("add", "--every", "60", "--deliver", "local", "Read the news.")
     assert runner.run(authors()) == provenance.OWNER

@@ -16,7 +16,7 @@ import pytest
 
 import segue.store
 from segue.core.session import ME
-from segue.store import Tx
+from segue.store import Tx, notes, owners
 from tests.harness.command_line import Command
 
 
@@ -94,9 +94,9 @@ def test_only_the_notes_of_the_owner_of_this_machine_are_shown(memory: Command, 
 
     async def others() -> list[str]:
         async with await segue.store.open(url) as store:
-            await store.owners.ensure("you")
-            await store.notes.add("you", "theirs")
-            return [note.text for note in await store.notes.list(ME)]
+            await owners.ensure(store, "you")
+            await notes.add(store, "you", "theirs")
+            return [note.text for note in await notes.list_notes(store, ME)]
 
     assert asyncio.run(others()) == ["mine"]
     assert memory() == "  1  mine\n"

@@ -18,6 +18,7 @@ from segue.cli.demo.browser import connected, opened, text
 from segue.core.address import Platform
 from segue.core.errors import DemoFailed
 from segue.core.session import ME
+from segue.store import owners, pages
 from segue.store.gateways import GatewayRecord
 from segue.store.pages import PageLocation
 from segue.store.processes import machine
@@ -208,7 +209,7 @@ async def test_the_page_stays_the_home_channel_when_its_last_browser_is_revoked(
         assert revoked.returncode == 0, revoked.stderr
         assert "forgotten" not in revoked.stdout
         async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
-            assert [home.platform for home in await store.owners.homes(ME)] == ["web"]
+            assert [home.platform for home in await owners.homes(store, ME)] == ["web"]
 
 
 # The port
@@ -379,7 +380,7 @@ async def test_a_page_whose_port_is_taken_says_where_it_is_and_why(person: Perso
         with socket.create_server(("127.0.0.1", 0)) as other:
             last = PageLocation(port=other.getsockname()[1], addresses=("127.0.0.1",))
             async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
-                await store.pages.settle(machine(), last)
+                await pages.settle(store, machine(), last)
             output = await says(person, "gateway", "start")
         held = f"port {last.port} is held by another program of yours, so the page is on port "
         [port] = re.findall(f"P{held[1:]}(\\d+); open it with a new link\\.\n", output.stdout)

@@ -16,7 +16,7 @@ from segue.core.pairing import looks_like_code
 from segue.core.session import ME
 from segue.gateway.access import Gate
 from segue.platforms.base import Inbound, InboundKind
-from segue.store import Store
+from segue.store import Store, gateways, outbox, owners, pairings
 from segue.store.gateways import LinkState
 from segue.terminal.render import qr
 from tests.harness.gateways import segue_says
@@ -32,9 +32,9 @@ LINK = "https://t.me/segue_bot?start={code}"
 async def opened(person: Person, *platforms: Platform) -> AsyncGenerator[Store]:
     """The store, with a gateway if there are `platforms`."""
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
-        await store.owners.ensure(ME)
+        await owners.ensure(store, ME)
         if platforms:
-            await store.gateways.announce("gateway", platforms, seconds=600)
+            await gateways.announce(store, "gateway", platforms, seconds=600)
         yield store
 
 
@@ -49,9 +49,9 @@ def code_on(shown: Terminal) -> str:
 
 async def test_a_code_is_shown_with_its_link_and_then_with_the_account_that_used_it(person: Person):
     async with opened(person, Platform.TELEGRAM, Platform.MATRIX) as store:
-        await store.gateways.report(Platform.TELEGRAM, LinkState.CONNECTED, link=LINK)
-        await store.gateways.report(
-            Platform.MATRIX, LinkState.CONNECTED, account="@segue:example.org"
+        await gateways.report(store, Platform.TELEGRAM, LinkState.CONNECTED, link=LINK)
+        await gateways.report(
+            store, Platform.MATRIX, LinkState.CONNECTED, account="@segue:example.org"
         )
         async with person.opens("pair", lines=60) as shown:
             await shown.see("Waiting until it is sent")
@@ -62,7 +62,7 @@ async def test_a_code_is_shown_with_its_link_and_then_with_the_account_that_used
             drawing = qr.drawn(LINK.format(code=code), colours=False)
             seen = "\n".join(shown.screen)
             assert drawing[5].translate(_INVERTED).strip() in seen, "the code for a camera"
-            assert await store.pairings.redeem(code.lower(), ANNA)
+            assert await pairings.redeem(store, code.lower(), ANNA)
             await shown.shows("Paired with Anna[2J, telegram user 42.")
             await shown.shows("Send /sethome in the chat that should receive handoffs.")
             assert await shown.end() == 0
@@ -80,9 +80,9 @@ async def test_a_code_in_a_chat_in_which_the_bot_cannot_write_is_reported(person
             kind=InboundKind.MESSAGE, update_id="1", address=DM, sender=ANNA, text=code
         )
         assert await Gate(store).pair("bot", inbound)
-        [reply] = await store.outbox.claim([Platform.TELEGRAM])
+        [reply] = await outbox.claim(store, [Platform.TELEGRAM])
         await shown.shows("Paired with Anna[2J, telegram user 42.")
-        await store.outbox.failed(reply, "the bot is blocked there")
+        await outbox.failed(store, reply, "the bot is blocked there")
         await shown.shows("I cannot write in the telegram chat where you sent the code, so it")
         await shown.shows("the bot is blocked there")
         assert await shown.end() == 0
@@ -100,7 +100,7 @@ async def test_ctrl_c_ends_the_wait_and_the_code_stays_valid(person: Person):
             await shown.see("The code stays valid until")
             assert await shown.end() == 0
             assert "Abort" not in shown.text
-        owner = await store.pairings.redeem(code_on(shown), ANNA)
+        owner = await pairings.redeem(store, code_on(shown), ANNA)
         assert owner.id == ME
 
 
@@ -112,16 +112,16 @@ async def test_it_does_not_wait_without_a_terminal_or_with_no_wait(person: Perso
         async with person.opens("pair", "--no-wait") as shown:
             assert await shown.end() == 0
             assert "Waiting" not in shown.text
-        assert await store.pairings.open_codes() == 2
+        assert await pairings.open_codes(store) == 2
 
 
 async def test_the_json_output_has_the_code_its_expiry_and_the_links(person: Person):
     async with opened(person, Platform.TELEGRAM, Platform.MATRIX) as store:
-        await store.gateways.report(Platform.TELEGRAM, LinkState.CONNECTED, link=LINK)
+        await gateways.report(store, Platform.TELEGRAM, LinkState.CONNECTED, link=LINK)
         output = json.loads(segue_says(person, "pair", "--json").stdout)
         assert output["links"] == {"telegram": LINK.format(code=output["code"])}
         assert output["expires"].endswith("Z")
-        assert (await store.pairings.redeem(output["code"], ANNA)).id == ME
+        assert (await pairings.redeem(store, output["code"], ANNA)).id == ME
 
 
 @pytest.mark.parametrize("colours", [True, False])
@@ -140,7 +140,7 @@ def test_the_qr_code_is_drawn_with_two_rows_per_line(colours: bool):
 
 async def test_a_terminal_that_is_too_narrow_shows_no_qr_code(person: Person):
     async with opened(person, Platform.TELEGRAM) as store:
-        await store.gateways.report(Platform.TELEGRAM, LinkState.CONNECTED, link=LINK)
+        await gateways.report(store, Platform.TELEGRAM, LinkState.CONNECTED, link=LINK)
         async with person.opens("pair", "--no-wait", columns=30) as shown:
             assert await shown.end() == 0
             assert "█" not in shown.text
@@ -151,9 +151,9 @@ async def test_a_terminal_that_is_too_narrow_shows_no_qr_code(person: Person):
 
 async def test_paired_accounts_are_listed_and_revoked(person: Person):
     async with opened(person) as store:
-        await store.owners.link(ANNA, ME)
-        await store.owners.link(Sender(platform=Platform.MATRIX, user_id="@a:b"), ME)
-        await store.owners.set_home(ME, HomeChannel(address=DM))
+        await owners.link(store, ANNA, ME)
+        await owners.link(store, Sender(platform=Platform.MATRIX, user_id="@a:b"), ME)
+        await owners.set_home(store, ME, HomeChannel(address=DM))
         assert segue_says(person, "pair", "list").stdout == (
             "telegram\t42\tAnna[2J\nmatrix\t@a:b\t\n"
         )
@@ -166,40 +166,40 @@ async def test_paired_accounts_are_listed_and_revoked(person: Person):
         assert revoked.returncode == 0, revoked.stderr
         assert "Anna[2J (telegram user 42) is no longer paired with you." in revoked.stdout
         assert "its home channel was removed" in revoked.stdout
-        assert await store.owners.who(Platform.TELEGRAM, "42") is None
-        assert await store.owners.homes(ME) == ()
-        assert await store.owners.who(Platform.MATRIX, "@a:b") is not None
+        assert await owners.who(store, Platform.TELEGRAM, "42") is None
+        assert await owners.homes(store, ME) == ()
+        assert await owners.who(store, Platform.MATRIX, "@a:b") is not None
 
 
 async def test_the_home_channel_stays_while_an_account_of_its_platform_is_paired(person: Person):
     async with opened(person) as store:
-        await store.owners.link(ANNA, ME)
-        await store.owners.link(Sender(platform=Platform.TELEGRAM, user_id="43"), ME)
-        await store.owners.set_home(ME, HomeChannel(address=DM))
+        await owners.link(store, ANNA, ME)
+        await owners.link(store, Sender(platform=Platform.TELEGRAM, user_id="43"), ME)
+        await owners.set_home(store, ME, HomeChannel(address=DM))
         output = segue_says(person, "pair", "revoke", "telegram", "42", "--yes", "--json")
         assert json.loads(output.stdout) == {
             "platform": "telegram",
             "user_id": "42",
             "home_forgotten": False,
         }
-        assert len(await store.owners.homes(ME)) == 1
+        assert len(await owners.homes(store, ME)) == 1
 
 
 async def test_revoking_an_account_asks_for_confirmation(person: Person):
     async with opened(person) as store:
-        await store.owners.link(ANNA, ME)
+        await owners.link(store, ANNA, ME)
         for answer, gone in (("n", False), ("y", True)):
             async with person.opens("pair", "revoke", "telegram", "42") as shown:
                 await shown.see("Unpair Anna[2J (telegram user 42)? [y/N]:")
                 shown.say(answer)
                 assert await shown.end() == int(not gone)
-            assert (await store.owners.who(Platform.TELEGRAM, "42") is None) is gone
+            assert (await owners.who(store, Platform.TELEGRAM, "42") is None) is gone
 
 
 async def test_an_account_is_not_revoked_by_mistake(person: Person):
     async with opened(person) as store:
-        await store.owners.ensure("you")
-        await store.owners.link(ANNA, "you")
+        await owners.ensure(store, "you")
+        await owners.link(store, ANNA, "you")
         for words, code, output in (
             (["telegram", "42", "--yes"], 1, "telegram user '42' is not paired with you."),
             (["telegram", "43", "--yes"], 1, "telegram user '43' is not paired with you."),
@@ -208,10 +208,10 @@ async def test_an_account_is_not_revoked_by_mistake(person: Person):
             refused = segue_says(person, "pair", "revoke", *words)
             assert refused.returncode == code
             assert output in refused.stderr
-        await store.owners.link(Sender(platform=Platform.MATRIX, user_id="@a:b"), ME)
+        await owners.link(store, Sender(platform=Platform.MATRIX, user_id="@a:b"), ME)
         assert segue_says(person, "pair", "revoke", "matrix", "@a:b").returncode == 2
-        assert await store.owners.who(Platform.TELEGRAM, "42") is not None
-        assert await store.owners.who(Platform.MATRIX, "@a:b") is not None
+        assert await owners.who(store, Platform.TELEGRAM, "42") is not None
+        assert await owners.who(store, Platform.MATRIX, "@a:b") is not None
 
 
 async def test_no_account_is_paired_at_first(person: Person):

@@ -18,7 +18,7 @@ from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import StoreBusy
 from segue.core.session import ME, Origin, Session, Usage
 from segue.core.transcript import Message, Role, ToolCall, spoken
-from segue.store import Store, Tx, transcripts
+from segue.store import Store, Tx, bindings, leases, owners, sessions, transcripts
 from tests.harness.command_line import Command
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class SessionsCommand(Command):
     def do(self, work: Callable[[Store], Awaitable[T]]) -> T:
         async def run() -> T:
             async with await segue.store.open(self.url) as store:
-                await store.owners.ensure(ME)
+                await owners.ensure(store, ME)
                 return await work(store)
 
         return asyncio.run(run())
@@ -54,16 +54,16 @@ class SessionsCommand(Command):
         """A session in which each of `said` was answered."""
 
         async def work(store: Store) -> Session:
-            session = await store.sessions.create(ME, Platform.LOCAL, title=title, **more)
-            lease = await store.leases.acquire(session.id, "a test")
+            session = await sessions.create(store, ME, Platform.LOCAL, title=title, **more)
+            lease = await leases.acquire(store, session.id, "a test")
             for text in said:
                 asked = spoken(text, datetime.now(UTC))
                 answer = Message(Role.ASSISTANT, f"You said: {text}", datetime.now(UTC))
                 messages = [asked, answer]
                 usage = Usage(input=1200, output=30, cached=200)
-                await store.transcripts.append(lease, messages, usage=usage)
-            await store.leases.release(lease)
-            return await store.sessions.find(ME, session.id)
+                await transcripts.append(store, lease, messages, usage=usage)
+            await leases.release(store, lease)
+            return await sessions.find(store, ME, session.id)
 
         return self.do(work)
 
@@ -97,7 +97,7 @@ def age(person: SessionsCommand, session: Session, age: timedelta) -> None:
 
 
 async def moved(store: Store, session: Session) -> None:
-    await store.bindings.rebind(session.id, TELEGRAM, Origin.HANDOFF)
+    await bindings.rebind(store, session.id, TELEGRAM, Origin.HANDOFF)
 
 
 # List
@@ -243,10 +243,10 @@ def test_a_session_is_found_by_title_id_prefix_or_latest(person: SessionsCommand
 
 def test_the_holder_and_the_handoffs_of_a_session_are_shown(person: SessionsCommand):
     async def hand_off(store: Store) -> tuple[str, Any]:
-        session = await store.sessions.create(ME, Platform.LOCAL, title="mine")
+        session = await sessions.create(store, ME, Platform.LOCAL, title="mine")
         handoff = await store.request_handoff(session.id, Platform.TELEGRAM)
         await store.cancel_handoff(handoff.id)
-        await store.leases.acquire(session.id, "a terminal on desk (12)")
+        await leases.acquire(store, session.id, "a terminal on desk (12)")
         # Checked while this process is open: a lease ends with its holder.
         shown = await asyncio.to_thread(person, "show", "mine")
         return shown, await asyncio.to_thread(person.json, "show", "mine")
@@ -265,10 +265,10 @@ def test_tool_calls_are_summarised(person: SessionsCommand):
     session = person.talk("mine")
 
     async def work(store: Store) -> None:
-        lease = await store.leases.acquire(session.id, "a test")
+        lease = await leases.acquire(store, session.id, "a test")
         call = ToolCall("1", "shell", "{}")
         answer = Message(Role.ASSISTANT, "Done.", NOW, tool_calls=(call,))
-        await store.transcripts.append(lease, [spoken("do it", NOW), answer])
+        await transcripts.append(store, lease, [spoken("do it", NOW), answer])
 
     person.do(work)
     assert person("show", "mine").endswith("You: do it\nSegue: Done.\n  (1 tool call: shell)\n")
@@ -478,7 +478,7 @@ def test_a_session_that_is_held_is_not_deleted(person: SessionsCommand):
     session = person.talk("mine", "one")
 
     async def holding(store: Store) -> tuple[str, str]:
-        await store.leases.acquire(session.id, "a terminal on desk (12)")
+        await leases.acquire(store, session.id, "a terminal on desk (12)")
         output = await asyncio.to_thread(person.refused, "delete", "mine", "--yes")
         return output, (await asyncio.to_thread(person.on_screen, "delete", "mine"))[1]
 

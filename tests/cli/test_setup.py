@@ -14,6 +14,7 @@ import pytest
 import segue.store
 from segue.core.address import Platform
 from segue.core.session import ME
+from segue.store import gateways, owners
 from tests.fakes.telegram import TOKEN, Driver, Kind, Peer, Settings, Shown, Trouble
 from tests.fakes.telegram.process import serving
 from tests.harness.gateways import alive, none_left, piped, segue_says
@@ -100,7 +101,7 @@ async def test_flags_answer_every_question(person: Person):
         assert "The bot may manage topics there." in output.stdout
         assert (await arrived(driver, chat)).threads
         async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
-            (home,) = [h for h in await store.owners.homes(ME) if h.platform == "telegram"]
+            (home,) = [h for h in await owners.homes(store, ME) if h.platform == "telegram"]
         assert (home.address.chat_id, home.name) == (str(chat), "Home")
 
 
@@ -212,7 +213,7 @@ async def test_a_chat_without_the_bot_cannot_be_the_home_channel(person: Person)
         assert output.returncode == 1
         assert "the bot is not in a chat with the id -100777" in output.stderr
         async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
-            assert await store.owners.identities(ME) == ()
+            assert await owners.identities(store, ME) == ()
 
 
 @pytest.mark.parametrize(
@@ -274,11 +275,11 @@ async def test_a_running_gateway_serves_the_platform_without_a_restart(person: P
         await driver.private(anna)
         assert (await asyncio.to_thread(segue_says, person, "gateway", "start")).returncode == 0
         async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
-            (before,) = await store.gateways.alive()
+            (before,) = await gateways.alive(store)
             words = ["--url", peer.url, "--token", TOKEN, "--owner", str(anna)]
             output = await asyncio.to_thread(segue_says, person, "setup", "telegram", *words)
             assert output.returncode == 0, output.stderr
-            (gateway,) = await store.gateways.alive()
+            (gateway,) = await gateways.alive(store)
         assert gateway.process == before.process
         assert Platform.TELEGRAM in gateway.platforms - before.platforms
 

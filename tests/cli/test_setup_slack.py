@@ -13,6 +13,7 @@ from typing import Any
 import segue.store
 from segue.core.address import Platform
 from segue.core.session import ME
+from segue.store import gateways, owners
 from tests import program
 from tests.fakes.slack import COMMAND, Driver, Kind, Peer, serving
 from tests.harness.gateways import CODE, none_left, segue_says
@@ -95,9 +96,9 @@ async def test_an_owner_who_does_not_exist_is_refused_before_anything_is_saved(p
         assert "type `segue setup slack` without it" in " ".join(told.stderr.split())
         assert "Saved" not in told.stdout
         async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
-            assert await store.owners.homes(ME) == ()
-            assert await store.owners.identities(ME) == ()
-            assert await store.gateways.alive() == ()
+            assert await owners.homes(store, ME) == ()
+            assert await owners.identities(store, ME) == ()
+            assert await gateways.alive(store) == ()
 
 
 async def test_a_code_in_a_chat_without_the_app_is_reported_in_the_terminal(person: Person):
@@ -116,7 +117,7 @@ async def test_a_code_in_a_chat_without_the_app_is_reported_in_the_terminal(pers
             await shown.shows("Done. To hand off a conversation, type /handoff slack in it.", 40)
             assert await shown.end() == 0
         async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
-            homes = await store.owners.homes(ME)
+            homes = await owners.homes(store, ME)
         assert [it.address.chat_id for it in homes if it.platform is Platform.SLACK] == [own]
         told = await asyncio.to_thread(segue_says, person, "status")
         assert f"slack dm {theirs}, just now, failed: the app is not in that channel" in told.stdout

@@ -7,7 +7,17 @@ import json
 import segue.store
 from segue.core.address import HomeChannel, Platform
 from segue.core.session import ME, Origin
-from segue.store import Store, bindings
+from segue.store import (
+    Store,
+    approvals,
+    bindings,
+    gateways,
+    inbox,
+    leases,
+    outbox,
+    owners,
+    sessions,
+)
 from segue.store.gateways import LinkState
 from segue.store.outbox import Draft
 from segue.web.open_page import address_of
@@ -20,23 +30,23 @@ PAGE = "http://127.0.0.1:8790"
 
 async def at_work(store: Store) -> None:
     """A gateway with two platforms, several sessions, a handoff and a failed message."""
-    await store.owners.ensure(ME)
+    await owners.ensure(store, ME)
     platforms = [Platform.WEB, Platform.TELEGRAM]
-    await store.gateways.announce("the gateway of the test", platforms, seconds=600)
-    await store.gateways.report(
-        Platform.WEB, LinkState.CONNECTED, account="page", link=f"{PAGE}/#t={{code}}"
+    await gateways.announce(store, "the gateway of the test", platforms, seconds=600)
+    await gateways.report(
+        store, Platform.WEB, LinkState.CONNECTED, account="page", link=f"{PAGE}/#t={{code}}"
     )
-    await store.gateways.report(Platform.TELEGRAM, LinkState.DOWN, detail="the server is asleep")
-    await store.owners.set_home(ME, HomeChannel(address=DM, name="Home\x1b[2J"))
+    await gateways.report(store, Platform.TELEGRAM, LinkState.DOWN, detail="the server is asleep")
+    await owners.set_home(store, ME, HomeChannel(address=DM, name="Home\x1b[2J"))
     for title in ("Older", "Boats", "Ships", "Kites"):
-        await store.sessions.create(ME, Platform.LOCAL, title=title)
-    ships = await store.sessions.find(ME, "Ships")
+        await sessions.create(store, ME, Platform.LOCAL, title=title)
+    ships = await sessions.find(store, ME, "Ships")
     await store.write(bindings.rebind, ships.id, address_of(ME, "0123"), Origin.HANDOFF)
-    boats = await store.sessions.find(ME, "Boats")
+    boats = await sessions.find(store, ME, "Boats")
     await store.request_handoff(boats.id, Platform.TELEGRAM, home=DM)
-    await store.outbox.enqueue(Draft(key="k", address=DM, body="hello"))
-    (outgoing,) = await store.outbox.claim([Platform.TELEGRAM])
-    assert await store.outbox.uncertain(outgoing, "It may have arrived.")
+    await outbox.enqueue(store, Draft(key="k", address=DM, body="hello"))
+    (outgoing,) = await outbox.claim(store, [Platform.TELEGRAM])
+    assert await outbox.uncertain(store, outgoing, "It may have arrived.")
 
 
 async def test_the_status_fits_on_one_screen(person: Person):
@@ -103,11 +113,11 @@ async def test_the_status_of_a_new_installation_says_what_to_do(person: Person):
 async def test_failed_messages_and_handoffs_are_listed_with_their_reason(person: Person):
     serving(person)
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
-        await store.owners.ensure(ME)
-        no = await store.inbox.record("bot", "1", DM, "{}")
+        await owners.ensure(store, ME)
+        no = await inbox.record(store, "bot", "1", DM, "{}")
         assert no is not None
-        await store.inbox.set_aside(no, "ValueError: no such escape")
-        session = await store.sessions.create(ME, Platform.LOCAL, title="Boats")
+        await inbox.set_aside(store, no, "ValueError: no such escape")
+        session = await sessions.create(store, ME, Platform.LOCAL, title="Boats")
         await store.request_handoff(session.id, Platform.TELEGRAM, home=DM)
         (handoff,) = await store.in_flight()
         await store.cancel_handoff(handoff.id, "ZeroDivisionError: our fault")
@@ -125,14 +135,14 @@ async def test_failed_messages_and_handoffs_are_listed_with_their_reason(person:
 async def test_a_question_that_waits_is_listed_also_without_a_gateway(person: Person):
     serving(person)
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
-        await store.owners.ensure(ME)
-        session = await store.sessions.create(ME, Platform.TELEGRAM, title="Boats")
-        lease = await store.leases.acquire(session.id, "a gateway")
-        asked = await store.approvals.ask(lease, "1", "f", "shell date", DM, seconds=600)
-        await store.leases.release(lease)
+        await owners.ensure(store, ME)
+        session = await sessions.create(store, ME, Platform.TELEGRAM, title="Boats")
+        lease = await leases.acquire(store, session.id, "a gateway")
+        asked = await approvals.ask(store, lease, "1", "f", "shell date", DM, seconds=600)
+        await leases.release(store, lease)
         shown = segue_says(person, "status").stdout
         output = json.loads(segue_says(person, "status", "--json").stdout)
-        await store.approvals.void(session.id)
+        await approvals.void(store, session.id)
         later = segue_says(person, "status").stdout
     waits = f"question {asked.id} waits for your answer on telegram dm 42: shell date"
     assert f"questions  {waits}\n" in shown
@@ -145,14 +155,14 @@ async def test_a_question_that_waits_is_listed_also_without_a_gateway(person: Pe
 async def test_a_handoff_that_was_not_confirmed_is_listed_with_what_to_look_for(person: Person):
     serving(person)
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
-        await store.owners.ensure(ME)
-        session = await store.sessions.create(ME, Platform.LOCAL, title="Boats")
+        await owners.ensure(store, ME)
+        session = await sessions.create(store, ME, Platform.LOCAL, title="Boats")
         await store.request_handoff(session.id, Platform.TELEGRAM, home=DM)
         claim = await store.claim_next_handoff([Platform.TELEGRAM])
         assert claim is not None
-        await store.outbox.enqueue(Draft(key=claim.recap_key, address=DM, body="hello"))
-        (outgoing,) = await store.outbox.claim([Platform.TELEGRAM])
-        await store.outbox.uncertain(outgoing, "500")
+        await outbox.enqueue(store, Draft(key=claim.recap_key, address=DM, body="hello"))
+        (outgoing,) = await outbox.claim(store, [Platform.TELEGRAM])
+        await outbox.uncertain(store, outgoing, "500")
         await store.complete_handoff(claim, address=DM)
         shown = segue_says(person, "status").stdout
         output = json.loads(segue_says(person, "status", "--json").stdout)

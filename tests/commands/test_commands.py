@@ -30,7 +30,7 @@ from segue.core.errors import (
 )
 from segue.core.session import ME, Session
 from segue.core.transcript import Message
-from segue.store import Store
+from segue.store import Store, gateways, owners, sessions, transcripts
 from segue.store.gateways import LinkState
 from segue.turns import HeldLease, Place, Turns, hold
 from segue.turns.agents import Agents
@@ -64,12 +64,12 @@ class Stage:
 
     async def begun(self) -> Session:
         if self.session is None:
-            self.session = await self.store.sessions.create(ME, Platform.LOCAL, cwd=str(self._cwd))
+            self.session = await sessions.create(self.store, ME, Platform.LOCAL, cwd=str(self._cwd))
         return await self.look()
 
     async def look(self) -> Session:
         assert self.session is not None
-        self.session = await self.store.sessions.find(ME, self.session.id)
+        self.session = await sessions.find(self.store, ME, self.session.id)
         return self.session
 
     @asynccontextmanager
@@ -93,7 +93,7 @@ class Stage:
     async def fresh(self, title: str | None) -> None:
         self.session = None
         if title:
-            self.session = await self.store.sessions.create(ME, Platform.LOCAL, title=title)
+            self.session = await sessions.create(self.store, ME, Platform.LOCAL, title=title)
 
     async def resume(self, session: Session) -> None:
         self.session = session
@@ -117,7 +117,7 @@ class Stage:
 
     async def transcript(self) -> list[str]:
         session = await self.begun()
-        return [m.content for m in await self.store.transcripts.load(session.id)]
+        return [m.content for m in await transcripts.load(self.store, session.id)]
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def stage(tmp_path: Path, runner: asyncio.Runner) -> Generator[Stage]:
 
     async def open_stage() -> Stage:
         store = await segue.store.open(settings.store)
-        await store.owners.ensure(ME)
+        await owners.ensure(store, ME)
         return Stage(
             store, Turns(store, Agents(store, settings, Scripted()), titles=False), tmp_path
         )
@@ -308,8 +308,8 @@ async def test_sessions_are_listed_and_resumed_by_name(stage: Stage):
 
 
 async def test_the_session_of_another_owner_cannot_be_resumed_by_title(stage: Stage):
-    await stage.store.owners.ensure("you")
-    await stage.store.sessions.create("you", Platform.LOCAL, title="Secrets")
+    await owners.ensure(stage.store, "you")
+    await sessions.create(stage.store, "you", Platform.LOCAL, title="Secrets")
     with pytest.raises(SessionNotFound):
         await stage.do("/resume Secrets")
     assert "Secrets" not in await stage.do("/sessions")
@@ -330,7 +330,7 @@ async def test_export_writes_a_file_and_never_replaces_one(stage: Stage, tmp_pat
         await stage.do("/export talk.jsonl")
     assert (tmp_path / "talk.jsonl").stat().st_mode & 0o077 == 0
     lines = (tmp_path / "talk.jsonl").read_bytes().splitlines()
-    again = await stage.store.transcripts.import_lines(ME, lines)
+    again = await transcripts.import_lines(stage.store, ME, lines)
     assert again.messages == 2
 
 
@@ -338,10 +338,10 @@ async def test_handoff_without_a_platform_lists_the_platforms_and_what_each_need
     told = await stage.do("/handoff")
     assert told.startswith("No gateway is running")
     assert "`segue gateway start`" in told
-    await stage.store.gateways.announce("gateway", [Platform.TELEGRAM, Platform.SLACK])
-    await stage.store.gateways.report(Platform.TELEGRAM, LinkState.CONNECTED)
-    await stage.store.gateways.report(Platform.SLACK, LinkState.DOWN, detail="it is asleep\x1b")
-    await stage.store.owners.set_home(ME, HomeChannel(address=DM, name="Home"))
+    await gateways.announce(stage.store, "gateway", [Platform.TELEGRAM, Platform.SLACK])
+    await gateways.report(stage.store, Platform.TELEGRAM, LinkState.CONNECTED)
+    await gateways.report(stage.store, Platform.SLACK, LinkState.DOWN, detail="it is asleep\x1b")
+    await owners.set_home(stage.store, ME, HomeChannel(address=DM, name="Home"))
     assert await stage.do("/handoff") == (
         f"telegram is connected. Handoffs arrive at {DM} (Home): type /handoff telegram.\n"
         f"slack is down (it is asleep). {NoHomeChannel(platform='slack')}\n"

@@ -23,7 +23,7 @@ from segue.config import Settings
 from segue.core.address import Platform, Sender
 from segue.core.session import ME
 from segue.gateway.service import Gateway
-from segue.store import Store
+from segue.store import Store, owners
 from segue.testing.platform import Driver, Peer, PeerAdapter, Shape, Shown
 from segue.turns import Turns
 from segue.turns.agents import Agents
@@ -236,11 +236,11 @@ async def chaos(url: str, folder: Path, peer: Peer, seed: int) -> AsyncGenerator
                 random.Random(seed), proxy, admin, driver, peer, config.load(environment)
             )
             async with await segue.store.open(url) as store:
-                await store.owners.ensure(ME)
-                await store.owners.introduced(ME)
+                await owners.ensure(store, ME)
+                await owners.introduced(store, ME)
                 for number in range(CHATS):
                     user = await driver.user(f"Anna {number}")
-                    await store.owners.link(Sender(platform=TELEGRAM, user_id=user), ME)
+                    await owners.link(store, Sender(platform=TELEGRAM, user_id=user), ME)
                     round_.users[await driver.chat(Shape.DM, [user])] = user
             round_.said = {chat: [] for chat in round_.users}
             yield round_

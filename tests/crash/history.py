@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from segue.core.session import ME
+from segue.store import bindings, bubbles, inbox, transcripts
 from tests.crash.oracle import Evidence
 from tests.crash.world import Life, World, outgoing, title
 from tests.rigs import Thread
@@ -13,10 +14,10 @@ async def gather(world: World, life: Life, told: str | None) -> Evidence:
     view = await world.rig.look(life.chat)
     # A thread may hang on a message with its title, which is posted first.
     heads = [m for m in view.messages if m.thread is None and m.text == title(life.chat)]
-    bound = await store.bindings.list(ME, limit=10_000)
+    bound = await bindings.list_bindings(store, ME, limit=10_000)
     addresses = tuple(b.address for b in bound if b.session_id == life.session_id)
     handoffs = await store.list_handoffs(life.session_id)
-    shown = await store.outbox.bubbles([world.rig.platform])
+    shown = await bubbles.shown(store, [world.rig.platform])
     return Evidence(
         session_id=life.session_id,
         words=tuple(life.words),
@@ -25,9 +26,9 @@ async def gather(world: World, life: Life, told: str | None) -> Evidence:
         addresses=addresses,
         is_taken_back=life.taken_back,
         resumes=life.resumes,
-        transcript=(await store.transcripts.load(life.session_id)).messages,
+        transcript=(await transcripts.load(store, life.session_id)).messages,
         outgoing=await outgoing(store, life.chat),
-        waiting=sum(i.address.chat_id == life.chat for i in await store.inbox.waiting()),
+        waiting=sum(i.address.chat_id == life.chat for i in await inbox.waiting(store)),
         bubbles=sum(address.chat_id == life.chat for address in shown),
         messages=tuple(m for m in view.messages if m.author != life.user and m not in heads),
         threads=(*view.threads, *(Thread(head.id, head.text) for head in heads)),

@@ -26,7 +26,7 @@ from segue.core.errors import HandoffError, UserError
 from segue.core.events import Event, ToolStarted, TurnDone, TurnPaused
 from segue.core.session import ME
 from segue.handoffs import Failed, hand_off
-from segue.store import Store
+from segue.store import Store, sessions
 from segue.turns import HeldLease, Turns, hold
 from segue.turns.agents import Agents
 from tests.crash import trap
@@ -97,7 +97,7 @@ class Desk:
     async def do(self, order: Order) -> AsyncGenerator[Told]:
         match order:
             case Open(title):
-                session = await self._store.sessions.create(ME, Platform.LOCAL, title=title)
+                session = await sessions.create(self._store, ME, Platform.LOCAL, title=title)
                 await self._take(session.id, now=False)
                 yield Told(session.id)
             case Resume(session_id, now):

@@ -23,7 +23,7 @@ from segue.core.address import HomeChannel, Platform
 from segue.core.job import NewJob, RunState, parse_targets
 from segue.core.schedule import Every, Once
 from segue.core.transcript import Kind, Role
-from segue.store import Store, jobs
+from segue.store import Store, bindings, gateways, jobs, owners, reports, transcripts
 from segue.store.base import Row, Tx
 from segue.store.processes import whose
 from segue.store.runs import ABANDONED
@@ -88,7 +88,7 @@ class Race:
 
         async def is_alive() -> bool:
             assert gateway.poll() is None, (self.folder / "errors").read_text()
-            alive = await self.store.gateways.alive()
+            alive = await gateways.alive(self.store)
             return gateway.pid in {whose(it.process)[1] for it in alive}
 
         await until(is_alive, f"gateway {number} is there", WITHIN)
@@ -118,10 +118,10 @@ class Race:
         """Make all jobs, due at once, and return the due time of each by its word."""
         names = [f"owner{n}" for n in range(OWNERS)]
         for owner in names:
-            await self.store.owners.ensure(owner)
+            await owners.ensure(self.store, owner)
             chat = await self.rig.chat(self.rig.dm, [await self.rig.user(owner)])
             home = HomeChannel(address=self.rig.address(self.rig.dm, chat))
-            await self.store.owners.set_home(owner, home)
+            await owners.set_home(self.store, owner, home)
         return await self.store.write(_fill, names)
 
     async def finished(self) -> int:
@@ -131,7 +131,7 @@ class Race:
         """Wait until every run has ended and every report was sent."""
 
         async def is_over() -> bool:
-            if await self.finished() < RUNS or await self.store.reports.waiting([*Platform]):
+            if await self.finished() < RUNS or await reports.waiting(self.store, [*Platform]):
                 return False
             homes = [chat for chat, _ in await self.chats()]
             every = [row for chat in homes for row in await outgoing(self.store, chat)]
@@ -143,8 +143,8 @@ class Race:
         """Each owner's chat and its session."""
         found: list[tuple[str, str]] = []
         for n in range(OWNERS):
-            (home,) = await self.store.owners.homes(f"owner{n}")
-            binding = await self.store.bindings.get(home.address)
+            (home,) = await owners.homes(self.store, f"owner{n}")
+            binding = await bindings.get(self.store, home.address)
             found.append((home.address.chat_id, binding.session_id if binding else ""))
         return found
 
@@ -270,7 +270,7 @@ async def check(racing: Race, due: dict[str, int]) -> None:
     for chat, session in await racing.chats():
         view = await racing.rig.look(chat)
         seen += words([message.text for message in view.messages])
-        transcript = await racing.store.transcripts.load(session)
+        transcript = await transcripts.load(racing.store, session)
         told += words([m.content for m in transcript if m.role is Role.ASSISTANT])
     assert seen == once, "on the platform"
     assert told == once, "in the conversations"
@@ -285,7 +285,7 @@ async def _check_sessions(racing: Race, found: Sequence[Found]) -> None:
             continue
         asked = [
             message.content
-            for message in await racing.store.transcripts.load(run.session_id)
+            for message in await transcripts.load(racing.store, run.session_id)
             if message.role is Role.USER and message.kind is Kind.SYNTHETIC
         ]
         assert len(asked) <= 1, run

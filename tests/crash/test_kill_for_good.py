@@ -8,6 +8,7 @@ import pytest
 
 from segue.core.handoff import Failure, State
 from segue.core.transcript import Kind, Role
+from segue.store import outbox, transcripts
 from tests import rigs
 from tests.crash.conftest import Fakes
 from tests.crash.points import ANSWERING, HANDING_OFF
@@ -58,12 +59,12 @@ async def test_an_answer_that_may_not_have_arrived_is_reported_in_its_session(
         await here.settle(life)
 
         async def is_told() -> bool:
-            transcript = await here.store.transcripts.load(life.session_id)
+            transcript = await transcripts.load(here.store, life.session_id)
             last = transcript.messages[-1]
             return (last.role, last.kind) == (Role.SYSTEM, Kind.SYNTHETIC)
 
         await until(is_told, "the session is told", STUCK)
-        (lost,) = await here.store.outbox.troubled()
+        (lost,) = await outbox.troubled(here.store)
         assert lost.reported
         await here.say_in_chat(life)
         await here.settle(life)

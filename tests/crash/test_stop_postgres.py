@@ -13,7 +13,7 @@ import pytest
 import segue.store
 from segue.core.address import Platform, Sender
 from segue.core.session import ME
-from segue.store import Store
+from segue.store import Store, owners
 from segue.testing.platform import Driver, Peer, Shape, serving
 from tests.fakes import postgres
 from tests.harness.database_proxy import DatabaseProxy
@@ -60,10 +60,10 @@ def gateway(folder: Path, peer: Peer, url: str, model: str) -> Generator[Program
 
 
 async def chat_of_owner(store: Store, driver: Driver) -> tuple[str, str]:
-    await store.owners.ensure(ME)
-    await store.owners.introduced(ME)
+    await owners.ensure(store, ME)
+    await owners.introduced(store, ME)
     user = await driver.user("Anna")
-    await store.owners.link(Sender(platform=TELEGRAM, user_id=user), ME)
+    await owners.link(store, Sender(platform=TELEGRAM, user_id=user), ME)
     return user, await driver.chat(Shape.DM, [user])
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import segue.store
 from segue.core.session import ME
-from segue.store import Store
+from segue.store import Store, gateways, owners
 from segue.store.gateways import ALIVE_SECONDS, LinkState
 from segue.store.processes import whose
 from segue.testing.platform import Peer
@@ -51,7 +51,7 @@ async def serving(store: Store, *, besides: int = 0) -> int:
     """The process that has connected to Telegram."""
     async with asyncio.timeout(WITHIN):
         while True:
-            found = await store.gateways.serving(TELEGRAM)
+            found = await gateways.serving(store, TELEGRAM)
             if found and found.links[TELEGRAM].state is LinkState.CONNECTED:
                 pid = whose(found.process)[1]
                 if pid != besides:
@@ -62,7 +62,7 @@ async def serving(store: Store, *, besides: int = 0) -> int:
 async def gathered(store: Store, count: int) -> None:
     async with asyncio.timeout(WITHIN):
         while True:
-            if len(await store.gateways.alive()) == count:
+            if len(await gateways.alive(store)) == count:
                 return
             await asyncio.sleep(0.01)
 
@@ -75,7 +75,7 @@ async def test_a_killed_gateway_is_replaced_before_its_heartbeat_expires(
     async with AsyncExitStack() as stack:
         url = stack.enter_context(postgres_server.database())
         store = await stack.enter_async_context(await segue.store.open(url))
-        await store.owners.ensure(ME)
+        await owners.ensure(store, ME)
         for number in range(3):
             await stack.enter_async_context(gateway(tmp_path / str(number), peer, url))
         await gathered(store, 3)

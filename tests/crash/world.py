@@ -26,7 +26,17 @@ from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.handoff import Handoff
 from segue.core.session import ME, Origin
 from segue.core.transcript import Role
-from segue.store import Store, outbox
+from segue.store import (
+    Store,
+    bindings,
+    bubbles,
+    gateways,
+    inbox,
+    outbox,
+    owners,
+    sessions,
+    transcripts,
+)
 from segue.store.base import Row, Tx
 from segue.store.gateways import LinkState
 from segue.store.outbox import Outgoing
@@ -324,22 +334,20 @@ class World:
         async def is_there() -> bool:
             if process.poll() is not None:
                 raise Stuck(f"gateway {process.pid} has ended by itself")
-            return any(
-                whose(g.process)[1] == process.pid for g in await self.store.gateways.alive()
-            )
+            return any(whose(g.process)[1] == process.pid for g in await gateways.alive(self.store))
 
         await until(is_there, f"gateway {process.pid} is there", WITHIN)
 
     async def _is_served(self) -> bool:
         platform = self.rig.platform
-        serving = await self.store.gateways.serving(platform)
+        serving = await gateways.serving(self.store, platform)
         if serving is None or serving.links[platform].state is not LinkState.CONNECTED:
             return False
         return any(process.pid == whose(serving.process)[1] for process in self._gateways)
 
     async def kill_gateway(self) -> None:
         """Kill the serving gateway, or else the first."""
-        serving = await self.store.gateways.serving(self.rig.platform)
+        serving = await gateways.serving(self.store, self.rig.platform)
         pids = [process.pid for process in self._gateways]
         pid = whose(serving.process)[1] if serving else pids[0]
         process = self._gateways.pop(pids.index(pid))
@@ -398,7 +406,7 @@ class World:
 
     async def _recorded(self, life: Life) -> set[str]:
         """The words of the user in the transcript."""
-        messages = (await self.store.transcripts.load(life.session_id)).messages
+        messages = (await transcripts.load(self.store, life.session_id)).messages
         return {word for m in messages if m.role is Role.USER for word in WORD.findall(m.content)}
 
     # A conversation
@@ -424,7 +432,7 @@ class World:
     async def aim(self, life: Life) -> None:
         """Make the conversation's chat the home channel, so that the next handoff goes there."""
         home = HomeChannel(address=life.home, name="Home")
-        await self.store.owners.set_home(ME, home)
+        await owners.set_home(self.store, ME, home)
 
     @property
     def next_word(self) -> str:
@@ -520,12 +528,12 @@ class World:
 
     async def bring_to_chat(self, life: Life) -> None:
         """The user brings the session from its thread to the chat itself."""
-        await self.store.bindings.rebind(life.session_id, life.home, Origin.RESUME)
+        await bindings.rebind(self.store, life.session_id, life.home, Origin.RESUME)
         life.resumes += 1
         await self.settle(life)
 
     async def address(self, life: Life) -> Address | None:
-        session = await self.store.sessions.get(life.session_id)
+        session = await sessions.get(self.store, life.session_id)
         assert session is not None
         return session.address
 
@@ -563,10 +571,10 @@ class World:
         places = {life.home, *(it.thread for it in every if it.thread is not None)}
         if not await self.rig.is_recorded(self.store, life.chat, places):
             yield "the platform has updates that no gateway confirmed"
-        for incoming in await self.store.inbox.waiting():
+        for incoming in await inbox.waiting(self.store):
             if incoming.address.chat_id == life.chat:
                 yield f"{incoming}"
-        for address, receipt in (await self.store.outbox.bubbles([self.rig.platform])).items():
+        for address, receipt in (await bubbles.shown(self.store, [self.rig.platform])).items():
             if address.chat_id == life.chat:
                 yield f"a bubble: {receipt}"
         for row in await outgoing(self.store, life.chat):
@@ -623,7 +631,7 @@ async def world(
         world._environment["OPENAI_BASE_URL"] = base
         stack.push_async_callback(world.close)
         await world.open()
-        await store.owners.ensure(ME)
-        await store.owners.introduced(ME)
+        await owners.ensure(store, ME)
+        await owners.introduced(store, ME)
         await world.have_gateways()
         yield world

@@ -8,6 +8,7 @@ import pytest
 
 from segue.core.handoff import State
 from segue.core.session import ME
+from segue.store import sessions
 from segue.testing.peers import Trouble
 from tests import rigs
 from tests.harness.household import HANDED_OFF, Household
@@ -37,7 +38,7 @@ async def test_ten_round_trips_leave_one_thread(home: Household):
         f"“Sums” is back here. You: desk {n} Segue: ({3 * n + 1}) desk {n}" for n in range(1, 10)
     ], "each has what is new, and nothing else"
     assert await home.texts(None) == []
-    assert [found.id for found in await home.store.sessions.list(ME)] == [session.id]
+    assert [found.id for found in await sessions.list_sessions(home.store, ME)] == [session.id]
 
 
 async def test_a_terminal_hands_off_to_a_new_thread_on_request(home: Household):
@@ -65,7 +66,7 @@ async def test_a_message_in_an_old_thread_reaches_its_free_session(home: Househo
         await home.writes("are you there?", thread)
         await home.sees("(4) are you there?", thread)
         await home.rig.confirmed()
-    assert [found.title for found in await home.store.sessions.list(ME)] == ["Sums"]
+    assert [found.title for found in await sessions.list_sessions(home.store, ME)] == ["Sums"]
     assert not [text for text in await home.texts() if "has been" in text]
 
 

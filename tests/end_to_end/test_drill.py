@@ -13,6 +13,7 @@ from segue.core.address import Platform
 from segue.core.handoff import Handoff, State
 from segue.core.session import ME
 from segue.core.transcript import Kind, Role
+from segue.store import sessions, transcripts
 from segue.store.gateways import LinkState
 from tests import rigs
 from tests.end_to_end.conftest import write
@@ -102,9 +103,9 @@ async def tour(home: Household, kinds: Sequence[type[PlatformRig]]) -> None:
             said.append("home again")
             back.say(said[-1])
             await back.shows(f") {said[-1]}")
-    (found,) = await home.store.sessions.list(ME)
+    (found,) = await sessions.list_sessions(home.store, ME)
     assert found.id == session
-    lines = await home.store.transcripts.load(session)
+    lines = await transcripts.load(home.store, session)
     assert [m.content for m in lines if m.role is Role.USER and m.kind is Kind.SAID] == said
     answers = [m.content for m in lines if m.role is Role.ASSISTANT and m.kind is Kind.SAID]
     assert len(answers) == len(set(answers))

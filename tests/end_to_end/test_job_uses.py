@@ -14,7 +14,7 @@ import pytest
 from segue.core.address import Platform
 from segue.core.job import ReportState, RunState
 from segue.core.session import ME
-from segue.store import Topic
+from segue.store import Topic, jobs
 from segue.testing.http import Request, Response
 from segue.testing.http import serving as serving_http
 from tests.end_to_end.conftest import tool_call
@@ -57,7 +57,7 @@ async def add(home: Household, typed: str) -> int:
 async def checked(home: Household, job: int, times: int) -> None:
     """Wait until the condition of the job has been looked at so often."""
     async with asyncio.timeout(WITHIN), home.store.listen(Topic.JOBS) as wake:
-        while (await home.store.jobs.found(ME, job)).checks < times:
+        while (await jobs.found(home.store, ME, job)).checks < times:
             await wake.wait(0.05)
 
 

@@ -15,7 +15,9 @@ import pytest
 from segue.core.address import Platform
 from segue.core.job import Job, Report, ReportState, Run, RunState
 from segue.core.session import ME
-from segue.store import Topic
+from segue.store import Topic, gateways
+from segue.store import jobs as stored_jobs
+from segue.store import runs as stored_runs
 from segue.store.base import Tx
 from segue.store.gateways import LinkState
 from tests.end_to_end.conftest import tool_call, write
@@ -39,7 +41,7 @@ async def pass_time(home: Household, minutes: float) -> None:
     home.advance(60 * minutes)
     await home.store.write(_nudge)
     async with asyncio.timeout(WITHIN), home.store.listen(Topic.HANDOFFS) as wake:
-        while not await home.store.gateways.alive():
+        while not await gateways.alive(home.store):
             await wake.wait(0.05)
 
 
@@ -66,7 +68,7 @@ async def ended(home: Household, job: int, runs: int = 1) -> tuple[Run, tuple[Re
     unsettled = (ReportState.WAITING, ReportState.QUEUED)
     async with asyncio.timeout(WITHIN), home.store.listen(Topic.JOBS, Topic.SENT) as wake:
         while True:
-            history = await home.store.runs.history(job)
+            history = await stored_runs.history(home.store, job)
             over = [
                 run.finished and not any(report.state in unsettled for report in reports)
                 for run, reports in history
@@ -124,7 +126,7 @@ async def test_a_job_from_the_command_line_reports_on_the_phone_and_is_stopped_t
         await home.sees(f"Deleted job {made['id']}.")
         await pass_time(home, 24 * 60)
         await home.answered()
-    assert await home.store.jobs.list(ME) == ()
+    assert await stored_jobs.list_jobs(home.store, ME) == ()
     assert sum("Look outside." in text for text in await home.texts()) == 2
 
 
@@ -146,7 +148,7 @@ async def allow_on_the_phone(home: Household, number: int) -> str:
 
 async def until_due(home: Household, number: int) -> Job:
     """Pass the time until the job is due, and return it as it was before."""
-    job = await home.store.jobs.found(ME, number)
+    job = await stored_jobs.found(home.store, ME, number)
     assert job.due is not None
     clock = SharedClock(Path(home.person.environment["HOME"]) / "clock")
     await pass_time(home, (job.due - clock.now()).total_seconds() / 60 + 0.1)
@@ -167,7 +169,7 @@ async def test_a_job_is_asked_for_on_the_page_reports_on_the_phone_and_is_change
         assert question.count("08:00 (Europe/Oslo)") == 3
         assert "telegram" in question
         await browser.line(") every weekday at 8")
-        (job,) = await home.store.jobs.list(ME)
+        (job,) = await stored_jobs.list_jobs(home.store, ME)
         # It reports on the phone, and the agent knows it there.
         home.model.plans.append(Say(text="Two meetings."))
         await until_due(home, job.id)
@@ -195,7 +197,7 @@ async def test_a_job_is_asked_for_on_the_page_reports_on_the_phone_and_is_change
         await home.sees(") stop it")
         await pass_time(home, 7 * 24 * 60)
         await home.answered()
-    assert await home.store.jobs.list(ME) == ()
+    assert await stored_jobs.list_jobs(home.store, ME) == ()
     assert [text for text in await home.texts() if "meetings" in text] == [
         *("Two meetings.", "No meetings.")
     ]
@@ -253,7 +255,7 @@ async def test_a_gateway_that_hangs_in_a_run_reports_nothing_when_it_comes_back(
                 while "run claimed by another gateway" not in home.log.read_text():  # noqa: ASYNC110
                     await asyncio.sleep(0.02)
             await home.answered()
-    ((_, reports),) = await home.store.runs.history(made["id"])
+    ((_, reports),) = await stored_runs.history(home.store, made["id"])
     assert reports == (report,)
     assert sum("Look outside." in text for text in await home.texts()) == 1
     assert "set aside" not in home.log.read_text()

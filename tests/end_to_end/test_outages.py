@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from segue.core.handoff import Failure, State
+from segue.store import outbox
 from segue.store.gateways import LinkState
 from segue.testing.peers import Trouble
 from tests import rigs
@@ -47,7 +48,7 @@ async def test_messages_of_both_sides_during_an_outage_arrive_once(home: Househo
     assert said[2:] == ["(3) think about it", "(4) and then?", "(5) and then what?"]
     assert len(said) == 5
     assert thread is None or await home.texts(None) == []
-    assert await home.store.outbox.troubled() == ()
+    assert await outbox.troubled(home.store) == ()
 
 
 async def test_a_handoff_during_an_outage_leaves_the_session_where_it_is(home: Household):
@@ -123,7 +124,7 @@ async def test_an_answer_that_may_have_arrived_is_found_by_its_status(home: Hous
         await home.writes("go on")
         await home.sees("(3) go on")
         await home.rig.confirmed()
-        assert await home.store.outbox.troubled() == ()
+        assert await outbox.troubled(home.store) == ()
         await home.writes("and on")
         await home.sees("(4) and on")
         assert (await home.texts())[2:] == ["(3) go on", "(4) and on"]

@@ -10,7 +10,7 @@ import pytest
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.handoff import State
 from segue.core.session import ME as OWNER
-from segue.store import Topic
+from segue.store import Topic, outbox, owners, sessions
 from segue.store.outbox import OutgoingState
 from tests.end_to_end.conftest import tool_call, write
 from tests.end_to_end.test_features import QUESTION
@@ -41,7 +41,9 @@ async def test_a_session_goes_to_the_phone_and_comes_back(home: Household, kind:
             await back.ready()
             await home.types(back, "home again", after=3)
         await home.sees("This conversation went to")
-    assert [s.id for s in await home.store.sessions.list(OWNER)] == [(await home.session()).id]
+    assert [s.id for s in await sessions.list_sessions(home.store, OWNER)] == [
+        (await home.session()).id
+    ]
     spoken = await home.texts()
     assert len(spoken) == len(set(spoken)) == 4
 
@@ -135,7 +137,7 @@ async def test_what_the_owner_did_not_get_in_a_group_is_neither_shown_nor_delive
         await home.sees("(1) make it")
         assert not path.exists()
         async with home.store.listen(Topic.SENT) as wake:
-            while len(troubles := await home.store.outbox.troubled()) < 3:
+            while len(troubles := await outbox.troubled(home.store)) < 3:
                 await wake.wait(0.1)
         assert {it.state for it in troubles} == {OutgoingState.FAILED}
         assert all("trust -v SAFETY_NUMBER USER" in str(it.error) for it in troubles)
@@ -149,13 +151,13 @@ async def test_a_captcha_is_a_problem_that_is_shown_until_it_is_solved(home: Hou
     await home.at_home(home.rig.dm)
     home.set_constants({"segue.gateway.outbound.PROBE_SECONDS": 0.2})
     elsewhere = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="42")
-    await home.store.owners.set_home(OWNER, HomeChannel(address=elsewhere, name="Anna"))
+    await owners.set_home(home.store, OWNER, HomeChannel(address=elsewhere, name="Anna"))
     driver = cast("Driver", home.rig.driver)
     async with home.gateway():
         await driver.change(home.chat, failure=Failure.RATE_LIMIT, challenge="T0", seconds=86_400)
         await home.writes("hello")
         async with home.store.listen(Topic.OUTBOX) as wake:
-            while not await home.store.outbox.paused():
+            while not await outbox.paused(home.store):
                 await wake.wait(0.1)
         for command in ("status", "doctor"):
             shown = await home.shell(command)
@@ -169,4 +171,4 @@ async def test_a_captcha_is_a_problem_that_is_shown_until_it_is_solved(home: Hou
         await driver.change(home.chat)
         await home.sees("(1) hello")
         await home.sees("(2) again")
-        assert await home.store.outbox.paused() == ()
+        assert await outbox.paused(home.store) == ()

@@ -7,6 +7,7 @@ import pytest
 from segue.core.address import ChatType
 from segue.core.handoff import State
 from segue.core.session import ME
+from segue.store import outbox, owners
 from segue.testing.peers import Trouble
 from tests.fakes import slack
 from tests.fakes.models.openai import Say
@@ -52,7 +53,7 @@ async def test_a_chat_without_the_app_does_not_become_the_home_channel(
         await driver.command(home.anna, theirs, slack.COMMAND, "sethome")
         await home.sees("so it is not your home channel", chat=own)
         await home.rig.confirmed()
-    homes = await home.store.owners.homes(ME)
+    homes = await owners.homes(home.store, ME)
     assert [it.address.chat_id for it in homes if it.platform is home.rig.platform] == [own]
 
 
@@ -175,7 +176,7 @@ async def test_a_gateway_that_is_killed_while_a_stream_becomes_the_answer_sends_
         await home.sees("and then?", thread)
     assert (await home.texts(thread))[2:3] == [STORY.strip()]
     assert len(await home.texts(thread)) == 4
-    assert await home.store.outbox.troubled() == ()
+    assert await outbox.troubled(home.store) == ()
 
 
 async def test_where_streams_are_refused_an_answer_grows_by_edits(home: Household):

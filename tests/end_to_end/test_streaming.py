@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from segue.gateway import texts
-from segue.store import Topic
+from segue.store import Topic, bubbles, outbox
 from segue.testing.peers import Trouble
 from tests import rigs
 from tests.fakes.models.openai import Say
@@ -43,7 +43,7 @@ async def grows(home: Household, thread: str | None) -> Message:
 async def is_known(home: Household) -> None:
     """Wait until it is recorded in the store, shortly after users see it."""
     async with asyncio.timeout(WITHIN), home.store.listen(Topic.OUTBOX) as wake:
-        while not await home.store.outbox.bubbles([home.rig.platform]):
+        while not await bubbles.shown(home.store, [home.rig.platform]):
             await wake.wait(0.05)
 
 
@@ -71,7 +71,7 @@ async def test_a_partial_message_becomes_the_answer(home: Household):
     said = await home.texts(thread)
     assert len(said) == 3 + 2 * len(left)
     assert (texts.HALF in said) == bool(left)
-    assert await home.store.outbox.troubled() == ()
+    assert await outbox.troubled(home.store) == ()
 
 
 @pytest.mark.parametrize("home", rigs.KEYLESS, indirect=True)

@@ -11,6 +11,7 @@ from segue.core.address import Address, ChatType, Platform
 from segue.core.handoff import State
 from segue.core.session import ME
 from segue.gateway.streaming import BUBBLE_DELAY
+from segue.store import gateways, outbox, sessions
 from segue.store.gateways import LinkState
 from segue.testing.peers import tls
 from segue.turns import hold
@@ -45,7 +46,7 @@ async def test_a_gateway_without_telegram_never_loads_its_library(home: Househol
 
 
 async def page_is_served(home: Household) -> bool:
-    (gateway,) = await home.store.gateways.alive()
+    (gateway,) = await gateways.alive(home.store)
     url = endpoints.page_url(gateway)
     assert url is not None
     async with httpx2.AsyncClient(verify=tls(), trust_env=False) as http:
@@ -85,7 +86,7 @@ async def test_messages_during_a_refused_token_are_answered_after_it(home: House
         await home.sees("(4) hello?", thread)
         spoken = await home.texts(thread)
     assert spoken[2:] == ["(3) are you there?", "(4) hello?"]
-    assert await home.store.outbox.troubled() == ()
+    assert await outbox.troubled(home.store) == ()
 
 
 async def test_the_pairing_link_starts_the_bot(home: Household):
@@ -212,8 +213,8 @@ async def test_a_session_continues_in_a_group_that_becomes_a_supergroup(home: Ho
         await home.sees("(5) go on", None)
         assert await home.texts(None) == ["(3) think", "(4) and then?", "(5) go on"]
         assert await home.arrives("Products") is None
-    assert len(await home.store.sessions.list(ME)) == 2
-    assert await home.store.outbox.troubled() == ()
+    assert len(await sessions.list_sessions(home.store, ME)) == 2
+    assert await outbox.troubled(home.store) == ()
 
 
 async def test_a_group_that_became_a_supergroup_while_no_gateway_ran_keeps_its_session(

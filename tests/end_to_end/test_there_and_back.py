@@ -9,6 +9,7 @@ import pytest
 
 from segue.core.handoff import State
 from segue.core.session import ME
+from segue.store import owners, sessions
 from tests import rigs
 from tests.end_to_end.conftest import tool_call
 from tests.harness.household import HANDED_OFF, Household
@@ -58,7 +59,9 @@ async def test_a_session_goes_to_the_phone_and_comes_back(home: Household):
             await home.types(back, "home again", after=4)
         await home.sees("This conversation went to", topic.id)
     assert "and what does she cost?" in [said for _, said in heard(home.model.requests[-1])]
-    assert [s.id for s in await home.store.sessions.list(ME)] == [(await home.session()).id]
+    assert [s.id for s in await sessions.list_sessions(home.store, ME)] == [
+        (await home.session()).id
+    ]
     spoken = await home.texts(topic.id)
     assert len(spoken) == len(set(spoken)) == 4
     assert await home.texts(None) == []
@@ -77,7 +80,7 @@ async def test_the_sender_of_the_code_is_paired_and_gets_a_home_channel(home: Ho
         assert (thread is not None) == home.rig.dm.threads
         await home.writes("and on", thread)
         await home.sees("(3) and on", thread)
-    (known,) = await home.store.owners.identities(ME)
+    (known,) = await owners.identities(home.store, ME)
     assert (known.sender.platform, known.sender.user_id) == (home.rig.platform, home.anna)
 
 

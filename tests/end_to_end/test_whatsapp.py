@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 
 from segue.core.handoff import State
+from segue.store import outbox
 from segue.store.outbox import OutgoingState
 from segue.testing.http import request
 from segue.testing.peers import Trouble
@@ -99,7 +100,7 @@ async def test_a_message_that_fails_later_is_reported_as_not_delivered(home: Hou
         answer = await home.sees("(1) hello")
         await driver(home).fail_late(answer.id, 131026)
         await home.rig.confirmed()
-        (trouble,) = await home.store.outbox.troubled()
+        (trouble,) = await outbox.troubled(home.store)
         assert (trouble.state, "(#131026)" in str(trouble.error)) == (OutgoingState.FAILED, True)
         assert "WhatsApp cannot deliver it" in (await home.shell("gateway", "status")).stdout
 
@@ -116,7 +117,7 @@ async def test_a_failure_that_is_heard_before_the_answer_of_its_send_is_reported
         await driver(home).calm()
         await home.writes("again")
         await home.sees("(2) again")
-        (trouble,) = await home.store.outbox.troubled()
+        (trouble,) = await outbox.troubled(home.store)
         assert (trouble.state, "(#131026)" in str(trouble.error)) == (OutgoingState.FAILED, True)
 
 
@@ -140,7 +141,7 @@ async def test_a_question_of_which_a_part_failed_cannot_be_allowed(home: Househo
         await driver(home).fail_late(parts[part].id, 131026)
         await home.rig.press(home.anna, home.chat, last, "Allow")
         again = await home.sees(f"touch {path}", times=3)
-        (trouble,) = await home.store.outbox.troubled()
+        (trouble,) = await outbox.troubled(home.store)
         assert (trouble.state, "(#131026)" in str(trouble.error)) == (OutgoingState.FAILED, True)
         assert not path.exists()
         await home.rig.press(home.anna, home.chat, again, "Allow")

@@ -12,7 +12,7 @@ from segue.core.errors import NoGateway
 from segue.core.handoff import Failure, State, Step
 from segue.core.session import ME
 from segue.handoffs.request import CLAIM_TIMEOUT
-from segue.store import Topic
+from segue.store import Topic, sessions
 from segue.store.handoffs import CLAIM_SECONDS, LEASE_SECONDS
 from segue.testing.platform import PeerAdapter, Shape
 from tests.failures.conftest import HANDED_OFF, STAYED, WITHIN, Household
@@ -36,7 +36,7 @@ async def test_the_terminal_that_handed_off_a_session_does_not_change_it(househo
         await household.writes("go on", thread)
         answer = await household.sees("(3) go on")
         assert answer.thread == thread
-    assert [s.id for s in await household.store.sessions.list(ME)] == [session.id]
+    assert [s.id for s in await sessions.list_sessions(household.store, ME)] == [session.id]
     users = [text for role, text in await household.said() if role == "user"]
     assert [users[0], *users[2:]] == ["one", "go on"]
 
@@ -75,7 +75,7 @@ async def test_a_reply_has_exactly_the_address_of_the_opened_thread(
         await house.driver.say(house.anna, chat, "go on", thread=thread)
         await house.driver.message("(5) go on", chat=chat)
         await house.idle()
-    assert [s.id for s in await house.store.sessions.list(ME)] == [desk.session.id]
+    assert [s.id for s in await sessions.list_sessions(house.store, ME)] == [desk.session.id]
     await house.driver.say(house.anna, chat, "and on", thread=thread)
     heard = await address_of(house, platform, "and on")
     assert done.thread is not None

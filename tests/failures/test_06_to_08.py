@@ -10,6 +10,7 @@ from segue.core.address import Platform
 from segue.core.handoff import State
 from segue.core.session import ME
 from segue.handoffs import Completed, handed_over
+from segue.store import bindings, sessions
 from segue.testing.platform import Shape, Trouble
 from tests.failures.conftest import STAYED, Household
 from tests.gateway.test_handoffs import SAID, home_in, waits
@@ -28,14 +29,14 @@ async def test_a_handoff_that_cannot_be_delivered_changes_nothing(house: House, 
     async with house.gateway():
         chat, _ = await home_in(house, Shape.FORUM)
         async with house.terminal(*SAID, title="Sums") as desk:
-            before = await house.store.sessions.get(desk.session.id)
+            before = await sessions.get(house.store, desk.session.id)
             await house.driver.fail(method, Trouble.FORBIDDEN, chat=chat)
             failed = await desk.hand_off()
             assert failed.state is State.FAILED
             assert "The bot may not do that" in (failed.error or "")
-            assert await house.store.sessions.get(desk.session.id) == before
+            assert await sessions.get(house.store, desk.session.id) == before
             assert [text for _, text in await house.said(desk.session.id)] == SAID_SO_FAR
-            (binding,) = await house.store.bindings.list(ME)
+            (binding,) = await bindings.list_bindings(house.store, ME)
             assert binding.address.platform is Platform.LOCAL
             await house.idle()
             threads = (await house.driver.look(chat)).threads
@@ -45,7 +46,7 @@ async def test_a_handoff_that_cannot_be_delivered_changes_nothing(house: House, 
                 assert (only.thread, only.text[: len(STAYED)]) == (thread.id, STAYED)
             done = await desk.hand_off()
             assert done.state is State.COMPLETED, done.error
-        (binding,) = await house.store.bindings.list(ME)
+        (binding,) = await bindings.list_bindings(house.store, ME)
         assert (binding.address, binding.session_id) == (done.thread, desk.session.id)
         roles = [role for role, _ in await house.said(desk.session.id)]
         assert roles == ["user", "assistant"] * 4
@@ -82,7 +83,7 @@ async def test_the_session_of_a_home_channel_without_threads_is_set_aside_by_nam
         )
         assert any("No thread could be opened" in text for text in shown.texts)
         assert "(1) a long story" in shown.texts
-        aside = await house.store.sessions.get(live.id)
+        aside = await sessions.get(house.store, live.id)
         assert aside is not None
         assert (aside.ended, aside.address) == (None, None)
         await house.driver.say(house.anna, chat, "go on")
@@ -117,5 +118,5 @@ async def test_an_empty_session_is_handed_off_like_any_other(
         await household.sees("Nothing has been said in it yet.")
         await household.writes("hello", thread)
         await household.sees("(2) hello")
-    (session,) = await household.store.sessions.list(ME)
+    (session,) = await sessions.list_sessions(household.store, ME)
     assert (session.title, session.messages) == ("Sums", 4)

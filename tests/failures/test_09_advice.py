@@ -10,6 +10,7 @@ import shlex
 from segue.core.handoff import REASONS, Failure, State
 from segue.core.session import ME
 from segue.handoffs.request import CLAIM_TIMEOUT
+from segue.store import sessions
 from segue.testing.platform import Shape, Trouble
 from tests.failures.advice import (
     IN_A_SHELL,
@@ -70,11 +71,11 @@ async def test_the_advised_resume_command_works(household: Household):
     async with household.gateway():
         left = await household.shell("handoff", "--", "-now", "telegram")
         (back,) = re.findall(r"To come back: (segue .*)", left.stdout)
-        (session,) = await household.store.sessions.list(ME)
+        (session,) = await sessions.list_sessions(household.store, ME)
         async with household.person.opens(*shlex.split(back)[1:]) as again:
             await again.see("· here")
             await again.ready()
-            assert [s.id for s in await household.store.sessions.list(ME)] == [session.id]
+            assert [s.id for s in await sessions.list_sessions(household.store, ME)] == [session.id]
             again.say("two")
             await again.shows("(3) two")
 

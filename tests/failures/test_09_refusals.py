@@ -19,6 +19,7 @@ from segue.core.errors import HandoffInFlight, UserError
 from segue.core.handoff import State
 from segue.core.session import ME
 from segue.gateway import texts
+from segue.store import owners
 from segue.testing.platform import Shape, serving
 from tests.failures.advice import (
     HANDOFF,
@@ -114,7 +115,7 @@ async def test_a_platform_that_is_not_set_up_can_have_an_external_adapter(househ
     async with serving() as other, other.driver() as driver:
         chat = await driver.chat(Shape.DM, [await driver.user("Anna")])
         home = Address(platform=Platform.DISCORD, chat_type=ChatType.DM, chat_id=chat)
-        await household.store.owners.set_home(ME, HomeChannel(address=home))
+        await owners.set_home(household.store, ME, HomeChannel(address=home))
         async with household.gateway():
             said = await refused(household, "handoff", "Sums", "discord")
             assert "does not serve discord" in said
@@ -128,8 +129,8 @@ async def test_a_platform_that_is_not_set_up_can_have_an_external_adapter(househ
 
 async def test_without_a_home_channel_pairing_and_sethome_make_one(household: Household):
     """9. The advice in NoHomeChannel, for a user who is not even paired."""
-    await household.store.owners.unlink(Platform.TELEGRAM, household.anna)
-    await household.store.owners.clear_home(ME, Platform.TELEGRAM)
+    await owners.unlink(household.store, Platform.TELEGRAM, household.anna)
+    await owners.clear_home(household.store, ME, Platform.TELEGRAM)
     await household.left("one")
     async with household.gateway():
         said = await refused(household)

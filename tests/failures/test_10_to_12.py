@@ -9,7 +9,7 @@ import pytest
 
 from segue.core.handoff import Handoff, State
 from segue.core.session import ME
-from segue.store import Topic
+from segue.store import Topic, sessions
 from segue.testing.platform import Shape, Trouble
 from tests.failures.conftest import WITHIN, Household
 from tests.gateway.test_handoffs import SAID, home_in
@@ -98,4 +98,4 @@ async def test_the_user_can_see_the_thread_and_write_in_it(house: House, shape: 
         shown = await house.driver.look(chat)
         recap = next(m for m in shown.messages if m.thread == thread.id)
         assert "Tiger." in recap.text
-    assert [s.id for s in await house.store.sessions.list(ME)] == [desk.session.id]
+    assert [s.id for s in await sessions.list_sessions(house.store, ME)] == [desk.session.id]

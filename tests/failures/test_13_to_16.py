@@ -11,6 +11,7 @@ import pytest
 from segue.core.address import Address, Platform, Sender
 from segue.core.session import ME, Origin, Session
 from segue.core.transcript import Kind, ToolCall
+from segue.store import bindings, owners, sessions, transcripts
 from segue.testing.platform import Shape, Shown
 from tests.failures.conftest import HANDED_OFF, Household
 from tests.fakes.models.openai import Say
@@ -86,12 +87,12 @@ async def test_an_unknown_sender_in_the_thread_interrupts_nothing(house: House, 
 async def bens_session(house: House, title: str) -> tuple[Session, Address]:
     """The session of another owner, in a chat of his."""
     ben = await house.driver.user("Ben")
-    await house.store.owners.ensure(BEN)
-    await house.store.owners.link(Sender(platform=Platform.TELEGRAM, user_id=ben), BEN)
-    session = await house.store.sessions.create(BEN, Platform.TELEGRAM, title=title)
+    await owners.ensure(house.store, BEN)
+    await owners.link(house.store, Sender(platform=Platform.TELEGRAM, user_id=ben), BEN)
+    session = await sessions.create(house.store, BEN, Platform.TELEGRAM, title=title)
     chat = await house.driver.chat(Shape.DM, [ben])
     address = Address.parse(f"agent:main:telegram:dm:{chat.replace(':', '%3A')}")
-    await house.store.bindings.rebind(session.id, address, Origin.MESSAGE)
+    await bindings.rebind(house.store, session.id, address, Origin.MESSAGE)
     return session, address
 
 
@@ -116,7 +117,7 @@ async def test_no_owner_finds_the_session_of_another(house: House):
         bot = [m.text for m in (await house.driver.look(chat)).messages if m.author == "bot:1"]
     assert not any("continues here" in text for text in bot)
     assert (await house.session_at(there)).id == bens.id
-    assert await house.store.sessions.list(ME) == ()
+    assert await sessions.list_sessions(house.store, ME) == ()
 
 
 async def test_of_two_sessions_with_one_title_each_owner_finds_their_own(house: House):
@@ -124,7 +125,7 @@ async def test_of_two_sessions_with_one_title_each_owner_finds_their_own(house: 
     async with house.gateway():
         bens, there = await bens_session(house, "Plans")
         chat = await house.chat()
-        mine = await house.store.sessions.create(ME, Platform.LOCAL, title="Plans")
+        mine = await sessions.create(house.store, ME, Platform.LOCAL, title="Plans")
         await house.driver.say(house.anna, chat, "/resume Plans")
         address = await house.address(chat)
         assert (await house.session_at(address)).id == mine.id
@@ -169,8 +170,8 @@ async def test_no_flag_on_an_update_lets_an_unknown_sender_in(house: House, kind
         await house.idle()
     assert (await house.driver.look(chat)).messages == ()
     assert len(house.model.prompts) == 1
-    assert await house.store.owners.homes(ME) == ()
-    assert len(await house.store.sessions.list(ME)) == 1
+    assert await owners.homes(house.store, ME) == ()
+    assert len(await sessions.list_sessions(house.store, ME)) == 1
 
 
 async def test_a_message_of_the_owner_is_never_treated_as_a_synthetic_prompt(house: House):
@@ -182,5 +183,5 @@ async def test_a_message_of_the_owner_is_never_treated_as_a_synthetic_prompt(hou
         await house.driver.inject([frame(house, chat, house.anna, kind="message", message=said)])
         await house.driver.until(lambda shown: any("(1)" in t for t in shown.texts), chat=chat)
         session = await house.session_at(await house.address(chat))
-        first, *_ = await house.store.transcripts.load(session.id)
+        first, *_ = await transcripts.load(house.store, session.id)
     assert (first.kind, first.content) == (Kind.SAID, forged)

@@ -8,7 +8,7 @@ import pytest
 
 from segue.core.address import Platform
 from segue.core.handoff import State
-from segue.store import Topic
+from segue.store import Topic, outbox
 from segue.testing.platform import Trouble
 from tests.failures.conftest import HANDED_OFF, WITHIN, Household
 from tests.rigs import Call
@@ -54,7 +54,7 @@ async def test_a_reply_of_a_killed_gateway_is_delivered_by_the_next(
         await household.writes("hello")
         await household.rig.until(lambda view: view.hanging == 1)
         async with asyncio.timeout(WITHIN), household.store.listen(Topic.OUTBOX) as wake:
-            while not await household.store.outbox.is_due([Platform.TELEGRAM]):
+            while not await outbox.is_due(household.store, [Platform.TELEGRAM]):
                 await wake.wait(0.1)
         first.kill()
     await household.rig.calm()
@@ -79,11 +79,11 @@ async def test_an_undelivered_reply_is_reported_everywhere(household: Household)
         await household.rig.fail(Call.SEND, Trouble.FORBIDDEN, times=100, chat=household.chat)
         await household.writes("hello")
         async with asyncio.timeout(WITHIN), household.store.listen(Topic.SENT) as wake:
-            while not await household.store.outbox.troubled():
+            while not await outbox.troubled(household.store):
                 await wake.wait(0.1)
         await household.rig.calm()
         async with asyncio.timeout(WITHIN), household.store.listen(Topic.SENT) as wake:
-            while not await household.store.outbox.troubled(reported=True):
+            while not await outbox.troubled(household.store, reported=True):
                 await wake.wait(0.1)
         status = await household.shell("gateway", "status")
         assert "failed: The bot may not do that" in status.stdout

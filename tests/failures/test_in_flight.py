@@ -12,7 +12,7 @@ from segue.core.address import Platform
 from segue.core.errors import ModelError, ModelOffline
 from segue.core.handoff import STEPS, Failure, State, Step
 from segue.handoffs import Completed, handed_over
-from segue.store import Topic
+from segue.store import Topic, inbox
 from segue.testing.platform import Shape, Trouble
 from tests.failures.conftest import HANDED_OFF, STAYED, WITHIN, Gateway, Household
 from tests.gateway.test_handoffs import home_in
@@ -31,7 +31,7 @@ async def written_in_the_thread(household: Household) -> str | None:
     for text in WORDS:
         await household.writes(text, thread)
     async with asyncio.timeout(WITHIN), household.store.listen(Topic.INBOX) as wake:
-        while len(await household.store.inbox.waiting()) < len(WORDS):
+        while len(await inbox.waiting(household.store)) < len(WORDS):
             await wake.wait(0.1)
     return thread
 

@@ -13,6 +13,7 @@ import segue.store
 from segue import config
 from segue.config import Settings
 from segue.core.session import ME
+from segue.store import owners
 from segue.testing.platform import serving
 from tests.harness import stores
 from tests.harness.house import House
@@ -37,8 +38,8 @@ def house(settings: Settings, runner: asyncio.Runner) -> Generator[House]:
         peer = await stack.enter_async_context(serving())
         driver = await stack.enter_async_context(peer.driver())
         store = await stack.enter_async_context(await segue.store.open(settings.store))
-        await store.owners.ensure(ME)
-        await store.owners.introduced(ME)
+        await owners.ensure(store, ME)
+        await owners.introduced(store, ME)
         house = House(peer, driver, settings.store, settings, store)
         house.anna = await driver.user("Anna")
         house.eve = await driver.user("Eve")

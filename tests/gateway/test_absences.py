@@ -17,6 +17,7 @@ from segue.gateway import texts
 from segue.gateway.access import Gate
 from segue.gateway.queues import MAX_WAITING
 from segue.platforms.base import Gap, Inbound, InboundKind
+from segue.store import gateways, pairings
 from segue.store.base import Tx
 from segue.testing.platform import PeerAdapter
 from segue.testing.platform.adapter import Client
@@ -173,7 +174,7 @@ async def test_only_senders_with_an_effect_are_wanted(house: House):
     eve = Sender(platform=TELEGRAM, user_id=house.eve)
     assert await gate.wants(anna, "anything")
     assert not await gate.wants(eve, "anything")
-    code = await house.store.pairings.begin(ME)
+    code = await pairings.begin(house.store, ME)
     assert await gate.wants(eve, code)
     assert await gate.wants(eve, f"/start {code}")
 
@@ -235,5 +236,5 @@ async def test_the_contact_is_kept_only_after_what_was_missed_is_recorded(house:
         async with asyncio.timeout(WITHIN):
             await adapter.stuck.wait()
         contact = adapter.given["contact"]
-        assert await store.gateways.last_contact(TELEGRAM, adapter.account) == contact
+        assert await gateways.last_contact(store, TELEGRAM, adapter.account) == contact
     assert datetime.now(UTC) - contact > timedelta(days=2)

@@ -20,6 +20,7 @@ from segue.core.session import ME
 from segue.core.transcript import Role, ToolCall
 from segue.gateway import dispatch, texts
 from segue.platforms.base import Inbound, InboundKind
+from segue.store import approvals, outbox, owners, pairings, sessions
 from segue.testing.platform import Message, PeerAdapter, Rules, Shape
 from segue.testing.platform.adapter import Client
 from segue.turns import hold
@@ -181,7 +182,7 @@ async def test_a_question_is_void_after_the_session_moves(house: House, tmp_path
         )
         await house.idle()
     assert not made.exists()
-    assert await house.store.approvals.waiting(session.id) is None
+    assert await approvals.waiting(house.store, session.id) is None
 
 
 async def test_an_answer_counts_once(house: House, tmp_path: Path):
@@ -289,7 +290,7 @@ async def test_an_answer_to_one_question_does_not_answer_the_next(
         await house.driver.say(house.anna, chat, typed.format(number))
         await house.driver.until(lambda s: len(s.texts) > len(shown.texts) + 1, chat=chat)
         await house.idle_but_for(1)
-        (waiting,) = await house.store.approvals.waiting_at(await house.address(chat))
+        (waiting,) = await approvals.waiting_at(house.store, await house.address(chat))
         assert (first.exists(), second.exists()) == (True, False)
         assert str(waiting.id) != number
         await house.driver.say(house.anna, chat, f"/deny {waiting.id}")
@@ -309,7 +310,7 @@ async def test_an_answer_without_a_number_is_refused_naming_the_open_question(
         await house.driver.until(
             lambda s: any(f"Type /approve {number}" in t for t in s.texts), chat=chat
         )
-        assert await house.store.approvals.waiting_at(await house.address(chat))
+        assert await approvals.waiting_at(house.store, await house.address(chat))
         await house.driver.say(house.anna, chat, f"/deny {number}")
         await settled(house, chat, "✗ Not allowed")
 
@@ -344,7 +345,7 @@ async def test_a_press_or_a_number_counts_only_in_the_chat_of_its_question(
             await questions.answer_pressed(
                 house.store, ME, there, int(numbered(asked)), Answer.ONCE
             )
-        assert await house.store.approvals.waiting_at(here)
+        assert await approvals.waiting_at(house.store, here)
         await house.driver.press(house.anna, asked.id, "Deny")
         await settled(house, chat, "✗ Not allowed")
     assert not made.exists()
@@ -353,19 +354,19 @@ async def test_a_press_or_a_number_counts_only_in_the_chat_of_its_question(
 async def test_a_question_that_was_not_sent_yet_cannot_be_answered_by_its_number(
     house: House, tmp_path: Path
 ):
-    session = await house.store.sessions.create(ME, Platform.TELEGRAM)
+    session = await sessions.create(house.store, ME, Platform.TELEGRAM)
     address = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="1")
     async with hold(house.store, session.id, "a gateway") as held:
-        asked = await house.store.approvals.ask(
-            held.lease, "call", "f" * 64, "date", address, seconds=60
+        asked = await approvals.ask(
+            house.store, held.lease, "call", "f" * 64, "date", address, seconds=60
         )
-        await house.store.outbox.enqueue(questions.question(asked, Description("date")))
+        await outbox.enqueue(house.store, questions.question(asked, Description("date")))
         with pytest.raises(ApprovalNotShown):
             await questions.answer_typed(house.store, ME, address, asked.id, Answer.ONCE)
-        (sending,) = await house.store.outbox.claim([Platform.TELEGRAM])
-        await house.store.outbox.sent(sending, "1")
+        (sending,) = await outbox.claim(house.store, [Platform.TELEGRAM])
+        await outbox.sent(house.store, sending, "1")
         await questions.answer_typed(house.store, ME, address, asked.id, Answer.ONCE)
-        assert await house.store.approvals.use(held.lease, asked.id) is Answer.ONCE
+        assert await approvals.use(house.store, held.lease, asked.id) is Answer.ONCE
 
 
 LINES = "\n".join(f"echo line {n} of many that this script has" for n in range(120))
@@ -480,11 +481,11 @@ async def test_what_was_not_shown_cannot_be_allowed_after_a_restart_or_by_anothe
 async def test_a_question_for_a_job_that_is_shown_in_full_offers_no_grant_for_the_session(
     house: House,
 ):
-    session = await house.store.sessions.create(ME, Platform.TELEGRAM)
+    session = await sessions.create(house.store, ME, Platform.TELEGRAM)
     address = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="1")
     async with hold(house.store, session.id, "a gateway") as held:
-        asked = await house.store.approvals.ask(
-            held.lease, "call", "f" * 64, "date", address, seconds=60
+        asked = await approvals.ask(
+            house.store, held.lease, "call", "f" * 64, "date", address, seconds=60
         )
     assert not asked.in_run
     what = Description("run in /tmp:", "date")
@@ -528,7 +529,7 @@ class Unencrypted(PeerAdapter):
 async def test_nothing_forgeable_allows_pairs_or_commands(house: House, tmp_path: Path):
     made = tmp_path / "made"
     chat = await house.chat()
-    code = await house.store.pairings.begin(ME)
+    code = await pairings.begin(house.store, ME)
     async with house.gateway(model=runs(made)) as gateway:
         await house.driver.say(house.anna, chat, "make it")
         asked = await question(house, chat)
@@ -559,8 +560,8 @@ async def test_nothing_forgeable_allows_pairs_or_commands(house: House, tmp_path
         hint = texts.not_encrypted(f"/approve {number}")
         await house.driver.message(hint, chat=chat)
         assert not made.exists()
-        assert await house.store.owners.who(TELEGRAM, house.eve) is None
-        assert not await house.store.owners.homes(ME)
+        assert await owners.who(house.store, TELEGRAM, house.eve) is None
+        assert not await owners.homes(house.store, ME)
         await house.driver.say(house.anna, chat, f"/approve {number}")
         await house.driver.until(lambda s: any("result:" in t for t in s.texts), chat=chat)
         shown = await house.driver.look(chat)

@@ -9,6 +9,7 @@ import pytest
 from segue.agent.models.base import Prompt
 from segue.agent.models.scripted import Say
 from segue.core.transcript import Role
+from segue.store import approvals
 from tests.gateway.test_approvals import question
 from tests.harness.house import House
 from tests.turns.conftest import call
@@ -34,7 +35,7 @@ async def test_a_symlink_changed_while_the_gateway_is_down_needs_a_new_approval(
         message = await question(house, chat)
     if answered:
         session = await house.session_at(await house.address(chat))
-        asked = await house.store.approvals.waiting(session.id)
+        asked = await approvals.waiting(house.store, session.id)
         assert asked is not None
         await house.driver.press(house.anna, message.id, "Allow")
     link(tmp_path / "link", key)

@@ -13,7 +13,7 @@ from segue.core.handoff import State
 from segue.core.session import ME
 from segue.gateway import outbound
 from segue.gateway.audiences import FRESH_SECONDS, Audiences
-from segue.store import Topic
+from segue.store import Topic, outbox, owners
 from segue.testing.platform import Shape, Trouble
 from tests.gateway.test_approvals import asked, runs
 from tests.gateway.test_handoffs import SAID, home_in
@@ -87,7 +87,7 @@ async def test_a_question_waits_while_a_newcomer_could_read_it(
         await come_in(house, chat)
         async with house.store.listen(Topic.SENT) as wake, asyncio.timeout(20):
             await house.driver.say(house.anna, chat, "make it @bot")
-            while not (paused := await house.store.outbox.paused()):
+            while not (paused := await outbox.paused(house.store)):
                 await wake.wait(1.0)
         assert paused[0].platform is TELEGRAM
         assert paused[0].until is None
@@ -102,20 +102,20 @@ async def test_a_question_waits_while_a_newcomer_could_read_it(
         assert not any("May I do this?" in text for text in sure.texts)
         await house.driver.say(house.anna, chat, "/sethome yes")
         await asked(house, chat)
-        assert await house.store.outbox.paused() == ()
+        assert await outbox.paused(house.store) == ()
 
 
 async def test_a_home_without_a_record_gets_one_at_the_first_look(house: House):
     async with house.gateway():
         chat, home = await home_in(house, Shape.GROUP)
-        (found,) = await house.store.owners.homes(ME)
+        (found,) = await owners.homes(house.store, ME)
         assert found.audience is not None
         assert found.audience.names == (house.anna,)
         unknown = type(found)(address=home, name=found.name)
-        await house.store.owners.set_home(ME, unknown)
+        await owners.set_home(house.store, ME, unknown)
         state, error = await handed_off(house)
         assert state is State.COMPLETED, error
-        (found,) = await house.store.owners.homes(ME)
+        (found,) = await owners.homes(house.store, ME)
         assert found.audience is not None
         assert chat == found.address.chat_id
 

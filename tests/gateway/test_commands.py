@@ -14,6 +14,7 @@ from segue.config import Approvals
 from segue.core.address import Platform
 from segue.core.approval import Policy
 from segue.core.session import ME
+from segue.store import owners, sessions
 from segue.testing.platform import Message, Shape, Trouble
 from tests.harness.house import House, echoing
 
@@ -123,10 +124,10 @@ async def test_resume_stops_a_turn_in_another_chat_and_notifies_that_chat(house:
 
 
 async def test_resume_never_finds_the_session_of_another_owner(house: House):
-    await house.store.owners.ensure("other")
+    await owners.ensure(house.store, "other")
     from segue.core.address import Platform
 
-    theirs = await house.store.sessions.create("other", Platform.LOCAL, title="Secret")
+    theirs = await sessions.create(house.store, "other", Platform.LOCAL, title="Secret")
     chat = await house.chat()
     async with house.gateway():
         for name in ("Secret", theirs.id, theirs.id[:12], "1"):
@@ -183,10 +184,10 @@ async def test_sethome_asks_for_confirmation_where_others_can_read(house: House)
     async with house.gateway():
         await house.driver.say(house.anna, chat, "/sethome")
         asked = await message_with(house, chat, "can read")
-        assert await house.store.owners.homes(ME) == ()
+        assert await owners.homes(house.store, ME) == ()
         await house.driver.press(house.anna, asked.id, "Yes, here")
         await message_with(house, chat, "Handoffs to telegram arrive here from now on.")
-    (home,) = await house.store.owners.homes(ME)
+    (home,) = await owners.homes(house.store, ME)
     assert (home.address.chat_id, home.name) == (chat, "Team")
 
 
@@ -203,7 +204,7 @@ async def test_a_chat_in_which_the_bot_cannot_write_does_not_become_the_home_cha
         told = await message_with(house, seen.chat_id, "I cannot write in the telegram chat (Team)")
         assert "so it is not your home channel: " in told.text
         await house.idle()
-    assert [home.address for home in await house.store.owners.homes(ME)] == [seen]
+    assert [home.address for home in await owners.homes(house.store, ME)] == [seen]
 
 
 async def test_without_a_home_channel_a_refused_one_is_reported_where_the_owner_talks(house: House):
@@ -214,7 +215,7 @@ async def test_without_a_home_channel_a_refused_one_is_reported_where_the_owner_
         await house.driver.fail("send", Trouble.FORBIDDEN, chat=chat)
         await house.driver.say(house.anna, chat, "/sethome")
         await message_with(house, seen, "so it is not your home channel: ")
-    assert await house.store.owners.homes(ME) == ()
+    assert await owners.homes(house.store, ME) == ()
 
 
 async def test_whoami_shows_the_owner(house: House):

@@ -15,7 +15,7 @@ from segue.gateway.connection import PlatformConnection
 from segue.gateway.service import Gateway
 from segue.platforms.backoff import STEADY_SECONDS, Backoff, Reconnects
 from segue.platforms.base import Inbound
-from segue.store import Topic
+from segue.store import Topic, gateways
 from segue.store.gateways import LinkState, PlatformHealth
 from segue.turns import Turns
 from segue.turns.agents import Agents
@@ -110,7 +110,7 @@ async def _refuse(adapter: Dropping) -> None:
 
 
 async def link_of(house: House) -> PlatformHealth:
-    [gateway] = await house.store.gateways.alive()
+    [gateway] = await gateways.alive(house.store)
     return gateway.links[TELEGRAM]
 
 
@@ -118,7 +118,7 @@ async def test_what_only_the_user_can_fix_is_tried_once_and_shown(
     house: House, caplog: pytest.LogCaptureFixture
 ):
     adapter = Unconfigured()
-    await house.store.gateways.announce("a gateway", [TELEGRAM])
+    await gateways.announce(house.store, "a gateway", [TELEGRAM])
     async with connecting(house, adapter):
         async with asyncio.timeout(10), house.store.listen(Topic.HANDOFFS) as wake:
             while (link := await link_of(house)).state is not LinkState.DOWN:

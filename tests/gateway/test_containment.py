@@ -24,7 +24,7 @@ from segue.gateway.janitor import Janitor
 from segue.gateway.service import Gateway
 from segue.platforms import markup
 from segue.platforms.base import Button, Capabilities, Inbound, InboundKind, Part, Receipt
-from segue.store import Store
+from segue.store import Store, gateways, inbox, outbox, sessions
 from segue.store.base import Tx
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.testing.platform import PeerAdapter, Rules
@@ -97,13 +97,13 @@ async def test_an_answer_that_cannot_be_rendered_fails_without_affecting_others(
         await house.driver.say(house.anna, other, "elsewhere")
         await house.driver.message("(2) after", chat=chat)
         await house.driver.message("(1) elsewhere", chat=other)
-    (trouble,) = await house.store.outbox.troubled()
+    (trouble,) = await outbox.troubled(house.store)
     assert trouble.state is OutgoingState.FAILED  # it was never sent
     assert trouble.error == "ValueError: no such escape"
     async with house.gateway():  # nor is the next one affected
         await house.driver.say(house.anna, chat, "again")
         await house.driver.message("(3) again", chat=chat)
-    assert len(await house.store.outbox.troubled()) == 1
+    assert len(await outbox.troubled(house.store)) == 1
 
 
 async def test_a_message_that_crashes_the_adapter_is_uncertain_and_others_arrive(house: House):
@@ -113,7 +113,7 @@ async def test_a_message_that_crashes_the_adapter_is_uncertain_and_others_arrive
         await house.driver.say(house.anna, chat, POISON)
         await house.driver.say(house.anna, chat, "after")
         await house.driver.message("(2) after", chat=chat)
-    trouble = (await house.store.outbox.troubled())[-1]
+    trouble = (await outbox.troubled(house.store))[-1]
     assert (trouble.state, trouble.error) == (OutgoingState.UNCERTAIN, "ValueError: no such escape")
 
 
@@ -128,7 +128,7 @@ async def test_a_notice_that_cannot_be_rendered_does_not_cause_another_notice(
         await house.driver.say(house.anna, chat, "after")
         await house.driver.message("(2) after", chat=chat)
         await house.idle()
-    assert len(await house.store.outbox.troubled()) == 2
+    assert len(await outbox.troubled(house.store)) == 2
 
 
 @pytest.mark.parametrize("column", ["buttons", "receipts", "address"])
@@ -137,8 +137,8 @@ async def test_an_unreadable_outbox_row_does_not_block_others(house: House, colu
     async with house.gateway():
         await house.driver.say(house.anna, chat, "hello")
         await house.driver.message("(1) hello", chat=chat)
-    await house.store.outbox.enqueue(
-        Draft(key="bad", address=await house.address(chat), body="bad")
+    await outbox.enqueue(
+        house.store, Draft(key="bad", address=await house.address(chat), body="bad")
     )
     await house.store.write(corrupt, f"UPDATE outbox SET {column} = '{{' WHERE key = 'bad'")
     for _ in range(2):
@@ -146,7 +146,7 @@ async def test_an_unreadable_outbox_row_does_not_block_others(house: House, colu
             await house.driver.say(house.anna, chat, "after")
             await house.driver.until(lambda s: s.texts[-1].endswith("after"), chat=chat)
             await house.idle()
-    (trouble,) = await house.store.outbox.troubled()
+    (trouble,) = await outbox.troubled(house.store)
     assert trouble.state is OutgoingState.FAILED
     assert trouble.error is not None
     assert "cannot be read" in trouble.error
@@ -166,13 +166,13 @@ async def test_an_unreadable_inbox_entry_does_not_block_others(house: House, col
         await house.driver.say(house.anna, chat, "hello")
         await house.driver.message("(1) hello", chat=chat)
         address = await house.address(chat)
-    await house.store.inbox.record("bot", "left", address, "{}")
+    await inbox.record(house.store, "bot", "left", address, "{}")
     await house.store.write(corrupt, f"UPDATE inbox SET {column} = '{{' WHERE update_id = 'left'")
     async with house.gateway():
         await house.driver.say(house.anna, chat, "after")
         await house.driver.message("(2) after", chat=chat)
         await house.idle()
-    (trouble,) = await house.store.inbox.troubled()
+    (trouble,) = await inbox.troubled(house.store)
     assert trouble.error is not None
     notices = [t for t in (await house.driver.look(chat)).texts if "could not be answered" in t]
     assert len(notices) == (column == "body")
@@ -190,12 +190,12 @@ async def test_a_message_that_cannot_be_answered_is_set_aside_and_does_not_block
         await house.driver.until(lambda s: "internal error occurred" in s.texts[-1], chat=chat)
         await house.driver.say(house.anna, await house.chat(), "elsewhere")
         await house.driver.message("(1) elsewhere")
-    (trouble,) = await house.store.inbox.troubled()
+    (trouble,) = await inbox.troubled(house.store)
     assert trouble.address == await house.address(chat)
     assert "DecodeError" in (trouble.error or "")
     async with house.gateway():
         await house.idle()
-    assert len(await house.store.inbox.troubled()) == 1
+    assert len(await inbox.troubled(house.store)) == 1
 
 
 async def test_a_message_that_no_gateway_finishes_is_dropped_after_the_last_attempt(house: House):
@@ -207,14 +207,14 @@ async def test_a_message_that_no_gateway_finishes_is_dropped_after_the_last_atte
     sender = Sender(platform=TELEGRAM, user_id=house.anna)
     left = Inbound(kind=InboundKind.MESSAGE, update_id="left", address=address, sender=sender)
     body = msgspec.json.encode(left).decode()
-    await house.store.inbox.record("bot", "left", address, body)
+    await inbox.record(house.store, "bot", "left", address, body)
     for _ in range(dispatch.MAX_STARTS):
-        await house.store.inbox.take_over([TELEGRAM])
+        await inbox.take_over(house.store, [TELEGRAM])
     async with house.gateway():
         await house.driver.message(texts.GIVEN_UP, chat=chat)
         await house.driver.say(house.anna, chat, "after")
         await house.driver.message("(2) after", chat=chat)
-    (trouble,) = await house.store.inbox.troubled()
+    (trouble,) = await inbox.troubled(house.store)
     assert trouble.error == texts.NEVER_DONE
 
 
@@ -242,7 +242,7 @@ async def test_an_unexpected_error_fails_the_handoff_and_does_not_block_others(h
 async def test_an_unreadable_handoff_fails_and_does_not_block_others(house: House, column: str):
     chat = await house.chat()
     home = await house.home(chat)
-    session = await house.store.sessions.create(ME, Platform.LOCAL)
+    session = await sessions.create(house.store, ME, Platform.LOCAL)
     await house.store.request_handoff(session.id, TELEGRAM, home=home)
     await house.store.write(corrupt, f"UPDATE handoffs SET {column} = '{{'")
     async with house.gateway(), house.terminal(("a", "b")) as desk:
@@ -284,9 +284,9 @@ async def test_a_failed_report_does_not_block_other_reports(
     session = await house.session_at(address)
     for body in ("good", POISON):
         draft = Draft(key=body, address=address, body=body, session_id=session.id)
-        await house.store.outbox.enqueue(draft)
-        (claimed,) = await house.store.outbox.claim([TELEGRAM])
-        await house.store.outbox.failed(claimed, "no")
+        await outbox.enqueue(house.store, draft)
+        (claimed,) = await outbox.claim(house.store, [TELEGRAM])
+        await outbox.failed(house.store, claimed, "no")
     report, reported = janitor._undelivered, list[str]()
 
     def picky(trouble: Outgoing) -> Message:
@@ -315,7 +315,7 @@ async def test_a_session_ends_even_if_taking_notes_fails(house: House):
     resetting(house)
     session = await house.session_at(await house.address(chat))
     await expire(house, fail)
-    ended = await house.store.sessions.get(session.id)
+    ended = await sessions.get(house.store, session.id)
     assert ended is not None
     assert ended.end_reason is EndReason.IDLE
 
@@ -340,10 +340,10 @@ async def test_a_session_that_cannot_be_ended_is_logged_once_and_does_not_block_
     monkeypatch.setattr(expiry, "hold", picky)
     for _ in range(2):
         await expire(house, "done")
-    ended = await house.store.sessions.get(good.id)
+    ended = await sessions.get(house.store, good.id)
     assert ended is not None
     assert ended.end_reason is EndReason.IDLE
-    (notice,) = await house.store.outbox.claim([TELEGRAM])
+    (notice,) = await outbox.claim(house.store, [TELEGRAM])
     assert (notice.key, notice.address) == (f"expiry:{bad.id}", bad.address)
 
 
@@ -448,5 +448,5 @@ async def test_a_gateway_stops_with_the_error_of_a_task_that_keeps_crashing(
         with pytest.raises(ZeroDivisionError):
             async with asyncio.timeout(20):
                 await gateway.run(asyncio.Event())
-        assert await store.gateways.alive() == ()
+        assert await gateways.alive(store) == ()
     assert "a task has ended task=janitor" in caplog.text

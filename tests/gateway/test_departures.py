@@ -24,6 +24,7 @@ from segue.core.transcript import Outcome, Role
 from segue.gateway.handoffs import Handoffs
 from segue.gateway.turns import ChatTurns
 from segue.handoffs import STAYS, Completed, Held, IfHeld, Progress, hand_off_session
+from segue.store import bindings, sessions, transcripts, wishes
 from segue.testing.platform import Driver, Shape
 from segue.turns import HeldLease, hold
 from tests.gateway.test_approvals import question, settled
@@ -69,13 +70,13 @@ class Trip:
         (self.folder / "go").touch()
 
     async def roles(self) -> list[str]:
-        (session,) = await self.house.store.sessions.list("me")
+        (session,) = await sessions.list_sessions(self.house.store, "me")
         return [role for role, _ in await self.house.said(session.id)]
 
     @contextlib.asynccontextmanager
     async def elsewhere(self, if_held: IfHeld) -> AsyncGenerator[AsyncGenerator[Progress]]:
         """Hand the session off as another process would."""
-        (session,) = await self.house.store.sessions.list("me")
+        (session,) = await sessions.list_sessions(self.house.store, "me")
         async with await segue.store.open(self.house.url) as store:
             steps = hand_off_session(store, session.id, "a test", "matrix", if_held=if_held)
             async with contextlib.aclosing(steps):
@@ -336,8 +337,8 @@ async def test_now_stops_the_turn_and_keeps_its_results(house: House, tmp_path: 
         assert not done.handoff.mid_turn
         await message_with(house, t.chat, "Stopped.")
         await message_with(house, t.chat, WENT)
-        (session,) = await house.store.sessions.list("me")
-        kept = await house.store.transcripts.load(session.id)
+        (session,) = await sessions.list_sessions(house.store, "me")
+        kept = await transcripts.load(house.store, session.id)
         results = [m.outcome for m in kept if m.role is Role.TOOL]
         assert results == [Outcome.INTERRUPTED, Outcome.NOT_BEGUN]
     await t.runs("1")
@@ -350,7 +351,7 @@ async def test_now_keeps_a_half_written_answer(house: House, tmp_path: Path):
         await model.said.wait()
         async with t.elsewhere(IfHeld.STOP) as steps:
             assert isinstance([step async for step in steps][-1], Completed)
-        (session,) = await house.store.sessions.list("me")
+        (session,) = await sessions.list_sessions(house.store, "me")
         said = await house.said(session.id)
         assert said[:2] == [("user", "hello"), ("assistant", "Once upon a time […]")]
         await message_with(house, t.chat, "Stopped.")
@@ -398,8 +399,8 @@ async def test_the_next_gateway_waits_for_the_handoff_of_a_turn_that_a_dead_one_
         async with killed(house, ScriptedModel([two_calls(tmp_path)])):
             await trip.says("do it")
             await trip.runs("1")
-            (session,) = await house.store.sessions.list("me")
-            await house.store.wishes.make(session.id, home)
+            (session,) = await sessions.list_sessions(house.store, "me")
+            await wishes.make(house.store, session.id, home)
             trip.go()
             await granted.wait()
     async with house.gateway(model=[answer]):
@@ -419,12 +420,12 @@ async def test_a_message_whose_session_leaves_before_its_turn_is_not_answered_in
         await t.says("one")
         await house.driver.message("(1) one", chat=t.chat)
         await house.idle()
-        (session,) = await house.store.sessions.list("me")
+        (session,) = await sessions.list_sessions(house.store, "me")
         there = await house.home(t.there, "group", MATRIX)
         async with hold(house.store, session.id, "a test"):
             await t.says("two")
             await house.idle_but_for(1)
-            await house.store.bindings.rebind(session.id, there, Origin.RESUME)
+            await bindings.rebind(house.store, session.id, there, Origin.RESUME)
         await message_with(house, t.chat, "A new session answers here from now on.")
         await house.driver.message("(1) two", chat=t.chat)
         assert len(await house.said(session.id)) == 2

@@ -14,6 +14,8 @@ from segue.core.session import EndReason, Session
 from segue.core.transcript import spoken
 from segue.gateway import dispatch, doors, messages
 from segue.platforms.base import Inbound, InboundKind
+from segue.store import bindings, leases, owners, sessions, transcripts
+from segue.store import doors as stored_doors
 from segue.store.bindings import RESUME
 from segue.store.leases import Pause
 from segue.testing.platform import Message, Rules, Shape, Shown
@@ -64,7 +66,7 @@ class Thread:
         return message.text.replace("*", "")
 
     async def where(self) -> Address | None:
-        found = await self.house.store.sessions.get(self.session.id)
+        found = await sessions.get(self.house.store, self.session.id)
         assert found is not None
         return found.address
 
@@ -111,7 +113,7 @@ async def test_a_message_brings_a_free_session_back_and_is_answered_with_its_ful
         await house.idle()
     assert await thread.where() == thread.address
     assert not [text for text in await thread.texts() if BRING in text]
-    assert [s.id for s in await house.store.sessions.list("me")] == [thread.session.id]
+    assert [s.id for s in await sessions.list_sessions(house.store, "me")] == [thread.session.id]
 
 
 @pytest.mark.parametrize("gateways", [1, 2])
@@ -306,9 +308,9 @@ async def test_a_turn_that_ended_with_its_terminal_is_mentioned_where_the_sessio
         thread = await old_thread(house)
         async with thread.open() as desk:
             said = spoken("and her colour?", desk.session.started)
-            await desk.store.transcripts.append(desk.held.lease, [said])
+            await transcripts.append(desk.store, desk.held.lease, [said])
             if is_stopped:
-                await desk.store.leases.pause(desk.held.lease, Pause.STOPPED)
+                await leases.pause(desk.store, desk.held.lease, Pause.STOPPED)
         await thread.say("and her age?")
         await thread.shows("(4) and her age?")
         await house.idle()
@@ -355,7 +357,7 @@ async def test_a_deleted_session_does_not_leave_the_message_waiting(house: House
         async with thread.open() as desk:
             await thread.say("and her colour?")
             await thread.shows(HELD)
-            await desk.store.sessions.delete(thread.session.id, lease=desk.held.lease)
+            await sessions.delete(desk.store, thread.session.id, lease=desk.held.lease)
             await thread.shows("(1) and her colour?")
 
 
@@ -381,10 +383,10 @@ async def test_unknown_senders_and_other_owners_cannot_use_the_door(house: House
             await thread.say("what is this?", house.eve)
             await house.idle()
             assert await thread.texts() == before
-            await house.store.owners.ensure("eve")
+            await owners.ensure(house.store, "eve")
             sender = Sender(platform=Platform.TELEGRAM, user_id=house.eve)
-            await house.store.owners.link(sender, "eve")
-            await house.store.owners.introduced("eve")
+            await owners.link(house.store, sender, "eve")
+            await owners.introduced(house.store, "eve")
             await thread.say("what is this?", house.eve)
             await thread.say("/resume Boat", house.eve)
             await thread.shows("There is no session “Boat”")
@@ -392,11 +394,11 @@ async def test_unknown_senders_and_other_owners_cannot_use_the_door(house: House
             await thread.shows("belongs to another user")
             await house.idle()
             assert not desk.held.lost.is_set()
-        door = await house.store.doors.get(thread.address)
+        door = await stored_doors.get(house.store, thread.address)
         assert door is not None
         assert door.session_id == thread.session.id
     assert not [text for text in await thread.texts() if HELD in text]
-    assert await house.store.sessions.list("eve") == ()
+    assert await sessions.list_sessions(house.store, "eve") == ()
 
 
 async def test_a_command_at_the_door_does_not_start_an_empty_session(house: House):
@@ -406,7 +408,7 @@ async def test_a_command_at_the_door_does_not_start_an_empty_session(house: Hous
             await thread.say("/title Ships")
             await thread.shows(HELD)
             await house.idle()
-        assert await house.store.bindings.get(thread.address) is None
+        assert await bindings.get(house.store, thread.address) is None
         await thread.say("/title Ships")
         await thread.shows("The title of this session is “Ships”.")
     assert await thread.where() == thread.address
@@ -422,13 +424,13 @@ async def test_commands_that_only_read_show_the_session_that_is_elsewhere(house:
             await thread.say("/history")
             await thread.shows("You: What is she called?")
             await house.idle()
-    assert await house.store.bindings.get(thread.address) is None
+    assert await bindings.get(house.store, thread.address) is None
 
 
 async def test_a_thread_whose_session_has_ended_says_so(house: House):
     async with house.gateway():
         thread = await old_thread(house)
-        await house.store.sessions.end(thread.session.id, EndReason.CLOSED)
+        await sessions.end(house.store, thread.session.id, EndReason.CLOSED)
         await thread.say("hello")
         await thread.shows("A new session answers here from now on. “Boat” has ended: type /resume")
         await thread.shows("(1) hello")

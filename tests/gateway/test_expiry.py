@@ -18,6 +18,7 @@ from segue.core.transcript import Kind, Role
 from segue.gateway import expiry
 from segue.gateway.expiry import Expiry
 from segue.gateway.places import Places
+from segue.store import notes, sessions
 from segue.store.base import Tx
 from segue.store.values import micros, moment
 from segue.turns import Turns
@@ -48,7 +49,7 @@ async def expire(house: House, *script: object) -> None:
 async def there_is_a_note(house: House) -> None:
     async with asyncio.timeout(10):
         while True:
-            if await house.store.notes.list(ME):
+            if await notes.list_notes(house.store, ME):
                 return
             await asyncio.sleep(0.01)
 
@@ -62,10 +63,10 @@ async def test_the_agent_takes_notes_before_a_stale_session_ends(house: House):
     resetting(house)
     first = await house.session_at(await house.address(chat))
     await expire(house, call("remember", text="The cat is called Tiger."), "done")
-    ended = await house.store.sessions.get(first.id)
+    ended = await sessions.get(house.store, first.id)
     assert ended is not None
     assert ended.end_reason is EndReason.IDLE
-    assert [n.text for n in await house.store.notes.list(ME)] == ["The cat is called Tiger."]
+    assert [n.text for n in await notes.list_notes(house.store, ME)] == ["The cat is called Tiger."]
     assert len(await house.said(first.id)) == 2
     house.settings = replace(house.settings, resets=ResetPolicies())
     async with house.gateway():
@@ -98,7 +99,7 @@ async def test_the_agent_takes_notes_when_a_message_ends_a_stale_session(house: 
         await message_with(house, chat, "This is a new session")
         await house.driver.message("hello to you", chat=chat)
         await there_is_a_note(house)
-    taken = await house.store.notes.list(ME)
+    taken = await notes.list_notes(house.store, ME)
     assert {note.text for note in taken} == {"The cat is called Tiger."}
 
 
@@ -111,7 +112,7 @@ async def test_a_session_ends_even_if_the_model_is_unavailable(house: House):
     resetting(house)
     first = await house.session_at(await house.address(chat))
     await expire(house)
-    ended = await house.store.sessions.get(first.id)
+    ended = await sessions.get(house.store, first.id)
     assert ended is not None
     assert ended.ended is not None
 
@@ -126,7 +127,7 @@ async def test_a_session_that_was_handed_off_is_not_reset(house: House):
             await desk.hand_off()
     resetting(house)
     await expire(house)
-    now = await house.store.sessions.get(desk.session.id)
+    now = await sessions.get(house.store, desk.session.id)
     assert now is not None
     assert now.ended is None
 
@@ -157,7 +158,7 @@ async def test_a_resumed_session_continues_with_the_next_message(house: House, e
             await house.driver.say(house.anna, chat, "hello")
             await house.driver.message("(1) hello", chat=chat)
         elif ends == "by the clock":
-            await house.store.bindings.expire(cat.id, None, EndReason.IDLE)
+            await sessions.close(house.store, cat.id, None, EndReason.IDLE)
         await house.driver.say(house.anna, chat, "/resume About the cat")
         await message_with(house, chat, "here already" if ends == "not yet" else "continues here")
         await house.driver.say(house.anna, chat, "how old is she?")
@@ -208,13 +209,13 @@ async def test_the_notice_of_a_reset_brings_its_session_back_although_the_new_on
         await house.driver.message("(1) my cat is called Tiger", chat=chat)
         await house.idle()
         cat = await house.session_at(await house.address(chat))
-        await house.store.sessions.rename(cat.id, "About the cat", chosen=False)
+        await sessions.rename(house.store, cat.id, "About the cat", chosen=False)
         await age(house, cat.id)
         await house.driver.say(house.anna, chat, "hello")
         await house.driver.message("(1) hello", chat=chat)
         await house.idle()
         fresh = await house.session_at(await house.address(chat))
-        await house.store.sessions.rename(fresh.id, "About the cat", chosen=False)
+        await sessions.rename(house.store, fresh.id, "About the cat", chosen=False)
         notice = await message_with(house, chat, "This is a new session")
         (command,) = re.findall(r"Type (/resume .+?) to go back", notice.text.replace("\\", ""))
         await house.driver.say(house.anna, chat, command)
@@ -236,7 +237,7 @@ async def test_a_reset_that_is_switched_on_while_the_gateway_runs_ends_sessions_
         gateway.reload(replace(house.settings, resets=HOURLY))
         async with asyncio.timeout(WITHIN):
             while True:
-                found = await house.store.sessions.get(cat.id)
+                found = await sessions.get(house.store, cat.id)
                 if found is not None and found.end_reason is EndReason.IDLE:
                     break
                 await asyncio.sleep(0.01)

@@ -13,7 +13,7 @@ from segue.core.handoff import State
 from segue.core.session import ME
 from segue.gateway import service
 from segue.handoffs import Completed, Working, delivery, handed_over
-from segue.store import Topic
+from segue.store import Topic, owners, sessions
 from segue.store.outbox import OFFER
 from segue.testing.platform import Rules, Shape, Trouble
 from segue.turns import hold
@@ -33,7 +33,7 @@ async def home_in(house: House, shape: Shape) -> tuple[str, Address]:
     chat = await house.chat(shape, name="Home")
     await house.driver.say(house.anna, chat, "/sethome yes")
     await house.driver.message("Handoffs to telegram arrive here from now on.", chat=chat)
-    (home,) = await house.store.owners.homes(ME)
+    (home,) = await owners.homes(house.store, ME)
     return chat, home.address
 
 
@@ -52,10 +52,10 @@ async def test_a_session_is_handed_off_and_continues_there(house: House, shape: 
         await house.driver.message("(5) go on", chat=chat)
     roles = [role for role, _ in await house.said(session.id)]
     assert roles == ["user", "assistant"] * 5
-    now = await house.store.sessions.get(session.id)
+    now = await sessions.get(house.store, session.id)
     assert now is not None
     assert (now.address, now.cwd, now.ended) == (done.thread, "/srv/project", None)
-    mine = await house.store.sessions.list(ME, titled=True)
+    mine = await sessions.list_sessions(house.store, ME, titled=True)
     assert [s.id for s in mine] == [session.id]
 
 

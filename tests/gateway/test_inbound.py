@@ -15,6 +15,7 @@ from segue.core.transcript import Role
 from segue.gateway import texts
 from segue.gateway.queues import MAX_WAITING
 from segue.platforms.base import Inbound, InboundKind
+from segue.store import inbox
 from segue.store.base import Topic, Tx
 from segue.testing.platform import PeerAdapter, Rules, Shape, Upload
 from segue.turns import hold
@@ -98,7 +99,7 @@ async def waits(house: House, words: str) -> None:
     """Return when one entry waits, with these words."""
     async with house.store.listen(Topic.INBOX) as wake:
         while True:
-            waiting = await house.store.inbox.waiting()
+            waiting = await inbox.waiting(house.store)
             if len(waiting) == 1 and words in waiting[0].body:
                 return
             await wake.wait(0.05)
@@ -182,8 +183,8 @@ async def test_an_edit_recorded_before_a_crash_is_not_answered_as_a_message_afte
         text="two",
         message_id=message,
     )
-    await house.store.inbox.record(
-        "bot:1", edit.update_id, address, msgspec.json.encode(edit).decode(), message
+    await inbox.record(
+        house.store, "bot:1", edit.update_id, address, msgspec.json.encode(edit).decode(), message
     )
     async with house.gateway():
         await house.driver.message(texts.ANSWERED_ALREADY, chat=chat)
@@ -289,7 +290,7 @@ async def test_a_message_with_invalid_unicode_does_not_stop_the_gateway(house: H
         await message_with(house, chat, "(3) half a")
         await message_with(house, chat, "internal error occurred")
         await adapter.close()
-    (aside,) = await house.store.inbox.troubled()
+    (aside,) = await inbox.troubled(house.store)
     assert "UnicodeEncodeError" in (aside.error or "")
 
 
@@ -344,6 +345,6 @@ async def test_only_the_author_withdraws_a_message(house: House):
             message_id=kept,
         )
         await gateway.receiver.receive(house.adapter(), deletion)
-        assert len(await house.store.inbox.waiting()) == 2
+        assert len(await inbox.waiting(house.store)) == 2
         model.go.set()
         await house.driver.message("(2) second", chat=chat)

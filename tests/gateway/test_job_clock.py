@@ -19,6 +19,8 @@ from segue.core.session import ME
 from segue.gateway import jobs
 from segue.gateway.service import Gateway
 from segue.store import Store, Topic
+from segue.store import jobs as stored_jobs
+from segue.store import runs as stored_runs
 from segue.store.clock import SystemClock
 from tests.harness.house import WITHIN, House
 
@@ -76,14 +78,14 @@ async def make(store: Store, clock: MachineClock, schedule: Schedule | None = No
         deliver=parse_targets("local"),
         verbatim=True,
     )
-    return await store.jobs.create(ME, new)
+    return await stored_jobs.create(store, ME, new)
 
 
 async def runs(store: Store, job: Job, number: int = 1) -> list[Run]:
     """Wait until so many runs have ended, and return all, the oldest first."""
     async with asyncio.timeout(WITHIN), store.listen(Topic.JOBS) as wake:
         while True:
-            found = [run for run, _ in await store.runs.history(job.id)]
+            found = [run for run, _ in await stored_runs.history(store, job.id)]
             if len(found) >= number and all(run.finished for run in found):
                 return found[::-1]
             await wake.wait(0.05)
@@ -158,7 +160,7 @@ async def test_a_run_in_which_the_machine_sleeps_goes_on_and_reports_once(
             zone="UTC",
             deliver=parse_targets("local"),
         )
-        job = await store.jobs.create(ME, new)
+        job = await stored_jobs.create(store, ME, new)
         clock.sleep(HOUR)
         async with asyncio.timeout(WITHIN):
             await model.asked.wait()
@@ -166,7 +168,7 @@ async def test_a_run_in_which_the_machine_sleeps_goes_on_and_reports_once(
         await looked(gateway, store)
         model.go.set()
         await runs(store, job)
-        ((run, (report,)),) = await store.runs.history(job.id)
+        ((run, (report,)),) = await stored_runs.history(store, job.id)
     assert (run.state, run.attempt, report.body) == (RunState.REPORTED, 1, "It rains.")
 
 

@@ -24,6 +24,7 @@ from segue.core.job import (
 from segue.core.session import ME, Usage
 from segue.core.transcript import Role, ToolCall
 from segue.gateway.jobs import AT_ONCE
+from segue.store import approvals, jobs, runs, transcripts
 from segue.testing.http import Request, Response, serving
 from segue.turns import hold
 from tests.gateway.test_approvals import numbered, question
@@ -73,16 +74,16 @@ async def test_what_the_settings_and_the_session_allow_does_not_hold_for_a_run(
     command = call("shell", command=f"echo x >> {tmp_path}/made")
     async with house.gateway(model=[command, "done", command, "done"]):
         job = await make(house, cwd=str(tmp_path))
-        await house.store.runs.ask(ME, job.id)
+        await runs.ask(house.store, ME, job.id)
         first = await question(house, chat)
         assert first.labels == ("Allow", "Deny")  # none for the whole session
         await house.driver.say(house.anna, chat, f"/approve {numbered(first)} session")
         await ended(house, job)
-        session_id = (await house.store.jobs.found(ME, job.id)).session_id or ""
-        assert await house.store.sessions.granted(session_id) == frozenset()
+        session_id = (await jobs.found(house.store, ME, job.id)).session_id or ""
+        assert await approvals.granted(house.store, session_id) == frozenset()
         async with hold(house.store, session_id, "the terminal") as held:
-            await house.store.sessions.grant(held.lease, fingerprint(command, tmp_path))
-        await house.store.runs.ask(ME, job.id)
+            await approvals.grant(house.store, held.lease, fingerprint(command, tmp_path))
+        await runs.ask(house.store, ME, job.id)
         shown = await house.driver.until(
             lambda s: sum("May I do this?" in t for t in s.texts) == 2, chat=chat
         )
@@ -104,8 +105,8 @@ async def test_pages_that_its_owner_named_need_no_approval_in_a_run(house: House
         async with house.gateway(model=steps):
             job = await make(house, f"Read {url}/a", deliver="local")
             await run_now(house, job)
-    found = await house.store.jobs.found(ME, job.id)
-    transcript = await house.store.transcripts.load(found.session_id or "")
+    found = await jobs.found(house.store, ME, job.id)
+    transcript = await transcripts.load(house.store, found.session_id or "")
     results = [m.content for m in transcript if m.role is Role.TOOL]
     assert results[0] == "three rooms"
 
@@ -119,7 +120,7 @@ async def test_a_run_asks_where_a_gateway_can_hear_the_answer(house: House, tmp_
     await house.home("C1", "channel", Platform.SLACK)
     async with house.gateway(model=[call("shell", command=f"touch {tmp_path}/made"), "done"]):
         job = await make(house, deliver="slack, telegram")
-        await house.store.runs.ask(ME, job.id)
+        await runs.ask(house.store, ME, job.id)
         await house.driver.press(house.anna, (await question(house, chat)).id, "Allow")
         await house.driver.message("done", chat=chat)
     assert (tmp_path / "made").exists()
@@ -133,7 +134,7 @@ async def test_runs_that_wait_for_an_approval_do_not_hold_up_others(
     chat, _ = await home(house)
     async with house.gateway(model=[call("shell", command=f"touch {tmp_path}/made"), "done"]):
         asking = await make(house)
-        await house.store.runs.ask(ME, asking.id)
+        await runs.ask(house.store, ME, asking.id)
         asked = await question(house, chat)
         run, _ = await run_now(house, await make(house, "Call the bank.", verbatim=True))
         assert run.state is RunState.REPORTED
@@ -166,10 +167,10 @@ async def test_a_gateway_carries_out_a_limited_number_of_runs_at_once(house: Hou
     async with house.gateway(model=model):
         made = [await make(house, deliver="local") for _ in range(AT_ONCE + 3)]
         for job in made:
-            await house.store.runs.ask(ME, job.id)
+            await runs.ask(house.store, ME, job.id)
         async with asyncio.timeout(WITHIN):
             await model.full.wait()
-        await house.store.jobs.list(ME)  # the gateway could claim another one meanwhile
+        await jobs.list_jobs(house.store, ME)  # the gateway could claim another one meanwhile
         model.go.set()
         for job in made:
             await ended(house, job)
@@ -185,7 +186,7 @@ async def test_a_reminder_is_on_time_while_the_agent_is_busy(
     async with house.gateway(model=model):
         busy, waiting = await make(house, deliver="local"), await make(house, deliver="local")
         for job in (busy, waiting):
-            await house.store.runs.ask(ME, job.id)
+            await runs.ask(house.store, ME, job.id)
         soon = datetime.now(UTC) + timedelta(seconds=0.2)
         await make(house, "Call the bank.", verbatim=True, at=soon)
         await house.driver.message("Call the bank.", chat=chat)

@@ -13,6 +13,7 @@ from segue.core.job import Job, RunState
 from segue.core.schedule import Cron, Every
 from segue.core.session import ME
 from segue.core.transcript import Role, ToolCall
+from segue.store import jobs, runs
 from tests.gateway.test_approvals import numbered, settled
 from tests.gateway.test_jobs import ended
 from tests.harness.house import House, texts
@@ -39,7 +40,7 @@ def stop(prompt: Prompt) -> ToolCall:
 
 
 async def only_job(house: House) -> Job:
-    (job,) = await house.store.jobs.list(ME)
+    (job,) = await jobs.list_jobs(house.store, ME)
     return job
 
 
@@ -66,7 +67,7 @@ async def test_a_job_is_made_reported_changed_and_stopped_by_words(house: House)
         assert job.schedule.interval == timedelta(hours=1)
         assert job.deliver == (Delivery(),)
 
-        await house.store.runs.ask(ME, job.id)
+        await runs.ask(house.store, ME, job.id)
         run, _ = await ended(house, job)
         assert run.state is RunState.REPORTED
         await house.driver.message("It rains.", chat=chat)
@@ -81,7 +82,7 @@ async def test_a_job_is_made_reported_changed_and_stopped_by_words(house: House)
         await house.driver.say(house.anna, chat, "stop it")
         await allow(house, chat, f"delete job {job.id}")
         await house.driver.message("Stopped.", chat=chat)
-    assert await house.store.jobs.list(ME) == ()
+    assert await jobs.list_jobs(house.store, ME) == ()
 
 
 async def test_a_question_about_a_relative_time_is_asked_again_after_a_restart(house: House):

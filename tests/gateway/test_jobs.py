@@ -31,7 +31,19 @@ from segue.core.job import (
 from segue.core.schedule import Every, Once
 from segue.core.session import ME
 from segue.core.transcript import Role
-from segue.store import Store, Topic, Tx
+from segue.store import (
+    Store,
+    Topic,
+    Tx,
+    approvals,
+    gateways,
+    jobs,
+    leases,
+    owners,
+    reports,
+    transcripts,
+)
+from segue.store import runs as stored_runs
 from tests.gateway.test_approvals import question
 from tests.harness.house import WITHIN, House, serve, texts
 from tests.store.samples import answered, called, said
@@ -44,7 +56,7 @@ async def make(house: House, prompt: str = "Look at the weather.", **given: Any)
     deliver = parse_targets(given.pop("deliver", "telegram"))
     schedule = given.pop("schedule", Once(at))
     new = NewJob(prompt=prompt, schedule=schedule, zone="UTC", deliver=deliver, **given)
-    return await house.store.jobs.create(ME, new)
+    return await jobs.create(house.store, ME, new)
 
 
 async def ended(house: House, job: Job, runs: int = 1) -> tuple[Run, tuple[Report, ...]]:
@@ -52,7 +64,7 @@ async def ended(house: House, job: Job, runs: int = 1) -> tuple[Run, tuple[Repor
     unsettled = (ReportState.WAITING, ReportState.QUEUED)
     async with asyncio.timeout(WITHIN), house.store.listen(Topic.JOBS, Topic.SENT) as wake:
         while True:
-            history = await house.store.runs.history(job.id)
+            history = await stored_runs.history(house.store, job.id)
             for run, reports in history[: len(history) - runs + 1]:
                 if run.finished and not any(report.state in unsettled for report in reports):
                     return run, reports
@@ -60,7 +72,7 @@ async def ended(house: House, job: Job, runs: int = 1) -> tuple[Run, tuple[Repor
 
 
 async def run_now(house: House, job: Job) -> tuple[Run, tuple[Report, ...]]:
-    await house.store.runs.ask(ME, job.id)
+    await stored_runs.ask(house.store, ME, job.id)
     return await ended(house, job)
 
 
@@ -99,7 +111,7 @@ async def test_two_gateways_do_not_run_a_job_twice(house: House):
     rival = ScriptedModel(["It rains."] * 20)
 
     async def is_there() -> bool:
-        return len(await house.store.gateways.alive()) == 2
+        return len(await gateways.alive(house.store)) == 2
 
     async with (
         house.gateway(model=["It rains."] * 20),
@@ -111,7 +123,7 @@ async def test_two_gateways_do_not_run_a_job_twice(house: House):
         for job in jobs:
             await ended(house, job)
         shown = await house.driver.look(chat)
-        history = [await house.store.runs.history(job.id) for job in jobs]
+        history = [await stored_runs.history(house.store, job.id) for job in jobs]
     assert [len(found) for found in history] == [1] * 12
     assert texts(shown) == ["It rains."] * 12
     assert len(rival.prompts) + len(house.model.prompts) == 12
@@ -135,7 +147,7 @@ async def test_a_later_run_knows_what_earlier_ones_reported(house: House):
     async with house.gateway(model=["It rains.", heard]):
         job = await make(house)
         await run_now(house, job)
-        await house.store.runs.ask(ME, job.id)
+        await stored_runs.ask(house.store, ME, job.id)
         await house.driver.until(
             lambda s: any("before: It rains. now:" in t for t in s.texts), chat=chat
         )
@@ -222,7 +234,7 @@ async def test_a_run_asks_for_approval_where_it_delivers(house: House, tmp_path:
     chat, _ = await home(house)
     async with house.gateway(model=[call("shell", command=f"echo x >> {made}"), "done"]):
         job = await make(house)
-        await house.store.runs.ask(ME, job.id)
+        await stored_runs.ask(house.store, ME, job.id)
         await house.driver.press(house.anna, (await question(house, chat)).id, "Allow")
         run, _ = await ended(house, job)
     assert run.state is RunState.REPORTED
@@ -235,7 +247,7 @@ async def test_a_run_that_waits_for_an_approval_survives_a_restart(house: House,
     command = call("shell", command=f"echo x >> {made}")
     async with house.gateway(model=[command]):
         job = await make(house)
-        await house.store.runs.ask(ME, job.id)
+        await stored_runs.ask(house.store, ME, job.id)
         asked = await question(house, chat)
     async with house.gateway(model=["done"]):
         await house.driver.press(house.anna, asked.id, "Allow")
@@ -250,10 +262,10 @@ async def test_a_question_of_a_run_waits_for_hours(house: House, tmp_path: Path)
     chat, _ = await home(house)
     async with house.gateway(model=[call("shell", command=f"touch {tmp_path}/x"), "done"]):
         job = await make(house)
-        await house.store.runs.ask(ME, job.id)
+        await stored_runs.ask(house.store, ME, job.id)
         asked = await question(house, chat)
-        found = await house.store.jobs.found(ME, job.id)
-        waiting = await house.store.approvals.waiting(found.session_id or "")
+        found = await jobs.found(house.store, ME, job.id)
+        waiting = await approvals.waiting(house.store, found.session_id or "")
         assert waiting is not None
         assert waiting.until > await house.store.read(lambda tx: tx.after(11 * 3600))
         await house.driver.press(house.anna, asked.id, "Deny")
@@ -284,20 +296,20 @@ async def test_a_run_without_a_place_to_ask_is_denied(house: House, tmp_path: Pa
 async def dies_in_a_run(house: House, *written: Any) -> Job:
     """Claim a run as a gateway that dies after it has `written` this in the job's session."""
     job = await make(house)
-    await house.store.runs.ask(ME, job.id)
+    await stored_runs.ask(house.store, ME, job.id)
     async with await segue.store.open(house.url) as dying:
         await _begin(dying, *written)
     return job
 
 
 async def _begin(dying: Store, *written: Any) -> None:
-    claim = await dying.runs.claim()
+    claim = await stored_runs.claim(dying)
     assert claim is not None
-    lease = await dying.leases.acquire(claim.session_id, "a gateway")
-    assert await dying.runs.begin(claim, lease, said("[job] look"))
+    lease = await leases.acquire(dying, claim.session_id, "a gateway")
+    assert await stored_runs.begin(dying, claim, lease, said("[job] look"))
     if written:
-        await dying.transcripts.append(lease, written)
-    await dying.leases.release(lease)
+        await transcripts.append(dying, lease, written)
+    await leases.release(dying, lease)
 
 
 async def test_the_next_gateway_continues_a_run(house: House):
@@ -334,14 +346,14 @@ async def test_a_job_whose_chat_is_busy_reports_after_the_answer(house: House):
         await house.driver.message("first answer", chat=chat)
         await house.idle()
         address = await house.address(chat)
-        lease = await house.store.leases.acquire((await house.session_at(address)).id, "a test")
+        lease = await leases.acquire(house.store, (await house.session_at(address)).id, "a test")
         job = await make(house, "Call.", verbatim=True)
-        await house.store.runs.ask(ME, job.id)
+        await stored_runs.ask(house.store, ME, job.id)
         async with asyncio.timeout(WITHIN), house.store.listen(Topic.JOBS) as wake:
-            while not (waiting := await house.store.reports.waiting([address.platform])):
+            while not (waiting := await reports.waiting(house.store, [address.platform])):
                 await wake.wait(0.05)
         assert [report.body for report in waiting] == ["Call."]
-        await house.store.leases.release(lease)
+        await leases.release(house.store, lease)
         await house.driver.message("Call.", chat=chat)
 
 
@@ -358,7 +370,7 @@ async def watching(house: House, file: Path, **given: Any) -> Job:
 async def until(house: House, job: Job, fits: Callable[[Job], bool]) -> Job:
     """Wait until the job fits."""
     async with asyncio.timeout(WITHIN), house.store.listen(Topic.JOBS) as wake:
-        while not fits(found := await house.store.jobs.found(ME, job.id)):
+        while not fits(found := await jobs.found(house.store, ME, job.id)):
             await wake.wait(0.05)
     return found
 
@@ -378,7 +390,7 @@ async def test_the_agent_is_asked_only_when_the_condition_holds(house: House, tm
         job = await watching(house, file, schedule=hourly)
         await house.store.write(now_due)
         job = await until(house, job, lambda job: job.checks == 2)
-        assert (await house.store.runs.history(job.id), asked) == ((), [])
+        assert (await stored_runs.history(house.store, job.id), asked) == ((), [])
         assert job.session_id is None  # and no tokens
         file.write_text("new news")
         await house.store.write(now_due)
@@ -421,7 +433,7 @@ async def test_what_cannot_be_delivered_goes_to_the_next_home_and_both_attempts_
     await house.home("C1", "channel", Platform.SLACK)
     async with house.gateway(model=["It rains."]):
         job = await make(house, deliver="slack:C2", fallback=True)
-        await house.store.runs.ask(ME, job.id)
+        await stored_runs.ask(house.store, ME, job.id)
         shown = await house.driver.until(
             lambda s: any(t.startswith("It rains.") for t in s.texts), chat=chat
         )
@@ -437,7 +449,7 @@ async def test_a_platform_that_cannot_be_reached_is_given_up_in_favour_of_the_ne
     await house.home("C1", "channel", Platform.SLACK)
     async with house.gateway(model=["It rains."]):
         job = await make(house, deliver="slack", fallback=True)
-        await house.store.runs.ask(ME, job.id)
+        await stored_runs.ask(house.store, ME, job.id)
         await house.driver.until(lambda s: any("It rains." in t for t in s.texts), chat=chat)
         _, reports = await ended(house, job)
     assert [(r.target, r.state) for r in reports] == [
@@ -458,7 +470,7 @@ async def test_a_reminder_that_was_asked_for_in_a_chat_arrives_there(house: Hous
             lambda s: any("It delivers to: the chat where you asked." in t for t in s.texts),
             chat=chat,
         )
-        (job,) = await house.store.jobs.list(ME)
+        (job,) = await jobs.list_jobs(house.store, ME)
         assert job.due is not None
         assert timedelta(minutes=19) < job.due - datetime.now(UTC) <= timedelta(minutes=20)
         await house.driver.say(house.anna, chat, f"/jobs run {job.id}")
@@ -490,7 +502,7 @@ async def test_jobs_are_listed_paused_resumed_and_deleted_in_a_chat(house: House
 
 
 async def test_the_jobs_of_another_owner_are_out_of_reach(house: House):
-    await house.store.owners.ensure("eve", "Eve")
+    await owners.ensure(house.store, "eve", "Eve")
     chat = await house.chat()
     new = NewJob(
         prompt="Look.",
@@ -498,11 +510,11 @@ async def test_the_jobs_of_another_owner_are_out_of_reach(house: House):
         zone="UTC",
         deliver=parse_targets("local"),
     )
-    theirs = await house.store.jobs.create("eve", new)
+    theirs = await jobs.create(house.store, "eve", new)
     async with house.gateway(model=[]):
         for command in ("", "pause ", "resume ", "run ", "delete "):
             await house.driver.say(house.anna, chat, f"/jobs {command}{theirs.id}")
         await house.driver.until(
             lambda s: sum("There is no job" in t for t in s.texts) == 5, chat=chat
         )
-    assert await house.store.jobs.found("eve", theirs.id) == theirs
+    assert await jobs.found(house.store, "eve", theirs.id) == theirs

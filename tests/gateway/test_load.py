@@ -16,6 +16,7 @@ import segue.store
 from segue.agent.models.scripted import ScriptedModel
 from segue.core.address import Sender
 from segue.core.session import ME
+from segue.store import owners
 from segue.store.base import Row
 from segue.store.sqlite import SqliteTx
 from segue.testing.platform import Peer, Rules, running
@@ -105,9 +106,9 @@ async def test_a_long_running_gateway_loses_no_message_and_does_not_grow(
     async with peer.driver() as driver:
         anna = await driver.user("Anna")
         async with await segue.store.open(environment["SEGUE_STORE"]) as store:
-            await store.owners.ensure(ME)
-            await store.owners.introduced(ME)
-            await store.owners.link(Sender(platform=TELEGRAM, user_id=anna), ME)
+            await owners.ensure(store, ME)
+            await owners.introduced(store, ME)
+            await owners.link(store, Sender(platform=TELEGRAM, user_id=anna), ME)
         crowd = await Crowd.of(driver, anna, SOAKED)
         async with gateway_processes.gateway(environment, driver) as gateway:
             await crowd.at_once(2, within=120)

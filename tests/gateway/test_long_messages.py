@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from segue.core.address import Address, ChatType, Platform, Sender
 from segue.gateway.service import Gateway
 from segue.platforms.base import Inbound, InboundKind
+from segue.store import inbox
 from segue.store.values import MESSAGE_LIMIT
 from segue.testing.platform import Shape
 from tests.harness.house import TELEGRAM, House
@@ -59,7 +60,7 @@ async def test_a_message_beyond_the_limit_is_refused_without_a_copy(house: House
     ]
     assert len((await house.driver.look(chat)).messages) == 1
     assert house.model.prompts == []
-    (refused,) = await house.store.inbox.troubled()
+    (refused,) = await inbox.troubled(house.store)
     assert refused.body == ""
 
 
@@ -82,7 +83,7 @@ async def test_a_long_message_between_users_of_a_group_is_not_mentioned(house: H
         await receive(house, gateway, huge)
         await house.idle()
     assert (await house.driver.look(chat)).texts == []
-    assert await house.store.inbox.troubled() == ()
+    assert await inbox.troubled(house.store) == ()
 
 
 async def test_a_long_message_of_a_stranger_causes_nothing(house: House):
@@ -94,4 +95,4 @@ async def test_a_long_message_of_a_stranger_causes_nothing(house: House):
             await receive(house, gateway, huge)
         await house.idle()
     assert (await house.driver.look(chat)).texts == []
-    assert await house.store.inbox.troubled() == ()
+    assert await inbox.troubled(house.store) == ()

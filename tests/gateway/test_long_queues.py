@@ -14,6 +14,7 @@ from segue.core.session import ME, Owner
 from segue.gateway import messages, outbound
 from segue.gateway.access import Gate
 from segue.platforms.base import Button, Inbound, InboundKind, Part, Receipt
+from segue.store import outbox
 from segue.store.outbox import Draft
 from segue.testing.platform import PeerAdapter
 from tests.harness.house import TELEGRAM, WITHIN, House
@@ -61,7 +62,7 @@ def room(monkeypatch: pytest.MonkeyPatch) -> None:
 async def queue(house: House, platform: Platform, chats: Iterable[str]) -> None:
     for chat in chats:
         address = Address(platform=platform, chat_type=ChatType.DM, chat_id=chat)
-        await house.store.outbox.enqueue(Draft(key=chat, address=address, body="words"))
+        await outbox.enqueue(house.store, Draft(key=chat, address=address, body="words"))
 
 
 async def test_a_message_in_a_new_chat_is_among_the_next_that_are_sent(house: House):

@@ -16,6 +16,7 @@ from segue.core.approval import Policy
 from segue.core.handoff import Handoff, State
 from segue.core.transcript import Message, Outcome, Role, ToolCall, spoken
 from segue.handoffs import delivery
+from segue.store import transcripts
 from segue.testing.platform import Shape
 from segue.turns import hold, records
 from tests.gateway.test_approvals import question
@@ -46,7 +47,7 @@ async def paused(house: House, *calls: ToolCall, done: int = 1) -> AsyncGenerato
             Message(Role.TOOL, "here", now, tool_call_id=c.id, tool_name=c.name)
             for c in calls[:done]
         ]
-        await desk.store.transcripts.append(desk.held.lease, messages)
+        await transcripts.append(desk.store, desk.held.lease, messages)
         yield desk
 
 

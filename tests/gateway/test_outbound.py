@@ -18,7 +18,7 @@ from segue.gateway import outbound, streaming
 from segue.gateway.janitor import Janitor
 from segue.gateway.pace import RateLimiter
 from segue.gateway.streaming import LiveAnswer
-from segue.store import Topic
+from segue.store import Topic, bubbles, leases, outbox, transcripts
 from segue.store.base import Tx
 from segue.store.gateways import LinkState
 from segue.store.outbox import OutgoingState
@@ -66,7 +66,7 @@ async def test_without_keys_a_message_that_may_have_arrived_is_reported_and_not_
         await house.driver.say(house.anna, chat, "after")
         await house.driver.message("(2) after", chat=chat)
     assert list((await house.driver.look(chat)).texts).count("(1) hello") == 1
-    (trouble,) = await house.store.outbox.troubled()
+    (trouble,) = await outbox.troubled(house.store)
     assert trouble.state is OutgoingState.UNCERTAIN
 
 
@@ -89,7 +89,7 @@ async def test_a_message_whose_key_the_platform_may_have_forgotten_is_not_repeat
         await house.driver.message("(2) after", chat=chat)
         await house.idle()
     assert list((await house.driver.look(chat)).texts).count("(1) hello") == 1
-    (trouble,) = await house.store.outbox.troubled()
+    (trouble,) = await outbox.troubled(house.store)
     assert (trouble.state, trouble.attempt) == (OutgoingState.UNCERTAIN, 1)
 
 
@@ -108,7 +108,7 @@ async def test_the_next_gateway_knows_since_when_a_message_may_have_arrived(
         await house.driver.message("(2) after", chat=chat)
         await house.idle()
     assert list((await house.driver.look(chat)).texts).count("(1) hello") == 1
-    (trouble,) = await house.store.outbox.troubled()
+    (trouble,) = await outbox.troubled(house.store)
     assert (trouble.state, trouble.attempt) == (OutgoingState.UNCERTAIN, 2)
 
 
@@ -132,14 +132,14 @@ async def test_an_undelivered_message_is_reported_in_its_session(house: House):
         await house.driver.say(house.anna, chat, "after")
         await house.driver.message("(2) after", chat=chat)
         await house.idle()
-    (trouble,) = await house.store.outbox.troubled()
+    (trouble,) = await outbox.troubled(house.store)
     assert trouble.state is OutgoingState.FAILED
     await Janitor(house.store).look()
     session = await house.session_at(await house.address(chat))
     role, text = (await house.said(session.id))[-1]
     assert role == "system"
     assert "did not arrive" in text
-    (notice,) = await house.store.transcripts.last(session.id, 1)
+    (notice,) = await transcripts.last(house.store, session.id, 1)
     assert notice.provenance == provenance.PROGRAM | provenance.UNKNOWN  # it quotes the platform
     await Janitor(house.store).look()
     assert (await house.said(session.id))[-1] == (role, text)
@@ -246,7 +246,7 @@ async def test_a_delivered_answer_is_not_redrawn_as_unfinished(
         known.set()
         await house.idle()
     assert (await house.driver.look(chat)).texts == ["one", "(1) one"]
-    assert await house.store.outbox.bubbles([TELEGRAM]) == {}
+    assert await bubbles.shown(house.store, [TELEGRAM]) == {}
 
 
 async def test_a_partial_answer_that_is_still_being_sent_becomes_the_answer(
@@ -277,7 +277,7 @@ async def test_a_turn_does_not_wait_for_the_delivery_of_its_messages(house: Hous
         await house.driver.until(lambda shown: shown.hanging == 1)
         session = await house.session_at(await house.address(chat))
         async with asyncio.timeout(5), house.store.listen(Topic.LEASES) as wake:
-            while await house.store.leases.get(session.id):
+            while await leases.get(house.store, session.id):
                 await wake.wait(0.01)
         await house.driver.calm()
         await house.driver.message("Done.", chat=chat)

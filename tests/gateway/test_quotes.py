@@ -16,6 +16,7 @@ from segue.core.session import ME
 from segue.core.transcript import Role
 from segue.gateway.content import authors, words
 from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
+from segue.store import owners, pairings, transcripts
 from segue.testing.platform import PeerAdapter, Shape, Upload
 from tests.gateway.test_approvals import asked, question, runs, settled
 from tests.gateway.test_commands import Waiting, message_with
@@ -124,7 +125,7 @@ async def test_a_message_is_stored_with_its_authors(house: House):
         await house.driver.say(house.anna, chat, "hi", forwarded_from="Eve")
         await message_with(house, chat, "(1)")
         session = await house.session_at(await house.address(chat))
-    forwarded, answer = await house.store.transcripts.load(session.id)
+    forwarded, answer = await transcripts.load(house.store, session.id)
     assert forwarded.provenance == provenance.STRANGER
     assert answer.provenance == provenance.AGENT
 
@@ -159,13 +160,13 @@ async def test_an_edit_does_not_turn_forwarded_text_into_a_command(house: House)
 
 async def test_a_forwarded_code_does_not_pair(house: House):
     chat = await house.driver.chat(Shape.DM, [house.eve])
-    code = await house.store.pairings.begin(ME)
+    code = await pairings.begin(house.store, ME)
     async with house.gateway():
         for text in (code, f"/start {code}"):
             await house.driver.say(house.eve, chat, text, forwarded_from="Anna")
         await house.idle()
         stranger = Sender(platform=Platform.TELEGRAM, user_id=house.eve)
-        assert await house.store.owners.who(stranger.platform, stranger.user_id) is None
+        assert await owners.who(house.store, stranger.platform, stranger.user_id) is None
         await house.driver.say(house.eve, chat, code)
         await message_with(house, chat, "You are paired")
 

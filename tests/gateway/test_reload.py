@@ -16,6 +16,7 @@ from segue.config import Settings
 from segue.gateway import platforms, reload
 from segue.gateway.reload import SettingsWatch
 from segue.platforms.spec import PlatformSettings
+from segue.store import gateways
 from segue.store.gateways import LinkState
 from tests.harness.house import TELEGRAM, House, serve
 
@@ -41,7 +42,7 @@ async def test_a_package_that_is_installed_later_is_used_when_the_settings_are_r
             adapter = platforms.made(TELEGRAM, given)
             running = serve(store, settings, house.model, [adapter], is_down)
             async with running as gateway:
-                [record] = await house.store.gateways.alive()
+                [record] = await gateways.alive(house.store)
                 assert MODULE in record.links[TELEGRAM].detail
                 source = "from tests.harness.quiet_adapter import quiet as quiet\n"
                 (tmp_path / f"{MODULE}.py").write_text(source)

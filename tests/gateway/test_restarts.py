@@ -24,7 +24,7 @@ from segue.gateway.messages import PendingMessage
 from segue.gateway.service import Gateway
 from segue.gateway.turns import ChatTurns
 from segue.platforms.base import Inbound, InboundKind
-from segue.store import inbox
+from segue.store import gateways, inbox
 from segue.store.base import Tx
 from segue.store.gateways import LinkState
 from segue.testing.platform import PeerAdapter, Shape
@@ -280,7 +280,7 @@ async def test_a_command_whose_answer_is_queued_is_not_reported_as_interrupted(h
     await house.store.write(_unfinish)
     async with house.gateway():
         await house.idle()
-        assert await house.store.inbox.waiting() == ()
+        assert await inbox.waiting(house.store) == ()
     assert len((await house.driver.look(chat)).texts) == 2, "the command and its answer"
 
 
@@ -348,7 +348,7 @@ async def test_a_second_gateway_is_refused_by_name(house: House):
         with pytest.raises(GatewayRunning, match="a gateway on"):
             async with house.gateway():
                 pass
-        serving = await house.store.gateways.serving(TELEGRAM)
+        serving = await gateways.serving(house.store, TELEGRAM)
     assert serving is not None
 
 

@@ -15,6 +15,7 @@ from segue.core.handoff import Handoff, State
 from segue.core.session import ME, Session
 from segue.core.transcript import Message, Role, spoken
 from segue.handoffs import Completed, handed_over
+from segue.store import outbox, sessions, transcripts
 from segue.store.outbox import OFFER
 from segue.testing.platform import PeerAdapter, Rules, Shape, Trouble
 from segue.turns import hold
@@ -37,14 +38,14 @@ async def goes(house: House, session: Session, *said: str, **more: Any) -> Hando
         for text in said:
             now = session.started
             messages = [spoken(text, now), Message(Role.ASSISTANT, f"I heard {text}", now)]
-            await store.transcripts.append(held.lease, messages)
+            await transcripts.append(store, held.lease, messages)
         done = await Desk(store, held, session).hand_off(**more)
     await house.idle()
     return done
 
 
 async def new_session(house: House) -> Session:
-    return await house.store.sessions.create(ME, Platform.LOCAL, title="Boat")
+    return await sessions.create(house.store, ME, Platform.LOCAL, title="Boat")
 
 
 async def in_thread(house: House, chat: str, thread: str | None) -> list[str]:
@@ -153,7 +154,7 @@ async def test_a_deleted_thread_is_replaced_and_both_ends_say_so(house: House, k
         # From now on, it returns to the new one.
         assert (await goes(house, session)).replaced is False
         assert await threads(house, chat) == [thread]
-    troubles = await house.store.outbox.troubled(reported=False)
+    troubles = await outbox.troubled(house.store, reported=False)
     assert [trouble.key for trouble in troubles if "handoff" in trouble.key] == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import logging
 import os
 import subprocess
@@ -48,7 +49,7 @@ class Failing(Faulty):
     async def write(self, work: Any, *args: Any, **kwargs: Any) -> Any:
         if self.error is not None:
             raise self.error
-        if self.hangs_at is work:
+        if self.hangs_at is not None and inspect.unwrap(self.hangs_at) is work:
             self.hung.set()
             await asyncio.Event().wait()
         return await super().write(work, *args, **kwargs)
@@ -232,7 +233,7 @@ def test_a_process_that_does_not_exit_after_a_stop_signal_is_ended():
 async def test_stopping_a_gateway_looks_at_its_process_if_the_store_is_gone(house: House):
     engine = Failing((await segue.store.open(house.url))._engine)
     async with Store(engine) as store:
-        gateway = await store.gateways.announce("a gateway", [])
+        gateway = await gateways.announce(store, "a gateway", [])
         engine.error = ERRORS[0]
         assert await background._left(store, [gateway]) == [gateway]
         ended = await asyncio.create_subprocess_exec(sys.executable, "-c", "")

@@ -14,7 +14,7 @@ from segue.agent.models.base import Prompt
 from segue.agent.models.scripted import ScriptedModel
 from segue.core.transcript import Role
 from segue.platforms.base import Inbound
-from segue.store import Topic
+from segue.store import Topic, bubbles
 from segue.store.base import Row, Tx
 from segue.testing.platform import Rules, Shape
 from tests.gateway.strangers import ACTS, EVE, Encounter
@@ -146,7 +146,7 @@ async def _asking(encounter: Encounter) -> AsyncGenerator[None]:
         encounter.question = await message_with(house, encounter.anna_chat, "May I do this?")
         await message_with(house, encounter.anna_chat, "Waiting for your answer")
         async with house.store.listen(Topic.OUTBOX) as wake:
-            while not await house.store.outbox.bubbles([TELEGRAM]):
+            while not await bubbles.shown(house.store, [TELEGRAM]):
                 await wake.wait(0.01)
         yield
         assert not made.exists()

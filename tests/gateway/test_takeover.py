@@ -14,7 +14,7 @@ from segue.core.address import Platform
 from segue.core.handoff import Handoff, State
 from segue.core.lease import SECOND, Ticks
 from segue.gateway import service
-from segue.store import Store
+from segue.store import Store, gateways, inbox
 from segue.store.clock import SystemClock
 from segue.store.gateways import ALIVE_SECONDS, LinkState
 from segue.store.handoffs import LEASE_SECONDS
@@ -39,7 +39,7 @@ class Rival:
     store: Store
 
     async def take(self) -> None:
-        taken = await self.store.gateways.announce("a rival", [TELEGRAM])
+        taken = await gateways.announce(self.store, "a rival", [TELEGRAM])
         assert taken.platforms == {TELEGRAM}
 
 
@@ -82,7 +82,7 @@ async def until_given_up(house: House) -> None:
     """Wait until the first gateway serves Matrix alone."""
 
     async def is_given_up() -> bool:
-        return any(g.platforms == frozenset({MATRIX}) for g in await house.store.gateways.alive())
+        return any(g.platforms == frozenset({MATRIX}) for g in await gateways.alive(house.store))
 
     await until(is_given_up)
 
@@ -98,9 +98,9 @@ async def test_a_gateway_that_loses_one_platform_keeps_the_rest_and_serves_it_ag
         await house.driver.say(house.anna, chat, "hello")
         await driver.say(anna, there, "still here?")
         await driver.message("(1) still here?", chat=there)
-        assert not await house.store.inbox.waiting([TELEGRAM])
+        assert not await inbox.waiting(house.store, [TELEGRAM])
         assert (await house.driver.look(chat)).texts == ["hello"]
-        await other.store.gateways.withdraw()
+        await gateways.withdraw(other.store)
         await house.driver.message("(1) hello", chat=chat)
 
 
@@ -110,12 +110,12 @@ async def test_a_turn_on_a_lost_platform_is_left_to_the_other_gateway(house: Hou
     async with on_two(house), rival(house) as other:
         await house.driver.say(house.anna, chat, "hello")
         await model.asked.wait()
-        (waiting,) = await house.store.inbox.waiting([TELEGRAM])
+        (waiting,) = await inbox.waiting(house.store, [TELEGRAM])
         await other.take()
         await until_given_up(house)
-        assert await house.store.inbox.waiting([TELEGRAM]) == (waiting,)
+        assert await inbox.waiting(house.store, [TELEGRAM]) == (waiting,)
         model.go.set()
-        await other.store.gateways.withdraw()
+        await gateways.withdraw(other.store)
         await house.driver.message("(1) hello", chat=chat)
         await house.idle()
     assert (await house.driver.look(chat)).texts == ["hello", "(1) hello"]
@@ -170,5 +170,5 @@ async def test_updates_of_a_lost_platform_are_left_to_the_other_gateway(
         await other.take()
         await house.driver.say(house.anna, chat, "hello")
         await until_given_up(house)
-        assert not await house.store.inbox.waiting()
+        assert not await inbox.waiting(house.store)
         assert (await house.driver.look(chat)).unconfirmed == 1

@@ -10,6 +10,7 @@ from segue.agent.models.base import Prompt
 from segue.agent.models.scripted import ScriptedModel
 from segue.core.events import NO_ANSWER
 from segue.core.session import ME
+from segue.store import outbox, sessions
 from segue.store.outbox import Draft
 from segue.testing.platform import Shape, Trouble
 from tests.harness.house import House
@@ -93,7 +94,7 @@ async def test_messages_of_unknown_senders_are_dropped(house: House):
         await house.idle()
     assert list((await house.driver.look(chat)).texts) == ["hello"]
     assert len(house.model.prompts) == 1
-    assert len(await house.store.sessions.list(ME)) == 1
+    assert len(await sessions.list_sessions(house.store, ME)) == 1
 
 
 @pytest.mark.parametrize("nothing", ["\u2800", "\u200b\n\u3000", "\ufeff", "\ufe0f"], ids=ascii)
@@ -122,5 +123,5 @@ async def test_invisible_text_does_not_count_as_sent(house: House):
         await house.driver.say(house.anna, chat, "hello")
         await house.driver.message("(1) hello", chat=chat)
         address = await house.address(chat)
-        await house.store.outbox.enqueue(Draft(key="k", address=address, body="\u2800"))
+        await outbox.enqueue(house.store, Draft(key="k", address=address, body="\u2800"))
         await house.driver.message(NO_ANSWER, chat=chat)

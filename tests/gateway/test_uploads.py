@@ -8,6 +8,7 @@ from pathlib import Path
 from segue.gateway import writer
 from segue.gateway.janitor import Janitor
 from segue.platforms.base import Capabilities, Upload
+from segue.store import outbox
 from segue.store.outbox import Draft, OutgoingState
 from segue.testing.platform import Rules, Trouble
 from tests.gateway.test_approvals import question
@@ -21,7 +22,7 @@ async def queue(house: House, chat: str, path: Path, body: str = "") -> str:
     address = await house.home(chat)
     data = await asyncio.to_thread(path.read_bytes)
     draft = Draft(key="a file", address=address, body=body, file=str(path), data=data)
-    assert await house.store.outbox.enqueue(draft)
+    assert await outbox.enqueue(house.store, draft)
     return draft.key
 
 
@@ -71,7 +72,7 @@ async def test_a_file_that_may_have_arrived_is_not_sent_again_where_there_are_no
         key = await queue(house, chat, path, "Our boat.")
         await house.driver.message("Our boat.", chat=chat)
         await house.idle()
-    outgoing = await house.store.outbox.get(key)
+    outgoing = await outbox.get(house.store, key)
     assert outgoing is not None
     assert outgoing.state is OutgoingState.UNCERTAIN
     assert (await house.driver.look(chat)).texts == ["Our boat."]
@@ -124,9 +125,9 @@ async def test_a_file_is_sent_with_the_content_it_had_when_it_was_approved(
     chat = await house.chat()
     key = await queue(house, chat, path, "Our boat.")
     path.write_bytes(b"a key")
-    outgoing = await house.store.outbox.get(key)
+    outgoing = await outbox.get(house.store, key)
     assert outgoing is not None
-    assert await house.store.outbox.data(outgoing) == b"a boat"
+    assert await outbox.data(house.store, outgoing) == b"a boat"
 
 
 async def test_the_content_of_a_delivered_file_is_not_kept(house: House, tmp_path: Path):
@@ -134,15 +135,15 @@ async def test_the_content_of_a_delivered_file_is_not_kept(house: House, tmp_pat
     path.write_bytes(b"a boat")
     chat = await house.chat()
     key = await queue(house, chat, path, "Our boat.")
-    outgoing = await house.store.outbox.get(key)
+    outgoing = await outbox.get(house.store, key)
     assert outgoing is not None
-    await house.store.outbox.prune(outgoing.queued)
-    assert await house.store.outbox.data(outgoing) == b"a boat"
+    await outbox.prune(house.store, outgoing.queued)
+    assert await outbox.data(house.store, outgoing) == b"a boat"
     async with house.gateway():
         await house.driver.message("Our boat.", chat=chat)
         await house.idle()
-    await house.store.outbox.prune(outgoing.queued)
-    assert await house.store.outbox.data(outgoing) == b""
+    await outbox.prune(house.store, outgoing.queued)
+    assert await outbox.data(house.store, outgoing) == b""
 
 
 def test_a_file_that_cannot_be_sent_is_refused_with_the_reason():

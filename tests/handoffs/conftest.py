@@ -17,7 +17,7 @@ from segue.core.session import Session
 from segue.core.transcript import Message
 from segue.handoffs import Completed, Failed, Progress, hand_off
 from segue.handoffs import request as requests
-from segue.store import Store, Topic
+from segue.store import Store, Topic, gateways, owners, sessions
 from segue.store.base import Engine
 from segue.turns import HeldLease, hold
 from tests.store.conftest import OpenStore
@@ -42,7 +42,7 @@ class Gateway:
         self.store = store
 
     async def announce(self, *platforms: Platform, **more: Any) -> None:
-        await self.store.gateways.announce("gateway", platforms or (TELEGRAM,), **more)
+        await gateways.announce(self.store, "gateway", platforms or (TELEGRAM,), **more)
 
     async def claim(self) -> Handoff:
         """Wait for a handoff and claim it."""
@@ -154,7 +154,7 @@ async def nothing_is_left(store: Store, session: Session) -> None:
     latest = await store.get_handoff_state(session.id)
     assert latest is None or latest.state is State.FAILED
     assert await store.list_pending_handoffs() == ()
-    found = await store.sessions.get(session.id)
+    found = await sessions.get(store, session.id)
     assert found is not None
     assert (found.address, found.ended) == (None, None)
 
@@ -174,7 +174,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def home(store: Store, runner: asyncio.Runner) -> HomeChannel:
     """The home channel on Telegram."""
     home = HomeChannel(address=DM, name="Me and my agent")
-    runner.run(store.owners.set_home("me", home))
+    runner.run(owners.set_home(store, "me", home))
     return home
 
 

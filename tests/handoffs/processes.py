@@ -19,7 +19,7 @@ import segue.store
 from segue.core.address import Address, Platform
 from segue.core.handoff import Step
 from segue.handoffs import IfHeld, grant, hand_off, hand_off_session
-from segue.store import Topic
+from segue.store import Topic, gateways
 from segue.turns import hold
 from tests import program
 from tests.crash import trap
@@ -34,7 +34,7 @@ Say = Callable[[str], None]
 async def gateway(say: Say, url: str, step: Step, thread: Address) -> None:
     """Claim one handoff, open `thread` for it, go as far as `step`, and hang."""
     async with await segue.store.open(url) as store, store.listen(Topic.HANDOFFS) as wake:
-        await store.gateways.announce("gateway", [Platform.TELEGRAM])
+        await gateways.announce(store, "gateway", [Platform.TELEGRAM])
         say("here")
         while not (claim := await store.claim_next_handoff([Platform.TELEGRAM])):
             await wake.wait(0.25)

@@ -10,7 +10,7 @@ from segue.core.address import HomeChannel, Platform
 from segue.core.errors import SessionNotFound
 from segue.core.session import Session
 from segue.handoffs import Completed, ask, handed_over, way_back
-from segue.store import Store
+from segue.store import Store, owners, sessions
 from tests.handoffs.conftest import Gateway
 from tests.store.samples import DM
 
@@ -25,7 +25,7 @@ async def moved(store: Store, gateway: Gateway, session: Session) -> Completed:
 async def test_the_farewell_says_where_the_session_is_and_how_to_resume_it(
     store: Store, gateway: Gateway, session: Session
 ):
-    await store.sessions.rename(session.id, "my project")
+    await sessions.rename(store, session.id, "my project")
     assert await handed_over(store, await moved(store, gateway, session)) == (
         "“my project” continues at telegram dm 42 (Me and my agent).\n"
         "No thread could be opened there, so it continues in the chat itself.\n"
@@ -36,7 +36,7 @@ async def test_the_farewell_says_where_the_session_is_and_how_to_resume_it(
 async def test_a_home_channel_without_a_name_is_its_address(
     store: Store, gateway: Gateway, session: Session
 ):
-    await store.owners.set_home("me", HomeChannel(address=DM))
+    await owners.set_home(store, "me", HomeChannel(address=DM))
     said = await handed_over(store, await moved(store, gateway, session))
     assert said.startswith(f"{session.label} continues at telegram dm 42.\n")
     assert said.endswith(f"segue resume {session.id}")
@@ -46,7 +46,7 @@ async def test_a_session_that_was_deleted_meanwhile_is_not_found(
     store: Store, gateway: Gateway, session: Session
 ):
     done = await moved(store, gateway, session)
-    await store.sessions.delete(session.id)
+    await sessions.delete(store, session.id)
     with pytest.raises(SessionNotFound):
         await handed_over(store, done)
 
@@ -57,11 +57,11 @@ async def test_a_session_that_was_deleted_meanwhile_is_not_found(
 async def test_failure_9_the_advised_command_finds_the_session(
     store: Store, session: Session, title: str
 ):
-    named = await store.sessions.rename(session.id, title)
+    named = await sessions.rename(store, session.id, title)
     program, command, name = shlex.split(await way_back(store, named))
     assert (program, command) == ("segue", "resume")
     assert not name.startswith("-")
-    assert (await store.sessions.find("me", name)).id == session.id
+    assert (await sessions.find(store, "me", name)).id == session.id
 
 
 async def test_a_session_without_a_title_is_resumed_by_its_id(store: Store, session: Session):
@@ -71,8 +71,8 @@ async def test_a_session_without_a_title_is_resumed_by_its_id(store: Store, sess
 async def test_failure_9_a_title_that_finds_another_session_is_not_advised(
     store: Store, session: Session
 ):
-    named = await store.sessions.rename(session.id, "my project")
-    newer = await store.sessions.create("me", Platform.LOCAL, title="my project")
+    named = await sessions.rename(store, session.id, "my project")
+    newer = await sessions.create(store, "me", Platform.LOCAL, title="my project")
     assert newer.title == "my project #2"
     assert await way_back(store, named) == f"segue resume {session.id}"
     assert await way_back(store, newer) == "segue resume 'my project #2'"
@@ -81,6 +81,6 @@ async def test_failure_9_a_title_that_finds_another_session_is_not_advised(
 async def test_failure_9_a_session_titled_latest_is_resumed_by_its_id(
     store: Store, session: Session
 ):
-    named = await store.sessions.rename(session.id, "latest")
-    await store.sessions.create("me", Platform.LOCAL)
+    named = await sessions.rename(store, session.id, "latest")
+    await sessions.create(store, "me", Platform.LOCAL)
     assert await way_back(store, named) == f"segue resume {session.id}"

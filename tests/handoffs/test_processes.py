@@ -14,7 +14,7 @@ from segue.core.address import HomeChannel, Platform
 from segue.core.handoff import REASONS, Failure, State, Step
 from segue.core.session import Session
 from segue.handoffs import Completed, Stranded, Working
-from segue.store import Store
+from segue.store import Store, owners, sessions
 from segue.turns import hold
 from tests.handoffs import processes
 from tests.handoffs.conftest import TELEGRAM, Gateway, Terminal, nothing_is_left, running, state
@@ -38,9 +38,9 @@ async def opened(
 ) -> AsyncGenerator[tuple[Store, Session]]:
     """The store, with the real clock unless another is given, with a session and a home channel."""
     async with await segue.store.open(url, clock=clock) as store:
-        await store.owners.ensure("me")
-        await store.owners.set_home("me", HomeChannel(address=DM))
-        yield store, await store.sessions.create("me", Platform.LOCAL)
+        await owners.ensure(store, "me")
+        await owners.set_home(store, "me", HomeChannel(address=DM))
+        yield store, await sessions.create(store, "me", Platform.LOCAL)
 
 
 # The gateway is killed

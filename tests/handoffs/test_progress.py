@@ -22,7 +22,7 @@ from segue.handoffs import (
     request,
 )
 from segue.handoffs.request import CLAIM_TIMEOUT, MAX_FAILED_POLLS
-from segue.store import Store
+from segue.store import Store, gateways, sessions
 from segue.store.handoffs import CLAIM_SECONDS, LEASE_SECONDS
 from segue.store.wake import Notifier, Notify
 from segue.testing.clock import FakeClock
@@ -130,7 +130,7 @@ async def test_the_outcome_is_reported_even_if_another_handoff_was_requested(
 
 async def test_following_ends_if_the_session_is_deleted(store: Store, asked: Handoff):
     await store.cancel_handoff(asked.id)
-    await store.sessions.delete(asked.session_id)
+    await sessions.delete(store, asked.session_id)
     with pytest.raises(SessionNotFound):
         await all_told(store, asked)
 
@@ -172,7 +172,7 @@ async def test_failure_3_the_terminal_waits_for_a_slow_gateway(
     await next_progress(steps)
     for _ in range(60):  # ten minutes
         clock.advance(10)
-        await gateway.store.gateways.heartbeat()
+        await gateways.heartbeat(gateway.store)
         assert await gateway.store.heartbeat_handoff(claim)
     await gateway.store.record_handoff_step(claim, Step.REPLYING)
     assert await next_progress(steps) == Working(TELEGRAM, Step.REPLYING)
@@ -358,6 +358,6 @@ async def test_failure_3_a_late_cancel_never_undoes_a_completed_handoff(
     assert await store.cancel_handoff(asked.id) is False
     (last,) = await all_told(store, asked)
     assert isinstance(last, Completed)
-    found = await store.sessions.get(asked.session_id)
+    found = await sessions.get(store, asked.session_id)
     assert found is not None
     assert found.address == TOPIC

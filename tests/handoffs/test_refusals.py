@@ -25,7 +25,7 @@ from segue.core.handoff import State
 from segue.core.session import Origin, Session
 from segue.handoffs import ask
 from segue.platforms import registry
-from segue.store import Store
+from segue.store import Store, bindings, gateways, leases, owners, sessions
 from segue.testing.clock import FakeClock
 from tests.handoffs.conftest import TELEGRAM, Faulty, Gateway, state
 from tests.store.conftest import OpenStore
@@ -85,7 +85,7 @@ async def test_failure_5_without_a_gateway_the_handoff_is_refused_at_once(
 
 
 async def test_a_withdrawn_gateway_does_not_count(store: Store, session: Session, gateway: Gateway):
-    await gateway.store.gateways.withdraw()
+    await gateways.withdraw(gateway.store)
     assert isinstance(await refused(store, session), NoGateway)
 
 
@@ -118,15 +118,15 @@ async def test_any_of_several_gateways_can_serve_the_platform(
 ):
     other = Gateway(await open_store())
     await other.announce(Platform.SLACK)
-    await store.owners.set_home("me", HomeChannel(address=CHANNEL))
+    await owners.set_home(store, "me", HomeChannel(address=CHANNEL))
     assert (await ask(store, session.id, None, "slack")).platform is Platform.SLACK
 
 
 async def test_without_a_home_channel_the_error_says_how_to_set_one(
     store: Store, session: Session, gateway: Gateway
 ):
-    await store.owners.clear_home("me", TELEGRAM)
-    await store.owners.set_home("me", HomeChannel(address=CHANNEL))
+    await owners.clear_home(store, "me", TELEGRAM)
+    await owners.set_home(store, "me", HomeChannel(address=CHANNEL))
     why = await refused(store, session)
     assert isinstance(why, NoHomeChannel)
     assert "/sethome" in str(why)
@@ -134,8 +134,8 @@ async def test_without_a_home_channel_the_error_says_how_to_set_one(
 
 @pytest.mark.usefixtures("gateway")
 async def test_the_home_channel_of_another_owner_does_not_count(store: Store):
-    await store.owners.ensure("you")
-    theirs = await store.sessions.create("you", Platform.LOCAL)
+    await owners.ensure(store, "you")
+    theirs = await sessions.create(store, "you", Platform.LOCAL)
     assert isinstance(await refused(store, theirs), NoHomeChannel)
 
 
@@ -169,12 +169,12 @@ async def test_failure_9_following_every_advice_leads_to_success(
     assert isinstance(await refused(store, session, "telegarm"), UnknownPlatform)
     assert isinstance(await refused(store, session), NoGateway)
     gateway = await open_store()
-    await gateway.gateways.announce("gateway", [])
+    await gateways.announce(gateway, "gateway", [])
     assert isinstance(await refused(store, session), PlatformNotSetUp)
-    await gateway.gateways.withdraw()  # `segue gateway stop`, as advised
-    await gateway.gateways.announce("gateway", [TELEGRAM])
+    await gateways.withdraw(gateway)  # `segue gateway stop`, as advised
+    await gateways.announce(gateway, "gateway", [TELEGRAM])
     assert isinstance(await refused(store, session), NoHomeChannel)
-    await gateway.owners.set_home("me", HomeChannel(address=DM))
+    await owners.set_home(gateway, "me", HomeChannel(address=DM))
     assert (await ask(store, session.id, None, "telegram")).state is State.PENDING
 
 
@@ -215,7 +215,7 @@ async def test_only_the_holder_of_the_session_can_request_a_handoff(
     other = await open_store()
     with pytest.raises(SessionHeld, match="a terminal on desk"):
         await ask(other, session.id, None, "telegram")
-    await other.leases.acquire(session.id, "a terminal on sofa", take_over=True)
+    await leases.acquire(other, session.id, "a terminal on sofa", take_over=True)
     with pytest.raises(SessionMoved, match="a terminal on sofa"):
         await ask(store, session.id, lease, "telegram")
     assert await store.list_handoffs(session.id) == ()
@@ -223,7 +223,7 @@ async def test_only_the_holder_of_the_session_can_request_a_handoff(
 
 @pytest.mark.usefixtures("gateway")
 async def test_a_deleted_session_cannot_be_handed_off(store: Store, session: Session):
-    await store.sessions.delete(session.id)
+    await sessions.delete(store, session.id)
     with pytest.raises(SessionNotFound):
         await ask(store, session.id, None, "telegram")
 
@@ -243,9 +243,9 @@ async def test_a_request_whose_commit_is_uncertain_is_made_once(store: Store, se
 async def test_a_named_chat_is_used_instead_of_the_home_channel(
     store: Store, session: Session, gateway: Gateway
 ):
-    there = await store.sessions.create("me", TELEGRAM)
+    there = await sessions.create(store, "me", TELEGRAM)
     chat = replace(DM, chat_id="77")
-    await store.bindings.rebind(there.id, chat, Origin.MESSAGE)
+    await bindings.rebind(store, there.id, chat, Origin.MESSAGE)
     asked = await ask(store, session.id, None, "telegram", chat_id="77")
     assert asked.home == chat
 
@@ -254,8 +254,8 @@ async def test_a_chat_id_selects_the_chat_and_not_its_threads(
     store: Store, session: Session, gateway: Gateway
 ):
     for address in (TOPIC, replace(TOPIC, thread_id=None)):
-        there = await store.sessions.create("me", TELEGRAM)
-        await store.bindings.rebind(there.id, address, Origin.MESSAGE)
+        there = await sessions.create(store, "me", TELEGRAM)
+        await bindings.rebind(store, there.id, address, Origin.MESSAGE)
     asked = await ask(store, session.id, None, "telegram", chat_id=TOPIC.chat_id)
     assert asked.home == replace(TOPIC, thread_id=None)
 
@@ -268,11 +268,11 @@ async def test_the_home_channel_can_be_named_too(store: Store, session: Session,
 async def test_a_chat_without_an_owner_or_of_another_owner_is_refused(
     store: Store, session: Session, gateway: Gateway
 ):
-    await store.owners.ensure("you")
-    yours = await store.sessions.create("you", TELEGRAM)
-    await store.bindings.rebind(yours.id, replace(DM, chat_id="78"), Origin.MESSAGE)
-    elsewhere = await store.sessions.create("me", Platform.SLACK)
-    await store.bindings.rebind(elsewhere.id, replace(CHANNEL, chat_id="79"), Origin.MESSAGE)
+    await owners.ensure(store, "you")
+    yours = await sessions.create(store, "you", TELEGRAM)
+    await bindings.rebind(store, yours.id, replace(DM, chat_id="78"), Origin.MESSAGE)
+    elsewhere = await sessions.create(store, "me", Platform.SLACK)
+    await bindings.rebind(store, elsewhere.id, replace(CHANNEL, chat_id="79"), Origin.MESSAGE)
     for chat in ("78", "79", "80", ""):
         with pytest.raises(UnknownChat):
             await ask(store, session.id, None, "telegram", chat_id=chat)
@@ -280,7 +280,7 @@ async def test_a_chat_without_an_owner_or_of_another_owner_is_refused(
 
 
 async def test_a_named_chat_needs_no_home_channel(store: Store, session: Session):
-    await store.gateways.announce("gateway", [TELEGRAM])
-    there = await store.sessions.create("me", TELEGRAM)
-    await store.bindings.rebind(there.id, DM, Origin.MESSAGE)
+    await gateways.announce(store, "gateway", [TELEGRAM])
+    there = await sessions.create(store, "me", TELEGRAM)
+    await bindings.rebind(store, there.id, DM, Origin.MESSAGE)
     assert (await ask(store, session.id, None, "telegram", chat_id=DM.chat_id)).home == DM

@@ -13,7 +13,7 @@ from segue.core.handoff import REASONS, Failure, Handoff, State, Step
 from segue.core.session import Session
 from segue.handoffs import Completed, Failed, Stranded, Waiting, Working, hand_off
 from segue.handoffs.request import CLAIM_TIMEOUT
-from segue.store import Store
+from segue.store import Store, sessions, transcripts
 from segue.testing.clock import FakeClock
 from segue.turns import hold
 from tests.handoffs.conftest import (
@@ -75,14 +75,14 @@ async def test_failure_1_the_leaving_terminal_does_not_change_the_session(
         async with asyncio.timeout(BOUND):
             await terminal.held.lost.wait()
         with pytest.raises(SessionMoved, match="telegram"):
-            await store.transcripts.append(terminal.held.lease, [said("Am I still here?")])
+            await transcripts.append(store, terminal.held.lease, [said("Am I still here?")])
     # It has left. The next message there finds the session open, complete and free.
-    found = await gateway.store.sessions.get(session.id)
+    found = await sessions.get(gateway.store, session.id)
     assert found is not None
     assert (found.address, found.ended, found.messages) == (TOPIC, None, 1)
     async with hold(gateway.store, session.id, "a gateway") as held:
-        await gateway.store.transcripts.append(held.lease, [said("I am on my phone.")])
-    kept = await store.transcripts.load(session.id)
+        await transcripts.append(gateway.store, held.lease, [said("I am on my phone.")])
+    kept = await transcripts.load(store, session.id)
     assert texts(kept) == ["You are here now.", "I am on my phone."]
 
 
@@ -101,8 +101,8 @@ async def test_failure_10_a_handed_off_session_stays_in_the_list_of_the_terminal
     async with running(terminal) as task:
         await gateway.complete(await gateway.claim())
         await task
-    assert [found.id for found in await store.sessions.list("me")] == [session.id]
-    assert (await store.sessions.find("me", "latest")).id == session.id
+    assert [found.id for found in await sessions.list_sessions(store, "me")] == [session.id]
+    assert (await sessions.find(store, "me", "latest")).id == session.id
 
 
 async def test_a_refused_request_leaves_nothing_behind(
@@ -111,7 +111,7 @@ async def test_a_refused_request_leaves_nothing_behind(
     with pytest.raises(NoGateway):
         await terminal.hand_off()
     assert await store.list_handoffs(session.id) == ()
-    await store.transcripts.append(terminal.held.lease, [said("Then I stay.")])
+    await transcripts.append(store, terminal.held.lease, [said("Then I stay.")])
 
 
 async def test_a_failed_handoff_leaves_the_session_in_the_terminal(
@@ -122,7 +122,7 @@ async def test_a_failed_handoff_leaves_the_session_in_the_terminal(
         last = await task
     assert last.text() == "The handoff failed. The chat is gone."
     await nothing_is_left(store, session)
-    await store.transcripts.append(terminal.held.lease, [said("Then I stay.")])
+    await transcripts.append(store, terminal.held.lease, [said("Then I stay.")])
 
 
 async def test_failure_5_a_request_that_was_not_claimed_fails_and_no_gateway_finds_it_later(
@@ -134,7 +134,7 @@ async def test_failure_5_a_request_that_was_not_claimed_fails_and_no_gateway_fin
         assert isinstance(await task, Failed)
     await nothing_is_left(store, session)
     assert await gateway.store.claim_next_handoff([TELEGRAM]) is None
-    await store.transcripts.append(terminal.held.lease, [said("Then I stay.")])
+    await transcripts.append(store, terminal.held.lease, [said("Then I stay.")])
 
 
 # Cancelling
@@ -172,7 +172,7 @@ async def test_failure_5_ctrl_c_at_any_step_leaves_no_ghost(
     assert await gateway.complete(latest) is False
     assert await gateway.store.claim_next_handoff([TELEGRAM]) is None
     # The terminal has its session, and can try again.
-    await store.transcripts.append(terminal.held.lease, [said("Then I stay.")])
+    await transcripts.append(store, terminal.held.lease, [said("Then I stay.")])
     again = Terminal(store, terminal.held)
     async with running(again) as task:
         assert await gateway.complete(await gateway.claim())
@@ -293,7 +293,7 @@ async def test_of_an_interrupt_and_the_commit_one_wins_and_the_terminal_says_whi
     store: Store, gateway: Gateway, leads: list[float]
 ):
     for lead in leads:
-        session = await store.sessions.create("me", TELEGRAM)
+        session = await sessions.create(store, "me", TELEGRAM)
         async with hold(store, session.id, "a terminal on desk") as held:
             terminal = Terminal(store, held)
             async with running(terminal) as task:
@@ -303,7 +303,7 @@ async def test_of_an_interrupt_and_the_commit_one_wins_and_the_terminal_says_whi
                 terminal.interrupt.set()
                 last = await task
                 completed = await completing
-        found = await store.sessions.get(session.id)
+        found = await sessions.get(store, session.id)
         assert found is not None
         assert outcome(last) == await state(store, session.id)
         assert isinstance(last, Completed) is completed
@@ -316,7 +316,7 @@ async def test_of_a_cancelled_terminal_and_the_commit_exactly_one_wins(
     store: Store, gateway: Gateway, leads: list[float]
 ):
     for lead in leads:
-        session = await store.sessions.create("me", TELEGRAM)
+        session = await sessions.create(store, "me", TELEGRAM)
         async with hold(store, session.id, "a terminal on desk") as held:
             task = asyncio.create_task(Terminal(store, held).hand_off())
             claim = await gateway.claim()
@@ -362,7 +362,7 @@ async def test_two_terminals_can_hand_off_at_the_same_time(
     terminal: Terminal, gateway: Gateway, open_store: OpenStore
 ):
     other = await open_store()
-    second = await other.sessions.create("me", TELEGRAM)
+    second = await sessions.create(other, "me", TELEGRAM)
     async with hold(other, second.id, "a terminal on sofa") as held:
         there = Terminal(other, held)
         async with running(terminal) as slow, running(there) as quick:

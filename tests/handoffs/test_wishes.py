@@ -12,7 +12,7 @@ from pathlib import Path
 from segue.core.handoff import Handoff
 from segue.core.session import Session
 from segue.core.transcript import Outcome, ToolCall
-from segue.store import Store
+from segue.store import Store, sessions
 from segue.turns import hold, records
 from tests.crash.trap import Trap, Traps
 from tests.handoffs import processes
@@ -132,7 +132,7 @@ async def test_after_both_are_killed_a_granted_wish_still_moves_the_session(
     async with scene(url, tmp_path, GRANTED) as s:
         await s.kill(s.holder, s.waiter)
         assert (await s.moves()).mid_turn
-        there = await s.store.sessions.get(s.session.id)
+        there = await sessions.get(s.store, s.session.id)
         assert there is not None
         assert there.address == TOPIC
         assert await s.not_begun() == (OPEN,)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Self, TextIO
 
 import segue.store
+from segue.store import gateways
 from segue.store.gateways import GatewayRecord
 from segue.store.processes import whose
 from tests import program
@@ -114,7 +115,7 @@ def begin_python(person: Person, *words: str) -> subprocess.Popen[str]:
 
 async def alive(person: Person) -> tuple[GatewayRecord, ...]:
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
-        return await store.gateways.alive()
+        return await gateways.alive(store)
 
 
 @contextlib.asynccontextmanager

@@ -21,7 +21,17 @@ from segue.gateway.service import Gateway
 from segue.handoffs import Completed, Failed, Progress, hand_off
 from segue.platforms.base import Adapter
 from segue.platforms.webhook import WebhookServer
-from segue.store import Store, Topic
+from segue.store import (
+    Store,
+    Topic,
+    bindings,
+    gateways,
+    inbox,
+    outbox,
+    owners,
+    sessions,
+    transcripts,
+)
 from segue.store.gateways import LinkState
 from segue.testing.platform import Driver, Peer, PeerAdapter, Shape, Shown
 from segue.turns import HeldLease, Turns, hold
@@ -92,7 +102,7 @@ class House:
 
     async def link(self, platform: Platform = TELEGRAM) -> LinkState | None:
         """The state of a platform that a gateway reports, or None if no gateway serves it."""
-        serving = await self.store.gateways.serving(platform)
+        serving = await gateways.serving(self.store, platform)
         return serving.links[platform].state if serving else None
 
     async def until_link(self, state: LinkState, platform: Platform = TELEGRAM) -> None:
@@ -104,7 +114,7 @@ class House:
                 await asyncio.sleep(0.005)
 
     async def pair(self, user: str, platform: Platform = TELEGRAM) -> None:
-        await self.store.owners.link(Sender(platform=platform, user_id=user), ME)
+        await owners.link(self.store, Sender(platform=platform, user_id=user), ME)
 
     async def chat(self, shape: Shape = Shape.DM, *members: str, **more: Any) -> str:
         return await self.driver.chat(shape, [self.anna, *members], **more)
@@ -113,7 +123,7 @@ class House:
         """Wait for a session in the chat and return its address."""
         async with asyncio.timeout(WITHIN):
             while True:
-                for binding in await self.store.bindings.list(ME):
+                for binding in await bindings.list_bindings(self.store, ME):
                     if binding.address.chat_id == chat:
                         return binding.address
                 await asyncio.sleep(0.01)
@@ -121,18 +131,18 @@ class House:
     async def home(self, chat: str, shape: str = "dm", platform: Platform = TELEGRAM) -> Address:
         """Make that chat the home channel."""
         address = Address(platform=platform, chat_type=ChatType(shape), chat_id=chat)
-        await self.store.owners.set_home(ME, HomeChannel(address=address, name="Home"))
+        await owners.set_home(self.store, ME, HomeChannel(address=address, name="Home"))
         return address
 
     async def session_at(self, address: Address) -> Session:
-        binding = await self.store.bindings.get(address)
+        binding = await bindings.get(self.store, address)
         assert binding is not None
-        found = await self.store.sessions.get(binding.session_id)
+        found = await sessions.get(self.store, binding.session_id)
         assert found is not None
         return found
 
     async def said(self, session_id: str) -> list[tuple[str, str]]:
-        return [(m.role.value, m.content) for m in await self.store.transcripts.load(session_id)]
+        return [(m.role.value, m.content) for m in await transcripts.load(self.store, session_id)]
 
     async def idle(self) -> None:
         """Wait until all inbound messages are finished and all outbound messages are sent."""
@@ -145,8 +155,8 @@ class House:
             asyncio.timeout(WITHIN),
             self.store.listen(Topic.INBOX, Topic.SENT) as wake,
         ):
-            while len(await self.store.inbox.waiting()) > waiting or await self.store.outbox.is_due(
-                [*Platform]
+            while len(await inbox.waiting(self.store)) > waiting or await outbox.is_due(
+                self.store, [*Platform]
             ):
                 await wake.wait(0.05)
 
@@ -206,13 +216,13 @@ class Slow(ScriptedModel):
 async def terminal(url: str, *exchanges: tuple[str, str], **more: Any) -> AsyncGenerator[Desk]:
     """A terminal with a session that contains these exchanges, in the store at `url`."""
     async with await segue.store.open(url) as store:
-        session = await store.sessions.create(ME, Platform.LOCAL, **more)
+        session = await sessions.create(store, ME, Platform.LOCAL, **more)
         here = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id=session.id)
         async with hold(store, session.id, "a terminal on desk", address=here) as held:
             for asked, answered in exchanges:
                 now = session.started
                 messages = [spoken(asked, now), Message(Role.ASSISTANT, answered, now)]
-                await store.transcripts.append(held.lease, messages)
+                await transcripts.append(store, held.lease, messages)
             yield Desk(store, held, session)
 
 

@@ -27,7 +27,7 @@ from segue.core.handoff import Handoff, State, Step
 from segue.core.session import ME, Session
 from segue.core.transcript import Message, Role, spoken
 from segue.handoffs import request
-from segue.store import Store, Topic
+from segue.store import Store, Topic, gateways, outbox, owners, sessions, transcripts
 from segue.store.gateways import LinkState, PlatformHealth
 from segue.testing.http import HangUp, Request, Response
 from segue.turns import hold
@@ -159,12 +159,12 @@ class Desk(house.Desk):
 
     async def says(self, *said: str) -> None:
         """Append these messages with answers numbered as `EchoModel` would number them."""
-        found = await self.store.transcripts.load(self.session.id)
+        found = await transcripts.load(self.store, self.session.id)
         before = sum(message.role is Role.USER for message in found)
         for number, text in enumerate(said, before + 1):
             now = self.session.started
             answer = Message(Role.ASSISTANT, f"({number}) {text}", now)
-            await self.store.transcripts.append(self.held.lease, [spoken(text, now), answer])
+            await transcripts.append(self.store, self.held.lease, [spoken(text, now), answer])
 
     async def until(self, words: str) -> None:
         """Wait for handoff progress with these words."""
@@ -275,7 +275,7 @@ class Household:
     async def delivered(self) -> None:
         """Wait until the gateway has recorded that everything it sent has arrived."""
         async with asyncio.timeout(WITHIN), self.store.listen(Topic.SENT) as wake:
-            while await self.store.outbox.is_due([Platform(self.rig.platform)]):
+            while await outbox.is_due(self.store, [Platform(self.rig.platform)]):
                 await wake.wait()
 
     async def arrives(self, title: str = "Sums", *, chat: str | None = None) -> str | None:
@@ -321,7 +321,7 @@ class Household:
     async def health(self, platform: Platform | None = None) -> PlatformHealth | None:
         """The health that a gateway reports for a platform, or None if no gateway serves it."""
         platform = platform or self.rig.platform
-        serves = await self.store.gateways.serving(platform)
+        serves = await gateways.serving(self.store, platform)
         return serves.links[platform] if serves else None
 
     async def until_link(self, state: LinkState, platform: Platform | None = None) -> None:
@@ -335,7 +335,7 @@ class Household:
     @contextlib.asynccontextmanager
     async def desk(self, *said: str, title: str = "Sums", **more: Any) -> AsyncGenerator[Desk]:
         """A terminal with a new session that contains these messages."""
-        session = await self.store.sessions.create(ME, Platform.LOCAL, title=title, **more)
+        session = await sessions.create(self.store, ME, Platform.LOCAL, title=title, **more)
         async with self.sits_down(session) as desk:
             await desk.says(*said)
             yield desk
@@ -396,12 +396,12 @@ class Household:
     # State
 
     async def session(self, title: str = "Sums") -> Session:
-        return await self.store.sessions.find(ME, title)
+        return await sessions.find(self.store, ME, title)
 
     async def said(self, title: str = "Sums") -> list[tuple[str, str]]:
         """The role and the text of each message."""
         session = await self.session(title)
-        return [(m.role.value, m.content) for m in await self.store.transcripts.load(session.id)]
+        return [(m.role.value, m.content) for m in await transcripts.load(self.store, session.id)]
 
     async def handoffs(self) -> Sequence[Handoff]:
         """Newest first."""
@@ -443,8 +443,8 @@ async def opened(person: Person, rig: type[PlatformRig]) -> AsyncGenerator[House
         store = await stack.enter_async_context(
             await segue.store.open(person.environment["SEGUE_STORE"], clock=clock)
         )
-        await store.owners.ensure(ME)
-        await store.owners.introduced(ME)
+        await owners.ensure(store, ME)
+        await owners.introduced(store, ME)
         anna, eve = await phone.user("Anna"), await phone.user("Eve")
         yield Household(person=person, store=store, model=model, rig=phone, anna=anna, eve=eve)
         faults = (await phone.look()).faults

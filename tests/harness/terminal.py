@@ -16,6 +16,7 @@ import pytest
 import segue.store
 from segue.core.session import ME, Session
 from segue.core.transcript import Message, ToolCall
+from segue.store import sessions, transcripts
 from segue.testing.http import Request, Response
 from tests.fakes.models.openai import Answer, FakeOpenAI, Say, refusal
 from tests.fakes.models.travel import Travel
@@ -85,12 +86,12 @@ class Person:
     async def sessions(self) -> list[Session]:
         """Newest first."""
         async with await segue.store.open(self.environment["SEGUE_STORE"]) as store:
-            return list(await store.sessions.list(ME))
+            return list(await sessions.list_sessions(store, ME))
 
     async def transcript(self, name: str = "latest") -> list[Message]:
         async with await segue.store.open(self.environment["SEGUE_STORE"]) as store:
-            session = await store.sessions.find(ME, name)
-            return list(await store.transcripts.load(session.id))
+            session = await sessions.find(store, ME, name)
+            return list(await transcripts.load(store, session.id))
 
     async def said(self, name: str = "latest") -> list[tuple[str, str]]:
         """The role and the text of each message in the session with that name."""

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 from segue.core.address import Address, ChatType, HomeChannel, Platform, Sender
 from segue.core.session import ME
-from segue.store import Store
+from segue.store import Store, owners
 from segue.testing.contract.rig import File as File
 from segue.testing.peers import Peer, Trouble
 from segue.testing.peers.process import Fake
@@ -191,11 +191,11 @@ class PlatformRig(ABC):
 
     async def pair(self, store: Store, user: str) -> None:
         """Make the user the owner's account, without a code."""
-        await store.owners.link(Sender(platform=self.platform, user_id=user), ME)
+        await owners.link(store, Sender(platform=self.platform, user_id=user), ME)
 
     async def set_home(self, store: Store, kind: Kind, chat: str) -> None:
         home = HomeChannel(address=self.address(kind, chat), name="Home")
-        await store.owners.set_home(ME, home)
+        await owners.set_home(store, ME, home)
 
     # The fake
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from segue.core.address import Address, ChatType, Platform
 from segue.platforms import registry
-from segue.store import Store
+from segue.store import Store, inbox
 from segue.testing.contract.fake import uploads
 from segue.testing.peers.process import Fake
 from tests.fakes import discord
@@ -84,7 +84,7 @@ class DiscordRig(PlatformRig):
     async def is_recorded(self, store: Store, chat: str, at: Collection[Address]) -> bool:
         """A bot confirms nothing to Discord, so the store is asked."""
         for message in (await self.look(chat)).messages:
-            found = [await store.inbox.said(str(BOT), it, message.id) for it in at]
+            found = [await inbox.said(store, str(BOT), it, message.id) for it in at]
             if message.author != str(BOT) and not any(found):
                 return False
         return True

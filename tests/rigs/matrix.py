@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from segue.core.address import Address, ChatType, Platform
-from segue.store import Store
+from segue.store import Store, inbox
 from tests.fakes.matrix import PEER, MatrixDriver, MatrixPeer
 from tests.rigs.base import Call, File, Kind, Message, PlatformRig, choices
 
@@ -85,7 +85,7 @@ class MatrixRig(PlatformRig):
         bot = self.driver.bot.id
         for message in (await self.look(chat)).messages:
             if message.author != bot:
-                found = [await store.inbox.said(bot, it, message.id) for it in at]
+                found = [await inbox.said(store, bot, it, message.id) for it in at]
                 if not any(found):
                     return False
         return True

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import IdentityTaken
-from segue.store import Store
+from segue.store import Store, inbox
 from segue.testing.contract.fake import uploads
 from segue.testing.peers.process import Fake
 from tests.fakes import signal
@@ -85,7 +85,7 @@ class SignalRig(PlatformRig):
     async def is_recorded(self, store: Store, chat: str, at: Collection[Address]) -> bool:
         """A client confirms nothing to signal-cli, so the store is asked."""
         for message in (await self.driver.look(chat)).messages:
-            found = [await store.inbox.said(NUMBER, it, message.id) for it in at]
+            found = [await inbox.said(store, NUMBER, it, message.id) for it in at]
             if not message.bot and not any(found):
                 return False
         return True

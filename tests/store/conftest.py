@@ -11,7 +11,7 @@ import pytest
 import segue.store
 from segue.core.address import Platform
 from segue.core.session import Session
-from segue.store import Store
+from segue.store import Store, owners, sessions
 from segue.testing.clock import FakeClock
 from tests.fakes import postgres
 from tests.harness import stores
@@ -79,7 +79,7 @@ def store(open_store: OpenStore, runner: asyncio.Runner) -> Store:
 
     async def prepare() -> Store:
         store = await open_store()
-        await store.owners.ensure("me", "Me")
+        await owners.ensure(store, "me", "Me")
         return store
 
     return runner.run(prepare())
@@ -88,4 +88,4 @@ def store(open_store: OpenStore, runner: asyncio.Runner) -> Store:
 @pytest.fixture
 def session(store: Store, runner: asyncio.Runner) -> Session:
     """An empty session of `me`."""
-    return runner.run(store.sessions.create("me", Platform.LOCAL, cwd="/home/me/project"))
+    return runner.run(sessions.create(store, "me", Platform.LOCAL, cwd="/home/me/project"))

@@ -17,7 +17,7 @@ from segue.core.job import (
 )
 from segue.core.reset import ResetPolicies
 from segue.core.schedule import Cron, Once, Schedule
-from segue.store import Store, outbox
+from segue.store import Store, jobs, outbox, reports, runs
 from segue.store.base import Tx
 from segue.store.outbox import Outgoing, OutgoingState
 from segue.store.runs import Claim
@@ -41,32 +41,32 @@ def new(schedule: Schedule | None = None, deliver: str = "local", **given: Any) 
 
 
 async def make(store: Store, schedule: Schedule | None = None, **given: Any) -> Job:
-    return await store.jobs.create("me", new(schedule, **given))
+    return await jobs.create(store, "me", new(schedule, **given))
 
 
 async def claimed(store: Store) -> Claim:
-    claim = await store.runs.claim()
+    claim = await runs.claim(store)
     assert claim is not None
     return claim
 
 
 async def ready(store: Store) -> int:
     """Send every report that can be sent, and return how many are left."""
-    for report in await store.reports.waiting(Platform):
-        await store.reports.send(report, ResetPolicies(), UTC, "/home/me")
-    return len(await store.reports.waiting(Platform))
+    for report in await reports.waiting(store, Platform):
+        await reports.send(store, report, ResetPolicies(), UTC, "/home/me")
+    return len(await reports.waiting(store, Platform))
 
 
 async def reported(store: Store, clock: FakeClock, deliver: str, **given: Any) -> int:
     """Run a job that reports `rain`, and return the job's number."""
     job = await make(store, deliver=deliver, **given)
     clock.advance(3600)
-    await store.runs.finish(await claimed(store), "rain")
+    await runs.finish(store, await claimed(store), "rain")
     return job.id
 
 
 async def states(store: Store, job_id: int) -> list[tuple[str, Address | None, ReportState]]:
-    ((_, reports),) = await store.runs.history(job_id)
+    ((_, reports),) = await runs.history(store, job_id)
     return [(report.target, report.address, report.state) for report in reports]
 
 
@@ -75,10 +75,10 @@ def finish(tx: Tx, sending: Outgoing, state: OutgoingState, error: str) -> None:
 
 
 async def pass_on(store: Store) -> int:
-    return sum([await store.reports.pass_on(report) for report in await store.reports.failed()])
+    return sum([await reports.pass_on(store, report) for report in await reports.failed(store)])
 
 
 async def fail_sending(store: Store, error: str = "The bot was blocked.") -> None:
     await ready(store)
-    for sending in await store.outbox.claim(list(Platform)):
+    for sending in await outbox.claim(store, list(Platform)):
         await store.write(finish, sending, OutgoingState.FAILED, error)

@@ -29,7 +29,7 @@ from segue.core.errors import (
 from segue.core.handoff import MAX_ATTEMPTS, Failure, Handoff, State, Step
 from segue.core.lease import SECOND, Lease, Ticks
 from segue.core.session import Origin
-from segue.store import Store, bindings, handoffs, leases, transcripts
+from segue.store import Store, bindings, handoffs, leases, owners, sessions, transcripts
 from segue.store.base import Tx
 from segue.testing.clock import FakeClock
 from tests.fakes import postgres
@@ -122,7 +122,7 @@ class StoreOpening:
         return self._runner.run(work)
 
     def acquire(self, session: str, *, take_over: bool) -> Lease:
-        return self.run(self.store.leases.acquire(session, "somebody", take_over=take_over))
+        return self.run(leases.acquire(self.store, session, "somebody", take_over=take_over))
 
     def resume(self, session: str, address: Address) -> Lease:
         def work(tx: Tx) -> Lease:
@@ -136,13 +136,13 @@ class StoreOpening:
         return self.run(write())
 
     def renew(self, lease: Lease) -> Lease:
-        return self.run(self.store.leases.renew(lease))
+        return self.run(leases.renew(self.store, lease))
 
     def release(self, lease: Lease) -> bool:
-        return self.run(self.store.leases.release(lease))
+        return self.run(leases.release(self.store, lease))
 
     def append(self, lease: Lease, texts: Sequence[str]) -> None:
-        self.run(self.store.transcripts.append(lease, [said(text) for text in texts]))
+        self.run(transcripts.append(self.store, lease, [said(text) for text in texts]))
 
     def request(self, session: str, lease: Lease | None) -> Handoff:
         return self.run(self.store.request_handoff(session, Platform.TELEGRAM, lease=lease))
@@ -192,8 +192,8 @@ class StoreWorld:
 
     async def _prepare(self) -> list[str]:
         store = self._observer.store
-        await store.owners.ensure("me")
-        made = [await store.sessions.create("me", Platform.LOCAL) for _ in range(SESSIONS)]
+        await owners.ensure(store, "me")
+        made = [await sessions.create(store, "me", Platform.LOCAL) for _ in range(SESSIONS)]
         return [session.id for session in made]
 
     def open(self) -> StoreOpening:

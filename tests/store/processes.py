@@ -39,7 +39,7 @@ from segue.core.address import Address, Platform
 from segue.core.errors import SegueError
 from segue.core.handoff import Handoff, Step
 from segue.core.lease import Lease
-from segue.store import Store, Topic, Tx, handoffs, schema
+from segue.store import Store, Topic, Tx, handoffs, leases, owners, schema, sessions, transcripts
 from segue.store.base import SqlDialect
 from tests.store.samples import said
 
@@ -319,24 +319,24 @@ class Part:
     # Sessions
 
     async def session(self) -> str:
-        await self.store.owners.ensure("me")
-        return (await self.store.sessions.create("me", Platform.LOCAL)).id
+        await owners.ensure(self.store, "me")
+        return (await sessions.create(self.store, "me", Platform.LOCAL)).id
 
     async def sessions(self) -> int:
-        return len(await self.store.sessions.list("me", limit=1000))
+        return len(await sessions.list_sessions(self.store, "me", limit=1000))
 
     async def acquire(self, session: str, seconds: float = 60, take_over: bool = False) -> int:
-        lease = await self.store.leases.acquire(
-            session, "a player", seconds=seconds, take_over=take_over
+        lease = await leases.acquire(
+            self.store, session, "a player", seconds=seconds, take_over=take_over
         )
         self._leases[session] = lease
         return lease.epoch
 
     async def renew(self, session: str) -> None:
-        self._leases[session] = await self.store.leases.renew(self._leases[session])
+        self._leases[session] = await leases.renew(self.store, self._leases[session])
 
     async def append(self, session: str, texts: list[str]) -> int:
-        return await self.store.transcripts.append(self._leases[session], list(map(said, texts)))
+        return await transcripts.append(self.store, self._leases[session], list(map(said, texts)))
 
     async def append_each(self, session: str, texts: list[str]) -> list[str]:
         """Append all texts concurrently. Return for each `kept` or the name of the error."""
@@ -357,10 +357,10 @@ class Part:
             first += 1
 
     async def load(self, session: str) -> list[str]:
-        return [message.content for message in await self.store.transcripts.load(session)]
+        return [message.content for message in await transcripts.load(self.store, session)]
 
     async def where(self, session: str) -> str | None:
-        found = await self.store.sessions.get(session)
+        found = await sessions.get(self.store, session)
         return found.address.key if found and found.address else None
 
     # Handoffs: the terminal's side
@@ -666,9 +666,9 @@ async def rehearse() -> None:
     """Import everything that a player needs, because a player may lack permission to read it."""
     with tempfile.TemporaryDirectory(prefix="segue-") as folder:
         async with await segue.store.open(f"sqlite://{folder}/segue.db") as store:
-            await store.owners.ensure("me")
+            await owners.ensure(store, "me")
             async with store.listen(Topic.HANDOFFS):
-                await store.owners.all()
+                await owners.all_owners(store)
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import pytest
 from segue.core.address import Address, ChatType, Platform
 from segue.core.lease import Lease
 from segue.core.transcript import Image, Kind, Message, Role, ToolCall
-from segue.store import Store, Waiter
+from segue.store import Store, Waiter, leases, outbox, transcripts
 from segue.store.approvals import Approval, whole_key
 from segue.store.base import Tx
 from segue.store.outbox import Draft
@@ -72,9 +72,9 @@ async def waiting(store: Store, address: Address) -> int:
 async def show(store: Store, asked: Approval) -> None:
     """Send the message that shows the whole call that the question is about."""
     message = draft(whole_key(asked.id, "asked"), asked.address, asked.what)
-    if await store.outbox.enqueue(message):
-        (sending,) = await store.outbox.claim([asked.address.platform])
-        await store.outbox.sent(sending, "1")
+    if await outbox.enqueue(store, message):
+        (sending,) = await outbox.claim(store, [asked.address.platform])
+        await outbox.sent(store, sending, "1")
 
 
 def texts(messages: Iterable[Message]) -> list[str]:
@@ -83,15 +83,15 @@ def texts(messages: Iterable[Message]) -> list[str]:
 
 async def hold(store: Store, session_id: str, *messages: Message) -> Lease:
     """Open the session in a terminal, append messages, and keep the lease."""
-    lease = await store.leases.acquire(session_id, "a terminal on desk")
+    lease = await leases.acquire(store, session_id, "a terminal on desk")
     if messages:
-        await store.transcripts.append(lease, messages)
+        await transcripts.append(store, lease, messages)
     return lease
 
 
 async def say(store: Store, session_id: str, *messages: Message) -> None:
     """Append messages to the session and release the lease."""
-    await store.leases.release(await hold(store, session_id, *messages))
+    await leases.release(store, await hold(store, session_id, *messages))
 
 
 async def settled(wake: Waiter) -> Waiter:

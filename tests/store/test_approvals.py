@@ -24,7 +24,18 @@ from segue.core.lease import SECOND, Lease
 from segue.core.schedule import Once
 from segue.core.session import EndReason, Origin, Session
 from segue.core.transcript import Outcome
-from segue.store import Store, Tx
+from segue.store import (
+    Store,
+    Tx,
+    approvals,
+    bindings,
+    jobs,
+    leases,
+    outbox,
+    owners,
+    sessions,
+    transcripts,
+)
 from segue.store.approvals import Approval, ApprovalState, Visibility, part_key, whole_key
 from segue.store.outbox import OutgoingState, finish
 from segue.testing.clock import FakeClock
@@ -52,17 +63,17 @@ async def ask(
     store: Store, lease: Lease, call: tuple[str, str, str] = CALL, address: Address = DM
 ) -> Approval:
     """Ask, and show the whole call."""
-    asked = await store.approvals.ask(lease, *call, address, seconds=MINUTES)
+    asked = await approvals.ask(store, lease, *call, address, seconds=MINUTES)
     await show(store, asked)
     return asked
 
 
 async def answer(store: Store, asked: Approval, said: Answer = Answer.ONCE) -> Approval:
-    return await store.approvals.answer(asked.id, "me", DM, said)
+    return await approvals.give(store, asked.id, "me", DM, said)
 
 
 async def stands(store: Store, asked: Approval) -> ApprovalState:
-    now = await store.approvals.get(asked.id)
+    now = await approvals.get(store, asked.id)
     assert now is not None
     return now.state
 
@@ -79,9 +90,9 @@ async def test_a_question_is_stored_unchanged(
     assert (asked.state, asked.answer) == (ApprovalState.WAITING, None)
     assert (asked.asked, asked.until) == (clock.now(), clock.ticks() + MINUTES * SECOND)
     other = await open_store()
-    assert await other.approvals.get(asked.id) == asked
-    assert await other.approvals.waiting(session.id) == asked
-    assert await other.approvals.get(asked.id + 1) is None
+    assert await approvals.get(other, asked.id) == asked
+    assert await approvals.waiting(other, session.id) == asked
+    assert await approvals.get(other, asked.id + 1) is None
 
 
 async def test_a_call_has_one_question_until_its_answer_is_used(store: Store, session: Session):
@@ -90,13 +101,13 @@ async def test_a_call_has_one_question_until_its_answer_is_used(store: Store, se
     assert await ask(store, lease) == asked
     answered = await answer(store, asked)
     assert await ask(store, lease) == answered
-    await store.approvals.use(lease, asked.id)
+    await approvals.use(store, lease, asked.id)
     assert (await ask(store, lease)).id != asked.id
 
 
 async def test_another_call_is_another_question(store: Store, session: Session):
     lease = await hold(store, session.id)
-    other = await store.sessions.create("me", Platform.LOCAL)
+    other = await sessions.create(store, "me", Platform.LOCAL)
     questions = [
         await ask(store, lease),
         await ask(store, lease, ("call 2", *CALL[1:])),
@@ -104,7 +115,7 @@ async def test_another_call_is_another_question(store: Store, session: Session):
         await ask(store, await hold(store, other.id)),
     ]
     assert len({question.id for question in questions}) == 4
-    assert await store.approvals.waiting(session.id) == questions[2]
+    assert await approvals.waiting(store, session.id) == questions[2]
 
 
 async def test_a_call_whose_target_changed_voids_its_earlier_question(
@@ -115,7 +126,7 @@ async def test_a_call_whose_target_changed_voids_its_earlier_question(
     other = await ask(store, lease, ("call 2", *CALL[1:]))
     await ask(store, lease, (CALL[0], "0" * 64, CALL[2]))
     assert await stands(store, earlier) is ApprovalState.VOID
-    assert await store.approvals.use(lease, earlier.id) is None
+    assert await approvals.use(store, lease, earlier.id) is None
     assert await stands(store, other) is ApprovalState.WAITING
 
 
@@ -123,10 +134,10 @@ async def test_a_process_that_lost_the_session_cannot_ask(
     store: Store, session: Session, open_store: OpenStore
 ):
     lease = await hold(store, session.id)
-    await (await open_store()).leases.acquire(session.id, "a terminal on sofa", take_over=True)
+    await leases.acquire(await open_store(), session.id, "a terminal on sofa", take_over=True)
     with pytest.raises(SessionMoved, match="a terminal on sofa"):
         await ask(store, lease)
-    assert await store.approvals.waiting(session.id) is None
+    assert await approvals.waiting(store, session.id) is None
     with pytest.raises(SessionNotFound):
         await ask(store, structs.replace(lease, session_id="20260101_120000_00000000"))
 
@@ -137,7 +148,7 @@ async def test_unstorable_characters_in_a_question_are_replaced(store: Store, se
     asked = await ask(store, lease, (ODD, ODD, ODD), odd)
     assert (asked.what, asked.address) == ("a\ufffdb\ufffdc", odd)
     assert await ask(store, lease, (ODD, ODD, ODD), odd) == asked
-    assert await store.approvals.waiting_at(odd) == (asked,)
+    assert await approvals.waiting_at(store, odd) == (asked,)
 
 
 async def test_a_question_knows_whether_it_is_asked_in_the_run_of_a_job(
@@ -147,7 +158,7 @@ async def test_a_question_knows_whether_it_is_asked_in_the_run_of_a_job(
     assert not (await ask(store, lease)).in_run
     at = datetime.now(UTC) + timedelta(days=1)
     new = NewJob(prompt="look", schedule=Once(at), zone="UTC", deliver=(LOCAL,))
-    job = await store.jobs.create("me", new)
+    job = await jobs.create(store, "me", new)
 
     def run(tx: Tx) -> None:
         sql = "UPDATE jobs SET session_id = :session, busy = 1 WHERE id = :id"
@@ -166,29 +177,29 @@ async def test_an_answer_is_stored_and_used_once(
 ):
     lease = await hold(store, session.id)
     asked = await ask(store, lease)
-    assert await store.approvals.use(lease, asked.id) is None
+    assert await approvals.use(store, lease, asked.id) is None
     answered = await answer(await open_store(), asked, said)
     assert answered == structs.replace(asked, state=ApprovalState.ANSWERED, answer=said)
-    assert await store.approvals.waiting(session.id) == answered
-    assert await store.approvals.use(lease, asked.id) is said
-    assert await store.approvals.use(lease, asked.id) is None
-    used = await store.approvals.get(asked.id)
+    assert await approvals.waiting(store, session.id) == answered
+    assert await approvals.use(store, lease, asked.id) is said
+    assert await approvals.use(store, lease, asked.id) is None
+    used = await approvals.get(store, asked.id)
     assert used == structs.replace(asked, state=ApprovalState.USED, answer=said)
-    assert await store.approvals.waiting(session.id) is None
+    assert await approvals.waiting(store, session.id) is None
 
 
 async def test_only_the_owner_can_answer_and_only_in_the_chat_of_the_question(
     store: Store, session: Session
 ):
-    await store.owners.ensure("you")
+    await owners.ensure(store, "you")
     lease = await hold(store, session.id)
     asked = await ask(store, lease)
     wrong = ((asked.id, "you", DM), (asked.id, "me", TOPIC), (asked.id + 1, "me", DM))
     for approval_id, owner, address in wrong:
         with pytest.raises(ApprovalUnknown):
-            await store.approvals.answer(approval_id, owner, address, Answer.ONCE)
+            await approvals.give(store, approval_id, owner, address, Answer.ONCE)
     assert await stands(store, asked) is ApprovalState.WAITING
-    assert await store.approvals.use(lease, asked.id) is None
+    assert await approvals.use(store, lease, asked.id) is None
 
 
 async def test_the_first_answer_counts_whether_or_not_it_was_used(store: Store, session: Session):
@@ -197,7 +208,7 @@ async def test_the_first_answer_counts_whether_or_not_it_was_used(store: Store, 
     await answer(store, asked, Answer.NEVER)
     with pytest.raises(ApprovalOver, match="answered already"):
         await answer(store, asked)
-    assert await store.approvals.use(lease, asked.id) is Answer.NEVER
+    assert await approvals.use(store, lease, asked.id) is Answer.NEVER
     with pytest.raises(ApprovalOver, match="answered already"):
         await answer(store, asked)
 
@@ -216,14 +227,14 @@ async def test_of_two_answers_at_once_one_gets_approval_over(
         )
         (won,) = [outcome for outcome in outcomes if isinstance(outcome, Approval)]
         assert sum(isinstance(outcome, ApprovalOver) for outcome in outcomes) == 1
-        assert await store.approvals.use(lease, asked.id) is won.answer
+        assert await approvals.use(store, lease, asked.id) is won.answer
 
 
 async def test_concurrent_callers_use_an_answer_once(store: Store, session: Session):
     lease = await hold(store, session.id)
     asked = await ask(store, lease)
     await answer(store, asked)
-    used = await asyncio.gather(*(store.approvals.use(lease, asked.id) for _ in range(5)))
+    used = await asyncio.gather(*(approvals.use(store, lease, asked.id) for _ in range(5)))
     assert sorted(map(str, used)) == ["None"] * 4 + ["once"]
 
 
@@ -233,12 +244,12 @@ async def test_an_answer_is_used_only_under_the_lease_of_its_session(
     lease = await hold(store, session.id)
     asked = await ask(store, lease)
     await answer(store, asked)
-    other = await store.sessions.create("me", Platform.LOCAL)
-    assert await store.approvals.use(await hold(store, other.id), asked.id) is None
-    newest = await (await open_store()).leases.acquire(session.id, "another", take_over=True)
+    other = await sessions.create(store, "me", Platform.LOCAL)
+    assert await approvals.use(store, await hold(store, other.id), asked.id) is None
+    newest = await leases.acquire(await open_store(), session.id, "another", take_over=True)
     with pytest.raises(SessionMoved, match="another"):
-        await store.approvals.use(lease, asked.id)
-    assert await (await open_store()).approvals.use(newest, asked.id) is Answer.ONCE
+        await approvals.use(store, lease, asked.id)
+    assert await approvals.use(await open_store(), newest, asked.id) is Answer.ONCE
 
 
 async def test_a_question_and_its_answer_survive_a_restart(
@@ -248,9 +259,9 @@ async def test_a_question_and_its_answer_survive_a_restart(
         asked = await ask(first, await hold(first, session.id))
     await answer(store, asked)
     async with await segue.store.open(url, clock=clock) as again:
-        lease = await again.leases.acquire(session.id, "the next gateway", take_over=True)
+        lease = await leases.acquire(again, session.id, "the next gateway", take_over=True)
         assert (await ask(again, lease)).id == asked.id
-        assert await again.approvals.use(lease, asked.id) is Answer.ONCE
+        assert await approvals.use(again, lease, asked.id) is Answer.ONCE
 
 
 @pytest.mark.parametrize("said", [Answer.ONCE, Answer.SESSION])
@@ -258,20 +269,20 @@ async def test_a_call_is_allowed_only_after_all_of_it_was_sent(
     store: Store, session: Session, open_store: OpenStore, said: Answer
 ):
     lease = await hold(store, session.id)
-    asked = await store.approvals.ask(lease, *CALL, DM, seconds=MINUTES)
+    asked = await approvals.ask(store, lease, *CALL, DM, seconds=MINUTES)
     other = await open_store()
     for key in (part_key(asked.id), whole_key(asked.id, "1")):
-        assert await other.approvals.visibility(asked) is Visibility.PARTLY
+        assert await approvals.visibility(other, asked) is Visibility.PARTLY
         with pytest.raises(ApprovalNotShown):
             await answer(other, asked, said)
-        await store.outbox.enqueue(draft(key))
-        (sending,) = await store.outbox.claim([DM.platform])
+        await outbox.enqueue(store, draft(key))
+        (sending,) = await outbox.claim(store, [DM.platform])
         if "whole" in key:
-            assert await other.approvals.visibility(asked) is Visibility.SENDING
+            assert await approvals.visibility(other, asked) is Visibility.SENDING
         with pytest.raises(ApprovalNotShown):
             await answer(other, asked, said)
-        await store.outbox.sent(sending, "1")
-    assert await other.approvals.visibility(asked) is Visibility.WHOLE
+        await outbox.sent(store, sending, "1")
+    assert await approvals.visibility(other, asked) is Visibility.WHOLE
     assert (await answer(other, asked, said)).answer is said
 
 
@@ -279,24 +290,24 @@ async def test_a_call_is_allowed_only_after_all_of_it_was_sent(
 async def test_a_message_that_may_not_have_arrived_does_not_count_as_shown(
     store: Store, session: Session, state: OutgoingState
 ):
-    asked = await store.approvals.ask(await hold(store, session.id), *CALL, DM, seconds=MINUTES)
-    await store.outbox.enqueue(draft(whole_key(asked.id, "1")))
-    (sending,) = await store.outbox.claim([DM.platform])
+    asked = await approvals.ask(store, await hold(store, session.id), *CALL, DM, seconds=MINUTES)
+    await outbox.enqueue(store, draft(whole_key(asked.id, "1")))
+    (sending,) = await outbox.claim(store, [DM.platform])
     await store.write(finish, sending, state, error="lost")
-    assert await store.approvals.visibility(asked) is Visibility.PARTLY
+    assert await approvals.visibility(store, asked) is Visibility.PARTLY
     with pytest.raises(ApprovalNotShown):
         await answer(store, asked)
 
 
 async def test_a_call_can_be_denied_before_all_of_it_was_sent(store: Store, session: Session):
-    asked = await store.approvals.ask(await hold(store, session.id), *CALL, DM, seconds=MINUTES)
+    asked = await approvals.ask(store, await hold(store, session.id), *CALL, DM, seconds=MINUTES)
     assert (await answer(store, asked, Answer.NEVER)).answer is Answer.NEVER
 
 
 async def test_what_one_question_showed_does_not_count_for_another(store: Store, session: Session):
     """Nor does the longer number of another question."""
     lease = await hold(store, session.id)
-    asked = await store.approvals.ask(lease, *CALL, DM, seconds=MINUTES)
+    asked = await approvals.ask(store, lease, *CALL, DM, seconds=MINUTES)
     await show(store, structs.replace(asked, id=asked.id * 10))
     with pytest.raises(ApprovalNotShown):
         await answer(store, asked)
@@ -312,11 +323,11 @@ async def test_an_unanswered_question_expires(store: Store, session: Session, cl
     assert await stands(store, asked) is ApprovalState.WAITING
     clock.advance(1)
     assert await stands(store, asked) is ApprovalState.EXPIRED
-    assert await store.approvals.waiting(session.id) is None
-    assert await store.approvals.waiting_at(DM) == ()
+    assert await approvals.waiting(store, session.id) is None
+    assert await approvals.waiting_at(store, DM) == ()
     with pytest.raises(ApprovalOver, match="its time is up"):
         await answer(store, asked)
-    assert await store.approvals.use(lease, asked.id) is None
+    assert await approvals.use(store, lease, asked.id) is None
     assert await store.write(in_row, asked.id) == "expired"
     assert (await ask(store, lease)).id != asked.id
 
@@ -328,10 +339,10 @@ async def test_a_question_that_was_answered_in_time_does_not_expire(
     asked = await ask(store, lease)
     await answer(store, asked)
     clock.advance(2 * MINUTES)
-    waiting = await store.approvals.waiting(session.id)
+    waiting = await approvals.waiting(store, session.id)
     assert waiting is not None
     assert waiting.id == asked.id
-    assert await store.approvals.use(lease, asked.id) is Answer.ONCE
+    assert await approvals.use(store, lease, asked.id) is Answer.ONCE
 
 
 @on_sqlite
@@ -350,30 +361,30 @@ async def test_a_restart_of_the_machine_expires_open_questions(
 async def test_the_questions_of_a_session_are_void_when_it_moves_or_ends(
     store: Store, session: Session
 ):
-    await store.bindings.rebind(session.id, DM, Origin.MESSAGE)
+    await bindings.rebind(store, session.id, DM, Origin.MESSAGE)
     lease = await hold(store, session.id)
     waiting, answered = [await ask(store, lease, (n, *CALL[1:])) for n in "12"]
     await answer(store, answered)
-    await store.bindings.rebind(session.id, DM, Origin.RESUME)
+    await bindings.rebind(store, session.id, DM, Origin.RESUME)
     assert await stands(store, waiting) is ApprovalState.WAITING
-    await store.bindings.rebind(session.id, CHANNEL, Origin.RESUME)
+    await bindings.rebind(store, session.id, CHANNEL, Origin.RESUME)
     for asked in (waiting, answered):
         assert await stands(store, asked) is ApprovalState.VOID
-        assert await store.approvals.use(lease, asked.id) is None
+        assert await approvals.use(store, lease, asked.id) is None
         with pytest.raises(ApprovalOver, match="moved on"):
             await answer(store, asked)
     again = await ask(store, lease, ("1", *CALL[1:]), CHANNEL)
-    await store.sessions.end(session.id, EndReason.NEW, lease=lease)
+    await sessions.end(store, session.id, EndReason.NEW, lease=lease)
     assert await stands(store, again) is ApprovalState.VOID
 
 
 async def test_the_questions_of_a_session_are_void_when_another_takes_its_place(
     store: Store, session: Session
 ):
-    await store.bindings.rebind(session.id, DM, Origin.MESSAGE)
+    await bindings.rebind(store, session.id, DM, Origin.MESSAGE)
     asked = await ask(store, await hold(store, session.id))
-    other = await store.sessions.create("me", Platform.LOCAL)
-    assert await store.bindings.rebind(other.id, DM, Origin.RESUME) == session.id
+    other = await sessions.create(store, "me", Platform.LOCAL)
+    assert await bindings.rebind(store, other.id, DM, Origin.RESUME) == session.id
     assert await stands(store, asked) is ApprovalState.VOID
 
 
@@ -391,15 +402,15 @@ async def test_the_questions_of_a_session_are_void_after_a_handoff(store: Store,
 async def test_voiding_returns_the_number_of_open_or_unused_questions(
     store: Store, session: Session
 ):
-    other = await store.sessions.create("me", Platform.LOCAL)
+    other = await sessions.create(store, "me", Platform.LOCAL)
     theirs = await ask(store, await hold(store, other.id))
     lease = await hold(store, session.id)
     first, second, third = [await ask(store, lease, (n, *CALL[1:])) for n in "123"]
     await answer(store, first)
-    await store.approvals.use(lease, first.id)
+    await approvals.use(store, lease, first.id)
     await answer(store, second)
-    assert await store.approvals.void(session.id) == 2
-    assert await store.approvals.void(session.id) == 0
+    assert await approvals.void(store, session.id) == 2
+    assert await approvals.void(store, session.id) == 0
     states = [await stands(store, asked) for asked in (first, second, third, theirs)]
     assert states == [
         ApprovalState.USED,
@@ -415,24 +426,24 @@ async def test_voiding_returns_the_number_of_open_or_unused_questions(
 async def test_the_open_questions_of_an_address_are_listed_oldest_first(
     store: Store, session: Session
 ):
-    other = await store.sessions.create("me", Platform.LOCAL)
+    other = await sessions.create(store, "me", Platform.LOCAL)
     lease = await hold(store, session.id)
     first = await ask(store, lease)
     second = await ask(store, await hold(store, other.id))
     elsewhere = await ask(store, lease, ("call 2", *CALL[1:]), TOPIC)
-    assert await store.approvals.waiting_at(DM) == (first, second)
-    assert await store.approvals.waiting_at(TOPIC) == (elsewhere,)
-    assert await store.approvals.waiting_at(CHANNEL) == ()
+    assert await approvals.waiting_at(store, DM) == (first, second)
+    assert await approvals.waiting_at(store, TOPIC) == (elsewhere,)
+    assert await approvals.waiting_at(store, CHANNEL) == ()
     await answer(store, first)
-    assert await store.approvals.waiting_at(DM) == (second,)
+    assert await approvals.waiting_at(store, DM) == (second,)
 
 
 async def test_questions_are_deleted_with_their_session(store: Store, session: Session):
     lease = await hold(store, session.id)
     asked = await ask(store, lease)
-    await store.sessions.delete(session.id, lease=lease)
-    assert await store.approvals.get(asked.id) is None
-    assert await store.approvals.void(session.id) == 0
+    await sessions.delete(store, session.id, lease=lease)
+    assert await approvals.get(store, asked.id) is None
+    assert await approvals.void(store, session.id) == 0
     with pytest.raises(ApprovalUnknown):
         await answer(store, asked)
 
@@ -446,12 +457,12 @@ async def test_the_open_questions_of_an_owner_are_listed(
 ):
     lease = await hold(store, session.id)
     first = await ask(store, lease)
-    await store.owners.ensure("you")
-    other = await store.sessions.create("you", Platform.TELEGRAM)
+    await owners.ensure(store, "you")
+    other = await sessions.create(store, "you", Platform.TELEGRAM)
     await ask(store, await hold(store, other.id))
-    assert await store.approvals.list_waiting("me") == (first,)
+    assert await approvals.list_waiting(store, "me") == (first,)
     clock.advance(MINUTES)
-    assert await store.approvals.list_waiting("me") == ()
+    assert await approvals.list_waiting(store, "me") == ()
 
 
 # The results of calls that a crash or a take-over interrupted
@@ -459,7 +470,7 @@ async def test_the_open_questions_of_an_owner_are_listed(
 
 async def outcomes(store: Store, session: Session) -> list[Outcome | None]:
     """Take the session over, say something, and return the results of the interrupted calls."""
-    lease = await store.leases.acquire(session.id, "another terminal", take_over=True)
+    lease = await leases.acquire(store, session.id, "another terminal", take_over=True)
     start = await store.write(records.begin, lease, said("go on"), (), AT)
     return [message.outcome for message in start.repairs]
 
@@ -475,9 +486,9 @@ async def test_a_call_that_was_not_allowed_did_not_run(
     if answered is not None:
         await answer(store, asked, answered)
     if answered is Answer.NEVER:
-        assert await store.approvals.use(lease, asked.id) is Answer.NEVER
+        assert await approvals.use(store, lease, asked.id) is Answer.NEVER
     if moved:
-        await store.bindings.rebind(session.id, TOPIC, Origin.RESUME)
+        await bindings.rebind(store, session.id, TOPIC, Origin.RESUME)
     assert await outcomes(store, session) == [Outcome.NOT_BEGUN, Outcome.NOT_BEGUN]
 
 
@@ -486,7 +497,7 @@ async def test_the_effect_of_a_call_that_was_allowed_is_unknown(store: Store, se
     lease = await hold(store, session.id, called("shell"))
     asked = await ask(store, lease, (call.id, *CALL[1:]))
     await answer(store, asked)
-    assert await store.approvals.use(lease, asked.id) is Answer.ONCE
+    assert await approvals.use(store, lease, asked.id) is Answer.ONCE
     assert await outcomes(store, session) == [Outcome.INTERRUPTED]
 
 
@@ -497,5 +508,5 @@ async def test_the_effect_of_a_call_without_a_question_of_its_own_is_unknown(
     lease = await hold(store, session.id, called("shell"))
     await ask(store, lease, (call.id, *CALL[1:]))  # an earlier call with the same id
     later = structs.replace(called("shell"), at=datetime.now(UTC) + timedelta(days=1))
-    await store.transcripts.append(lease, [later])
+    await transcripts.append(store, lease, [later])
     assert await outcomes(store, session) == [Outcome.INTERRUPTED]

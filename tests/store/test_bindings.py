@@ -21,7 +21,17 @@ from segue.core.errors import (
 )
 from segue.core.reset import ResetMode, ResetPolicies, ResetPolicy
 from segue.core.session import EndReason, Origin, Session
-from segue.store import Store
+from segue.store import (
+    Store,
+    approvals,
+    bindings,
+    inbox,
+    leases,
+    outbox,
+    owners,
+    sessions,
+    transcripts,
+)
 from segue.store.bindings import BoundSession
 from segue.store.handoffs import CLAIM_SECONDS
 from segue.store.leases import LEASE_SECONDS
@@ -40,18 +50,18 @@ DESK = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id="desk")
 
 async def arrive(store: Store, policy: ResetPolicy = NEVER, owner: str = "me") -> BoundSession:
     """A message of the owner arrives in the direct chat."""
-    return await store.bindings.get_or_create(DM, owner, policy=policy, zone=UTC)
+    return await bindings.resolve(store, DM, owner, policy=policy, zone=UTC)
 
 
 async def test_the_first_message_in_a_chat_creates_its_session(store: Store):
-    bound = await store.bindings.get_or_create(
-        DM, "me", policy=NEVER, zone=UTC, cwd="/home/me", model="some-model"
+    bound = await bindings.resolve(
+        store, DM, "me", policy=NEVER, zone=UTC, cwd="/home/me", model="some-model"
     )
     assert (bound.created, bound.replaced, bound.reason) == (True, None, None)
     session = bound.session
     assert (session.owner, session.source, session.address) == ("me", Platform.TELEGRAM, DM)
     assert (session.cwd, session.model, session.parent) == ("/home/me", "some-model", None)
-    binding = await store.bindings.get(DM)
+    binding = await bindings.get(store, DM)
     assert binding is not None
     assert (binding.session_id, binding.origin, binding.version) == (
         session.id,
@@ -70,8 +80,8 @@ async def test_the_next_message_finds_the_same_session(
 
 
 async def test_a_chat_without_messages_has_no_session(store: Store):
-    assert await store.bindings.get(DM) is None
-    assert await store.bindings.list("me") == ()
+    assert await bindings.get(store, DM) is None
+    assert await bindings.list_bindings(store, "me") == ()
 
 
 async def test_many_first_messages_at_once_create_one_session(store: Store, open_store: OpenStore):
@@ -79,7 +89,7 @@ async def test_many_first_messages_at_once_create_one_session(store: Store, open
     bound = await asyncio.gather(*(arrive(o) for o in openings for _ in range(4)))
     assert len({b.session.id for b in bound}) == 1
     assert sum(b.created for b in bound) == 1
-    assert len(await store.sessions.list("me")) == 1
+    assert len(await sessions.list_sessions(store, "me")) == 1
 
 
 async def test_many_messages_after_a_reset_create_one_session(
@@ -91,13 +101,13 @@ async def test_many_messages_after_a_reset_create_one_session(
     bound = await asyncio.gather(*(arrive(o, IDLE) for o in openings for _ in range(4)))
     assert len({b.session.id for b in bound}) == 1
     assert [b.replaced for b in bound if b.created] == [old.id]
-    assert len(await store.sessions.list("me")) == 2
+    assert len(await sessions.list_sessions(store, "me")) == 2
 
 
 async def test_a_chat_of_an_unknown_owner_creates_no_session(store: Store):
     with pytest.raises(OwnerNotFound):
         await arrive(store, owner="nobody")
-    assert await store.bindings.get(DM) is None
+    assert await bindings.get(store, DM) is None
 
 
 async def test_an_idle_chat_gets_a_new_session_which_names_the_replaced_one_once(
@@ -113,10 +123,10 @@ async def test_an_idle_chat_gets_a_new_session_which_names_the_replaced_one_once
     assert bound.session.parent == old.id
     again = await arrive(store, IDLE)
     assert again == BoundSession(session=bound.session)
-    ended = await store.sessions.get(old.id)
+    ended = await sessions.get(store, old.id)
     assert ended is not None
     assert (ended.end_reason, ended.address) == (EndReason.IDLE, None)
-    assert texts(await store.transcripts.load(old.id)) == ["hello"]
+    assert texts(await transcripts.load(store, old.id)) == ["hello"]
 
 
 async def test_a_recent_message_prevents_a_reset(store: Store, clock: FakeClock):
@@ -141,7 +151,7 @@ async def test_a_session_with_a_running_turn_is_not_reset(store: Store, clock: F
     clock.advance(HOUR)
     lease = await hold(store, session.id)
     assert (await arrive(store, IDLE)).session.id == session.id
-    await store.leases.release(lease)
+    await leases.release(store, lease)
     assert (await arrive(store, IDLE)).replaced == session.id
 
 
@@ -151,16 +161,16 @@ async def test_an_expired_lease_does_not_prevent_a_reset(store: Store, clock: Fa
     clock.advance(max(HOUR, LEASE_SECONDS))
     bound = await arrive(store, IDLE)
     assert bound.replaced == session.id
-    assert not await store.leases.release(lease)
+    assert not await leases.release(store, lease)
 
 
 async def test_a_session_that_was_handed_off_to_here_is_not_reset(
     store: Store, session: Session, clock: FakeClock
 ):
-    await store.bindings.rebind(session.id, DM, Origin.HANDOFF)
+    await bindings.rebind(store, session.id, DM, Origin.HANDOFF)
     clock.advance(1000 * HOUR)
     assert (await arrive(store, IDLE)).session.id == session.id
-    await store.bindings.rebind(session.id, DM, Origin.RESUME)
+    await bindings.rebind(store, session.id, DM, Origin.RESUME)
     clock.advance(HOUR)
     assert (await arrive(store, IDLE)).replaced == session.id
 
@@ -169,7 +179,7 @@ async def test_a_session_that_is_brought_is_reset_only_after_it_was_idle_there(
     store: Store, session: Session, clock: FakeClock
 ):
     clock.advance(1000 * HOUR)
-    await store.bindings.rebind(session.id, DM, Origin.RESUME)
+    await bindings.rebind(store, session.id, DM, Origin.RESUME)
     clock.advance(HOUR - 1)
     assert (await arrive(store, IDLE)).session.id == session.id
     assert await stale(store) == []
@@ -184,17 +194,17 @@ async def test_an_ended_session_that_is_brought_back_is_not_reset_by_the_next_me
     old = (await arrive(store, IDLE)).session
     clock.advance(HOUR)
     assert (await arrive(store, IDLE)).replaced == old.id
-    await store.bindings.rebind(old.id, DM, Origin.RESUME)
+    await bindings.rebind(store, old.id, DM, Origin.RESUME)
     assert (await arrive(store, IDLE)).session.id == old.id
 
 
 async def test_a_message_at_a_door_brings_an_old_session_that_is_not_reset_then(
     store: Store, session: Session, clock: FakeClock
 ):
-    await store.bindings.rebind(session.id, TOPIC, Origin.RESUME)
-    await store.bindings.rebind(session.id, DESK, Origin.RESUME)
+    await bindings.rebind(store, session.id, TOPIC, Origin.RESUME)
+    await bindings.rebind(store, session.id, DESK, Origin.RESUME)
     clock.advance(1000 * HOUR)
-    bound = await store.bindings.get_or_create(TOPIC, "me", policy=IDLE, zone=UTC)
+    bound = await bindings.resolve(store, TOPIC, "me", policy=IDLE, zone=UTC)
     assert (bound.session.id, bound.created) == (session.id, False)
 
 
@@ -205,8 +215,8 @@ async def test_a_session_that_is_reopened_where_it_is_is_not_reset_by_the_next_m
     session = (await arrive(store, IDLE)).session
     clock.advance(HOUR)
     if ends:
-        await store.bindings.expire(session.id, None, EndReason.IDLE)
-    await store.sessions.reopen(session.id)
+        await sessions.close(store, session.id, None, EndReason.IDLE)
+    await sessions.reopen(store, session.id)
     assert (await arrive(store, IDLE)).session.id == session.id
 
 
@@ -241,14 +251,14 @@ async def test_a_clock_that_was_set_back_resets_nothing(store: Store, clock: Fak
 async def test_a_chat_whose_session_belongs_to_another_owner_is_refused(
     store: Store, clock: FakeClock, policy: ResetPolicy
 ):
-    await store.owners.ensure("you")
+    await owners.ensure(store, "you")
     theirs = (await arrive(store, owner="you")).session
     clock.advance(HOUR)
     with pytest.raises(AddressTaken):
         await arrive(store, policy)
-    unchanged = await store.sessions.get(theirs.id)
+    unchanged = await sessions.get(store, theirs.id)
     assert unchanged == theirs
-    assert await store.sessions.list("me") == ()
+    assert await sessions.list_sessions(store, "me") == ()
 
 
 # Rebinding
@@ -256,28 +266,28 @@ async def test_a_chat_whose_session_belongs_to_another_owner_is_refused(
 
 async def test_a_session_is_in_one_place_at_a_time(store: Store, session: Session):
     for address in (DM, TOPIC, CHANNEL, ROOM):
-        assert await store.bindings.rebind(session.id, address, Origin.RESUME) is None
-        (binding,) = await store.bindings.list("me")
+        assert await bindings.rebind(store, session.id, address, Origin.RESUME) is None
+        (binding,) = await bindings.list_bindings(store, "me")
         assert (binding.address, binding.session_id) == (address, session.id)
-        moved = await store.sessions.get(session.id)
+        moved = await sessions.get(store, session.id)
         assert moved is not None
         assert moved.address == address
 
 
 async def test_the_session_that_was_there_is_set_aside_and_named(store: Store, session: Session):
     there = (await arrive(store)).session
-    assert await store.bindings.rebind(session.id, DM, Origin.RESUME) == there.id
-    aside = await store.sessions.get(there.id)
+    assert await bindings.rebind(store, session.id, DM, Origin.RESUME) == there.id
+    aside = await sessions.get(store, there.id)
     assert aside is not None
     assert (aside.address, aside.ended) == (None, None)
-    assert await store.bindings.rebind(session.id, DM, Origin.RESUME) is None
+    assert await bindings.rebind(store, session.id, DM, Origin.RESUME) is None
 
 
 async def test_the_version_of_a_place_grows_with_every_change(store: Store, session: Session):
-    other = await store.sessions.create("me", Platform.LOCAL)
+    other = await sessions.create(store, "me", Platform.LOCAL)
     for version, session_id in enumerate([session.id, other.id, session.id, session.id], 1):
-        await store.bindings.rebind(session_id, DM, Origin.RESUME)
-        binding = await store.bindings.get(DM)
+        await bindings.rebind(store, session_id, DM, Origin.RESUME)
+        binding = await bindings.get(store, DM)
         assert binding is not None
         assert (binding.session_id, binding.version) == (session_id, version)
 
@@ -285,17 +295,17 @@ async def test_the_version_of_a_place_grows_with_every_change(store: Store, sess
 async def test_of_two_sessions_moved_to_one_address_at_once_one_is_set_aside(
     store: Store, session: Session, open_store: OpenStore
 ):
-    other = await store.sessions.create("me", Platform.LOCAL)
+    other = await sessions.create(store, "me", Platform.LOCAL)
     second = await open_store()
     for _ in range(5):
         outcomes = await asyncio.gather(
-            store.bindings.rebind(session.id, DM, Origin.RESUME),
-            second.bindings.rebind(other.id, DM, Origin.RESUME),
+            bindings.rebind(store, session.id, DM, Origin.RESUME),
+            bindings.rebind(second, other.id, DM, Origin.RESUME),
         )
-        binding = await store.bindings.get(DM)
+        binding = await bindings.get(store, DM)
         assert binding is not None
         assert binding.session_id in (session.id, other.id)
-        assert len(await store.bindings.list("me")) == 1
+        assert len(await bindings.list_bindings(store, "me")) == 1
         loser = other.id if binding.session_id == session.id else session.id
         assert loser in outcomes
 
@@ -303,8 +313,8 @@ async def test_of_two_sessions_moved_to_one_address_at_once_one_is_set_aside(
 async def test_a_session_that_does_not_exist_cannot_be_moved(store: Store):
     there = (await arrive(store)).session
     with pytest.raises(SessionNotFound):
-        await store.bindings.rebind("20260101_120000_00000000", DM, Origin.RESUME)
-    binding = await store.bindings.get(DM)
+        await bindings.rebind(store, "20260101_120000_00000000", DM, Origin.RESUME)
+    binding = await bindings.get(store, DM)
     assert binding is not None
     assert binding.session_id == there.id
 
@@ -312,19 +322,19 @@ async def test_a_session_that_does_not_exist_cannot_be_moved(store: Store):
 async def test_the_sessions_of_an_owner_are_listed_last_active_first(
     store: Store, clock: FakeClock
 ):
-    await store.owners.ensure("you")
-    theirs = await store.sessions.create("you", Platform.LOCAL)
-    await store.bindings.rebind(theirs.id, ROOM, Origin.RESUME)
+    await owners.ensure(store, "you")
+    theirs = await sessions.create(store, "you", Platform.LOCAL)
+    await bindings.rebind(store, theirs.id, ROOM, Origin.RESUME)
     made: list[str] = []
     for address in (DM, TOPIC, CHANNEL):
-        session = await store.sessions.create("me", Platform.LOCAL)
-        await store.bindings.rebind(session.id, address, Origin.RESUME)
+        session = await sessions.create(store, "me", Platform.LOCAL)
+        await bindings.rebind(store, session.id, address, Origin.RESUME)
         made.append(session.id)
         clock.advance(1)
     await say(store, made[0], said("awake"))
-    listed = await store.bindings.list("me")
+    listed = await bindings.list_bindings(store, "me")
     assert [binding.address for binding in listed] == [DM, CHANNEL, TOPIC]
-    assert len(await store.bindings.list("me", limit=2)) == 2
+    assert len(await bindings.list_bindings(store, "me", limit=2)) == 2
 
 
 # Notices in the chat that a session left
@@ -332,13 +342,13 @@ async def test_the_sessions_of_an_owner_are_listed_last_active_first(
 
 async def notices(store: Store) -> list[Outgoing]:
     """The queued texts."""
-    return list(await store.outbox.claim(set(Platform)))
+    return list(await outbox.claim(store, set(Platform)))
 
 
 async def test_a_chat_is_notified_where_a_resumed_session_went(store: Store, session: Session):
-    await store.sessions.rename(session.id, "roses")
-    await store.bindings.rebind(session.id, DM, Origin.HANDOFF)
-    await store.bindings.rebind(session.id, DESK, Origin.RESUME)
+    await sessions.rename(store, session.id, "roses")
+    await bindings.rebind(store, session.id, DM, Origin.HANDOFF)
+    await bindings.rebind(store, session.id, DESK, Origin.RESUME)
     (line,) = await notices(store)
     assert (line.address, line.session_id) == (DM, session.id)
     assert line.body == (
@@ -350,22 +360,22 @@ async def test_each_chat_that_a_session_leaves_is_notified_each_time(
     store: Store, session: Session
 ):
     for address in (DM, TOPIC, DM, TOPIC):
-        await store.bindings.rebind(session.id, address, Origin.RESUME)
+        await bindings.rebind(store, session.id, address, Origin.RESUME)
     lines = await notices(store)
     assert [line.address for line in lines] == [DM, TOPIC]
     assert f"went to {TOPIC}. " in lines[0].body
     for line in lines:
-        await store.outbox.sent(line)
+        await outbox.sent(store, line)
     assert [line.address for line in await notices(store)] == [DM]
 
 
 async def test_a_notice_adds_the_number_if_the_title_finds_another_session(
     store: Store, session: Session
 ):
-    await store.sessions.rename(session.id, "roses")
-    await store.sessions.create("me", Platform.LOCAL, title="roses")
-    await store.bindings.rebind(session.id, DM, Origin.MESSAGE)
-    await store.bindings.rebind(session.id, DESK, Origin.RESUME)
+    await sessions.rename(store, session.id, "roses")
+    await sessions.create(store, "me", Platform.LOCAL, title="roses")
+    await bindings.rebind(store, session.id, DM, Origin.MESSAGE)
+    await bindings.rebind(store, session.id, DESK, Origin.RESUME)
     (line,) = await notices(store)
     assert "/resume roses #1 " in line.body
 
@@ -374,13 +384,13 @@ async def test_there_is_no_notice_when_a_session_leaves_a_terminal_or_does_not_m
     store: Store, session: Session
 ):
     for address in (DESK, replace(DESK, chat_id="sofa"), DM, DM):
-        await store.bindings.rebind(session.id, address, Origin.RESUME)
+        await bindings.rebind(store, session.id, address, Origin.RESUME)
     assert await notices(store) == []
 
 
 async def test_a_chat_is_notified_where_a_session_was_handed_off_to(store: Store, session: Session):
     for address in (DM, TOPIC):
-        await store.bindings.rebind(session.id, address, Origin.HANDOFF)
+        await bindings.rebind(store, session.id, address, Origin.HANDOFF)
     (line,) = await notices(store)
     assert line.address == DM
     assert f"went to {TOPIC}. " in line.body
@@ -395,27 +405,27 @@ async def test_a_session_that_was_ended_in_its_chat_is_replaced_there_once_with_
     old = (await arrive(store, IDLE)).session
     await say(store, old.id, said("hello"))
     lease = await hold(store, old.id)
-    await store.bindings.expire(old.id, lease, EndReason.DAILY)
-    ended = await store.sessions.get(old.id)
+    await sessions.close(store, old.id, lease, EndReason.DAILY)
+    ended = await sessions.get(store, old.id)
     assert ended is not None
     assert (ended.ended, ended.end_reason, ended.address) == (clock.now(), EndReason.DAILY, DM)
-    assert await store.leases.get(old.id) is None
+    assert await leases.get(store, old.id) is None
     clock.advance(1)
     bound = await arrive(store, NEVER)
     assert (bound.created, bound.replaced, bound.reason) == (True, old.id, EndReason.DAILY)
     assert (bound.session.parent, bound.session.address) == (old.id, DM)
     assert await arrive(store, NEVER) == BoundSession(session=bound.session)
-    left = await store.sessions.get(old.id)
+    left = await sessions.get(store, old.id)
     assert left == structs.replace(ended, address=None)
-    assert texts(await store.transcripts.load(old.id)) == ["hello"]
+    assert texts(await transcripts.load(store, old.id)) == ["hello"]
 
 
 async def test_a_session_that_was_ended_in_its_chat_can_be_resumed_there(
     store: Store,
 ):
     old = (await arrive(store)).session
-    await store.bindings.expire(old.id, None, EndReason.IDLE)
-    await store.bindings.rebind(old.id, DM, Origin.RESUME)
+    await sessions.close(store, old.id, None, EndReason.IDLE)
+    await bindings.rebind(store, old.id, DM, Origin.RESUME)
     bound = await arrive(store)
     assert (bound.session.id, bound.created, bound.session.ended) == (old.id, False, None)
 
@@ -426,13 +436,13 @@ async def test_a_session_held_by_another_process_is_not_ended_in_its_chat(
     session = (await arrive(store)).session
     stale = await hold(store, session.id)
     with pytest.raises(SessionHeld):
-        await store.bindings.expire(session.id, None, EndReason.IDLE)
-    newest = await (await open_store()).leases.acquire(session.id, "another", take_over=True)
+        await sessions.close(store, session.id, None, EndReason.IDLE)
+    newest = await leases.acquire(await open_store(), session.id, "another", take_over=True)
     with pytest.raises(SessionMoved):
-        await store.bindings.expire(session.id, stale, EndReason.IDLE)
+        await sessions.close(store, session.id, stale, EndReason.IDLE)
     await store.request_handoff(session.id, Platform.SLACK, lease=newest)
     with pytest.raises(SessionBusy):
-        await store.bindings.expire(session.id, newest, EndReason.IDLE)
+        await sessions.close(store, session.id, newest, EndReason.IDLE)
     assert (await arrive(store)).session.id == session.id
 
 
@@ -456,13 +466,13 @@ async def stale(
     platforms: frozenset[Platform] = CHATS,
     limit: int = 20,
 ) -> list[str]:
-    found = await store.bindings.stale(policies, UTC, platforms, limit)
+    found = await bindings.stale(store, policies, UTC, platforms, limit)
     return [session.id for session in found]
 
 
 async def chat(store: Store, address: Address, origin: Origin = Origin.MESSAGE) -> str:
-    session = await store.sessions.create("me", address.platform)
-    await store.bindings.rebind(session.id, address, origin)
+    session = await sessions.create(store, "me", address.platform)
+    await bindings.rebind(store, session.id, address, origin)
     return session.id
 
 
@@ -476,7 +486,7 @@ async def test_each_chat_becomes_stale_by_its_own_policy(store: Store, clock: Fa
     assert await stale(store) == [dm]
     clock.advance(1)
     assert await stale(store) == [dm, channel, room]
-    (first, *_) = await store.bindings.stale(POLICIES, UTC, CHATS, 1)
+    (first, *_) = await bindings.stale(store, POLICIES, UTC, CHATS, 1)
     assert (first.id, first.address) == (dm, DM)
 
 
@@ -529,7 +539,7 @@ async def test_a_session_outside_chats_or_ended_in_its_chat_is_not_stale(
     store: Store, session: Session, clock: FakeClock
 ):
     ended = await chat(store, DM)
-    await store.bindings.expire(ended, None, EndReason.IDLE)
+    await sessions.close(store, ended, None, EndReason.IDLE)
     clock.advance(24 * HOUR)
     assert await stale(store) == []
     await say(store, ended, said("open again"))
@@ -550,7 +560,7 @@ async def test_a_session_that_runs_moves_or_was_handed_off_is_not_stale(
     assert await stale(store) == [moving]
     clock.advance(LEASE_SECONDS)
     assert await stale(store) == [running, moving]
-    await store.leases.release(lease)
+    await leases.release(store, lease)
     assert await stale(store) == [running, moving]
 
 
@@ -570,37 +580,39 @@ async def test_a_chat_whose_address_changes_keeps_its_session_home_and_question(
     store: Store,
 ):
     there = await chat(store, GROUP, Origin.HANDOFF)
-    await store.owners.set_home("me", HomeChannel(address=GROUP, name="Team"))
+    await owners.set_home(store, "me", HomeChannel(address=GROUP, name="Team"))
     lease = await hold(store, there)
-    asked = await store.approvals.ask(lease, "call", "f", "rm", GROUP, seconds=60.0)
-    no = await store.inbox.record("bot", "1", GROUP, "{}")
-    await store.outbox.enqueue(Draft(key="k", address=GROUP, body="Wait."))
+    asked = await approvals.ask(store, lease, "call", "f", "rm", GROUP, seconds=60.0)
+    no = await inbox.record(store, "bot", "1", GROUP, "{}")
+    await outbox.enqueue(store, Draft(key="k", address=GROUP, body="Wait."))
     for _ in range(2):  # the platform may report it twice
-        await store.bindings.chat_moved(GROUP, SUPERGROUP)
-    assert await store.bindings.get(GROUP) is None
-    bound = await store.bindings.get_or_create(SUPERGROUP, "me", policy=NEVER, zone=UTC)
+        await bindings.chat_moved(store, GROUP, SUPERGROUP)
+    assert await bindings.get(store, GROUP) is None
+    bound = await bindings.resolve(store, SUPERGROUP, "me", policy=NEVER, zone=UTC)
     assert (bound.created, bound.session.id, bound.session.address) == (False, there, SUPERGROUP)
-    assert await store.owners.homes("me") == (HomeChannel(address=SUPERGROUP, name="Team"),)
-    assert [a.id for a in await store.approvals.waiting_at(SUPERGROUP)] == [asked.id]
-    assert [(i.no, i.address) for i in await store.inbox.waiting()] == [(no, SUPERGROUP)]
-    assert [(o.key, o.address) for o in await store.outbox.claim([TELEGRAM])] == [("k", SUPERGROUP)]
+    assert await owners.homes(store, "me") == (HomeChannel(address=SUPERGROUP, name="Team"),)
+    assert [a.id for a in await approvals.waiting_at(store, SUPERGROUP)] == [asked.id]
+    assert [(i.no, i.address) for i in await inbox.waiting(store)] == [(no, SUPERGROUP)]
+    assert [(o.key, o.address) for o in await outbox.claim(store, [TELEGRAM])] == [
+        ("k", SUPERGROUP)
+    ]
 
 
 async def test_a_session_already_bound_at_the_new_address_stays_there(store: Store):
     before, after = await chat(store, GROUP), await chat(store, SUPERGROUP)
-    await store.bindings.chat_moved(GROUP, SUPERGROUP)
-    bound = await store.bindings.get_or_create(SUPERGROUP, "me", policy=NEVER, zone=UTC)
+    await bindings.chat_moved(store, GROUP, SUPERGROUP)
+    bound = await bindings.resolve(store, SUPERGROUP, "me", policy=NEVER, zone=UTC)
     assert bound.session.id == after
-    left = await store.sessions.get(before)
+    left = await sessions.get(store, before)
     assert left is not None
     assert left.ended is None, "it can be resumed"
 
 
 async def test_a_home_channel_that_moves_keeps_the_record_of_its_readers(store: Store):
     private = listed(["anna"], has_owner=True, is_public=False)
-    await store.owners.set_home("me", HomeChannel(address=CHANNEL, name="home", audience=private))
+    await owners.set_home(store, "me", HomeChannel(address=CHANNEL, name="home", audience=private))
     moved = replace(CHANNEL, chat_id="elsewhere")
-    await store.bindings.chat_moved(CHANNEL, moved)
-    (home,) = await store.owners.homes("me")
+    await bindings.chat_moved(store, CHANNEL, moved)
+    (home,) = await owners.homes(store, "me")
     assert home.address == moved
     assert home.audience == private

@@ -18,7 +18,7 @@ from segue.core.job import (
 )
 from segue.core.schedule import Every, Once
 from segue.core.session import Usage
-from segue.store import Store
+from segue.store import Store, jobs, leases, owners, runs, sessions, transcripts
 from segue.store.runs import Claim
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
@@ -41,8 +41,8 @@ def sees(what: str) -> Seen:
 async def watching(store: Store, clock: FakeClock, **given: Any) -> Job:
     """A job that looks every hour, and has looked once."""
     job = await make(store, Every(HOUR, NOON), only_if=PAGE, **given)
-    assert await store.runs.check(await claimed(store), sees("old")) is None
-    return await store.jobs.found("me", job.id)
+    assert await runs.check(store, await claimed(store), sees("old")) is None
+    return await jobs.found(store, "me", job.id)
 
 
 async def test_a_condition_is_looked_at_when_the_job_is_made_and_wakes_no_one(
@@ -50,28 +50,28 @@ async def test_a_condition_is_looked_at_when_the_job_is_made_and_wakes_no_one(
 ):
     job = await watching(store, clock)
     assert (job.seen, job.checks, job.checked) == (sees("old"), 1, NOON)
-    assert (job.due, await store.runs.history(job.id)) == (NOON + HOUR, ())
+    assert (job.due, await runs.history(store, job.id)) == (NOON + HOUR, ())
 
 
 async def test_looks_that_find_nothing_leave_no_runs_behind(store: Store, clock: FakeClock):
     job = await watching(store, clock, runs=1)
     for _ in range(3):
         clock.advance(3600)
-        assert await store.runs.check(await claimed(store), sees("old")) is None
-    after = await store.jobs.found("me", job.id)
+        assert await runs.check(store, await claimed(store), sees("old")) is None
+    after = await jobs.found(store, "me", job.id)
     assert (after.checks, after.checked, after.runs) == (4, NOON + 3 * HOUR, 1)
-    assert (after.state, await store.runs.history(job.id)) == (JobState.ENABLED, ())
+    assert (after.state, await runs.history(store, job.id)) == (JobState.ENABLED, ())
 
 
 async def test_a_change_wakes_the_agent_once(store: Store, clock: FakeClock):
     job = await watching(store, clock, runs=1)
     clock.advance(3600)
-    claim = await store.runs.check(await claimed(store), sees("new"))
+    claim = await runs.check(store, await claimed(store), sees("new"))
     assert claim is not None
     assert (claim.job.seen, claim.run.seen) == (sees("old"), sees("new"))
-    assert (await store.jobs.found("me", job.id)).state is JobState.DONE  # that was its last run
-    await store.runs.finish(claim, "news")
-    after = await store.jobs.found("me", job.id)
+    assert (await jobs.found(store, "me", job.id)).state is JobState.DONE  # that was its last run
+    await runs.finish(store, claim, "news")
+    after = await jobs.found(store, "me", job.id)
     assert (after.seen, after.runs) == (sees("new"), 0)
 
 
@@ -79,10 +79,10 @@ async def test_a_change_whose_run_failed_is_noticed_again(store: Store, clock: F
     job = await watching(store, clock)
     for seen in ("new", "new"):
         clock.advance(3600)
-        claim = await store.runs.check(await claimed(store), sees(seen))
+        claim = await runs.check(store, await claimed(store), sees(seen))
         assert claim is not None
-        await store.runs.fail(claim, "The model is offline.")
-    assert (await store.jobs.found("me", job.id)).seen == sees("old")
+        await runs.fail(store, claim, "The model is offline.")
+    assert (await jobs.found(store, "me", job.id)).seen == sees("old")
 
 
 async def test_a_run_whose_gateway_dies_after_the_look_still_knows_the_change(
@@ -91,7 +91,7 @@ async def test_a_run_whose_gateway_dies_after_the_look_still_knows_the_change(
     await watching(store, clock)
     clock.advance(3600)
     dying = await open_store()
-    assert await dying.runs.check(await claimed(dying), sees("new"))
+    assert await runs.check(dying, await claimed(dying), sees("new"))
     await dying.close()
     claim = await claimed(store)
     assert (claim.job.seen, claim.run.seen) == (sees("old"), sees("new"))
@@ -106,16 +106,16 @@ async def test_a_gateway_that_lost_its_claim_records_no_look(
     lost = await claimed(hanging)
     clock.advance(10)
     await claimed(store)
-    assert await hanging.runs.check(lost, sees("new")) is None
-    assert (await store.jobs.found("me", job.id)).checks == 1
-    assert len(await store.runs.history(job.id)) == 1
+    assert await runs.check(hanging, lost, sees("new")) is None
+    assert (await jobs.found(store, "me", job.id)).checks == 1
+    assert len(await runs.history(store, job.id)) == 1
 
 
 async def test_a_run_that_the_owner_asked_for_needs_no_change(store: Store, clock: FakeClock):
     job = await watching(store, clock)
     clock.advance(60)
-    await store.runs.ask("me", job.id)
-    assert await store.runs.check(await claimed(store), sees("old"))
+    await runs.ask(store, "me", job.id)
+    assert await runs.check(store, await claimed(store), sees("old"))
 
 
 async def test_an_edited_condition_is_looked_at_afresh(store: Store, clock: FakeClock):
@@ -123,21 +123,21 @@ async def test_an_edited_condition_is_looked_at_afresh(store: Store, clock: Fake
     clock.advance(3600)
     old = await claimed(store)
     file = Condition(ConditionKind.FILE, "/tmp/x")
-    edited = await store.jobs.edit("me", job.id, replace(job, only_if=file))
+    edited = await jobs.edit(store, "me", job.id, replace(job, only_if=file))
     assert (edited.only_if, edited.seen, edited.checks) == (file, None, 0)
-    assert await store.runs.check(old, sees("page")) is None  # it looked at the page
-    assert (await store.jobs.found("me", job.id)).seen is None
+    assert await runs.check(store, old, sees("page")) is None  # it looked at the page
+    assert (await jobs.found(store, "me", job.id)).seen is None
     clock.advance(3600)
-    assert await store.runs.check(await claimed(store), sees("file")) is None
-    assert (await store.jobs.found("me", job.id)).seen == sees("file")
+    assert await runs.check(store, await claimed(store), sees("file")) is None
+    assert (await jobs.found(store, "me", job.id)).seen == sees("file")
 
 
 async def test_a_condition_that_fails_five_times_pauses_the_job(store: Store, clock: FakeClock):
     job = await watching(store, clock)
     for _ in range(MAX_FAILURES):
         clock.advance(3600)
-        await store.runs.fail(await claimed(store), "There is no host 'example.org'.")
-    assert (await store.jobs.found("me", job.id)).state is JobState.PAUSED
+        await runs.fail(store, await claimed(store), "There is no host 'example.org'.")
+    assert (await jobs.found(store, "me", job.id)).state is JobState.PAUSED
 
 
 # Tokens
@@ -146,19 +146,19 @@ async def test_a_condition_that_fails_five_times_pauses_the_job(store: Store, cl
 async def runs_with(store: Store, tokens: int) -> Claim:
     """Carry out a run that uses so many tokens."""
     claim = await claimed(store)
-    lease = await store.leases.acquire(claim.session_id, "a gateway")
-    await store.runs.begin(claim, lease, said("do it"))
+    lease = await leases.acquire(store, claim.session_id, "a gateway")
+    await runs.begin(store, claim, lease, said("do it"))
     usage = Usage(input=tokens - 1, output=1)
-    await store.transcripts.append(lease, [answered("done")], usage=usage)
-    await store.leases.release(lease)
-    await store.runs.finish(claim, None)
+    await transcripts.append(store, lease, [answered("done")], usage=usage)
+    await leases.release(store, lease)
+    await runs.finish(store, claim, None)
     return claim
 
 
 async def test_a_job_without_tokens_left_is_skipped_until_tomorrow_with_one_notice(
     store: Store, clock: FakeClock
 ):
-    await store.owners.set_home("me", HomeChannel(address=DM))
+    await owners.set_home(store, "me", HomeChannel(address=DM))
     job = await make(
         store,
         Every(HOUR, NOON),
@@ -170,12 +170,12 @@ async def test_a_job_without_tokens_left_is_skipped_until_tomorrow_with_one_noti
         clock.advance(3600)
         await runs_with(store, 60)
     clock.advance(3600)
-    assert await store.runs.claim() is None
-    (run, (notice,)), *earlier = await store.runs.history(job.id)
+    assert await runs.claim(store) is None
+    (run, (notice,)), *earlier = await runs.history(store, job.id)
     assert run.state is RunState.SKIPPED
     assert "used 120 tokens today, and may use 100" in notice.body
     assert [run.tokens for run, _ in earlier] == [60, 60]
-    assert (await store.jobs.found("me", job.id)).due == NOON + 11 * HOUR  # midnight in Oslo
+    assert (await jobs.found(store, "me", job.id)).due == NOON + 11 * HOUR  # midnight in Oslo
     clock.advance(8 * 3600)
     await runs_with(store, 60)
 
@@ -188,11 +188,11 @@ async def test_tokens_that_the_owner_uses_in_the_session_do_not_count(
     claim = await runs_with(store, 60)
     lease = await hold(store, claim.session_id)
     usage = Usage(input=500)
-    await store.transcripts.append(lease, [said("and?"), answered("yes")], usage=usage)
-    await store.leases.release(lease)
+    await transcripts.append(store, lease, [said("and?"), answered("yes")], usage=usage)
+    await leases.release(store, lease)
     clock.advance(3600)
     await runs_with(store, 10)
-    assert [run.tokens for run, _ in await store.runs.history(job.id)] == [10, 60]
+    assert [run.tokens for run, _ in await runs.history(store, job.id)] == [10, 60]
 
 
 async def test_a_run_may_use_what_earlier_runs_of_the_day_have_left(store: Store, clock: FakeClock):
@@ -201,23 +201,23 @@ async def test_a_run_may_use_what_earlier_runs_of_the_day_have_left(store: Store
     await runs_with(store, 60)
     clock.advance(3600)
     scheduled = await claimed(store)
-    lease = await store.leases.acquire(scheduled.session_id, "a gateway")
-    await store.runs.begin(scheduled, lease, said("do it"))
-    await store.transcripts.append(lease, [called("shell")], usage=Usage(input=30))
-    assert await store.runs.tokens_left(scheduled) == 10
-    await store.leases.release(lease)
-    await store.runs.finish(scheduled, None)
+    lease = await leases.acquire(store, scheduled.session_id, "a gateway")
+    await runs.begin(store, scheduled, lease, said("do it"))
+    await transcripts.append(store, lease, [called("shell")], usage=Usage(input=30))
+    assert await runs.tokens_left(store, scheduled) == 10
+    await leases.release(store, lease)
+    await runs.finish(store, scheduled, None)
     clock.advance(1)
-    await store.runs.ask("me", job.id)
+    await runs.ask(store, "me", job.id)
     asked = await claimed(store)
-    lease = await store.leases.acquire(asked.session_id, "a gateway")
-    await store.runs.begin(asked, lease, said("do it"))
-    assert await store.runs.tokens_left(asked) == 100
+    lease = await leases.acquire(store, asked.session_id, "a gateway")
+    await runs.begin(store, asked, lease, said("do it"))
+    assert await runs.tokens_left(store, asked) == 100
 
 
 async def test_a_reminder_runs_whatever_its_tokens(store: Store, clock: FakeClock):
     job = await make(store, daily_tokens=1)
-    await store.runs.ask("me", job.id)
+    await runs.ask(store, "me", job.id)
     await runs_with(store, 60)
     clock.advance(3600)
     assert (await claimed(store)).run.due == NOON + HOUR
@@ -227,23 +227,25 @@ async def test_a_look_while_the_clock_was_a_year_ahead_does_not_delay_the_next_o
     store: Store, clock: FakeClock
 ):
     job = await make(store, Every(HOUR, NOON), only_if=PAGE)
-    await store.runs.check(await claimed(store), sees("old"))
+    await runs.check(store, await claimed(store), sees("old"))
     clock.set_wall(NOON + 365 * DAY)
-    await store.runs.check(await claimed(store), sees("old"))
-    assert (await store.jobs.found("me", job.id)).due == NOON + 365 * DAY + HOUR
+    await runs.check(store, await claimed(store), sees("old"))
+    assert (await jobs.found(store, "me", job.id)).due == NOON + 365 * DAY + HOUR
     clock.set_wall(NOON)
-    assert await store.runs.claim() is None
-    assert (await store.jobs.found("me", job.id)).due == NOON + HOUR
+    assert await runs.claim(store) is None
+    assert (await jobs.found(store, "me", job.id)).due == NOON + HOUR
 
 
 async def test_what_asks_no_agent_begins_no_session(store: Store, clock: FakeClock):
     await make(store, verbatim=True)
     await make(store, Once(NOON + 9 * HOUR), only_if=PAGE)
-    assert await store.runs.check(await claimed(store), sees("old")) is None
+    assert await runs.check(store, await claimed(store), sees("old")) is None
     clock.advance(3600)
-    assert await store.runs.finish(await claimed(store), "rain")
-    assert await store.sessions.list("me") == ()
+    assert await runs.finish(store, await claimed(store), "rain")
+    assert await sessions.list_sessions(store, "me") == ()
     clock.advance(8 * 3600)
-    claim = await store.runs.check(await claimed(store), sees("new"))
+    claim = await runs.check(store, await claimed(store), sees("new"))
     assert claim is not None
-    assert [session.id for session in await store.sessions.list("me")] == [claim.session_id]
+    assert [session.id for session in await sessions.list_sessions(store, "me")] == [
+        claim.session_id
+    ]

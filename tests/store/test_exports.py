@@ -12,7 +12,7 @@ from segue.core.address import Platform
 from segue.core.errors import BadImport, MessageTooLong, OwnerNotFound, SessionNotFound
 from segue.core.session import Session
 from segue.core.transcript import Kind, Message, Role, ToolCall
-from segue.store import Store
+from segue.store import Store, owners, search, sessions, transcripts
 from segue.store.transcripts import _PAGE
 from segue.store.values import MESSAGE_LIMIT
 from tests.store.samples import (
@@ -33,7 +33,7 @@ LINE = b'{"role":"user","content":"hi","at":"2026-01-01T12:00:00Z"}\n'
 
 
 async def exported(store: Store, session_id: str, owner: str = "me") -> list[bytes]:
-    return [line async for line in store.transcripts.export(owner, session_id)]
+    return [line async for line in transcripts.export(store, owner, session_id)]
 
 
 def unnumbered(messages: Iterable[Message]) -> list[Message]:
@@ -41,8 +41,8 @@ def unnumbered(messages: Iterable[Message]) -> list[Message]:
 
 
 async def test_an_imported_export_is_the_same_conversation(store: Store):
-    session = await store.sessions.create(
-        "me", Platform.SLACK, title="Größe", cwd="/home/me", model="some-model"
+    session = await sessions.create(
+        store, "me", Platform.SLACK, title="Größe", cwd="/home/me", model="some-model"
     )
     call = called("shell", "read")
     messages = [
@@ -58,16 +58,16 @@ async def test_an_imported_export_is_the_same_conversation(store: Store):
     await say(store, session.id, *messages)
     lines = await exported(store, session.id)
     assert all(line.endswith(b"\n") and line.count(b"\n") == 1 for line in lines)
-    copy = await store.transcripts.import_lines("me", lines)
+    copy = await transcripts.import_lines(store, "me", lines)
     assert copy.id != session.id
     assert (copy.title, copy.source) == ("Größe #2", Platform.SLACK)
     assert (copy.cwd, copy.model, copy.messages) == ("/home/me", "some-model", len(messages))
-    assert unnumbered(await store.transcripts.load(copy.id)) == messages
-    window = await store.transcripts.window(copy.id, 99)
+    assert unnumbered(await transcripts.load(store, copy.id)) == messages
+    window = await transcripts.window(store, copy.id, 99)
     assert texts(window) == ["so far", "look", "done"]
     lease = await hold(store, copy.id)
-    assert await store.transcripts.append(lease, [said("go on")]) == len(messages) + 1
-    assert len(await store.sessions.search("me", "grüß")) == 2
+    assert await transcripts.append(store, lease, [said("go on")]) == len(messages) + 1
+    assert len(await search.messages(store, "me", "grüß")) == 2
 
 
 async def test_the_authors_in_an_export_are_not_believed(store: Store, session: Session):
@@ -76,16 +76,16 @@ async def test_the_authors_in_an_export_are_not_believed(store: Store, session: 
     lines = await exported(store, session.id)
     assert b'"provenance":["owner"]' in lines[1]
     for imported in (lines, [HEADER, LINE]):  # the second is of an earlier version
-        copy = await store.transcripts.import_lines("me", imported)
-        (message,) = await store.transcripts.load(copy.id)
+        copy = await transcripts.import_lines(store, "me", imported)
+        (message,) = await transcripts.load(store, copy.id)
         assert message.provenance == provenance.UNKNOWN
 
 
 async def test_an_export_has_every_page_and_omits_undone_messages(store: Store, session: Session):
     lease = await hold(store, session.id, *(said(f"{i}") for i in range(2 * _PAGE + 3)))
-    await store.transcripts.undo(lease)
-    copy = await store.transcripts.import_lines("me", await exported(store, session.id))
-    loaded = await store.transcripts.load(copy.id)
+    await transcripts.undo(store, lease)
+    copy = await transcripts.import_lines(store, "me", await exported(store, session.id))
+    loaded = await transcripts.load(store, copy.id)
     assert texts(loaded) == [f"{i}" for i in range(2 * _PAGE + 2)]
     assert [message.seq for message in loaded] == list(range(1, 2 * _PAGE + 3))
 
@@ -93,12 +93,12 @@ async def test_an_export_has_every_page_and_omits_undone_messages(store: Store, 
 async def test_an_empty_session_can_be_exported_and_imported(store: Store, session: Session):
     lines = await exported(store, session.id)
     assert len(lines) == 1
-    copy = await store.transcripts.import_lines("me", lines)
+    copy = await transcripts.import_lines(store, "me", lines)
     assert (copy.messages, copy.title) == (0, None)
 
 
 async def test_an_owner_cannot_export_the_session_of_another(store: Store, session: Session):
-    await store.owners.ensure("you")
+    await owners.ensure(store, "you")
     for owner in ("you", "nobody"):
         with pytest.raises(SessionNotFound):
             await exported(store, session.id, owner)
@@ -107,18 +107,18 @@ async def test_an_owner_cannot_export_the_session_of_another(store: Store, sessi
 
 
 async def test_an_import_belongs_to_the_owner_who_imports_it(store: Store, session: Session):
-    await store.owners.ensure("you")
-    copy = await store.transcripts.import_lines("you", await exported(store, session.id))
+    await owners.ensure(store, "you")
+    copy = await transcripts.import_lines(store, "you", await exported(store, session.id))
     assert copy.owner == "you"
-    assert await store.sessions.list("me") == (session,)
+    assert await sessions.list_sessions(store, "me") == (session,)
     with pytest.raises(OwnerNotFound):
-        await store.transcripts.import_lines("nobody", [HEADER])
+        await transcripts.import_lines(store, "nobody", [HEADER])
 
 
 async def test_unstorable_characters_are_replaced_by_an_import(store: Store):
     line = b'{"role":"user","content":"a\\u0000b","at":"2026-01-01T12:00:00Z"}'
-    copy = await store.transcripts.import_lines("me", [HEADER, line])
-    assert texts(await store.transcripts.load(copy.id)) == ["a\ufffdb"]
+    copy = await transcripts.import_lines(store, "me", [HEADER, line])
+    assert texts(await transcripts.load(store, copy.id)) == ["a\ufffdb"]
 
 
 BAD_LINES = [
@@ -147,8 +147,8 @@ BAD_LINES = [
 async def test_a_bad_line_is_named_and_nothing_is_imported(store: Store):
     for bad in BAD_LINES:
         with pytest.raises(BadImport, match="Line 3 "):
-            await store.transcripts.import_lines("me", [HEADER, LINE, bad, LINE])
-    assert await store.sessions.list("me") == ()
+            await transcripts.import_lines(store, "me", [HEADER, LINE, bad, LINE])
+    assert await sessions.list_sessions(store, "me") == ()
 
 
 BAD_BEGINNINGS = [
@@ -163,19 +163,19 @@ BAD_BEGINNINGS = [
 async def test_a_file_without_the_export_header_is_refused(store: Store):
     for first in BAD_BEGINNINGS:
         with pytest.raises(BadImport, match="Line 1 "):
-            await store.transcripts.import_lines("me", [first, LINE])
-    assert await store.sessions.list("me") == ()
+            await transcripts.import_lines(store, "me", [first, LINE])
+    assert await sessions.list_sessions(store, "me") == ()
 
 
 async def test_an_empty_file_is_not_an_export(store: Store):
     with pytest.raises(BadImport, match="Line 1 "):
-        await store.transcripts.import_lines("me", [])
-    assert await store.sessions.list("me") == ()
+        await transcripts.import_lines(store, "me", [])
+    assert await sessions.list_sessions(store, "me") == ()
 
 
 async def test_a_line_that_is_too_long_is_refused_and_nothing_is_imported(store: Store):
     text = b"x" * (MESSAGE_LIMIT + 1)
     huge = b'{"role":"user","content":"' + text + b'","at":"2026-01-01T12:00:00Z"}\n'
     with pytest.raises((BadImport, MessageTooLong)):
-        await store.transcripts.import_lines("me", [HEADER, LINE, huge])
-    assert await store.sessions.list("me") == ()
+        await transcripts.import_lines(store, "me", [HEADER, LINE, huge])
+    assert await sessions.list_sessions(store, "me") == ()

@@ -46,14 +46,14 @@ async def sends(
     sent: list[str] = []
     served: dict[Platform, str] = {}
     paused = {str(name) for name in busy}
-    while claimed := await store.outbox.claim([TELEGRAM], limit=ROOM, served=served):
+    while claimed := await outbox.claim(store, [TELEGRAM], limit=ROOM, served=served):
         for outgoing in claimed:
             name = outgoing.address.chat_id
             if name in paused:
-                await store.outbox.retry(outgoing, "too many", seconds=3600, asked=True)
+                await outbox.retry(store, outgoing, "too many", seconds=3600, asked=True)
                 continue
             sent.append(name)
-            await store.outbox.sent(outgoing)
+            await outbox.sent(store, outgoing)
             if name == str(until) or len(sent) >= most:
                 return sent
     return sent
@@ -99,11 +99,11 @@ async def test_messages_in_one_chat_stay_in_order(store: Store):
     await wait_there(store, chats)
     served: dict[Platform, str] = {}
     keys: dict[str, list[str]] = {}
-    while claimed := await store.outbox.claim([TELEGRAM], limit=ROOM, served=served):
+    while claimed := await outbox.claim(store, [TELEGRAM], limit=ROOM, served=served):
         assert len({outgoing.address for outgoing in claimed}) == len(claimed)
         for outgoing in claimed:
             keys.setdefault(outgoing.address.chat_id, []).append(outgoing.key)
-            await store.outbox.sent(outgoing)
+            await outbox.sent(store, outgoing)
     assert sum(map(len, keys.values())) == len(chats)
     assert all(found == sorted(found) for found in keys.values())
 
@@ -111,9 +111,9 @@ async def test_messages_in_one_chat_stay_in_order(store: Store):
 async def test_a_platform_that_is_away_does_not_hold_up_another(store: Store):
     await wait_there(store, range(MANY))
     slack = replace(DM, platform=Platform.SLACK)
-    await store.outbox.enqueue(Draft(key="slack", address=slack, body="words"))
+    await outbox.enqueue(store, Draft(key="slack", address=slack, body="words"))
     await wait_there(store, [f"later {n}" for n in range(200)])
-    (found,) = await store.outbox.claim([Platform.SLACK], limit=ROOM)
+    (found,) = await outbox.claim(store, [Platform.SLACK], limit=ROOM)
     assert found.key == "slack"
 
 

@@ -31,7 +31,7 @@ from segue.core.errors import (
 )
 from segue.core.handoff import Handoff, State
 from segue.core.lease import Lease
-from segue.store import Store, Tx, files, transcripts
+from segue.store import Store, Tx, files, leases, owners, sessions, transcripts
 from tests.fakes import postgres
 from tests.harness import stores
 from tests.harness.descriptors import exhausted
@@ -209,8 +209,8 @@ async def test_a_process_out_of_file_descriptors_gets_an_error_and_recovers(tmp_
         lease = await begin(other, ["one"])
         for _ in range(2):
             with exhausted(), pytest.raises(StoreFailed, match=r"Too many open .*ulimit -n 4096"):
-                await store.leases.get(lease.session_id)
-            assert await store.leases.get(lease.session_id) == lease
+                await leases.get(store, lease.session_id)
+            assert await leases.get(store, lease.session_id) == lease
 
 
 # A failing disk, by a VFS that fails
@@ -348,14 +348,14 @@ async def append_with(fault: Fault, place: Path, size: int) -> bool:
     before, wanted = ["one", "two"], "three " + "x" * size
     async with await segue.store.open(stores.create(place / "segue.db")) as store:
         lease = await begin(store, before)
-        await store.transcripts.load(lease.session_id)  # so that the reader is connected
+        await transcripts.load(store, lease.session_id)  # so that the reader is connected
         fault.armed = True
-        outcome = await told(store.transcripts.append(lease, [said(wanted)]))
+        outcome = await told(transcripts.append(store, lease, [said(wanted)]))
         fault.armed = False
         # cp and not Python: this process must not open the files of a database that it has open.
         subprocess.run(["cp", "-a", place, f"{place}-crashed"], check=True)
         after = await texts(store, lease.session_id)
-        again = await told(store.transcripts.append(lease, [said("four")]))
+        again = await told(transcripts.append(store, lease, [said("four")]))
     expected = [*before, wanted] if outcome.kept else before
     if outcome.uncertain:
         assert after in (before, [*before, wanted])
@@ -372,15 +372,15 @@ async def append_with(fault: Fault, place: Path, size: int) -> bool:
 
 
 async def begin(store: Store, words: list[str]) -> Lease:
-    await store.owners.ensure("me")
-    session = await store.sessions.create("me", Platform.LOCAL)
-    lease = await store.leases.acquire(session.id, "a terminal")
-    await store.transcripts.append(lease, list(map(said, words)))
+    await owners.ensure(store, "me")
+    session = await sessions.create(store, "me", Platform.LOCAL)
+    lease = await leases.acquire(store, session.id, "a terminal")
+    await transcripts.append(store, lease, list(map(said, words)))
     return lease
 
 
 async def texts(store: Store, session: str) -> list[str]:
-    return [message.content for message in await store.transcripts.load(session)]
+    return [message.content for message in await transcripts.load(store, session)]
 
 
 async def reopened(place: Path, session: str) -> list[str]:
@@ -429,7 +429,7 @@ async def claimed(store: Store, lease: Lease) -> Handoff:
 async def state(url: str, session_id: str) -> tuple[Any, ...]:
     async with await segue.store.open(url) as store:
         (handoff,) = await store.list_handoffs(session_id)
-        session = await store.sessions.get(session_id)
+        session = await sessions.get(store, session_id)
         assert session is not None
         return handoff.state, session.address, await texts(store, session_id)
 
@@ -451,11 +451,11 @@ async def test_a_locked_database_is_reported_as_busy_and_works_again_later(
         lease = await begin(store, ["one"])
         other = apsw.Connection(str(tmp_path / "segue.db"))  # which does not use our gate
         other.execute("BEGIN IMMEDIATE")
-        outcome = await told(store.transcripts.append(lease, [said("two")]))
+        outcome = await told(transcripts.append(store, lease, [said("two")]))
         assert type(outcome.error).__name__ == "StoreBusy"
         other.execute("ROLLBACK")
         other.close()
-        await store.transcripts.append(lease, [said("two")])
+        await transcripts.append(store, lease, [said("two")])
         assert await texts(store, lease.session_id) == ["one", "two"]
 
 
@@ -552,14 +552,14 @@ async def test_a_server_that_stops_is_reported_and_the_same_store_works_when_it_
         await asyncio.to_thread(clean_server.stop)
         try:
             with pytest.raises((StoreUnreachable, StoreFailed)):
-                await store.transcripts.append(lease, [said("lost")])
+                await transcripts.append(store, lease, [said("lost")])
             with pytest.raises((StoreUnreachable, StoreFailed)):
-                await store.transcripts.load(lease.session_id)
+                await transcripts.load(store, lease.session_id)
             with pytest.raises(StoreUnreachable):
                 await segue.store.open(clean_server.url)
         finally:
             await asyncio.to_thread(clean_server.start)
-        await store.transcripts.append(lease, [said("two")])
+        await transcripts.append(store, lease, [said("two")])
         assert await texts(store, lease.session_id) == ["one", "two"]
 
 
@@ -591,7 +591,7 @@ async def appending(
     for n in itertools.count():
         if enough.is_set():
             break
-        outcome = await told(store.transcripts.append(lease, [said(str(n))]))
+        outcome = await told(transcripts.append(store, lease, [said(str(n))]))
         if outcome.kept:
             kept.append(str(n))
         elif outcome.uncertain:
@@ -608,7 +608,7 @@ async def test_an_idle_connection_that_was_cut_is_replaced(clean_server: OwnServ
                     "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
                     " WHERE application_name LIKE 'segue %'"
                 )
-            await store.transcripts.append(lease, [said(f"{n}")])
+            await transcripts.append(store, lease, [said(f"{n}")])
         assert await texts(store, lease.session_id) == ["one", *map(str, range(5))]
 
 
@@ -620,7 +620,7 @@ async def test_a_transaction_cut_before_the_commit_has_no_effect_and_is_retried(
         with clean_server.admin() as admin:
             with admin.transaction():
                 admin.execute("SELECT * FROM segue.sessions FOR UPDATE")
-                append = asyncio.create_task(store.transcripts.append(lease, [said("two")]))
+                append = asyncio.create_task(transcripts.append(store, lease, [said("two")]))
                 pid = await asyncio.to_thread(
                     clean_server.wait_for, "wait_event_type = 'Lock' AND query LIKE '%UPDATE%'"
                 )
@@ -642,7 +642,7 @@ async def test_a_connection_cut_at_a_commit_that_took_effect_is_a_success(
             pid = 0
             while not pid:  # the server may need a moment to start that
                 kept.append(f"{len(kept)}")
-                append = asyncio.create_task(store.transcripts.append(lease, [said(kept[-1])]))
+                append = asyncio.create_task(transcripts.append(store, lease, [said(kept[-1])]))
                 if pid := await waiting(clean_server, append):
                     await asyncio.to_thread(clean_server.cut, pid)
                 await append
@@ -689,14 +689,14 @@ async def test_a_connection_cut_at_a_commit_that_had_no_effect_is_a_failure(
 ):
     async with begun(clean_server) as (store, lease):
         with commits_held(clean_server) as admin:
-            append = asyncio.create_task(store.transcripts.append(lease, [said("two")]))
+            append = asyncio.create_task(transcripts.append(store, lease, [said("two")]))
             pid = await asyncio.to_thread(clean_server.wait_for, "wait_event = 'advisory'")
             await asyncio.to_thread(clean_server.cut, pid)
             with pytest.raises(StoreFailed, match="not saved"):
                 await append
             admin.execute("SELECT pg_advisory_unlock(7)")
         assert await texts(store, lease.session_id) == ["one"]
-        await store.transcripts.append(lease, [said("three")])
+        await transcripts.append(store, lease, [said("three")])
         assert await texts(store, lease.session_id) == ["one", "three"]
 
 
@@ -716,7 +716,7 @@ async def test_a_commit_cut_off_by_a_crash_of_the_server_is_reported_correctly(
             holding = commits_held(clean_server)
             admin = holding.__enter__()
             admin.execute("CHECKPOINT")
-            append = asyncio.create_task(store.transcripts.append(lease, [said("two")]))
+            append = asyncio.create_task(transcripts.append(store, lease, [said("two")]))
             await asyncio.to_thread(clean_server.wait_for, "wait_event = 'advisory'")
             await asyncio.to_thread(clean_server.stop)
             admin.close()

@@ -34,7 +34,7 @@ from segue.core.errors import (
     StoreNewer,
     StoreUnreachable,
 )
-from segue.store import Store, schema, sqlite
+from segue.store import Store, leases, owners, schema, sessions, sqlite, transcripts
 from tests.fakes import postgres
 from tests.store.processes import Troupe, stage_door
 from tests.store.samples import said
@@ -61,16 +61,16 @@ async def make(path: Path) -> tuple[str, list[str]]:
 
 
 async def fill(store: Store, texts: list[str]) -> str:
-    await store.owners.ensure("me")
-    session = await store.sessions.create("me", Platform.LOCAL)
-    lease = await store.leases.acquire(session.id, "a terminal")
-    await store.transcripts.append(lease, list(map(said, texts)))
+    await owners.ensure(store, "me")
+    session = await sessions.create(store, "me", Platform.LOCAL)
+    lease = await leases.acquire(store, session.id, "a terminal")
+    await transcripts.append(store, lease, list(map(said, texts)))
     return session.id
 
 
 async def load(url: str, session: str) -> list[str]:
     async with await segue.store.open(url) as store:
-        return [message.content for message in await store.transcripts.load(session)]
+        return [message.content for message in await transcripts.load(store, session)]
 
 
 def with_sqlite(path: Path, sql: str) -> None:
@@ -271,10 +271,10 @@ async def test_a_missing_store_is_not_created_again(path: Path):
 async def test_a_store_that_vanishes_while_it_is_open_is_not_created_again(path: Path):
     async with await segue.store.open(address_of(path)) as store:
         session = await fill(store, ["hello"])
-        lease = await store.leases.acquire(session, "a terminal", take_over=True)
+        lease = await leases.acquire(store, session, "a terminal", take_over=True)
         path.unlink()
         with pytest.raises(StoreMissing):
-            await store.transcripts.append(lease, [said("into the void")])
+            await transcripts.append(store, lease, [said("into the void")])
         with pytest.raises(StoreMissing):
             await segue.store.open(address_of(path))
         assert not path.exists()
@@ -288,10 +288,10 @@ async def test_a_store_whose_file_was_replaced_while_it_is_open_is_not_written(p
     await make(other)
     async with await segue.store.open(address_of(path)) as store:
         session = await fill(store, ["hello"])
-        lease = await store.leases.acquire(session, "a terminal", take_over=True)
+        lease = await leases.acquire(store, session, "a terminal", take_over=True)
         other.rename(path)
         with pytest.raises(StoreMissing):
-            await store.transcripts.append(lease, [said("into the void")])
+            await transcripts.append(store, lease, [said("into the void")])
 
 
 async def test_an_interrupted_creation_is_completed(path: Path):
@@ -372,11 +372,11 @@ async def test_a_symlink_leads_to_the_same_store_with_the_same_locks(tmp_path: P
             for other in names:
                 async with await segue.store.open(address_of(other)) as again:
                     with pytest.raises(SessionHeld):
-                        await again.leases.acquire(session, "another terminal")
-                    lease = await again.leases.acquire(session, "another", take_over=True)
-                    await again.transcripts.append(lease, [said("on")])
-                await store.leases.acquire(session, "a terminal", take_over=True)
-            loaded = await store.transcripts.load(session)
+                        await leases.acquire(again, session, "another terminal")
+                    lease = await leases.acquire(again, session, "another", take_over=True)
+                    await transcripts.append(again, lease, [said("on")])
+                await leases.acquire(store, session, "a terminal", take_over=True)
+            loaded = await transcripts.load(store, session)
             assert [message.content for message in loaded] == ["hello", "on", "on", "on"]
     assert {p.name for p in tmp_path.iterdir()} == {"real", "link.db", "folder"}
 
@@ -499,7 +499,7 @@ async def test_closing_is_idempotent(url: str):
     await other.close()
     assert await load(url, session) == ["hello"]
     with pytest.raises(StoreClosed):
-        await store.owners.ensure("me")
+        await owners.ensure(store, "me")
 
 
 async def test_a_refused_store_leaves_nothing_open(path: Path):

@@ -8,7 +8,7 @@ import segue.store
 from segue.core.address import Platform
 from segue.core.errors import SessionMoved, SessionNotFound
 from segue.core.session import EndReason, Session
-from segue.store import Store, Tx
+from segue.store import Store, Tx, approvals, leases, sessions
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.samples import DM, hold
@@ -17,66 +17,66 @@ ONE, TWO = "1" * 64, "2" * 64
 
 
 async def test_a_grant_is_stored_once_and_for_its_session_only(store: Store, session: Session):
-    other = await store.sessions.create("me", Platform.LOCAL)
+    other = await sessions.create(store, "me", Platform.LOCAL)
     lease = await hold(store, session.id)
-    assert await store.sessions.granted(session.id) == frozenset()
+    assert await approvals.granted(store, session.id) == frozenset()
     for fingerprint in (ONE, TWO, ONE):
-        await store.sessions.grant(lease, fingerprint)
-    assert await store.sessions.granted(session.id) == {ONE, TWO}
-    assert await store.sessions.granted(other.id) == frozenset()
-    assert await store.sessions.granted("20260101_120000_00000000") == frozenset()
+        await approvals.grant(store, lease, fingerprint)
+    assert await approvals.granted(store, session.id) == {ONE, TWO}
+    assert await approvals.granted(store, other.id) == frozenset()
+    assert await approvals.granted(store, "20260101_120000_00000000") == frozenset()
 
 
 async def test_a_grant_survives_a_restart(store: Store, url: str, clock: FakeClock):
     async with await segue.store.open(url, clock=clock) as first:
-        session = await first.sessions.create("me", Platform.LOCAL)
-        await first.sessions.grant(await hold(first, session.id), ONE)
-    assert await store.sessions.granted(session.id) == {ONE}
+        session = await sessions.create(first, "me", Platform.LOCAL)
+        await approvals.grant(first, await hold(first, session.id), ONE)
+    assert await approvals.granted(store, session.id) == {ONE}
 
 
 async def test_a_grant_survives_a_handoff(store: Store, session: Session, open_store: OpenStore):
     gateway = await open_store()
     lease = await hold(store, session.id)
-    await store.sessions.grant(lease, ONE)
+    await approvals.grant(store, lease, ONE)
     await store.request_handoff(session.id, Platform.TELEGRAM, lease=lease)
     claim = await gateway.claim_next_handoff({Platform.TELEGRAM})
     assert claim
     assert await gateway.complete_handoff(claim, address=DM)
-    assert await gateway.sessions.granted(session.id) == {ONE}
+    assert await approvals.granted(gateway, session.id) == {ONE}
     with pytest.raises(SessionMoved, match="telegram dm 42"):
-        await store.sessions.grant(lease, TWO)
-    await gateway.sessions.grant(await hold(gateway, session.id), TWO)
-    assert await store.sessions.granted(session.id) == {ONE, TWO}
+        await approvals.grant(store, lease, TWO)
+    await approvals.grant(gateway, await hold(gateway, session.id), TWO)
+    assert await approvals.granted(store, session.id) == {ONE, TWO}
 
 
 async def test_a_process_that_lost_the_session_cannot_grant(
     store: Store, session: Session, open_store: OpenStore
 ):
     lease = await hold(store, session.id)
-    await (await open_store()).leases.acquire(session.id, "a terminal on sofa", take_over=True)
+    await leases.acquire(await open_store(), session.id, "a terminal on sofa", take_over=True)
     with pytest.raises(SessionMoved, match="a terminal on sofa"):
-        await store.sessions.grant(lease, ONE)
-    assert await store.sessions.granted(session.id) == frozenset()
+        await approvals.grant(store, lease, ONE)
+    assert await approvals.granted(store, session.id) == frozenset()
 
 
 async def test_a_grant_survives_the_end_and_reopening_of_its_session(
     store: Store, session: Session
 ):
     lease = await hold(store, session.id)
-    await store.sessions.grant(lease, ONE)
-    await store.sessions.end(session.id, EndReason.IDLE, lease=lease)
+    await approvals.grant(store, lease, ONE)
+    await sessions.end(store, session.id, EndReason.IDLE, lease=lease)
     await hold(store, session.id)
-    assert await store.sessions.granted(session.id) == {ONE}
+    assert await approvals.granted(store, session.id) == {ONE}
 
 
 async def test_grants_are_deleted_with_their_session(store: Store, session: Session):
     lease = await hold(store, session.id)
-    await store.sessions.grant(lease, ONE)
-    await store.sessions.delete(session.id, lease=lease)
-    assert await store.sessions.granted(session.id) == frozenset()
+    await approvals.grant(store, lease, ONE)
+    await sessions.delete(store, session.id, lease=lease)
+    assert await approvals.granted(store, session.id) == frozenset()
     assert await store.write(count) == 0
     with pytest.raises(SessionNotFound):
-        await store.sessions.grant(lease, ONE)
+        await approvals.grant(store, lease, ONE)
 
 
 def count(tx: Tx) -> int:

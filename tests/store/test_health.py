@@ -8,26 +8,26 @@ import pytest
 
 import segue.store
 from segue.core.address import Platform
-from segue.store import Store, health
+from segue.store import Store, health, owners, sessions
 
 
 async def test_health_reports_the_size_of_the_store_and_no_faults(store: Store, url: str):
-    found = await store.health()
+    found = await health.look(store)
     assert 10_000 < found.size < 100_000_000
     assert found.faults == (() if url.startswith("sqlite:") else None)
 
 
 async def test_a_large_store_is_not_checked_in_full(store: Store, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(health, "CHECK_LIMIT", 1000)
-    assert (await store.health()).faults is None
+    assert (await health.look(store)).faults is None
 
 
 async def test_damage_is_found(tmp_path: Path):
     path = tmp_path / "segue.db"
     async with await segue.store.open(f"sqlite://{path}") as store:
-        await store.owners.ensure("me")
+        await owners.ensure(store, "me")
         for number in range(50):
-            await store.sessions.create("me", Platform.LOCAL, title=f"title {number}")
+            await sessions.create(store, "me", Platform.LOCAL, title=f"title {number}")
     data = bytearray(path.read_bytes())
     place = data.rindex(b"title 7")
     page = place // 4096 * 4096
@@ -35,4 +35,4 @@ async def test_damage_is_found(tmp_path: Path):
     path.write_bytes(data)
     path.with_name("segue.db-wal").unlink()
     async with await segue.store.open(f"sqlite://{path}") as store:
-        assert (await store.health()).faults
+        assert (await health.look(store)).faults

@@ -11,7 +11,7 @@ import pytest
 
 from segue.core.job import NewJob, RunState, parse_targets
 from segue.core.schedule import Cron
-from segue.store import Store
+from segue.store import Store, jobs, runs
 from segue.testing.clock import FakeClock
 
 FIRST, LAST = date(2016, 1, 1), date(2026, 1, 1)
@@ -64,18 +64,18 @@ async def test_in_ten_years_each_due_time_has_one_run(
         deliver=parse_targets("local"),
         until=datetime(LAST.year, LAST.month, LAST.day, tzinfo=zone),
     )
-    job = await store.jobs.create("me", new)
+    job = await jobs.create(store, "me", new)
     ran: list[datetime] = []
-    while (left := await store.jobs.next_wake()) is not None:
+    while (left := await jobs.next_wake(store)) is not None:
         clock.advance(left.total_seconds() - 0.001)
-        assert await store.runs.claim() is None, "too early"
+        assert await runs.claim(store) is None, "too early"
         clock.advance(0.001 + chance.choice((0, 0, chance.randrange(11 * 3600))))
-        claim = await store.runs.claim()
+        claim = await runs.claim(store)
         assert claim is not None
         assert claim.run.missed_since is None
-        await store.runs.finish(claim, None)
+        await runs.finish(store, claim, None)
         ran.append(claim.run.due)
     assert ran == [first_time(day, hour, minute, zone) for day in sundays(months)]
-    newest = await store.runs.history(job.id, limit=1000)
+    newest = await runs.history(store, job.id, limit=1000)
     assert [run.due for run, _ in newest][::-1] == ran[-len(newest) :]
     assert {run.state for run, _ in newest} == {RunState.SILENT}

@@ -21,7 +21,7 @@ from segue.core.job import (
 )
 from segue.core.schedule import Cron, Every, Once
 from segue.core.transcript import Role
-from segue.store import Store, runs
+from segue.store import Store, jobs, leases, owners, runs, sessions, transcripts
 from segue.store.base import Tx
 from segue.store.runs import KEPT
 from segue.testing.clock import FakeClock
@@ -56,11 +56,11 @@ async def test_a_job_is_kept_as_it_was_made(store: Store):
             fallback=True,
             daily_tokens=5,
         )
-        job = await store.jobs.create("me", asked)
+        job = await jobs.create(store, "me", asked)
         assert {name: getattr(job, name) for name in NewJob.__struct_fields__} == {
             name: getattr(asked, name) for name in NewJob.__struct_fields__
         }
-        assert job == await store.jobs.found("me", job.id)
+        assert job == await jobs.found(store, "me", job.id)
         assert (job.state, job.due) == (JobState.ENABLED, schedule.after(NOON))
 
 
@@ -73,8 +73,8 @@ async def test_a_job_that_would_never_run_or_says_nothing_is_refused(store: Stor
         new(prompt="x" * 8001),
     ):
         with pytest.raises(BadJob):
-            await store.jobs.create("me", wrong)
-    assert await store.jobs.list("me") == ()
+            await jobs.create(store, "me", wrong)
+    assert await jobs.list_jobs(store, "me") == ()
 
 
 async def test_an_owner_has_a_limited_number_of_jobs(store: Store):
@@ -85,47 +85,47 @@ async def test_an_owner_has_a_limited_number_of_jobs(store: Store):
 
 
 async def test_a_job_belongs_to_its_owner(store: Store):
-    await store.owners.ensure("you", "You")
+    await owners.ensure(store, "you", "You")
     job = await make(store)
-    for change in (store.jobs.pause, store.jobs.resume, store.jobs.delete, store.runs.ask):
+    for change in (jobs.pause, jobs.resume, jobs.delete, runs.ask):
         with pytest.raises(JobNotFound):
-            await change("you", job.id)
-    assert await store.jobs.list("you") == ()
-    assert await store.jobs.upcoming("you") == ()
+            await change(store, "you", job.id)
+    assert await jobs.list_jobs(store, "you") == ()
+    assert await jobs.upcoming(store, "you") == ()
 
 
 async def test_jobs_are_listed_by_when_they_are_due(store: Store):
     late, paused, early = [await make(store, Once(NOON + n * HOUR)) for n in (9, 5, 1)]
-    await store.jobs.pause("me", paused.id)
-    assert [job.id for job in await store.jobs.list("me")] == [early.id, late.id, paused.id]
-    assert [job.id for job in await store.jobs.upcoming("me", limit=1)] == [early.id]
-    assert await store.jobs.next_wake() == HOUR
+    await jobs.pause(store, "me", paused.id)
+    assert [job.id for job in await jobs.list_jobs(store, "me")] == [early.id, late.id, paused.id]
+    assert [job.id for job in await jobs.upcoming(store, "me", limit=1)] == [early.id]
+    assert await jobs.next_wake(store) == HOUR
 
 
 async def test_nothing_is_claimed_before_it_is_due(store: Store, clock: FakeClock):
     await make(store)
     clock.advance(3599)
-    assert await store.runs.claim() is None
+    assert await runs.claim(store) is None
     clock.advance(1)
     claim = await claimed(store)
     assert (claim.run.due, claim.run.state) == (NOON + HOUR, RunState.RUNNING)
-    assert await store.runs.claim() is None
+    assert await runs.claim(store) is None
 
 
 async def test_a_job_that_was_due_once_is_done(store: Store, clock: FakeClock):
     job = await make(store)
     clock.advance(3600)
     await claimed(store)
-    assert (await store.jobs.found("me", job.id)).state is JobState.DONE
-    assert await store.jobs.next_wake() is None
+    assert (await jobs.found(store, "me", job.id)).state is JobState.DONE
+    assert await jobs.next_wake(store) is None
 
 
 async def test_the_claim_sets_the_next_due_time(store: Store, clock: FakeClock):
     job = await make(store, DAILY)
     clock.advance(3600)
     claim = await claimed(store)
-    assert (await store.jobs.found("me", job.id)).due == NOON + HOUR + DAY
-    assert await store.runs.finish(claim, None)
+    assert (await jobs.found(store, "me", job.id)).due == NOON + HOUR + DAY
+    assert await runs.finish(store, claim, None)
     clock.advance(24 * 3600)
     assert (await claimed(store)).run.due == NOON + HOUR + DAY
 
@@ -134,10 +134,10 @@ async def test_a_job_ends_after_its_last_run(store: Store, clock: FakeClock):
     job = await make(store, Every(HOUR, NOON), runs=2)
     for _ in range(2):
         clock.advance(3600)
-        await store.runs.finish(await claimed(store), None)
+        await runs.finish(store, await claimed(store), None)
     clock.advance(3600)
-    assert await store.runs.claim() is None
-    assert (await store.jobs.found("me", job.id)).state is JobState.DONE
+    assert await runs.claim(store) is None
+    assert (await jobs.found(store, "me", job.id)).state is JobState.DONE
 
 
 async def test_a_job_has_one_run_at_a_time_and_catches_up_once(store: Store, clock: FakeClock):
@@ -146,25 +146,25 @@ async def test_a_job_has_one_run_at_a_time_and_catches_up_once(store: Store, clo
     first = await claimed(store)
     for _ in range(180):  # it takes three hours, with a heartbeat every minute
         clock.advance(60)
-        assert await store.runs.heartbeat(first, seconds=90)
-    assert await store.runs.claim() is None
-    assert await store.jobs.next_wake() is None
-    await store.runs.finish(first, None)
+        assert await runs.heartbeat(store, first, seconds=90)
+    assert await runs.claim(store) is None
+    assert await jobs.next_wake(store) is None
+    await runs.finish(store, first, None)
     second = await claimed(store)
     assert (second.run.due, second.run.missed_since) == (NOON + 4 * HOUR, NOON + 2 * HOUR)
-    await store.runs.finish(second, None)
-    assert await store.runs.claim() is None
+    await runs.finish(store, second, None)
+    assert await runs.claim(store) is None
 
 
 async def test_what_was_missed_for_too_long_is_reported_and_not_run(store: Store, clock: FakeClock):
-    await store.owners.set_home("me", HomeChannel(address=DM))
+    await owners.set_home(store, "me", HomeChannel(address=DM))
     job = await make(store, DAILY, deliver="telegram")
     clock.advance(3600 * 24 * 3)
-    assert await store.runs.claim() is None
-    ((run, (report,)),) = await store.runs.history(job.id)
+    assert await runs.claim(store) is None
+    ((run, (report,)),) = await runs.history(store, job.id)
     assert (run.state, run.due) == (RunState.SKIPPED, NOON + HOUR + 2 * DAY)
     assert "was due at Thu 2026-01-01 13:00 (UTC)" in report.body
-    assert (await store.jobs.found("me", job.id)).due == NOON + HOUR + 3 * DAY
+    assert (await jobs.found(store, "me", job.id)).due == NOON + HOUR + 3 * DAY
 
 
 async def test_a_reminder_runs_however_late(store: Store, clock: FakeClock):
@@ -178,12 +178,12 @@ async def test_a_reminder_runs_however_late(store: Store, clock: FakeClock):
 async def test_a_clock_that_is_set_back_repeats_no_run(store: Store, clock: FakeClock):
     job = await make(store, Every(HOUR, NOON))
     clock.advance(3600)
-    await store.runs.finish(await claimed(store), None)
+    await runs.finish(store, await claimed(store), None)
     clock.set_wall(NOON)
-    await store.jobs.edit("me", job.id, new(Every(HOUR, NOON)))
+    await jobs.edit(store, "me", job.id, new(Every(HOUR, NOON)))
     clock.set_wall(NOON + HOUR)
-    assert await store.runs.claim() is None
-    assert (await store.jobs.found("me", job.id)).due == NOON + 2 * HOUR
+    assert await runs.claim(store) is None
+    assert (await jobs.found(store, "me", job.id)).due == NOON + 2 * HOUR
 
 
 async def test_a_job_that_ran_while_the_clock_was_a_year_ahead_is_due_in_time_once_it_is_right(
@@ -191,22 +191,22 @@ async def test_a_job_that_ran_while_the_clock_was_a_year_ahead_is_due_in_time_on
 ):
     job = await make(store, DAILY)
     clock.advance(3600)
-    await store.runs.finish(await claimed(store), None)
+    await runs.finish(store, await claimed(store), None)
     clock.set_wall(NOON + 365 * DAY + 2 * HOUR)
-    await store.runs.finish(await claimed(store), None)
-    assert (await store.jobs.found("me", job.id)).due == NOON + HOUR + 366 * DAY
+    await runs.finish(store, await claimed(store), None)
+    assert (await jobs.found(store, "me", job.id)).due == NOON + HOUR + 366 * DAY
     clock.set_wall(NOON + 2 * HOUR)
-    assert await store.runs.claim() is None
-    assert (await store.jobs.found("me", job.id)).due == NOON + HOUR + DAY
+    assert await runs.claim(store) is None
+    assert (await jobs.found(store, "me", job.id)).due == NOON + HOUR + DAY
     for day in range(1, 3):
         clock.set_wall(NOON + day * DAY + HOUR)
         claim = await claimed(store)
         assert claim.run.due == NOON + day * DAY + HOUR
-        await store.runs.finish(claim, None)
+        await runs.finish(store, claim, None)
     clock.set_wall(NOON + 364 * DAY + HOUR)
-    await store.runs.finish(await claimed(store), None)
+    await runs.finish(store, await claimed(store), None)
     clock.set_wall(NOON + 365 * DAY + HOUR)
-    assert await store.runs.claim() is None, "it has run already"
+    assert await runs.claim(store) is None, "it has run already"
 
 
 async def test_a_job_that_ended_while_the_clock_was_ahead_goes_on_once_it_is_right(
@@ -214,36 +214,36 @@ async def test_a_job_that_ended_while_the_clock_was_ahead_goes_on_once_it_is_rig
 ):
     job = await make(store, DAILY, until=NOON + 5 * DAY)
     clock.set_wall(NOON + 5 * DAY - 20 * HOUR)
-    await store.runs.finish(await claimed(store), None)
-    assert (await store.jobs.found("me", job.id)).state is JobState.DONE
+    await runs.finish(store, await claimed(store), None)
+    assert (await jobs.found(store, "me", job.id)).state is JobState.DONE
     clock.set_wall(NOON)
-    assert await store.runs.claim() is None
-    assert (await store.jobs.found("me", job.id)).due == NOON + HOUR
+    assert await runs.claim(store) is None
+    assert (await jobs.found(store, "me", job.id)).due == NOON + HOUR
 
 
 async def test_a_paused_job_does_not_run_and_resumes_without_what_it_missed(
     store: Store, clock: FakeClock
 ):
     job = await make(store, Every(HOUR, NOON))
-    assert (await store.jobs.pause("me", job.id)).due is None
+    assert (await jobs.pause(store, "me", job.id)).due is None
     clock.advance(3 * 3600 + 60)
-    assert await store.runs.claim() is None
-    assert (await store.jobs.resume("me", job.id)).due == NOON + 4 * HOUR
+    assert await runs.claim(store) is None
+    assert (await jobs.resume(store, "me", job.id)).due == NOON + 4 * HOUR
 
 
 async def test_a_reminder_whose_time_has_passed_cannot_be_resumed(store: Store, clock: FakeClock):
     job = await make(store)
-    await store.jobs.pause("me", job.id)
+    await jobs.pause(store, "me", job.id)
     clock.advance(7200)
     with pytest.raises(BadJob):
-        await store.jobs.resume("me", job.id)
+        await jobs.resume(store, "me", job.id)
 
 
 async def test_an_edited_job_has_new_times(store: Store, clock: FakeClock):
     job = await make(store)
     clock.advance(3600)
-    await store.runs.finish(await claimed(store), None)
-    edited = await store.jobs.edit("me", job.id, new(Once(NOON + 5 * HOUR), prompt="Look again."))
+    await runs.finish(store, await claimed(store), None)
+    edited = await jobs.edit(store, "me", job.id, new(Once(NOON + 5 * HOUR), prompt="Look again."))
     assert (edited.state, edited.due) == (JobState.ENABLED, NOON + 5 * HOUR)
     assert edited.prompt == "Look again."
 
@@ -255,28 +255,28 @@ async def test_a_deleted_job_is_gone_with_its_history_but_its_session_stays(
     clock.advance(3600)
     claim = await claimed(store)
     with pytest.raises(JobBusy):
-        await store.jobs.delete("me", job.id)
-    await store.runs.finish(claim, "rain")
-    await store.jobs.delete("me", job.id)
-    assert await store.runs.history(job.id) == ()
-    assert await store.sessions.get(claim.session_id)
+        await jobs.delete(store, "me", job.id)
+    await runs.finish(store, claim, "rain")
+    await jobs.delete(store, "me", job.id)
+    assert await runs.history(store, job.id) == ()
+    assert await sessions.get(store, claim.session_id)
 
 
 async def test_a_run_that_was_asked_for_runs_now_even_if_the_job_is_paused(
     store: Store, clock: FakeClock
 ):
     job = await make(store, DAILY)
-    await store.jobs.pause("me", job.id)
-    run = await store.runs.ask("me", job.id)
+    await jobs.pause(store, "me", job.id)
+    run = await runs.ask(store, "me", job.id)
     assert run.state is RunState.WAITING
     with pytest.raises(JobBusy):
-        await store.runs.ask("me", job.id)
+        await runs.ask(store, "me", job.id)
     claim = await claimed(store)
     assert (claim.run.id, claim.run.state) == (run.id, RunState.RUNNING)
-    await store.runs.finish(claim, None)
-    assert (await store.jobs.found("me", job.id)).state is JobState.PAUSED
+    await runs.finish(store, claim, None)
+    assert (await jobs.found(store, "me", job.id)).state is JobState.PAUSED
     clock.advance(60)
-    await store.runs.ask("me", job.id)
+    await runs.ask(store, "me", job.id)
 
 
 # Claims
@@ -289,7 +289,7 @@ async def test_the_runs_of_a_dead_gateway_are_claimed_by_the_next(
     clock.advance(3600)
     dying = await open_store()
     first = await claimed(dying)
-    assert await store.runs.claim() is None
+    assert await runs.claim(store) is None
     await dying.close()
     second = await claimed(store)
     assert (second.run.id, second.run.attempt) == (first.run.id, 2)
@@ -305,11 +305,11 @@ async def test_a_gateway_that_hangs_loses_its_claim_and_changes_nothing_later(
     first = await claimed(hanging)
     clock.advance(10)
     second = await claimed(store)
-    assert not await hanging.runs.heartbeat(first)
-    assert not await hanging.runs.finish(first, "late")
-    assert not await hanging.runs.fail(first, "late")
-    assert await store.runs.finish(second, "in time")
-    ((run, (report,)),) = await store.runs.history(job.id)
+    assert not await runs.heartbeat(hanging, first)
+    assert not await runs.finish(hanging, first, "late")
+    assert not await runs.fail(hanging, first, "late")
+    assert await runs.finish(store, second, "in time")
+    ((run, (report,)),) = await runs.history(store, job.id)
     assert (run.state, report.body) == (RunState.REPORTED, "in time")
 
 
@@ -320,7 +320,7 @@ async def test_a_run_in_hand_is_not_claimed_again_by_the_same_gateway(
     clock.advance(3600)
     first = await claimed(store)
     clock.advance(60)
-    assert await store.runs.claim(besides=[first.run.id]) is None
+    assert await runs.claim(store, besides=[first.run.id]) is None
 
 
 async def test_a_run_that_kills_every_gateway_fails(
@@ -332,8 +332,8 @@ async def test_a_run_that_kills_every_gateway_fails(
         dying = await open_store()
         await claimed(dying)
         await dying.close()
-    assert await store.runs.claim() is None
-    ((run, (report,)),) = await store.runs.history(job.id)
+    assert await runs.claim(store) is None
+    ((run, (report,)),) = await runs.history(store, job.id)
     assert run.state is RunState.FAILED
     assert "The gateway stopped" in (run.error or "")
     assert "Look at the weather." in report.body  # a reminder is delivered all the same
@@ -349,7 +349,7 @@ async def test_of_many_gateways_one_wins_each_run(
 
     async def claim_all(rival: Store) -> list[int]:
         found: list[int] = []
-        while claim := await rival.runs.claim():
+        while claim := await runs.claim(rival):
             found.append(claim.run.job_id)
         return found
 
@@ -368,7 +368,7 @@ async def test_a_job_that_cannot_be_read_is_paused_and_stops_no_other(
     await store.write(spoil, bad.id)
     clock.advance(3600)
     assert (await claimed(store)).job.id == good.id
-    shown = await store.jobs.found("me", bad.id)
+    shown = await jobs.found(store, "me", bad.id)
     assert shown.state is JobState.PAUSED
     assert "cannot be read" in (shown.error or "")
 
@@ -379,15 +379,15 @@ async def test_a_job_that_cannot_be_read_is_paused_and_stops_no_other(
 async def test_a_job_that_fails_five_times_in_a_row_is_paused_and_says_so(
     store: Store, clock: FakeClock
 ):
-    await store.owners.set_home("me", HomeChannel(address=DM))
+    await owners.set_home(store, "me", HomeChannel(address=DM))
     job = await make(store, Every(HOUR, NOON), deliver="telegram")
     for _ in range(MAX_FAILURES):
         clock.advance(3600)
-        await store.runs.fail(await claimed(store), "The model is offline.")
-    paused = await store.jobs.found("me", job.id)
+        await runs.fail(store, await claimed(store), "The model is offline.")
+    paused = await jobs.found(store, "me", job.id)
     assert (paused.state, paused.failures) == (JobState.PAUSED, MAX_FAILURES)
     assert "The model is offline." in (paused.error or "")
-    told = [report.body for _, reports in await store.runs.history(job.id) for report in reports]
+    told = [report.body for _, reports in await runs.history(store, job.id) for report in reports]
     assert len(told) == 2  # the first failure and the pause
     assert "paused" in told[0]
 
@@ -397,8 +397,8 @@ async def test_a_run_that_succeeds_ends_the_row_of_failures(store: Store, clock:
     for failed in (True, True, False):
         clock.advance(3600)
         claim = await claimed(store)
-        await (store.runs.fail(claim, "no") if failed else store.runs.finish(claim, None))
-    assert (await store.jobs.found("me", job.id)).failures == 0
+        await (runs.fail(store, claim, "no") if failed else runs.finish(store, claim, None))
+    assert (await jobs.found(store, "me", job.id)).failures == 0
 
 
 # The job's session
@@ -411,13 +411,13 @@ async def test_the_prompt_of_a_run_is_appended_once(
     clock.advance(3600)
     dying = await open_store()
     first = await claimed(dying)
-    lease = await dying.leases.acquire(first.session_id, "a gateway")
-    assert await dying.runs.begin(first, lease, said("do it"))
+    lease = await leases.acquire(dying, first.session_id, "a gateway")
+    assert await runs.begin(dying, first, lease, said("do it"))
     await dying.close()
     second = await claimed(store)
-    lease = await store.leases.acquire(second.session_id, "a gateway")
-    assert await store.runs.begin(second, lease, said("do it"))
-    assert [m.content for m in await store.transcripts.load(second.session_id)] == ["do it"]
+    lease = await leases.acquire(store, second.session_id, "a gateway")
+    assert await runs.begin(store, second, lease, said("do it"))
+    assert [m.content for m in await transcripts.load(store, second.session_id)] == ["do it"]
     assert second.run.seq == 1
 
 
@@ -426,13 +426,13 @@ async def test_a_new_run_completes_what_the_last_one_left_open(store: Store, clo
     clock.advance(3600)
     first = await claimed(store)
     await say(store, first.session_id, said("do it"), called("shell"))
-    await store.runs.fail(first, "no")
+    await runs.fail(store, first, "no")
     clock.advance(24 * 3600)
     second = await claimed(store)
     assert second.session_id == first.session_id
-    lease = await store.leases.acquire(second.session_id, "a gateway")
-    await store.runs.begin(second, lease, said("do it again"))
-    roles = [message.role for message in await store.transcripts.load(second.session_id)]
+    lease = await leases.acquire(store, second.session_id, "a gateway")
+    await runs.begin(store, second, lease, said("do it again"))
+    roles = [message.role for message in await transcripts.load(store, second.session_id)]
     assert roles == [Role.USER, Role.ASSISTANT, Role.TOOL, Role.USER]
 
 
@@ -483,9 +483,9 @@ async def test_old_runs_are_forgotten_except_for_the_last_ones(store: Store, clo
     job = await make(store, Every(HOUR, NOON))
     for _ in range(KEPT + 3):
         clock.advance(3600)
-        await store.runs.finish(await claimed(store), "rain")
-    assert await store.runs.prune(NOON) == 0
-    assert await store.runs.prune(clock.now()) == 3
-    kept = await store.runs.history(job.id, limit=100)
+        await runs.finish(store, await claimed(store), "rain")
+    assert await runs.prune(store, NOON) == 0
+    assert await runs.prune(store, clock.now()) == 3
+    kept = await runs.history(store, job.id, limit=100)
     assert len(kept) == KEPT
     assert kept[0][0].due == NOON + (KEPT + 3) * HOUR

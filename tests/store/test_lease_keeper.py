@@ -11,7 +11,7 @@ from segue.core.address import Platform
 from segue.core.errors import SessionMoved
 from segue.core.lease import Ticks
 from segue.core.session import EndReason, Session
-from segue.store import Store, sqlite
+from segue.store import Store, leases, sessions, sqlite, transcripts
 from segue.store.lease_keeper import HeldLease
 from segue.store.leases import LEASE_SECONDS
 from segue.testing.clock import FakeClock
@@ -35,7 +35,7 @@ async def renewed(held: HeldLease, *, at: Ticks = NEVER) -> None:
 
 async def many(store: Store, count: int, seconds: float) -> list[HeldLease]:
     """That many sessions, all of them held."""
-    made = [await store.sessions.create("me", Platform.LOCAL) for _ in range(count)]
+    made = [await sessions.create(store, "me", Platform.LOCAL) for _ in range(count)]
     return [store.keeper.keep(await hold(store, s.id), seconds) for s in made]
 
 
@@ -44,7 +44,7 @@ async def test_a_kept_lease_is_renewed_repeatedly(store: Store, session: Session
     for _ in range(3):
         clock.advance(LEASE_SECONDS)
         await renewed(held, at=clock.ticks())
-        assert await store.leases.get(session.id) == held.lease
+        assert await leases.get(store, session.id) == held.lease
     store.keeper.let_go(held)
 
 
@@ -67,7 +67,7 @@ async def test_losing_one_of_many_leases_is_noticed_at_once_and_the_others_stay(
     held = await many(store, 20, LEASE_SECONDS)
     lost = held[7]
     other = await open_store()
-    await other.leases.acquire(lost.lease.session_id, "another terminal", take_over=True)
+    await leases.acquire(other, lost.lease.session_id, "another terminal", take_over=True)
     async with asyncio.timeout(SOON):
         await lost.lost.wait()
     assert isinstance(lost.moved, SessionMoved)
@@ -75,7 +75,7 @@ async def test_losing_one_of_many_leases_is_noticed_at_once_and_the_others_stay(
     assert [h for h in held if h.lost.is_set()] == [lost]
     for h in held:
         if h is not lost:
-            await store.transcripts.append(h.lease, [said("still here")])
+            await transcripts.append(store, h.lease, [said("still here")])
 
 
 async def test_the_next_renewal_notices_a_lost_lease(
@@ -84,7 +84,7 @@ async def test_the_next_renewal_notices_a_lost_lease(
     """The notification of a lease that expired and was taken may have come before anything
     listened."""
     lease = await hold(store, session.id)
-    await store.leases.release(lease)
+    await leases.release(store, lease)
     held = store.keeper.keep(lease, SHORT)
     async with asyncio.timeout(SOON):
         await held.lost.wait()
@@ -103,11 +103,11 @@ async def test_wake_ups_do_not_make_the_keeper_renew_early(
     clock.advance(1)
     async with store.listen() as wake:
         for number in range(3):
-            session = await other.sessions.create("me", Platform.LOCAL)
-            await other.sessions.end(session.id, EndReason.NEW)
+            session = await sessions.create(other, "me", Platform.LOCAL)
+            await sessions.end(other, session.id, EndReason.NEW)
             assert await wake.wait(SOON), number
     assert [h.lease.until for h in held] == before
-    assert [await store.leases.get(h.lease.session_id) for h in held] == [h.lease for h in held]
+    assert [await leases.get(store, h.lease.session_id) for h in held] == [h.lease for h in held]
 
 
 async def test_a_lease_that_expires_sooner_is_renewed_first(

@@ -14,7 +14,7 @@ import pytest
 from segue.core.address import Platform
 from segue.core.errors import SessionHeld, SessionMoved, StoreUnreachable
 from segue.core.session import Session
-from segue.store import Store, lifeline
+from segue.store import Store, gateways, leases, lifeline, owners, transcripts
 from segue.store.gateways import ALIVE_SECONDS
 from segue.store.postgres import CONNECTIONS, PostgresEngine
 from segue.testing.clock import FakeClock
@@ -76,8 +76,8 @@ async def test_a_process_whose_connection_breaks_keeps_its_leases(
         cut(admin, store)
         await until_held(admin, store)
     with pytest.raises(SessionHeld):
-        await other.leases.acquire(session.id, "another")
-    await store.transcripts.append(lease, [said("Still here.")])
+        await leases.acquire(other, session.id, "another")
+    await transcripts.append(store, lease, [said("Still here.")])
 
 
 async def test_a_process_without_its_lifeline_cannot_write(
@@ -91,29 +91,29 @@ async def test_a_process_without_its_lifeline_cannot_write(
     monkeypatch.setattr(lifeline, "WAIT_SECONDS", 0.01)
     other = await open_store()
     lease = await hold(store, session.id)
-    await store.gateways.announce("cut off", [TELEGRAM])
-    await asyncio.gather(*(other.owners.all() for _ in range(CONNECTIONS)))
+    await gateways.announce(store, "cut off", [TELEGRAM])
+    await asyncio.gather(*(owners.all_owners(other) for _ in range(CONNECTIONS)))
     with administering(url) as admin:
         with full(admin, postgres_server):
             cut(admin, store)
             async with asyncio.timeout(10):
                 while True:
                     try:
-                        await store.owners.ensure("me")
+                        await owners.ensure(store, "me")
                     except StoreUnreachable as error:
                         if "not currently accepting connections" in str(error):  # it has retried
                             break
             with pytest.raises(StoreUnreachable, match="not currently accepting connections"):
-                await store.transcripts.append(lease, [said("in two hands")])
-            taken = await other.leases.acquire(session.id, "another")
-            assert (await other.gateways.announce("next", [TELEGRAM])).platforms == {TELEGRAM}
+                await transcripts.append(store, lease, [said("in two hands")])
+            taken = await leases.acquire(other, session.id, "another")
+            assert (await gateways.announce(other, "next", [TELEGRAM])).platforms == {TELEGRAM}
         await until_held(admin, store)
-    await other.transcripts.append(taken, [said("in one")])
+    await transcripts.append(other, taken, [said("in one")])
     monkeypatch.undo()
     with pytest.raises(SessionMoved):
-        await store.transcripts.append(lease, [said("in two hands")])
-    assert texts(await store.transcripts.load(session.id)) == ["in one"]
-    assert (await store.gateways.announce("cut off", [TELEGRAM])).platforms == set()
+        await transcripts.append(store, lease, [said("in two hands")])
+    assert texts(await transcripts.load(store, session.id)) == ["in one"]
+    assert (await gateways.announce(store, "cut off", [TELEGRAM])).platforms == set()
 
 
 async def test_a_process_that_was_cut_off_declares_no_gateway_gone_for_a_while(
@@ -125,15 +125,15 @@ async def test_a_process_that_was_cut_off_declares_no_gateway_gone_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ):
     serving = await open_store()
-    await serving.gateways.announce("serving", [TELEGRAM])
-    await serving.leases.acquire(session.id, "serving", seconds=NEVER)
+    await gateways.announce(serving, "serving", [TELEGRAM])
+    await leases.acquire(serving, session.id, "serving", seconds=NEVER)
     for grace, taken in ((NEVER, set[Platform]()), (0.0, {TELEGRAM})):
         monkeypatch.setattr(lifeline, "GRACE_SECONDS", grace)
         with administering(url) as admin:
             cut(admin, store)
             await until_held(admin, store)
         clock.advance(ALIVE_SECONDS)
-        assert (await store.gateways.announce("standby", [TELEGRAM])).platforms == taken
+        assert (await gateways.announce(store, "standby", [TELEGRAM])).platforms == taken
 
 
 async def test_a_process_that_was_cut_off_declares_no_process_dead_for_a_while(
@@ -151,8 +151,8 @@ async def test_a_process_that_was_cut_off_declares_no_process_dead_for_a_while(
         await until_held(admin, store)
     await dying.close()
     with pytest.raises(SessionHeld):
-        await store.leases.acquire(session.id, "too soon")
-    assert await (await open_store()).leases.acquire(session.id, "who was not cut off")
+        await leases.acquire(store, session.id, "too soon")
+    assert await leases.acquire(await open_store(), session.id, "who was not cut off")
 
 
 async def test_concurrent_callers_all_see_that_a_process_is_dead(
@@ -161,15 +161,15 @@ async def test_concurrent_callers_all_see_that_a_process_is_dead(
     dying, others = await open_store(), [store, await open_store(), await open_store()]
     await hold(dying, session.id)
     await dying.close()
-    found = await asyncio.gather(*(other.leases.get(session.id) for other in others * 10))
+    found = await asyncio.gather(*(leases.get(other, session.id) for other in others * 10))
     assert not any(found)
 
 
 async def test_a_gateway_that_does_not_know_yet_that_it_was_cut_off_announces_itself(store: Store):
-    await store.gateways.announce("cut off", [TELEGRAM])
+    await gateways.announce(store, "cut off", [TELEGRAM])
     engine = store._engine
     assert isinstance(engine, PostgresEngine)
     await engine._lifeline.close()  # its lock is free, as if the server had ended the connection
     async with asyncio.timeout(10):
-        here = await store.gateways.announce("cut off", [TELEGRAM])
+        here = await gateways.announce(store, "cut off", [TELEGRAM])
     assert here.platforms == {TELEGRAM}

@@ -13,7 +13,7 @@ import pytest
 
 import segue.store
 from segue.core.errors import StoreError, StoreFailed
-from segue.store import Store, Tx, connections, lifeline, postgres
+from segue.store import Store, Tx, connections, lifeline, owners, postgres
 from tests.harness.database_proxy import DatabaseProxy
 from tests.store.conftest import OpenStore
 from tests.store.processes import until
@@ -51,8 +51,8 @@ async def test_a_transaction_whose_first_statement_fails_is_not_left_open(
     for _ in range(postgres.CONNECTIONS):
         with one_statement(monkeypatch, name, "BEGIN; SELECT 1 / 0"), pytest.raises(psycopg.Error):
             await getattr(store, how)(lambda _: None)
-    await asyncio.gather(*(store.owners.ensure(f"{n}") for n in range(10)))
-    assert len(await store.owners.all()) == 11
+    await asyncio.gather(*(owners.ensure(store, f"{n}") for n in range(10)))
+    assert len(await owners.all_owners(store)) == 11
 
 
 @pytest.mark.parametrize("how", ["read", "write"])
@@ -65,8 +65,8 @@ async def test_a_transaction_whose_rollback_is_cancelled_is_not_left_open(
     for _ in range(postgres.CONNECTIONS):
         with one_statement(monkeypatch, "_ROLLBACK", "SELECT 1 / 0"), pytest.raises(psycopg.Error):
             await getattr(store, how)(fails)
-    await asyncio.gather(*(store.owners.ensure(f"{n}") for n in range(10)))
-    assert len(await store.owners.all()) == 11
+    await asyncio.gather(*(owners.ensure(store, f"{n}") for n in range(10)))
+    assert len(await owners.all_owners(store)) == 11
 
 
 async def test_a_cancelled_statement_fails_only_its_own_call(store: Store, url: str):
@@ -85,7 +85,7 @@ async def test_a_cancelled_statement_fails_only_its_own_call(store: Store, url: 
             await asyncio.to_thread(until, lambda: cancel_sleepers(admin))
         with pytest.raises(StoreFailed, match="canceling statement"):
             await calling
-    await asyncio.gather(*(store.owners.ensure(f"{n}") for n in range(10)))
+    await asyncio.gather(*(owners.ensure(store, f"{n}") for n in range(10)))
 
 
 def cancel_sleepers(admin: psycopg.Connection[Any]) -> bool:
@@ -101,10 +101,10 @@ async def test_a_call_on_a_stalled_connection_ends_with_an_error(
 ):
     monkeypatch.setattr(connections, "ANSWER_SECONDS", 0.5)
     async with behind_proxy(url) as (behind, proxy):
-        await behind.owners.ensure("before")
+        await owners.ensure(behind, "before")
         proxy.stall()
         proxy.is_up = False
-        for how in (behind.owners.all(), behind.owners.ensure("meanwhile")):
+        for how in (owners.all_owners(behind), owners.ensure(behind, "meanwhile")):
             with pytest.raises(StoreError):
                 await how
         proxy.is_up = True
@@ -132,7 +132,7 @@ async def test_a_store_on_a_stalled_network_can_be_closed(
     monkeypatch.setattr(connections, "ANSWER_SECONDS", 0.5)
     monkeypatch.setattr(lifeline, "PING_SECONDS", 0.3)
     async with behind_proxy(url) as (behind, proxy):
-        await behind.owners.ensure("before")
+        await owners.ensure(behind, "before")
         proxy.stall()
         proxy.is_up = False
         await behind.close()
@@ -166,12 +166,12 @@ async def test_connections_that_are_cut_again_and_again_leave_the_store_working(
         for n in range(20):
             proxy.cut()
             try:
-                await behind.owners.ensure(f"{n}")
+                await owners.ensure(behind, f"{n}")
             except StoreError:
                 continue
             kept.append(f"{n}")
         await eventually(behind, "after")
-        known = {owner.id for owner in await store.owners.all()}
+        known = {owner.id for owner in await owners.all_owners(store)}
         assert {*kept, "after"} <= known
 
 
@@ -179,7 +179,7 @@ async def eventually(store: Store, owner: str) -> None:
     """Write as soon as the store works again."""
     while True:
         try:
-            await store.owners.ensure(owner)
+            await owners.ensure(store, owner)
         except StoreError:
             await asyncio.sleep(0.05)
         else:

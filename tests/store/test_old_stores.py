@@ -21,7 +21,7 @@ import pytest
 import segue.store
 from segue.core.address import Platform
 from segue.core.handoff import State
-from segue.store import Store, schema
+from segue.store import Store, leases, owners, schema, search, sessions, transcripts
 from segue.store.approvals import ApprovalState
 from segue.store.base import SqlDialect
 from segue.store.outbox import OutgoingState
@@ -76,11 +76,11 @@ async def conversations(store: Store) -> list[dict[str, Any]]:
         {
             "id": session.id,
             "title": session.title,
-            "messages": [_plain(m) for m in await store.transcripts.load(session.id)],
+            "messages": [_plain(m) for m in await transcripts.load(store, session.id)],
             "owner": session.owner,
         }
-        for owner in await store.owners.all()
-        for session in await store.sessions.list(owner.id)
+        for owner in await owners.all_owners(store)
+        for session in await sessions.list_sessions(store, owner.id)
     ]
     return sorted(found, key=lambda conversation: conversation["id"])
 
@@ -149,10 +149,10 @@ async def test_a_conversation_of_every_version_goes_on(url: str, version: int, c
     put(version, url)
     async with await segue.store.open(url, clock=clock) as store:
         for conversation in written(version):
-            lease = await store.leases.acquire(conversation["id"], "a terminal", take_over=True)
-            before = texts(await store.transcripts.load(conversation["id"]))
-            await store.transcripts.append(lease, [said("more")])
-            after = texts(await store.transcripts.load(conversation["id"]))
+            lease = await leases.acquire(store, conversation["id"], "a terminal", take_over=True)
+            before = texts(await transcripts.load(store, conversation["id"]))
+            await transcripts.append(store, lease, [said("more")])
+            after = texts(await transcripts.load(store, conversation["id"]))
             assert after == [*before, "more"]
 
 
@@ -162,17 +162,17 @@ async def test_the_sessions_of_every_version_are_counted_listed_and_found(
 ):
     put(version, url)
     async with await segue.store.open(url, clock=clock) as store:
-        assert await store.sessions.count() == len(written(version))
+        assert await sessions.count(store) == len(written(version))
         for platform in (Platform.TELEGRAM, Platform.SLACK):
             listed = [
                 session.address
-                for owner in await store.owners.all()
-                for session in await store.sessions.list(owner.id, platform=platform)
+                for owner in await owners.all_owners(store)
+                for session in await sessions.list_sessions(store, owner.id, platform=platform)
             ]
             assert [address and address.platform for address in listed] == [platform]
-        assert not await store.sessions.is_indexed()
-        assert len(await store.sessions.search("me", "garden")) == 2
-        assert await store.sessions.is_indexed()
+        assert not await search.is_complete(store)
+        assert len(await search.messages(store, "me", "garden")) == 2
+        assert await search.is_complete(store)
 
 
 # Killed in the middle

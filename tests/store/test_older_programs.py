@@ -17,7 +17,7 @@ import pytest
 
 import segue.store
 from segue.core.errors import StoreError, StoreInUse, StoreNewer
-from segue.store import lifeline, postgres_schema, processes, schema
+from segue.store import lifeline, owners, postgres_schema, processes, schema
 from segue.store.base import SqlDialect
 from segue.store.connections import LimitedConnection
 from segue.store.processes import OpenProcess
@@ -39,7 +39,7 @@ sys.stdin.read()
 
 async def make(url: str, version: int = schema.LATEST) -> None:
     async with await segue.store.open(url) as store:
-        await store.owners.ensure("me")
+        await owners.ensure(store, "me")
     set_version(url, version)
 
 
@@ -88,7 +88,7 @@ async def test_the_lock_file_of_a_program_that_was_killed_does_not_block_a_migra
         pass
     monkeypatch.setattr(schema, "scripts", lambda *_: ["SELECT 1"])
     async with await segue.store.open(url) as store:
-        assert await store.owners.get("me")
+        assert await owners.get(store, "me")
     assert version_of(url) == schema.LATEST
 
 
@@ -110,7 +110,7 @@ async def test_a_store_of_this_version_is_opened_whoever_uses_it(url: str, tmp_p
     await make(url)
     with older(tmp_path / "segue.db-run"):
         async with await segue.store.open(url) as store:
-            assert await store.owners.get("me")
+            assert await owners.get(store, "me")
 
 
 @contextmanager
@@ -235,7 +235,7 @@ async def test_of_programs_that_migrate_at_once_all_open_the_store(
     stores = await asyncio.gather(*(segue.store.open(url) for _ in range(5)))
     assert version_of(url) == schema.LATEST
     for store in stores:
-        assert await store.owners.get("me")
+        assert await owners.get(store, "me")
         await store.close()
 
 
@@ -266,7 +266,7 @@ async def test_a_false_schema_version_is_refused_and_nothing_is_changed(url: str
     assert version_of(url) == version
     set_version(url, schema.LATEST)
     async with await segue.store.open(url) as store:
-        assert await store.owners.get("me")
+        assert await owners.get(store, "me")
 
 
 @on_postgres

@@ -12,7 +12,20 @@ from segue.core.address import Address, ChatType, Platform
 from segue.core.reset import ResetMode, ResetPolicy
 from segue.core.session import EndReason, Origin, Session
 from segue.core.transcript import Message, Role, ToolCall, spoken
-from segue.store import Store, Tx, inbox, page_sessions, pages, schema
+from segue.store import (
+    Store,
+    Tx,
+    bindings,
+    inbox,
+    leases,
+    outbox,
+    owners,
+    page_sessions,
+    pages,
+    schema,
+    sessions,
+    transcripts,
+)
 from segue.store.leases import Pause
 from segue.store.outbox import Draft
 from segue.store.page_sessions import LINES, SessionActivity
@@ -33,9 +46,9 @@ def at(page: Page) -> Address:
 
 
 async def say(store: Store, session: Session, *messages: Message) -> None:
-    lease = await store.leases.acquire(session.id, "me", take_over=True)
-    await store.transcripts.append(lease, messages)
-    await store.leases.release(lease)
+    lease = await leases.acquire(store, session.id, "me", take_over=True)
+    await transcripts.append(store, lease, messages)
+    await leases.release(store, lease)
 
 
 def answer(text: str, session: Session) -> Message:
@@ -44,14 +57,14 @@ def answer(text: str, session: Session) -> Message:
 
 async def bound(store: Store, session: Session) -> Page:
     """A conversation on the page, where the session is."""
-    page = await store.pages.begin("me", "Sums", key="1")
-    await store.bindings.rebind(session.id, at(page), Origin.RESUME)
+    page = await pages.begin(store, "me", "Sums", key="1")
+    await bindings.rebind(store, session.id, at(page), Origin.RESUME)
     return page
 
 
 async def test_an_entry_shows_what_the_session_is_doing(store: Store, session: Session):
-    assert await store.page_sessions.list("me", limit=9) == ()
-    lease = await store.leases.acquire(session.id, "me")
+    assert await page_sessions.list_entries(store, "me", limit=9) == ()
+    lease = await leases.acquire(store, session.id, "me")
     call = Message(Role.ASSISTANT, "", session.started, tool_calls=(ToolCall("1", "ls", "{}"),))
     for message, activity, words in (
         (spoken("hello", session.started), SessionActivity.WORKING, "hello"),
@@ -63,12 +76,12 @@ async def test_an_entry_shows_what_the_session_is_doing(store: Store, session: S
         ),
         (answer("Done.", session), SessionActivity.IDLE, "Done."),
     ):
-        await store.transcripts.append(lease, [message])
-        [entry] = await store.page_sessions.list("me", limit=9)
+        await transcripts.append(store, lease, [message])
+        [entry] = await page_sessions.list_entries(store, "me", limit=9)
         assert (entry.activity, entry.last_words, entry.held) == (activity, words, True)
-    await store.transcripts.append(lease, [spoken("more", session.started)])
-    await store.leases.release(lease)
-    [entry] = await store.page_sessions.list("me", limit=9)
+    await transcripts.append(store, lease, [spoken("more", session.started)])
+    await leases.release(store, lease)
+    [entry] = await page_sessions.list_entries(store, "me", limit=9)
     assert (entry.activity, entry.held) == (SessionActivity.IDLE, False)
 
 
@@ -76,25 +89,25 @@ async def test_an_entry_shows_that_its_session_waits_for_approval_or_is_paused(
     store: Store, session: Session
 ):
     async def activity() -> SessionActivity:
-        [entry] = await store.page_sessions.list("me", limit=9)
+        [entry] = await page_sessions.list_entries(store, "me", limit=9)
         return entry.activity
 
-    lease = await store.leases.acquire(session.id, "me")
-    await store.transcripts.append(lease, [spoken("hello", session.started)])
-    assert await store.leases.pause(lease, Pause.ASKING)
+    lease = await leases.acquire(store, session.id, "me")
+    await transcripts.append(store, lease, [spoken("hello", session.started)])
+    assert await leases.pause(store, lease, Pause.ASKING)
     assert await activity() is SessionActivity.ASKING
-    await store.leases.pause(lease, None)
+    await leases.pause(store, lease, None)
     assert await activity() is SessionActivity.WORKING
-    await store.leases.pause(lease, Pause.STOPPED)
+    await leases.pause(store, lease, Pause.STOPPED)
     assert await activity() is SessionActivity.IDLE
-    await store.transcripts.append(lease, [spoken("go on", session.started)])
+    await transcripts.append(store, lease, [spoken("go on", session.started)])
     assert await activity() is SessionActivity.WORKING
-    await store.leases.pause(lease, Pause.ASKING)
-    newer = await store.leases.acquire(session.id, "another", take_over=True)
-    assert not await store.leases.pause(lease, Pause.ASKING)
+    await leases.pause(store, lease, Pause.ASKING)
+    newer = await leases.acquire(store, session.id, "another", take_over=True)
+    assert not await leases.pause(store, lease, Pause.ASKING)
     assert await activity() is SessionActivity.WORKING
-    await store.leases.pause(newer, Pause.ASKING)
-    await store.leases.release(newer)
+    await leases.pause(store, newer, Pause.ASKING)
+    await leases.release(store, newer)
     assert await activity() is SessionActivity.IDLE
 
 
@@ -103,12 +116,12 @@ async def test_the_title_of_an_old_session_is_found_by_its_beginning(
 ):
     monkeypatch.setattr(page_sessions, "_SEARCHED", 2)
     for title in ("Größe der Rosen", "Red roses", "White roses"):
-        made = await store.sessions.create("me", Platform.LOCAL, title=title)
+        made = await sessions.create(store, "me", Platform.LOCAL, title=title)
         await say(store, made, answer("Yes.", made))
         clock.advance(1)
 
     async def titles(words: str) -> list[str | None]:
-        found = await store.page_sessions.list("me", limit=2, words=words)
+        found = await page_sessions.list_entries(store, "me", limit=2, words=words)
         return [entry.title for entry in found]
 
     assert await titles("ROS") == ["White roses", "Red roses"]
@@ -119,10 +132,10 @@ async def test_the_title_of_an_old_session_is_found_by_its_beginning(
 @pytest.mark.parametrize("words", ["a%b", "a_b", "A!B"])
 async def test_a_title_is_found_by_its_exact_words(store: Store, session: Session, words: str):
     await say(store, session, spoken("hello", session.started))
-    await store.sessions.rename(session.id, "a%b a_b a!b")
-    other = await store.sessions.create("me", Platform.LOCAL, title="axb")
+    await sessions.rename(store, session.id, "a%b a_b a!b")
+    other = await sessions.create(store, "me", Platform.LOCAL, title="axb")
     await say(store, other, spoken("hello", session.started))
-    found = await store.page_sessions.list("me", limit=9, words=words)
+    found = await page_sessions.list_entries(store, "me", limit=9, words=words)
     assert [entry.id for entry in found] == [session.id]
 
 
@@ -145,8 +158,8 @@ async def test_a_title_is_found_in_every_script_without_regard_to_case_and_accen
     store: Store, session: Session, title: str, words: str
 ):
     await say(store, session, spoken("hello", session.started))
-    await store.sessions.rename(session.id, title)
-    found = await store.page_sessions.list("me", limit=9, words=words)
+    await sessions.rename(store, session.id, title)
+    found = await page_sessions.list_entries(store, "me", limit=9, words=words)
     assert [entry.id for entry in found] == [session.id]
 
 
@@ -169,8 +182,8 @@ async def test_a_message_that_the_transcript_shows_is_not_shown_twice(
     store: Store, session: Session
 ):
     page = await bound(store, session)
-    said = await store.pages.say(page.id, "k", "b1", "hello")
-    waiting = await store.page_sessions.part("me", session.id)
+    said = await pages.say(store, page.id, "k", "b1", "hello")
+    waiting = await page_sessions.part(store, "me", session.id)
     assert waiting is not None
     assert [(m.no, m.after) for m in waiting.messages] == [(said.no, None)]
 
@@ -180,10 +193,10 @@ async def test_a_message_that_the_transcript_shows_is_not_shown_twice(
     await say(store, session, spoken("hello", session.started))
     await store.write(begin)
     draft = Draft(key=f"{session.id}/2", address=at(page), body="Hi.", session_id=session.id)
-    await store.outbox.enqueue(draft)
+    await outbox.enqueue(store, draft)
     await say(store, session, answer("Hi.", session))
-    answered = await store.pages.show(page.id, f"{draft.key}/0", "Hi.")
-    part = await store.page_sessions.part("me", session.id)
+    answered = await pages.show(store, page.id, f"{draft.key}/0", "Hi.")
+    part = await page_sessions.part(store, "me", session.id)
     assert part is not None
     assert (part.messages, part.shows) == ((), {1: said.no, 2: answered.no})
 
@@ -191,22 +204,22 @@ async def test_a_message_that_the_transcript_shows_is_not_shown_twice(
 async def test_undoing_a_turn_removes_its_questions(store: Store, session: Session):
     page = await bound(store, session)
     await say(store, session, spoken("one", session.started), answer("1", session))
-    kept = await store.pages.show(page.id, "1", "kept")
+    kept = await pages.show(store, page.id, "1", "kept")
     await say(store, session, spoken("two", session.started), answer("2", session))
-    await store.pages.show(page.id, "2", "May I?")
-    lease = await store.leases.acquire(session.id, "me")
-    await store.transcripts.undo(lease)
-    part = await store.page_sessions.part("me", session.id)
+    await pages.show(store, page.id, "2", "May I?")
+    lease = await leases.acquire(store, session.id, "me")
+    await transcripts.undo(store, lease)
+    part = await page_sessions.part(store, "me", session.id)
     assert part is not None
     assert ([m.content for m in part.lines], [m.no for m in part.messages]) == (
         ["one", "1"],
         [kept.no],
     )
-    entry = await store.page_sessions.find("me", page.id)
+    entry = await page_sessions.find(store, "me", page.id)
     assert entry is not None
     assert (entry.id, entry.edits) == (session.id, 1)
-    await store.transcripts.restore(lease)
-    part = await store.page_sessions.part("me", session.id)
+    await transcripts.restore(store, lease)
+    part = await page_sessions.part(store, "me", session.id)
     assert part is not None
     assert (len(part.lines), len(part.messages)) == (4, 2)
 
@@ -215,8 +228,8 @@ async def test_each_move_is_recorded_once_after_its_message(store: Store, sessio
     page = await bound(store, session)
     await say(store, session, spoken("one", session.started), answer("1", session))
     for address in (TERMINAL, TERMINAL, at(page), at(page)):
-        await store.bindings.rebind(session.id, address, Origin.RESUME)
-    part = await store.page_sessions.part("me", session.id)
+        await bindings.rebind(store, session.id, address, Origin.RESUME)
+    part = await page_sessions.part(store, "me", session.id)
     assert part is not None
     assert [(move.address, move.seq) for move in part.moves] == [
         (at(page), 0),
@@ -231,7 +244,7 @@ async def test_a_long_session_is_read_in_parts_without_gaps(store: Store, sessio
     seen: list[int] = []
     before = None
     while True:
-        part = await store.page_sessions.part("me", session.id, before=before)
+        part = await page_sessions.part(store, "me", session.id, before=before)
         assert part is not None
         seen = [*(line.seq for line in part.lines), *seen]
         if not part.more:
@@ -241,13 +254,13 @@ async def test_a_long_session_is_read_in_parts_without_gaps(store: Store, sessio
 
 
 async def test_another_owner_cannot_see_the_session(store: Store, session: Session):
-    await store.owners.ensure("you")
+    await owners.ensure(store, "you")
     page = await bound(store, session)
     await say(store, session, spoken("secret", session.started))
     for name in (session.id, page.id):
-        assert await store.page_sessions.find("you", name) is None
-    assert await store.page_sessions.part("you", session.id) is None
-    assert await store.page_sessions.list("you", limit=9) == ()
+        assert await page_sessions.find(store, "you", name) is None
+    assert await page_sessions.part(store, "you", session.id) is None
+    assert await page_sessions.list_entries(store, "you", limit=9) == ()
 
 
 # Earlier versions
@@ -262,7 +275,7 @@ async def test_after_an_upgrade_the_page_shows_the_transcript_and_open_questions
     url: str, clock: FakeClock, before_moves: Earlier
 ):
     async with await segue.store.open(url, clock=clock) as old:
-        await old.owners.ensure("me", "Me")
+        await owners.ensure(old, "me", "Me")
 
         def fill(tx: Tx) -> None:
             tx.insert("sessions", id="s", owner="me", source="local", started=1, active=1)
@@ -283,7 +296,7 @@ async def test_after_an_upgrade_the_page_shows_the_transcript_and_open_questions
     before_moves.over()
     assert before_moves.version < schema.LATEST
     async with await segue.store.open(url, clock=clock) as new:
-        part = await new.page_sessions.part("me", "s")
+        part = await page_sessions.part(new, "me", "s")
         assert part is not None
         assert [message.text for message in part.messages] == ["2"]
 
@@ -292,22 +305,22 @@ async def test_a_message_in_an_old_session_on_the_page_is_not_answered_by_a_new_
     store: Store, session: Session, clock: FakeClock
 ):
     idle = ResetPolicy(mode=ResetMode.IDLE, idle=timedelta(hours=1))
-    page = await store.pages.begin("me", "A page", key="a")
+    page = await pages.begin(store, "me", "A page", key="a")
     for ends in (False, True):
-        await store.page_sessions.enter("me", session.id, at(page))
+        await page_sessions.enter(store, "me", session.id, at(page))
         clock.advance(7200)
         if ends:
-            await store.bindings.expire(session.id, None, EndReason.IDLE)
-        await store.page_sessions.enter("me", session.id, at(page))
-        bound = await store.bindings.get_or_create(at(page), "me", policy=idle, zone=UTC)
+            await sessions.close(store, session.id, None, EndReason.IDLE)
+        await page_sessions.enter(store, "me", session.id, at(page))
+        bound = await bindings.resolve(store, at(page), "me", policy=idle, zone=UTC)
         assert bound.session.id == session.id
 
 
 async def test_the_page_does_not_bring_a_session_that_has_an_answer_to_finish(
     store: Store, session: Session
 ):
-    page = await store.pages.begin("me", "A page", key="a")
-    await store.bindings.rebind(session.id, DM, Origin.RESUME)
+    page = await pages.begin(store, "me", "A page", key="a")
+    await bindings.rebind(store, session.id, DM, Origin.RESUME)
 
     def be_interrupted(tx: Tx) -> int:
         no = inbox.record(tx, "bot", "1", DM, "hello")
@@ -316,25 +329,25 @@ async def test_the_page_does_not_bring_a_session_that_has_an_answer_to_finish(
         return no
 
     no = await store.write(be_interrupted)
-    await store.page_sessions.enter("me", session.id, at(page))
-    assert await store.bindings.get(at(page)) is None
-    await store.inbox.finish([no])
-    await store.page_sessions.enter("me", session.id, at(page))
-    assert await store.bindings.get(at(page)) is not None
+    await page_sessions.enter(store, "me", session.id, at(page))
+    assert await bindings.get(store, at(page)) is None
+    await inbox.finish(store, [no])
+    await page_sessions.enter(store, "me", session.id, at(page))
+    assert await bindings.get(store, at(page)) is not None
 
 
 async def test_a_report_that_the_transcript_gets_later_is_shown_once(
     store: Store, session: Session, clock: FakeClock
 ):
-    page = await store.pages.begin("me", "A page", key="a")
-    await store.page_sessions.enter("me", session.id, at(page))
-    lease = await store.leases.acquire(session.id, "a terminal", seconds=7200)
-    await store.bindings.rebind(session.id, TERMINAL, Origin.RESUME)
+    page = await pages.begin(store, "me", "A page", key="a")
+    await page_sessions.enter(store, "me", session.id, at(page))
+    lease = await leases.acquire(store, session.id, "a terminal", seconds=7200)
+    await bindings.rebind(store, session.id, TERMINAL, Origin.RESUME)
     await reported(store, clock, "origin", origin=at(page))
     assert await ready(store) == 0
-    shown = await store.pages.show(page.id, "report:1/0", "rain")
+    shown = await pages.show(store, page.id, "report:1/0", "rain")
     await store.write(records.begin, lease, spoken("thanks", session.started), [], clock.now())
-    part = await store.page_sessions.part("me", session.id)
+    part = await page_sessions.part(store, "me", session.id)
     assert part is not None
     assert [line.content for line in part.lines][-2:] == ["rain", "thanks"]
     assert part.shows[part.lines[-2].seq] == shown.no

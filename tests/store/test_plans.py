@@ -24,7 +24,7 @@ import pytest
 import segue.store
 from segue.core.address import Platform
 from segue.core.session import Session
-from segue.store import Store, files, handoffs, postgres, search, sqlite
+from segue.store import Store, files, handoffs, owners, postgres, search, sessions, sqlite
 from segue.store.base import Tx
 from segue.testing.clock import FakeClock
 from tests.harness import stores
@@ -172,13 +172,13 @@ async def _run(
 
     try:
         store = await open_store()
-        await store.owners.ensure("me", "Me")
+        await owners.ensure(store, "me", "Me")
         wanted = inspect.signature(test).parameters
         known: dict[str, Any] = {"url": url, "clock": clock, "store": store}
         known |= {"open_store": open_store, "tmp_path": folder} | given
         if "session" in wanted:
-            made: Session = await store.sessions.create(
-                "me", Platform.LOCAL, cwd="/home/me/project"
+            made: Session = await sessions.create(
+                store, "me", Platform.LOCAL, cwd="/home/me/project"
             )
             known["session"] = made
         if set(wanted) <= set(known):

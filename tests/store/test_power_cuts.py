@@ -18,7 +18,7 @@ import segue.store
 from segue.core.address import Platform
 from segue.core.handoff import Step
 from segue.core.session import Session
-from segue.store import Store
+from segue.store import Store, gateways, leases, owners, sessions, transcripts
 from tests.store.model import fast_folder
 from tests.store.samples import said
 
@@ -79,31 +79,31 @@ def disk(folder: Path) -> Generator[Disk]:
 
 
 async def begun(store: Store) -> Session:
-    await store.owners.ensure("me")
-    return await store.sessions.create("me", Platform.LOCAL)
+    await owners.ensure(store, "me")
+    return await sessions.create(store, "me", Platform.LOCAL)
 
 
 async def test_committed_messages_survive_a_power_cut(folder: Path, disk: Disk):
     async with await segue.store.open(f"sqlite://{folder}/segue.db") as store:
         session = await begun(store)
         for number in range(50):
-            lease = await store.leases.acquire(session.id, "the terminal", seconds=60)
-            await store.transcripts.append(lease, [said(f"{number}")])
-            await store.leases.release(lease)
+            lease = await leases.acquire(store, session.id, "the terminal", seconds=60)
+            await transcripts.append(store, lease, [said(f"{number}")])
+            await leases.release(store, lease)
             if number % 10:
                 continue
             async with await disk.after_the_cut() as found:
-                kept = await found.transcripts.load(session.id)
+                kept = await transcripts.load(found, session.id)
             assert [message.content for message in kept] == [str(n) for n in range(number + 1)]
 
 
 async def test_no_lease_survives_a_power_cut(folder: Path, disk: Disk):
     async with await segue.store.open(f"sqlite://{folder}/segue.db") as store:
         session = await begun(store)
-        lost = await store.leases.acquire(session.id, "the terminal", seconds=60)
+        lost = await leases.acquire(store, session.id, "the terminal", seconds=60)
         async with await disk.after_the_cut() as found:
-            lease = await found.leases.acquire(session.id, "the next one")
-            await found.transcripts.append(lease, [said("and on")])
+            lease = await leases.acquire(found, session.id, "the next one")
+            await transcripts.append(found, lease, [said("and on")])
             assert lease.process != lost.process
 
 
@@ -111,38 +111,38 @@ async def test_writing_a_mark_does_not_wait_for_the_disk(folder: Path, disk: Dis
     async with await segue.store.open(f"sqlite://{folder}/segue.db") as store:
         session = await begun(store)
         before = disk.syncs
-        lease = await store.leases.acquire(session.id, "the terminal")
-        lease = await store.leases.renew(lease)
-        await store.gateways.announce("a gateway", [Platform.TELEGRAM])
+        lease = await leases.acquire(store, session.id, "the terminal")
+        lease = await leases.renew(store, lease)
+        await gateways.announce(store, "a gateway", [Platform.TELEGRAM])
         assert disk.syncs == before
-        await store.transcripts.append(lease, [said("hello")])
+        await transcripts.append(store, lease, [said("hello")])
         assert disk.syncs > before
 
 
 async def test_a_message_batched_with_a_mark_waits_for_the_disk(folder: Path, disk: Disk):
     async with await segue.store.open(f"sqlite://{folder}/segue.db") as store:
         session = await begun(store)
-        lease = await store.leases.acquire(session.id, "the terminal")
+        lease = await leases.acquire(store, session.id, "the terminal")
         words = [str(n) for n in range(20)]
-        appends = [store.transcripts.append(lease, [said(word)]) for word in words]
-        marks = [store.leases.renew(lease) for _ in words]
+        appends = [transcripts.append(store, lease, [said(word)]) for word in words]
+        marks = [leases.renew(store, lease) for _ in words]
         await asyncio.gather(*itertools.chain(*zip(appends, marks, strict=True)))
         async with await disk.after_the_cut() as found:
-            kept = await found.transcripts.load(session.id)
+            kept = await transcripts.load(found, session.id)
     assert [message.content for message in kept] == words
 
 
 async def test_a_requested_handoff_does_not_survive_a_power_cut(folder: Path, disk: Disk):
     async with await segue.store.open(f"sqlite://{folder}/segue.db") as store:
         session = await begun(store)
-        lease = await store.leases.acquire(session.id, "the terminal")
+        lease = await leases.acquire(store, session.id, "the terminal")
         before = disk.syncs
         asked = await store.request_handoff(session.id, Platform.WEB, lease=lease)
         assert await store.claim_handoff(asked.id) is not None
         assert disk.syncs == before
         async with await disk.after_the_cut() as found:
             assert await found.in_flight() == ()
-            await found.leases.acquire(session.id, "the next one")
+            await leases.acquire(found, session.id, "the next one")
 
 
 async def test_a_handoff_that_has_reached_the_platform_survives_a_power_cut(
@@ -150,7 +150,7 @@ async def test_a_handoff_that_has_reached_the_platform_survives_a_power_cut(
 ):
     async with await segue.store.open(f"sqlite://{folder}/segue.db") as store:
         session = await begun(store)
-        lease = await store.leases.acquire(session.id, "the terminal")
+        lease = await leases.acquire(store, session.id, "the terminal")
         asked = await store.request_handoff(session.id, Platform.WEB, lease=lease)
         claim = await store.claim_handoff(asked.id)
         assert claim is not None
@@ -172,14 +172,14 @@ async def test_every_acknowledged_write_survives_a_power_cut_at_any_moment(
                 kept[(await begun(store)).id] = []
             session = chance.choice(list(kept))
             words = [f"{number}.{n}" for n in range(chance.randint(1, 4))]
-            lease = await store.leases.acquire(session, "the terminal", take_over=True)
-            await store.transcripts.append(lease, [said(word) for word in words])
+            lease = await leases.acquire(store, session, "the terminal", take_over=True)
+            await transcripts.append(store, lease, [said(word) for word in words])
             kept[session] += words
             if chance.random() < 0.5:
-                await store.leases.release(lease)
+                await leases.release(store, lease)
             if chance.random() < 0.8:
                 continue
             async with await disk.after_the_cut() as found:
                 for there, texts in kept.items():
-                    loaded = await found.transcripts.load(there)
+                    loaded = await transcripts.load(found, there)
                     assert [message.content for message in loaded] == texts

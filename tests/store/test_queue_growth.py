@@ -12,7 +12,18 @@ import segue.store
 from segue.core.address import Platform
 from segue.core.reset import ResetMode, ResetPolicies, ResetPolicy
 from segue.core.session import Session
-from segue.store import Store, approvals, bindings, handoffs, inbox, leases, outbox, reports, runs
+from segue.store import (
+    Store,
+    approvals,
+    bindings,
+    handoffs,
+    inbox,
+    leases,
+    outbox,
+    reports,
+    runs,
+    sessions,
+)
 from segue.store.base import Tx
 from segue.store.sqlite import SqliteTx
 from segue.store.values import moment
@@ -74,8 +85,8 @@ def _fill(tx: Tx, sessions: int) -> None:
 async def _costs(path: Path, sessions: int) -> dict[str, int]:
     async with await segue.store.open(stores.create(path), clock=FakeClock()) as store:
         await store.write(_fill, sessions)
-        for prune in (store.inbox.prune, store.runs.prune):
-            await prune(FakeClock().now() - WEEK)  # what it keeps is not looked at again
+        for prune in (inbox.prune, runs.prune):
+            await prune(store, FakeClock().now() - WEEK)  # what it keeps is not looked at again
         return {name: await store.write(_steps, work) for name, work in WORK.items()}
 
 
@@ -91,23 +102,23 @@ async def test_only_the_places_of_the_last_updates_are_returned(
     monkeypatch.setattr(inbox, "PLACES", 2)
     for number, address in enumerate((DM, TOPIC, DM)):
         clock.advance(1)
-        await store.inbox.record("bot", str(number), address, "hello")
-    assert await store.inbox.newest(DM.platform, "bot") == {DM: "2", TOPIC: "1"}
+        await inbox.record(store, "bot", str(number), address, "hello")
+    assert await inbox.newest(store, DM.platform, "bot") == {DM: "2", TOPIC: "1"}
     monkeypatch.setattr(inbox, "PLACES", 1)
-    assert await store.inbox.newest(DM.platform, "bot") == {DM: "2"}
+    assert await inbox.newest(store, DM.platform, "bot") == {DM: "2"}
 
 
 async def test_an_entry_that_was_kept_is_pruned_once_its_chat_goes_on(
     store: Store, clock: FakeClock
 ):
-    no = await store.inbox.record("bot", "1", DM, "hello")
+    no = await inbox.record(store, "bot", "1", DM, "hello")
     assert no is not None
-    await store.inbox.finish([no])
+    await inbox.finish(store, [no])
     clock.advance(8 * 24 * 3600)
-    assert await store.inbox.prune(clock.now() - WEEK) == 0
-    assert await store.inbox.prune(clock.now() - WEEK) == 0
-    await store.inbox.record("bot", "2", DM, "again")
-    assert await store.inbox.prune(clock.now() - WEEK) == 1
+    assert await inbox.prune(store, clock.now() - WEEK) == 0
+    assert await inbox.prune(store, clock.now() - WEEK) == 0
+    await inbox.record(store, "bot", "2", DM, "again")
+    assert await inbox.prune(store, clock.now() - WEEK) == 1
 
 
 async def test_more_entries_than_one_transaction_looks_at_are_pruned(
@@ -116,16 +127,16 @@ async def test_more_entries_than_one_transaction_looks_at_are_pruned(
     monkeypatch.setattr(inbox, "_PRUNED", 2)
     monkeypatch.setattr(outbox, "_PRUNED", 2)
     for number in range(5):
-        no = await store.inbox.record("bot", str(number), DM, "hello")
+        no = await inbox.record(store, "bot", str(number), DM, "hello")
         assert no is not None
-        await store.inbox.finish([no])
-        await store.outbox.enqueue(draft(str(number)))
-        for claim in await store.outbox.claim([DM.platform]):
-            await store.outbox.sent(claim)
+        await inbox.finish(store, [no])
+        await outbox.enqueue(store, draft(str(number)))
+        for claim in await outbox.claim(store, [DM.platform]):
+            await outbox.sent(store, claim)
     clock.advance(8 * 24 * 3600)
-    await store.inbox.record("bot", "last", DM, "hello")
-    assert await store.inbox.prune(clock.now() - WEEK) == 5
-    assert await store.outbox.prune(clock.now() - WEEK) == 5
+    await inbox.record(store, "bot", "last", DM, "hello")
+    assert await inbox.prune(store, clock.now() - WEEK) == 5
+    assert await outbox.prune(store, clock.now() - WEEK) == 5
 
 
 async def test_runs_that_were_kept_are_pruned_once_their_job_goes_on(
@@ -134,21 +145,21 @@ async def test_runs_that_were_kept_are_pruned_once_their_job_goes_on(
     monkeypatch.setattr(runs, "KEPT", 1)
     await make(store, DAILY)
     clock.advance(3600)
-    await store.runs.finish(await claimed(store), None)
-    assert await store.runs.prune(clock.now() + WEEK) == 0
-    assert await store.runs.prune(clock.now() + WEEK) == 0
+    await runs.finish(store, await claimed(store), None)
+    assert await runs.prune(store, clock.now() + WEEK) == 0
+    assert await runs.prune(store, clock.now() + WEEK) == 0
     clock.advance(24 * 3600)
-    await store.runs.finish(await claimed(store), None)
-    assert await store.runs.prune(clock.now() + WEEK) == 1
+    await runs.finish(store, await claimed(store), None)
+    assert await runs.prune(store, clock.now() + WEEK) == 1
 
 
 async def test_a_session_that_was_displaced_is_not_stale(
     store: Store, session: Session, clock: FakeClock
 ):
     resets = ResetPolicies(default=ResetPolicy(mode=ResetMode.IDLE, idle=timedelta(hours=1)))
-    other = await store.sessions.create("me", Platform.LOCAL)
+    other = await sessions.create(store, "me", Platform.LOCAL)
     for one in (session, other):
-        await store.bindings.rebind(one.id, DM, bindings.Origin.RESUME)
+        await bindings.rebind(store, one.id, DM, bindings.Origin.RESUME)
     clock.advance(7200)
-    found = await store.bindings.stale(resets, UTC, CHATS, 20)
+    found = await bindings.stale(store, resets, UTC, CHATS, 20)
     assert [it.id for it in found] == [other.id]

@@ -12,7 +12,7 @@ import pytest
 
 import segue.store
 from segue.core.errors import StoreForbidden, StoreStandby
-from segue.store import schema
+from segue.store import owners, schema
 from tests.fakes import postgres
 from tests.store.test_files import set_version
 
@@ -34,7 +34,7 @@ class Guest:
         for _ in range(5):
             try:
                 async with await segue.store.open(self.url) as store:
-                    await store.owners.ensure("me")
+                    await owners.ensure(store, "me")
                     return
             except StoreForbidden as error:
                 said = str(error)
@@ -70,7 +70,7 @@ async def test_a_role_that_may_not_connect_learns_how_to(guest: Guest):
 
 async def test_a_role_that_may_not_use_the_tables_learns_how_to(guest: Guest):
     async with await segue.store.open(guest.theirs) as store:
-        await store.owners.ensure("me")
+        await owners.ensure(store, "me")
     with pytest.raises(StoreForbidden, match="GRANT USAGE ON SCHEMA segue"):
         await segue.store.open(guest.url)
     await guest.may()
@@ -80,7 +80,7 @@ async def test_a_role_that_may_not_migrate_the_tables_learns_how_to(
     guest: Guest, monkeypatch: pytest.MonkeyPatch
 ):
     async with await segue.store.open(guest.theirs) as store:
-        await store.owners.ensure("me")
+        await owners.ensure(store, "me")
     await guest.may()
     set_version(guest.theirs, schema.LATEST - 1)
     alter = ["ALTER TABLE segue.owners ADD COLUMN new_one BIGINT"]

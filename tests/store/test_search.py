@@ -11,7 +11,7 @@ import pytest
 from segue.core.address import Platform
 from segue.core.session import Session
 from segue.core.transcript import Role
-from segue.store import Store, Tx, indexing, search
+from segue.store import Store, Tx, indexing, leases, owners, search, sessions, transcripts
 from segue.store.base import SqlDialect
 from segue.store.search import _BATCH, _DEPTH, Hit
 from tests.store.conftest import OpenStore
@@ -19,7 +19,7 @@ from tests.store.samples import AT, ODD, answered, hold, on_sqlite, said, say
 
 
 async def found(store: Store, words: str, owner: str = "me") -> list[str]:
-    return [hit.snippet for hit in await store.sessions.search(owner, words)]
+    return [hit.snippet for hit in await search.messages(store, owner, words)]
 
 
 async def indexed(store: Store, words: str) -> set[int]:
@@ -33,9 +33,9 @@ def decomposed(words: str) -> str:
 
 
 async def test_a_hit_has_the_session_and_the_time_of_its_message(store: Store, session: Session):
-    await store.sessions.rename(session.id, "garden")
+    await sessions.rename(store, session.id, "garden")
     await say(store, session.id, said("plant the roses"), answered("Red ones?"))
-    (hit,) = await store.sessions.search("me", "roses")
+    (hit,) = await search.messages(store, "me", "roses")
     assert hit == Hit(
         session_id=session.id,
         title="garden",
@@ -114,7 +114,7 @@ async def test_the_index_finds_a_word_however_it_is_composed(
     store: Store, session: Session, line: str
 ):
     await say(store, session.id, said(line), said(decomposed(line)))
-    await store.sessions.index()
+    await search.index_some(store)
     assert await indexed(store, line) == {1, 2}
     assert await indexed(store, decomposed(line)) == {1, 2}
 
@@ -143,18 +143,18 @@ async def test_the_index_finds_the_end_of_a_long_message_that_is_not_read_to_the
 
 
 async def test_the_newest_hits_come_first_up_to_the_limit(store: Store, session: Session):
-    later = await store.sessions.create("me", Platform.LOCAL)
+    later = await sessions.create(store, "me", Platform.LOCAL)
     await say(store, later.id, said("rose 1"))
     await say(store, session.id, *(said(f"rose {i}") for i in range(2, 5)))
     at = AT.replace(year=2027)
     await say(store, later.id, msgspec.structs.replace(said("rose 5"), at=at))
     assert await found(store, "rose") == ["rose 5", "rose 1", "rose 4", "rose 3", "rose 2"]
-    assert len(await store.sessions.search("me", "rose", limit=2)) == 2
+    assert len(await search.messages(store, "me", "rose", limit=2)) == 2
 
 
 async def test_a_search_does_not_find_messages_of_another_owner(store: Store, session: Session):
-    await store.owners.ensure("you")
-    theirs = await store.sessions.create("you", Platform.LOCAL)
+    await owners.ensure(store, "you")
+    theirs = await sessions.create(store, "you", Platform.LOCAL)
     await say(store, theirs.id, said("my secret roses"))
     await say(store, session.id, said("roses"))
     assert await found(store, "roses") == ["roses"]
@@ -169,8 +169,8 @@ async def test_many_matches_of_another_owner_hide_none_of_the_owner(
     monkeypatch.setattr(search, "_RANKED", 3)
     lines = (said(f"line {i}") for i in range(_DEPTH))
     await say(store, session.id, said("my roses"), *lines)
-    await store.owners.ensure("you")
-    theirs = await store.sessions.create("you", Platform.LOCAL)
+    await owners.ensure(store, "you")
+    theirs = await sessions.create(store, "you", Platform.LOCAL)
     await say(store, theirs.id, *(said(f"their roses {i}") for i in range(5)))
     assert await found(store, "roses") == ["my roses"]
 
@@ -218,21 +218,21 @@ async def test_a_rare_word_is_found_in_the_index_together_with_a_common_one(
 async def test_an_undone_message_is_not_found_until_it_is_restored(store: Store, session: Session):
     lease = await hold(store, session.id, said("roses"))
     assert await found(store, "roses") == ["roses"]
-    await store.transcripts.undo(lease)
+    await transcripts.undo(store, lease)
     assert await found(store, "roses") == []
-    await store.transcripts.restore(lease)
+    await transcripts.restore(store, lease)
     assert await found(store, "roses") == ["roses"]
 
 
 async def test_messages_of_a_deleted_session_are_not_found(store: Store, session: Session):
-    other = await store.sessions.create("me", Platform.LOCAL)
+    other = await sessions.create(store, "me", Platform.LOCAL)
     await say(store, session.id, said("roses here"))
     await say(store, other.id, said("roses there"))
     assert len(await found(store, "roses")) == 2
     await say(store, session.id, said("roses not yet looked for"))
-    await store.sessions.delete(session.id)
+    await sessions.delete(store, session.id)
     assert await found(store, "roses") == ["roses there"]
-    again = await store.sessions.create("me", Platform.LOCAL)
+    again = await sessions.create(store, "me", Platform.LOCAL)
     await say(store, again.id, said("tulips"))
     assert await found(store, "roses") == ["roses there"]
     assert await found(store, "tulips") == ["tulips"]
@@ -241,7 +241,7 @@ async def test_messages_of_a_deleted_session_are_not_found(store: Store, session
 async def test_the_index_keeps_no_word_of_a_deleted_session(store: Store, session: Session):
     await say(store, session.id, said("my secret"))
     assert await found(store, "secret") == ["my secret"]
-    await store.sessions.delete(session.id)
+    await sessions.delete(store, session.id)
 
     def look(tx: Tx) -> list[tuple[object, ...]]:
         if tx.dialect is SqlDialect.POSTGRES:
@@ -264,11 +264,11 @@ async def test_a_message_is_found_as_soon_as_it_is_stored(
 async def test_a_search_indexes_a_long_backlog_first(store: Store, session: Session):
     lines = (said(f"line {i}") for i in range(_DEPTH + 2 * _BATCH))
     await say(store, session.id, *lines, said("roses"))
-    other = await store.sessions.create("me", Platform.LOCAL)
+    other = await sessions.create(store, "me", Platform.LOCAL)
     await say(store, other.id, said("more roses"))
     assert await found(store, "roses") == ["more roses", "roses"]
     assert len(await found(store, "line 399")) == 1
-    assert await store.sessions.is_indexed()
+    assert await search.is_complete(store)
 
 
 ODD_WORDS = [
@@ -331,14 +331,14 @@ async def test_the_snippet_shows_the_search_term(store: Store, session: Session)
 
 
 async def test_a_common_word_is_ranked_by_time_and_not_by_the_start_of_its_session(store: Store):
-    first = await store.sessions.create("me", Platform.LOCAL)
-    second = await store.sessions.create("me", Platform.LOCAL)
+    first = await sessions.create(store, "me", Platform.LOCAL)
+    second = await sessions.create(store, "me", Platform.LOCAL)
     for number in range(6):
         at = AT + timedelta(minutes=number)
         target = first if number % 2 else second
         await say(store, target.id, msgspec.structs.replace(said(f"rose {number}"), at=at))
     assert await found(store, "rose") == [f"rose {number}" for number in reversed(range(6))]
-    hits = await store.sessions.search("me", "rose", limit=3)
+    hits = await search.messages(store, "me", "rose", limit=3)
     assert [hit.snippet for hit in hits] == ["rose 5", "rose 4", "rose 3"]
 
 
@@ -366,14 +366,14 @@ async def test_what_the_index_finds_is_found_in_new_messages(
     lines += [decomposed("my résumé"), "Việt", decomposed("Việt"), "हिन्दी", "كِتَاب", "東京へ"]
     await say(store, session.id, *map(said, lines))
     new = await store.read(search.find, "me", words, limit=20, without=None)
-    await store.sessions.index()
+    await search.index_some(store)
     assert await indexed(store, words) <= {hit.seq for hit in new}
     assert new
 
 
 async def test_a_new_message_is_found_before_it_is_indexed(store: Store, session: Session):
     await say(store, session.id, said("roses"))
-    assert not await store.sessions.is_indexed()
+    assert not await search.is_complete(store)
     hits = await store.read(search.find, "me", "roses", limit=20, without=None)
     assert [hit.snippet for hit in hits] == ["roses"]
 
@@ -385,24 +385,24 @@ async def test_a_session_is_queued_for_the_index_once_until_it_is_indexed(
         return tx.rows("SELECT session_no FROM unindexed")
 
     lease = await hold(store, session.id, said("one"), said("two"))
-    await store.transcripts.append(lease, [said("three")])
+    await transcripts.append(store, lease, [said("three")])
     assert len(await store.read(queued)) == 1
-    assert await store.sessions.index()
+    assert await search.index_some(store)
     assert await store.read(queued) == []
-    assert not await store.sessions.index()
-    await store.transcripts.append(lease, [said("four")])
+    assert not await search.index_some(store)
+    await transcripts.append(store, lease, [said("four")])
     assert len(await store.read(queued)) == 1
-    await store.leases.release(lease)
-    await store.sessions.delete(session.id)
+    await leases.release(store, lease)
+    await sessions.delete(store, session.id)
     assert await store.read(queued) == []
 
 
 async def test_an_imported_session_is_queued_for_the_index(store: Store, session: Session):
     await say(store, session.id, said("roses"))
-    lines = [line async for line in store.transcripts.export("me", session.id)]
-    await store.sessions.index()
-    await store.transcripts.import_lines("me", lines)
-    assert not await store.sessions.is_indexed()
+    lines = [line async for line in transcripts.export(store, "me", session.id)]
+    await search.index_some(store)
+    await transcripts.import_lines(store, "me", lines)
+    assert not await search.is_complete(store)
     assert await found(store, "roses") == ["roses", "roses"]
 
 
@@ -412,4 +412,4 @@ async def test_the_background_indexes_everything(
     monkeypatch.setattr(indexing, "PAUSE_SECONDS", 0.0)
     await say(store, session.id, *(said(f"line {i}") for i in range(2 * _BATCH + 1)))
     await indexing.catch_up(store)
-    assert await store.sessions.is_indexed()
+    assert await search.is_complete(store)

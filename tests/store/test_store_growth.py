@@ -16,7 +16,7 @@ import pytest
 from segue.core.address import Platform
 from segue.core.errors import AmbiguousSession, SessionNotFound
 from segue.core.transcript import Role
-from segue.store import Store, Tx, page_sessions, search, sessions
+from segue.store import Store, Tx, leases, owners, page_sessions, search, sessions
 from segue.store.base import Row, SqlDialect
 from segue.store.sqlite import SqliteTx
 from segue.store.transcripts import append
@@ -187,7 +187,7 @@ def measure(tx: Tx) -> dict[str, tuple[int, int]]:
 
 
 async def test_lists_and_searches_do_not_grow_with_the_store(store: Store):
-    await store.owners.ensure("you")
+    await owners.ensure(store, "you")
     await store.write(fill, SMALL)
     small = await store.write(measure)
 
@@ -200,8 +200,8 @@ async def test_lists_and_searches_do_not_grow_with_the_store(store: Store):
 
 
 async def test_an_append_does_not_grow_with_the_store(store: Store):
-    await store.owners.ensure("you")
-    made = await store.sessions.create("me", Platform.LOCAL)
+    await owners.ensure(store, "you")
+    made = await sessions.create(store, "me", Platform.LOCAL)
     lease = await hold(store, made.id)
 
     def work(tx: Tx) -> tuple[int, int]:
@@ -216,21 +216,21 @@ async def test_an_append_does_not_grow_with_the_store(store: Store):
 
 
 async def test_an_old_match_is_found_in_the_index(store: Store, open_store: OpenStore):
-    await store.owners.ensure("you")
-    old = await store.sessions.create("me", Platform.LOCAL)
-    await store.leases.release(await hold(store, old.id, said("only the lilies")))
+    await owners.ensure(store, "you")
+    old = await sessions.create(store, "me", Platform.LOCAL)
+    await leases.release(store, await hold(store, old.id, said("only the lilies")))
     await store.write(fill, SMALL)
-    while await store.sessions.index():
+    while await search.index_some(store):
         pass
-    (hit,) = await store.sessions.search("me", "lil")
+    (hit,) = await search.messages(store, "me", "lil")
     assert (hit.session_id, hit.seq, hit.role) == (old.id, 1, Role.USER)
 
 
 @on_postgres
 async def test_a_word_in_no_message_is_looked_up_in_the_index(store: Store):
-    await store.owners.ensure("you")
+    await owners.ensure(store, "you")
     await store.write(fill, LARGE)
-    while await store.sessions.index():
+    while await search.index_some(store):
         pass
 
     def plan(tx: Tx) -> str:

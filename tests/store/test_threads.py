@@ -15,7 +15,7 @@ import pytest
 from segue.core.address import Platform
 from segue.core.errors import OwnerNotFound, StoreBusy, StoreClosed
 from segue.core.session import Session
-from segue.store import Store, Topic, Tx, owners, threads
+from segue.store import Store, Topic, Tx, owners, sessions, threads, transcripts
 from segue.store.threads import CallResult, StoreCall
 from tests.store.conftest import OpenStore
 from tests.store.samples import hold, on_sqlite, said, texts
@@ -69,14 +69,14 @@ async def test_a_thousand_callers_use_a_handful_of_threads(store: Store, session
     async def call(number: int) -> None:
         nonlocal most
         if number % 2:
-            await store.transcripts.append(lease, [said(f"{number}")])
+            await transcripts.append(store, lease, [said(f"{number}")])
         else:
-            await store.sessions.get(session.id)
+            await sessions.get(store, session.id)
         most = max(most, open_threads())
 
     await asyncio.gather(*(call(number) for number in range(1000)))
     assert 1 <= most <= HANDFUL
-    assert len(await store.transcripts.load(session.id)) == 500
+    assert len(await transcripts.load(store, session.id)) == 500
 
 
 async def test_a_slow_write_does_not_block_the_event_loop(store: Store):
@@ -94,7 +94,7 @@ async def test_a_slow_write_does_not_keep_others_from_reading(store: Store, sess
     stuck = Stuck()
     writing = asyncio.ensure_future(store.write(stuck))
     await stuck.begun()
-    assert await store.sessions.get(session.id) == session
+    assert await sessions.get(store, session.id) == session
     assert not writing.done()
     stuck.end()
     await writing
@@ -102,13 +102,13 @@ async def test_a_slow_write_does_not_keep_others_from_reading(store: Store, sess
 
 async def test_work_of_a_cancelled_caller_that_has_not_begun_is_not_done(store: Store):
     async with all_writers_stuck(store):
-        waiting = asyncio.create_task(store.owners.ensure("too late"))
+        waiting = asyncio.create_task(owners.ensure(store, "too late"))
         await asyncio.sleep(0)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-    await store.owners.ensure("after")
-    assert await store.owners.get("too late") is None
+    await owners.ensure(store, "after")
+    assert await owners.get(store, "too late") is None
 
 
 async def test_work_of_a_cancelled_caller_that_has_begun_is_finished(
@@ -128,7 +128,7 @@ async def test_work_of_a_cancelled_caller_that_has_begun_is_finished(
         await writing
     stuck.end()
     await store.close()
-    assert await other.owners.get("begun")
+    assert await owners.get(other, "begun")
 
 
 async def test_one_failing_call_does_not_take_its_neighbours_with_it(store: Store):
@@ -139,15 +139,15 @@ async def test_one_failing_call_does_not_take_its_neighbours_with_it(store: Stor
     async with all_writers_stuck(store):
         waiting: list[asyncio.Future[Any]] = []
         for number in range(5):
-            waiting.append(asyncio.ensure_future(store.owners.ensure(f"whole {number}")))
+            waiting.append(asyncio.ensure_future(owners.ensure(store, f"whole {number}")))
             waiting.append(asyncio.ensure_future(store.write(half, number)))
-            create = store.sessions.create("nobody", Platform.LOCAL)
+            create = sessions.create(store, "nobody", Platform.LOCAL)
             waiting.append(asyncio.ensure_future(create))
         await asyncio.sleep(0)
     outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     assert [type(o) for o in outcomes[1::3]] == [ZeroDivisionError] * 5
     assert [type(o) for o in outcomes[2::3]] == [OwnerNotFound] * 5
-    known = {owner.id for owner in await store.owners.all()}
+    known = {owner.id for owner in await owners.all_owners(store)}
     assert known == {"me", *(f"whole {number}" for number in range(5))}
 
 
@@ -158,7 +158,7 @@ async def test_several_operations_in_one_write_are_kept_all_or_none(store: Store
 
     with pytest.raises(OwnerNotFound):
         await store.write(two)
-    assert await store.owners.get("first") is None
+    assert await owners.get(store, "first") is None
 
 
 async def listen(store: Store) -> None:
@@ -171,9 +171,9 @@ async def test_a_closed_store_refuses_everything(store: Store, session: Session)
     lease = await hold(store, session.id)
     await store.close()
     with pytest.raises(StoreClosed):
-        await store.sessions.get(session.id)
+        await sessions.get(store, session.id)
     with pytest.raises(StoreClosed):
-        await store.transcripts.append(lease, [said("too late")])
+        await transcripts.append(store, lease, [said("too late")])
     with pytest.raises(StoreClosed):
         await listen(store)
 
@@ -183,7 +183,7 @@ async def test_closing_twice_is_harmless(store: Store, open_store: OpenStore):
     await store.close()
     await store.close()
     async with other:
-        assert await other.owners.get("me")
+        assert await owners.get(other, "me")
 
 
 async def test_closing_at_the_same_time_is_harmless(store: Store):
@@ -199,9 +199,9 @@ async def test_closing_finishes_what_was_submitted(
     blocking = asyncio.ensure_future(store.write(stuck))
     await stuck.begun()
     appends = [
-        asyncio.create_task(store.transcripts.append(lease, [said(f"{i}")])) for i in range(100)
+        asyncio.create_task(transcripts.append(store, lease, [said(f"{i}")])) for i in range(100)
     ]
-    reads = [asyncio.create_task(store.sessions.get(session.id)) for _ in range(10)]
+    reads = [asyncio.create_task(sessions.get(store, session.id)) for _ in range(10)]
     await asyncio.sleep(0)
     closing = asyncio.create_task(store.close())
     await asyncio.sleep(0)
@@ -210,12 +210,12 @@ async def test_closing_finishes_what_was_submitted(
     assert await blocking == "done"
     assert len(await asyncio.gather(*appends)) == 100
     assert len(await asyncio.gather(*reads)) == 10
-    kept = texts(await other.transcripts.load(session.id))
+    kept = texts(await transcripts.load(other, session.id))
     assert sorted(kept, key=int) == [f"{i}" for i in range(100)]
 
 
 async def test_a_closed_store_leaves_no_thread_behind(store: Store, session: Session):
-    await asyncio.gather(*(store.sessions.get(session.id) for _ in range(20)))
+    await asyncio.gather(*(sessions.get(store, session.id) for _ in range(20)))
     assert open_threads() >= 1
     await store.close()
     assert open_threads() == 0
@@ -227,10 +227,10 @@ async def test_a_caller_whose_work_does_not_start_in_time_gets_store_busy(
     async with all_writers_stuck(store):
         monkeypatch.setattr(threads, "START_TIMEOUT", 0.05)
         with pytest.raises(StoreBusy):
-            await store.owners.ensure("too late")
+            await owners.ensure(store, "too late")
     monkeypatch.undo()
-    await store.owners.ensure("in time")
-    assert await store.owners.get("too late") is None
+    await owners.ensure(store, "in time")
+    assert await owners.get(store, "too late") is None
 
 
 @on_sqlite
@@ -241,11 +241,11 @@ async def test_a_writer_behind_a_lock_of_another_process_fails_in_the_end(
     with (tmp_path / "segue.db-run" / "gate").open("rb") as gate:
         fcntl.flock(gate, fcntl.LOCK_EX)
         with pytest.raises(StoreBusy, match=r"segue\.db"):
-            await store.owners.ensure("too late")
-        assert await store.sessions.get(session.id) == session
+            await owners.ensure(store, "too late")
+        assert await sessions.get(store, session.id) == session
     monkeypatch.undo()
-    await store.owners.ensure("in time")
-    assert await store.owners.get("too late") is None
+    await owners.ensure(store, "in time")
+    assert await owners.get(store, "too late") is None
 
 
 @on_sqlite
@@ -258,16 +258,16 @@ async def test_one_opening_that_writes_without_end_does_not_starve_another(
     async def write_on() -> int:
         count = 0
         while not enough:
-            await other.owners.ensure("busy")
+            await owners.ensure(other, "busy")
             count += 1
         return count
 
     busy = [asyncio.create_task(write_on()) for _ in range(20)]
     for number in range(20):
-        await store.owners.ensure(f"patient {number}")
+        await owners.ensure(store, f"patient {number}")
     enough = True
     assert sum(await asyncio.gather(*busy)) > 0
-    assert len(await store.owners.all()) == 22
+    assert len(await owners.all_owners(store)) == 22
 
 
 UNUSUAL = (
@@ -295,8 +295,8 @@ async def test_a_caller_gets_any_error_of_its_work_and_the_store_goes_on(
             await getattr(store, how)(fails)
     error = raised.value
     assert kind in (type(error), type(error.__cause__))
-    await store.owners.ensure("after")
-    assert await store.owners.get("after")
+    await owners.ensure(store, "after")
+    assert await owners.get(store, "after")
 
 
 async def test_an_unusual_error_undoes_only_its_own_call(store: Store):
@@ -305,15 +305,15 @@ async def test_an_unusual_error_undoes_only_its_own_call(store: Store):
         raise SystemExit
 
     async with all_writers_stuck(store):
-        before = asyncio.ensure_future(store.owners.ensure("before"))
+        before = asyncio.ensure_future(owners.ensure(store, "before"))
         failing = asyncio.ensure_future(store.write(half))
-        after = asyncio.ensure_future(store.owners.ensure("after"))
+        after = asyncio.ensure_future(owners.ensure(store, "after"))
         await asyncio.sleep(0)
     async with asyncio.timeout(LONG):
         with pytest.raises(threads.WorkFailed):
             await failing
         await asyncio.gather(before, after)
-    assert {owner.id for owner in await store.owners.all()} == {"me", "before", "after"}
+    assert {owner.id for owner in await owners.all_owners(store)} == {"me", "before", "after"}
 
 
 class Worker:

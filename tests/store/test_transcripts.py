@@ -23,7 +23,7 @@ from segue.core.errors import (
 from segue.core.provenance import Provenance
 from segue.core.session import Session, Usage
 from segue.core.transcript import Image, Kind, Message, Role, ToolCall, Transcript
-from segue.store import Store, Tx, transcripts
+from segue.store import Store, Tx, sessions, transcripts
 from segue.store.transcripts import _PAGE
 from segue.store.values import MESSAGE_LIMIT
 from segue.testing.clock import FakeClock
@@ -51,10 +51,10 @@ async def test_messages_are_read_back_in_the_order_in_which_they_were_appended(
     store: Store, session: Session
 ):
     lease = await hold(store, session.id)
-    assert await store.transcripts.append(lease, [said("one")]) == 1
-    assert await store.transcripts.append(lease, [answered("two"), said("three")]) == 3
-    assert await store.transcripts.append(lease, []) == 3
-    loaded = await store.transcripts.load(session.id)
+    assert await transcripts.append(store, lease, [said("one")]) == 1
+    assert await transcripts.append(store, lease, [answered("two"), said("three")]) == 3
+    assert await transcripts.append(store, lease, []) == 3
+    loaded = await transcripts.load(store, session.id)
     assert texts(loaded) == ["one", "two", "three"]
     assert [message.seq for message in loaded] == [1, 2, 3]
 
@@ -76,7 +76,7 @@ async def test_every_field_of_a_message_is_read_back_unchanged(store: Store, ses
         Message(Role.USER, "", AT, images=PICTURES),
     ]
     await say(store, session.id, *messages)
-    loaded = await store.transcripts.load(session.id)
+    loaded = await transcripts.load(store, session.id)
     assert list(loaded) == [msgspec.structs.replace(m, seq=i) for i, m in enumerate(messages, 1)]
 
 
@@ -84,14 +84,13 @@ async def test_every_way_of_reading_a_transcript_returns_its_pictures(
     store: Store, session: Session
 ):
     lease = await hold(store, session.id, Message(Role.USER, "look", AT, images=PICTURES))
-    transcripts = store.transcripts
     for read in (
-        await transcripts.load(session.id),
-        await transcripts.last(session.id, 1),
-        await transcripts.tail(session.id, 1),
-        await transcripts.window(session.id, 1),
-        await transcripts.undo(lease),
-        await transcripts.restore(lease),
+        await transcripts.load(store, session.id),
+        await transcripts.last(store, session.id, 1),
+        await transcripts.tail(store, session.id, 1),
+        await transcripts.window(store, session.id, 1),
+        await transcripts.undo(store, lease),
+        await transcripts.restore(store, lease),
     ):
         assert [message.images for message in read] == [PICTURES]
 
@@ -101,14 +100,13 @@ async def test_every_way_of_reading_a_transcript_returns_the_authors(
 ):
     mixed = provenance.OWNER | provenance.STRANGER
     lease = await hold(store, session.id, Message(Role.USER, "look", AT, provenance=mixed))
-    transcripts = store.transcripts
     for read in (
-        await transcripts.load(session.id),
-        await transcripts.last(session.id, 1),
-        await transcripts.tail(session.id, 1),
-        await transcripts.window(session.id, 1),
-        await transcripts.undo(lease),
-        await transcripts.restore(lease),
+        await transcripts.load(store, session.id),
+        await transcripts.last(store, session.id, 1),
+        await transcripts.tail(store, session.id, 1),
+        await transcripts.window(store, session.id, 1),
+        await transcripts.undo(store, lease),
+        await transcripts.restore(store, lease),
     ):
         assert [message.provenance for message in read] == [mixed]
 
@@ -118,10 +116,10 @@ async def test_authors_of_a_window_whose_start_was_not_read_are_unknown(
 ):
     owned = Message(Role.USER, "hi", AT, tokens=1, provenance=provenance.OWNER)
     await say(store, session.id, *[owned] * _PAGE)
-    window = await store.transcripts.window(session.id, 10)
+    window = await transcripts.window(store, session.id, 10)
     assert window.provenance == provenance.OWNER
     await say(store, session.id, *[owned] * _PAGE)
-    window = await store.transcripts.window(session.id, 10)
+    window = await transcripts.window(store, session.id, 10)
     assert window.provenance == provenance.OWNER | provenance.UNKNOWN
 
 
@@ -141,7 +139,7 @@ async def test_authors_of_a_session_are_those_since_its_last_summary(
     assert await authors() == provenance.AGENT | provenance.STRANGER
     lease = await hold(store, session.id, by(provenance.OWNER))
     assert await authors() == provenance.AGENT | provenance.STRANGER | provenance.OWNER
-    await store.transcripts.undo(lease)
+    await transcripts.undo(store, lease)
     assert await authors() == provenance.AGENT | provenance.STRANGER
 
 
@@ -149,8 +147,8 @@ async def test_pictures_count_towards_the_size_limit_of_a_message(store: Store, 
     lease = await hold(store, session.id)
     huge = Message(Role.USER, "look", AT, images=(Image("image/png", bytes(MESSAGE_LIMIT)),))
     with pytest.raises(MessageTooLong):
-        await store.transcripts.append(lease, [huge])
-    assert len(await store.transcripts.load(session.id)) == 0
+        await transcripts.append(store, lease, [huge])
+    assert len(await transcripts.load(store, session.id)) == 0
 
 
 async def test_times_in_any_zone_are_stored_to_the_microsecond(store: Store, session: Session):
@@ -161,7 +159,7 @@ async def test_times_in_any_zone_are_stored_to_the_microsecond(store: Store, ses
         datetime(2100, 1, 1, tzinfo=UTC),
     ]
     await say(store, session.id, *(Message(Role.USER, "now", at) for at in times))
-    assert [m.at for m in await store.transcripts.load(session.id)] == times
+    assert [m.at for m in await transcripts.load(store, session.id)] == times
 
 
 async def test_unstorable_characters_are_replaced(store: Store, session: Session):
@@ -174,7 +172,7 @@ async def test_unstorable_characters_are_replaced(store: Store, session: Session
         Message(Role.ASSISTANT, ODD, AT, tool_calls=(ToolCall(ODD, ODD, ODD),)),
         Message(Role.TOOL, ODD, AT, tool_call_id=ODD, tool_name=ODD),
     )
-    plain, nul, call, done = await store.transcripts.load(session.id)
+    plain, nul, call, done = await transcripts.load(store, session.id)
     assert (plain.content, nul.content) == (marked, "\ufffd")
     assert call.tool_calls == (ToolCall(marked, marked, marked),)
     assert (done.tool_call_id, done.tool_name) == (marked, marked)
@@ -184,7 +182,7 @@ async def test_unstorable_characters_in_the_extras_of_a_provider_are_replaced(
     store: Store, session: Session
 ):
     await say(store, session.id, Message(Role.ASSISTANT, "hm", AT, extras={"thought": [ODD]}))
-    (kept,) = await store.transcripts.load(session.id)
+    (kept,) = await transcripts.load(store, session.id)
     assert kept.extras is not None
     assert "a" in kept.extras["thought"][0]
 
@@ -192,18 +190,18 @@ async def test_unstorable_characters_in_the_extras_of_a_provider_are_replaced(
 async def test_an_append_of_several_messages_is_atomic(store: Store, session: Session):
     lease = await hold(store, session.id, said("before"))
     long = said("x" * (MESSAGE_LIMIT + 1))
-    before = await store.sessions.get(session.id)
+    before = await sessions.get(store, session.id)
     with pytest.raises(MessageTooLong):
-        await store.transcripts.append(lease, [said("a"), long, said("b")], usage=Usage(input=9))
-    assert texts(await store.transcripts.load(session.id)) == ["before"]
-    assert await store.sessions.get(session.id) == before
-    assert await store.transcripts.append(lease, [said("after")]) == 2
+        await transcripts.append(store, lease, [said("a"), long, said("b")], usage=Usage(input=9))
+    assert texts(await transcripts.load(store, session.id)) == ["before"]
+    assert await sessions.get(store, session.id) == before
+    assert await transcripts.append(store, lease, [said("after")]) == 2
 
 
 async def test_a_message_of_exactly_the_size_limit_is_stored(store: Store, session: Session):
     body = "ü" * (MESSAGE_LIMIT // 2)
     await say(store, session.id, said(body))
-    (kept,) = await store.transcripts.load(session.id)
+    (kept,) = await transcripts.load(store, session.id)
     assert kept.content == body
 
 
@@ -213,8 +211,8 @@ async def test_a_message_that_is_too_long_by_its_tool_calls_is_refused(
     lease = await hold(store, session.id)
     call = ToolCall("1", "write", "x" * MESSAGE_LIMIT)
     with pytest.raises(MessageTooLong):
-        await store.transcripts.append(lease, [Message(Role.ASSISTANT, "", AT, (call,))])
-    assert len(await store.transcripts.load(session.id)) == 0
+        await transcripts.append(store, lease, [Message(Role.ASSISTANT, "", AT, (call,))])
+    assert len(await transcripts.load(store, session.id)) == 0
 
 
 async def test_an_append_outside_chats_takes_two_statements(store: Store, session: Session):
@@ -244,24 +242,24 @@ async def test_appends_from_many_callers_at_once_lose_nothing(store: Store, sess
     lease = await hold(store, session.id)
     count = 200
     seqs = await asyncio.gather(
-        *(store.transcripts.append(lease, [said(f"{i}")]) for i in range(count))
+        *(transcripts.append(store, lease, [said(f"{i}")]) for i in range(count))
     )
     assert sorted(seqs) == list(range(1, count + 1))
-    loaded = await store.transcripts.load(session.id)
+    loaded = await transcripts.load(store, session.id)
     assert {m.seq: m.content for m in loaded} == {s: f"{i}" for i, s in enumerate(seqs)}
 
 
 async def test_transcripts_of_different_sessions_are_separate(store: Store):
-    made = [await store.sessions.create("me", Platform.LOCAL) for _ in range(3)]
+    made = [await sessions.create(store, "me", Platform.LOCAL) for _ in range(3)]
     for turn in range(3):
         for session in made:
             await say(store, session.id, said(f"{session.id} {turn}"))
     for session in made:
         expected = [f"{session.id} {turn}" for turn in range(3)]
-        assert texts(await store.transcripts.load(session.id)) == expected
-        assert texts(await store.transcripts.last(session.id, 99)) == expected
-        assert texts(await store.transcripts.tail(session.id, 99)) == expected
-        assert texts(await store.transcripts.window(session.id, 99)) == expected
+        assert texts(await transcripts.load(store, session.id)) == expected
+        assert texts(await transcripts.last(store, session.id, 99)) == expected
+        assert texts(await transcripts.tail(store, session.id, 99)) == expected
+        assert texts(await transcripts.window(store, session.id, 99)) == expected
 
 
 async def test_usage_and_activity_are_counted_with_the_messages(
@@ -270,10 +268,10 @@ async def test_usage_and_activity_are_counted_with_the_messages(
     lease = await hold(store, session.id)
     clock.advance(60)
     for _ in range(2):
-        await store.transcripts.append(
-            lease, [answered("hi")], usage=Usage(input=10, output=2, cached=7)
+        await transcripts.append(
+            store, lease, [answered("hi")], usage=Usage(input=10, output=2, cached=7)
         )
-    counted = await store.sessions.get(session.id)
+    counted = await sessions.get(store, session.id)
     assert counted is not None
     assert counted.usage == Usage(input=20, output=4, cached=14)
     assert (counted.messages, counted.active) == (2, clock.now())
@@ -285,20 +283,20 @@ async def test_usage_and_activity_are_counted_with_the_messages(
 
 async def test_a_session_without_messages_has_an_empty_transcript(store: Store, session: Session):
     for read in (
-        store.transcripts.load(session.id),
-        store.transcripts.last(session.id, 5),
-        store.transcripts.tail(session.id, 5),
-        store.transcripts.window(session.id, 5),
+        transcripts.load(store, session.id),
+        transcripts.last(store, session.id, 5),
+        transcripts.tail(store, session.id, 5),
+        transcripts.window(store, session.id, 5),
     ):
         assert await read == Transcript()
 
 
 async def test_reading_an_unknown_session_is_an_error(store: Store):
     for read in (
-        store.transcripts.load(NOWHERE),
-        store.transcripts.last(NOWHERE, 5),
-        store.transcripts.tail(NOWHERE, 5),
-        store.transcripts.window(NOWHERE, 5),
+        transcripts.load(store, NOWHERE),
+        transcripts.last(store, NOWHERE, 5),
+        transcripts.tail(store, NOWHERE, 5),
+        transcripts.window(store, NOWHERE, 5),
     ):
         with pytest.raises(SessionNotFound):
             await read
@@ -307,15 +305,15 @@ async def test_reading_an_unknown_session_is_an_error(store: Store):
 async def test_the_last_messages_are_read_in_order(store: Store, session: Session):
     await say(store, session.id, *(said(f"{i}") for i in range(10)))
     for count in (0, 1, 3, 10, 11):
-        last = await store.transcripts.last(session.id, count)
+        last = await transcripts.last(store, session.id, count)
         assert texts(last) == [f"{i}" for i in range(10)][10 - min(count, 10) :]
 
 
 async def test_only_the_messages_after_a_seq_are_read(store: Store, session: Session):
     await say(store, session.id, *(said(f"{i}") for i in range(1, 6)))
-    assert texts(await store.transcripts.last(session.id, 10, after=3)) == ["4", "5"]
-    assert texts(await store.transcripts.last(session.id, 1, after=3)) == ["5"]
-    assert texts(await store.transcripts.last(session.id, 10, after=5)) == []
+    assert texts(await transcripts.last(store, session.id, 10, after=3)) == ["4", "5"]
+    assert texts(await transcripts.last(store, session.id, 1, after=3)) == ["5"]
+    assert texts(await transcripts.last(store, session.id, 10, after=5)) == []
 
 
 tokens = st.integers(0, 40)
@@ -358,13 +356,13 @@ def test_window_and_tail_equal_those_of_the_whole_transcript(store: Store, runne
 
 
 async def same_ends(store: Store, messages: list[Message], budgets: list[int]) -> None:
-    session = await store.sessions.create("me", Platform.LOCAL)
+    session = await sessions.create(store, "me", Platform.LOCAL)
     await say(store, session.id, *messages)
-    whole = await store.transcripts.load(session.id)
+    whole = await transcripts.load(store, session.id)
     assert len(whole) == len(messages)
     for budget in budgets:
-        assert await store.transcripts.window(session.id, budget) == whole.window(budget)
-        assert await store.transcripts.tail(session.id, budget) == whole.tail(budget)
+        assert await transcripts.window(store, session.id, budget) == whole.window(budget)
+        assert await transcripts.tail(store, session.id, budget) == whole.tail(budget)
 
 
 async def test_window_and_tail_keep_a_tool_call_with_results_of_more_than_a_page(
@@ -372,7 +370,7 @@ async def test_window_and_tail_keep_a_tool_call_with_results_of_more_than_a_page
 ):
     group = worked(2 * _PAGE + 5, 1)
     await say(store, session.id, said("old"), *group)
-    for read in (store.transcripts.window(session.id, 0), store.transcripts.tail(session.id, 0)):
+    for read in (transcripts.window(store, session.id, 0), transcripts.tail(store, session.id, 0)):
         assert [m.seq for m in await read] == list(range(2, len(group) + 2))
 
 
@@ -381,9 +379,9 @@ async def test_a_window_starts_at_the_last_summary_however_far_back_it_is(
 ):
     await say(store, session.id, said("forgotten"), summary("so far"))
     await say(store, session.id, *(said(f"{i}", tokens=5) for i in range(2 * _PAGE)))
-    window = await store.transcripts.window(session.id, 12)
+    window = await transcripts.window(store, session.id, 12)
     assert texts(window) == ["so far", f"{2 * _PAGE - 2}", f"{2 * _PAGE - 1}"]
-    tail = await store.transcripts.tail(session.id, 12)
+    tail = await transcripts.tail(store, session.id, 12)
     assert texts(tail) == [f"{2 * _PAGE - 2}", f"{2 * _PAGE - 1}"]
 
 
@@ -391,10 +389,10 @@ async def test_a_summary_in_one_session_does_not_affect_the_window_of_another(
     store: Store, session: Session
 ):
     await say(store, session.id, said("a"), said("b"))
-    other = await store.sessions.create("me", Platform.LOCAL)
+    other = await sessions.create(store, "me", Platform.LOCAL)
     await say(store, other.id, said("c"), summary("so far"), said("d"))
-    assert texts(await store.transcripts.window(session.id, 99)) == ["a", "b"]
-    assert texts(await store.transcripts.window(other.id, 99)) == ["so far", "d"]
+    assert texts(await transcripts.window(store, session.id, 99)) == ["a", "b"]
+    assert texts(await transcripts.window(store, other.id, 99)) == ["so far", "d"]
 
 
 # Undo and restore
@@ -403,69 +401,69 @@ async def test_a_summary_in_one_session_does_not_affect_the_window_of_another(
 async def test_undo_removes_the_last_turn_and_returns_it(store: Store, session: Session):
     call = called("shell")
     lease = await hold(store, session.id, said("one"), answered("1"), said("two"))
-    await store.transcripts.append(lease, [call, result(call.tool_calls[0], "!"), answered("2")])
-    hidden = await store.transcripts.undo(lease)
+    await transcripts.append(store, lease, [call, result(call.tool_calls[0], "!"), answered("2")])
+    hidden = await transcripts.undo(store, lease)
     assert texts(hidden) == ["two", "", "!", "2"]
     assert [message.seq for message in hidden] == [3, 4, 5, 6]
     for read in (
-        store.transcripts.load(session.id),
-        store.transcripts.last(session.id, 9),
-        store.transcripts.tail(session.id, 99),
-        store.transcripts.window(session.id, 99),
+        transcripts.load(store, session.id),
+        transcripts.last(store, session.id, 9),
+        transcripts.tail(store, session.id, 99),
+        transcripts.window(store, session.id, 99),
     ):
         assert texts(await read) == ["one", "1"]
 
 
 async def test_restore_brings_back_exactly_what_was_undone(store: Store, session: Session):
     lease = await hold(store, session.id, said("one"), answered("1"), said("two"), answered("2"))
-    before = await store.transcripts.load(session.id)
-    hidden = await store.transcripts.undo(lease, 2)
-    assert texts(await store.transcripts.load(session.id)) == []
-    assert await store.transcripts.restore(lease) == hidden
-    assert await store.transcripts.load(session.id) == before
+    before = await transcripts.load(store, session.id)
+    hidden = await transcripts.undo(store, lease, 2)
+    assert texts(await transcripts.load(store, session.id)) == []
+    assert await transcripts.restore(store, lease) == hidden
+    assert await transcripts.load(store, session.id) == before
     with pytest.raises(NothingToRestore):
-        await store.transcripts.restore(lease)
+        await transcripts.restore(store, lease)
 
 
 async def test_restore_reverts_several_undos_in_a_row(store: Store, session: Session):
     lease = await hold(store, session.id, said("one"), said("two"), said("three"))
-    await store.transcripts.undo(lease)
-    await store.transcripts.undo(lease)
-    assert texts(await store.transcripts.load(session.id)) == ["one"]
-    assert texts(await store.transcripts.restore(lease)) == ["two", "three"]
-    assert texts(await store.transcripts.load(session.id)) == ["one", "two", "three"]
+    await transcripts.undo(store, lease)
+    await transcripts.undo(store, lease)
+    assert texts(await transcripts.load(store, session.id)) == ["one"]
+    assert texts(await transcripts.restore(store, lease)) == ["two", "three"]
+    assert texts(await transcripts.load(store, session.id)) == ["one", "two", "three"]
 
 
 async def test_restore_does_nothing_once_the_conversation_has_continued(
     store: Store, session: Session
 ):
     lease = await hold(store, session.id, said("one"), said("two"))
-    await store.transcripts.undo(lease)
-    assert await store.transcripts.append(lease, [said("instead")]) == 3
+    await transcripts.undo(store, lease)
+    assert await transcripts.append(store, lease, [said("instead")]) == 3
     with pytest.raises(NothingToRestore):
-        await store.transcripts.restore(lease)
-    assert texts(await store.transcripts.load(session.id)) == ["one", "instead"]
-    await store.transcripts.undo(lease)
-    assert texts(await store.transcripts.restore(lease)) == ["instead"]
-    assert texts(await store.transcripts.load(session.id)) == ["one", "instead"]
+        await transcripts.restore(store, lease)
+    assert texts(await transcripts.load(store, session.id)) == ["one", "instead"]
+    await transcripts.undo(store, lease)
+    assert texts(await transcripts.restore(store, lease)) == ["instead"]
+    assert texts(await transcripts.load(store, session.id)) == ["one", "instead"]
 
 
 async def test_undoing_more_turns_than_there_are_is_refused(store: Store, session: Session):
     lease = await hold(store, session.id)
     with pytest.raises(NothingToUndo):
-        await store.transcripts.undo(lease)
-    await store.transcripts.append(lease, [said("one"), answered("1")])
+        await transcripts.undo(store, lease)
+    await transcripts.append(store, lease, [said("one"), answered("1")])
     with pytest.raises(NothingToUndo):
-        await store.transcripts.undo(lease, 2)
-    assert texts(await store.transcripts.load(session.id)) == ["one", "1"]
+        await transcripts.undo(store, lease, 2)
+    assert texts(await transcripts.load(store, session.id)) == ["one", "1"]
     with pytest.raises(NothingToRestore):
-        await store.transcripts.restore(lease)
+        await transcripts.restore(store, lease)
 
 
 async def test_undo_does_not_count_synthetic_prompts_as_turns(store: Store, session: Session):
     prompt = Message(Role.USER, "say that you are here", AT, kind=Kind.SYNTHETIC)
     lease = await hold(store, session.id, said("one"), answered("1"), prompt, answered("here"))
-    assert texts(await store.transcripts.undo(lease)) == [
+    assert texts(await transcripts.undo(store, lease)) == [
         "one",
         "1",
         "say that you are here",
@@ -477,21 +475,21 @@ async def test_undoing_a_summary_returns_its_messages_to_the_window(store: Store
     lease = await hold(
         store, session.id, summary("first"), said("one"), said("two"), summary("second"), said("3")
     )
-    assert texts(await store.transcripts.window(session.id, 99)) == ["second", "3"]
-    await store.transcripts.undo(lease, 2)
-    assert texts(await store.transcripts.window(session.id, 99)) == ["first", "one"]
-    await store.transcripts.restore(lease)
-    assert texts(await store.transcripts.window(session.id, 99)) == ["second", "3"]
-    await store.transcripts.undo(lease, 3)
-    assert texts(await store.transcripts.window(session.id, 99)) == ["first"]
+    assert texts(await transcripts.window(store, session.id, 99)) == ["second", "3"]
+    await transcripts.undo(store, lease, 2)
+    assert texts(await transcripts.window(store, session.id, 99)) == ["first", "one"]
+    await transcripts.restore(store, lease)
+    assert texts(await transcripts.window(store, session.id, 99)) == ["second", "3"]
+    await transcripts.undo(store, lease, 3)
+    assert texts(await transcripts.window(store, session.id, 99)) == ["first"]
 
 
 async def test_an_undo_does_not_affect_other_sessions(store: Store, session: Session):
-    other = await store.sessions.create("me", Platform.LOCAL)
+    other = await sessions.create(store, "me", Platform.LOCAL)
     lease = await hold(store, session.id, said("one"))
     theirs = await hold(store, other.id, said("two"))
-    await store.transcripts.undo(lease)
-    assert texts(await store.transcripts.load(other.id)) == ["two"]
+    await transcripts.undo(store, lease)
+    assert texts(await transcripts.load(store, other.id)) == ["two"]
     with pytest.raises(NothingToRestore):
-        await store.transcripts.restore(theirs)
-    assert texts(await store.transcripts.restore(lease)) == ["one"]
+        await transcripts.restore(store, theirs)
+    assert texts(await transcripts.restore(store, lease)) == ["one"]

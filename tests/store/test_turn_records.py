@@ -13,7 +13,7 @@ from segue.core.errors import MessageTaken, SessionMoved
 from segue.core.lease import Lease
 from segue.core.session import Session, Usage
 from segue.core.transcript import Message
-from segue.store import Store
+from segue.store import Store, inbox, leases, outbox, sessions, transcripts
 from segue.turns import records
 from tests.store import samples
 from tests.store.conftest import OpenStore
@@ -37,7 +37,7 @@ async def add(
 
 
 async def record(store: Store, update_id: str = "1") -> int:
-    number = await store.inbox.record("bot", update_id, DM, "hello")
+    number = await inbox.record(store, "bot", update_id, DM, "hello")
     assert number is not None
     return number
 
@@ -47,11 +47,11 @@ async def test_a_stale_answer_is_not_stored_and_finishes_no_inbox_entry(
 ):
     entry = await record(store)
     stale = await hold(store, session.id)
-    await (await open_store()).leases.acquire(session.id, "another", take_over=True)
+    await leases.acquire(await open_store(), session.id, "another", take_over=True)
     with pytest.raises(SessionMoved):
         await add(store, stale, answered("hello"), [entry], DM)
-    assert texts(await store.transcripts.load(session.id)) == []
-    assert [waiting.no for waiting in await store.inbox.waiting()] == [entry]
+    assert texts(await transcripts.load(store, session.id)) == []
+    assert [waiting.no for waiting in await inbox.waiting(store)] == [entry]
     assert await samples.waiting(store, DM) == 0
 
 
@@ -64,9 +64,9 @@ async def test_an_answer_finishes_its_inbox_entries_and_a_tool_call_does_not(
     (call,) = called("shell").tool_calls
     for message in (called("shell"), result(call)):
         await add(store, lease, message, [first], DM)
-        assert [waiting.no for waiting in await store.inbox.waiting()] == [first, second]
+        assert [waiting.no for waiting in await inbox.waiting(store)] == [first, second]
     await add(store, lease, answered("hi"), [first], DM)
-    assert [waiting.no for waiting in await store.inbox.waiting()] == [second]
+    assert [waiting.no for waiting in await inbox.waiting(store)] == [second]
 
 
 async def test_a_taken_inbox_entry_waits_for_its_answer_in_its_session(
@@ -75,28 +75,28 @@ async def test_a_taken_inbox_entry_waits_for_its_answer_in_its_session(
     taken, other = await record(store), await record(store, "2")
     lease = await hold(store, session.id)
     await begin(store, lease, said("0"), taken)
-    waiting = await store.inbox.waiting()
+    waiting = await inbox.waiting(store)
     assert [(i.no, i.session_id) for i in waiting] == [(taken, session.id), (other, None)]
     await add(store, lease, answered("hi"), [taken])
-    assert [(i.no, i.session_id) for i in await store.inbox.waiting()] == [(other, None)]
+    assert [(i.no, i.session_id) for i in await inbox.waiting(store)] == [(other, None)]
 
 
 async def test_an_inbox_entry_is_taken_by_one_session_only(store: Store, session: Session):
-    other = await store.sessions.create("me", Platform.LOCAL)
+    other = await sessions.create(store, "me", Platform.LOCAL)
     entry, late = await record(store), await record(store, "2")
     leases = [await hold(store, session.id), await hold(store, other.id)]
     outcomes = await asyncio.gather(
         *(begin(store, lease, said("hello"), entry) for lease in leases), return_exceptions=True
     )
     assert sum(isinstance(outcome, MessageTaken) for outcome in outcomes) == 1
-    said_in = [len(await store.transcripts.load(s.id)) for s in (session, other)]
+    said_in = [len(await transcripts.load(store, s.id)) for s in (session, other)]
     assert sorted(said_in) == [0, 1]
-    await store.inbox.finish([late])
+    await inbox.finish(store, [late])
     for lease in leases:
         for number in (entry, late, 999):
             with pytest.raises(MessageTaken):
                 await begin(store, lease, said("again"), number)
-    assert [len(await store.transcripts.load(s.id)) for s in (session, other)] == said_in
+    assert [len(await transcripts.load(store, s.id)) for s in (session, other)] == said_in
 
 
 async def test_a_stale_start_takes_no_inbox_entry(
@@ -104,10 +104,10 @@ async def test_a_stale_start_takes_no_inbox_entry(
 ):
     entry = await record(store)
     stale = await hold(store, session.id)
-    await (await open_store()).leases.acquire(session.id, "another", take_over=True)
+    await leases.acquire(await open_store(), session.id, "another", take_over=True)
     with pytest.raises(SessionMoved):
         await begin(store, stale, said("hi"), entry)
-    (incoming,) = await store.inbox.waiting()
+    (incoming,) = await inbox.waiting(store)
     assert incoming.session_id is None
 
 
@@ -119,7 +119,7 @@ async def test_only_visible_text_of_the_agent_is_queued(store: Store, session: S
         await add(store, lease, message, deliver_to=TOPIC)
     assert await samples.waiting(store, TOPIC) == 2
     for seq, body in ((2, "I look."), (5, "**Here** it is.\n")):
-        (outgoing,) = await store.outbox.claim([Platform.TELEGRAM])
+        (outgoing,) = await outbox.claim(store, [Platform.TELEGRAM])
         assert (outgoing.key, outgoing.body) == (f"{session.id}/{seq}", body)
         assert (outgoing.address, outgoing.session_id) == (TOPIC, session.id)
-        await store.outbox.sent(outgoing)
+        await outbox.sent(store, outgoing)

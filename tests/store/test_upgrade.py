@@ -26,12 +26,23 @@ from segue.core.transcript import Image, Kind, Message, Outcome, Role, ToolCall
 from segue.store import (
     Store,
     Tx,
+    approvals,
+    bindings,
+    bubbles,
     files,
+    gateways,
+    inbox,
+    leases,
+    notes,
+    outbox,
+    owners,
+    pairings,
     postgres_schema,
     processes,
     schema,
     search,
     sessions,
+    transcripts,
 )
 from segue.store.base import SqlDialect
 from segue.store.gateways import LinkState
@@ -231,10 +242,10 @@ def choose_home(tx: Tx) -> None:
 
 async def fill(store: Store) -> Session:
     """Some rows in every table."""
-    await store.owners.ensure("me", "Me")
+    await owners.ensure(store, "me", "Me")
     await store.write(choose_home)
-    await store.sessions.create("me", Platform.SLACK)
-    session = await store.sessions.create("me", Platform.LOCAL, title="roses", cwd="/home/me")
+    await sessions.create(store, "me", Platform.SLACK)
+    session = await sessions.create(store, "me", Platform.LOCAL, title="roses", cwd="/home/me")
     await store.write(say, session.id)
     await store.write(place, session.id)
     return session
@@ -254,37 +265,37 @@ async def test_an_older_store_is_upgraded_with_all_its_data(
         new, other = await asyncio.gather(*(segue.store.open(url, clock=clock) for _ in range(2)))
         async with new, other:
             assert await new.write(version) == schema.LATEST
-            assert list(await new.transcripts.load(session.id)) == MESSAGES
-            assert texts(await other.transcripts.window(session.id, 9)) == ["so far"]
+            assert list(await transcripts.load(new, session.id)) == MESSAGES
+            assert texts(await transcripts.window(other, session.id, 9)) == ["so far"]
             await everything_is_there(new, session, old.process)
             await everything_is_there(other, session, old.process)
 
 
 async def everything_is_there(store: Store, session: Session, gateway: str) -> None:
-    assert [owner.name for owner in await store.owners.all()] == ["Me"]
-    assert await store.owners.homes("me") == (HomeChannel(address=DM, name="home"),)
-    there = await store.sessions.get(session.id)
+    assert [owner.name for owner in await owners.all_owners(store)] == ["Me"]
+    assert await owners.homes(store, "me") == (HomeChannel(address=DM, name="home"),)
+    there = await sessions.get(store, session.id)
     assert there == structs.replace(session, address=CHANNEL, messages=len(ROWS))
-    assert len(await store.sessions.list("me")) == 2
-    (binding,) = await store.bindings.list("me")
+    assert len(await sessions.list_sessions(store, "me")) == 2
+    (binding,) = await bindings.list_bindings(store, "me")
     assert (binding.session_id, binding.origin, binding.version) == (session.id, Origin.RESUME, 3)
-    lease = await store.leases.get(session.id)
+    lease = await leases.get(store, session.id)
     assert lease is not None
     assert lease.holder == "a terminal on desk"
     handoff = await store.get_handoff_state(session.id)
     assert handoff is not None
     assert (handoff.state, handoff.step, handoff.thread) == (State.RUNNING, Step.OPENING, TOPIC)
     assert handoff.reply is None
-    assert [hit.session_id for hit in await store.sessions.search("me", "roses")] == [session.id]
-    (incoming,) = await store.inbox.waiting([Platform.TELEGRAM])
+    assert [hit.session_id for hit in await search.messages(store, "me", "roses")] == [session.id]
+    (incoming,) = await inbox.waiting(store, [Platform.TELEGRAM])
     assert (incoming.body, incoming.session_id) == ("hello", None)
     for key, receipt in RECEIPTS.items():
-        outgoing = await store.outbox.get(key)
+        outgoing = await outbox.get(store, key)
         assert outgoing is not None
         assert outgoing.receipts == ((receipt,) if receipt else ())
         assert (outgoing.body, outgoing.buttons, outgoing.reported) == ("hello", (), False)
         assert outgoing.state is (OutgoingState.QUEUED if key == "1" else OutgoingState.SENT)
-    (alive,) = await store.gateways.alive()
+    (alive,) = await gateways.alive(store)
     assert (alive.process, alive.platforms) == (gateway, {Platform.TELEGRAM})
     assert alive.links[Platform.TELEGRAM].state is LinkState.CONNECTING
 
@@ -295,8 +306,8 @@ async def test_an_upgrade_turns_failure_messages_into_failure_kinds(
     messages = {**OLD_REASONS, Failure.ERROR: "Telegram does not answer."}
     before = knows(9, tmp_path, monkeypatch)
     async with await segue.store.open(url, clock=clock) as old:
-        await old.owners.ensure("me", "Me")
-        session = await old.sessions.create("me", Platform.LOCAL)
+        await owners.ensure(old, "me", "Me")
+        session = await sessions.create(old, "me", Platform.LOCAL)
         for message in messages.values():
             await old.write(fail_handoff, session.id, message)
     before.over()
@@ -310,12 +321,12 @@ async def test_an_upgrade_turns_result_texts_into_outcomes(
 ):
     before = knows(10, tmp_path, monkeypatch)
     async with await segue.store.open(url, clock=clock) as old:
-        await old.owners.ensure("me", "Me")
-        session = await old.sessions.create("me", Platform.LOCAL)
+        await owners.ensure(old, "me", "Me")
+        session = await sessions.create(old, "me", Platform.LOCAL)
         await old.write(say, session.id, [{"role": "tool", "content": text} for text in OLD_TEXTS])
     before.over()
     async with await segue.store.open(url, clock=clock) as new:
-        found = await new.transcripts.load(session.id)
+        found = await transcripts.load(new, session.id)
         assert {m.content: m.outcome for m in found} == OLD_TEXTS
 
 
@@ -341,8 +352,8 @@ async def test_an_upgrade_finds_the_authors_of_messages(
     names = ("role", "kind", "content")
     rows: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in OLD_AUTHORS]
     async with await segue.store.open(url, clock=clock) as old:
-        await old.owners.ensure("me", "Me")
-        session = await old.sessions.create("me", Platform.LOCAL)
+        await owners.ensure(old, "me", "Me")
+        session = await sessions.create(old, "me", Platform.LOCAL)
         await old.write(say, session.id, rows)
         await old.write(_keep_a_note)
         before.over()
@@ -351,10 +362,10 @@ async def test_an_upgrade_finds_the_authors_of_messages(
         async with await segue.store.open(url, clock=clock) as new:
             # A process of the earlier version still writes.
             await old.write(_say_more, session.id, {"role": "user", "content": "more"})
-            found = await new.transcripts.load(session.id)
+            found = await transcripts.load(new, session.id)
             authors = [provenance.encode(m.provenance) for m in found]
             assert authors == [*OLD_AUTHORS.values(), "unknown"]
-            (note,) = await new.notes.list("me")
+            (note,) = await notes.list_notes(new, "me")
             assert note.provenance == provenance.UNKNOWN
 
 
@@ -390,28 +401,28 @@ async def test_an_upgraded_store_supports_new_features(
         session = await fill(old)
     earlier.over()
     async with await segue.store.open(url, clock=clock) as new:
-        lease = await new.leases.acquire(session.id, "a terminal on sofa", take_over=True)
+        lease = await leases.acquire(new, session.id, "a terminal on sofa", take_over=True)
         picture = Message(Role.USER, "this one", NOON, images=(Image("image/png", b"\x89PNG"),))
-        await new.gateways.announce("takes over", [DM.platform])
-        (incoming,) = await new.inbox.waiting()
-        await new.transcripts.append(lease, [picture])
+        await gateways.announce(new, "takes over", [DM.platform])
+        (incoming,) = await inbox.waiting(new)
+        await transcripts.append(new, lease, [picture])
         await new.write(records.begin, lease, said("look"), [incoming.no], NOON)
         answer = answered("a rose")
         await new.write(records.add, lease, answer, Usage(), inbox_ids=[incoming.no], deliver_to=DM)
-        loaded = await new.transcripts.load(session.id)
+        loaded = await transcripts.load(new, session.id)
         assert [m.images for m in loaded] == [()] * 4 + [picture.images, (), ()]
         assert await waiting(new, DM) == 2
-        await new.outbox.enqueue(structs.replace(draft("5"), buttons=(("Yes", "y"),)))
-        await new.sessions.grant(lease, "0badcafe")
-        assert await new.sessions.granted(session.id) == {"0badcafe"}
-        assert (await new.notes.add("me", "likes roses")).number == 1
-        asked = await new.approvals.ask(lease, "1", "0badcafe", "rm", CHANNEL, seconds=60)
-        await new.approvals.answer(asked.id, "me", CHANNEL, Answer.NEVER)
-        code = await new.pairings.begin("me")
-        await new.pairings.redeem(code, Sender(platform=Platform.TELEGRAM, user_id="42"))
-        assert not await new.owners.introduced("me")
-        await new.outbox.bubble(DM, "79")
+        await outbox.enqueue(new, structs.replace(draft("5"), buttons=(("Yes", "y"),)))
+        await approvals.grant(new, lease, "0badcafe")
+        assert await approvals.granted(new, session.id) == {"0badcafe"}
+        assert (await notes.add(new, "me", "likes roses")).number == 1
+        asked = await approvals.ask(new, lease, "1", "0badcafe", "rm", CHANNEL, seconds=60)
+        await approvals.give(new, asked.id, "me", CHANNEL, Answer.NEVER)
+        code = await pairings.begin(new, "me")
+        await pairings.redeem(new, code, Sender(platform=Platform.TELEGRAM, user_id="42"))
+        assert not await owners.introduced(new, "me")
+        await bubbles.put(new, DM, "79")
     async with await segue.store.open(url, clock=clock) as again:
-        assert [note.text for note in await again.notes.list("me")] == ["likes roses"]
-        assert await again.outbox.bubbles([Platform.TELEGRAM]) == {DM: "79"}
-        assert await again.owners.introduced("me")
+        assert [note.text for note in await notes.list_notes(again, "me")] == ["likes roses"]
+        assert await bubbles.shown(again, [Platform.TELEGRAM]) == {DM: "79"}
+        assert await owners.introduced(again, "me")

@@ -22,7 +22,26 @@ from segue.core.job import LOCAL, NewJob
 from segue.core.lease import Lease
 from segue.core.schedule import Once
 from segue.core.session import EndReason, Origin, Session, Usage
-from segue.store import Store, Topic, Tx, Waiter, lifeline, sqlite, threads
+from segue.store import (
+    Store,
+    Topic,
+    Tx,
+    Waiter,
+    approvals,
+    bindings,
+    gateways,
+    inbox,
+    jobs,
+    leases,
+    lifeline,
+    outbox,
+    owners,
+    pages,
+    sessions,
+    sqlite,
+    threads,
+    transcripts,
+)
 from segue.store import wake as wake_ups
 from segue.store.approvals import Approval
 from segue.store.leases import LEASE_SECONDS
@@ -52,7 +71,7 @@ TRIES = 20
 
 
 async def take_over(store: Store, lease: Lease) -> None:
-    await store.leases.acquire(lease.session_id, "another", take_over=True)
+    await leases.acquire(store, lease.session_id, "another", take_over=True)
 
 
 async def hand_off(store: Store, lease: Lease) -> None:
@@ -63,11 +82,11 @@ async def hand_off(store: Store, lease: Lease) -> None:
 
 
 async def end(store: Store, lease: Lease) -> None:
-    await store.sessions.end(lease.session_id, EndReason.NEW, lease=lease)
+    await sessions.end(store, lease.session_id, EndReason.NEW, lease=lease)
 
 
 async def delete(store: Store, lease: Lease) -> None:
-    await store.sessions.delete(lease.session_id, lease=lease)
+    await sessions.delete(store, lease.session_id, lease=lease)
 
 
 LOSSES = {work.__name__: work for work in (take_over, hand_off, end, delete)}
@@ -83,15 +102,15 @@ class OtherProcess:
 
 
 async def answer(process: OtherProcess) -> None:
-    await process.store.approvals.answer(process.asked.id, "me", DM, Answer.NEVER)
+    await approvals.give(process.store, process.asked.id, "me", DM, Answer.NEVER)
 
 
 async def void(process: OtherProcess) -> None:
-    await process.store.approvals.void(process.lease.session_id)
+    await approvals.void(process.store, process.lease.session_id)
 
 
 async def move_away(process: OtherProcess) -> None:
-    await process.store.bindings.rebind(process.lease.session_id, CHANNEL, Origin.RESUME)
+    await bindings.rebind(process.store, process.lease.session_id, CHANNEL, Origin.RESUME)
 
 
 async def speak(process: OtherProcess) -> None:
@@ -109,17 +128,17 @@ async def fail_to_hand_off(process: OtherProcess) -> None:
 
 
 async def deliver(process: OtherProcess) -> None:
-    await process.store.outbox.enqueue(draft("1"))
-    (outgoing,) = await process.store.outbox.claim(set(Platform))
-    await process.store.outbox.sent(outgoing)
+    await outbox.enqueue(process.store, draft("1"))
+    (outgoing,) = await outbox.claim(process.store, set(Platform))
+    await outbox.sent(process.store, outgoing)
 
 
 async def announce(process: OtherProcess) -> None:
-    await process.store.gateways.announce("gateway", [Platform.TELEGRAM])
+    await gateways.announce(process.store, "gateway", [Platform.TELEGRAM])
 
 
 async def withdraw(process: OtherProcess) -> None:
-    await process.store.gateways.withdraw()
+    await gateways.withdraw(process.store)
 
 
 NUDGES = [
@@ -136,7 +155,7 @@ NUDGES = [
 
 
 async def ask(store: Store) -> None:
-    session = await store.sessions.create("me", Platform.LOCAL)
+    session = await sessions.create(store, "me", Platform.LOCAL)
     await store.request_handoff(session.id, Platform.TELEGRAM)
 
 
@@ -191,31 +210,33 @@ async def test_every_topic_wakes_its_own_waiter(  # noqa: C901 - a case for each
                 case Topic.HANDOFFS:
                     await other.request_handoff(session.id, Platform.TELEGRAM)
                 case Topic.INBOX:
-                    await other.inbox.record("bot", "1", DM, "hello")
+                    await inbox.record(other, "bot", "1", DM, "hello")
                 case Topic.OUTBOX:
-                    await other.outbox.enqueue(draft("1"))
+                    await outbox.enqueue(other, draft("1"))
                 case Topic.SENT:
-                    (outgoing,) = await other.outbox.claim(set(Platform))
-                    await other.outbox.sent(outgoing)
+                    (outgoing,) = await outbox.claim(other, set(Platform))
+                    await outbox.sent(other, outgoing)
                 case Topic.LEASES | Topic.SESSIONS:
-                    await store.leases.acquire(session.id, "me", take_over=True)
-                    await other.leases.acquire(session.id, "another", take_over=True)
+                    await leases.acquire(store, session.id, "me", take_over=True)
+                    await leases.acquire(other, session.id, "another", take_over=True)
                 case Topic.JOBS:
                     at = datetime.now(UTC) + timedelta(days=1)
-                    await other.jobs.create(
-                        "me", NewJob(prompt="look", schedule=Once(at), zone="UTC", deliver=(LOCAL,))
+                    await jobs.create(
+                        other,
+                        "me",
+                        NewJob(prompt="look", schedule=Once(at), zone="UTC", deliver=(LOCAL,)),
                     )
                 case Topic.APPROVALS:
-                    lease = await store.leases.acquire(session.id, "me", take_over=True)
-                    asked = await store.approvals.ask(lease, "1", "f", "rm", DM, seconds=9)
-                    await other.approvals.answer(asked.id, "me", DM, Answer.NEVER)
+                    lease = await leases.acquire(store, session.id, "me", take_over=True)
+                    asked = await approvals.ask(store, lease, "1", "f", "rm", DM, seconds=9)
+                    await approvals.give(other, asked.id, "me", DM, Answer.NEVER)
                 case Topic.PAGES:
-                    page = await other.pages.begin("me", "Sums", key="1")
-                    await other.pages.say(page.id, "1", "b1", "hello")
+                    page = await pages.begin(other, "me", "Sums", key="1")
+                    await pages.say(other, page.id, "1", "b1", "hello")
                 case Topic.OWNERS:
                     sender = Sender(platform=Platform.TELEGRAM, user_id="1")
-                    await other.owners.link(sender, "me")
-                    await other.owners.unlink(Platform.TELEGRAM, "1")
+                    await owners.link(other, sender, "me")
+                    await owners.unlink(other, Platform.TELEGRAM, "1")
             assert await wake.wait(SOON)
 
 
@@ -246,7 +267,7 @@ async def test_a_waiter_is_not_woken_by_a_failed_write(store: Store, open_store:
             await settled(other_wake)
             with pytest.raises(ZeroDivisionError):
                 await terminal.write(fail)
-            await terminal.outbox.enqueue(draft(f"{number}"))
+            await outbox.enqueue(terminal, draft(f"{number}"))
             assert await other_wake.wait(SOON)
             if not await wake.wait(0):
                 break
@@ -272,7 +293,7 @@ async def test_frequent_changes_wake_a_waiter_together(
         await settled(wake)
         monkeypatch.setattr(other._engine.notifier, "_nudge", record)
         for number in range(5):
-            await other.transcripts.append(lease, [said(f"{number}")])
+            await transcripts.append(other, lease, [said(f"{number}")])
         assert not sent
         await other.close()  # sends what waits
         assert await wake.wait(SOON)
@@ -282,7 +303,7 @@ async def test_frequent_changes_wake_a_waiter_together(
 async def test_a_waiter_in_the_writing_process_is_woken(store: Store):
     async with store.listen(Topic.OUTBOX) as wake:
         await settled(wake)
-        await store.outbox.enqueue(draft("1"))
+        await outbox.enqueue(store, draft("1"))
         assert await wake.wait(SOON)
 
 
@@ -304,9 +325,9 @@ async def test_a_process_that_loses_a_session_is_woken(
         await settled(wake)
         await LOSSES[loss](other, lease)
         assert await wake.wait(SOON)
-        assert await store.leases.get(session.id) != lease
+        assert await leases.get(store, session.id) != lease
         with pytest.raises((SessionMoved, SessionNotFound)):
-            await store.leases.renew(lease)
+            await leases.renew(store, lease)
 
 
 @pytest.mark.usefixtures("never_looking")
@@ -319,9 +340,9 @@ async def test_a_listener_is_woken_by_its_change(
     topic: Topic,
 ):
     other = await open_store()
-    await other.bindings.rebind(session.id, DM, Origin.MESSAGE)
+    await bindings.rebind(other, session.id, DM, Origin.MESSAGE)
     lease = await hold(other, session.id)
-    asked = await other.approvals.ask(lease, "1", "f", "rm", DM, seconds=60)
+    asked = await approvals.ask(other, lease, "1", "f", "rm", DM, seconds=60)
     async with store.listen(topic) as wake:
         await settled(wake)
         await act(OtherProcess(other, lease, asked))
@@ -363,20 +384,20 @@ async def test_a_process_that_slept_and_lost_a_session_is_woken(
         await hold(store, session.id)
         clock.advance(LEASE_SECONDS)
         await settled(wake)
-        await other.leases.acquire(session.id, "another")
+        await leases.acquire(other, session.id, "another")
         assert await wake.wait(SOON)
 
 
 async def use_freely(store: Store, session_id: str) -> None:
     """Everything that is done with a session that no other process holds."""
-    lease = await store.leases.acquire(session_id, "another")
+    lease = await leases.acquire(store, session_id, "another")
     with pytest.raises(SessionHeld):
-        await store.leases.acquire(session_id, "a third")
-    await store.transcripts.append(await store.leases.renew(lease), [said("hello")])
-    await store.leases.release(lease)
-    await store.leases.release(await store.leases.acquire(session_id, "me", take_over=True))
-    await store.sessions.end(session_id, EndReason.NEW)
-    await store.sessions.delete(session_id)
+        await leases.acquire(store, session_id, "a third")
+    await transcripts.append(store, await leases.renew(store, lease), [said("hello")])
+    await leases.release(store, lease)
+    await leases.release(store, await leases.acquire(store, session_id, "me", take_over=True))
+    await sessions.end(store, session_id, EndReason.NEW)
+    await sessions.delete(store, session_id)
 
 
 @pytest.mark.usefixtures("never_looking")
@@ -388,7 +409,7 @@ async def test_taking_and_releasing_a_session_wakes_no_listener(
         await settled(wake)
         await settled(other_wake)
         await use_freely(other, session.id)
-        await other.outbox.enqueue(draft("1"))
+        await outbox.enqueue(other, draft("1"))
         assert await other_wake.wait(SOON)  # any other wake-up has arrived by now
         assert not await wake.wait(0)
 
@@ -475,7 +496,7 @@ async def test_a_store_with_a_path_too_long_for_a_socket_wakes_its_waiters(
             await segue.store.open(url, clock=clock) as terminal,
             gateway.listen(Topic.HANDOFFS) as wake,
         ):
-            await terminal.owners.ensure("me")
+            await owners.ensure(terminal, "me")
             await settled(wake)
             await ask(terminal)
             assert await wake.wait(SOON)

@@ -10,7 +10,7 @@ from segue.core.address import Platform
 from segue.core.errors import HandoffInFlight, SessionBusy, SessionMoved, SessionNotFound
 from segue.core.handoff import State
 from segue.core.session import Origin, Session
-from segue.store import Store, Topic, inbox
+from segue.store import Store, Topic, bindings, gateways, inbox, leases, sessions, wishes
 from segue.store.base import Tx
 from segue.store.wishes import Wish
 from segue.turns import HeldLease
@@ -41,11 +41,11 @@ async def test_the_holder_sees_the_wish_and_its_withdrawal(
     waits = await open_store()
     async with hold_session(store, session.id, "a terminal") as held:
         assert not held.wished.is_set()
-        wish = await waits.wishes.make(session.id, DM, message="off", new_thread=True)
+        wish = await wishes.make(waits, session.id, DM, message="off", new_thread=True)
         assert await changed(held) == wish
         assert held.wished.is_set()
         assert (wish.home, wish.message, wish.new_thread, wish.now) == (DM, "off", True, False)
-        assert await waits.wishes.take_back(session.id, wish.key)
+        assert await wishes.take_back(waits, session.id, wish.key)
         assert await changed(held) is None
         assert not held.wished.is_set()
         assert not held.lost.is_set()
@@ -54,7 +54,7 @@ async def test_the_holder_sees_the_wish_and_its_withdrawal(
 async def test_a_process_that_acquires_the_session_later_sees_the_wish(
     store: Store, session: Session, open_store: OpenStore
 ):
-    wish = await (await open_store()).wishes.make(session.id, DM)
+    wish = await wishes.make(await open_store(), session.id, DM)
     async with hold_session(store, session.id, "a gateway") as held:
         assert held.wish == wish
         assert held.wished.is_set()
@@ -66,7 +66,7 @@ async def test_a_wish_for_now_stops_the_running_turn(
     stop = asyncio.Event()
     async with hold_session(store, session.id, "a terminal") as held:
         with held.stopping(stop):
-            await (await open_store()).wishes.make(session.id, DM, now=True)
+            await wishes.make(await open_store(), session.id, DM, now=True)
             async with asyncio.timeout(10):
                 await stop.wait()
         assert held.moved is None
@@ -76,21 +76,21 @@ async def test_the_wish_of_a_dead_process_counts_as_withdrawn(
     store: Store, session: Session, open_store: OpenStore
 ):
     waits = await open_store()
-    wish = await waits.wishes.make(session.id, DM)
+    wish = await wishes.make(waits, session.id, DM)
     await waits.close()
     lease = await hold(store, session.id)
     assert await store.grant_handoff(wish, lease) is None
     assert not (await store.look_at_wish(wish)).is_open
     async with hold_session(store, session.id, "a terminal", take_over=True) as held:
         assert held.wish is None
-    other = await store.wishes.make(session.id, TOPIC)
+    other = await wishes.make(store, session.id, TOPIC)
     assert (await store.look_at_wish(other)).is_open
 
 
 async def test_a_session_has_one_wish(store: Store, session: Session, open_store: OpenStore):
-    await store.wishes.make(session.id, DM)
+    await wishes.make(store, session.id, DM)
     with pytest.raises(HandoffInFlight, match="to telegram"):
-        await (await open_store()).wishes.make(session.id, CHANNEL)
+        await wishes.make(await open_store(), session.id, CHANNEL)
 
 
 async def test_a_wish_for_a_session_that_is_being_handed_off_is_refused(
@@ -98,12 +98,12 @@ async def test_a_wish_for_a_session_that_is_being_handed_off_is_refused(
 ):
     await store.request_handoff(session.id, TELEGRAM)
     with pytest.raises(SessionBusy):
-        await store.wishes.make(session.id, DM)
+        await wishes.make(store, session.id, DM)
 
 
 async def test_a_wish_for_an_unknown_session_is_refused(store: Store):
     with pytest.raises(SessionNotFound):
-        await store.wishes.make("20260101_120000_00000000", DM)
+        await wishes.make(store, "20260101_120000_00000000", DM)
 
 
 async def test_a_granted_wish_becomes_a_handoff_with_its_fields_and_the_paused_turn(
@@ -111,7 +111,7 @@ async def test_a_granted_wish_becomes_a_handoff_with_its_fields_and_the_paused_t
 ):
     waits = await open_store()
     lease = await hold(store, session.id, *PAUSED)
-    wish = await waits.wishes.make(session.id, DM, message="off", new_thread=True)
+    wish = await wishes.make(waits, session.id, DM, message="off", new_thread=True)
     assert (await waits.look_at_wish(wish)).holder == "a terminal on desk"
     async with waits.listen(Topic.HANDOFFS) as wake:
         await settled(wake)
@@ -122,15 +122,15 @@ async def test_a_granted_wish_becomes_a_handoff_with_its_fields_and_the_paused_t
     assert (granted.message, granted.new_thread, granted.mid_turn) == ("off", True, True)
     seen = await waits.look_at_wish(wish)
     assert (seen.handoff, seen.is_open) == (granted, False)
-    assert not await waits.wishes.take_back(session.id, wish.key)  # cancel the handoff instead
+    assert not await wishes.take_back(waits, session.id, wish.key)  # cancel the handoff instead
     assert await store.grant_handoff(wish, lease, mid_turn=True) == granted
 
 
 async def test_a_withdrawn_wish_cannot_be_granted(store: Store, session: Session):
     lease = await hold(store, session.id)
-    wish = await store.wishes.make(session.id, DM)
-    assert await store.wishes.take_back(session.id)
-    assert not await store.wishes.take_back(session.id)
+    wish = await wishes.make(store, session.id, DM)
+    assert await wishes.take_back(store, session.id)
+    assert not await wishes.take_back(store, session.id)
     assert await store.grant_handoff(wish, lease) is None
     assert await store.list_handoffs(session.id) == ()
 
@@ -139,16 +139,16 @@ async def test_only_the_holder_can_grant_a_wish(
     store: Store, session: Session, open_store: OpenStore
 ):
     lease = await hold(store, session.id)
-    wish = await store.wishes.make(session.id, DM)
-    await (await open_store()).leases.acquire(session.id, "another", take_over=True)
+    wish = await wishes.make(store, session.id, DM)
+    await leases.acquire(await open_store(), session.id, "another", take_over=True)
     with pytest.raises(SessionMoved):
         await store.grant_handoff(wish, lease)
     assert (await store.look_at_wish(wish)).is_open
 
 
 async def test_moving_the_session_elsewhere_closes_its_wish(store: Store, session: Session):
-    wish = await store.wishes.make(session.id, DM)
-    await store.bindings.rebind(session.id, TOPIC, Origin.RESUME)
+    wish = await wishes.make(store, session.id, DM)
+    await bindings.rebind(store, session.id, TOPIC, Origin.RESUME)
     seen = await store.look_at_wish(wish)
     assert (seen.handoff, seen.is_open) == (None, False)
 
@@ -157,37 +157,37 @@ async def test_a_session_is_not_free_while_a_gateway_can_resume_its_turn(
     store: Store, session: Session
 ):
     """It would move without the turn, and the message would not be answered."""
-    wish = await store.wishes.make(session.id, DM)
+    wish = await wishes.make(store, session.id, DM)
     assert (await store.look_at_wish(wish)).is_free
     lease = await hold(store, session.id)
     assert not (await store.look_at_wish(wish)).is_free
-    await store.leases.release(lease)
-    await store.gateways.announce("gateway", [TELEGRAM])
-    number = await store.inbox.record("bot", "1", TOPIC, "hello")
+    await leases.release(store, lease)
+    await gateways.announce(store, "gateway", [TELEGRAM])
+    number = await inbox.record(store, "bot", "1", TOPIC, "hello")
     assert number is not None
     await store.write(_taken, number, session.id)
     assert not (await store.look_at_wish(wish)).is_free
-    await store.inbox.finish([number])
+    await inbox.finish(store, [number])
     assert (await store.look_at_wish(wish)).is_free
 
 
 async def test_a_turn_that_moves_is_finished_at_its_old_address(store: Store, session: Session):
     """Another gateway must not resume it there."""
-    await store.gateways.announce("gateway", [TELEGRAM])
-    number = await store.inbox.record("bot", "1", DM, "do it")
+    await gateways.announce(store, "gateway", [TELEGRAM])
+    number = await inbox.record(store, "bot", "1", DM, "do it")
     assert number is not None
     await store.write(_taken, number, session.id)
     lease = await hold(store, session.id, *PAUSED)
-    wish = await store.wishes.make(session.id, DM)
+    wish = await wishes.make(store, session.id, DM)
     assert await store.grant_handoff(wish, lease, mid_turn=True)
     claim = await store.claim_next_handoff([TELEGRAM])
     assert claim is not None
     assert await store.complete_handoff(claim, address=TOPIC)
-    assert [entry.address for entry in await store.inbox.waiting()] == [TOPIC]
+    assert [entry.address for entry in await inbox.waiting(store)] == [TOPIC]
 
 
 async def test_a_deleted_session_has_no_wish(store: Store, session: Session):
     await say(store, session.id, said("hello"))
-    wish = await store.wishes.make(session.id, DM)
-    await store.sessions.delete(session.id)
+    wish = await wishes.make(store, session.id, DM)
+    await sessions.delete(store, session.id)
     assert not (await store.look_at_wish(wish)).is_open

@@ -10,6 +10,7 @@ import pytest
 import segue.store
 from segue.core.approval import Answer
 from segue.core.transcript import Outcome, Role, ToolCall
+from segue.store import gateways
 from segue.terminal.questions import APPROVAL, Question
 from tests.fakes.models.openai import Say
 from tests.harness.terminal import Person, shell
@@ -69,7 +70,7 @@ async def test_a_long_job_cannot_hide_what_it_may_do(person: Person, columns: in
         await segue.store.open(person.environment["SEGUE_STORE"]) as store,
         person.opens(columns=columns, lines=lines) as shown,
     ):
-        await store.gateways.announce("a gateway", [], seconds=3600)
+        await gateways.announce(store, "a gateway", [], seconds=3600)
         await shown.ready()
         shown.say("do it")
         await shown.see("lines first, or [n]o")

@@ -10,7 +10,7 @@ from segue.core.address import HomeChannel
 from segue.core.handoff import STEPS as SHOWN
 from segue.core.handoff import State
 from segue.core.session import ME
-from segue.store import Store, Topic
+from segue.store import Store, Topic, owners, sessions
 from tests.handoffs.conftest import STEPS, Gateway
 from tests.harness import quiet_adapter
 from tests.harness.gateways import alive, none_left, serving
@@ -23,8 +23,8 @@ from tests.store.samples import DM, TOPIC
 async def a_gateway(person: Person) -> AsyncGenerator[Gateway]:
     """Serves Telegram, where the user has a home channel."""
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
-        await store.owners.ensure(ME)
-        await store.owners.set_home(ME, HomeChannel(address=DM, name="Home"))
+        await owners.ensure(store, ME)
+        await owners.set_home(store, ME, HomeChannel(address=DM, name="Home"))
         gateway = Gateway(store)
         await gateway.announce(seconds=600)  # it sends no heartbeats
         yield gateway
@@ -38,7 +38,7 @@ async def begun(shown: Terminal) -> None:
 
 
 async def in_flight(store: Store) -> list[State]:
-    (session,) = await store.sessions.list(ME)
+    (session,) = await sessions.list_sessions(store, ME)
     return [handoff.state for handoff in await store.list_handoffs(session.id)]
 
 
@@ -148,7 +148,7 @@ async def test_the_steps_are_shown_and_the_terminal_leaves(person: Person):
         assert await shown.end() == 0
         await shown.shows(f"“hello” continues at {TOPIC}")
         await shown.shows("To come back: segue resume hello")
-        (session,) = await gateway.store.sessions.list(ME)
+        (session,) = await sessions.list_sessions(gateway.store, ME)
         assert session.address == TOPIC
         async with person.opens("resume", "hello") as back:
             await back.shows("I am a scripted stand-in")

@@ -13,7 +13,7 @@ from segue.core.handoff import State
 from segue.core.session import ME
 from segue.core.transcript import Outcome, Role, Transcript
 from segue.handoffs import STAYS
-from segue.store import Store
+from segue.store import Store, gateways, inbox, sessions, transcripts
 from segue.terminal.conversation import Conversation
 from segue.terminal.departure import Departure
 from segue.terminal.display import Display
@@ -79,8 +79,8 @@ async def wished(shown: Terminal, person: Person, *, drawn: bool = True) -> None
 
 
 async def transcript(store: Store) -> Transcript:
-    (session,) = await store.sessions.list(ME)
-    return await store.transcripts.load(session.id)
+    (session,) = await sessions.list_sessions(store, ME)
+    return await transcripts.load(store, session.id)
 
 
 async def roles(store: Store) -> list[str]:
@@ -111,7 +111,7 @@ async def test_the_turn_moves_after_the_result_of_the_running_call(
         found = await transcript(gateway.store)
         assert [m.role.value for m in found] == ["user", "assistant", "tool"]
         assert [call.id for call in found.unanswered] == ["call_2"]
-        assert await gateway.store.inbox.brought(TOPIC) is not None
+        assert await inbox.brought(gateway.store, TOPIC) is not None
     await runs(person, "1")
 
 
@@ -295,7 +295,7 @@ async def test_the_turn_continues_if_the_gateway_stops_before_the_safe_point(
         person.opens() as shown,
     ):
         await wished(shown, person)
-        await gateway.store.gateways.withdraw()
+        await gateways.withdraw(gateway.store)
         go(person)
         await shown.shows("No gateway is running")
         await shown.shows(GOES_ON)

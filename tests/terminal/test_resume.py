@@ -14,7 +14,7 @@ from segue.core.errors import SessionMoved
 from segue.core.lease import Lease
 from segue.core.session import ME, Origin, Session
 from segue.core.transcript import Kind, Message, Role
-from segue.store import Store
+from segue.store import Store, approvals, bindings, gateways, leases, owners, sessions, transcripts
 from tests.harness.pty import Terminal
 from tests.harness.terminal import Person
 from tests.store.samples import AT, DM, answered, said
@@ -30,21 +30,21 @@ class Turn:
 
     async def end(self, *more: Message) -> None:
         answer = answered("The ferry goes at nine.")
-        await self.store.transcripts.append(self.lease, [answer, *more])
-        await self.store.leases.release(self.lease)
+        await transcripts.append(self.store, self.lease, [answer, *more])
+        await leases.release(self.store, self.lease)
 
 
 @contextlib.asynccontextmanager
 async def a_turn(person: Person, *, serving: bool = True) -> AsyncGenerator[Turn]:
     """A turn in the session Boats, on Telegram, by a gateway unless it is not `serving`."""
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
-        await store.owners.ensure(ME)
+        await owners.ensure(store, ME)
         if serving:
-            await store.gateways.announce("gateway", [Platform.TELEGRAM], seconds=600)
-        session = await store.sessions.create(ME, Platform.TELEGRAM, title="Boats")
-        await store.bindings.rebind(session.id, DM, Origin.MESSAGE)
-        lease = await store.leases.acquire(session.id, "the gateway", seconds=600)
-        await store.transcripts.append(lease, [said("When does the ferry go?")])
+            await gateways.announce(store, "gateway", [Platform.TELEGRAM], seconds=600)
+        session = await sessions.create(store, ME, Platform.TELEGRAM, title="Boats")
+        await bindings.rebind(store, session.id, DM, Origin.MESSAGE)
+        lease = await leases.acquire(store, session.id, "the gateway", seconds=600)
+        await transcripts.append(store, lease, [said("When does the ferry go?")])
         yield Turn(store, session, lease)
 
 
@@ -90,7 +90,7 @@ async def test_resume_within_a_conversation_waits_for_a_running_turn(person: Per
 
 async def test_resume_names_the_question_that_the_turn_waits_for(person: Person):
     async with a_turn(person) as turn:
-        asked = await turn.store.approvals.ask(turn.lease, "1", "f", "make", DM, seconds=600)
+        asked = await approvals.ask(turn.store, turn.lease, "1", "f", "make", DM, seconds=600)
         async with person.opens("resume", "Boats") as shown:
             await waiting(shown)
             await shown.shows(f"It waits for your answer to question {asked.id} on {DM}: make")

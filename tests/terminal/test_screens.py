@@ -8,6 +8,7 @@ import pytest
 
 import segue.store
 from segue.core.session import ME
+from segue.store import notes, sessions
 from tests.fakes.models.openai import refusal
 from tests.harness.pty import Terminal
 from tests.harness.terminal import Person, over, shell
@@ -77,9 +78,9 @@ async def test_a_title_and_a_note_cannot_control_the_terminal(person: Person):
         await shown.shows("what I hear: hello")
         await over(shown)
         async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
-            (session,) = await store.sessions.list(ME)
-            await store.sessions.rename(session.id, f"Named {PAYLOAD}")
-            await store.notes.add(ME, f"note {PAYLOAD}")
+            (session,) = await sessions.list_sessions(store, ME)
+            await sessions.rename(store, session.id, f"Named {PAYLOAD}")
+            await notes.add(store, ME, f"note {PAYLOAD}")
         shown.say("/title")
         await shown.see("The title of this session is “Named")
         shown.say("/memory")

@@ -14,7 +14,7 @@ from segue.core.reset import ResetPolicies
 from segue.core.schedule import Once
 from segue.core.session import ME, Origin
 from segue.core.transcript import Outcome, Transcript
-from segue.store import Topic
+from segue.store import Topic, bindings, jobs, page_sessions, reports, runs, sessions
 from segue.store.page_sessions import SessionActivity
 from segue.turns import hold
 from tests.fakes.models.openai import Say
@@ -204,7 +204,7 @@ async def test_a_terminal_says_that_a_report_went_to_the_thread_of_its_session(p
     await begin(person, "hello")
     (session,) = await person.sessions()
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
-        await store.bindings.rebind(session.id, TOPIC, Origin.RESUME)
+        await bindings.rebind(store, session.id, TOPIC, Origin.RESUME)
         async with person.opens("resume", "hello") as shown:
             await shown.shows("hello, in")
             await shown.ready()
@@ -216,13 +216,13 @@ async def test_a_terminal_says_that_a_report_went_to_the_thread_of_its_session(p
                 name="bank",
                 origin=TOPIC,
             )
-            job = await store.jobs.create(ME, remind)
-            await store.runs.ask(ME, job.id)
-            claim = await store.runs.claim()
+            job = await jobs.create(store, ME, remind)
+            await runs.ask(store, ME, job.id)
+            claim = await runs.claim(store)
             assert claim is not None
-            await store.runs.finish(claim, "Call the bank.")
-            for report in await store.reports.waiting(Platform):
-                assert await store.reports.send(report, ResetPolicies(), UTC, str(person.cwd))
+            await runs.finish(store, claim, "Call the bank.")
+            for report in await reports.waiting(store, Platform):
+                assert await reports.send(store, report, ResetPolicies(), UTC, str(person.cwd))
             await shown.shows(f'Job "bank" reported on {TOPIC}: Call the bank.')
             await say(shown, "which bank?")
     assert [text for _, text in await person.said("hello")][-3:-1] == [
@@ -293,7 +293,7 @@ async def test_the_status_line_says_where_a_session_was_taken(person: Person):
         await segue.store.open(person.environment["SEGUE_STORE"]) as store,
     ):
         await say(shown, "hello")
-        (session,) = await store.sessions.list(ME)
+        (session,) = await sessions.list_sessions(store, ME)
         async with hold(store, session.id, "a gateway", take_over=True, address=DM):
             await shown.shows("no longer here")
             await shown.see(f"hello · scripted · on {DM}")
@@ -305,7 +305,7 @@ async def test_the_status_line_says_where_a_session_was_taken(person: Person):
 async def activities(person: Person) -> list[SessionActivity]:
     """What the page shows for each session."""
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
-        return [entry.activity for entry in await store.page_sessions.list(ME, limit=9)]
+        return [entry.activity for entry in await page_sessions.list_entries(store, ME, limit=9)]
 
 
 async def test_a_message_survives_a_terminal_killed_during_the_answer(person: Person):
@@ -355,7 +355,9 @@ async def test_other_platforms_see_what_the_session_in_the_terminal_is_doing(per
             await segue.store.open(person.environment["SEGUE_STORE"]) as store,
             store.listen(Topic.SESSIONS) as wake,
         ):
-            while [e.activity for e in await store.page_sessions.list(ME, limit=1)] != [activity]:
+            while [e.activity for e in await page_sessions.list_entries(store, ME, limit=1)] != [
+                activity
+            ]:
                 await wake.wait()
 
     answers = (shell("touch done"), "It is done.", "Never.")

@@ -21,7 +21,7 @@ from segue.core.address import Platform
 from segue.core.events import Event
 from segue.core.session import Session
 from segue.core.transcript import Message, ToolCall
-from segue.store import Store
+from segue.store import Store, owners, sessions, transcripts
 from segue.turns import Place, Turns
 from segue.turns.agents import Agents
 from tests.harness import stores
@@ -73,7 +73,7 @@ class Desk:
             return [event async for event in turns.take_turn(session.id, said, place, **more)]
 
     async def transcript(self, session: Session) -> list[tuple[str, str]]:
-        return [(m.role.value, m.content) for m in await self.store.transcripts.load(session.id)]
+        return [(m.role.value, m.content) for m in await transcripts.load(self.store, session.id)]
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def open_store(tmp_path: Path, runner: asyncio.Runner) -> Generator[OpenStore]:
 def desk(open_store: OpenStore, settings: Settings, runner: asyncio.Runner) -> Desk:
     async def prepare() -> Desk:
         store = await open_store()
-        await store.owners.ensure("me", "Me")
+        await owners.ensure(store, "me", "Me")
         return Desk(store, settings)
 
     return runner.run(prepare())
@@ -116,4 +116,4 @@ def cwd(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def session(desk: Desk, cwd: Path, runner: asyncio.Runner) -> Session:
-    return runner.run(desk.store.sessions.create("me", Platform.LOCAL, cwd=str(cwd)))
+    return runner.run(sessions.create(desk.store, "me", Platform.LOCAL, cwd=str(cwd)))

@@ -11,7 +11,7 @@ from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.approval import Answer
 from segue.core.session import Session
 from segue.core.transcript import Role, ToolCall
-from segue.store import Store
+from segue.store import Store, outbox, owners, transcripts
 from segue.store.outbox import Outgoing
 from segue.turns import Place
 from tests.harness.approver import Approver
@@ -33,12 +33,12 @@ def link(at: Path, to: Path) -> None:
 
 async def result(desk: Desk, session: Session, made: ToolCall, person: Approver) -> str:
     await desk.take([made, "Ok."], session, "go", Place(approve=person))
-    transcript = await desk.store.transcripts.load(session.id)
+    transcript = await transcripts.load(desk.store, session.id)
     return next(m.content for m in reversed(list(transcript)) if m.role is Role.TOOL)
 
 
 async def queued(store: Store) -> list[Outgoing]:
-    return list(await store.outbox.claim(list(Platform)))
+    return list(await outbox.claim(store, list(Platform)))
 
 
 @pytest.fixture
@@ -75,13 +75,13 @@ async def test_a_file_that_is_sent_is_the_one_that_was_shown(
     desk: Desk, session: Session, cwd: Path, files: tuple[Path, Path]
 ):
     notes, key = files
-    await desk.store.owners.set_home("me", HomeChannel(address=DM, name="phone"))
+    await owners.set_home(desk.store, "me", HomeChannel(address=DM, name="phone"))
     link(cwd / "link", notes)
     await result(desk, session, SEND, approves(lambda: link(cwd / "link", key)))
     link(notes, key)
     (sent,) = await queued(desk.store)
     assert sent.file == str(notes)
-    assert await desk.store.outbox.data(sent) == b"notes"
+    assert await outbox.data(desk.store, sent) == b"notes"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ async def test_nobody_is_asked_about_a_file_that_cannot_be_sent(
 ):
     (cwd / name).write_text("boats")
     at = Address(platform=platform, chat_type=ChatType.DM, chat_id="42")
-    await desk.store.owners.set_home("me", HomeChannel(address=at, name="phone"))
+    await owners.set_home(desk.store, "me", HomeChannel(address=at, name="phone"))
     person = approves()
     done = await result(desk, session, call("send_file", path=name, to=platform.value), person)
     assert done == f"{cwd / name} was not sent to {at}: {reason}."
@@ -152,7 +152,7 @@ SWAPS = [replaced, linked_away, in_another_folder, made_again, changed, Path.unl
 async def test_a_file_that_was_swapped_during_the_question_is_not_touched(
     desk: Desk, session: Session, cwd: Path, made: ToolCall, swap: Callable[[Path], None]
 ):
-    await desk.store.owners.set_home("me", HomeChannel(address=DM, name="phone"))
+    await owners.set_home(desk.store, "me", HomeChannel(address=DM, name="phone"))
     file = cwd / "deep/notes"
     file.parent.mkdir()
     file.write_text("notes")

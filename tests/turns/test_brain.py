@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from segue.core.events import Event, MessageAdded, TextDelta, TurnDone, UsageAdded
 from segue.core.session import Session, Summary, Usage
 from segue.core.transcript import Kind, Message, Role, ToolCall, Transcript
+from segue.store import sessions
 from segue.turns import Place, Turns
 from segue.turns.brain import Assignment, deny_all
 from tests.turns.conftest import Desk
@@ -72,7 +73,7 @@ async def test_another_brain_can_replace_the_agent(desk: Desk, session: Session)
         assert (await turns.brain(session, Place())).describe() == "repeat  runs at once"
         turn = await turns.take_synthetic_turn(session.id, Place(), "Notes?", only=("remember",))
         assert turn.messages[-1].content == f"{session.id}: Notes?"
-    kept = await desk.store.sessions.get(session.id)
+    kept = await sessions.get(desk.store, session.id)
     assert kept is not None
     assert (kept.title, kept.usage.output) == ("An echo", 9)
     last = brains.opened[-1]

@@ -12,6 +12,7 @@ from segue.core.errors import ModelBusy, NothingToCompress
 from segue.core.events import Compressing, MessageAdded, TurnDone
 from segue.core.session import Session, Usage
 from segue.core.transcript import Kind, Role
+from segue.store import leases, search, sessions, transcripts
 from segue.turns import Place
 from tests.turns.conftest import Desk, call
 
@@ -68,11 +69,11 @@ async def test_a_summary_deletes_nothing(desk: Desk, session: Session):
     model = teller("They talked of words.", "Here I am.")
     await desk.take(model, session, "Are you there?")
     assert (await desk.transcript(session))[: len(before)] == before
-    assert len(await desk.store.sessions.search("me", "Question 0")) == 1
-    exported = b"".join([line async for line in desk.store.transcripts.export("me", session.id)])
+    assert len(await search.messages(desk.store, "me", "Question 0")) == 1
+    exported = b"".join([line async for line in transcripts.export(desk.store, "me", session.id)])
     assert b"Question 0." in exported
-    lease = await desk.store.leases.acquire(session.id, "the terminal")
-    undone = await desk.store.transcripts.undo(lease, 2)
+    lease = await leases.acquire(desk.store, session.id, "the terminal")
+    undone = await transcripts.undo(desk.store, lease, 2)
     assert undone.messages[0].content.startswith("Question 3.")
 
 
@@ -120,7 +121,7 @@ async def test_if_the_summary_fails_the_turn_continues_with_the_messages_that_fi
     contents = [m.content for m in model.prompts[-1].messages]
     assert contents[-1] == "Are you there?"
     assert not any(content.startswith("Question 0.") for content in contents)
-    kept = await desk.store.transcripts.load(session.id)
+    kept = await transcripts.load(desk.store, session.id)
     assert all(m.kind is Kind.SAID for m in kept)
 
 
@@ -145,7 +146,7 @@ async def test_the_user_can_request_a_summary(desk: Desk, session: Session):
     async with desk.turns([Say(text="They talked.", usage=spent)]) as turns:
         summary = await turns.compress(session.id, Place())
     assert summary.content == "They talked."
-    kept = await desk.store.sessions.get(session.id)
+    kept = await sessions.get(desk.store, session.id)
     assert kept is not None
     assert kept.usage == spent
     assert kept.id == session.id
@@ -169,8 +170,8 @@ async def test_undoing_the_turn_with_the_summary_restores_the_window(desk: Desk,
     await talk(desk, session, 4)
     model = teller("They talked.", "Here I am.")
     await desk.take(model, session, "Are you there?")
-    lease = await desk.store.leases.acquire(session.id, "the terminal")
-    await desk.store.transcripts.undo(lease)
-    window = await desk.store.transcripts.window(session.id, 100_000)
+    lease = await leases.acquire(desk.store, session.id, "the terminal")
+    await transcripts.undo(desk.store, lease)
+    window = await transcripts.window(desk.store, session.id, 100_000)
     assert window.messages[0].content.startswith("Question 0.")
     assert [m.role for m in window].count(Role.USER) == 4

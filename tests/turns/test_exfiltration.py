@@ -13,6 +13,7 @@ import pytest
 from segue.core.approval import Answer, Policy
 from segue.core.session import Session
 from segue.core.transcript import Outcome, Role, ToolCall
+from segue.store import transcripts
 from segue.testing.http import Request, Response, serving
 from segue.turns import Place
 from tests.harness.approver import Approver
@@ -48,7 +49,7 @@ async def results(
     place = Place(approve=person or Approver(always=Answer.NEVER))
     async with desk.turns([*calls, "Ok."], private_network=True) as turns:
         _ = [event async for event in turns.take_turn(session.id, said, place)]
-    transcript = await desk.store.transcripts.load(session.id)
+    transcript = await transcripts.load(desk.store, session.id)
     return [m.outcome or m.content for m in transcript if m.role is Role.TOOL]
 
 

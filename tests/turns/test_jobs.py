@@ -34,6 +34,7 @@ from segue.core.provenance import Author
 from segue.core.schedule import Cron, Every, Once
 from segue.core.session import Session
 from segue.core.transcript import Role, ToolCall, spoken
+from segue.store import gateways, jobs, owners, runs, transcripts
 from segue.turns import Place
 from tests.harness.approver import Approver
 from tests.turns.conftest import Desk, SmallModel
@@ -62,7 +63,7 @@ class Asking:
         async with self.desk.turns(self.model(script), **self.settings) as turns:
             async for _ in turns.take_turn(self.session.id, "go", here):
                 pass
-        transcript = await self.desk.store.transcripts.load(self.session.id)
+        transcript = await transcripts.load(self.desk.store, self.session.id)
         return next(m.content for m in reversed(list(transcript)) if m.role is Role.TOOL)
 
     @property
@@ -71,7 +72,7 @@ class Asking:
         return self.person.asked[-1]
 
     async def jobs(self) -> list[Job]:
-        return list(await self.desk.store.jobs.list("me"))
+        return list(await jobs.list_jobs(self.desk.store, "me"))
 
     async def job(self) -> Job:
         (job,) = await self.jobs()
@@ -81,7 +82,7 @@ class Asking:
 @pytest.fixture
 def ask(desk: Desk, session: Session, runner: asyncio.Runner) -> Asking:
     """Asks while a gateway is present, which never claims anything."""
-    runner.run(desk.store.gateways.announce("a gateway", [], seconds=3600))
+    runner.run(gateways.announce(desk.store, "a gateway", [], seconds=3600))
     return Asking(desk, session)
 
 
@@ -95,7 +96,7 @@ async def made(ask: Asking, **changes: Any) -> Job:
         name="weather",
         origin=CHAT,
     )
-    return await ask.desk.store.jobs.create("me", structs.replace(new, **changes))
+    return await jobs.create(ask.desk.store, "me", structs.replace(new, **changes))
 
 
 # Making
@@ -252,7 +253,7 @@ async def test_in_the_terminal_a_job_delivers_to_the_home_channels_or_only_to_it
 ):
     await ask("make_job", place=None, prompt="Call the bank.", in_minutes=20)
     assert (await ask.job()).deliver == (LOCAL,)
-    await ask.desk.store.owners.set_home("me", HomeChannel(address=CHAT, name="Home"))
+    await owners.set_home(ask.desk.store, "me", HomeChannel(address=CHAT, name="Home"))
     await ask("make_job", place=None, prompt="Call the bank.", in_minutes=10)
     first, _ = await ask.jobs()
     assert (first.deliver, first.origin) == ((AllHomes(),), None)
@@ -278,7 +279,7 @@ async def test_what_a_job_may_do_is_shown_even_if_nothing_else_is_asked(ask: Ask
     assert len(ask.person.asked) == 4
     ask.person = Approver(Answer.NEVER)
     await ask("change_job", number=1, allows=["shell"])
-    assert (await ask.desk.store.jobs.found("me", 1)).allows == ()
+    assert (await jobs.found(ask.desk.store, "me", 1)).allows == ()
 
 
 async def test_an_approval_for_the_session_covers_the_same_job_only(ask: Asking):
@@ -340,12 +341,12 @@ async def test_a_job_is_paused_resumed_run_and_deleted(ask: Asking):
         assert local_time(due, "Europe/Oslo") in ask.question
     assert (await ask.job()).state is JobState.ENABLED
     await ask("change_job", number=job.id, action="run")
-    ((run, _),) = await ask.desk.store.runs.history(job.id)
+    ((run, _),) = await runs.history(ask.desk.store, job.id)
     assert run.state is RunState.WAITING
     assert "is running now" in await ask("change_job", number=job.id, action="delete")
-    claim = await ask.desk.store.runs.claim()
+    claim = await runs.claim(ask.desk.store)
     assert claim is not None
-    await ask.desk.store.runs.finish(claim, None)
+    await runs.finish(ask.desk.store, claim, None)
     assert await ask("change_job", number=job.id, action="delete") == "Deleted job 1."
     assert ask.question.startswith("delete job 1, 'weather'")
     assert await ask.jobs() == []
@@ -368,7 +369,7 @@ async def test_a_job_that_was_changed_during_the_question_is_left_alone(
 
     class Slow(Approver):
         async def __call__(self, *asked: Any) -> Answer:
-            await ask.desk.store.jobs.edit("me", job.id, changed)
+            await jobs.edit(ask.desk.store, "me", job.id, changed)
             return await super().__call__(*asked)
 
     ask.person = Slow(Answer.ONCE)
@@ -378,9 +379,9 @@ async def test_a_job_that_was_changed_during_the_question_is_left_alone(
 
 
 async def test_another_owners_job_does_not_exist(ask: Asking):
-    await ask.desk.store.owners.ensure("other", "Other")
+    await owners.ensure(ask.desk.store, "other", "Other")
     job = await made(ask)
-    theirs = await ask.desk.store.jobs.create("other", job)
+    theirs = await jobs.create(ask.desk.store, "other", job)
     for tool in ("list_jobs", "change_job"):
         result = await ask(tool, number=theirs.id)
         assert result == f"There is no job {theirs.id}. Call list_jobs to see them."
@@ -410,10 +411,10 @@ async def test_a_small_model_has_one_tool_for_reminders(ask: Asking):
 async def test_jobs_are_listed_without_asking_with_the_runs_of_one(ask: Asking):
     assert await ask("list_jobs") == "There are no jobs."
     job = await made(ask)
-    await ask.desk.store.runs.ask("me", job.id)
-    claim = await ask.desk.store.runs.claim()
+    await runs.ask(ask.desk.store, "me", job.id)
+    claim = await runs.claim(ask.desk.store)
     assert claim is not None
-    await ask.desk.store.runs.finish(claim, "It rains\nall day.")
+    await runs.finish(ask.desk.store, claim, "It rains\nall day.")
     assert "1  weather; next " in await ask("list_jobs")
     shown = await ask("list_jobs", number=job.id)
     assert "schedule: cron 0 8 * * 1-5 (Europe/Oslo)" in shown

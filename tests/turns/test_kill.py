@@ -14,6 +14,7 @@ from segue.agent.models.scripted import ScriptedModel
 from segue.core.events import TurnDone
 from segue.core.session import Session
 from segue.core.transcript import Outcome
+from segue.store import transcripts
 from tests import program
 from tests.turns import unfinished
 from tests.turns.conftest import Desk
@@ -64,7 +65,7 @@ async def test_the_next_start_repairs_a_transcript_cut_off_in_a_tool_call(
     model = ScriptedModel(["It broke off."])
     events = await desk.take(model, session, "And?")
     assert events[-1] == TurnDone()
-    kept = await desk.store.transcripts.load(session.id)
+    kept = await transcripts.load(desk.store, session.id)
     assert [m.role.value for m in kept] == [
         "user", "assistant", "tool", "assistant", "tool", "user", "assistant",
     ]  # fmt: skip

@@ -11,6 +11,7 @@ from segue.core.approval import Answer, Policy
 from segue.core.events import Compressing, Event, MessageAdded, TurnDone, TurnPaused
 from segue.core.session import Session
 from segue.core.transcript import Outcome, Role
+from segue.store import sessions, transcripts
 from segue.turns import Place
 from tests.harness.approver import Approver
 from tests.turns.conftest import Desk, call
@@ -69,7 +70,7 @@ async def test_a_message_after_an_unrecorded_pause_marks_the_open_calls_as_inter
     """As after any crash: only a handoff or the process itself knows of the pause."""
     await until_result(desk, session, 1)
     await desk.take(["Yes?"], session, "hello?")
-    kept = await desk.store.transcripts.load(session.id)
+    kept = await transcripts.load(desk.store, session.id)
     outcomes = [m.outcome for m in kept if m.role is Role.TOOL]
     assert outcomes == [None, Outcome.INTERRUPTED, Outcome.INTERRUPTED]
     assert (cwd / "ran").read_text().split() == ["1"]
@@ -94,7 +95,7 @@ async def test_a_session_whose_first_turn_is_paused_has_a_title(desk: Desk, sess
     async with desk.turns([], titles=True) as turns:  # the model finds no better one
         async for event in turns.take_turn(session.id, "sell our boat", pause=pause):
             assert event == TurnPaused()
-            named = await desk.store.sessions.get(session.id)
+            named = await sessions.get(desk.store, session.id)
             assert named is not None
             assert named.title == "sell our boat"
 

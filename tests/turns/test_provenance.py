@@ -20,6 +20,7 @@ from segue.core.events import Event, TurnPaused
 from segue.core.provenance import Author, Provenance
 from segue.core.session import Session
 from segue.core.transcript import Kind, Message, Role, spoken
+from segue.store import notes, sessions, transcripts
 from segue.turns import Place, hold
 from tests.harness.approver import Approver
 from tests.turns.conftest import Desk, call
@@ -78,8 +79,8 @@ async def test_a_message_with_words_of_others_counts(desk: Desk, session: Sessio
 
 async def test_an_imported_conversation_counts(desk: Desk, session: Session):
     await desk.take(["Hello."], session, "hi")
-    lines = [line async for line in desk.store.transcripts.export("me", session.id)]
-    imported = await desk.store.transcripts.import_lines("me", lines)
+    lines = [line async for line in transcripts.export(desk.store, "me", session.id)]
+    imported = await transcripts.import_lines(desk.store, "me", lines)
     assert await asks(desk, imported)
 
 
@@ -87,7 +88,7 @@ async def test_a_retried_message_keeps_its_authors(desk: Desk, session: Session)
     said = spoken("> secret", session.started, provenance.STRANGER)
     await desk.take(["I see."], session, said)
     async with hold(desk.store, session.id, "a terminal") as held:
-        undone = await desk.store.transcripts.undo(held.lease)
+        undone = await transcripts.undo(desk.store, held.lease)
     assert not await asks(desk, session)
     await desk.take(["I see."], session, structs.replace(undone.messages[0], seq=0))
     assert await asks(desk, session)
@@ -111,7 +112,7 @@ async def test_a_summary_has_the_authors_of_what_it_condenses(
     await desk.take(["And more."] * 3, session, "Go on.")
     summary = await compressed(desk, session)
     assert summary.provenance == provenance.OWNER | provenance.AGENT | {Author.TOOL}
-    window = await desk.store.transcripts.window(session.id, 10_000)
+    window = await transcripts.window(desk.store, session.id, 10_000)
     assert Role.TOOL not in [message.role for message in window]
     assert await asks(desk, session)
 
@@ -158,7 +159,7 @@ async def test_the_file_of_a_project_counts_and_so_does_what_was_said_with_it(
 async def test_the_topic_of_a_chat_counts(desk: Desk, session: Session):
     group = Address(platform=Platform.TELEGRAM, chat_type=ChatType.GROUP, chat_id="1")
     direct = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="2")
-    await desk.store.sessions.rename(session.id, "My roses")
+    await sessions.rename(desk.store, session.id, "My roses")
     for chat, topic, counts in (
         (group, "", False),
         (group, "My roses", False),  # the title of the session
@@ -175,7 +176,7 @@ async def test_the_topic_of_a_chat_counts(desk: Desk, session: Session):
 async def test_a_note_counts_as_its_authors(
     desk: Desk, session: Session, by: Provenance, counts: bool
 ):
-    await desk.store.notes.add("me", "likes tea", by)
+    await notes.add(desk.store, "me", "likes tea", by)
     assert await asks(desk, session) is counts
 
 
@@ -186,9 +187,9 @@ async def test_a_note_that_the_agent_keeps_inherits_what_it_has_read(
     place = Place(approve=Approver(always=Answer.ONCE))
     script = [call("read_file", 1, path="diary"), call("remember", 2, text="secret"), "Ok."]
     await desk.take(script, session, "Read my diary.", place)
-    (note,) = await desk.store.notes.list("me")
+    (note,) = await notes.list_notes(desk.store, "me")
     assert note.provenance == provenance.OWNER | provenance.AGENT | {Author.TOOL}
-    fresh = await desk.store.sessions.create("me", Platform.LOCAL)
+    fresh = await sessions.create(desk.store, "me", Platform.LOCAL)
     assert await asks(desk, fresh)
 
 
@@ -196,7 +197,7 @@ async def test_a_note_that_is_kept_without_asking_inherits_it_as_well(desk: Desk
     await desk.take(["I see."], session, spoken("> secret", session.started, provenance.STRANGER))
     async with desk.turns([call("remember", text="secret"), "Ok."]) as turns:
         await turns.take_synthetic_turn(session.id, Place(), "Note it.", only=("remember",))
-    (note,) = await desk.store.notes.list("me")
+    (note,) = await notes.list_notes(desk.store, "me")
     assert Author.STRANGER in note.provenance
 
 

@@ -28,6 +28,7 @@ from segue.core.transcript import ToolCall
 from segue.platforms import markup
 from segue.platforms.base import Capabilities
 from segue.platforms.whatsapp.messages import from_template
+from segue.store import gateways, jobs, owners
 from segue.store.approvals import Approval, ApprovalState
 from segue.terminal.render.events import approval
 from segue.terminal.render.screen import Screen
@@ -151,9 +152,9 @@ def table(desk: Desk, session: Session, tmp_path: Path, runner: asyncio.Runner) 
     )
 
     async def prepare() -> Job:
-        await desk.store.gateways.announce("a gateway", list(Platform), seconds=3600)
-        await desk.store.owners.set_home(ME, HomeChannel(address=ROOM, name="Room"))
-        return await desk.store.jobs.create(ME, job)
+        await gateways.announce(desk.store, "a gateway", list(Platform), seconds=3600)
+        await owners.set_home(desk.store, ME, HomeChannel(address=ROOM, name="Room"))
+        return await jobs.create(desk.store, ME, job)
 
     return Table(desk, session, tmp_path / "cwd", runner.run(prepare()))
 

@@ -22,7 +22,7 @@ from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.approval import Policy
 from segue.core.events import TurnDone
 from segue.core.session import ME
-from segue.store import Store
+from segue.store import Store, gateways, jobs, owners, sessions, transcripts
 from segue.system import files
 from segue.turns import Turns
 from segue.turns.agents import Agents
@@ -67,7 +67,7 @@ async def started(local: Settings) -> AsyncGenerator[tuple[Store, Turns]]:
         await segue.store.open(local.store) as store,
         Turns(store, Agents(store, local)) as turns,
     ):
-        await store.owners.ensure(ME)
+        await owners.ensure(store, ME)
         yield store, turns
 
 
@@ -77,14 +77,14 @@ async def test_the_conversation_continues_after_everything_was_stopped(local: Se
         assert events[-1] == TurnDone(), events
 
     async with started(local) as (store, turns):
-        session = await store.sessions.create(ME, Platform.LOCAL, cwd=str(cwd))
+        session = await sessions.create(store, ME, Platform.LOCAL, cwd=str(cwd))
         await say(turns, "My name is Anna and I work as a baker.")
         await say(turns, "What is the capital of France?")
     end(local.models_folder)
     async with started(local) as (store, turns):
         await say(turns, "What is my name and what is my job?")
-        kept = await store.transcripts.load(session.id)
-        found = await store.sessions.get(session.id)
+        kept = await transcripts.load(store, session.id)
+        found = await sessions.get(store, session.id)
     answer = kept.messages[-1].content
     assert "Anna" in answer
     assert "baker" in answer
@@ -97,10 +97,10 @@ async def test_the_conversation_continues_after_everything_was_stopped(local: Se
 async def test_the_model_uses_a_tool_of_the_session(local: Settings, cwd: Path):
     (cwd / "train.txt").write_text("The train leaves at 17:45.\n")
     async with started(local) as (store, turns):
-        session = await store.sessions.create(ME, Platform.LOCAL, cwd=str(cwd))
+        session = await sessions.create(store, ME, Platform.LOCAL, cwd=str(cwd))
         words = "Read the file train.txt and tell me what it says."
         events = [event async for event in turns.take_turn(session.id, words)]
-        kept = await store.transcripts.load(session.id)
+        kept = await transcripts.load(store, session.id)
     assert events[-1] == TurnDone()
     assert [m.role.value for m in kept] == ["user", "assistant", "tool", "assistant"]
     assert kept.messages[2].tool_name == "read_file"
@@ -110,14 +110,14 @@ async def test_the_model_uses_a_tool_of_the_session(local: Settings, cwd: Path):
 async def test_the_model_makes_a_reminder(local: Settings, cwd: Path):
     local = replace(local, approvals=Approvals(policy=Policy.AUTO))
     async with started(local) as (store, turns):
-        await store.gateways.announce("a gateway", [], seconds=3600)
-        await store.owners.introduced(ME)
+        await gateways.announce(store, "a gateway", [], seconds=3600)
+        await owners.introduced(store, ME)
         dm = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="1")
-        await store.owners.set_home(ME, HomeChannel(address=dm, name="Anna"))
-        session = await store.sessions.create(ME, Platform.LOCAL, cwd=str(cwd))
+        await owners.set_home(store, ME, HomeChannel(address=dm, name="Anna"))
+        session = await sessions.create(store, ME, Platform.LOCAL, cwd=str(cwd))
         words = "Remind me in 20 minutes to take the bread out of the oven."
         events = [event async for event in turns.take_turn(session.id, words)]
-        (job,) = await store.jobs.list(ME)
+        (job,) = await jobs.list_jobs(store, ME)
     assert events[-1] == TurnDone()
     assert job.due is not None
     assert job.due - job.created > timedelta(minutes=19)

@@ -31,6 +31,7 @@ from segue.core.events import (
 )
 from segue.core.session import Session, Usage
 from segue.core.transcript import Message, Outcome, Role
+from segue.store import inbox, leases, outbox, owners, sessions, transcripts
 from segue.turns import Place, hold
 from tests.harness.approver import Approver
 from tests.harness.house import Offered
@@ -69,7 +70,7 @@ async def test_the_message_and_the_answer_are_stored(desk: Desk, session: Sessio
     events = await desk.take([Say(text="Good day.", usage=spent)], session, "Hello")
     assert events[-1] == TurnDone()
     assert await desk.transcript(session) == [("user", "Hello"), ("assistant", "Good day.")]
-    kept = await desk.store.sessions.get(session.id)
+    kept = await sessions.get(desk.store, session.id)
     assert kept is not None
     assert kept.usage == spent
 
@@ -79,7 +80,7 @@ async def test_an_event_is_emitted_only_after_its_message_is_stored(desk: Desk, 
     seen: list[int] = []
     async with desk.turns(model) as turns:
         async for event in turns.take_turn(session.id, "Look"):
-            kept = (await desk.store.transcripts.load(session.id)).messages
+            kept = (await transcripts.load(desk.store, session.id)).messages
             assert kept[0].content == "Look"
             if isinstance(event, MessageAdded):
                 assert replace_seq(kept[-1]) == event.message
@@ -131,14 +132,14 @@ async def test_an_interrupted_turn_keeps_its_partial_answer(desk: Desk, session:
                 interrupt.set()
     assert events[-1] == TurnInterrupted()
     assert [role for role, _ in await desk.transcript(session)] == ["user", "assistant"]
-    assert await desk.store.leases.get(session.id) is None
+    assert await leases.get(desk.store, session.id) is None
 
 
 async def test_the_inbox_entry_is_finished_with_its_message(desk: Desk, session: Session):
-    number = await desk.store.inbox.record("bot", "1", DM, "Hello")
+    number = await inbox.record(desk.store, "bot", "1", DM, "Hello")
     assert number is not None
     await desk.take(["Good day."], session, "Hello", inbox_ids=[number])
-    assert await desk.store.inbox.waiting() == ()
+    assert await inbox.waiting(desk.store) == ()
 
 
 # Leases
@@ -173,7 +174,7 @@ async def test_a_session_runs_one_turn_at_a_time(desk: Desk, session: Session):
 
 
 async def test_turns_of_different_sessions_run_concurrently(desk: Desk, session: Session):
-    other = await desk.store.sessions.create("me", Platform.LOCAL)
+    other = await sessions.create(desk.store, "me", Platform.LOCAL)
     slow = Slow()
     async with desk.turns(slow) as turns:
         first, second = (turns.take_turn(s.id, "go") for s in (session, other))
@@ -192,7 +193,7 @@ async def test_a_turn_that_lost_its_lease_stops_at_once_and_writes_nothing_more(
         async for event in turns.take_turn(session.id, "Well?"):
             events.append(event)
             if isinstance(event, TextDelta):
-                await elsewhere.leases.acquire(session.id, "the phone", take_over=True)
+                await leases.acquire(elsewhere, session.id, "the phone", take_over=True)
     assert isinstance(events[-1], TurnFailed)
     assert isinstance(events[-1].error, SessionMoved)
     assert "the phone" in str(events[-1].error)
@@ -207,7 +208,7 @@ async def test_a_running_command_is_stopped_when_the_lease_is_lost(
 
     async def take_over() -> None:
         await until((cwd / "begun").exists)
-        await elsewhere.leases.acquire(session.id, "the phone", take_over=True)
+        await leases.acquire(elsewhere, session.id, "the phone", take_over=True)
 
     taking = asyncio.create_task(take_over())
     async with desk.turns([running, "Never."], approvals=AUTO) as turns:
@@ -233,9 +234,9 @@ async def test_the_lease_of_a_long_turn_is_renewed(
         await until(lambda: held.lease.until > first)
         await until(lambda: held.lease.until - first > 600_000)
         with pytest.raises(SessionHeld):
-            await elsewhere.leases.acquire(session.id, "the phone")
+            await leases.acquire(elsewhere, session.id, "the phone")
         assert not held.lost.is_set()
-    assert await desk.store.leases.get(session.id) is None
+    assert await leases.get(desk.store, session.id) is None
 
 
 async def test_a_terminal_takes_many_turns_in_the_session_that_it_holds(
@@ -245,8 +246,8 @@ async def test_a_terminal_takes_many_turns_in_the_session_that_it_holds(
         for _ in range(2):
             events = await desk.take(["Yes."], session, held=held)
             assert events[-1] == TurnDone()
-        assert await desk.store.leases.get(session.id) is not None
-    assert await desk.store.leases.get(session.id) is None
+        assert await leases.get(desk.store, session.id) is not None
+    assert await leases.get(desk.store, session.id) is None
 
 
 async def test_a_holder_that_loses_a_session_between_turns_learns_where_it_is(
@@ -254,14 +255,14 @@ async def test_a_holder_that_loses_a_session_between_turns_learns_where_it_is(
 ):
     elsewhere = await open_store()
     async with hold(desk.store, session.id, "the terminal") as held:
-        await elsewhere.leases.acquire(session.id, "the phone", take_over=True)
+        await leases.acquire(elsewhere, session.id, "the phone", take_over=True)
         async with asyncio.timeout(20):
             await held.lost.wait()
         assert "the phone" in str(held.moved)
         with pytest.raises(SessionMoved):
             await desk.take(["Hm."], session, held=held)
     assert await desk.transcript(session) == []
-    assert await elsewhere.leases.get(session.id) is not None
+    assert await leases.get(elsewhere, session.id) is not None
 
 
 # After a crash
@@ -270,17 +271,17 @@ async def test_a_holder_that_loses_a_session_between_turns_learns_where_it_is(
 async def test_calls_that_a_crash_left_open_are_answered_before_anything_else(
     desk: Desk, session: Session
 ):
-    lease = await desk.store.leases.acquire(session.id, "a terminal that died")
+    lease = await leases.acquire(desk.store, session.id, "a terminal that died")
     broken = [
         Message(Role.USER, "Run", NOW),
         Message(Role.ASSISTANT, "", NOW, tool_calls=(call("shell", 1), call("shell", 2))),
         Message(Role.TOOL, "done", NOW, tool_call_id="c1", tool_name="shell"),
     ]
-    await desk.store.transcripts.append(lease, broken)
-    await desk.store.leases.release(lease)
+    await transcripts.append(desk.store, lease, broken)
+    await leases.release(desk.store, lease)
     model = ScriptedModel(["It broke off."])
     await desk.take(model, session, "What happened?")
-    kept = await desk.store.transcripts.load(session.id)
+    kept = await transcripts.load(desk.store, session.id)
     assert [(m.tool_call_id, m.content, m.outcome) for m in kept if m.role is Role.TOOL] == [
         ("c1", "done", None),
         ("c2", "", Outcome.INTERRUPTED),
@@ -329,7 +330,7 @@ async def test_approval_for_the_session_survives_a_restart_and_covers_no_other_s
     assert results(events) == ["[no output]"]
     for there, different in (
         (session, call("shell", command="touch  made")),
-        (await desk.store.sessions.create("me", Platform.LOCAL, cwd=str(cwd)), touch),
+        (await sessions.create(desk.store, "me", Platform.LOCAL, cwd=str(cwd)), touch),
     ):
         events = await desk.take([different, "Ok."], there, "go", Place(approve=nobody))
         assert results(events) == [Outcome.DENIED]
@@ -388,10 +389,10 @@ async def test_notes_are_shown_in_every_session_of_their_owner_and_no_other(
     person = Approver(always=Answer.ONCE)
     await desk.take([remember, "Ok."], session, "Remember", Place(approve=person))
     assert len(person.asked) == 1
-    await desk.store.owners.ensure("you", "You")
+    await owners.ensure(desk.store, "you", "You")
     for owner, knows in (("me", True), ("you", False)):
         model = ScriptedModel(["Hm."])
-        other = await desk.store.sessions.create(owner, Platform.LOCAL)
+        other = await sessions.create(desk.store, owner, Platform.LOCAL)
         await desk.take(model, other)
         assert ("Lives in Oslo." in model.prompts[0].system) is knows
 
@@ -399,16 +400,16 @@ async def test_notes_are_shown_in_every_session_of_their_owner_and_no_other(
 async def test_the_agent_knows_the_home_channels_of_its_owner_on_every_platform(
     desk: Desk, session: Session
 ):
-    await desk.store.owners.set_home("me", HomeChannel(address=DM, name="Notes"))
+    await owners.set_home(desk.store, "me", HomeChannel(address=DM, name="Notes"))
     model = ScriptedModel(["Hm."])
     await desk.take(model, session)
     assert 'Home channels: telegram "Notes"' in model.prompts[0].system
 
 
 async def test_a_search_finds_only_sessions_of_the_same_owner(desk: Desk, session: Session):
-    await desk.store.owners.ensure("you", "You")
-    yours = await desk.store.sessions.create("you", Platform.LOCAL)
-    mine = await desk.store.sessions.create("me", Platform.LOCAL, title="Boats")
+    await owners.ensure(desk.store, "you", "You")
+    yours = await sessions.create(desk.store, "you", Platform.LOCAL)
+    mine = await sessions.create(desk.store, "me", Platform.LOCAL, title="Boats")
     await desk.take(["Ok."], yours, "My boat is called Nautilus and it is yours.")
     await desk.take(["Ok."], mine, "My boat is called Nautilus and it is mine.")
     search = call("search_sessions", words="boat nautilus")
@@ -421,10 +422,10 @@ async def test_a_search_finds_only_sessions_of_the_same_owner(desk: Desk, sessio
 
 
 async def test_a_message_can_be_sent_only_to_channels_of_the_owner(desk: Desk, session: Session):
-    await desk.store.owners.set_home("me", HomeChannel(address=DM, name="phone"))
-    await desk.store.owners.ensure("you", "You")
+    await owners.set_home(desk.store, "me", HomeChannel(address=DM, name="phone"))
+    await owners.ensure(desk.store, "you", "You")
     theirs = replace(DM, chat_id="666")
-    await desk.store.owners.set_home("you", HomeChannel(address=theirs, name="theirs"))
+    await owners.set_home(desk.store, "you", HomeChannel(address=theirs, name="theirs"))
     person = Approver(always=Answer.ONCE)
 
     async def send(to: str) -> str:
@@ -438,7 +439,7 @@ async def test_a_message_can_be_sent_only_to_channels_of_the_owner(desk: Desk, s
     assert "no home channel" in await send("slack")
     assert "just say it" in await send("origin")
     assert "The build is green." in person.asked[0]
-    sent = await desk.store.outbox.claim(list(Platform))
+    sent = await outbox.claim(desk.store, list(Platform))
     assert [(o.address, o.body) for o in sent] == [(DM, "The build is green.")]
 
 
@@ -458,7 +459,7 @@ async def test_an_approval_to_send_to_origin_does_not_follow_the_session_into_a_
     await send(replace(DM, chat_type=ChatType.GROUP, chat_id="-7"))
     assert len(person.asked) == 2
     assert person.asked[1].startswith("send to telegram group -7, where")
-    sent = await desk.store.outbox.claim(list(Platform))
+    sent = await outbox.claim(desk.store, list(Platform))
     assert {message.address for message in sent} == {DM}
 
 

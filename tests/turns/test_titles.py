@@ -15,6 +15,7 @@ from segue.core.errors import ModelBusy
 from segue.core.events import TurnDone
 from segue.core.session import Session
 from segue.core.transcript import Kind, Transcript, spoken
+from segue.store import sessions
 from segue.turns import titles
 from tests.turns.conftest import Desk
 
@@ -22,7 +23,7 @@ AT = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 async def title(desk: Desk, session: Session) -> str | None:
-    kept = await desk.store.sessions.get(session.id)
+    kept = await sessions.get(desk.store, session.id)
     assert kept is not None
     return kept.title
 
@@ -68,7 +69,7 @@ async def test_a_name_that_the_user_chose_meanwhile_is_kept(desk: Desk, session:
         async with asyncio.timeout(20):
             await model.asked.wait()
         assert await title(desk, session) == "How far is Bergen?"
-        await desk.store.sessions.rename(session.id, "My trip")
+        await sessions.rename(desk.store, session.id, "My trip")
         model.go_on.set()
     assert await title(desk, session) == "My trip"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import segue.store
 from segue.config import WebSettings
-from segue.store import Store
+from segue.store import Store, owners, pages
 from segue.testing.clock import FakeClock
 from segue.web.adapter import WebAdapter
 from segue.web.page import WebPage
@@ -94,7 +94,7 @@ class Door:
 
     async def key(self, owner: str = "me") -> Key:
         """The key of a new browser of that owner."""
-        key = await self.pair(await self.store.pages.link(owner))
+        key = await self.pair(await pages.link(self.store, owner))
         assert key is not None
         return key
 
@@ -139,8 +139,8 @@ def opened_door(folder: Path, runner: asyncio.Runner) -> Generator[Door]:
     async def begin() -> Door:
         clock = FakeClock()
         store = await segue.store.open(f"sqlite://{folder}/segue.db", clock=clock)
-        await store.owners.ensure("me")
-        await store.owners.ensure("you")
+        await owners.ensure(store, "me")
+        await owners.ensure(store, "you")
         server = page_server(store)
         await server.start(0)
         return Door(server, store, clock)

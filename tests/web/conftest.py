@@ -20,7 +20,7 @@ from segue.core.address import Platform
 from segue.core.session import ME
 from segue.gateway import platforms
 from segue.gateway.service import Gateway
-from segue.store import Store
+from segue.store import Store, gateways, owners
 from segue.store.gateways import LinkState
 from segue.web import endpoints
 from tests.harness.house import Desk, echoing, serve, terminal
@@ -50,7 +50,7 @@ class Site:
                 yield gateway
 
     async def _is_connected(self) -> bool:
-        serving = await self.store.gateways.serving(Platform.WEB)
+        serving = await gateways.serving(self.store, Platform.WEB)
         link = serving and serving.links[Platform.WEB]
         if not (link and link.state is LinkState.CONNECTED and link.link):
             return False
@@ -103,8 +103,8 @@ def port() -> Generator[int]:
 def site(settings: Settings, runner: asyncio.Runner) -> Generator[Site]:
     async def build() -> Site:
         store = await segue.store.open(settings.store)
-        await store.owners.ensure(ME)
-        await store.owners.introduced(ME)
+        await owners.ensure(store, ME)
+        await owners.introduced(store, ME)
         return Site(settings, store)
 
     site = runner.run(build())

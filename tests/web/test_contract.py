@@ -15,7 +15,7 @@ import segue.store
 from segue.core.address import Platform
 from segue.core.session import ME
 from segue.platforms.base import Adapter
-from segue.store import Store, Tx
+from segue.store import Store, Tx, owners, pages
 from segue.testing.clock import FakeClock
 from segue.testing.contract.malformed import Path, Specimen
 from segue.testing.contract.rig import Feature, File, Place, Rig, Seen, part
@@ -60,11 +60,11 @@ class WebRig(Rig):
 
     async def begin(self) -> None:
         await self.adapter.connect()
-        await self._store.owners.ensure("eve")
+        await owners.ensure(self._store, "eve")
         [server] = self._serving()
         for name, owner in (("anna", ME), ("eve", "eve")):
             self._keys[name] = await self._door(server).key(owner)
-        [identity] = await self._store.owners.identities(ME)
+        [identity] = await owners.identities(self._store, ME)
         self.anna = identity.sender.user_id
 
     async def end(self) -> None:
@@ -252,7 +252,7 @@ class TestPage(AdapterContract):
     @pytest.fixture
     async def rig(self, tmp_path: FilePath, port: int) -> AsyncGenerator[Rig]:
         async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
-            await store.owners.ensure(ME)
+            await owners.ensure(store, ME)
             rig = WebRig(store, port)
             await rig.begin()
             yield rig
@@ -261,16 +261,16 @@ class TestPage(AdapterContract):
 
 async def test_messages_to_the_page_itself_share_one_conversation(tmp_path: FilePath):
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
-        await store.owners.ensure(ME)
+        await owners.ensure(store, ME)
         adapter = web_adapter(store, port=0)
         await adapter.connect()
         try:
-            [home] = await store.owners.homes(ME)
+            [home] = await owners.homes(store, ME)
             assert (home.platform, home.address.thread_id) == (Platform.WEB, None)
             for key in ("1", "2", "2"):
                 await adapter.send(home.address, part(f"News {key}"), key=key)
         finally:
             await adapter.close()
-        page = await store.pages.home(ME)
+        page = await pages.home(store, ME)
         assert page is not None
-        assert [m.text for m in await store.pages.messages(page.id)] == ["News 1", "News 2"]
+        assert [m.text for m in await pages.messages(store, page.id)] == ["News 1", "News 2"]

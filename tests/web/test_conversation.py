@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from segue.core.handoff import State
 from segue.core.session import ME
+from segue.store import sessions
 from tests.gateway.test_approvals import runs
 from tests.turns.conftest import call
 from tests.web.conftest import Site
@@ -38,7 +39,7 @@ async def test_a_session_is_handed_off_to_the_page_with_its_history(site: Site):
         assert shown["messages"] == []
         await browser.ask("say", chat=chat, text="go on")
         await browser.line("(4) go on")
-    assert len(await site.store.sessions.list(ME)) == 1
+    assert len(await sessions.list_sessions(site.store, ME)) == 1
 
 
 async def test_a_reconnected_page_gets_missed_messages_once(site: Site):

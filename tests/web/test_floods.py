@@ -13,6 +13,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidState
 
+from segue.store import pages
 from segue.web.frames import FRAME_LIMIT, TEXT_LIMIT
 from tests.web.bare_server import Door
 from tests.web.browser import WITHIN, Browser
@@ -62,16 +63,15 @@ SENSELESS = (
 
 
 async def test_an_invalid_frame_is_refused_and_has_no_effect(door: Door):
-    pages = door.store.pages
     async with door.browser(await door.key()) as browser:
         chat = await browser.new()
         for frame in SENSELESS:
             await browser.wire.send(frame.replace("CHAT", chat))
             await browser.until("refused")
-            assert not await pages.unheard(), frame[:50]
+            assert not await pages.unheard(door.store), frame[:50]
         key = await browser.ask("say", chat=chat, text="good")
         await browser.until("taken", key=key)
-    assert [update.text for update in await pages.unheard()] == ["good"]
+    assert [update.text for update in await pages.unheard(door.store)] == ["good"]
     assert await door.store.read(lambda tx: tx.one("SELECT count(*) FROM pages")) == (1,)
 
 
@@ -82,7 +82,7 @@ async def test_a_binary_frame_is_ignored(door: Door):
         for frame in (json.dumps(say).encode(), b"\xff\xfe", b""):
             await browser.wire.send(frame)
             await browser.until("refused")
-    assert await door.store.pages.unheard() == ()
+    assert await pages.unheard(door.store) == ()
 
 
 async def test_the_longest_allowed_text_is_accepted(door: Door):
@@ -103,7 +103,7 @@ async def test_an_oversized_frame_closes_only_its_connection(door: Door):
         assert closed.value.rcvd.code == 1009
         key = await other.ask("say", chat=chat, text="good")
         await other.until("taken", key=key)
-    assert [update.text for update in await door.store.pages.unheard()] == ["good"]
+    assert [update.text for update in await pages.unheard(door.store)] == ["good"]
 
 
 async def test_a_frame_in_too_many_parts_closes_the_connection(door: Door):
@@ -116,10 +116,9 @@ async def test_a_frame_in_too_many_parts_closes_the_connection(door: Door):
 
 
 async def test_a_press_of_an_unknown_button_is_ignored(door: Door):
-    pages = door.store.pages
     async with door.browser(await door.key()) as browser:
         chat, other = await browser.new(), await browser.new()
-        shown = await pages.show(chat, "1", "Well?", (("Yes", "y"),))
+        shown = await pages.show(door.store, chat, "1", "Well?", (("Yes", "y"),))
         for where, number, data in (
             (chat, shown.no, "n"),
             (chat, shown.no, ""),
@@ -128,10 +127,10 @@ async def test_a_press_of_an_unknown_button_is_ignored(door: Door):
         ):
             key = await browser.ask("press", chat=where, message=number, data=data)
             assert (await browser.until("refused"))["key"] == key
-        await pages.edit(shown.no, "Too late")
+        await pages.edit(door.store, shown.no, "Too late")
         key = await browser.ask("press", chat=chat, message=shown.no, data="y")
         assert (await browser.until("refused"))["key"] == key
-    assert await pages.unheard() == ()
+    assert await pages.unheard(door.store) == ()
 
 
 # Clients that never read
@@ -140,10 +139,9 @@ async def test_a_press_of_an_unknown_button_is_ignored(door: Door):
 @contextlib.asynccontextmanager
 async def deaf(door: Door) -> AsyncGenerator[ClientConnection]:
     """A page that has opened a long conversation, and no longer reads."""
-    pages = door.store.pages
-    page = await pages.begin("me", "Long", key="1")
+    page = await pages.begin(door.store, "me", "Long", key="1")
     for n in range(20):
-        await pages.show(page.id, f"m{n}", f"{n} " + "word " * 19_000)
+        await pages.show(door.store, page.id, f"m{n}", f"{n} " + "word " * 19_000)
     async with entered(door.server.url, await door.key(), max_queue=1) as (wire, _):
         wire.transport.pause_reading()
         for _ in range(300):

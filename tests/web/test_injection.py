@@ -12,6 +12,7 @@ from segue.core.address import Platform
 from segue.core.lexers import LANGUAGES
 from segue.core.session import Origin
 from segue.core.transcript import Message, Role, ToolCall, spoken
+from segue.store import bindings, leases, pages, sessions, transcripts
 from segue.web import render
 from segue.web.open_page import address_of
 from segue.web.render import LONGEST, SECONDS, Colours
@@ -305,10 +306,11 @@ def test_runs_of_backticks_are_rendered_in_linear_time():
 async def test_titles_labels_and_tool_output_reach_the_page_as_text(door: Door):
     """Fields that are not HTML are unchanged, for the page to show as text; HTML is safe."""
     store, evil = door.store, SCRIPTS[0] + SCRIPTS[33]
-    session = await store.sessions.create("me", Platform.LOCAL, title=evil)
-    lease = await store.leases.acquire(session.id, "a terminal")
+    session = await sessions.create(store, "me", Platform.LOCAL, title=evil)
+    lease = await leases.acquire(store, session.id, "a terminal")
     calls = (ToolCall("1", evil, f'{{"path": "{evil}"}}'),)
-    await store.transcripts.append(
+    await transcripts.append(
+        store,
         lease,
         [
             spoken(f"{evil} from a person", session.started),
@@ -317,9 +319,9 @@ async def test_titles_labels_and_tool_output_reach_the_page_as_text(door: Door):
             Message(Role.ASSISTANT, f"```{evil}\nx\n```\n![{evil}](x)", session.started),
         ],
     )
-    page = await store.pages.begin("me", evil, key="1")
-    await store.bindings.rebind(session.id, address_of("me", page.id), Origin.RESUME)
-    await store.pages.show(page.id, "2", evil, ((evil, "data"),))
+    page = await pages.begin(store, "me", evil, key="1")
+    await bindings.rebind(store, session.id, address_of("me", page.id), Origin.RESUME)
+    await pages.show(store, page.id, "2", evil, ((evil, "data"),))
     async with door.browser(await door.key()) as browser:
         chats = (await browser.until("hello"))["chats"]
         assert [chat["title"] for chat in chats] == [session.title]
@@ -339,8 +341,8 @@ async def test_titles_labels_and_tool_output_reach_the_page_as_text(door: Door):
 
 
 async def test_text_that_cannot_be_encoded_does_not_close_the_connection(door: Door):
-    page = await door.store.pages.begin("me", "a\ud800b\0", key="1")
-    await door.store.pages.show(page.id, "2", "a\ud800b\0", (("\udfff", "\udfff"),))
+    page = await pages.begin(door.store, "me", "a\ud800b\0", key="1")
+    await pages.show(door.store, page.id, "2", "a\ud800b\0", (("\udfff", "\udfff"),))
     async with door.browser(await door.key()) as browser:
         await browser.until("hello")
         await browser.ask("open", chat=page.id)

@@ -11,7 +11,7 @@ from msgspec import structs
 from segue.core.job import LOCAL, JobState, NewJob, local_time, next_times, parse_targets
 from segue.core.schedule import Cron, Once
 from segue.core.session import ME
-from segue.store import Store
+from segue.store import Store, jobs, owners, runs
 from tests.web.bare_server import Door
 from tests.web.browser import Browser
 from tests.web.conftest import Site
@@ -33,14 +33,14 @@ async def listed(browser: Browser, wanted: Any = None) -> list[dict[str, Any]]:
 
 async def finish(store: Store, number: int, report: str | None) -> None:
     """Run the job, as a gateway does."""
-    await store.runs.ask(ME, number)
-    claim = await store.runs.claim()
+    await runs.ask(store, ME, number)
+    claim = await runs.claim(store)
     assert claim is not None
-    await store.runs.finish(claim, report)
+    await runs.finish(store, claim, report)
 
 
 async def test_jobs_are_listed_with_their_next_times_and_last_result(door: Door):
-    job = await door.store.jobs.create(ME, NEWS)
+    job = await jobs.create(door.store, ME, NEWS)
     async with door.browser(await door.key()) as browser:
         await browser.ask("jobs")
         (shown,) = await listed(browser)
@@ -57,11 +57,11 @@ async def test_jobs_are_listed_with_their_next_times_and_last_result(door: Door)
         (shown,) = await listed(browser, lambda job: job["lamp"] == "good")
         assert shown["last"] == "kept in its own session"
         assert shown["at"]
-        assert shown["session"] == (await door.store.jobs.found(ME, job.id)).session_id
+        assert shown["session"] == (await jobs.found(door.store, ME, job.id)).session_id
 
 
 async def test_a_report_that_did_not_arrive_is_marked(door: Door):
-    job = await door.store.jobs.create(ME, structs.replace(NEWS, deliver=parse_targets("slack")))
+    job = await jobs.create(door.store, ME, structs.replace(NEWS, deliver=parse_targets("slack")))
     await finish(door.store, job.id, "It rains.")
     async with door.browser(await door.key()) as browser:
         await browser.ask("jobs")
@@ -71,20 +71,20 @@ async def test_a_report_that_did_not_arrive_is_marked(door: Door):
 
 
 async def test_a_failed_run_is_marked(door: Door):
-    job = await door.store.jobs.create(ME, NEWS)
-    await door.store.runs.ask(ME, job.id)
+    job = await jobs.create(door.store, ME, NEWS)
+    await runs.ask(door.store, ME, job.id)
     async with door.browser(await door.key()) as browser:
         await browser.ask("jobs")
         await listed(browser, lambda job: job["lamp"] == "busy")
-        claim = await door.store.runs.claim()
+        claim = await runs.claim(door.store)
         assert claim is not None
-        await door.store.runs.fail(claim, "The model is offline.")
+        await runs.fail(door.store, claim, "The model is offline.")
         (shown,) = await listed(browser, lambda job: job["lamp"] == "bad")
         assert shown["last"] == "failed: The model is offline."
 
 
 async def test_a_job_is_paused_resumed_run_and_deleted(door: Door):
-    job = await door.store.jobs.create(ME, NEWS)
+    job = await jobs.create(door.store, ME, NEWS)
     async with door.browser(await door.key()) as browser:
 
         async def ask(action: str, outcome: str = "taken") -> dict[str, Any]:
@@ -92,21 +92,21 @@ async def test_a_job_is_paused_resumed_run_and_deleted(door: Door):
             return await browser.until(outcome, key=key)
 
         await ask("pause")
-        assert (await door.store.jobs.found(ME, job.id)).state is JobState.PAUSED
+        assert (await jobs.found(door.store, ME, job.id)).state is JobState.PAUSED
         await ask("resume")
-        assert (await door.store.jobs.found(ME, job.id)).state is JobState.ENABLED
+        assert (await jobs.found(door.store, ME, job.id)).state is JobState.ENABLED
         await ask("run")
-        claim = await door.store.runs.claim()
+        claim = await runs.claim(door.store)
         assert claim is not None
         assert "is running now" in (await ask("delete", "refused"))["reason"]
-        await door.store.runs.finish(claim, None)
+        await runs.finish(door.store, claim, None)
         await ask("delete")
-    assert await door.store.jobs.list(ME) == ()
+    assert await jobs.list_jobs(door.store, ME) == ()
 
 
 async def test_a_job_stays_in_its_place_when_it_is_switched_off(door: Door):
-    first = await door.store.jobs.create(ME, NEWS)
-    second = await door.store.jobs.create(ME, NEWS)
+    first = await jobs.create(door.store, ME, NEWS)
+    second = await jobs.create(door.store, ME, NEWS)
     async with door.browser(await door.key()) as browser:
         await browser.ask("jobs")
         await listed(browser)
@@ -116,18 +116,18 @@ async def test_a_job_stays_in_its_place_when_it_is_switched_off(door: Door):
 
 
 async def test_a_change_made_elsewhere_is_shown(door: Door):
-    job = await door.store.jobs.create(ME, NEWS)
+    job = await jobs.create(door.store, ME, NEWS)
     async with door.browser(await door.key()) as browser:
         await browser.ask("jobs")
         await listed(browser)
-        await door.store.jobs.pause(ME, job.id)
+        await jobs.pause(door.store, ME, job.id)
         (shown,) = await listed(browser, lambda job: job["state"] == "paused")
         assert shown["next"] == []
 
 
 async def test_jobs_of_another_owner_are_neither_shown_nor_changed(door: Door):
-    await door.store.owners.ensure("eve", "Eve")
-    theirs = await door.store.jobs.create("eve", NEWS)
+    await owners.ensure(door.store, "eve", "Eve")
+    theirs = await jobs.create(door.store, "eve", NEWS)
     async with door.browser(await door.key()) as browser:
         await browser.ask("jobs")
         assert await listed(browser) == []
@@ -135,17 +135,17 @@ async def test_jobs_of_another_owner_are_neither_shown_nor_changed(door: Door):
             key = await browser.ask("job", number=theirs.id, action=action)
             refused = await browser.until("refused", key=key)
             assert "There is no job" in refused["reason"]
-    assert (await door.store.jobs.found("eve", theirs.id)).state is JobState.ENABLED
-    assert await door.store.runs.history(theirs.id) == ()
+    assert (await jobs.found(door.store, "eve", theirs.id)).state is JobState.ENABLED
+    assert await runs.history(door.store, theirs.id) == ()
 
 
 async def test_an_unknown_action_is_refused(door: Door):
-    job = await door.store.jobs.create(ME, NEWS)
+    job = await jobs.create(door.store, ME, NEWS)
     async with door.browser(await door.key()) as browser:
         await browser.ask("job", number=job.id, action="edit")
         refused = await browser.until("refused")
         assert "This page does not match its server" in refused["reason"]
-    assert await door.store.jobs.found(ME, job.id) == job
+    assert await jobs.found(door.store, ME, job.id) == job
 
 
 async def test_reminders_are_made_and_delivered_in_a_conversation_on_the_page(site: Site):
@@ -153,7 +153,7 @@ async def test_reminders_are_made_and_delivered_in_a_conversation_on_the_page(si
         chat = await browser.new()
         await browser.ask("say", chat=chat, text="/remind 20 Call the bank.")
         await browser.message("It delivers to: the chat where you asked.")
-        (job,) = await site.store.jobs.list(ME)
+        (job,) = await jobs.list_jobs(site.store, ME)
         assert isinstance(job.schedule, Once)
         assert job.schedule.at > datetime.now(UTC)
         await browser.ask("say", chat=chat, text="/jobs")

@@ -17,6 +17,7 @@ from segue.core.errors import HandoffError
 from segue.core.handoff import Handoff
 from segue.core.session import ME
 from segue.handoffs import Completed, hand_off
+from segue.store import bindings, transcripts
 from tests.harness.house import Desk
 from tests.web import gateways
 from tests.web.conftest import Site
@@ -110,7 +111,7 @@ async def test_handoffs_to_the_page_survive_a_kill_of_the_gateway_at_any_step(
 
 
 async def are_there_once(site: Site, everything: list[Moved]) -> None:
-    bound = await site.store.bindings.list(ME, limit=1000)
+    bound = await bindings.list_bindings(site.store, ME, limit=1000)
     assert len({binding.session_id for binding in bound}) == len(bound)
     where = {binding.session_id: binding.address for binding in bound}
     for moved in everything:
@@ -125,7 +126,7 @@ async def are_there_once(site: Site, everything: list[Moved]) -> None:
         assert [(move["text"], move["after"]) for move in seen.moves.values()] == [
             ("Moved here", 2)
         ]
-        said = [m.content for m in await site.store.transcripts.load(moved.session_id)]
+        said = [m.content for m in await transcripts.load(site.store, moved.session_id)]
         assert said[:2] == [f"{moved.name}?", f"{moved.name}!"]
         assert said[-2] == moved.question
         assert len(said) == 6

@@ -18,6 +18,7 @@ from segue.core import proof
 from segue.core.address import Platform, Sender
 from segue.core.errors import ConnectFailed
 from segue.core.session import ME
+from segue.store import owners, pages
 from segue.store.pages import PageLocation
 from segue.store.processes import machine
 from segue.web import endpoints
@@ -137,21 +138,21 @@ async def test_a_page_does_not_move_if_another_account_uses_its_port(tmp_path: P
     """The browsers that were paired there must be paired again: that account may have served them
     pages that can use their keys."""
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
-        await store.owners.ensure(ME)
-        await store.pages.settle(machine(), PageLocation(port=port, addresses=("127.0.0.1",)))
+        await owners.ensure(store, ME)
+        await pages.settle(store, machine(), PageLocation(port=port, addresses=("127.0.0.1",)))
         for n, origin in enumerate((f"http://127.0.0.1:{port}", "http://127.0.0.1:1")):
             sender = Sender(platform=Platform.WEB, user_id=f"{n}")
-            link, _ = proof.of_link(await store.pages.link(ME))
-            await store.pages.admit(link, sender, "00", origin)
+            link, _ = proof.of_link(await pages.link(store, ME))
+            await pages.admit(store, link, sender, "00", origin)
         adapter = web_adapter(store)
         with impostor(port):
             with pytest.raises(ConnectFailed) as failed:
                 await adapter.connect()
             assert f"port {port} is held by the account nobody (uid {NOBODY})" in str(failed.value)
             assert "segue config set web.port" in str(failed.value)
-        assert [i.sender.user_id for i in await store.owners.identities(ME)] == ["1"]
+        assert [i.sender.user_id for i in await owners.identities(store, ME)] == ["1"]
         await adapter.connect()
-        assert await store.pages.place(machine()) == PageLocation(
+        assert await pages.place(store, machine()) == PageLocation(
             port=port, addresses=("127.0.0.1",)
         )
         await adapter.close()
@@ -233,10 +234,10 @@ async def test_without_a_private_network_the_page_is_for_this_machine_only(
 ):
     monkeypatch.setattr("segue.web.endpoints.private_addresses", lambda: ())
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
-        await store.owners.ensure(ME)
+        await owners.ensure(store, ME)
         adapter = web_adapter(store, lan=True)
         await adapter.connect()
-        place = await store.pages.place(machine())
+        place = await pages.place(store, machine())
         assert place is not None
         assert place.addresses == ("127.0.0.1",)
         assert "page served to this machine only: it is in no local network" in caplog.text

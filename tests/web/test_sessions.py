@@ -16,7 +16,17 @@ from segue.core.handoff import Step
 from segue.core.session import ME, Origin, Session
 from segue.core.transcript import Message, Role, ToolCall, spoken
 from segue.handoffs import Failed, Progress, Working, hand_off
-from segue.store import Store
+from segue.store import (
+    Store,
+    approvals,
+    bindings,
+    leases,
+    owners,
+    page_sessions,
+    pages,
+    sessions,
+    transcripts,
+)
 from segue.store.leases import LEASE_SECONDS
 from segue.turns import HeldLease, hold
 from segue.web.open_page import LISTED, address_of
@@ -32,12 +42,12 @@ NOT_THERE = "That conversation does not exist."
 
 async def session_with(store: Store, *texts: str, title: str, owner: str = ME) -> Session:
     """A session with these messages, which is nowhere open."""
-    session = await store.sessions.create(owner, Platform.LOCAL, title=title)
-    lease = await store.leases.acquire(session.id, "a terminal")
+    session = await sessions.create(store, owner, Platform.LOCAL, title=title)
+    lease = await leases.acquire(store, session.id, "a terminal")
     roles = (Role.USER, Role.ASSISTANT)
     messages = [Message(roles[n % 2], text, session.started) for n, text in enumerate(texts)]
-    await store.transcripts.append(lease, messages)
-    await store.leases.release(lease)
+    await transcripts.append(store, lease, messages)
+    await leases.release(store, lease)
     return session
 
 
@@ -73,10 +83,10 @@ async def test_each_session_is_listed_once_with_its_place_state_and_last_message
     store = door.store
     aside = await session_with(store, "one", "**aside**", title="Aside")
     there = await session_with(store, "two", title="There")
-    await store.bindings.rebind(there.id, TOPIC, Origin.HANDOFF)
-    page = await store.pages.begin(ME, "Here", key="1")
+    await bindings.rebind(store, there.id, TOPIC, Origin.HANDOFF)
+    page = await pages.begin(store, ME, "Here", key="1")
     here = await session_with(store, "three", "here", title="Here")
-    await store.bindings.rebind(here.id, address_of(ME, page.id), Origin.HANDOFF)
+    await bindings.rebind(store, here.id, address_of(ME, page.id), Origin.HANDOFF)
     closed = await session_with(store, "four", "closed", title="Closed")
     async with in_terminal(store, closed):
         pass
@@ -98,7 +108,7 @@ async def test_a_session_whose_terminal_was_killed_is_not_working(
     monkeypatch.setattr("segue.web.open_page.LOOK_SECONDS", 0.1)
     store = door.store
     session = await session_with(store, "one", title="Work")
-    await store.leases.acquire(session.id, "a terminal")
+    await leases.acquire(store, session.id, "a terminal")
     async with door.browser(await door.key()) as browser:
         (listed,) = (await browser.until("hello"))["chats"]
         assert listed["state"] == "working"
@@ -109,11 +119,11 @@ async def test_a_session_whose_terminal_was_killed_is_not_working(
 async def test_a_session_that_waits_for_an_approval_is_marked(door: Door):
     store = door.store
     session = await session_with(store, "make it", title="Make")
-    await store.bindings.rebind(session.id, TOPIC, Origin.HANDOFF)
+    await bindings.rebind(store, session.id, TOPIC, Origin.HANDOFF)
     async with door.browser(await door.key()) as browser:
         await browser.until("hello")
         async with hold(store, session.id, "a gateway") as held:
-            await store.approvals.ask(held.lease, "1", "f", "make", TOPIC, seconds=60)
+            await approvals.ask(store, held.lease, "1", "f", "make", TOPIC, seconds=60)
             await browser.until("chats", lambda t: t["chats"][0]["state"] == "asking")
 
 
@@ -168,13 +178,13 @@ async def test_the_page_follows_a_session_in_a_terminal_live(door: Door):
         assert texts(shown) == ["a boat", "Yes."]
         assert shown["entry"]["where"] == "in the terminal"
         now = session.started
-        await store.transcripts.append(held.lease, [spoken("look", now)])
+        await transcripts.append(store, held.lease, [spoken("look", now)])
         line = await browser.line("look", "user")
         assert line["seq"] == 3
         call = Message(Role.ASSISTANT, "", now, tool_calls=(ToolCall("1", "ls", "{}"),))
         result = Message(Role.TOOL, "boat.txt", now, tool_call_id="1")
         done = Message(Role.ASSISTANT, "A file.", now)
-        await store.transcripts.append(held.lease, [call, result, done])
+        await transcripts.append(store, held.lease, [call, result, done])
         shown = await browser.until("shown", lambda t: t["lines"])
         assert [line["role"] for line in shown["lines"]] == ["assistant", "tool", "assistant"]
         assert shown["entry"]["state"] == "idle"
@@ -182,10 +192,10 @@ async def test_the_page_follows_a_session_in_a_terminal_live(door: Door):
 
 async def test_the_first_messages_of_a_session_are_new_and_replace_nothing(door: Door):
     store = door.store
-    session = await store.sessions.create(ME, Platform.LOCAL, title="Boats")
+    session = await sessions.create(store, ME, Platform.LOCAL, title="Boats")
     async with door.browser(await door.key()) as browser, in_terminal(store, session) as held:
         assert (await opened(browser, session.id))["fresh"]
-        await store.transcripts.append(held.lease, [spoken("hello", session.started)])
+        await transcripts.append(store, held.lease, [spoken("hello", session.started)])
         shown = await browser.until("shown", lambda told: told["lines"])
         assert not shown["fresh"]
 
@@ -205,17 +215,17 @@ async def test_a_message_moves_a_free_session_to_the_page_with_its_whole_transcr
             ("Moved to the terminal", 2),
             ("Moved here", 2),
         ]
-    assert len(await site.store.sessions.list(ME)) == 1
+    assert len(await sessions.list_sessions(site.store, ME)) == 1
 
 
 async def test_a_session_that_a_terminal_holds_is_not_taken_by_a_message(site: Site):
     session = await session_with(site.store, "a boat", "Yes.", title="Boats")
-    page = await site.store.pages.begin(ME, "Boats", key="1")
+    page = await pages.begin(site.store, ME, "Boats", key="1")
     async with in_terminal(site.store, session) as held:
-        await site.store.page_sessions.enter(ME, session.id, address_of(ME, page.id))
-        assert await site.store.page_sessions.page_of(ME, session.id) == page.id
-        await site.store.transcripts.append(held.lease, [spoken("mine", session.started)])
-    there = await site.store.sessions.get(session.id)
+        await page_sessions.enter(site.store, ME, session.id, address_of(ME, page.id))
+        assert await page_sessions.page_of(site.store, ME, session.id) == page.id
+        await transcripts.append(site.store, held.lease, [spoken("mine", session.started)])
+    there = await sessions.get(site.store, session.id)
     assert there is not None
     assert there.address is not None
     assert there.address.platform is Platform.LOCAL
@@ -230,7 +240,7 @@ async def test_the_button_takes_a_session_from_the_terminal(site: Site):
             await browser.until("taken", key=key)
             shown = await place(browser, "here")
             with pytest.raises(SessionMoved):
-                await site.store.transcripts.append(held.lease, [spoken("no", session.started)])
+                await transcripts.append(site.store, held.lease, [spoken("no", session.started)])
         assert shown["messages"] == []
         await browser.ask("say", chat=session.id, text="go on")
         await browser.line("(2) go on")
@@ -342,10 +352,10 @@ async def test_a_queued_message_is_at_the_end_and_a_command_keeps_its_place(site
 async def test_earlier_messages_are_loaded_with_the_notices_between_them(door: Door):
     store = door.store
     session = await session_with(store, *map(str, range(100)), title="Long")
-    page = await store.pages.begin(ME, "Long", key="1")
+    page = await pages.begin(store, ME, "Long", key="1")
     async with door.browser(await door.key()) as browser:
-        await store.bindings.rebind(session.id, address_of(ME, page.id), Origin.HANDOFF)
-        await store.pages.show(page.id, "1", "A notice")
+        await bindings.rebind(store, session.id, address_of(ME, page.id), Origin.HANDOFF)
+        await pages.show(store, page.id, "1", "A notice")
         shown = await opened(browser, session.id)
         assert (texts(shown)[-1], shown["more"], len(shown["messages"])) == ("99", True, 1)
         first = shown["lines"][0]["seq"]
@@ -395,7 +405,7 @@ async def test_a_session_is_renamed_exported_and_deleted(door: Door):
         await browser.until("gone", chat=session.id)
         listed = await browser.until("chats", lambda t: len(t["chats"]) == 1)
         assert listed["chats"][0]["title"] == "Taken"
-    assert await door.store.sessions.get(session.id) is None
+    assert await sessions.get(door.store, session.id) is None
 
 
 async def test_a_session_that_is_open_elsewhere_is_not_deleted(door: Door):
@@ -403,18 +413,18 @@ async def test_a_session_that_is_open_elsewhere_is_not_deleted(door: Door):
     async with in_terminal(door.store, session), door.browser(await door.key()) as browser:
         key = await browser.ask("delete", chat=session.id)
         assert "a terminal" in (await browser.until("refused", key=key))["reason"]
-    assert await door.store.sessions.get(session.id) is not None
+    assert await sessions.get(door.store, session.id) is not None
 
 
 async def test_a_deleted_session_leaves_nothing_on_the_page(door: Door):
     store = door.store
     session = await session_with(store, "a boat", title="Boats")
-    page = await store.pages.begin(ME, "Boats", key="1")
-    await store.bindings.rebind(session.id, address_of(ME, page.id), Origin.HANDOFF)
-    shown = await store.pages.show(page.id, "1", "secret")
-    await store.sessions.delete(session.id)
-    assert await store.pages.get(page.id) is None
-    assert await store.pages.message(shown.no) is None
+    page = await pages.begin(store, ME, "Boats", key="1")
+    await bindings.rebind(store, session.id, address_of(ME, page.id), Origin.HANDOFF)
+    shown = await pages.show(store, page.id, "1", "secret")
+    await sessions.delete(store, session.id)
+    assert await pages.get(store, page.id) is None
+    assert await pages.message(store, shown.no) is None
 
 
 # Other owners
@@ -426,9 +436,9 @@ async def test_the_session_of_another_owner_can_be_neither_seen_nor_changed(
 ):
     store = door.store
     session = await session_with(store, "secret words", "Yes.", title="Mine")
-    page = await store.pages.begin(ME, "Mine", key="1")
-    await store.bindings.rebind(session.id, address_of(ME, page.id), Origin.HANDOFF)
-    asked = await store.pages.show(page.id, "1", "secret?", (("Yes", "y"),))
+    page = await pages.begin(store, ME, "Mine", key="1")
+    await bindings.rebind(store, session.id, address_of(ME, page.id), Origin.HANDOFF)
+    asked = await pages.show(store, page.id, "1", "secret?", (("Yes", "y"),))
     chat = page.id if by_page else session.id
     async with door.browser(await door.key("you")) as browser:
         assert (await browser.until("hello"))["chats"] == []
@@ -453,17 +463,17 @@ async def test_the_session_of_another_owner_can_be_neither_seen_nor_changed(
         await browser.until("health")
     assert "secret words" not in repr(browser.told)
     assert "secret?" not in repr(browser.told)
-    assert await store.pages.unheard() == ()
-    assert (await store.sessions.get(session.id)) is not None
+    assert await pages.unheard(store) == ()
+    assert (await sessions.get(store, session.id)) is not None
 
 
 async def test_a_session_cannot_be_moved_to_the_page_of_another_owner(door: Door):
     store = door.store
-    await store.owners.ensure("you")
+    await owners.ensure(store, "you")
     session = await session_with(store, "mine", title="Mine")
-    theirs = await store.pages.begin("you", "Theirs", key="1")
+    theirs = await pages.begin(store, "you", "Theirs", key="1")
     with pytest.raises(SessionNotFound):
-        await store.page_sessions.enter("you", session.id, address_of("you", theirs.id))
-    there = await store.sessions.get(session.id)
+        await page_sessions.enter(store, "you", session.id, address_of("you", theirs.id))
+    there = await sessions.get(store, session.id)
     assert there is not None
     assert there.address is None

@@ -17,7 +17,7 @@ from segue.core.address import Platform, Sender
 from segue.core.errors import PairingRefused
 from segue.core.proof import ProofExchange
 from segue.core.transcript import Message, Role, spoken
-from segue.store import Tx
+from segue.store import Tx, gateways, leases, owners, pages, pairings, sessions, transcripts
 from segue.store.pairings import CODE_SECONDS
 from tests.web.bare_server import Door, page_server
 from tests.web.browser import WITHIN, Browser
@@ -28,48 +28,48 @@ from tests.web.handshake import Key, ask, link_key, opened, prove
 
 
 async def test_a_link_pairs_one_browser_once(door: Door):
-    token = await door.store.pages.link("me")
+    token = await pages.link(door.store, "me")
     assert await door.pair(token)
     assert await door.pair(token) is None
-    assert len(await door.store.owners.identities("me")) == 1
+    assert len(await owners.identities(door.store, "me")) == 1
 
 
 async def test_of_many_browsers_that_open_a_link_at_once_one_is_paired(door: Door):
-    token = await door.store.pages.link("me")
+    token = await pages.link(door.store, "me")
     keys = await asyncio.gather(*(door.pair(token) for _ in range(10)))
     assert len([key for key in keys if key]) == 1
-    assert len(await door.store.owners.identities("me")) == 1
+    assert len(await owners.identities(door.store, "me")) == 1
 
 
 async def test_an_expired_link_admits_no_browser(door: Door):
-    token = await door.store.pages.link("me")
+    token = await pages.link(door.store, "me")
     door.clock.advance(CODE_SECONDS)
     assert await door.pair(token) is None
-    assert await door.store.owners.identities("me") == ()
+    assert await owners.identities(door.store, "me") == ()
 
 
 @pytest.mark.parametrize("wrong", ["", "x", "é", "'; --", "x" * 8000, "%00", '{"t": 1}'])
 async def test_a_wrong_token_admits_no_browser_and_the_right_one_stays_valid(
     door: Door, wrong: str
 ):
-    token = await door.store.pages.link("me")
+    token = await pages.link(door.store, "me")
     for tried in (wrong, token[:-1], f"{token}x", token.swapcase(), f'"{token}"'):
         assert await door.pair(tried) is None
     assert await door.pair(token)
 
 
 async def test_a_pairing_code_for_a_chat_is_not_a_token(door: Door):
-    code = await door.store.pairings.begin("me")
+    code = await pairings.begin(door.store, "me")
     assert await door.pair(code) is None
-    token = await door.store.pages.link("me")
+    token = await pages.link(door.store, "me")
     stranger = Sender(platform=Platform.TELEGRAM, user_id="42")
     with pytest.raises(PairingRefused):
-        await door.store.pairings.redeem(token, stranger)
+        await pairings.redeem(door.store, token, stranger)
 
 
 async def test_wrong_tokens_do_not_delay_the_right_one(door: Door):
     """A token has 128 bits, so guessing needs no lockout, which others could trigger."""
-    token = await door.store.pages.link("me")
+    token = await pages.link(door.store, "me")
     for n in range(5):
         tried = await asyncio.gather(*(door.pair(f"wrong {n} {m}") for m in range(20)))
         assert not any(tried)
@@ -78,7 +78,7 @@ async def test_wrong_tokens_do_not_delay_the_right_one(door: Door):
 
 async def test_a_link_is_void_when_its_gateway_is_gone(door: Door, tmp_path):
     """An impostor on the port of a stopped gateway may have seen it."""
-    token = await door.store.pages.link("me")
+    token = await pages.link(door.store, "me")
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db", clock=door.clock) as again:
         server = page_server(again)
         await server.start(0)
@@ -101,30 +101,30 @@ async def opens(door: Door, key: Key, link: Key) -> bool:
 
 async def test_a_paired_browser_that_opens_links_stays_one_browser_and_uses_them_up(door: Door):
     key = await door.key()
-    paired = await door.store.owners.identities("me")
+    paired = await owners.identities(door.store, "me")
     for _ in range(3):
-        token = await door.store.pages.link("me")
-        assert not await door.store.pages.is_link_used(token)
+        token = await pages.link(door.store, "me")
+        assert not await pages.is_link_used(door.store, token)
         assert await opens(door, key, link_key(token))
-        assert await door.store.pages.is_link_used(token)
+        assert await pages.is_link_used(door.store, token)
         assert await opens(door, key, link_key(token)), "it needs no link"
         assert await door.pair(token) is None
-    assert await door.store.owners.identities("me") == paired
+    assert await owners.identities(door.store, "me") == paired
 
 
 async def test_a_paired_browser_never_uses_another_owners_link(door: Door):
     key = await door.key("me")
-    token = await door.store.pages.link("you")
+    token = await pages.link(door.store, "you")
     assert await opens(door, key, link_key(token))
-    assert await door.store.owners.identities("you") == ()
+    assert await owners.identities(door.store, "you") == ()
     assert await door.pair(token), "it is still good for a browser of its owner"
-    assert [i.sender.user_id for i in await door.store.owners.identities("me")] == [key.id]
+    assert [i.sender.user_id for i in await owners.identities(door.store, "me")] == [key.id]
 
 
 async def test_a_link_is_used_up_only_by_a_browser_that_has_it(door: Door):
     """Its id is sent before the server has proven itself, so others may know it."""
     key = await door.key()
-    token = await door.store.pages.link("me")
+    token = await pages.link(door.store, "me")
     assert not await opens(door, key, Key(link_key(token).id, key.secret))
     assert await door.pair(token)
 
@@ -198,7 +198,7 @@ async def test_a_proof_for_one_port_is_invalid_at_another(door: Door):
         there = Door(moved, door.store, door.clock)
         assert not await there.knows(key)
         # By a link, which is valid at both.
-        link = link_key(await door.store.pages.link("me"))
+        link = link_key(await pages.link(door.store, "me"))
         exchange = await greeted(there, link)
         assert ProofExchange(
             origin=door.server.url,
@@ -265,8 +265,8 @@ async def test_a_page_that_proves_nothing_in_time_is_disconnected(
 
 
 async def test_cookies_headers_and_queries_admit_no_browser(door: Door):
-    key, token = await door.key(), await door.store.pages.link("me")
-    before = await door.store.owners.identities("me")
+    key, token = await door.key(), await pages.link(door.store, "me")
+    before = await owners.identities(door.store, "me")
     for name, value in (
         ("Cookie", f"segue={key.secret}; t={token}"),
         ("Segue-Token", token),
@@ -279,11 +279,11 @@ async def test_cookies_headers_and_queries_admit_no_browser(door: Door):
         async with opened(door.server.url, additional_headers={name: value}) as wire:
             told = await ask(wire, {"do": "greet", "key": "x", "nonce": GOOD})
             assert told == {"is": "unknown"}
-    assert await door.store.owners.identities("me") == before
+    assert await owners.identities(door.store, "me") == before
 
 
 async def test_tokens_are_not_stored(door: Door, tmp_path):
-    tokens = [await door.store.pages.link("me") for _ in range(2)]
+    tokens = [await pages.link(door.store, "me") for _ in range(2)]
     assert await door.pair(tokens[0])
     await door.server.stop()
     await door.store.close()
@@ -330,7 +330,7 @@ def log() -> Generator[Everything]:
 
 
 async def test_tokens_and_keys_are_never_logged(door: Door, log: Everything):
-    token = await door.store.pages.link("me")
+    token = await pages.link(door.store, "me")
     host = f"Host: {door.host}\r\n".encode()
     await door.ask(f"/?t={token}")
     await door.ask(f"/{token}", method=token.replace("_", "-"))
@@ -375,9 +375,8 @@ async def asked(browser: Browser, do: str, **fields: object) -> str:
 
 
 async def test_the_conversation_of_another_owner_cannot_be_read_or_changed(door: Door):
-    pages = door.store.pages
-    page = await pages.begin("me", "Mine", key="mine")
-    shown = await pages.show(page.id, "1", "secret words", (("Allow", "a:1:once"),))
+    page = await pages.begin(door.store, "me", "Mine", key="mine")
+    shown = await pages.show(door.store, page.id, "1", "secret words", (("Allow", "a:1:once"),))
     async with door.browser(await door.key("you")) as browser:
         assert (await browser.until("hello"))["chats"] == []
         not_here = "That conversation does not exist."
@@ -397,8 +396,8 @@ async def test_the_conversation_of_another_owner_cannot_be_read_or_changed(door:
         assert await asked(browser, "open", chat="no such") == not_here
     assert "secret" not in repr(browser.told)
     assert "Mine" not in repr(browser.told)
-    assert await pages.unheard() == ()
-    assert [m.text for m in await pages.messages(page.id)] == ["secret words"]
+    assert await pages.unheard(door.store) == ()
+    assert [m.text for m in await pages.messages(door.store, page.id)] == ["secret words"]
 
 
 async def test_the_idempotency_key_of_another_owner_reveals_nothing(door: Door):
@@ -415,16 +414,16 @@ async def test_the_idempotency_key_of_another_owner_reveals_nothing(door: Door):
         await mine.until("taken", key=key)
         await other.ask("say", chat=theirs, key=key, text="theirs")
         await other.until("taken", key=key)
-    assert [m.text for m in await door.store.pages.messages(theirs)] == ["theirs"]
+    assert [m.text for m in await pages.messages(door.store, theirs)] == ["theirs"]
 
 
 async def test_the_health_of_another_owners_sessions_is_hidden(door: Door):
     store = door.store
-    session = await store.sessions.create("me", Platform.LOCAL, title="My secret plan")
-    lease = await store.leases.acquire(session.id, "a terminal")
+    session = await sessions.create(store, "me", Platform.LOCAL, title="My secret plan")
+    lease = await leases.acquire(store, session.id, "a terminal")
     spoke = [spoken("hello", session.started), Message(Role.ASSISTANT, "hi", session.started)]
-    await store.transcripts.append(lease, spoke)
-    await store.gateways.announce("gateway", [Platform.WEB])
+    await transcripts.append(store, lease, spoke)
+    await gateways.announce(store, "gateway", [Platform.WEB])
     await store.request_handoff(session.id, Platform.WEB, lease=lease)
     async with (
         door.browser(await door.key("me")) as mine,
@@ -448,10 +447,10 @@ async def said(browser: Browser, chat: str) -> None:
 
 async def test_a_revoked_browser_is_refused_at_once(door: Door):
     key, other = await door.key(), await door.key()
-    await door.store.owners.unlink(Platform.WEB, key.id)
+    await owners.unlink(door.store, Platform.WEB, key.id)
     assert not await door.knows(key)
     assert await door.knows(other)
-    (left,) = await door.store.owners.identities("me")
+    (left,) = await owners.identities(door.store, "me")
     assert left.sender.user_id == other.id
 
 
@@ -460,14 +459,14 @@ async def test_an_open_page_is_disconnected_when_its_browser_is_revoked(door: Do
     async with door.browser(await door.key()) as browser:
         chat = await browser.new()
         async with await segue.store.open(f"sqlite://{tmp_path}/segue.db", clock=door.clock) as cli:
-            [identity] = await cli.owners.identities("me")
-            await cli.owners.unlink(Platform.WEB, identity.sender.user_id)
+            [identity] = await owners.identities(cli, "me")
+            await owners.unlink(cli, Platform.WEB, identity.sender.user_id)
         async with asyncio.timeout(WITHIN):
             with pytest.raises(ConnectionClosed) as closed:
                 await browser.until("never")
         assert closed.value.rcvd is not None
         assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1008, "revoked")
-        shown = await door.store.pages.show(chat, "1", "too late")
+        shown = await pages.show(door.store, chat, "1", "too late")
         door.page.changed(chat, shown.no)
     assert "too late" not in repr(browser.told)
 
@@ -483,15 +482,15 @@ async def test_requests_of_a_revoked_browser_are_refused(door: Door):
         await door.store.write(quietly)
         with pytest.raises(ConnectionClosed):
             await said(browser, chat)
-    assert await door.store.pages.unheard() == ()
+    assert await pages.unheard(door.store) == ()
 
 
 async def test_a_browser_that_is_linked_to_another_owner_loses_access_to_the_first(door: Door):
     async with door.browser(await door.key()) as browser:
         chat = await browser.new()
-        [identity] = await door.store.owners.identities("me")
-        await door.store.owners.unlink(Platform.WEB, identity.sender.user_id)
-        await door.store.owners.link(identity.sender, "you")
+        [identity] = await owners.identities(door.store, "me")
+        await owners.unlink(door.store, Platform.WEB, identity.sender.user_id)
+        await owners.link(door.store, identity.sender, "you")
         with pytest.raises(ConnectionClosed):
             await said(browser, chat)
-    assert await door.store.pages.unheard() == ()
+    assert await pages.unheard(door.store) == ()

@@ -30,6 +30,7 @@ from segue.platforms.absent import Absent
 from segue.platforms.base import Inbound, InboundKind, MenuEntry
 from segue.platforms.spec import PlatformSettings
 from segue.platforms.webhook import WebhookRequest, WebhookResponse, WebhookRules
+from segue.store import owners, pages
 from segue.store.processes import machine
 from segue.testing.http import request
 from segue.turns import Turns
@@ -566,7 +567,7 @@ async def test_a_gateway_mounts_the_hooks_of_its_adapters(tmp_path: Path, port: 
             store, Agents(store, settings, Offered(ScriptedModel(echoing()))), titles=False
         ) as turns,
     ):
-        await store.owners.ensure(ME)
+        await owners.ensure(store, ME)
         stop = asyncio.Event()
         gateway = Gateway(store, turns, settings, *platforms.load(settings, store))
         running = asyncio.create_task(gateway.run(stop))
@@ -577,7 +578,7 @@ async def test_a_gateway_mounts_the_hooks_of_its_adapters(tmp_path: Path, port: 
                 assert (await asked(port, post(b"%d" % n))).status == 200
             get = f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n"
             assert (await asked(port, get.encode())).status == (200 if page else 404)
-            place = await store.pages.place(machine())
+            place = await pages.place(store, machine())
             assert place is not None
             assert place.port == port
         finally:

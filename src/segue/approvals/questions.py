@@ -27,7 +27,7 @@ from segue.core.errors import (
 from segue.core.text import count
 from segue.core.transcript import ToolCall
 from segue.platforms.base import Button
-from segue.store import Store, Topic
+from segue.store import Store, Topic, approvals, outbox
 from segue.store.approvals import Approval, ApprovalState, Visibility, part_key, whole_key
 from segue.store.lease_keeper import HeldLease
 from segue.store.outbox import Draft, OutgoingState
@@ -85,16 +85,16 @@ class Questions:
     async def approve(self, call: ToolCall, what: Description, fingerprint: str) -> Answer:
         store = self._store
         seconds = RUN_ANSWER_TIMEOUT if self._in_run else ANSWER_TIMEOUT
-        asked = await store.approvals.ask(
-            self._held.lease, call.id, fingerprint, str(what), self._address, seconds=seconds
+        asked = await approvals.ask(
+            store, self._held.lease, call.id, fingerprint, str(what), self._address, seconds=seconds
         )
         asking = question(asked, what, in_run=self._in_run)
-        await store.outbox.enqueue(asking)
+        await outbox.enqueue(store, asking)
         self._open = part_key(asked.id)
         answer = await _answered(store, self._held, asked, asking.key)
-        if answer is None and not await store.outbox.withdraw(asking.key):
+        if answer is None and not await outbox.withdraw(store, asking.key):
             key = f"{part_key(asked.id)}:over"
-            await store.outbox.enqueue(replace(asking, key=key, body=_TIMED_OUT, buttons=()))
+            await outbox.enqueue(store, replace(asking, key=key, body=_TIMED_OUT, buttons=()))
         self.over(answer)
         return answer or Answer.MISSING
 
@@ -110,12 +110,12 @@ async def _answered(store: Store, held: HeldLease, asked: Approval, key: str) ->
     cannot be delivered under its `key`, so that no one can answer it."""
     async with store.listen(Topic.APPROVALS) as wake:
         while True:
-            now = await store.approvals.get(asked.id)
+            now = await approvals.get(store, asked.id)
             if now is None or now.state not in (ApprovalState.WAITING, ApprovalState.ANSWERED):
                 return None
             if now.state is ApprovalState.ANSWERED:
-                return await store.approvals.use(held.lease, asked.id)
-            sending = await store.outbox.get(key)
+                return await approvals.use(store, held.lease, asked.id)
+            sending = await outbox.get(store, key)
             if sending is not None and sending.state is OutgoingState.FAILED:
                 return None
             await wake.wait(POLL_SECONDS)
@@ -279,12 +279,12 @@ async def _answer(
     """Record the answer, or show the whole call if the owner has seen only a part of it. Return
     whether it was recorded. Raise ApprovalNotShown if all of it is still on its way to them."""
     try:
-        await store.approvals.answer(number, owner, address, answered)
+        await approvals.give(store, number, owner, address, answered)
     except ApprovalNotShown:
         asked = await _own(store, owner, address, number)
-        if await store.approvals.visibility(asked) is not Visibility.PARTLY:
+        if await approvals.visibility(store, asked) is not Visibility.PARTLY:
             raise
-        await store.outbox.enqueue(_whole_question(asked))
+        await outbox.enqueue(store, _whole_question(asked))
         return False
     return True
 
@@ -295,11 +295,11 @@ async def show(store: Store, owner: str, address: Address, number: int | None) -
     if number is None:
         number = await _waiting(store, owner, address)
     asked = await _own(store, owner, address, number)
-    await store.outbox.enqueue(_whole_question(asked))
+    await outbox.enqueue(store, _whole_question(asked))
 
 
 async def _own(store: Store, owner: str, address: Address, number: int) -> Approval:
-    asked = await store.approvals.get(number)
+    asked = await approvals.get(store, number)
     if asked is None or (asked.owner, asked.address) != (owner, address):
         raise ApprovalUnknown(number=number)
     return asked
@@ -307,7 +307,7 @@ async def _own(store: Store, owner: str, address: Address, number: int) -> Appro
 
 async def _waiting(store: Store, owner: str, address: Address) -> int:
     """The number of the oldest question at this address that is open for the owner."""
-    for asked in await store.approvals.waiting_at(address):
+    for asked in await approvals.waiting_at(store, address):
         if asked.owner == owner:
             return asked.id
     raise ApprovalOver(reason="nothing waits for your answer here")

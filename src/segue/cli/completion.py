@@ -126,10 +126,11 @@ def sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
     import asyncio  # noqa: PLC0415
 
     from segue.cli.store_access import with_store  # noqa: PLC0415
+    from segue.store import sessions as stored_sessions  # noqa: PLC0415
 
     async def known(store: Store) -> Sequence[Session]:
         async with asyncio.timeout(_SECONDS):
-            return await store.sessions.list(ME, limit=_SESSIONS)
+            return await stored_sessions.list_sessions(store, ME, limit=_SESSIONS)
 
     try:
         found = with_store(known)
@@ -145,10 +146,11 @@ def jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Co
     import asyncio  # noqa: PLC0415
 
     from segue.cli.store_access import with_store  # noqa: PLC0415
+    from segue.store import jobs as stored_jobs  # noqa: PLC0415
 
     async def known(store: Store) -> Sequence[Job]:
         async with asyncio.timeout(_SECONDS):
-            return await store.jobs.list(ME)
+            return await stored_jobs.list_jobs(store, ME)
 
     try:
         found = with_store(known)

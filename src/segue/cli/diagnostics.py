@@ -38,7 +38,7 @@ from segue.core.session import ME
 from segue.core.text import count, one_line
 from segue.platforms import registry
 from segue.platforms.base import Finding as Examined
-from segue.store import Store
+from segue.store import Store, gateways, health, outbox, owners, sessions
 from segue.store.outbox import PlatformPause
 
 _PACKAGE = re.compile(r"[\w.-]+")
@@ -104,15 +104,15 @@ async def _store(url: str) -> list[Finding]:
                 await _contents(opened, shown),
                 *disk,
                 await _gateway(opened),
-                *(_paused(pause) for pause in await opened.outbox.paused()),
+                *(_paused(pause) for pause in await outbox.paused(opened)),
             ]
     except StoreError as error:
         return [Finding("store", str(error), Verdict.PROBLEM)]
 
 
 async def _contents(store: Store, shown: str) -> Finding:
-    found = await store.health()
-    held = f"{count(await store.sessions.count(), 'session')}, {size(found.size)}"
+    found = await health.look(store)
+    held = f"{count(await sessions.count(store), 'session')}, {size(found.size)}"
     if found.faults:
         told = f"{shown} is damaged: {'; '.join(found.faults)}. Stop Segue, keep a copy of it,"
         told = f"{told} and restore a backup."
@@ -138,7 +138,7 @@ def _disk(url: str) -> list[Finding]:
 
 
 async def _gateway(store: Store) -> Finding:
-    alive = await store.gateways.alive()
+    alive = await gateways.alive(store)
     if not alive:
         return Finding("gateway", "Not running. Only handoffs and chats need it.")
     each = (f"{gateway.name} serves {', '.join(sorted(gateway.platforms))}" for gateway in alive)
@@ -168,7 +168,7 @@ def bot(settings: Settings, platform: Platform) -> list[Finding]:
 async def _bot(settings: Settings, platform: Platform) -> list[Finding]:
     try:
         async with await segue.store.open(settings.store) as store:
-            homes = await store.owners.homes(ME) if await store.owners.get(ME) else ()
+            homes = await owners.homes(store, ME) if await owners.get(store, ME) else ()
         adapter = registry.make(platform, settings.platforms[platform])
     except (StoreError, PlatformError) as error:
         return [Finding(platform, str(error), Verdict.PROBLEM)]

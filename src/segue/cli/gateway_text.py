@@ -14,7 +14,7 @@ from segue.core.address import HomeChannel, Platform
 from segue.core.handoff import Handoff
 from segue.core.session import ME
 from segue.core.text import clock_time, one_line
-from segue.store import Store
+from segue.store import Store, gateways, inbox, outbox, owners, sessions
 from segue.store.gateways import GatewayRecord, LinkState, PlatformHealth
 from segue.store.inbox import Incoming
 from segue.store.outbox import Outgoing, PlatformPause
@@ -99,15 +99,15 @@ async def load_status(store: Store, log: Path) -> GatewayStatus:
     under_way = await store.in_flight()
     handoffs = {handoff.id: handoff for handoff in (*recent, *under_way)}
     session_ids = {handoff.session_id for handoff in handoffs.values()}
-    found = [await store.sessions.get(session_id) for session_id in session_ids]
+    found = [await sessions.get(store, session_id) for session_id in session_ids]
     return GatewayStatus(
-        gateways=await store.gateways.alive(),
-        homes={home.platform: home for home in await store.owners.homes(ME)},
+        gateways=await gateways.alive(store),
+        homes={home.platform: home for home in await owners.homes(store, ME)},
         handoffs=tuple(handoffs[number] for number in sorted(handoffs, reverse=True)),
         names={session.id: session.name for session in found if session},
-        troubles=await store.outbox.troubled(limit=_TROUBLES),
-        unanswered=await store.inbox.troubled(limit=_TROUBLES),
-        pauses=await store.outbox.paused(),
+        troubles=await outbox.troubled(store, limit=_TROUBLES),
+        unanswered=await inbox.troubled(store, limit=_TROUBLES),
+        pauses=await outbox.paused(store),
         log=log,
     )
 

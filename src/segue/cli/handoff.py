@@ -29,7 +29,7 @@ from segue.handoffs import (
     Waiting,
     Working,
 )
-from segue.store import Store
+from segue.store import Store, sessions
 from segue.terminal import page_links, phones
 from segue.terminal.location import holder
 from segue.terminal.output import draw, notice, print_json, say
@@ -97,7 +97,7 @@ def handoff(
         """Hand off the session, and return the exit code."""
         stop = asyncio.Event()
         try:
-            found = await store.sessions.find(ME, session)
+            found = await sessions.find(store, ME, session)
             if lan:
                 await phones.let_in(store)
             steps = handoffs.hand_off_session(

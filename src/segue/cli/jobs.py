@@ -31,7 +31,8 @@ from segue.core.job import (
     parse_time,
 )
 from segue.core.session import ME
-from segue.store import Store
+from segue.store import Store, gateways, owners, reports, runs
+from segue.store import jobs as stored_jobs
 from segue.terminal.output import fields, folded, print_result, screen
 
 _EMPTY = (
@@ -61,8 +62,8 @@ def jobs(ctx: click.Context, *, as_json: bool) -> None:
 
 def _list(*, as_json: bool) -> None:
     async def read(store: Store) -> list[tuple[Job, job_text.Last | None]]:
-        found = await store.jobs.list(ME)
-        last = await store.runs.last([job.id for job in found])
+        found = await stored_jobs.list_jobs(store, ME)
+        last = await runs.last(store, [job.id for job in found])
         return [(job, last.get(job.id)) for job in found]
 
     found = with_store(read)
@@ -151,7 +152,7 @@ def add(text: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
     now = datetime.now(UTC)
 
     async def make(store: Store) -> Job:
-        await store.owners.ensure(ME)
+        await owners.ensure(store, ME)
         await _require_gateway(store)
         new = NewJob(
             prompt=" ".join(text),
@@ -162,8 +163,8 @@ def add(text: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
             provenance=provenance.OWNER,
         )
         new = _with_rest(new, given, now)
-        await store.reports.check(ME, new.deliver, verbatim=new.verbatim)
-        return await store.jobs.create(ME, new)
+        await reports.check(store, ME, new.deliver, verbatim=new.verbatim)
+        return await stored_jobs.create(store, ME, new)
 
     _print(with_store(make), "Added.", as_json=as_json)
 
@@ -181,7 +182,7 @@ def edit(number: int, text: tuple[str, ...], *, as_json: bool, **given: Any) -> 
 
     async def change(store: Store) -> tuple[Job, Job]:
         await _require_gateway(store)
-        job = await store.jobs.found(ME, number)
+        job = await stored_jobs.found(store, ME, number)
         zone, when = given["zone"] or job.zone, _when(given)
         schedule = job.schedule if when == When() else when.schedule(zone, now)
         if when == When() and zone != job.zone:
@@ -201,8 +202,8 @@ def edit(number: int, text: tuple[str, ...], *, as_json: bool, **given: Any) -> 
             changed = replace(changed, only_if=None)
         if given["allow_nothing"]:
             changed = replace(changed, allows=())
-        await store.reports.check(ME, changed.deliver, verbatim=changed.verbatim)
-        return job, await store.jobs.edit(ME, number, changed)
+        await reports.check(store, ME, changed.deliver, verbatim=changed.verbatim)
+        return job, await stored_jobs.edit(store, ME, number, changed)
 
     former, job = with_store(change)
     _print(job, f"Changed.{job_text.no_longer(former, job)}", as_json=as_json)
@@ -215,9 +216,9 @@ def show(number: int, *, as_json: bool) -> None:
     """Show job NUMBER and its last runs."""
 
     async def read(store: Store) -> tuple[Job, tuple[job_text.Last, ...], int]:
-        job = await store.jobs.found(ME, number)
-        history = await store.runs.history(number, limit=_HISTORY)
-        return job, history, await store.runs.tokens_today(job)
+        job = await stored_jobs.found(store, ME, number)
+        history = await runs.history(store, number, limit=_HISTORY)
+        return job, history, await runs.tokens_today(store, job)
 
     job, history, used = with_store(read)
     lines = fields(job_text.facts(job, used), screen())
@@ -230,7 +231,9 @@ def show(number: int, *, as_json: bool) -> None:
 @JSON
 def pause(number: int, *, as_json: bool) -> None:
     """Stop running job NUMBER until it is resumed."""
-    _print(with_store(lambda store: store.jobs.pause(ME, number)), "Paused.", as_json=as_json)
+    _print(
+        with_store(lambda store: stored_jobs.pause(store, ME, number)), "Paused.", as_json=as_json
+    )
 
 
 @jobs.command()
@@ -241,7 +244,7 @@ def resume(number: int, *, as_json: bool) -> None:
 
     async def go_on(store: Store) -> Job:
         await _require_gateway(store)
-        return await store.jobs.resume(ME, number)
+        return await stored_jobs.resume(store, ME, number)
 
     _print(with_store(go_on), "Resumed.", as_json=as_json)
 
@@ -254,8 +257,8 @@ def run(number: int, *, as_json: bool) -> None:
 
     async def ask(store: Store) -> Job:
         await _require_gateway(store)
-        await store.runs.ask(ME, number)
-        return await store.jobs.found(ME, number)
+        await runs.ask(store, ME, number)
+        return await stored_jobs.found(store, ME, number)
 
     line = f"Running. Type `segue jobs show {number}` to see the result."
     print_result(job_text.as_json(with_store(ask)), [line], as_json=as_json)
@@ -267,9 +270,9 @@ def run(number: int, *, as_json: bool) -> None:
 @JSON
 def delete(number: int, *, yes: bool, as_json: bool) -> None:
     """Delete job NUMBER and its history. Its session stays."""
-    job = with_store(lambda store: store.jobs.found(ME, number))
+    job = with_store(lambda store: stored_jobs.found(store, ME, number))
     confirm(f"Delete job {number}, {job.name!r}?", "delete it", yes=yes)
-    with_store(lambda store: store.jobs.delete(ME, number))
+    with_store(lambda store: stored_jobs.delete(store, ME, number))
     print_result(job_text.as_json(job), ["Deleted."], as_json=as_json)
 
 
@@ -328,9 +331,9 @@ def _targets(text: str | None) -> tuple[Target, ...]:
 
 async def _default(store: Store) -> tuple[Target, ...]:
     """All home channels, or if there is none only the job's session."""
-    return (AllHomes(),) if await store.owners.homes(ME) else (LOCAL,)
+    return (AllHomes(),) if await owners.homes(store, ME) else (LOCAL,)
 
 
 async def _require_gateway(store: Store) -> None:
-    if not await store.gateways.alive():
+    if not await gateways.alive(store):
         raise NoGatewayForJobs

@@ -13,7 +13,7 @@ from segue.core import provenance
 from segue.core.note import Note
 from segue.core.session import ME
 from segue.core.text import one_line
-from segue.store import Store
+from segue.store import Store, notes, owners
 from segue.terminal.output import folded, print_result, screen
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ def memory(ctx: click.Context, *, as_json: bool) -> None:
     The agent reads all notes in every session. Without a command, list them.
     """
     if ctx.invoked_subcommand is None:
-        found = _with_notes(lambda store: store.notes.list(ME))
+        found = _with_notes(lambda store: notes.list_notes(store, ME))
         print_result(found, _listed(found), as_json=as_json)
     elif as_json:
         pass_json_on(ctx)
@@ -48,7 +48,7 @@ _text = click.argument("text", nargs=-1, required=True)
 @JSON
 def add(text: tuple[str, ...], *, as_json: bool) -> None:
     """Add TEXT as a note."""
-    note = _with_notes(lambda store: store.notes.add(ME, " ".join(text), provenance.OWNER))
+    note = _with_notes(lambda store: notes.add(store, ME, " ".join(text), provenance.OWNER))
     _print_note("Added", note, as_json=as_json)
 
 
@@ -58,7 +58,9 @@ def add(text: tuple[str, ...], *, as_json: bool) -> None:
 @JSON
 def edit(number: int, text: tuple[str, ...], *, as_json: bool) -> None:
     """Replace note NUMBER with TEXT."""
-    note = _with_notes(lambda store: store.notes.edit(ME, number, " ".join(text), provenance.OWNER))
+    note = _with_notes(
+        lambda store: notes.edit(store, ME, number, " ".join(text), provenance.OWNER)
+    )
     _print_note("Changed", note, as_json=as_json)
 
 
@@ -67,7 +69,7 @@ def edit(number: int, text: tuple[str, ...], *, as_json: bool) -> None:
 @JSON
 def remove(number: int, *, as_json: bool) -> None:
     """Remove note NUMBER."""
-    note = _with_notes(lambda store: store.notes.remove(ME, number))
+    note = _with_notes(lambda store: notes.remove(store, ME, number))
     _print_note("Removed", note, as_json=as_json)
 
 
@@ -75,7 +77,7 @@ def _with_notes(work: Callable[[Store], Awaitable[T]]) -> T:
     """Run `work` on the configured store, which knows the owner, and return its result."""
 
     async def run(store: Store) -> T:
-        await store.owners.ensure(ME)
+        await owners.ensure(store, ME)
         return await work(store)
 
     return with_store(run)

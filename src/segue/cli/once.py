@@ -26,7 +26,7 @@ from segue.core.events import (
 from segue.core.session import ME, Session
 from segue.core.text import is_empty
 from segue.core.transcript import spoken
-from segue.store import Store
+from segue.store import Store, owners, sessions
 from segue.terminal.location import here
 from segue.terminal.output import print_json
 from segue.terminal.render.clean import Cleaner, clean
@@ -65,9 +65,9 @@ async def once(
 
 async def _session(store: Store, resume: str | None) -> Session:
     if resume is not None:
-        return await store.sessions.find(ME, resume)
-    await store.owners.ensure(ME)
-    return await store.sessions.create(ME, Platform.LOCAL, cwd=str(await asyncio.to_thread(here)))
+        return await sessions.find(store, ME, resume)
+    await owners.ensure(store, ME)
+    return await sessions.create(store, ME, Platform.LOCAL, cwd=str(await asyncio.to_thread(here)))
 
 
 class _TextOutput:

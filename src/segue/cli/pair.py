@@ -23,7 +23,7 @@ from segue.core.errors import NotPaired
 from segue.core.session import ME
 from segue.core.text import one_line
 from segue.gateway import texts
-from segue.store import Store
+from segue.store import Store, gateways, owners, pairings
 from segue.store.gateways import LinkState, PlatformHealth
 from segue.store.outbox import OutgoingState
 from segue.store.owners import Identity
@@ -125,11 +125,11 @@ async def _show_as_json(store: Store) -> None:
 
 
 async def _begin(store: Store, seconds: float) -> _Offer:
-    await store.owners.ensure(ME)
-    served = [health for g in await store.gateways.alive() for health in g.links.values()]
+    await owners.ensure(store, ME)
+    served = [health for g in await gateways.alive(store) for health in g.links.values()]
     to_page = await endpoints.page_link(store, ME, seconds=seconds)
     bots = [h for h in served if not (_is_page_down(h) or (to_page and h.platform is Platform.WEB))]
-    code = await store.pairings.begin(ME, seconds=seconds) if bots or not to_page else None
+    code = await pairings.begin(store, ME, seconds=seconds) if bots or not to_page else None
     offered = {h.platform: h.link.replace("{code}", code) for h in bots if h.link and code}
     if to_page:
         offered[Platform.WEB] = to_page
@@ -176,7 +176,7 @@ async def _wait_until_used(
     while time.monotonic() < deadline:
         # First, because a link is used in the transaction that pairs a browser.
         is_used = link is not None and await endpoints.is_link_used(store, link)
-        for identity in await store.owners.identities(ME):
+        for identity in await owners.identities(store, ME):
             sender = identity.sender
             if (sender.platform, sender.user_id) not in before:
                 name = f"{one_line(sender.name)}, " if sender.name else ""
@@ -193,18 +193,18 @@ async def _wait_until_used(
 async def _print_home(store: Store, platform: Platform, code: str | None) -> None:
     """Say what is left to do until handoffs arrive, once the bot has answered the code."""
     deadline = time.monotonic() + _REPLY_SECONDS
-    while (reply := code and await store.pairings.reply(code)) and reply.finished is None:
+    while (reply := code and await pairings.reply(store, code)) and reply.finished is None:
         if time.monotonic() > deadline:
             break
         await asyncio.sleep(_POLL_SECONDS)
     if reply and reply.state is OutgoingState.FAILED:
         notice(texts.not_home(platform, reply.error or "", "sent the code"))
-    elif all(home.platform is not platform for home in await store.owners.homes(ME)):
+    elif all(home.platform is not platform for home in await owners.homes(store, ME)):
         say("Send /sethome in the chat that should receive handoffs.")
 
 
 async def _paired_accounts(store: Store) -> set[tuple[str, str]]:
-    return {(i.sender.platform, i.sender.user_id) for i in await store.owners.identities(ME)}
+    return {(i.sender.platform, i.sender.user_id) for i in await owners.identities(store, ME)}
 
 
 # Paired users
@@ -214,7 +214,7 @@ async def _paired_accounts(store: Store) -> set[tuple[str, str]]:
 @JSON
 def list_(*, as_json: bool) -> None:
     """List the accounts that are paired with you."""
-    found = with_store(lambda store: store.owners.identities(ME))
+    found = with_store(lambda store: owners.identities(store, ME))
     value = [_as_json(identity) for identity in found]
     output.print_result(value, _listed(found, screen(), datetime.now(UTC)), as_json=as_json)
 
@@ -259,7 +259,7 @@ def revoke(*, platform: str, user_id: str, yes: bool, as_json: bool) -> None:
 
 
 async def _paired(store: Store, platform: Platform, user_id: str) -> Identity:
-    for identity in await store.owners.identities(ME):
+    for identity in await owners.identities(store, ME):
         if (identity.sender.platform, identity.sender.user_id) == (platform, user_id):
             return identity
     raise NotPaired(platform=platform, user_id=user_id)
@@ -271,13 +271,13 @@ async def _unlink(store: Store, platform: Platform, user_id: str) -> bool:
     If no account is left on the platform, its home channel may belong to the revoked user, so it is
     removed. The page's home channel belongs to no user and stays.
     """
-    await store.owners.unlink(platform, user_id)
+    await owners.unlink(store, platform, user_id)
     if platform is Platform.WEB:
         return False
-    left = await store.owners.identities(ME)
+    left = await owners.identities(store, ME)
     if any(identity.sender.platform is platform for identity in left):
         return False
-    return await store.owners.clear_home(ME, platform)
+    return await owners.clear_home(store, ME, platform)
 
 
 def _who(identity: Identity) -> str:

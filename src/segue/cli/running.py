@@ -8,7 +8,7 @@ from segue import config
 from segue.cli.store_access import with_store
 from segue.core.errors import StoreError
 from segue.gateway import background
-from segue.store import Store
+from segue.store import Store, gateways
 from segue.store.gateways import GatewayRecord
 
 
@@ -28,4 +28,4 @@ def effect(names: Collection[str]) -> str:
 
 
 async def _alive(store: Store) -> Sequence[GatewayRecord]:
-    return await store.gateways.alive()
+    return await gateways.alive(store)

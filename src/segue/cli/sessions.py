@@ -19,7 +19,9 @@ from segue.core.address import Platform
 from segue.core.errors import SessionHeld
 from segue.core.session import ME, Session
 from segue.core.text import count, one_line, quoted
-from segue.store import Store
+from segue.store import Store, leases, owners, transcripts
+from segue.store import search as stored_search
+from segue.store import sessions as stored_sessions
 from segue.store.search import Hit
 from segue.system import files
 from segue.terminal.output import (
@@ -76,7 +78,9 @@ def list_(*, platform: str | None, limit: int, everything: bool, as_json: bool) 
     """List your sessions, the most recently active first."""
     at = Platform(platform) if platform else None
     most = _EVERYTHING if everything else limit
-    found = with_store(lambda store: store.sessions.list(ME, platform=at, limit=most + 1))
+    found = with_store(
+        lambda store: stored_sessions.list_sessions(store, ME, platform=at, limit=most + 1)
+    )
     if as_json:
         print_json([session_text.as_json(session) for session in found[:most]])
         return
@@ -100,13 +104,13 @@ def show(*, name: str, as_json: bool) -> None:
 
 
 async def _details(store: Store, name: str) -> SessionDetails:
-    session = await store.sessions.find(ME, name, exact=True)
-    lease = await store.leases.get(session.id)
+    session = await stored_sessions.find(store, ME, name, exact=True)
+    lease = await leases.get(store, session.id)
     return SessionDetails(
         session=session,
         holder=lease.holder if lease else None,
         handoffs=await store.list_handoffs(session.id, limit=5),
-        end=await store.transcripts.last(session.id, _LAST_MESSAGES),
+        end=await transcripts.last(store, session.id, _LAST_MESSAGES),
     )
 
 
@@ -129,8 +133,8 @@ def search(*, words: tuple[str, ...], limit: int, as_json: bool) -> None:
 
 async def _search(store: Store, words: str, limit: int) -> tuple[Sequence[Hit], bool]:
     """The hits, and whether there can be no more."""
-    hits = await store.sessions.search(ME, words, limit=limit)
-    return hits, len(hits) == limit or await store.sessions.is_indexed()
+    hits = await stored_search.messages(store, ME, words, limit=limit)
+    return hits, len(hits) == limit or await stored_search.is_complete(store)
 
 
 @sessions.command()
@@ -141,8 +145,8 @@ def rename(*, name: str, title: tuple[str, ...], as_json: bool) -> None:
     """Change the title of a session."""
 
     async def renamed(store: Store) -> tuple[Session, Session]:
-        before = await store.sessions.find(ME, name, exact=True)
-        return before, await store.sessions.rename(before.id, " ".join(title))
+        before = await stored_sessions.find(store, ME, name, exact=True)
+        return before, await stored_sessions.rename(store, before.id, " ".join(title))
 
     before, after = with_store(renamed)
     text = f"{_quoted(before)} is now {_quoted(after)}."
@@ -173,10 +177,10 @@ async def _export(
 
     An existing file is replaced only with `force`, and never by an incomplete session.
     """
-    session = await store.sessions.find(ME, name, exact=True)
+    session = await stored_sessions.find(store, ME, name, exact=True)
     messages = -1  # the first line is a header
     with _file(target, force=force) if target else _standard_output() as write:
-        async for line in store.transcripts.export(ME, session.id):
+        async for line in transcripts.export(store, ME, session.id):
             write(line)
             messages += 1
     return session, messages
@@ -215,8 +219,8 @@ def import_(*, file: IO[bytes], as_json: bool) -> None:
     """Create a session from a FILE written by `export`; - is standard input."""
 
     async def imported(store: Store) -> Session:
-        await store.owners.ensure(ME)
-        return await store.transcripts.import_lines(ME, file)
+        await owners.ensure(store, ME)
+        return await transcripts.import_lines(store, ME, file)
 
     session = with_store(imported)
     messages = count(session.messages, "message")
@@ -234,15 +238,15 @@ def delete(*, name: str, yes: bool, as_json: bool) -> None:
     messages = count(session.messages, "message")
     question = f"Delete {_quoted(session)} with {messages} permanently?"
     confirm(question, "delete the session", yes=yes)
-    with_store(lambda store: store.sessions.delete(session.id))
+    with_store(lambda store: stored_sessions.delete(store, session.id))
     text = f"Deleted {_quoted(session)}."
     print_result(session_text.as_json(session), [text], as_json=as_json)
 
 
 async def _free(store: Store, name: str) -> Session:
     """Return the session, or raise SessionHeld before asking for confirmation."""
-    session = await store.sessions.find(ME, name, exact=True)
-    if lease := await store.leases.get(session.id):
+    session = await stored_sessions.find(store, ME, name, exact=True)
+    if lease := await leases.get(store, session.id):
         raise SessionHeld(holder=lease.holder)
     return session
 

@@ -37,7 +37,7 @@ from segue.gateway import background, texts
 from segue.platforms import markup, registry
 from segue.platforms.base import Adapter, Finding
 from segue.platforms.spec import Field, FieldKind, PlatformSettings, PlatformSpec
-from segue.store import Store, Topic, owners
+from segue.store import Store, Topic, gateways, owners, pairings
 from segue.store.base import Tx
 from segue.store.gateways import GatewayRecord, LinkState, PlatformHealth
 from segue.store.outbox import OutgoingState
@@ -180,7 +180,7 @@ async def _set_up(options: SetupOptions) -> bool:
     values, adapter = tried
     await _check_owner(adapter, options)
     async with await segue.store.open(config.load().store) as store:
-        await store.owners.ensure(ME)
+        await owners.ensure(store, ME)
         before = await _connection(store, options.platform)
         is_new = _keep(options, values)
         if not is_new and before is not None and before.state is LinkState.DOWN:
@@ -380,13 +380,13 @@ async def _gateway(
 ) -> GatewayRecord | None:
     """Return a gateway that serves the platform, or None if the user has to restart it. A
     running gateway loads new settings itself, which replaces the connection `before`."""
-    if not background.here(await store.gateways.alive()):
+    if not background.here(await gateways.alive(store)):
         started = await background.start(store, settings.gateway_log)
         say("Started a gateway in the background.")
         return await background.settled(store, started, _CONNECTS)
     deadline = time.monotonic() + _CONNECTS
     while time.monotonic() < deadline:
-        for gateway in background.here(await store.gateways.alive()):
+        for gateway in background.here(await gateways.alive(store)):
             health = gateway.links.get(options.platform)
             if health is not None and (before is None or health.since > before.since):
                 return await background.settled(store, gateway, _CONNECTS)
@@ -397,7 +397,7 @@ async def _gateway(
 
 
 async def _connection(store: Store, platform: Platform) -> PlatformHealth | None:
-    mine = background.here(await store.gateways.alive())
+    mine = background.here(await gateways.alive(store))
     return next((g.links[platform] for g in mine if platform in g.links), None)
 
 
@@ -452,7 +452,7 @@ async def _home(
     if found is None:
         # What the user sends must reach the gateway: Slack gives each event to one connection.
         await adapter.close()
-        code = await store.pairings.begin(ME, seconds=options.seconds)
+        code = await pairings.begin(store, ME, seconds=options.seconds)
         _invite(code, gateway, options)
         if not options.waits:
             notice(f"Type `segue setup {platform}` again once you are paired.")
@@ -470,7 +470,7 @@ async def _with_audience(
     store: Store, adapter: Adapter, home: HomeChannel, options: SetupOptions
 ) -> HomeChannel:
     """The home channel with who can read it now. Raise SetupFailed if the owner cannot."""
-    known = await store.owners.identities(ME)
+    known = await owners.identities(store, ME)
     users = [it.sender.user_id for it in known if it.sender.platform is home.platform]
     users += [options.owner] if options.owner is not None else []
     if not users:  # the first handoff looks
@@ -494,8 +494,8 @@ def _link(tx: Tx, home: HomeChannel, user_id: str | None) -> None:
 
 async def _settled(store: Store, platform: Platform) -> HomeChannel | None:
     """Return the home channel there if an account of the owner is paired, too."""
-    paired = any(i.sender.platform is platform for i in await store.owners.identities(ME))
-    homes = {home.platform: home for home in await store.owners.homes(ME)}
+    paired = any(i.sender.platform is platform for i in await owners.identities(store, ME))
+    homes = {home.platform: home for home in await owners.homes(store, ME)}
     return homes.get(platform) if paired else None
 
 
@@ -520,7 +520,7 @@ async def _paired(
     refused: Address | None = None
     async with store.listen(Topic.OUTBOX, Topic.SENT) as wake:
         while time.monotonic() < deadline:
-            reply = await store.pairings.reply(code)
+            reply = await pairings.reply(store, code)
             if refused is None and reply is not None and reply.state is OutgoingState.FAILED:
                 refused = reply.address
                 notice(texts.not_home(platform, reply.error or "", "sent the code"))
@@ -546,7 +546,7 @@ async def _prove(store: Store, adapter: Adapter, home: HomeChannel) -> bool:
     try:
         thread = await adapter.create_handoff_thread(home.address, _TITLE, key=key)
         if thread is not None:
-            known = await store.owners.identities(ME)
+            known = await owners.identities(store, ME)
             users = [it.sender.user_id for it in known if it.sender.platform is adapter.platform]
             await adapter.invite(thread, users, key=key)
         await adapter.send(thread or home.address, part, key=f"{key}/0")

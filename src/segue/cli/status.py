@@ -26,6 +26,7 @@ from segue.core.handoff import Failure, Handoff
 from segue.core.job import Job, Report, local_time
 from segue.core.session import ME, Session
 from segue.core.text import count, one_line
+from segue.store import approvals, jobs, reports, sessions
 from segue.store.approvals import Approval
 from segue.store.gateways import LinkState
 from segue.terminal import page_links
@@ -161,11 +162,11 @@ async def load_status(settings: Settings) -> Status:
             page=page_links.url(seen.gateways),
             addresses=await page_links.addresses(store, seen.gateways),
             page_missing=_why_no_page(settings, seen),
-            sessions=await store.sessions.count(),
-            last=tuple(await store.sessions.list(ME, limit=_LAST)),
-            jobs=await store.jobs.upcoming(ME, limit=_LAST),
-            reports=await store.reports.undelivered(ME, datetime.now(UTC) - _REPORTS),
-            questions=await store.approvals.list_waiting(ME),
+            sessions=await sessions.count(store),
+            last=tuple(await sessions.list_sessions(store, ME, limit=_LAST)),
+            jobs=await jobs.upcoming(store, ME, limit=_LAST),
+            reports=await reports.undelivered(store, ME, datetime.now(UTC) - _REPORTS),
+            questions=await approvals.list_waiting(store, ME),
             gateway=replace(
                 seen,
                 handoffs=tuple(handoff for handoff in seen.handoffs if _matters(handoff)),

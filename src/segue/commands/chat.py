@@ -14,7 +14,11 @@ _DIGITS = 2
 async def resume(context: ChatContext, arguments: str) -> None:
     """Move a session here. Without a name, or with an unknown or ambiguous one, the user chooses
     from a list. A number refers to that list."""
-    offered = await context.store.sessions.list(context.owner, titled=True, limit=_OFFERED)
+    from segue.store import sessions  # noqa: PLC0415
+
+    offered = await sessions.list_sessions(
+        context.store, context.owner, titled=True, limit=_OFFERED
+    )
     if not arguments:
         await context.offer(offered)
     elif arguments.isdecimal() and len(arguments) <= _DIGITS:
@@ -25,7 +29,7 @@ async def resume(context: ChatContext, arguments: str) -> None:
     else:
         try:
             name = unquoted(arguments)
-            await context.resume(await context.store.sessions.find(context.owner, name))
+            await context.resume(await sessions.find(context.store, context.owner, name))
         except (SessionNotFound, AmbiguousSession) as error:
             await context.notice(str(error))
             await context.offer(offered)

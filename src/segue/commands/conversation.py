@@ -15,23 +15,29 @@ async def new(context: CommandContext, arguments: str) -> None:
 
 async def retry(context: CommandContext, _: str) -> None:
     """Undo the last turn and send the user's last message again."""
+    from segue.store import transcripts  # noqa: PLC0415
+
     async with context.in_hand() as held:
-        said = await context.store.transcripts.repeat(held.lease)
+        said = await transcripts.repeat(context.store, held.lease)
     await context.notice(f"Again: {one_line(said.content, _SHOWN)}")
     await context.say(None)
 
 
 async def undo(context: CommandContext, arguments: str) -> None:
+    from segue.store import transcripts  # noqa: PLC0415
+
     turns = number(arguments, "undo NUMBER", default=1)
     async with context.in_hand() as held:
-        undone = await context.store.transcripts.undo(held.lease, turns)
+        undone = await transcripts.undo(context.store, held.lease, turns)
     back = one_line(_asked(undone).content, _SHOWN)
     await context.notice(f"Undone from this message on: {back}\nType {PREFIX}redo to restore it.")
 
 
 async def redo(context: CommandContext, _: str) -> None:
+    from segue.store import transcripts  # noqa: PLC0415
+
     async with context.in_hand() as held:
-        restored = await context.store.transcripts.restore(held.lease)
+        restored = await transcripts.restore(context.store, held.lease)
     await context.notice(f"Restored {count(len(restored), 'message')}.")
 
 
@@ -42,8 +48,10 @@ async def compress(context: CommandContext, _: str) -> None:
 
 
 async def history(context: CommandContext, arguments: str) -> None:
+    from segue.store import transcripts  # noqa: PLC0415
+
     turns = number(arguments, "history NUMBER", default=5)
-    transcript = await context.store.transcripts.load(there(context).id)
+    transcript = await transcripts.load(context.store, there(context).id)
     recap = transcript.recap(last=turns, length=600)
     await context.notice(recap or "There are no messages yet.")
 

@@ -27,6 +27,8 @@ _REMIND = re.compile(
 
 async def jobs(context: CommandContext, arguments: str) -> None:
     from segue.core import job_text  # noqa: PLC0415
+    from segue.store import jobs as stored_jobs  # noqa: PLC0415
+    from segue.store import runs  # noqa: PLC0415
 
     verb, _, rest = arguments.partition(" ")
     if verb.isdecimal():
@@ -38,20 +40,20 @@ async def jobs(context: CommandContext, arguments: str) -> None:
         case "show":
             text = await _shown(context, number(rest, "jobs NUMBER"))
         case "pause":
-            job = await context.store.jobs.pause(context.owner, number(rest, usage))
+            job = await stored_jobs.pause(context.store, context.owner, number(rest, usage))
             text = f"Paused job {job.id}. Type {PREFIX}jobs resume {job.id} to go on."
         case "resume":
             await _require_gateway(context)
-            job = await context.store.jobs.resume(context.owner, number(rest, usage))
+            job = await stored_jobs.resume(context.store, context.owner, number(rest, usage))
             text = "\n".join(job_text.made(job))
         case "run":
             await _require_gateway(context)
             which = number(rest, usage)
-            await context.store.runs.ask(context.owner, which)
+            await runs.ask(context.store, context.owner, which)
             text = f"Running. Type {PREFIX}jobs {which} to see the result."
         case "delete":
             which = number(rest, usage)
-            await context.store.jobs.delete(context.owner, which)
+            await stored_jobs.delete(context.store, context.owner, which)
             text = f"Deleted job {which}."
         case _:
             reason = f"unknown action {one_line(verb, 20)!r}"
@@ -61,19 +63,23 @@ async def jobs(context: CommandContext, arguments: str) -> None:
 
 async def _listed(context: CommandContext) -> str:
     from segue.core import job_text  # noqa: PLC0415
+    from segue.store import jobs as stored_jobs  # noqa: PLC0415
+    from segue.store import runs  # noqa: PLC0415
 
-    found = await context.store.jobs.list(context.owner)
-    last = await context.store.runs.last([job.id for job in found])
+    found = await stored_jobs.list_jobs(context.store, context.owner)
+    last = await runs.last(context.store, [job.id for job in found])
     lines = [job_text.summary(job, last.get(job.id)) for job in found]
     return "\n".join(lines) or f"There are no jobs yet. Type {PREFIX}remind 20 Call the bank."
 
 
 async def _shown(context: CommandContext, which: int) -> str:
     from segue.core import job_text  # noqa: PLC0415
+    from segue.store import jobs as stored_jobs  # noqa: PLC0415
+    from segue.store import runs  # noqa: PLC0415
 
-    job = await context.store.jobs.found(context.owner, which)
-    history = await context.store.runs.history(which, limit=_RUNS)
-    used = await context.store.runs.tokens_today(job)
+    job = await stored_jobs.found(context.store, context.owner, which)
+    history = await runs.history(context.store, which, limit=_RUNS)
+    used = await runs.tokens_today(context.store, job)
     facts = [f"{name}: {value}" if name else value for name, value in job_text.facts(job, used)]
     return "\n".join([*facts, *(job_text.run_line(job, *last) for last in history)])
 
@@ -82,6 +88,8 @@ async def remind(context: CommandContext, arguments: str) -> None:
     from segue import config  # noqa: PLC0415
     from segue.core import job_text  # noqa: PLC0415
     from segue.core.job import AllHomes, NewJob, When  # noqa: PLC0415
+    from segue.store import jobs as stored_jobs  # noqa: PLC0415
+    from segue.store import reports  # noqa: PLC0415
 
     if (said := _REMIND.fullmatch(arguments)) is None:
         usage = f"{PREFIX}remind 20 Call the bank, or {PREFIX}remind 09:00 Call the bank"
@@ -100,11 +108,13 @@ async def remind(context: CommandContext, arguments: str) -> None:
         verbatim=True,
         provenance=provenance.OWNER,
     )
-    await context.store.reports.check(context.owner, reminder.deliver)
-    job = await context.store.jobs.create(context.owner, reminder)
+    await reports.check(context.store, context.owner, reminder.deliver)
+    job = await stored_jobs.create(context.store, context.owner, reminder)
     await context.notice("\n".join(job_text.made(job)))
 
 
 async def _require_gateway(context: CommandContext) -> None:
-    if not await context.store.gateways.alive():
+    from segue.store import gateways  # noqa: PLC0415
+
+    if not await gateways.alive(context.store):
         raise NoGatewayForJobs

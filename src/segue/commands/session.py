@@ -33,9 +33,11 @@ _TERMINAL = {"terminal", "local"}
 
 
 async def title(context: CommandContext, arguments: str) -> None:
+    from segue.store import sessions as stored_sessions  # noqa: PLC0415
+
     session = await context.begun()
     if arguments:
-        session = await context.store.sessions.rename(session.id, arguments)
+        session = await stored_sessions.rename(context.store, session.id, arguments)
     if session.title is None:
         await context.notice(f"This session has no title yet. Type {PREFIX}title and a title.")
         return
@@ -43,8 +45,10 @@ async def title(context: CommandContext, arguments: str) -> None:
 
 
 async def sessions(context: CommandContext, arguments: str) -> None:
+    from segue.store import sessions as stored_sessions  # noqa: PLC0415
+
     limit = number(arguments, "sessions NUMBER", default=20)
-    found = await context.store.sessions.list(context.owner, limit=limit)
+    found = await stored_sessions.list_sessions(context.store, context.owner, limit=limit)
     here = context.session.id if context.session else None
     lines = [_line(session, here=session.id == here) for session in found]
     hint = f"Type {PREFIX}resume and a name to continue one."
@@ -52,8 +56,10 @@ async def sessions(context: CommandContext, arguments: str) -> None:
 
 
 async def resume(context: CommandContext, arguments: str) -> None:
+    from segue.store import sessions as stored_sessions  # noqa: PLC0415
+
     name = unquoted(arguments) or "latest"
-    await context.resume(await context.store.sessions.find(context.owner, name))
+    await context.resume(await stored_sessions.find(context.store, context.owner, name))
 
 
 async def status(context: CommandContext, _: str) -> None:
@@ -76,8 +82,10 @@ async def usage(context: CommandContext, _: str) -> None:
 
 
 async def export(context: CommandContext, arguments: str) -> None:
+    from segue.store import transcripts  # noqa: PLC0415
+
     session = there(context)
-    lines = [line async for line in context.store.transcripts.export(context.owner, session.id)]
+    lines = [line async for line in transcripts.export(context.store, context.owner, session.id)]
     path = await asyncio.to_thread(
         _write, Path(session.cwd or Path.home()), arguments or f"{session.id}.jsonl", lines
     )
@@ -136,14 +144,16 @@ async def _hand_off(context: CommandContext, command: str, arguments: str) -> bo
 async def _destinations(context: CommandContext, command: str) -> tuple[str, list[Platform]]:
     """List the platforms that the session can be handed off to, and what each still needs. Return
     the list, and the platforms that need nothing."""
-    if not (alive := await context.store.gateways.alive()):
+    from segue.store import gateways, owners  # noqa: PLC0415
+
+    if not (alive := await gateways.alive(context.store)):
         nowhere = (
             "No gateway is running, so the session cannot move. Type `segue gateway start` in"
             f" another terminal, or {PREFIX}{command} and a platform: {registry.listed()}."
         )
         return nowhere, []
     served = {health.platform: health for g in alive for health in g.links.values()}
-    homes = {home.platform: home for home in await context.store.owners.homes(context.owner)}
+    homes = {home.platform: home for home in await owners.homes(context.store, context.owner)}
     here = context.place.context.source
     shown = [p for p in TARGETS if p in served and not _is_home(homes.get(p), here)]
     lines = [_destination(served[p], homes.get(p), command) for p in shown]

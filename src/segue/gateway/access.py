@@ -48,7 +48,7 @@ class Gate:
 
     async def owner(self, sender: Sender) -> Owner | None:
         """The owner that this sender is paired with, or None for a stranger."""
-        return await self._store.owners.who(sender.platform, sender.user_id)
+        return await owners.who(self._store, sender.platform, sender.user_id)
 
     async def wants(self, sender: Sender, text: str) -> bool:
         """Whether what that sender wrote can have an effect: they are paired, or it may be a

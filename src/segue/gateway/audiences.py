@@ -12,7 +12,7 @@ from segue.core.address import Address, HomeChannel, Platform
 from segue.core.audience import Audience, growth
 from segue.core.errors import AudienceGrown, OwnerAway
 from segue.platforms.base import Adapter
-from segue.store import Store
+from segue.store import Store, owners
 
 FRESH_SECONDS = 60.0
 """How long a good answer of the platform counts."""
@@ -36,7 +36,7 @@ class Audiences:
     async def look(self, owner: str, chat: Address) -> Audience | None:
         """Who can read the chat now. None if only the owner can, or if the platform does not say.
         Raise DeliveryFailed or ConnectFailed."""
-        known = await self._store.owners.identities(owner)
+        known = await owners.identities(self._store, owner)
         users = [it.sender.user_id for it in known if it.sender.platform is chat.platform]
         return await self._adapters[chat.platform].audience(chat, users)
 
@@ -55,7 +55,7 @@ class Audiences:
         self._good_until[owner, chat] = now + FRESH_SECONDS
 
     async def _compare(self, owner: str, chat: Address, audience: Audience) -> None:
-        homes = await self._store.owners.homes(owner)
+        homes = await owners.homes(self._store, owner)
         same = (home for home in homes if _is_same(home.address, chat))
         home = next(same, None)
         if not audience.has_owner:
@@ -63,7 +63,7 @@ class Audiences:
         if home is None:
             return
         if home.audience is None:  # it was chosen without a look, or by an older version
-            await self._store.owners.record_audience(owner, home.address, audience)
+            await owners.record_audience(self._store, owner, home.address, audience)
             return
         grown = growth(home.audience, audience)
         if grown:

@@ -24,7 +24,7 @@ from segue.core.errors import (
 )
 from segue.core.text import one_line
 from segue.gateway import log_file
-from segue.store import Store, Topic
+from segue.store import Store, Topic, gateways
 from segue.store.gateways import GatewayRecord, LinkState
 from segue.store.processes import machine, whose
 
@@ -66,7 +66,7 @@ async def start(
     """Start a gateway that outlives this program, and return once it is present in the store. With
     `lan`, its page listens on the local network regardless of the settings. Raise GatewayRunning if
     this machine already has one, and GatewayFailed with its error output if it exits first."""
-    for gateway in here(await store.gateways.alive()):
+    for gateway in here(await gateways.alive(store)):
         platforms = ", ".join(sorted(gateway.platforms)) or "nothing"
         raise GatewayRunning(name=gateway.name, platforms=platforms)
     log_file.make(log)
@@ -133,7 +133,7 @@ async def _shown(store: Store, child: _Child, words: IO[bytes], seconds: float) 
     deadline = time.monotonic() + seconds
     async with store.listen(Topic.HANDOFFS) as wake:
         while time.monotonic() < deadline:
-            for gateway in await store.gateways.alive():
+            for gateway in await gateways.alive(store):
                 if whose(gateway.process) == (machine(), child.pid):
                     child.shown = True
                     return gateway
@@ -148,7 +148,7 @@ async def settled(store: Store, gateway: GatewayRecord, seconds: float) -> Gatew
     deadline = time.monotonic() + seconds
     async with store.listen(Topic.HANDOFFS) as wake:
         while time.monotonic() < deadline:
-            alive = {found.process: found for found in await store.gateways.alive()}
+            alive = {found.process: found for found in await gateways.alive(store)}
             gateway = alive.get(gateway.process, gateway)
             connecting = any(h.state is LinkState.CONNECTING for h in gateway.links.values())
             if not connecting or gateway.process not in alive:
@@ -171,7 +171,7 @@ def _last_of(words: IO[bytes]) -> str:
 async def stop(store: Store, *, seconds: float = STOP_TIMEOUT) -> list[GatewayRecord]:
     """Stop the gateways of this machine and wait until they have exited. Raise GatewayNotRunning,
     GatewayElsewhere, or GatewayStuck after a timeout."""
-    alive = await store.gateways.alive()
+    alive = await gateways.alive(store)
     if not (mine := here(alive)):
         for gateway in alive:
             where, _ = whose(gateway.process)
@@ -211,7 +211,7 @@ async def _gone(store: Store, gateways: Sequence[GatewayRecord], seconds: float)
 async def _left(store: Store, asked: Sequence[GatewayRecord]) -> list[GatewayRecord]:
     """Those of the gateways that still run. If the store is gone, their process ids tell."""
     try:
-        alive = {gateway.process for gateway in await store.gateways.alive()}
+        alive = {gateway.process for gateway in await gateways.alive(store)}
     except StoreError:
         return here(asked)
     return [gateway for gateway in here(asked) if gateway.process in alive]

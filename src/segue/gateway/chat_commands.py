@@ -31,7 +31,8 @@ from segue.gateway import doors, messages, texts
 from segue.gateway.messages import PendingMessage
 from segue.gateway.turns import ChatTurns
 from segue.handoffs import greeting
-from segue.store import Topic, bindings, inbox, outbox, owners, sessions
+from segue.store import Topic, bindings, inbox, outbox, owners, sessions, transcripts, wishes
+from segue.store import doors as stored_doors
 from segue.store.base import Tx
 from segue.store.bindings import RESUME, bring_back
 from segue.store.outbox import Draft, OutgoingState
@@ -73,8 +74,8 @@ class ChatCommands:
     @classmethod
     async def of(cls, chat_turns: ChatTurns, pending: PendingMessage) -> ChatCommands:
         store, address = chat_turns.store, pending.address
-        known = await store.bindings.get(address) or await store.doors.get(address)
-        session = await store.sessions.get(known.session_id) if known else None
+        known = await bindings.get(store, address) or await stored_doors.get(store, address)
+        session = await sessions.get(store, known.session_id) if known else None
         is_mine = session is not None and session.owner == pending.owner
         return cls(chat_turns, pending, session if is_mine else None)
 
@@ -99,7 +100,7 @@ class ChatCommands:
         self._notices += 1
         about = f"{self._notices}"
         draft = messages.notice(self._pending.inbox_id, self.address, text, about)
-        await self.store.outbox.enqueue(replace(draft, buttons=buttons))
+        await outbox.enqueue(self.store, replace(draft, buttons=buttons))
 
     async def list_commands(self, listed: Sequence[Command]) -> None:
         lines = [f"- `{command.usage}`: {command.summary}" for command in listed]
@@ -133,19 +134,19 @@ class ChatCommands:
         former = self._here()
         if former is not None and session.id == former.id:
             # Its reset may be due: the next message must not replace it.
-            await self.store.sessions.reopen(session.id)
+            await sessions.reopen(self.store, session.id)
             name = one_line(session.label)
             is_over = session.ended is not None
             await self.notice(f"**{name}** continues here." if is_over else "It is here already.")
             return
-        door = await self.store.doors.get(self.address)
+        door = await stored_doors.get(self.store, self.address)
         is_back = door is not None and door.session_id == session.id
         seen = door.seq if door and is_back else None
         was_working = await self._chat_turns.stop_session(session)
         async with hold(
             self.store, session.id, self.place.holder, take_over=True, address=self.address
         ):
-            last = await self.store.transcripts.last(session.id, 40, after=seen or 0)
+            last = await transcripts.last(self.store, session.id, 40, after=seen or 0)
         shows_history = self._chat_turns.shows_history(self.address)
         arrived = f"**{one_line(session.label)}** {'is back' if is_back else 'continues'} here."
         lines = [] if shows_history else [arrived]
@@ -203,7 +204,7 @@ class ChatCommands:
 
     async def stop(self) -> None:
         session = self._here()
-        if session is not None and await self.store.wishes.take_back(session.id):
+        if session is not None and await wishes.take_back(self.store, session.id):
             await self.notice(handoffs.STAYS)
             return
         if not self._chat_turns.stop(self.address):
@@ -265,8 +266,8 @@ class ChatCommands:
         not arrive, or None if it did. A platform can pass on a command from a chat in which the bot
         cannot write."""
         async with self.store.listen(Topic.SENT) as wake:
-            await self.store.outbox.enqueue(draft)
-            while (sent := await self.store.outbox.get(draft.key)) and sent.finished is None:
+            await outbox.enqueue(self.store, draft)
+            while (sent := await outbox.get(self.store, draft.key)) and sent.finished is None:
                 await wake.wait(_SENT_POLL)
         if sent is None or sent.state is not OutgoingState.FAILED:
             return None
@@ -280,22 +281,24 @@ class ChatCommands:
             return
         chat = one_line(self._pending.inbound.chat_name, 80)
         body = texts.not_home(self.address.platform, reason, act, chat)
-        await self.store.outbox.enqueue(
-            messages.notice(self._pending.inbox_id, seen, body, "no home")
+        await outbox.enqueue(
+            self.store, messages.notice(self._pending.inbox_id, seen, body, "no home")
         )
 
     async def _other_chat(self) -> Address | None:
         """Another chat in which the owner reads the bot: a home channel, or one of their sessions.
         One on the same platform comes first."""
-        homes = [home.address for home in await self.store.owners.homes(self.owner)]
-        bound = [binding.address for binding in await self.store.bindings.list(self.owner)]
+        homes = [home.address for home in await owners.homes(self.store, self.owner)]
+        bound = [
+            binding.address for binding in await bindings.list_bindings(self.store, self.owner)
+        ]
         others = [it for it in [*homes, *bound] if it.platform is not Platform.LOCAL]
         others = [it for it in others if it.chat_id != self.address.chat_id]
         here = [it for it in others if it.platform is self.address.platform]
         return next(iter([*here, *others]), None)
 
     async def greet(self, code: str) -> None:
-        await self.store.owners.introduced(self.owner)  # no second introduction later
+        await owners.introduced(self.store, self.owner)  # no second introduction later
         lines = (texts.CODE_REFUSED, texts.PAIRING) if code else (texts.INTRODUCTION, texts.PAIRING)
         await self.notice(" ".join(lines))
 
@@ -311,7 +314,7 @@ class ChatCommands:
         """Run the action of a button."""
         match self._pending.inbound.typed.split(":", 1):
             case [kind, session_id] if kind == RESUME:
-                await self.resume(await self.store.sessions.find(self.owner, session_id))
+                await self.resume(await sessions.find(self.store, self.owner, session_id))
             case _ if self._pending.inbound.typed == doors.NEW and self._here() is None:
                 await self.fresh(None)
             case [kind, _] if kind == _HOME:

@@ -18,7 +18,7 @@ from segue.gateway.inbound import Receiver
 from segue.platforms.backoff import Reconnects
 from segue.platforms.base import Adapter, MenuEntry
 from segue.platforms.webhook import Webhook, WebhookServer
-from segue.store import Store, retries
+from segue.store import Store, gateways, inbox, retries
 from segue.store.gateways import LinkState
 
 CODE = "{code}"
@@ -103,14 +103,19 @@ class PlatformConnection:
         self.tried = True
         self._reason = ""
         account, link = adapter.account, adapter.pairing_link(CODE)
-        await self._store.gateways.report(
-            self.platform, LinkState.CONNECTED, detail=adapter.remark, account=account, link=link
+        await gateways.report(
+            self._store,
+            self.platform,
+            LinkState.CONNECTED,
+            detail=adapter.remark,
+            account=account,
+            link=link,
         )
         await self._offer()
-        contact = await self._store.gateways.last_contact(self.platform, account)
+        contact = await gateways.last_contact(self._store, self.platform, account)
         if contact is not None:
             await absences.report(self._store, adapter, contact)
-        recorded = await self._store.inbox.newest(self.platform, account)
+        recorded = await inbox.newest(self._store, self.platform, account)
         adapter.remember(recorded, contact=contact, wanted=self._receiver.wants)
         async with contextlib.aclosing(adapter.receive()) as coming:
             async for inbound in coming:
@@ -125,7 +130,7 @@ class PlatformConnection:
         now = self._clock()
         if self.adapter.is_caught_up and now >= self._contact + CONTACT_SECONDS:
             self._contact = now
-            await self._store.gateways.keep_contact(self.platform, self.adapter.account)
+            await gateways.keep_contact(self._store, self.platform, self.adapter.account)
 
     async def _offer(self) -> None:
         menu = [MenuEntry(c.name, c.summary) for c in commands.available(Where.CHAT)]
@@ -142,6 +147,6 @@ class PlatformConnection:
         logger.log(level, "disconnected platform=%s: %s", self.platform, reason)
         self._reason = reason
         try:
-            await self._store.gateways.report(self.platform, LinkState.DOWN, detail=reason)
+            await gateways.report(self._store, self.platform, LinkState.DOWN, detail=reason)
         except StoreError as error:
             logger.error("connection state not stored platform=%s: %s", self.platform, error)  # noqa: TRY400

@@ -25,7 +25,7 @@ from segue.gateway.turns import ChatTurns
 from segue.handoffs import arrivals
 from segue.platforms.backoff import Backoff
 from segue.platforms.base import Inbound, InboundKind
-from segue.store import Store, inbox, outbox, retries
+from segue.store import Store, inbox, outbox, retries, sessions
 from segue.store.base import Tx
 from segue.store.inbox import Incoming
 
@@ -113,7 +113,7 @@ class Dispatcher:
             forwarded_from=first.forwarded_from if author is None else author,
         )
         # The store comes first: a gateway that is killed here must not answer the old text.
-        rewritten = await self._store.inbox.rewrite(waiting.inbox_id, messages.encode(inbound))
+        rewritten = await inbox.rewrite(self._store, waiting.inbox_id, messages.encode(inbound))
         edited = replace(waiting, inbound=inbound)
         if not any(line.replace(address, waiting, edited) for line in lines):
             self._chat_turns.edited[waiting.inbox_id] = edited
@@ -123,7 +123,7 @@ class Dispatcher:
         """The edited message, if no session has taken it yet: it is being handled, and waits for
         its session, or nobody has taken it up."""
         message_id = edit.inbound.message_id
-        found = await self._store.inbox.not_taken(edit.address, message_id, besides=edit.inbox_id)
+        found = await inbox.not_taken(self._store, edit.address, message_id, besides=edit.inbox_id)
         if found is None:
             return None
         inbound = messages.decode(found.body)
@@ -156,10 +156,10 @@ class Dispatcher:
 
     async def continue_turn(self, session_id: str) -> None:
         """Queue the turn that the session has brought to its address, if it has."""
-        session = await self._store.sessions.get(session_id)
+        session = await sessions.get(self._store, session_id)
         if session is None or session.address is None:
             return
-        incoming = await self._store.inbox.brought(session.address)
+        incoming = await inbox.brought(self._store, session.address)
         if incoming is not None and self._taken_up.add(incoming.no, incoming.platform):
             pending = messages.brought(incoming, session.owner)
             self._queues.put(session.address, pending, most=None)
@@ -168,19 +168,19 @@ class Dispatcher:
 
     async def resume(self, platforms: Collection[Platform]) -> None:
         """Resume what an earlier gateway recorded and did not finish."""
-        await self._recall_all(await self._store.inbox.take_over(platforms))
+        await self._recall_all(await inbox.take_over(self._store, platforms))
 
     async def look_again(self, platforms: Collection[Platform]) -> None:
         """Take up messages that were recorded, but never taken up. If the store fails just as it
         records a message, the gateway does not know the entry, and the platform delivers nothing
         that is recorded."""
-        waiting = await self._store.inbox.waiting_numbers(platforms)
+        waiting = await inbox.waiting_numbers(self._store, platforms)
         self._taken_up.forget(waiting)
         unknown = {no for no in waiting if no not in self._taken_up}
         # One that was just recorded is about to be taken up, so it is looked at twice.
         overlooked: list[Incoming] = []
         for no in sorted(unknown & self._unknown):
-            if (incoming := await self._store.inbox.unfinished(no)) is not None:
+            if (incoming := await inbox.unfinished(self._store, no)) is not None:
                 logger.warning("message taken up late inbox_id=%d", no)
                 overlooked.append(incoming)
         self._unknown = unknown
@@ -240,7 +240,7 @@ class Dispatcher:
             owners[inbound.sender] = await self._gate.owner(inbound.sender)
         owner = owners[inbound.sender]
         if owner is None:
-            await self._store.inbox.finish([incoming.no])
+            await inbox.finish(self._store, [incoming.no])
             return
         inbound = replace(inbound, address=incoming.address)  # may have moved
         pending = PendingMessage(inbox_id=incoming.no, owner=owner.id, inbound=inbound)
@@ -248,7 +248,7 @@ class Dispatcher:
 
     async def _owner(self, brought: Incoming) -> str:
         """The owner of the session that brought a turn, or "" if it was deleted."""
-        session = await self._store.sessions.get(brought.session_id or "")
+        session = await sessions.get(self._store, brought.session_id or "")
         return session.owner if session else ""
 
     async def _give_up(self, incoming: Incoming, reason: str) -> None:
@@ -309,7 +309,7 @@ class Dispatcher:
         the store is back. None if it is finished: the store failed only afterwards."""
         known = await retries.keep(
             f"state of message {pending.inbox_id}",
-            lambda: self._store.inbox.unfinished(pending.inbox_id),
+            lambda: inbox.unfinished(self._store, pending.inbox_id),
         )
         if known is None:
             return None
@@ -318,7 +318,7 @@ class Dispatcher:
     async def _run(self, pending: PendingMessage) -> None:
         try:
             if pending.is_brought:
-                await self._continue(await self._store.inbox.brought(pending.address))
+                await self._continue(await inbox.brought(self._store, pending.address))
             elif pending.session_id is not None:
                 await self._chat_turns.resume(pending, pending.session_id)
             elif pending.inbound.kind is InboundKind.EDIT:
@@ -381,12 +381,12 @@ class Dispatcher:
         if pending.is_begun:
             await self._interrupted(pending)
             return
-        await self._store.inbox.begin(pending.inbox_id)
+        await inbox.begin(self._store, pending.inbox_id)
         await work(pending)
 
     async def _interrupted(self, pending: PendingMessage) -> None:
         """Report a command that was interrupted, unless it has already answered."""
-        has_answered = await self._store.outbox.get(messages.answer_key(pending.inbox_id))
+        has_answered = await outbox.get(self._store, messages.answer_key(pending.inbox_id))
         about = texts.interrupted_command(pending.inbound.typed)
         if pending.inbound.kind is InboundKind.BUTTON:
             about = texts.INTERRUPTED_PRESS

@@ -13,7 +13,7 @@ from segue.core.address import Address
 from segue.core.errors import SessionElsewhere
 from segue.gateway import messages
 from segue.gateway.messages import PendingMessage
-from segue.store import Store, Topic
+from segue.store import Store, Topic, bindings, outbox
 from segue.store.bindings import RESUME
 from segue.store.outbox import Draft
 from segue.store.wake import Waiter
@@ -52,9 +52,9 @@ class DoorQuestions:
         async with self._store.listen(*topics) as wake:
             waiting = self._waiting[address] = _Waiting(pending, wake)
             try:
-                await self._store.outbox.enqueue(asking)
+                await outbox.enqueue(self._store, asking)
                 while not waiting.stopped:
-                    if await self._store.bindings.enter(address, pending.owner) is None:
+                    if await bindings.enter(self._store, address, pending.owner) is None:
                         break
                     if not await choose():
                         await wake.wait(POLL_SECONDS)
@@ -66,7 +66,7 @@ class DoorQuestions:
     async def _outcome(self, waiting: _Waiting, elsewhere: SessionElsewhere) -> str:
         if waiting.stopped:
             return "✗ Stopped"
-        there = await self._store.bindings.get(waiting.pending.address)
+        there = await bindings.get(self._store, waiting.pending.address)
         is_here = there is not None and there.session_id == elsewhere.fields["session"]
         return "✓ It is here" if is_here else "✓ A new conversation"
 

@@ -16,7 +16,7 @@ from segue.core.session import Session
 from segue.gateway import texts
 from segue.gateway.containment import contain, only_log
 from segue.gateway.places import Places, PlatformsNow
-from segue.store import Store
+from segue.store import Store, bindings, outbox, sessions
 from segue.store.outbox import Draft
 from segue.turns import Turns, hold
 
@@ -64,8 +64,8 @@ class Expiry:
 
     async def look(self) -> None:
         """End the sessions that are stale now."""
-        stale = await self._store.bindings.stale(
-            self.settings.resets, self.settings.zone, self._serving(), limit=_AT_ONCE
+        stale = await bindings.stale(
+            self._store, self.settings.resets, self.settings.zone, self._serving(), limit=_AT_ONCE
         )
         for session in stale:
             if session.id not in self._set_aside:
@@ -77,7 +77,7 @@ class Expiry:
         if session.address is not None:
             body = texts.not_ended(session.label)
             draft = Draft(key=f"expiry:{session.id}", address=session.address, body=body)
-            await self._store.outbox.enqueue(draft)
+            await outbox.enqueue(self._store, draft)
 
     async def _end(self, session: Session) -> None:
         if (address := session.address) is None:
@@ -90,7 +90,7 @@ class Expiry:
         try:
             async with hold(self._store, session.id, self._places.name) as held:
                 await self.note(session, address)
-                await self._store.bindings.expire(session.id, held.lease, reason)
+                await sessions.close(self._store, session.id, held.lease, reason)
         except SessionError as error:  # it is in use again
             logger.info("session not ended session=%s: %s", session.id, error)
 

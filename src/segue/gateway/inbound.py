@@ -20,7 +20,7 @@ from segue.gateway.containment import contain
 from segue.gateway.dispatch import Dispatcher
 from segue.handoffs import arrivals
 from segue.platforms.base import Adapter, Gap, Inbound, InboundKind
-from segue.store import Store, inbox, outbox
+from segue.store import Store, bindings, doors, inbox, outbox
 from segue.store.base import Tx
 from segue.store.outbox import Draft
 from segue.store.values import MESSAGE_LIMIT
@@ -66,7 +66,7 @@ class Receiver:
 
     async def _accept(self, adapter: Adapter, inbound: Inbound) -> None:
         if inbound.moved_to is not None:
-            await self._store.bindings.chat_moved(inbound.address, inbound.moved_to)
+            await bindings.chat_moved(self._store, inbound.address, inbound.moved_to)
             self._dispatcher.move(inbound.address, inbound.moved_to)
         elif inbound.gap is not None:
             await self._report_gap(adapter, inbound, inbound.gap)
@@ -98,7 +98,7 @@ class Receiver:
         if data is not None:
             key = f"not encrypted:{at.key}:{inbound.message_id}"
             body = texts.not_encrypted(questions.typed(data))
-            await self._store.outbox.enqueue(Draft(key=key, address=at, body=body))
+            await outbox.enqueue(self._store, Draft(key=key, address=at, body=body))
 
     async def _welcome(self, adapter: Adapter, inbound: Inbound, answered: Answered) -> None:
         if inbound.press_id:
@@ -110,9 +110,9 @@ class Receiver:
         """Notify the owner of messages that were not read, in the chat, if they talk there."""
         at = inbound.address
         logger.warning("messages not read address=%s since=%s until=%s", at, gap.since, gap.until)
-        if await self._store.inbox.knows_chat(adapter.account, at):
+        if await inbox.knows_chat(self._store, adapter.account, at):
             body = texts.unread(gap.since, gap.until)
-            await self._store.outbox.enqueue(Draft(key=inbound.update_id, address=at, body=body))
+            await outbox.enqueue(self._store, Draft(key=inbound.update_id, address=at, body=body))
 
     async def _accept_from(self, owner: str, adapter: Adapter, inbound: Inbound) -> None:
         """Record what the owner sent, if it is for the agent."""
@@ -150,15 +150,15 @@ class Receiver:
 
     async def _settle(self, inbound: Inbound) -> None:
         """Record what became of a message of ours."""
-        box = self._store.outbox
-        settle = box.delivered if inbound.kind is InboundKind.DELIVERED else box.undelivered
-        await settle(inbound.address, inbound.message_id, inbound.text)
+        is_delivered = inbound.kind is InboundKind.DELIVERED
+        settle = outbox.delivered if is_delivered else outbox.undelivered
+        await settle(self._store, inbound.address, inbound.message_id, inbound.text)
 
     async def _before_edit(self, account: str, changed: Inbound) -> Inbound | None:
         """The message before it was edited. None if it is not an edit, or was never recorded."""
         if changed.kind is not InboundKind.EDIT:
             return None
-        body = await self._store.inbox.said(account, changed.address, changed.message_id)
+        body = await inbox.said(self._store, account, changed.address, changed.message_id)
         try:
             return None if body is None else messages.decode(body)
         except msgspec.DecodeError:  # written by an older version
@@ -175,10 +175,10 @@ class Receiver:
             return True
         if address.thread_id is None:
             return False
-        door = await self._store.doors.get(address)
+        door = await doors.get(self._store, address)
         if door is not None and door.owner == owner:
             return True
-        if await self._store.bindings.get(address) is not None:
+        if await bindings.get(self._store, address) is not None:
             return True
         if await quotes.find_root(self._store, address, owner) is not None:
             return True

@@ -15,7 +15,7 @@ from segue.core.text import one_line
 from segue.core.transcript import Kind, Message, Role
 from segue.gateway import texts
 from segue.gateway.containment import contain
-from segue.store import Store, outbox, transcripts
+from segue.store import Store, inbox, outbox, runs, transcripts
 from segue.store.base import Tx
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.turns import hold
@@ -45,16 +45,16 @@ class Janitor:
             await asyncio.sleep(POLL_SECONDS)
 
     async def look(self) -> None:
-        for trouble in await self._store.outbox.troubled(reported=False):
+        for trouble in await outbox.troubled(self._store, reported=False):
             if trouble.session_id is not None and trouble.no not in self._set_aside:
                 report = partial(self._report, trouble, trouble.session_id)
                 await contain(trouble.key, report, partial(self._skip, trouble.no))
         now = datetime.now(UTC)
         if self._pruned is None or now - self._pruned > timedelta(hours=1):
             self._pruned = now
-            await self._store.inbox.prune(now - RETENTION)
-            await self._store.outbox.prune(now - RETENTION)
-            await self._store.runs.prune(now - RUN_RETENTION)
+            await inbox.prune(self._store, now - RETENTION)
+            await outbox.prune(self._store, now - RETENTION)
+            await runs.prune(self._store, now - RUN_RETENTION)
 
     async def _skip(self, no: int, reason: str) -> None:
         self._set_aside.add(no)
@@ -64,7 +64,7 @@ class Janitor:
         file is also reported in its chat, once and at once: the owner allowed it, and a text is
         still in the session."""
         if trouble.file is not None:
-            await self._store.outbox.enqueue(_file_notice(trouble, Path(trouble.file).name))
+            await outbox.enqueue(self._store, _file_notice(trouble, Path(trouble.file).name))
         try:
             async with hold(self._store, session_id, _HOLDER) as held:
                 await self._store.write(_tell, held.lease, trouble, _undelivered(trouble))

@@ -33,7 +33,7 @@ from segue.core.transcript import Message, Outcome, Role, ToolCall, Transcript, 
 from segue.gateway import texts
 from segue.gateway.containment import cancel, contain, finish
 from segue.gateway.places import Places, PlatformsNow
-from segue.store import Store, Topic, claims, retries
+from segue.store import Store, Topic, claims, jobs, reports, retries, runs, transcripts
 from segue.store.claims import ClaimLost
 from segue.store.runs import LEASE_SECONDS, Claim
 from segue.turns import HeldLease, Turns, hold
@@ -102,7 +102,7 @@ class JobRunner:
             while True:
                 await self._claim()
                 only_texts = not self._has_room()  # the end of a run wakes us
-                left = await self._store.jobs.next_wake(only_texts=only_texts)
+                left = await jobs.next_wake(self._store, only_texts=only_texts)
                 looked = loop.time()
                 due = None if left is None else self._now() + left
                 while not self._is_due(due) and loop.time() - looked < LOOK_SECONDS:
@@ -125,7 +125,7 @@ class JobRunner:
         while True:
             in_hand = [running.claim.run.id for running in self._running.values()]
             only_texts = not self._has_room()
-            claim = await self._store.runs.claim(besides=in_hand, only_texts=only_texts)
+            claim = await runs.claim(self._store, besides=in_hand, only_texts=only_texts)
             if claim is None:
                 return
             running = _Running(claim)
@@ -142,7 +142,7 @@ class JobRunner:
         await finish([task for task in left if task not in asking], seconds)
         for task, running in left.items():
             if task.cancelled():
-                await self._store.runs.release(running.claim)
+                await runs.release(self._store, running.claim)
 
     async def _carry_out(self, running: _Running) -> None:
         claim = running.claim
@@ -153,7 +153,7 @@ class JobRunner:
             logger.error("run waits for the store run=%d: %s", claim.run.id, error)  # noqa: TRY400
 
     async def _fail(self, claim: Claim, reason: str) -> None:
-        await self._store.runs.fail(claim, reason)
+        await runs.fail(self._store, claim, reason)
 
     async def _run(self, running: _Running) -> None:
         try:
@@ -178,12 +178,12 @@ class JobRunner:
             raise
         except UserError as error:
             reason = str(error)
-            await self._end(lambda: store.runs.fail(claim, reason))
+            await self._end(lambda: runs.fail(store, claim, reason))
             logger.warning("run failed job=%d: %s", claim.job.id, reason)
             return
         if report is not None:
             report += _lateness(claim.job, claim.run)
-        await self._end(lambda: store.runs.finish(claim, report))
+        await self._end(lambda: runs.finish(store, claim, report))
         logger.info("run finished job=%d silent=%s", claim.job.id, report is None)
 
     async def _end(self, end: Callable[[], Awaitable[bool]]) -> None:
@@ -199,7 +199,7 @@ class JobRunner:
             seen = await conditions.look(
                 claim.job.only_if, self._workplace(claim.job), self._environment
             )
-        checked = await self._store.runs.check(claim, seen)
+        checked = await runs.check(self._store, claim, seen)
         running.claim = checked or claim
         return checked is not None
 
@@ -211,7 +211,7 @@ class JobRunner:
         )
 
     def _keep(self, claim: Claim) -> contextlib.AbstractAsyncContextManager[None]:
-        beat = partial(self._store.runs.heartbeat, claim)
+        beat = partial(runs.heartbeat, self._store, claim)
         return claims.keep(self._store, Topic.JOBS, beat, LEASE_SECONDS / 4)
 
     @contextlib.asynccontextmanager
@@ -235,10 +235,10 @@ class JobRunner:
         """Run the turn, or continue it, and return its report. None for nothing to report."""
         claim = running.claim
         prompt = _prompt(claim, self._now())
-        seq = await self._store.runs.begin(claim, held.lease, prompt)
+        seq = await runs.begin(self._store, claim, held.lease, prompt)
         if seq is None:
             raise ClaimLost
-        last = partial(self._store.transcripts.last, claim.session_id, _MOST, after=seq)
+        last = partial(transcripts.last, self._store, claim.session_id, _MOST, after=seq)
         if not _is_answered(await last()):
             await self._answer(running, held)
         return _report(await last())
@@ -253,7 +253,7 @@ class JobRunner:
         place = self._places.run(claim.job, claim.asks_at, approve)
         enough = asyncio.Event()
         turn = self._turns.take_turn(claim.session_id, None, place, held=held, pause=enough)
-        left = await self._store.runs.tokens_left(claim)
+        left = await runs.tokens_left(self._store, claim)
         failed: UserError | None = None
         async with contextlib.aclosing(turn) as stream:
             async for event in stream:
@@ -291,28 +291,27 @@ class JobRunner:
 
     async def _pass_on(self) -> None:
         """Let other home channels stand in for what cannot be delivered."""
-        reports = self._store.reports
-        for report in await reports.stranded(self._now() - PATIENCE):
-            await reports.give_up(report)
-        for report in await reports.failed():
+        for report in await reports.stranded(self._store, self._now() - PATIENCE):
+            await reports.give_up(self._store, report)
+        for report in await reports.failed(self._store):
             logger.warning("report not delivered report=%d: %s", report.no, report.error)
-            work, skip = partial(reports.pass_on, report), partial(self._skip, report)
+            work, skip = partial(reports.pass_on, self._store, report), partial(self._skip, report)
             await contain(f"report {report.no}", work, skip)
 
     async def _skip(self, report: Report, reason: str) -> None:
-        await self._store.reports.settle(report)
+        await reports.settle(self._store, report)
 
     async def _send_reports(self) -> bool:
         """Send the reports that can be sent now, and return whether others wait."""
         sent: list[bool] = []
-        for report in await self._store.reports.waiting(self._serving()):
+        for report in await reports.waiting(self._store, self._serving()):
             work = partial(self._send, report, sent)
-            await contain(f"report {report.no}", work, partial(self._store.reports.fail, report))
+            await contain(f"report {report.no}", work, partial(reports.fail, self._store, report))
         return not all(sent)
 
     async def _send(self, report: Report, sent: list[bool]) -> None:
         settings, cwd = self.settings, str(Path.home())
-        done = await self._store.reports.send(report, settings.resets, settings.zone, cwd)
+        done = await reports.send(self._store, report, settings.resets, settings.zone, cwd)
         sent.append(done is not None)
         if done is not None and done.ended is not None and report.address is not None:
             self._note(done.ended, report.address)

@@ -12,7 +12,7 @@ from msgspec import Struct
 from segue.core.address import Address, HomeChannel, Platform, Sender
 from segue.core.text import one_line
 from segue.platforms.base import Inbound, InboundKind
-from segue.store import Store, pairings
+from segue.store import Store, inbox, pairings
 from segue.store.inbox import Incoming
 from segue.store.outbox import Draft
 
@@ -86,8 +86,8 @@ async def record(
 ) -> PendingMessage | None:
     """Record the update, under its own id unless `update_id` is given. None if it is known."""
     update_id, body = update_id or inbound.update_id, encode(inbound)
-    inbox_id = await store.inbox.record(
-        account, update_id, inbound.address, body, inbound.message_id
+    inbox_id = await inbox.record(
+        store, account, update_id, inbound.address, body, inbound.message_id
     )
     if inbox_id is None:
         return None

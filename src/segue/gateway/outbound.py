@@ -19,7 +19,7 @@ from segue.gateway.places import PlatformsNow
 from segue.gateway.writer import ChatWriter
 from segue.platforms.backoff import pause
 from segue.platforms.base import Adapter, Capabilities
-from segue.store import Store, Topic, approvals, doors, outbox, owners, retries, sessions
+from segue.store import Store, Topic, approvals, doors, gateways, outbox, owners, retries, sessions
 from segue.store.base import Tx
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.store.wake import Waiter
@@ -88,7 +88,7 @@ class Outbound:
         """Wait up to `seconds` until no queued message can be sent."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds), self._store.listen(Topic.SENT) as wake:
-                while await self._store.outbox.is_due(self._connected()):
+                while await outbox.is_due(self._store, self._connected()):
                     await wake.wait(POLL_SECONDS)
 
     async def release(self, platform: Platform, seconds: float) -> None:
@@ -109,13 +109,18 @@ class Outbound:
         if now < self._recovers and connected <= self._recovered:
             return
         self._recovers, self._recovered = now + RECOVER_SECONDS, connected
-        await self._store.outbox.release()
+        await outbox.release(self._store)
         keyed = [name for name in connected if self._adapters[name].capabilities.keys]
         ages = self._key_ages(keyed)
-        alive = {gateway.process for gateway in await self._store.gateways.alive()}
+        alive = {gateway.process for gateway in await gateways.alive(self._store)}
         alive.add(self._store.process)
-        for lost in await self._store.outbox.recover(
-            keyed, platforms=connected, alive=alive, besides=self._in_hand, key_ages=ages
+        for lost in await outbox.recover(
+            self._store,
+            keyed,
+            platforms=connected,
+            alive=alive,
+            besides=self._in_hand,
+            key_ages=ages,
         ):
             logger.warning("delivery uncertain key=%s: %s", lost.key, lost.error)
 
@@ -133,8 +138,8 @@ class Outbound:
             return False
         limit = min(rooms[name] for name in open_)
         ages = self._key_ages(open_)
-        claimed = await self._store.outbox.claim(
-            open_, limit=limit, served=self._served, key_ages=ages
+        claimed = await outbox.claim(
+            self._store, open_, limit=limit, served=self._served, key_ages=ages
         )
         for outgoing in claimed:
             set_aside = partial(self._set_aside, outgoing)
@@ -191,7 +196,7 @@ class Outbound:
     async def _check_audience(self, outgoing: Outgoing, session_id: str) -> None:
         """Raise OwnerAway or AudienceGrown if the chat is not as private as the owner believes, and
         DeliveryFailed if the platform cannot be asked."""
-        session = await self._store.sessions.get(session_id)
+        session = await sessions.get(self._store, session_id)
         if session is None:
             return
         try:
@@ -203,7 +208,7 @@ class Outbound:
             ) from error
 
     async def _failed(self, outgoing: Outgoing, error: DeliveryFailed) -> None:
-        box, what = self._store.outbox, f"failure of {outgoing.key}"
+        what = f"failure of {outgoing.key}"
         able = self._adapters[outgoing.address.platform].capabilities
         seconds = _pause(outgoing, error)
         is_unconfirmed = error.arrived or outgoing.unconfirmed is not None
@@ -221,12 +226,12 @@ class Outbound:
             return
         if is_unconfirmed:
             logger.warning("delivery uncertain key=%s: %s", outgoing.key, error.reason)
-            await retries.keep(what, lambda: box.uncertain(outgoing, error.reason))
+            await retries.keep(what, lambda: outbox.uncertain(self._store, outgoing, error.reason))
         else:
             logger.error(
                 "not delivered key=%s address=%s: %s", outgoing.key, outgoing.address, error
             )
-            await retries.keep(what, lambda: box.failed(outgoing, error.reason))
+            await retries.keep(what, lambda: outbox.failed(self._store, outgoing, error.reason))
 
     def _later(self, seconds: float) -> None:
         if self._woken is not None:

@@ -12,7 +12,7 @@ from segue.core.address import Address
 from segue.core.session import Session
 from segue.gateway import messages
 from segue.platforms.base import Inbound, Quote
-from segue.store import Store
+from segue.store import Store, inbox, outbox, sessions
 from segue.store.outbox import Outgoing
 
 
@@ -34,19 +34,19 @@ async def find_root(store: Store, thread: Address, owner: str) -> Outgoing | Non
     if thread.thread_id is None:
         return None
     chat = dataclasses.replace(thread, thread_id=None)
-    root = await store.outbox.sent_as(chat, thread.thread_id)
+    root = await outbox.sent_as(store, chat, thread.thread_id)
     if root is None or root.session_id is None:
         return None
-    wrote = await store.sessions.get(root.session_id)
+    wrote = await sessions.get(store, root.session_id)
     return root if wrote is not None and wrote.owner == owner else None
 
 
 async def _text(store: Store, account: str, at: Address, quote: Quote) -> str:
     """The text of a message in that chat. Empty if it is not known."""
     if quote.ours:
-        sent = await store.outbox.sent_as(at, quote.message_id)
+        sent = await outbox.sent_as(store, at, quote.message_id)
         return "" if sent is None else sent.body
-    body = await store.inbox.said(account, at, quote.message_id)
+    body = await inbox.said(store, account, at, quote.message_id)
     try:
         return "" if not body else messages.decode(body).text
     except msgspec.DecodeError:  # written by an older version

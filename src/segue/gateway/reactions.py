@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from segue.approvals import questions
 from segue.core.address import Address
 from segue.platforms.base import Button
-from segue.store import Store, Topic
+from segue.store import Store, Topic, outbox
 
 EMOJI = ("👍", "❤️", "👎", "😮", "😂", "😢")
 """Those that phones offer first."""
@@ -49,8 +49,8 @@ async def chosen(store: Store, address: Address, message: str, emoji: str) -> st
     async with store.listen(Topic.SENT) as wake:
         while True:
             # Asked first: what is sent after that is found.
-            is_sending = await store.outbox.is_waiting(address)
-            sent = await store.outbox.sent_as(address, message)
+            is_sending = await outbox.is_waiting(store, address)
+            sent = await outbox.sent_as(store, address, message)
             if sent or not is_sending or asyncio.get_running_loop().time() > deadline:
                 break
             await wake.wait(_POLL)

@@ -43,7 +43,7 @@ from segue.gateway.turns import ChatTurns
 from segue.platforms.base import Adapter
 from segue.platforms.spec import Groups, PlatformSettings
 from segue.platforms.webhook import Webhook, WebhookServer
-from segue.store import Store, indexing, retries
+from segue.store import Store, gateways, inbox, indexing, owners, retries
 from segue.turns import Turns
 from segue.turns.agents import Agents
 
@@ -102,7 +102,7 @@ async def serve(
     async with await segue.store.open(settings.store) as store:
         agents = Agents(store, settings, models)
         async with Turns(store, agents) as turns:
-            await store.owners.ensure(ME)
+            await owners.ensure(store, ME)
             gateway = Gateway(store, turns, settings, *platforms.load(settings, store))
 
             def apply(changed: Settings) -> None:
@@ -274,8 +274,8 @@ class Gateway:
         closing = (adapter.close() for adapter in self._adapters.values())
         await asyncio.gather(*(_last_step("close", it) for it in closing))
         if graceful:
-            await _last_step("hand back", self._store.inbox.hand_back(self._serving))
-        await _last_step("withdraw", self._store.gateways.withdraw())
+            await _last_step("hand back", inbox.hand_back(self._store, self._serving))
+        await _last_step("withdraw", gateways.withdraw(self._store))
         logger.info("gateway has stopped")
 
     # Presence
@@ -316,7 +316,7 @@ class Gateway:
                 continue
             if platform in self._connections:
                 await self._give_up(platform)
-            await self._store.gateways.leave(platform)
+            await gateways.leave(self._store, platform)
             self._adapters.pop(platform, None)
             if platform in after:
                 adapter = platforms.made(platform, after[platform])
@@ -327,7 +327,7 @@ class Gateway:
         self._configured = after
 
     async def _announce(self) -> None:
-        me = await self._store.gateways.announce(self._name, self._adapters)
+        me = await gateways.announce(self._store, self._name, self._adapters)
         self._serving = me.platforms
         lost = sorted(self._connections.keys() - me.platforms)
         for platform in lost:
@@ -362,9 +362,9 @@ class Gateway:
 
     async def _give_way(self) -> None:
         """Raise GatewayRunning if another gateway serves one of our platforms."""
-        alive = await self._store.gateways.alive()
+        alive = await gateways.alive(self._store)
         if others := [g for g in alive if g.platforms & self._adapters.keys()]:
-            await self._store.gateways.withdraw()
+            await gateways.withdraw(self._store)
             served = frozenset[Platform]().union(*(g.platforms for g in others))
             name = ", ".join(g.name for g in others)
             raise GatewayRunning(name=name, platforms=_listed(served & self._adapters.keys()))

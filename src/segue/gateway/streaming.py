@@ -23,7 +23,7 @@ from segue.gateway.containment import cancel, contain, only_log
 from segue.gateway.pace import RateLimiter
 from segue.platforms.base import Adapter, Part, Receipt
 from segue.platforms.markup.growing import GrowingText
-from segue.store import Store
+from segue.store import Store, bubbles
 from segue.store.bubbles import UnconfirmedBubble
 
 TYPING_DELAY = 0.2
@@ -68,7 +68,7 @@ class Bubble:
                     raise
                 logger.info("message sent again address=%s: %s", address, error)
                 return None
-            await store.outbox.bubble(address, self.receipt)
+            await bubbles.put(store, address, self.receipt)
         return self.receipt
 
     def clear(self) -> None:
@@ -180,8 +180,8 @@ class LiveAnswer:
     async def _update(self, limiter: RateLimiter) -> None:
         bubble = self._bubble
         # The caller holds the chat's lock: what is sent after this replaces the bubble.
-        last = await self._store.outbox.progress_after(
-            self._address, self._session_id, self._inbox_id
+        last = await bubbles.progress_after(
+            self._store, self._address, self._session_id, self._inbox_id
         )
         if last is None:
             self._dirty.set()
@@ -230,19 +230,19 @@ class LiveAnswer:
 
     async def _begin(self, text: str, part: Part) -> None:
         """Send the bubble. The store records it first, so that it is found again after a crash."""
-        box, bubble = self._store.outbox, self._bubble
+        bubble = self._bubble
         bubble.begun = UnconfirmedBubble(f"bubble:{secrets.token_hex(12)}", text)
         key, body = bubble.begun.key, bubble.begun.body
-        await box.begin_bubble(self._address, key, body, self._session_id)
+        await bubbles.begin(self._store, self._address, key, body, self._session_id)
         try:
             bubble.receipt = await self._adapter.send(self._address, part, key=key)
         except (DeliveryFailed, ConnectFailed) as error:
             self._is_refused = isinstance(error, DeliveryFailed) and not error.retry
             if isinstance(error, ConnectFailed) or not error.arrived:
                 bubble.clear()
-                await box.bubble(self._address, None)
+                await bubbles.put(self._store, self._address, None)
             raise
-        await box.bubble(self._address, bubble.receipt, self._session_id)
+        await bubbles.put(self._store, self._address, bubble.receipt, self._session_id)
 
 
 def _words(text: str) -> str:

@@ -39,7 +39,17 @@ from segue.gateway.streaming import LiveAnswer
 from segue.handoffs import Completed, Failed, Held, IfHeld, arrivals, grant, hand_off_session
 from segue.platforms.base import Adapter
 from segue.platforms.spec import Groups
-from segue.store import Store, approvals, inbox, outbox, retries
+from segue.store import (
+    Store,
+    approvals,
+    bindings,
+    inbox,
+    outbox,
+    owners,
+    page_sessions,
+    retries,
+    sessions,
+)
 from segue.store.base import Tx
 from segue.store.outbox import Draft
 from segue.store.page_sessions import SessionActivity
@@ -115,7 +125,7 @@ class ChatTurns:
         chat that no answer follows."""
         with self._answering(pending):
             await arrivals.wait_for_departure(self.store, session_id)
-            session = await self.store.sessions.get(session_id)
+            session = await sessions.get(self.store, session_id)
             is_here = session is not None and session.address == pending.address
             if session is None or not is_here or not await self.take_turn(pending, session, None):
                 await self.conclude(pending, texts.ANSWER_LOST if session else "")
@@ -134,14 +144,15 @@ class ChatTurns:
         """The chat's session. Start a new one if there is none, or if the last one has ended. Raise
         SessionElsewhere if it is in use elsewhere."""
         address = pending.address
-        bound = await self.store.bindings.get_or_create(
+        bound = await bindings.resolve(
+            self.store,
             address,
             pending.owner,
             policy=self.settings.resets.for_address(address),
             zone=self.settings.zone,
             cwd=str(Path.home()),
         )
-        if bound.created and not await self.store.owners.introduced(pending.owner):
+        if bound.created and not await owners.introduced(self.store, pending.owner):
             await self.notice(pending, texts.INTRODUCTION, "introduction")
         if bound.ended_now is not None:
             self.note(bound.ended_now, address)
@@ -359,7 +370,7 @@ class ChatTurns:
         """Interrupt a turn of that session and wait until it has ended. Return whether a turn of it
         was running here, in another gateway or in a terminal, which is stopped when its session is
         taken."""
-        there = await self.store.page_sessions.find(session.owner, session.id)
+        there = await page_sessions.find(self.store, session.owner, session.id)
         for running in list(self._running.values()):
             if running.session_id == session.id:
                 running.interrupt.set()
@@ -386,7 +397,7 @@ class ChatTurns:
     async def notice(self, pending: PendingMessage, text: str, about: str) -> None:
         """Send the user a notice in the chat. Repeated calls send it once."""
         draft = messages.notice(pending.inbox_id, pending.address, text, about)
-        await self.store.outbox.enqueue(draft)
+        await outbox.enqueue(self.store, draft)
 
     async def conclude(
         self, pending: PendingMessage, text: str = "", *, void: str | None = None

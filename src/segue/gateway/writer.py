@@ -22,7 +22,7 @@ from segue.gateway.streaming import Bubble
 from segue.platforms.base import Adapter, Button, Capabilities, Part, Receipt, Upload
 from segue.platforms.markup import files
 from segue.platforms.uploads import media_type
-from segue.store import Store, retries
+from segue.store import Store, bubbles, outbox, retries
 from segue.store.bindings import MOVED
 from segue.store.outbox import Draft, Outgoing
 
@@ -61,9 +61,12 @@ class ChatWriter:
 
     async def take_over(self, platforms: Collection[Platform]) -> None:
         """Load the bubbles on these platforms that another gateway had not finished."""
-        box = self._store.outbox
-        found = {a: Bubble(Receipt(r)) for a, r in (await box.bubbles(platforms)).items()}
-        begun = {a: Bubble(begun=b) for a, b in (await box.begun_bubbles(platforms)).items()}
+        found = {
+            a: Bubble(Receipt(r)) for a, r in (await bubbles.shown(self._store, platforms)).items()
+        }
+        begun = {
+            a: Bubble(begun=b) for a, b in (await bubbles.begun(self._store, platforms)).items()
+        }
         others = {a: b for a, b in self._bubbles.items() if a.platform not in platforms}
         self._bubbles = {**others, **found, **begun}
 
@@ -73,7 +76,7 @@ class ChatWriter:
             await self._write(self._adapters[outgoing.address.platform], outgoing)
 
     async def _write(self, adapter: Adapter, outgoing: Outgoing) -> None:
-        able, box = adapter.capabilities, self._store.outbox
+        able = adapter.capabilities
         buttons = [Button(label, data, questions.typed(data)) for label, data in outgoing.buttons]
         asks = bool(buttons)
         body, file = outgoing.body, None
@@ -82,7 +85,7 @@ class ChatWriter:
                 body = reactions.offer(body, buttons)
             body, buttons = questions.without_buttons(body, buttons), []
         if outgoing.file is not None:
-            file = upload(Path(outgoing.file), await box.data(outgoing), able)
+            file = upload(Path(outgoing.file), await outbox.data(self._store, outgoing), able)
         if isinstance(file, str):
             body = f"{body}\n\n`{file}`".strip()
         parts = await _messages(body, file, able, asks=asks)
@@ -96,7 +99,9 @@ class ChatWriter:
                 else:
                     pressed = buttons if is_last else []
                     receipt = await self._send(adapter, outgoing, number, part, pressed)
-            note = partial(box.sent if is_last else box.progress, outgoing, receipt)
+            note = partial(
+                outbox.sent if is_last else outbox.progress, self._store, outgoing, receipt
+            )
             if not await retries.keep(f"receipt of {outgoing.key}", note):
                 logger.warning("message no longer ours key=%s part=%d", outgoing.key, number)
                 return
@@ -104,7 +109,7 @@ class ChatWriter:
             if bubble is not None and bubble.receipt == receipt:
                 bubble.clear()  # the store deleted it in the same transaction
         if len(parts) <= len(outgoing.receipts):
-            await retries.keep(f"end of {outgoing.key}", lambda: box.sent(outgoing))
+            await retries.keep(f"end of {outgoing.key}", lambda: outbox.sent(self._store, outgoing))
 
     async def _send(
         self, adapter: Adapter, outgoing: Outgoing, number: int, part: Part, buttons: list[Button]
@@ -114,7 +119,6 @@ class ChatWriter:
             await self._keep_words(adapter, outgoing)
         bubble = self._bubbles.get(address)
         if number == 0 and bubble:
-            box = self._store.outbox
             # A retry finds the bubble that the first attempt sent.
             receipt = await retries.keep(
                 f"bubble of {outgoing.key}", lambda: bubble.found(self._store, adapter, address)
@@ -123,7 +127,9 @@ class ChatWriter:
                 return receipt
             if not (receipt and adapter.capabilities.edits_later):
                 await retries.keep("half a message", lambda: self._warn_of_half(outgoing))
-            await retries.keep(f"end of a bubble at {address}", lambda: box.bubble(address, None))
+            await retries.keep(
+                f"end of a bubble at {address}", lambda: bubbles.put(self._store, address, None)
+            )
             bubble.clear()
         return await adapter.send(address, part, key=f"{outgoing.key}/{number}", buttons=buttons)
 
@@ -139,8 +145,9 @@ class ChatWriter:
             await _edit(adapter, address, bubble.receipt, parts.pop(0), [])
         for number, part in enumerate(parts):
             await adapter.send(address, part, key=f"interrupted:{outgoing.key}/{number}")
-        box = self._store.outbox
-        await retries.keep(f"end of a bubble at {address}", lambda: box.bubble(address, None))
+        await retries.keep(
+            f"end of a bubble at {address}", lambda: bubbles.put(self._store, address, None)
+        )
         self._bubbles.pop(address).clear()  # the turn may not know yet that it is over
 
     async def _warn_of_half(self, outgoing: Outgoing) -> None:
@@ -152,14 +159,14 @@ class ChatWriter:
             body=texts.HALF,
             session_id=outgoing.session_id,
         )
-        await self._store.outbox.enqueue(draft)
+        await outbox.enqueue(self._store, draft)
 
     async def show_outcome(self, address: Address, key: str, outcome: str) -> None:
         """Add the outcome of a question to each of its messages, and remove the buttons."""
         adapter = self._adapters[address.platform]
         able = adapter.capabilities
         async with self.lock(address):  # any send of these messages has finished
-            for asked in await self._store.outbox.asking(key):
+            for asked in await outbox.asking(self._store, key):
                 if not asked.receipts:
                     continue
                 # Cut as they were sent, so that the last part is that of the last receipt.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from segue.core.address import Address, ChatType
 from segue.core.handoff import Handoff, Step
-from segue.store import Store, Topic, handoffs, inbox
+from segue.store import Store, Topic, bindings, doors, handoffs, inbox, sessions
 from segue.store.base import Tx
 from segue.store.inbox import Incoming
 
@@ -26,7 +26,7 @@ async def wait_for_arrivals(store: Store, address: Address) -> Incoming | None:
         async with store.listen(Topic.HANDOFFS) as wake:
             while await _is_arriving(store, address):
                 await wake.wait(POLL_SECONDS)
-    return await store.inbox.brought(address)
+    return await inbox.brought(store, address)
 
 
 def _look(tx: Tx, address: Address) -> tuple[tuple[Handoff, ...], Incoming | None]:
@@ -37,7 +37,7 @@ async def is_opened(store: Store, address: Address, owner: str) -> bool:
     """Whether `address` is the thread of a handoff in flight of one of the owner's sessions."""
     for handoff in await store.in_flight():
         if handoff.thread == address:
-            session = await store.sessions.get(handoff.session_id)
+            session = await sessions.get(store, handoff.session_id)
             return session is not None and session.owner == owner
     return False
 
@@ -65,7 +65,7 @@ async def _is_door(store: Store, handoff: Handoff, address: Address) -> bool:
     """Whether the session returns to `address`, although no gateway has recorded it yet."""
     if handoff.home is None or handoff.new_thread:
         return False
-    door = await store.doors.newest(handoff.session_id, handoff.home)
+    door = await doors.newest(store, handoff.session_id, handoff.home)
     return door is not None and door.address == address
 
 
@@ -79,4 +79,4 @@ async def _may_be_thread(store: Store, handoff: Handoff, address: Address) -> bo
     if handoff.home is not None and handoff.home.chat_id == address.chat_id:
         return True
     is_thread = address.chat_type is ChatType.THREAD or address.thread_id is not None
-    return is_thread and await store.bindings.get(address) is None
+    return is_thread and await bindings.get(store, address) is None

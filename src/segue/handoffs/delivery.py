@@ -35,7 +35,19 @@ from segue.core.text import clock_time, one_line
 from segue.handoffs import greeting
 from segue.handoffs.greeting import Reply
 from segue.platforms.base import Adapter
-from segue.store import Store, Topic, bindings, page_sessions, retries
+from segue.store import (
+    Store,
+    Topic,
+    bindings,
+    doors,
+    gateways,
+    outbox,
+    owners,
+    page_sessions,
+    retries,
+    sessions,
+    transcripts,
+)
 from segue.store.base import Tx
 from segue.store.claims import ClaimLost, keep
 from segue.store.doors import Door
@@ -155,7 +167,7 @@ async def deliver(context: DeliveryContext, claim: Handoff) -> None:
 
 async def _prepare(context: DeliveryContext, claim: Handoff) -> _Arrival:
     """Do everything but the commit."""
-    if (session := await context.store.sessions.get(claim.session_id)) is None:
+    if (session := await sessions.get(context.store, claim.session_id)) is None:
         raise SessionNotFound(name=claim.session_id)
     if claim.home is None:
         raise NoHomeChannel(platform=claim.platform)
@@ -198,7 +210,7 @@ async def _check_audience(
 
 async def _find_thread(store: Store, claim: Handoff, home: Address) -> Address | None:
     """The thread that the session had in the chat, or None if a new one is to be opened."""
-    door = None if claim.new_thread else await store.doors.newest(claim.session_id, home)
+    door = None if claim.new_thread else await doors.newest(store, claim.session_id, home)
     if door is None:
         return None
     await _record_step(store, claim, Step.REPLYING, thread=door.address)
@@ -207,7 +219,7 @@ async def _find_thread(store: Store, claim: Handoff, home: Address) -> Address |
 
 async def _door(store: Store, claim: Handoff, thread: Address) -> Door | None:
     """The session's door at `thread`, or None if the thread was opened for this handoff."""
-    door = await store.doors.get(thread)
+    door = await doors.get(store, thread)
     return door if door is not None and door.session_id == claim.session_id else None
 
 
@@ -275,7 +287,7 @@ async def _create_thread(
 async def _add_owner(context: DeliveryContext, owner: str, thread: Address, *, key: str) -> None:
     """Make the owner a member of the thread, so that they are notified. Without that they can still
     find it, so a platform that refuses it does not fail the handoff."""
-    known = await context.store.owners.identities(owner)
+    known = await owners.identities(context.store, owner)
     users = [it.sender.user_id for it in known if it.sender.platform is thread.platform]
     attempt = 1
     while True:
@@ -373,7 +385,7 @@ async def _send_recap(
     confirm it, so that it may or may not have arrived. Raise _ThreadRefused if the session's own
     thread cannot be used any more."""
     draft = await _recap(context, claim, session, thread)
-    await context.store.outbox.enqueue(draft)
+    await outbox.enqueue(context.store, draft)
     try:
         async with asyncio.timeout(ARRIVAL_TIMEOUT):
             arrived = await _wait_until_sent(context.store, claim, thread, draft.key)
@@ -396,12 +408,12 @@ async def _recap(
     if (door := await _door(store, claim, thread)) is not None:
         is_there = shows_history or session.address == thread
         seen = session.messages if is_there else door.seq or 0
-        new = await store.transcripts.last(session.id, count, after=seen)
+        new = await transcripts.last(store, session.id, count, after=seen)
         # Without the session: a refusal is no news there, because a new thread is opened.
         body = greeting.returned(session, new, hint, mid_turn=claim.mid_turn)
         return Draft(key=claim.return_key, address=thread, body=body)
-    last = None if shows_history else await store.transcripts.last(session.id, count)
-    refused = await store.outbox.get(claim.return_key)
+    last = None if shows_history else await transcripts.last(store, session.id, count)
+    refused = await outbox.get(store, claim.return_key)
     body = greeting.recap(
         session,
         last,
@@ -419,16 +431,16 @@ async def _wait_until_sent(store: Store, claim: Handoff, thread: Address, key: s
     reached = loop.time()
     async with store.listen(Topic.SENT) as wake:
         while True:
-            found = await store.outbox.get(key)
+            found = await outbox.get(store, key)
             if found is not None and found.finished is not None:
                 return found
-            gateway = await store.gateways.serving(claim.platform)
+            gateway = await gateways.serving(store, claim.platform)
             health = gateway and gateway.links[claim.platform]
             if health is None or health.state is not LinkState.DOWN:
                 reached = loop.time()
             elif loop.time() - reached > OUTAGE_TIMEOUT:
                 raise ConnectFailed(platform=claim.platform, reason=health.detail)
-            seconds, reason = await store.outbox.asked_to_wait(thread)
+            seconds, reason = await outbox.asked_to_wait(store, thread)
             if seconds and not shown:
                 await _report_wait(store, claim, Step.DELIVERING, seconds, reason)
             shown = bool(seconds)

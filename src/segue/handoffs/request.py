@@ -42,7 +42,7 @@ from segue.core.lease import Lease
 from segue.core.session import Session
 from segue.core.text import one_line
 from segue.handoffs.progress import Completed, Failed, Held, Kept, Progress, progress
-from segue.store import Store, Topic, Waiter
+from segue.store import Store, Topic, Waiter, bindings, gateways, owners, sessions, wishes
 from segue.store.wishes import Wish
 from segue.turns import HeldLease, hold
 
@@ -107,7 +107,7 @@ async def destination(
     can fix them: UnknownPlatform, NoGateway, PlatformNotSetUp (or
     PageNotServed), NoHomeChannel or UnknownChat."""
     target = _target(platform)
-    session, alive = await asyncio.gather(store.sessions.get(session_id), store.gateways.alive())
+    session, alive = await asyncio.gather(sessions.get(store, session_id), gateways.alive(store))
     if session is None:
         raise SessionNotFound(name=session_id)
     if not alive:
@@ -133,12 +133,14 @@ def _target(name: str) -> Platform:
 
 async def _home(store: Store, owner: str, target: Platform, chat_id: str | None) -> Address:
     """The chat to open the thread in: the home channel, or the chat of the owner with this id."""
-    homes = [home.address for home in await store.owners.homes(owner) if home.platform is target]
+    homes = [home.address for home in await owners.homes(store, owner) if home.platform is target]
     if chat_id is None:
         if not homes:
             raise NoHomeChannel(platform=target)
         return homes[0]
-    bound = [binding.address for binding in await store.bindings.list(owner, limit=_MAX_CHATS)]
+    bound = [
+        binding.address for binding in await bindings.list_bindings(store, owner, limit=_MAX_CHATS)
+    ]
     wanted = (target, chat_id)
     known = [found for found in (*homes, *bound) if (found.platform, found.chat_id) == wanted]
     if not known:
@@ -187,7 +189,7 @@ async def _poll(store: Store, handoff: Handoff) -> AsyncGenerator[Progress]:
 
 
 async def _is_alive(store: Store, gateway: str | None) -> bool:
-    return any(found.process == gateway for found in await store.gateways.alive())
+    return any(found.process == gateway for found in await gateways.alive(store))
 
 
 async def _current(store: Store, handoff: Handoff) -> Handoff:
@@ -378,7 +380,7 @@ async def hand_off_session(
     interrupt: asyncio.Event | None = None,
 ) -> AsyncGenerator[Progress]:
     """Hand the session off to `platform`, and yield the progress. It is held as `holder` meanwhile.
-    Raise the same errors as `ask` and `Wishes.make`, and SessionHeld if it may not wait.
+    Raise the same errors as `ask` and `wishes.make`, and SessionHeld if it may not wait.
 
     Set `interrupt` to cancel. A wish lasts until the handoff begins, and no longer than this
     generator.
@@ -399,8 +401,8 @@ async def hand_off_session(
             )
         else:
             now = if_held is IfHeld.STOP
-            wish = await store.wishes.make(
-                session_id, home, message=message, new_thread=new_thread, now=now
+            wish = await wishes.make(
+                store, session_id, home, message=message, new_thread=new_thread, now=now
             )
             await stack.enter_async_context(_taken_back(store, wish))
             steps = _wait_and_hand_off(store, wish, holder, stop)
@@ -423,7 +425,7 @@ async def _wait_and_hand_off(
         stack.enter_context(_waking(wake, stop))
         while True:
             if stop.is_set():
-                await store.wishes.take_back(session_id, wish.key)
+                await wishes.take_back(store, session_id, wish.key)
             state = await store.look_at_wish(wish)
             if state.handoff is not None:
                 steps = _see_through(store, None, _same(state.handoff), stop)
@@ -456,7 +458,7 @@ async def _taken_back(store: Store, wish: Wish) -> AsyncGenerator[None]:
 
     async def take_back() -> None:
         try:
-            await store.wishes.take_back(wish.session_id, wish.key)
+            await wishes.take_back(store, wish.session_id, wish.key)
         except StoreError as error:  # it ends with this process
             logger.warning("wish not taken back session=%s: %s", wish.session_id, error)
 
@@ -493,7 +495,7 @@ async def handed_over(store: Store, done: Completed) -> str:
 async def arrived(store: Store, done: Completed) -> str:
     """The text that says where the session is now."""
     handoff, session = done.handoff, await _session(store, done)
-    homes = await store.owners.homes(session.owner)
+    homes = await owners.homes(store, session.owner)
     names = [one_line(home.name) for home in homes if home.address == handoff.home]
     where = f"{handoff.thread} ({names[0]})" if any(names) else f"{handoff.thread}"
     lines = [f"{session.label} continues at {where}."]
@@ -509,7 +511,7 @@ async def arrived(store: Store, done: Completed) -> str:
 
 
 async def _session(store: Store, done: Completed) -> Session:
-    if (session := await store.sessions.get(done.handoff.session_id)) is None:
+    if (session := await sessions.get(store, done.handoff.session_id)) is None:
         raise SessionNotFound(name=done.handoff.session_id)
     return session
 
@@ -518,7 +520,7 @@ async def way_back(store: Store, session: Session) -> str:
     """The shell command to come back: with the title, or with the id if the title now means another
     session."""
     with contextlib.suppress(SessionError):
-        meant = await store.sessions.find(session.owner, session.name)
+        meant = await sessions.find(store, session.owner, session.name)
         if meant.id == session.id and not session.name.startswith("-"):
             return f"{config.command_name()} resume {shlex.quote(session.name)}"
     return f"{config.command_name()} resume {session.id}"

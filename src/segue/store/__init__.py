@@ -1,10 +1,11 @@
 """The only package that runs SQL.
 
     async with await store.open("sqlite:///home/me/segue.db") as s:
-        session = await s.sessions.create("me", Platform.LOCAL)
+        session = await sessions.create(s, "me", Platform.LOCAL)
 
-Start with `store` for the API and `handoffs` for the core. `base` shows how an operation runs on a
-database; `sqlite` and `postgres` are the two engines.
+Each module has the functions of one subject. Start with `sessions` for an example, and `handoffs`
+for the core. `base` shows how a function runs on a database; `sqlite` and `postgres` are the two
+engines.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from segue.core.errors import ApprovalNotShown, ApprovalOver, ApprovalUnknown
 from segue.core.lease import Lease, Ticks
 from segue.core.transcript import Message, Outcome, Transcript
 from segue.store import leases
-from segue.store.base import Operations, Read, Row, Topic, Tx, Write, reads, writes
+from segue.store.base import Row, Topic, Tx, reads, writes
 from segue.store.values import beyond, moment, text
 
 
@@ -337,16 +337,3 @@ def granted(tx: Tx, session_id: str) -> frozenset[str]:
         id=session_id,
     )
     return frozenset(row[0] for row in rows)
-
-
-class Approvals(Operations):
-    ask = Write(ask)
-    answer = Write(give)
-    use = Write(use)
-    get = Read(get)
-    waiting = Read(waiting)
-    waiting_at = Read(waiting_at)
-    list_waiting = Read(list_waiting)
-    visibility = Read(visibility)
-    unfinished = Read(unfinished)
-    void = Write(void)

@@ -1,7 +1,8 @@
-"""The interface between the store's operations and the database.
+"""The interface between the functions of the store and the database.
 
-Every operation is a plain function `work(tx, ...)`, written once, in SQL that both databases
-understand. An Engine runs it in a thread, in one transaction, off the event loop.
+Each is a plain function `work(tx, ...)`, written once, in SQL that both databases understand, and
+marked with `reads`, `writes` or `marks`. An Engine runs it in a thread, in one transaction, off the
+event loop.
 """
 
 from __future__ import annotations
@@ -248,35 +249,3 @@ def writes(function: Callable[Concatenate[Tx, P], T]) -> Work[P, T]:
 def marks(function: Callable[Concatenate[Tx, P], T]) -> Work[P, T]:
     """Mark a function that only records which process is working on what. See `Engine.mark`."""
     return Work(function, _Mode.MARK)
-
-
-class Operations:
-    """Operations on one subject, such as `store.notes`. A subclass lists them: with
-    `add = Write(add)`, `await store.notes.add(owner, text)` runs `add(tx, owner, text)`."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-
-class Operation(Generic[P, T]):
-    """Runs `work` in a transaction of the engine."""
-
-    method: ClassVar[str]
-
-    def __init__(self, work: Callable[Concatenate[Tx, P], T]) -> None:
-        self._work = work
-
-    def __get__(self, group: Operations, _: object) -> Callable[P, Coroutine[Any, Any, T]]:
-        return partial(getattr(group._engine, self.method), self._work)  # pyright: ignore[reportPrivateUsage]
-
-
-class Read(Operation[P, T]):
-    method = "read"
-
-
-class Write(Operation[P, T]):
-    method = "write"
-
-
-class WriteMark(Operation[P, T]):
-    method = "mark"

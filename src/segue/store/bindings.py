@@ -26,7 +26,7 @@ from segue.store import (
     transcripts,
     wishes,
 )
-from segue.store.base import Operations, Read, Row, Topic, Transactions, Tx, Write, reads, writes
+from segue.store.base import Row, Topic, Transactions, Tx, reads, writes
 from segue.store.values import micros, moment
 
 MOVED = "moved:"
@@ -464,27 +464,3 @@ def _binding(row: Row) -> Binding:
         version=version,
         bound=moment(bound),
     )
-
-
-class Bindings(Operations):
-    get = Read(get)
-    rebind = Write(rebind)
-    enter = Write(enter)
-    chat_moved = Write(chat_moved)
-    stale = Read(stale)
-    expire = Write(sessions.close)
-    list = Read(list_bindings)
-
-    async def get_or_create(
-        self,
-        address: Address,
-        owner: str,
-        *,
-        policy: ResetPolicy,
-        zone: tzinfo,
-        cwd: str | None = None,
-        model: str | None = None,
-    ) -> BoundSession:
-        return await resolve(
-            self._engine, address, owner, policy=policy, zone=zone, cwd=cwd, model=model
-        )

@@ -6,7 +6,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from segue.core.address import Address, Platform
-from segue.store.base import Operations, Read, Row, Tx, reads
+from segue.store.base import Row, Tx, reads
 from segue.store.values import chat_key
 
 _SELECT = (
@@ -91,9 +91,3 @@ def moved(tx: Tx, old: Address, new: Address) -> None:
 def _door(row: Row) -> Door:
     address, session_id, owner, seq = row
     return Door(address=Address.parse(address), session_id=session_id, owner=owner, seq=seq)
-
-
-class Doors(Operations):
-    get = Read(get)
-    newest = Read(newest)
-    of_session = Read(of_session)

@@ -11,7 +11,7 @@ from msgspec import Struct
 from segue.core.address import Platform
 from segue.core.errors import PlatformLost
 from segue.store import leases
-from segue.store.base import Operations, Read, Topic, Tx, WriteMark, marks, reads
+from segue.store.base import Topic, Tx, marks, reads
 from segue.store.values import moment, text
 
 ALIVE_SECONDS = 10.0
@@ -217,15 +217,3 @@ def keep_contact(tx: Tx, platform: Platform, account: str) -> None:
 def serving(tx: Tx, platform: Platform) -> GatewayRecord | None:
     """The live gateway that serves `platform`, or None."""
     return next((gateway for gateway in alive(tx) if platform in gateway.platforms), None)
-
-
-class Gateways(Operations):
-    announce = WriteMark(announce)
-    heartbeat = WriteMark(heartbeat)
-    withdraw = WriteMark(withdraw)
-    leave = WriteMark(leave)
-    report = WriteMark(report)
-    alive = Read(alive)
-    serving = Read(serving)
-    last_contact = Read(last_contact)
-    keep_contact = WriteMark(keep_contact)

@@ -17,7 +17,7 @@ from segue.core.address import Address, Platform
 from segue.core.errors import MessageTaken
 from segue.core.text import short_reason
 from segue.store import gateways, outbox, pages
-from segue.store.base import Operations, Read, Row, Topic, Transactions, Tx, Write, reads, writes
+from segue.store.base import Row, Topic, Transactions, Tx, reads, writes
 from segue.store.values import (
     chat_key,
     listed,
@@ -434,25 +434,3 @@ def _prune(tx: Tx, before: datetime) -> tuple[int, bool]:
     last = [{"no": no} for no, is_old in rows if not is_old]
     tx.change_many("UPDATE inbox SET kept = 1 WHERE no = :no", last)
     return len(old), len(rows) == _PRUNED
-
-
-class Inbox(Operations):
-    record = Write(record)
-    said = Read(said)
-    newest = Read(newest)
-    waiting = Read(waiting)
-    brought = Read(brought)
-    unfinished = Read(unfinished)
-    waiting_numbers = Read(waiting_numbers)
-    not_taken = Read(not_taken)
-    take_over = Write(take_over)
-    hand_back = Write(hand_back)
-    begin = Write(begin)
-    rewrite = Write(rewrite)
-    finish = Write(finish)
-    set_aside = Write(set_aside)
-    troubled = Read(troubled)
-    knows_chat = Read(knows_chat)
-
-    async def prune(self, before: datetime) -> int:
-        return await prune(self._engine, before)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
-from segue.store import retries
+from segue.store import retries, search
 from segue.store.store import Store
 
 POLL_SECONDS = 15.0
@@ -22,9 +23,9 @@ async def run(store: Store) -> None:
 
 async def catch_up(store: Store) -> None:
     """Index all messages that are not indexed yet."""
-    if await retries.keep("look at the search index", store.sessions.is_indexed):
+    if await retries.keep("look at the search index", partial(search.is_complete, store)):
         return
     more = True
     while more:
-        more = await retries.keep("search index", store.sessions.index)
+        more = await retries.keep("search index", partial(search.index_some, store))
         await asyncio.sleep(PAUSE_SECONDS)

@@ -29,7 +29,7 @@ from segue.core.job import (
 from segue.core.schedule import Cron, Every, Once, Schedule
 from segue.core.text import one_line
 from segue.store import owners
-from segue.store.base import Operations, Read, Row, Topic, Tx, Write, reads, writes
+from segue.store.base import Row, Topic, Tx, reads, writes
 from segue.store.values import (
     address_or_none,
     micros,
@@ -351,16 +351,3 @@ def _job(row: Row) -> Job:
         )
     except (ValueError, ZoneInfoNotFoundError, BadDelivery) as problem:
         return replace(plain, error=unreadable(problem))
-
-
-class Jobs(Operations):
-    create = Write(create)
-    edit = Write(edit)
-    pause = Write(pause)
-    resume = Write(resume)
-    delete = Write(delete)
-    get = Read(get)
-    found = Read(found)
-    list = Read(list_jobs)
-    upcoming = Read(upcoming)
-    next_wake = Read(next_wake)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from segue.core.address import Address, Platform
 from segue.core.errors import SessionError, SessionHeld, SessionMoved, SessionNotFound
 from segue.core.lease import Lease, Ticks
-from segue.store.base import Operations, Read, Row, Topic, Tx, WriteMark, marks, reads
+from segue.store.base import Row, Topic, Tx, marks, reads
 from segue.store.values import text
 
 LEASE_SECONDS = 20.0
@@ -173,11 +173,3 @@ def moved(tx: Tx, session_id: str) -> SessionError:
     if address is not None and not (holder and address.platform is Platform.LOCAL):
         places.append(f"on {address}")
     return SessionMoved(where=", ".join(places) or "set aside", session=session_id)
-
-
-class Leases(Operations):
-    acquire = WriteMark(acquire)
-    renew = WriteMark(renew)
-    release = WriteMark(release)
-    pause = WriteMark(pause)
-    get = Read(get)

@@ -7,7 +7,7 @@ from segue.core.errors import NoteNotFound, TooManyNotes
 from segue.core.note import MAX_NOTES, Note, clean_note, same_note
 from segue.core.provenance import Provenance
 from segue.store import owners
-from segue.store.base import Operations, Read, Tx, Write, reads, writes
+from segue.store.base import Tx, reads, writes
 from segue.store.values import moment
 
 
@@ -91,10 +91,3 @@ def _found(tx: Tx, owner: str, number: int) -> Note:
 
 def _lock(tx: Tx, owner: str) -> None:
     tx.lock(f"notes of {owner}")
-
-
-class Notes(Operations):
-    add = Write(add)
-    list = Read(list_notes)
-    edit = Write(edit)
-    remove = Write(remove)

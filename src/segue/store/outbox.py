@@ -28,7 +28,7 @@ from segue.core.address import Address, Platform
 from segue.core.lease import SECOND
 from segue.core.text import short_reason
 from segue.store import bubbles
-from segue.store.base import Operations, Read, Row, Topic, Transactions, Tx, Write, reads, writes
+from segue.store.base import Row, Topic, Transactions, Tx, reads, writes
 from segue.store.values import (
     Buttons,
     beyond,
@@ -823,37 +823,3 @@ def _outgoing(row: Row) -> Outgoing:
         )
     except ValueError as problem:
         return replace(plain, error=unreadable(problem))
-
-
-class Outbox(Operations):
-    enqueue = Write(enqueue)
-    data = Read(data)
-    claim = Write(claim)
-    progress = Write(progress)
-    retry = Write(retry)
-    sent = Write(sent)
-    failed = Write(failed)
-    uncertain = Write(uncertain)
-    delivered = Write(delivered)
-    undelivered = Write(undelivered)
-    asked_to_wait = Read(asked_to_wait)
-    paused = Read(paused)
-    recover = Write(recover)
-    troubled = Read(troubled)
-    reported = Write(report)
-    is_waiting = Read(is_waiting)
-    is_due = Read(is_due)
-    get = Read(get)
-    withdraw = Write(withdraw)
-    hold = Write(hold)
-    release = Write(release)
-    asking = Read(asking)
-    sent_as = Read(sent_as)
-    progress_after = Read(bubbles.progress_after)
-    begin_bubble = Write(bubbles.begin)
-    bubble = Write(bubbles.put)
-    begun_bubbles = Read(bubbles.begun)
-    bubbles = Read(bubbles.shown)
-
-    async def prune(self, before: datetime) -> int:
-        return await prune(self._engine, before)

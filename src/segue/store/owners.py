@@ -11,7 +11,7 @@ from segue.core.address import Address, HomeChannel, Platform, Sender
 from segue.core.audience import Audience
 from segue.core.errors import IdentityTaken, OwnerNotFound
 from segue.core.session import Owner
-from segue.store.base import Operations, Read, Topic, Transactions, Tx, Write, reads, writes
+from segue.store.base import Topic, Transactions, Tx, reads, writes
 from segue.store.values import moment, text
 
 
@@ -178,20 +178,3 @@ def _encoded(audience: Audience | None) -> str | None:
 
 def _decoded(audience: str | None) -> Audience | None:
     return None if audience is None else msgspec.json.decode(audience, type=Audience)
-
-
-class Owners(Operations):
-    ensure = Write(ensure)
-    get = Read(get)
-    all = Read(all_owners)
-    link = Write(link)
-    unlink = Write(unlink)
-    who = Read(who)
-    identities = Read(identities)
-    set_home = Write(set_home)
-    record_audience = Write(record_audience)
-    clear_home = Write(clear_home)
-    homes = Read(homes)
-
-    async def introduced(self, owner: str) -> bool:
-        return await introduced(self._engine, owner)

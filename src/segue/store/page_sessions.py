@@ -17,7 +17,7 @@ from segue.core.errors import SessionNotFound
 from segue.core.session import lineage_key
 from segue.core.transcript import Message
 from segue.store import bindings, doors, leases, moves, pages, sessions, transcripts
-from segue.store.base import Operations, Read, Row, Tx, Write, reads, writes
+from segue.store.base import Row, Tx, reads, writes
 from segue.store.moves import Move
 from segue.store.pages import PageMessage
 from segue.store.search import folded
@@ -223,11 +223,3 @@ def enter(tx: Tx, owner: str, session_id: str, address: Address) -> None:
     elif doors.get(tx, address) is None:
         doors.arrived(tx, no, address)
         doors.left(tx, no, address.key, session.messages)
-
-
-class PageSessions(Operations):
-    list = Read(list_entries)
-    find = Read(find)
-    part = Read(part)
-    page_of = Read(page_of)
-    enter = Write(enter)

@@ -18,7 +18,7 @@ from segue.core import proof
 from segue.core.address import Platform, Sender
 from segue.core.errors import PairingRefused
 from segue.store import owners, pairings
-from segue.store.base import Operations, Read, Row, Topic, Tx, Write, reads, writes
+from segue.store.base import Row, Topic, Tx, reads, writes
 from segue.store.values import Buttons, buttons_json, moment, parse_buttons, text
 
 
@@ -550,27 +550,3 @@ def _message(row: Row) -> PageMessage:
         after=after,
         seq=seq,
     )
-
-
-class Pages(Operations):
-    link = Write(link)
-    credential = Read(credential)
-    admit = Write(admit)
-    use_link = Write(use_link)
-    is_link_used = Read(is_link_used)
-    forget = Write(forget)
-    place = Read(place)
-    settle = Write(settle)
-    begin = Write(begin)
-    get = Read(get)
-    home = Read(home)
-    messages = Read(messages)
-    message = Read(message)
-    show = Write(show)
-    edit = Write(edit)
-    say = Write(say)
-    is_said = Read(is_said)
-    press = Write(press)
-    bring = Write(bring)
-    unheard = Read(unheard)
-    heard = Write(heard)

@@ -10,7 +10,7 @@ from segue.core.address import Sender
 from segue.core.errors import PairingRefused
 from segue.core.session import Owner
 from segue.store import outbox, owners
-from segue.store.base import Operations, Read, Tx, Write, reads, writes
+from segue.store.base import Tx, reads, writes
 from segue.store.outbox import Outgoing
 from segue.store.values import text
 
@@ -93,10 +93,3 @@ def open_codes(tx: Tx) -> int:
 def _digest(code: str) -> str:
     """The stored digest of a code, the same for every spelling."""
     return hashlib.sha256(pairing.normal(code).encode()).hexdigest()
-
-
-class Pairings(Operations):
-    begin = Write(begin)
-    redeem = Write(redeem)
-    reply = Read(reply)
-    open_codes = Read(open_codes)

@@ -42,7 +42,7 @@ from segue.store import (
     sessions,
     transcripts,
 )
-from segue.store.base import Operations, Read, Row, Topic, Tx, Write, reads, writes
+from segue.store.base import Row, Topic, Tx, reads, writes
 from segue.store.bindings import BoundSession
 from segue.store.placement import ReportAuthors
 from segue.store.values import address_or_none, micros, moment, text
@@ -423,17 +423,3 @@ def _report(row: Row) -> Report:
         error=error,
         instead_of=instead_of,
     )
-
-
-class Reports(Operations):
-    of = Read(of)
-    waiting = Read(waiting)
-    send = Write(send)
-    fail = Write(fail)
-    failed = Read(failed)
-    pass_on = Write(pass_on)
-    settle = Write(settle)
-    stranded = Read(stranded)
-    give_up = Write(give_up)
-    undelivered = Read(undelivered)
-    check = Read(check)

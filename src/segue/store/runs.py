@@ -38,14 +38,10 @@ from segue.core.text import short_reason
 from segue.core.transcript import Message
 from segue.store import approvals, jobs, reports, sessions, transcripts
 from segue.store.base import (
-    Operations,
-    Read,
     Row,
     Topic,
     Transactions,
     Tx,
-    Write,
-    WriteMark,
     marks,
     reads,
     writes,
@@ -494,21 +490,3 @@ def _prune(tx: Tx, before: datetime) -> tuple[int, bool]:
     last = [{"id": run_id} for run_id, is_old in rows if not is_old]
     tx.change_many("UPDATE runs SET kept = 1 WHERE id = :id", last)
     return len(old), len(rows) == _PRUNED
-
-
-class Runs(Operations):
-    ask = Write(ask)
-    claim = Write(claim)
-    check = Write(check)
-    heartbeat = WriteMark(heartbeat)
-    release = WriteMark(release)
-    begin = Write(begin)
-    finish = Write(finish)
-    fail = Write(fail)
-    history = Read(history)
-    last = Read(last)
-    tokens_today = Read(tokens_today)
-    tokens_left = Read(tokens_left)
-
-    async def prune(self, before: datetime) -> int:
-        return await prune(self._engine, before)

@@ -33,14 +33,10 @@ from segue.core.session import (
 from segue.core.text import one_line
 from segue.store import approvals, inbox, leases, owners, pages, search
 from segue.store.base import (
-    Operations,
-    Read,
     Row,
     SqlDialect,
     Topic,
     Tx,
-    Write,
-    WriteMark,
     reads,
     writes,
 )
@@ -440,25 +436,3 @@ def _session(row: Row) -> Session:
         end_reason=None if end_reason is None else EndReason(end_reason),
         address=address_or_none(address),
     )
-
-
-class Sessions(Operations):
-    create = Write(create)
-    get = Read(get)
-    find = Read(find)
-    list = Read(list_sessions)
-    count = Read(count)
-    rename = Write(rename)
-    describe = Write(describe)
-    end = Write(end)
-    reopen = Write(reopen)
-    delete = Write(delete)
-    grant = Write(approvals.grant)
-    granted = Read(approvals.granted)
-    index = WriteMark(search.index_some)
-    is_indexed = Read(search.is_complete)
-
-    async def search(
-        self, owner: str, words: str, *, limit: int = 20, without: str | None = None
-    ) -> tuple[search.Hit, ...]:
-        return await search.messages(self._engine, owner, words, limit=limit, without=without)

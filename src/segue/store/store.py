@@ -1,37 +1,16 @@
-"""The store's API for the rest of the program."""
+"""An open store, on which the functions of `sessions`, `inbox` and so on are called."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from segue.core.handoff import Handoff
-from segue.store import handoffs, health
-from segue.store.approvals import Approvals
+from segue.store import handoffs
 from segue.store.base import Engine, Topic, Tx
-from segue.store.bindings import Bindings
-from segue.store.doors import Doors
-from segue.store.gateways import Gateways
-from segue.store.inbox import Inbox
 from segue.store.lease_keeper import LeaseKeeper
-from segue.store.leases import Leases
-from segue.store.notes import Notes
-from segue.store.outbox import Outbox
-from segue.store.owners import Owners
-from segue.store.page_sessions import PageSessions
-from segue.store.pages import Pages
-from segue.store.pairings import Pairings
-from segue.store.sessions import Sessions
-from segue.store.transcripts import Transcripts
 from segue.store.wake import Waiter
-from segue.store.wishes import Wishes
-
-if TYPE_CHECKING:
-    from segue.store.jobs import Jobs
-    from segue.store.reports import Reports
-    from segue.store.runs import Runs
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,11 +19,10 @@ T = TypeVar("T")
 class Store:
     """All persistent state, and the only thing that the terminal and the gateway share.
 
-    The handoff methods are on the store itself, under the names used in this field. The others are
-    grouped by subject.
+    `await sessions.create(store, …)` runs a function in a transaction of its own, and `write` runs
+    several in one. The handoff methods are on the store itself, under the names used in this field.
     """
 
-    health = health.look
     # For the terminal
     request_handoff = handoffs.request
     grant_handoff = handoffs.grant
@@ -66,42 +44,7 @@ class Store:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._closed = False
-        self.owners = Owners(engine)
-        self.notes = Notes(engine)
-        self.sessions = Sessions(engine)
-        self.transcripts = Transcripts(engine)
-        self.bindings = Bindings(engine)
-        self.doors = Doors(engine)
-        self.wishes = Wishes(engine)
-        self.leases = Leases(engine)
         self.keeper = LeaseKeeper(engine)
-        self.inbox = Inbox(engine)
-        self.outbox = Outbox(engine)
-        self.approvals = Approvals(engine)
-        self.pairings = Pairings(engine)
-        self.pages = Pages(engine)
-        self.page_sessions = PageSessions(engine)
-        self.gateways = Gateways(engine)
-
-    # Schedules are imported when they are used: most commands have none.
-
-    @functools.cached_property
-    def jobs(self) -> Jobs:
-        from segue.store.jobs import Jobs  # noqa: PLC0415
-
-        return Jobs(self._engine)
-
-    @functools.cached_property
-    def runs(self) -> Runs:
-        from segue.store.runs import Runs  # noqa: PLC0415
-
-        return Runs(self._engine)
-
-    @functools.cached_property
-    def reports(self) -> Reports:
-        from segue.store.reports import Reports  # noqa: PLC0415
-
-        return Reports(self._engine)
 
     @property
     def process(self) -> str:

@@ -23,7 +23,7 @@ from segue.core.provenance import Provenance
 from segue.core.session import Session, Usage
 from segue.core.transcript import Kind, Message, Role, Transcript
 from segue.store import leases, search, sessions
-from segue.store.base import Operations, Read, Row, Topic, Transactions, Tx, Write, reads, writes
+from segue.store.base import Row, Topic, Transactions, Tx, reads, writes
 from segue.store.values import MESSAGE_COLUMNS, message, message_columns, micros
 
 AWAITS = """(SELECT m.role <> 'assistant' OR m.tool_calls IS NOT NULL FROM messages m
@@ -355,21 +355,3 @@ def _import(tx: Tx, owner: str, header: Header, messages: Sequence[Message]) -> 
     insert(tx, no, 0, messages)
     search.queue(tx, no)
     return sessions.found(tx, session.id)
-
-
-class Transcripts(Operations):
-    append = Write(append)
-    load = Read(load)
-    last = Read(last)
-    tail = Read(tail)
-    window = Read(window)
-    undo = Write(undo)
-    repeat = Write(repeat)
-    restore = Write(restore)
-
-    async def export(self, owner: str, session_id: str) -> AsyncIterator[bytes]:
-        async for line in export(self._engine, owner, session_id):
-            yield line
-
-    async def import_lines(self, owner: str, lines: Iterable[bytes]) -> Session:
-        return await import_lines(self._engine, owner, lines)

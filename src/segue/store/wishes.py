@@ -14,7 +14,7 @@ from msgspec import Struct
 from segue.core.address import Address
 from segue.core.errors import HandoffInFlight, SessionBusy
 from segue.store import leases, sessions
-from segue.store.base import Operations, Row, Topic, Tx, WriteMark, marks
+from segue.store.base import Row, Topic, Tx, marks
 from segue.store.values import readable_address, text
 
 # A cross join, because SQLite then begins with the wishes, of which there are few.
@@ -118,8 +118,3 @@ def _wish(row: Row) -> Wish:
         new_thread=bool(new_thread),
         now=bool(now),
     )
-
-
-class Wishes(Operations):
-    make = WriteMark(make)
-    take_back = WriteMark(take_back)

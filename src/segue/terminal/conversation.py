@@ -31,7 +31,7 @@ from segue.core.events import TurnFailed, TurnInterrupted, TurnPaused
 from segue.core.session import ME, Session
 from segue.core.text import one_line
 from segue.core.transcript import Message, ToolCall
-from segue.store import Store, Topic, placement, transcripts
+from segue.store import Store, Topic, approvals, leases, owners, placement, sessions, transcripts
 from segue.store.approvals import ApprovalState
 from segue.store.leases import Pause
 from segue.store.placement import AsideReport
@@ -155,10 +155,10 @@ class Conversation:
     async def begun(self) -> Session:
         async with self._beginning:
             if self.session is None:
-                await self.store.owners.ensure(ME)
+                await owners.ensure(self.store, ME)
                 title, cwd = self.title, str(self._cwd)
                 await self._take(
-                    await self.store.sessions.create(ME, Platform.LOCAL, title=title, cwd=cwd)
+                    await sessions.create(self.store, ME, Platform.LOCAL, title=title, cwd=cwd)
                 )
         return await self._seen()
 
@@ -215,7 +215,7 @@ class Conversation:
             if isinstance(event, TurnFailed) and held.moved is not None:
                 await self.notice(_STOPPED)
             elif isinstance(event, TurnFailed | TurnInterrupted):
-                await self.store.leases.pause(held.lease, Pause.STOPPED)
+                await leases.pause(self.store, held.lease, Pause.STOPPED)
             await self._seen()
             await self.look_up_model()
         finally:
@@ -226,9 +226,9 @@ class Conversation:
     async def _approve(self, call: ToolCall, what: Description, fingerprint: str) -> Answer:
         """Ask the user, and let other places see that the session waits for the answer."""
         lease = (await self._in_hand()).lease
-        await self.store.leases.pause(lease, Pause.ASKING)
+        await leases.pause(self.store, lease, Pause.ASKING)
         answer = await self._display.approve(call, what, fingerprint)
-        await self.store.leases.pause(lease, None)
+        await leases.pause(self.store, lease, None)
         return answer
 
     async def _move_turn(self, departure: Departure) -> bool:
@@ -353,7 +353,7 @@ class Conversation:
         await self.notice("Showing new messages of the session. Type anything, or Ctrl-C to stop.")
         try:
             while not self.interrupt.is_set():
-                last = await self.store.transcripts.last(session.id, 50)
+                last = await transcripts.last(self.store, session.id, 50)
                 for message in last:
                     if message.seq > seen:
                         await self._display.message(message)
@@ -417,7 +417,7 @@ class Conversation:
         await self.notice(
             f"The agent is answering {where}. Waiting for it… Ctrl-C to stop waiting."
         )
-        asked = await self.store.approvals.waiting(session.id)
+        asked = await approvals.waiting(self.store, session.id)
         if asked is not None and asked.state is ApprovalState.WAITING:
             what = one_line(asked.what, _REPORT_LENGTH)
             await self.notice(
@@ -500,7 +500,7 @@ class Conversation:
         """Reload and return the session, or raise NothingSaid if there is none."""
         if self.session is None:
             raise NothingSaid
-        if (found := await self.store.sessions.get(self.session.id)) is None:
+        if (found := await sessions.get(self.store, self.session.id)) is None:
             raise SessionNotFound(name=self.session.name)
         self.session = self._display.session = found
         return found
@@ -538,13 +538,13 @@ class Conversation:
                 gone = f"The session's directory {session.cwd} cannot be used ({error.strerror})"
                 await self.notice(f"{gone}. Staying in {self._cwd}.")
         if self._held is not None and str(self._cwd) != session.cwd:
-            await self.store.sessions.describe(self._held.lease, cwd=str(self._cwd))
+            await sessions.describe(self.store, self._held.lease, cwd=str(self._cwd))
         await self.look_up_model()
         await self.notice(f"{session.name}, in {self._cwd}")
-        last = await self.store.transcripts.last(session.id, _SHOWN_MESSAGES)
+        last = await transcripts.last(self.store, session.id, _SHOWN_MESSAGES)
         for turn in last.turns(_SHOWN_TURNS):
             await self._display.turn(turn)
         if self._held is not None and await self.store.read(transcripts.is_cut_off, session.id):
             # Until the next message the agent is idle here: no other place shows it as working.
-            await self.store.leases.pause(self._held.lease, Pause.STOPPED)
+            await leases.pause(self.store, self._held.lease, Pause.STOPPED)
             await self.notice(_CUT_OFF)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from segue.handoffs import STAYS
-from segue.store import Store
+from segue.store import Store, wishes
 from segue.store.wishes import Wish
 from segue.terminal.display import Display
 from segue.terminal.questions import Leaving
@@ -101,7 +101,7 @@ class Departure:
 
     async def _stay(self, wish: Wish | None) -> None:
         if wish is not None:
-            await self._store.wishes.take_back(wish.session_id, wish.key)
+            await wishes.take_back(self._store, wish.session_id, wish.key)
         await self._display.notice(STAYS)
 
     async def _offer(self, platform: str) -> None:

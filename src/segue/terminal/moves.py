@@ -9,7 +9,7 @@ from segue.config import Settings
 from segue.core.address import Platform
 from segue.core.errors import NoGateway
 from segue.gateway import background
-from segue.store import Store
+from segue.store import Store, gateways, leases
 from segue.terminal import page_links
 from segue.terminal.display import Display
 from segue.web import endpoints
@@ -21,15 +21,15 @@ _CONNECTED = 10.0
 
 async def is_turn_running(store: Store, session_id: str) -> bool:
     """Return whether a gateway holds the session, which it does only during a turn."""
-    lease = await store.leases.get(session_id)
-    alive = await store.gateways.alive() if lease else ()
+    lease = await leases.get(store, session_id)
+    alive = await gateways.alive(store) if lease else ()
     return lease is not None and any(gateway.process == lease.process for gateway in alive)
 
 
 async def wait_for_turn(store: Store, session_id: str, stop_waiting: asyncio.Event) -> bool:
     """Wait until the session is free. Return False if `stop_waiting` is set first."""
     while not stop_waiting.is_set():
-        if await store.leases.get(session_id) is None:
+        if await leases.get(store, session_id) is None:
             return True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_POLL_SECONDS):

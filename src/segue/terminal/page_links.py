@@ -9,7 +9,7 @@ from segue.core.address import Platform
 from segue.core.session import ME
 from segue.core.text import one_line
 from segue.handoffs import Completed
-from segue.store import Store
+from segue.store import Store, pages
 from segue.store.gateways import GatewayRecord
 from segue.store.pairings import CODE_SECONDS
 from segue.store.processes import whose
@@ -46,7 +46,7 @@ async def addresses(store: Store, gateways: Iterable[GatewayRecord]) -> tuple[st
     """Return the local network addresses at which one of the gateways serves the page."""
     for gateway in gateways:
         if endpoints.page_url(gateway) and (
-            place := await store.pages.place(whose(gateway.process)[0])
+            place := await pages.place(store, whose(gateway.process)[0])
         ):
             return tuple(filter(endpoints.is_private, place.addresses))
     return ()

@@ -10,7 +10,7 @@ from segue.config import Settings
 from segue.core.address import Platform
 from segue.core.errors import NoNetwork, NoPage
 from segue.gateway import background
-from segue.store import Store
+from segue.store import Store, gateways
 from segue.store.gateways import GatewayRecord
 from segue.terminal import output, page_links
 from segue.terminal.display import Display
@@ -61,7 +61,7 @@ async def let_in(store: Store, notice: Callable[[str], Awaitable[None]] = _print
         raise NoNetwork
     if not settings.web.lan:
         config.change(_SETTING, ["true"])
-    serving = await store.gateways.serving(Platform.WEB)
+    serving = await gateways.serving(store, Platform.WEB)
     if serving is None or _is_reachable(serving):
         return
     await notice("Restarting the gateway, so that phones can open the page…")
@@ -74,7 +74,7 @@ async def _is_possible(store: Store, settings: Settings) -> bool:
     """Return whether this machine could serve the page to phones, and does not do so yet."""
     if not (page_links.is_built_in(settings) and endpoints.is_in_network()):
         return False
-    serving = await store.gateways.serving(Platform.WEB)
+    serving = await gateways.serving(store, Platform.WEB)
     return serving is None or (bool(background.here([serving])) and not _is_reachable(serving))
 
 

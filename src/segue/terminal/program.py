@@ -165,6 +165,8 @@ class _Program:
 
     @contextlib.asynccontextmanager
     async def _begun(self, options: ChatOptions) -> AsyncGenerator[Conversation]:
+        from segue.store import sessions  # noqa: PLC0415
+
         await asyncio.to_thread(import_module, "segue.terminal.conversation")
         import segue.store  # noqa: PLC0415
         from segue.terminal.conversation import Conversation  # noqa: PLC0415
@@ -176,7 +178,7 @@ class _Program:
             Turns(store, Agents(store, self._settings)) as turns,
         ):
             name = options.resume
-            session = None if name is None else await store.sessions.find(ME, name)
+            session = None if name is None else await sessions.find(store, ME, name)
             conversation = Conversation(store, self._settings, turns, self._display, here())
             async with conversation.open():
                 self._conversation = conversation
@@ -237,9 +239,11 @@ class _Program:
         return self._display.status(width)
 
     async def _names(self) -> Sequence[str]:
+        from segue.store import sessions  # noqa: PLC0415
+
         if self._conversation is None:
             return ()
-        recent = await self._conversation.store.sessions.list(ME, limit=_MAX_NAMES)
+        recent = await sessions.list_sessions(self._conversation.store, ME, limit=_MAX_NAMES)
         return [session.name for session in recent]
 
     def _on_interrupt(self) -> None:

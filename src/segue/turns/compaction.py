@@ -11,7 +11,7 @@ from segue.core.errors import NothingToCompress
 from segue.core.lease import Lease
 from segue.core.text import tokens_in
 from segue.core.transcript import Kind, Message, Role, Transcript
-from segue.store import Store
+from segue.store import Store, transcripts
 from segue.turns.brain import Brain
 
 COMPACT_AT = 0.8
@@ -53,7 +53,7 @@ async def compress(
         keeps=keeps,
         provenance=condensed.provenance | provenance.AGENT,
     )
-    await store.transcripts.append(lease, [summary], usage=written.usage)
+    await transcripts.append(store, lease, [summary], usage=written.usage)
     return Transcript((summary, *window.messages[split:]))
 
 

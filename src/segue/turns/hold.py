@@ -48,7 +48,7 @@ async def hold(
 async def _release(store: Store, held: HeldLease) -> None:
     store.keeper.let_go(held)
     if not held.lost.is_set():
-        await store.leases.release(held.lease)
+        await leases.release(store, held.lease)
 
 
 def _take(

@@ -23,7 +23,7 @@ from segue.core.context import Context, Delivery
 from segue.core.errors import JobChanged, NoGatewayForJobs
 from segue.core.job import LOCAL, AllHomes, Job, JobAction, NewJob, as_asked
 from segue.core.job_text import Last
-from segue.store import Store
+from segue.store import Store, gateways
 from segue.store.base import Tx
 
 _RUNS = 10
@@ -67,24 +67,34 @@ class StoredJobs:
         self._owner = owner
 
     async def list(self) -> Sequence[tuple[Job, Last | None]]:
-        found = await self._store.jobs.list(self._owner)
-        last = await self._store.runs.last([job.id for job in found])
+        from segue.store import jobs, runs  # noqa: PLC0415
+
+        found = await jobs.list_jobs(self._store, self._owner)
+        last = await runs.last(self._store, [job.id for job in found])
         return [(job, last.get(job.id)) for job in found]
 
     async def found(self, number: int) -> Job:
-        return await self._store.jobs.found(self._owner, number)
+        from segue.store import jobs  # noqa: PLC0415
+
+        return await jobs.found(self._store, self._owner, number)
 
     async def history(self, number: int) -> Sequence[Last]:
-        return await self._store.runs.history(number, limit=_RUNS)
+        from segue.store import runs  # noqa: PLC0415
+
+        return await runs.history(self._store, number, limit=_RUNS)
 
     async def check(self, new: NewJob) -> None:
-        if not await self._store.gateways.alive():
+        from segue.store import reports  # noqa: PLC0415
+
+        if not await gateways.alive(self._store):
             raise NoGatewayForJobs
-        await self._store.reports.check(self._owner, new.deliver, verbatim=new.verbatim)
+        await reports.check(self._store, self._owner, new.deliver, verbatim=new.verbatim)
 
     async def create(self, new: NewJob) -> Job:
+        from segue.store import jobs  # noqa: PLC0415
+
         await self.check(new)
-        return await self._store.jobs.create(self._owner, new)
+        return await jobs.create(self._store, self._owner, new)
 
     async def edit(self, before: Job, changed: Job) -> Job:
         await self.check(changed)

@@ -21,7 +21,7 @@ from segue.core.errors import ModelError, UserError
 from segue.core.provenance import Provenance
 from segue.core.session import Session, Usage
 from segue.core.transcript import Message, Transcript, prompted, spoken
-from segue.store import Store, retries
+from segue.store import Store, approvals, retries, sessions, transcripts
 from segue.turns import compaction, records
 from segue.turns.brain import Assignment, Brain, Brains, deny_all
 from segue.turns.hold import HeldLease, hold
@@ -180,7 +180,7 @@ class Turns:
         brain = await self._brains.open(replace(assignment, only=only, max_steps=SYNTHETIC_STEPS))
         window, now = await self._window(session_id, brain), self._now()
         asked = prompted(prompt, now, by)
-        repairs = await self._store.approvals.unfinished(session_id, window, now)
+        repairs = await approvals.unfinished(self._store, session_id, window, now)
         messages = [*repairs, asked]
         usage = Usage()
         error = None
@@ -216,7 +216,7 @@ class Turns:
     async def use_model(self, held: HeldLease, name: str) -> str:
         """Switch the session to that model and return its full name, or raise a ModelError."""
         model = await self._brains.model(name)
-        await self._store.sessions.describe(held.lease, model=model)
+        await sessions.describe(self._store, held.lease, model=model)
         return model
 
     async def brain(self, session: Session, place: Place) -> Brain:
@@ -297,7 +297,7 @@ class Turns:
             await retries.keep(f"turn of {lease.session_id}", write, repeatable=False)
 
     async def _window(self, session_id: str, brain: Brain) -> Transcript:
-        return await self._store.transcripts.window(session_id, READ_AHEAD * brain.room)
+        return await transcripts.window(self._store, session_id, READ_AHEAD * brain.room)
 
     async def _compressed(
         self, held: HeldLease, brain: Brain, window: Transcript
@@ -312,6 +312,6 @@ class Turns:
     def _grant(self, held: HeldLease | None) -> Callable[[str], Awaitable[None]]:
         async def grant(fingerprint: str) -> None:
             if held is not None:
-                await self._store.sessions.grant(held.lease, fingerprint)
+                await approvals.grant(self._store, held.lease, fingerprint)
 
         return grant

@@ -9,7 +9,7 @@ from segue.core.errors import ModelError, UserError
 from segue.core.session import Session
 from segue.core.text import one_line
 from segue.core.transcript import Kind, Role, Transcript
-from segue.store import Store
+from segue.store import Store, sessions
 from segue.turns.brain import Brain
 
 CLOSE_SECONDS = 2.0
@@ -52,7 +52,7 @@ class Titles:
 
     async def _rename(self, session_id: str, title: str) -> None:
         try:
-            await self._store.sessions.rename(session_id, title, chosen=False)
+            await sessions.rename(self._store, session_id, title, chosen=False)
         except UserError as error:  # a title is not worth failing for
             logger.warning("title not saved session=%s: %s", session_id, error)
 

@@ -21,7 +21,7 @@ from segue.core.note import Note
 from segue.core.provenance import Provenance
 from segue.core.session import Session
 from segue.platforms import registry
-from segue.store import Store
+from segue.store import Store, gateways, notes, outbox, owners, search, sessions
 from segue.store.outbox import Draft
 from segue.store.search import Hit
 
@@ -48,10 +48,10 @@ def tools(
     of the owner. With `job`, they are for a run of it."""
 
     async def find(words: str, limit: int) -> Sequence[Hit]:
-        return await store.sessions.search(session.owner, words, limit=limit, without=session.id)
+        return await search.messages(store, session.owner, words, limit=limit, without=session.id)
 
     async def keep(text: str, by: Provenance) -> Note:
-        return await store.notes.add(session.owner, text, by)
+        return await notes.add(store, session.owner, text, by)
 
     def jobs() -> JobTools:
         from segue.turns.jobs import JobTools  # noqa: PLC0415 - schedules are slow to import
@@ -96,8 +96,8 @@ class _Channels:
             file=None if file is None else str(file.path),
             data=b"" if file is None else file.data,
         )
-        await self._store.outbox.enqueue(draft)
-        if await self._store.gateways.serving(to.platform) is None:
+        await outbox.enqueue(self._store, draft)
+        if await gateways.serving(self._store, to.platform) is None:
             return f"It waits for {to}: no gateway is running for {to.platform} now."
         return f"It is on its way to {to}."
 
@@ -111,7 +111,7 @@ class _Channels:
             raise ToolFailed("Your person reads you there already; just say it.")
         if to.platform is None:
             return self._context.source
-        homes = [h.address for h in await self._store.owners.homes(self._session.owner)]
+        homes = [h.address for h in await owners.homes(self._store, self._session.owner)]
         if to.chat_id is None:
             found = next((home for home in homes if home.platform is platform), None)
             why = f"There is no home channel on {platform}."
@@ -126,7 +126,7 @@ class _Channels:
         return found
 
     async def _chats(self, platform: Platform) -> list[Address]:
-        found = await self._store.sessions.list(
-            self._session.owner, platform=platform, limit=_MAX_CHATS
+        found = await sessions.list_sessions(
+            self._store, self._session.owner, platform=platform, limit=_MAX_CHATS
         )
         return [session.address for session in found if session.address is not None]

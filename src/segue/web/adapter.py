@@ -14,7 +14,7 @@ from segue.platforms import sending
 from segue.platforms.adapter import BaseAdapter
 from segue.platforms.base import Button, Capabilities, Dialect, Inbound, InboundKind, Part, Receipt
 from segue.platforms.errors import Failures
-from segue.store import Store, Topic
+from segue.store import Store, Topic, owners, pages
 from segue.store.pages import Page, PageAction, PageUpdate, home_key
 from segue.store.wake import Waiter
 from segue.web import endpoints
@@ -65,10 +65,10 @@ class WebAdapter(BaseAdapter):
 
     async def _make_home(self) -> None:
         """Set the home channel: the page is the only place, so /sethome is not needed."""
-        homes = await self._store.owners.homes(ME)
+        homes = await owners.homes(self._store, ME)
         if all(home.platform is not self.platform for home in homes):
             home = HomeChannel(address=address_of(ME), name=socket.gethostname())
-            await self._store.owners.set_home(ME, home)
+            await owners.set_home(self._store, ME, home)
 
     async def close(self) -> None:
         self._served = None
@@ -79,10 +79,10 @@ class WebAdapter(BaseAdapter):
     async def receive(self) -> AsyncGenerator[Inbound | None]:
         async with self._store.listen(Topic.PAGES) as self._wake:
             while self._connected():
-                for update in await self._store.pages.unheard():
+                for update in await pages.unheard(self._store):
                     if inbound := await self._inbound(update):
                         yield inbound
-                    await self._store.pages.heard(update.no)
+                    await pages.heard(self._store, update.no)
                 await self._wake.wait(_LOOK)
 
     def _connected(self) -> WebPage:
@@ -94,7 +94,7 @@ class WebAdapter(BaseAdapter):
         return self._failures.unreachable("the page is not being served")
 
     async def _inbound(self, update: PageUpdate) -> Inbound | None:
-        page = await self._store.pages.get(update.page)
+        page = await pages.get(self._store, update.page)
         if page is None:
             return None
         is_button = update.act is PageAction.PRESS
@@ -114,7 +114,7 @@ class WebAdapter(BaseAdapter):
         served = self._connected()
         self._check(part, buttons)
         page = await self._page(to)
-        shown = await self._store.pages.show(page, key, part.text, _pairs(buttons))
+        shown = await pages.show(self._store, page, key, part.text, _pairs(buttons))
         served.preview(page, "")
         served.changed(page, shown.no)
         return Receipt(str(shown.no))
@@ -124,7 +124,7 @@ class WebAdapter(BaseAdapter):
     ) -> None:
         served = self._connected()
         self._check(part, buttons)
-        edited = await self._store.pages.edit(int(receipt), part.text, _pairs(buttons))
+        edited = await pages.edit(self._store, int(receipt), part.text, _pairs(buttons))
         if edited is None:
             raise self._failures.undelivered("the message no longer exists")
         served.changed(edited.page, edited.no)
@@ -149,14 +149,14 @@ class WebAdapter(BaseAdapter):
         if to.thread_id is None:
             page = await self._begin(to.chat_id, "Home", home_key(to.chat_id))
         else:
-            page = await self._store.pages.get(to.thread_id)
+            page = await pages.get(self._store, to.thread_id)
         if page is None or page.owner != to.chat_id:
             raise self._failures.undelivered("the conversation no longer exists")
         return page.id
 
     async def _begin(self, owner: str, title: str, key: str) -> Page:
         try:
-            return await self._store.pages.begin(owner, title or _UNTITLED, key=key)
+            return await pages.begin(self._store, owner, title or _UNTITLED, key=key)
         except OwnerNotFound as error:
             raise self._failures.undelivered("the page has no owner") from error
 

@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from segue.config import accounts
 from segue.core.address import Address, Platform
-from segue.store import Store
+from segue.store import Store, gateways, pages
 from segue.store.gateways import GatewayRecord, LinkState
 from segue.store.pairings import CODE_SECONDS
 
@@ -177,7 +177,7 @@ def pairing_link(page: str, code: str) -> str:
 async def is_link_used(store: Store, link: str) -> bool:
     """Whether a browser has used the link."""
     token = parse_qs(urlsplit(link).fragment)["t"][0]
-    return await store.pages.is_link_used(token)
+    return await pages.is_link_used(store, token)
 
 
 async def page_link(
@@ -185,10 +185,10 @@ async def page_link(
 ) -> str | None:
     """Create a link that shows the conversation at that address, and pairs the first browser that
     opens it unless it is paired already. None if no gateway serves the page."""
-    gateway = await store.gateways.serving(Platform.WEB)
+    gateway = await gateways.serving(store, Platform.WEB)
     page = page_url(gateway)
     if gateway is None or page is None:
         return None
     conversation = f"&c={at.thread_id}" if at and at.thread_id else ""
-    token = await store.pages.link(owner, process=gateway.process, seconds=seconds)
+    token = await pages.link(store, owner, process=gateway.process, seconds=seconds)
     return pairing_link(page, token) + conversation

@@ -23,7 +23,7 @@ from segue.config import accounts
 from segue.core.address import Platform, Sender
 from segue.core.errors import PairingRefused
 from segue.core.proof import ProofExchange
-from segue.store import Store
+from segue.store import Store, owners, pages
 from segue.store.pages import Credential
 from segue.web import frames
 from segue.web.http import Refused
@@ -87,7 +87,7 @@ def _is_of_proxy(header: str) -> bool:
 
 async def is_revoked(store: Store, visitor: Visitor) -> bool:
     """Whether the browser no longer belongs to its owner."""
-    owner = await store.owners.who(Platform.WEB, visitor.browser)
+    owner = await owners.who(store, Platform.WEB, visitor.browser)
     return owner is None or owner.id != visitor.owner
 
 
@@ -112,7 +112,7 @@ async def admit(
         greeting = await _received(connection)
         if not isinstance(greeting, frames.Greet):
             raise NotProven
-        if credential := await store.pages.credential(greeting.key, origin):
+        if credential := await pages.credential(store, greeting.key, origin):
             _check_account(connection)
             exchange = ProofExchange(
                 origin=origin, browser_nonce=greeting.nonce, server_nonce=secrets.token_hex(32)
@@ -142,7 +142,7 @@ async def _paired(
     browser, secret = exchange.new_browser(link.secret)
     sender = Sender(platform=Platform.WEB, user_id=browser, name=name)
     try:
-        await store.pages.admit(key, sender, secret, exchange.origin)
+        await pages.admit(store, key, sender, secret, exchange.origin)
     except PairingRefused:
         return None
     return Visitor(browser, link.owner)
@@ -153,11 +153,11 @@ async def _use_up(
 ) -> None:
     """Use up a link of the browser's owner. One of another owner stays valid: a browser never
     changes its owner."""
-    credential = await store.pages.credential(link.key, exchange.origin)
+    credential = await pages.credential(store, link.key, exchange.origin)
     if credential is None or not credential.is_link or credential.owner != owner:
         return
     _check_proof(link.proof, exchange, credential)
-    await store.pages.use_link(link.key)
+    await pages.use_link(store, link.key)
 
 
 async def _prove_each_other(

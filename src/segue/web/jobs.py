@@ -17,17 +17,17 @@ from segue.core.job import (
     next_times,
 )
 from segue.core.text import one_line
-from segue.store import Store
+from segue.store import Store, jobs, runs
 from segue.web import frames
 
 _BAD = (ReportState.FAILED, ReportState.UNCERTAIN)
 
 
 async def look(store: Store, owner: str) -> frames.JobList:
-    found = await store.jobs.list(owner)
+    found = await jobs.list_jobs(store, owner)
     # A job stays in its place when it is switched off and on.
     ordered = sorted(found, key=lambda job: (job.state is JobState.DONE, job.id))
-    last = await store.runs.last([job.id for job in ordered])
+    last = await runs.last(store, [job.id for job in ordered])
     return frames.JobList(jobs=tuple(_entry(job, last.get(job.id)) for job in ordered))
 
 
@@ -35,13 +35,13 @@ async def act(store: Store, owner: str, number: int, action: JobAction) -> None:
     """Do that with the owner's job. Raise UserError."""
     match action:
         case JobAction.PAUSE:
-            await store.jobs.pause(owner, number)
+            await jobs.pause(store, owner, number)
         case JobAction.RESUME:
-            await store.jobs.resume(owner, number)
+            await jobs.resume(store, owner, number)
         case JobAction.RUN:
-            await store.runs.ask(owner, number)
+            await runs.ask(store, owner, number)
         case JobAction.DELETE:
-            await store.jobs.delete(owner, number)
+            await jobs.delete(store, owner, number)
 
 
 def _entry(job: Job, last: job_text.Last | None) -> frames.JobEntry:

@@ -15,7 +15,7 @@ from websockets.frames import CloseCode
 import segue
 from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import UserError
-from segue.store import Store, Topic
+from segue.store import Store, Topic, page_sessions, pages, search, sessions, transcripts
 from segue.store.page_sessions import LINES, Entry
 from segue.store.pages import Page, own_key
 from segue.web import frames, jobs, render, views
@@ -186,7 +186,7 @@ class OpenPage:
                 return await self._writing(later)
 
     async def _message(self, no: int) -> frames.Tell | None:
-        message = await self._store.pages.message(no)
+        message = await pages.message(self._store, no)
         view = self._view
         if message is None or message.seq is not None or view is None:
             return None
@@ -258,7 +258,7 @@ class OpenPage:
         match ask:
             case frames.New(key=key):
                 own = own_key(owner, key)
-                page = await self._store.pages.begin(owner, "New conversation", key=own)
+                page = await pages.begin(self._store, owner, "New conversation", key=own)
                 await self._out.put(frames.Taken(key=key, chat=page.id))
             case frames.Health():
                 self._health = True
@@ -280,8 +280,8 @@ class OpenPage:
 
     async def _in_chat(self, ask: frames.InChat) -> None:
         """Answer a request about a session, or a conversation without one, of the owner."""
-        entry = await self._store.page_sessions.find(self._visitor.owner, ask.chat)
-        page = None if entry else await self._store.pages.get(ask.chat)
+        entry = await page_sessions.find(self._store, self._visitor.owner, ask.chat)
+        page = None if entry else await pages.get(self._store, ask.chat)
         if entry is not None:
             await self._in_session(entry, ask)
         elif page is not None and page.owner == self._visitor.owner:
@@ -296,7 +296,7 @@ class OpenPage:
             case frames.Open():
                 await self._out.put(_Opening(ask))
             case frames.Earlier(before=before):
-                part = await self._store.page_sessions.part(owner, entry.id, before=before)
+                part = await page_sessions.part(self._store, owner, entry.id, before=before)
                 if part is not None:
                     lines, messages, moves = await views.part_frames(part)
                     earlier = frames.History(
@@ -305,8 +305,8 @@ class OpenPage:
                     await self._out.put(earlier)
             case frames.Say(key=key, text=text):
                 page = await self._page(entry)
-                if not await self._store.pages.is_said(page, key):
-                    await self._store.page_sessions.enter(owner, entry.id, address_of(owner, page))
+                if not await pages.is_said(self._store, page, key):
+                    await page_sessions.enter(self._store, owner, entry.id, address_of(owner, page))
                 await self._say(page, entry.id, key, text)
             case frames.Press():
                 await self._press(entry.id, ask)
@@ -319,11 +319,11 @@ class OpenPage:
         match ask:
             case frames.Bring(key=key):
                 page, browser = await self._page(entry), self._visitor.browser
-                await self._store.pages.bring(page, key, browser, entry.id)
+                await pages.bring(self._store, page, key, browser, entry.id)
             case frames.Rename(title=title):
-                await self._store.sessions.rename(entry.id, title)
+                await sessions.rename(self._store, entry.id, title)
             case frames.Delete():
-                await self._store.sessions.delete(entry.id)
+                await sessions.delete(self._store, entry.id)
             case frames.Export(key=key):
                 await self._export(entry, key)
         await self._out.put(frames.Taken(key=ask.key, chat=entry.id))
@@ -342,21 +342,20 @@ class OpenPage:
                 await self._out.put(frames.Refused(reason=reason, key=key))
 
     async def _say(self, page: str, chat: str, key: str, text: str) -> None:
-        said = await self._store.pages.say(page, key, self._visitor.browser, text)
+        said = await pages.say(self._store, page, key, self._visitor.browser, text)
         if self._view is not None and self._view.id == chat:
             self._view.page = page
         await self._out.put(frames.Taken(key=key, chat=chat, no=said.no))
         self._changes(page, said.no)
 
     async def _press(self, chat: str, ask: frames.Press) -> None:
-        pages = self._store.pages
-        message = await pages.message(ask.message)
+        message = await pages.message(self._store, ask.message)
         here = message is not None and chat in (message.session, message.page)
         if (
             here
             and message is not None
             and await pages.press(
-                message.page, ask.key, self._visitor.browser, ask.message, ask.data
+                self._store, message.page, ask.key, self._visitor.browser, ask.message, ask.data
             )
         ):
             await self._out.put(frames.Taken(key=ask.key, chat=chat))
@@ -368,19 +367,21 @@ class OpenPage:
 
     async def _list(self) -> frames.Chats:
         owner, limit = self._visitor.owner, self._limit
-        found = await self._store.page_sessions.list(owner, limit=limit + 1)
+        found = await page_sessions.list_entries(self._store, owner, limit=limit + 1)
         chats = tuple(map(views.chat_entry, found[:limit]))
-        if home := await self._store.pages.home(owner):
+        if home := await pages.home(self._store, owner):
             chats = (*chats, views.place_entry(home))
         return frames.Chats(chats=chats, more=len(found) > limit)
 
     async def _search(self, words: str) -> frames.Found:
         """Sessions with the words in their title, then messages with them."""
         owner = self._visitor.owner
-        titled = await self._store.page_sessions.list(owner, limit=_HITS, words=words.strip())
+        titled = await page_sessions.list_entries(
+            self._store, owner, limit=_HITS, words=words.strip()
+        )
         chats = map(views.chat_entry, titled if words.strip() else ())
         hits = [frames.SearchHit(chat=c.id, title=c.title, text=c.last, at=c.active) for c in chats]
-        for hit in await self._store.sessions.search(owner, words, limit=_HITS):
+        for hit in await search.messages(self._store, owner, words, limit=_HITS):
             text = views.summary(hit.snippet, len(hit.snippet))
             title = hit.title or text
             hits.append(frames.SearchHit(chat=hit.session_id, title=title, text=text, at=hit.at))
@@ -389,16 +390,16 @@ class OpenPage:
     async def _page(self, entry: Entry) -> str:
         """The conversation on the page for this session. Open one if it never had any."""
         owner = self._visitor.owner
-        if page := await self._store.page_sessions.page_of(owner, entry.id):
+        if page := await page_sessions.page_of(self._store, owner, entry.id):
             return page
         title, key = views.chat_entry(entry).title, f"session:{entry.id}:{entry.seq}"
-        return (await self._store.pages.begin(owner, title, key=key, session=entry.id)).id
+        return (await pages.begin(self._store, owner, title, key=key, session=entry.id)).id
 
     async def _open(self, ask: frames.Open) -> frames.Shown | None:
         owner = self._visitor.owner
-        entry = await self._store.page_sessions.find(owner, ask.chat)
+        entry = await page_sessions.find(self._store, owner, ask.chat)
         if entry is None:
-            page = await self._store.pages.get(ask.chat)
+            page = await pages.get(self._store, ask.chat)
             return await self._empty(page) if page and page.owner == owner else None
         self._view = _View(entry.id)
         is_known = ask.edits == entry.edits and entry.seq - LINES < ask.seq <= entry.seq
@@ -411,7 +412,7 @@ class OpenPage:
     async def _shown(self, entry: Entry, was: str, after: int | None) -> frames.Shown | None:
         """What is new in the session after that message, or without one all of it."""
         owner = self._visitor.owner
-        part = await self._store.page_sessions.part(owner, entry.id, after=after or 0)
+        part = await page_sessions.part(self._store, owner, entry.id, after=after or 0)
         if part is None:
             return None
         lines, messages, moves = await views.part_frames(part)
@@ -434,7 +435,7 @@ class OpenPage:
     async def _empty(self, page: Page) -> frames.Shown:
         """A conversation on the page that has no session."""
         self._view = _View(page.id, at=page.id)
-        messages = await self._store.pages.messages(page.id)
+        messages = await pages.messages(self._store, page.id)
         shown = await asyncio.to_thread(lambda: tuple(map(views.message_frame, messages)))
         return frames.Shown(
             chat=page.id,
@@ -454,12 +455,12 @@ class OpenPage:
         view = self._view
         if view is None:
             return None
-        sessions, owner = self._store.page_sessions, self._visitor.owner
+        owner = self._visitor.owner
         if view.page is not None:
-            there = await sessions.find(owner, view.page)
+            there = await page_sessions.find(self._store, owner, view.page)
             if there is not None and there.id != view.id:  # /new, /resume, or the first message
                 return await self._shown(there, view.id, None)
-        entry = await sessions.find(owner, view.id)
+        entry = await page_sessions.find(self._store, owner, view.id)
         if entry is None:
             gone = view.chat is not None
             self._view = None if gone else view
@@ -473,7 +474,7 @@ class OpenPage:
     async def _export(self, entry: Entry, key: str) -> None:
         """Send the session as JSON lines, like `segue sessions export`."""
         name, part = f"{entry.id}.jsonl", bytearray()
-        async for line in self._store.transcripts.export(self._visitor.owner, entry.id):
+        async for line in transcripts.export(self._store, self._visitor.owner, entry.id):
             part += line
             if len(part) >= _EXPORT_PART:
                 await self._out.put(frames.Exported(key=key, name=name, text=part.decode()))

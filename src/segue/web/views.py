@@ -15,7 +15,7 @@ from segue.core.session import Session
 from segue.core.text import one_line
 from segue.core.transcript import Message, Role, display_text, words
 from segue.platforms.registry import SPECS
-from segue.store import Store
+from segue.store import Store, gateways, outbox, sessions
 from segue.store.moves import Move
 from segue.store.page_sessions import Entry, SessionActivity, TranscriptPart
 from segue.store.pages import Page, PageAuthor, PageMessage
@@ -143,7 +143,7 @@ _LAST = 20
 
 
 async def gateway_health(store: Store, owner: str) -> frames.Healthy:
-    serving = await store.gateways.serving(Platform.WEB)
+    serving = await gateways.serving(store, Platform.WEB)
     gateway = serving and frames.GatewayState(
         name=serving.name,
         since=serving.started,
@@ -154,7 +154,7 @@ async def gateway_health(store: Store, owner: str) -> frames.Healthy:
     )
 
     async def owned(session_id: str | None) -> Session | None:
-        session = await store.sessions.get(session_id) if session_id else None
+        session = await sessions.get(store, session_id) if session_id else None
         return session if session and session.owner == owner else None
 
     handoffs = [
@@ -172,7 +172,7 @@ async def gateway_health(store: Store, owner: str) -> frames.Healthy:
     ]
     troubles = [
         frames.Trouble(address=str(trouble.address), error=trouble.error or "", at=trouble.queued)
-        for trouble in await store.outbox.troubled(limit=_LAST)
+        for trouble in await outbox.troubled(store, limit=_LAST)
         if await owned(trouble.session_id)
     ]
     return frames.Healthy(gateway=gateway, handoffs=tuple(handoffs), troubles=tuple(troubles))

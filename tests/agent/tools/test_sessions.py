@@ -15,6 +15,7 @@ from segue.agent.tools.sessions import MAX_HITS, FoundMessage, search_sessions
 from segue.approvals.rules import Risk
 from segue.core.address import Platform
 from segue.core.transcript import Message, Role
+from segue.store import leases, owners, search, sessions, transcripts
 from tests.agent.tools.calls import use
 
 PLACE = Workplace(cwd=Path("/"))
@@ -97,11 +98,11 @@ async def test_hits_of_the_real_store_are_returned(tmp_path: Path):
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
 
         async def find(words: str, limit: int) -> Sequence[FoundMessage]:
-            return await store.sessions.search("me", words, limit=limit)
+            return await search.messages(store, "me", words, limit=limit)
 
-        await store.owners.ensure("me")
-        session = await store.sessions.create("me", Platform.LOCAL, title="my garden")
-        lease = await store.leases.acquire(session.id, "a terminal")
-        await store.transcripts.append(lease, [Message(Role.USER, "roses are red", NOON)])
+        await owners.ensure(store, "me")
+        session = await sessions.create(store, "me", Platform.LOCAL, title="my garden")
+        lease = await leases.acquire(store, session.id, "a terminal")
+        await transcripts.append(store, lease, [Message(Role.USER, "roses are red", NOON)])
         found = await use(search_sessions(find), PLACE, words="roses")
     assert found == f"[my garden, {session.id}] 2026-01-01 12:00 UTC, user: roses are red"

@@ -19,7 +19,7 @@ from segue.core.handoff import (
     Step,
 )
 from segue.core.session import EndReason, Session
-from segue.store import Store
+from segue.store import Store, sessions
 from segue.store.handoffs import CLAIM_SECONDS, LEASE_SECONDS
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
@@ -61,7 +61,7 @@ async def test_two_gateways_never_claim_the_same_handoff(store: Store, open_stor
     gateways = [store, await open_store(), await open_store()]
     asked: set[int] = set()
     for _ in range(9):
-        session = await store.sessions.create("me", Platform.LOCAL)
+        session = await sessions.create(store, "me", Platform.LOCAL)
         asked.add((await store.request_handoff(session.id, TELEGRAM)).id)
     rounds = [g.claim_next_handoff({TELEGRAM}) for g in gateways for _ in range(4)]
     claims = [claim.id for claim in await asyncio.gather(*rounds) if claim]
@@ -73,7 +73,7 @@ async def test_a_gateway_claims_the_oldest_request_for_its_platforms(store: Stor
     wanted = (Platform.SLACK, Platform.TELEGRAM, Platform.SLACK)
     asked: list[int] = []
     for platform in wanted:
-        session = await store.sessions.create("me", Platform.LOCAL)
+        session = await sessions.create(store, "me", Platform.LOCAL)
         asked.append((await store.request_handoff(session.id, platform)).id)
     first = await store.claim_next_handoff({TELEGRAM, Platform.MATRIX})
     assert first is not None
@@ -239,7 +239,7 @@ async def test_an_abandoned_running_handoff_expires_with_a_reason(
 async def test_expiring_returns_the_number_of_expired_handoffs_and_leaves_the_rest(
     store: Store, session: Session, clock: FakeClock
 ):
-    other = await store.sessions.create("me", Platform.LOCAL)
+    other = await sessions.create(store, "me", Platform.LOCAL)
     await store.request_handoff(session.id, TELEGRAM, claim_seconds=10)
     fresh = await store.request_handoff(other.id, TELEGRAM, claim_seconds=100)
     clock.advance(10)
@@ -266,9 +266,9 @@ async def test_a_session_with_an_expired_request_can_be_ended_and_deleted(
 ):
     await store.request_handoff(session.id, TELEGRAM)
     clock.advance(CLAIM_SECONDS)
-    await store.sessions.end(session.id, EndReason.CLOSED)
-    await store.sessions.delete(session.id)
-    assert await store.sessions.get(session.id) is None
+    await sessions.end(store, session.id, EndReason.CLOSED)
+    await sessions.delete(store, session.id)
+    assert await sessions.get(store, session.id) is None
 
 
 async def test_a_late_gateway_does_not_reopen_an_ended_session(
@@ -277,9 +277,9 @@ async def test_a_late_gateway_does_not_reopen_an_ended_session(
     gateway = await open_store()
     late = await claimed(gateway, session.id)
     clock.advance(LEASE_SECONDS + CLAIM_SECONDS)
-    await store.sessions.end(session.id, EndReason.NEW)
+    await sessions.end(store, session.id, EndReason.NEW)
     with pytest.raises(SessionChanged):
         await gateway.complete_handoff(late, address=TOPIC, messages=[answered("I am here.")])
-    ended = await store.sessions.get(session.id)
+    ended = await sessions.get(store, session.id)
     assert ended is not None
     assert (ended.end_reason, ended.address, ended.messages) == (EndReason.NEW, None, 0)

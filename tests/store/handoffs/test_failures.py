@@ -15,7 +15,7 @@ from segue.core.handoff import (
     Step,
 )
 from segue.core.session import EndReason, Origin, Session
-from segue.store import Store
+from segue.store import Store, bindings, leases, outbox, sessions, transcripts
 from segue.store.handoffs import CLAIM_SECONDS, LEASE_SECONDS
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.testing.clock import FakeClock
@@ -49,15 +49,15 @@ async def test_failure_1_a_leaving_terminal_cannot_close_the_session_it_gave_awa
     assert claim is not None
     assert await gateway.complete_handoff(claim, address=TOPIC)
     with pytest.raises(SessionMoved):
-        await store.sessions.end(session.id, EndReason.CLOSED, lease=lease)
-    assert not await store.leases.release(lease)
-    binding = await gateway.bindings.get(TOPIC)
+        await sessions.end(store, session.id, EndReason.CLOSED, lease=lease)
+    assert not await leases.release(store, lease)
+    binding = await bindings.get(gateway, TOPIC)
     assert binding is not None
     assert binding.session_id == session.id
-    alive = await gateway.sessions.get(session.id)
+    alive = await sessions.get(gateway, session.id)
     assert alive is not None
     assert alive.ended is None
-    assert texts(await gateway.transcripts.load(session.id)) == ["hello"]
+    assert texts(await transcripts.load(gateway, session.id)) == ["hello"]
 
 
 async def test_failure_3_a_terminal_that_gives_up_late_and_the_gateway_never_both_write(
@@ -73,9 +73,9 @@ async def test_failure_3_a_terminal_that_gives_up_late_and_the_gateway_never_bot
     assert (
         await gateway.complete_handoff(claim, address=TOPIC, messages=[answered("me too")])
     ) is None
-    lease = await store.leases.renew(lease)
-    await store.transcripts.append(lease, [said("I stayed")])
-    assert texts(await store.transcripts.load(session.id)) == ["hello", "I stayed"]
+    lease = await leases.renew(store, lease)
+    await transcripts.append(store, lease, [said("I stayed")])
+    assert texts(await transcripts.load(store, session.id)) == ["hello", "I stayed"]
 
 
 async def test_failure_4_a_gateway_killed_after_the_claim_does_not_leave_it_running_forever(
@@ -107,11 +107,11 @@ async def test_failure_6_when_sending_fails_nothing_has_moved_and_a_retry_binds_
     claim = await claimed(store, session.id)
     await store.record_handoff_step(claim, Step.DELIVERING, thread=TOPIC)
     assert await store.fail_handoff(claim, "telegram does not answer")
-    assert await store.bindings.list("me") == ()
-    assert texts(await store.transcripts.load(session.id)) == ["hello"]
+    assert await bindings.list_bindings(store, "me") == ()
+    assert texts(await transcripts.load(store, session.id)) == ["hello"]
     retried = await claimed(store, session.id)
     assert await store.complete_handoff(retried, address=DM)
-    assert [binding.address for binding in await store.bindings.list("me")] == [DM]
+    assert [binding.address for binding in await bindings.list_bindings(store, "me")] == [DM]
 
 
 async def test_failure_8_a_session_with_no_message_yet_can_be_handed_off(
@@ -119,27 +119,27 @@ async def test_failure_8_a_session_with_no_message_yet_can_be_handed_off(
 ):
     claim = await claimed(store, session.id)
     assert await store.complete_handoff(claim, address=TOPIC, messages=[answered("I am here.")])
-    assert texts(await store.transcripts.load(session.id)) == ["I am here."]
+    assert texts(await transcripts.load(store, session.id)) == ["I am here."]
 
 
 async def test_failure_10_a_handed_off_session_does_not_vanish_from_the_list(
     store: Store, session: Session
 ):
     assert await store.complete_handoff(await claimed(store, session.id), address=TOPIC)
-    (listed,) = await store.sessions.list("me")
+    (listed,) = await sessions.list_sessions(store, "me")
     assert (listed.id, listed.address) == (session.id, TOPIC)
-    assert await store.sessions.list("me", platform=TELEGRAM) == (listed,)
-    assert await store.sessions.find("me", "latest") == listed
+    assert await sessions.list_sessions(store, "me", platform=TELEGRAM) == (listed,)
+    assert await sessions.find(store, "me", "latest") == listed
 
 
 async def test_failure_13_the_working_directory_is_carried_over(store: Store, session: Session):
     lease = await hold(store, session.id)
-    await store.sessions.describe(lease, cwd="/home/me/elsewhere", model="some-model")
+    await sessions.describe(store, lease, cwd="/home/me/elsewhere", model="some-model")
     asked = await store.request_handoff(session.id, TELEGRAM, lease=lease)
     claim = await store.claim_handoff(asked.id)
     assert claim is not None
     assert await store.complete_handoff(claim, address=TOPIC)
-    moved = await store.sessions.get(session.id)
+    moved = await sessions.get(store, session.id)
     assert moved is not None
     assert (moved.cwd, moved.model) == ("/home/me/elsewhere", "some-model")
 
@@ -175,7 +175,7 @@ async def test_an_orphaned_handoff_expires_within_25_seconds(
 
 
 async def test_handoffs_of_all_sessions_are_listed_the_newest_first(store: Store, session: Session):
-    other = await store.sessions.create("me", Platform.LOCAL)
+    other = await sessions.create(store, "me", Platform.LOCAL)
     first = await claimed(store, session.id)
     await store.fail_handoff(first, "no")
     second = await store.request_handoff(other.id, Platform.SLACK)
@@ -193,7 +193,7 @@ async def test_handoffs_of_all_sessions_are_listed_the_newest_first(store: Store
 
 
 async def stayed(store: Store, handoff: Handoff) -> Outgoing | None:
-    return await store.outbox.get(f"handoff:{handoff.id}:stayed")
+    return await outbox.get(store, f"handoff:{handoff.id}:stayed")
 
 
 async def opened(store: Store, session_id: str) -> Handoff:
@@ -271,7 +271,7 @@ async def test_a_thread_is_notified_that_the_session_stayed_when_it_is_requested
 async def test_the_notice_in_the_thread_names_the_chat_in_which_the_session_stayed(
     store: Store, session: Session
 ):
-    await store.bindings.rebind(session.id, CHANNEL, Origin.MESSAGE)
+    await bindings.rebind(store, session.id, CHANNEL, Origin.MESSAGE)
     claim = await opened(store, session.id)
     await store.fail_handoff(claim, "")
     notice = await stayed(store, claim)
@@ -297,16 +297,16 @@ async def test_without_a_thread_there_is_no_notice_that_the_session_stayed(
 async def test_the_own_thread_of_a_session_is_notified_only_if_its_return_may_be_shown_there(
     store: Store, session: Session, begun: bool
 ):
-    await store.bindings.rebind(session.id, TOPIC, Origin.MESSAGE)
-    await store.bindings.rebind(session.id, CHANNEL, Origin.MESSAGE)
+    await bindings.rebind(store, session.id, TOPIC, Origin.MESSAGE)
+    await bindings.rebind(store, session.id, CHANNEL, Origin.MESSAGE)
     claim = await opened(store, session.id)
-    await store.outbox.enqueue(Draft(key=claim.return_key, address=TOPIC, body="It is back."))
-    for earlier in await store.outbox.claim([TELEGRAM]):  # the thread hears that the session left
-        await store.outbox.sent(earlier)
+    await outbox.enqueue(store, Draft(key=claim.return_key, address=TOPIC, body="It is back."))
+    for earlier in await outbox.claim(store, [TELEGRAM]):  # the thread hears that the session left
+        await outbox.sent(store, earlier)
     if begun:
-        await store.outbox.claim([TELEGRAM])
+        await outbox.claim(store, [TELEGRAM])
     await store.fail_handoff(claim, "no")
-    assert (await store.outbox.get(claim.return_key) is not None) == begun
+    assert (await outbox.get(store, claim.return_key) is not None) == begun
     assert (await stayed(store, claim) is not None) == begun
 
 

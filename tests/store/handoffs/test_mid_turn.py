@@ -11,7 +11,7 @@ from segue.core.handoff import Handoff
 from segue.core.lease import Lease
 from segue.core.session import Session
 from segue.core.transcript import Message, Outcome
-from segue.store import Store
+from segue.store import Store, gateways, inbox, leases, sessions, transcripts
 from segue.turns import records
 from segue.turns.records import TurnStart
 from tests.store.conftest import OpenStore
@@ -45,12 +45,12 @@ async def test_the_moved_turn_has_an_inbox_entry_taken_by_the_session(
     store: Store, session: Session
 ):
     await moved(store, session)
-    brought = await store.inbox.brought(TOPIC)
+    brought = await inbox.brought(store, TOPIC)
     assert brought is not None
     assert (brought.session_id, brought.address, brought.body) == (session.id, TOPIC, "")
-    assert await store.inbox.take_over([TELEGRAM]) != ()
-    await store.inbox.finish([brought.no])
-    assert await store.inbox.brought(TOPIC) is None
+    assert await inbox.take_over(store, [TELEGRAM]) != ()
+    await inbox.finish(store, [brought.no])
+    assert await inbox.brought(store, TOPIC) is None
 
 
 async def test_a_handoff_between_two_turns_adds_no_inbox_entry(store: Store, session: Session):
@@ -59,12 +59,12 @@ async def test_a_handoff_between_two_turns_adds_no_inbox_entry(store: Store, ses
     claim = await store.claim_next_handoff([TELEGRAM])
     assert claim is not None
     assert await store.complete_handoff(claim, address=TOPIC)
-    assert await store.inbox.waiting() == ()
+    assert await inbox.waiting(store) == ()
 
 
 async def test_after_the_move_the_open_calls_have_not_started(store: Store, session: Session):
     await moved(store, session)
-    there = await store.leases.acquire(session.id, "a gateway")
+    there = await leases.acquire(store, session.id, "a gateway")
     assert (await begin(store, there)).not_begun == (SECOND,)
 
 
@@ -72,7 +72,7 @@ async def test_an_open_call_is_interrupted_once_the_turn_has_started_at_the_new_
     store: Store, session: Session
 ):
     await moved(store, session)
-    there = await store.leases.acquire(session.id, "a gateway")
+    there = await leases.acquire(store, session.id, "a gateway")
     await begin(store, there)  # and the gateway is killed while the second call runs
     start = await begin(store, there)
     assert start.not_begun == ()
@@ -87,23 +87,23 @@ async def test_after_a_failed_handoff_the_open_calls_have_not_started(
     lease, handoff = await requested(store, session)
     assert await store.cancel_handoff(handoff.id)
     assert (await begin(store, lease)).not_begun == (SECOND,)
-    assert await store.inbox.waiting() == ()
+    assert await inbox.waiting(store) == ()
 
 
 async def test_a_new_message_ends_the_paused_turn_and_its_open_calls_are_not_begun(
     store: Store, session: Session, open_store: OpenStore
 ):
     await requested(store, session)  # and the terminal is killed
-    other = await (await open_store()).leases.acquire(session.id, "another", take_over=True)
+    other = await leases.acquire(await open_store(), session.id, "another", take_over=True)
     start = await begin(store, other, said("never mind"))
     assert [m.outcome for m in start.repairs] == [Outcome.NOT_BEGUN]
-    assert texts(await store.transcripts.load(session.id))[-1] == "never mind"
+    assert texts(await transcripts.load(store, session.id))[-1] == "never mind"
 
 
 async def test_a_pause_ends_when_the_session_continues(store: Store, session: Session):
     lease, handoff = await requested(store, session)
     assert await store.cancel_handoff(handoff.id)
-    await store.transcripts.append(lease, [result(SECOND), called("third")])
+    await transcripts.append(store, lease, [result(SECOND), called("third")])
     start = await begin(store, lease)
     assert [m.outcome for m in start.repairs] == [Outcome.INTERRUPTED]
 
@@ -115,9 +115,9 @@ async def test_a_gateway_that_lost_the_platform_cannot_complete_it(
     await requested(store, session)
     claim = await store.claim_next_handoff([TELEGRAM])
     assert claim is not None
-    await (await open_store()).gateways.announce("another", [TELEGRAM])
+    await gateways.announce(await open_store(), "another", [TELEGRAM])
     with pytest.raises(PlatformLost):
         await store.complete_handoff(claim, address=TOPIC)
-    there = await store.sessions.get(session.id)
+    there = await sessions.get(store, session.id)
     assert there is not None
     assert there.address is None

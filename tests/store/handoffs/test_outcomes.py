@@ -15,7 +15,7 @@ from segue.core.errors import (
 from segue.core.handoff import REASONS, Failure, State, Step
 from segue.core.session import Origin, Session, Usage
 from segue.core.text import REASON_LIMIT
-from segue.store import Store
+from segue.store import Store, bindings, leases, outbox, sessions, transcripts
 from segue.store.handoffs import LEASE_SECONDS
 from segue.store.outbox import OutgoingState
 from segue.testing.clock import FakeClock
@@ -62,24 +62,24 @@ async def test_completing_moves_the_session_and_stores_its_messages_in_one_trans
     assert (done.handoff.state, done.handoff.finished) == (State.COMPLETED, clock.now())
     assert (done.handoff.thread, done.displaced) == (TOPIC, None)
     assert await state(store, session.id) == done.handoff
-    moved = await store.sessions.get(session.id)
+    moved = await sessions.get(store, session.id)
     assert moved is not None
     assert (moved.address, moved.messages) == (TOPIC, 3)
     assert moved.usage == Usage(input=100, output=20, cached=5)
-    binding = await store.bindings.get(TOPIC)
+    binding = await bindings.get(store, TOPIC)
     assert binding is not None
     assert (binding.session_id, binding.origin) == (session.id, Origin.HANDOFF)
-    assert texts(await store.transcripts.load(session.id)) == [
+    assert texts(await transcripts.load(store, session.id)) == [
         "fix the tests",
         "I am here now.",
         "We were fixing the tests.",
     ]
-    (first,) = await store.outbox.claim({TELEGRAM})
+    (first,) = await outbox.claim(store, {TELEGRAM})
     assert first.body == "the recap"
-    second = await store.outbox.get("2")
+    second = await outbox.get(store, "2")
     assert second is not None
     assert second.state is OutgoingState.QUEUED
-    assert await store.leases.get(session.id) is None
+    assert await leases.get(store, session.id) is None
 
 
 async def test_after_completing_the_old_terminal_learns_where_the_session_is(
@@ -94,9 +94,9 @@ async def test_after_completing_the_old_terminal_learns_where_the_session_is(
     with pytest.raises(
         SessionMoved, match="it is on telegram group -100200, thread 7 now"
     ) as caught:
-        await store.transcripts.append(lease, [said("still here?")])
+        await transcripts.append(store, lease, [said("still here?")])
     assert f"segue resume {session.id}" in str(caught.value)
-    later = await gateway.leases.acquire(session.id, "a gateway")
+    later = await leases.acquire(gateway, session.id, "a gateway")
     assert later.epoch > lease.epoch + 1
 
 
@@ -108,7 +108,7 @@ async def test_the_session_keeps_its_id_its_directory_and_its_transcript(
     await say(store, session.id, *before)
     claim = await claimed(store, session.id)
     await store.complete_handoff(claim, address=TOPIC, messages=[answered("here")])
-    moved = await store.sessions.get(session.id)
+    moved = await sessions.get(store, session.id)
     assert moved is not None
     assert (moved.id, moved.owner) == (session.id, session.owner)
     assert (moved.cwd, moved.source, moved.started, moved.ended) == (
@@ -117,7 +117,7 @@ async def test_the_session_keeps_its_id_its_directory_and_its_transcript(
         session.started,
         None,
     )
-    after = await store.transcripts.load(session.id)
+    after = await transcripts.load(store, session.id)
     assert [m.tool_calls for m in after] == [m.tool_calls for m in (*before, answered(""))]
     assert texts(after) == ["list the files", "", "a.py", "a.py", "here"]
 
@@ -128,8 +128,8 @@ async def test_a_session_moves_on_from_one_chat_to_another(store: Store, session
     claim = await store.claim_handoff(asked.id)
     assert claim is not None
     assert await store.complete_handoff(claim, address=CHANNEL)
-    assert await store.bindings.get(TOPIC) is None
-    binding = await store.bindings.get(CHANNEL)
+    assert await bindings.get(store, TOPIC) is None
+    binding = await bindings.get(store, CHANNEL)
     assert binding is not None
     assert binding.session_id == session.id
 
@@ -137,23 +137,23 @@ async def test_a_session_moves_on_from_one_chat_to_another(store: Store, session
 async def test_the_session_that_was_live_there_is_set_aside_not_ended(
     store: Store, session: Session
 ):
-    there = await store.sessions.create("me", TELEGRAM, title="chat at home")
+    there = await sessions.create(store, "me", TELEGRAM, title="chat at home")
     await say(store, there.id, said("keep me"))
-    await store.bindings.rebind(there.id, DM, Origin.MESSAGE)
+    await bindings.rebind(store, there.id, DM, Origin.MESSAGE)
     done = await store.complete_handoff(await claimed(store, session.id), address=DM)
     assert done is not None
     assert done.displaced == there.id
-    aside = await store.sessions.find("me", "chat at home")
+    aside = await sessions.find(store, "me", "chat at home")
     assert (aside.ended, aside.end_reason, aside.address) == (None, None, None)
-    assert texts(await store.transcripts.load(there.id)) == ["keep me"]
+    assert texts(await transcripts.load(store, there.id)) == ["keep me"]
 
 
 async def test_completing_where_it_already_is_displaces_no_session(store: Store, session: Session):
-    await store.bindings.rebind(session.id, DM, Origin.MESSAGE)
+    await bindings.rebind(store, session.id, DM, Origin.MESSAGE)
     done = await store.complete_handoff(await claimed(store, session.id), address=DM)
     assert done is not None
     assert done.displaced is None
-    assert (await store.sessions.find("me", session.id)).address == DM
+    assert (await sessions.find(store, "me", session.id)).address == DM
 
 
 async def test_a_reason_longer_than_500_characters_is_truncated(store: Store, session: Session):
@@ -186,7 +186,7 @@ async def test_only_the_newest_claim_can_complete_or_fail_a_handoff(
         assert not await store.heartbeat_handoff(forged)
         assert not await store.record_handoff_step(forged, Step.DELIVERING, thread=CHANNEL)
     assert await state(store, session.id) == newest
-    assert await store.bindings.get(TOPIC) is None
+    assert await bindings.get(store, TOPIC) is None
 
 
 async def test_a_gateway_that_completes_after_losing_its_claim_changes_nothing(
@@ -199,7 +199,7 @@ async def test_a_gateway_that_completes_after_losing_its_claim_changes_nothing(
     assert late is not None
     clock.advance(LEASE_SECONDS)
     assert await other.claim_handoff(asked.id)
-    before = await store.sessions.get(session.id)
+    before = await sessions.get(store, session.id)
     done = await stopped.complete_handoff(
         late,
         address=TOPIC,
@@ -208,11 +208,11 @@ async def test_a_gateway_that_completes_after_losing_its_claim_changes_nothing(
         drafts=[draft("ghost", TOPIC)],
     )
     assert done is None
-    assert await store.bindings.get(TOPIC) is None
-    assert await store.outbox.get("ghost") is None
-    assert await store.sessions.get(session.id) == before
-    assert texts(await store.transcripts.load(session.id)) == ["hello"]
-    assert await store.transcripts.append(lease, [said("my epoch still counts")]) == 2
+    assert await bindings.get(store, TOPIC) is None
+    assert await outbox.get(store, "ghost") is None
+    assert await sessions.get(store, session.id) == before
+    assert texts(await transcripts.load(store, session.id)) == ["hello"]
+    assert await transcripts.append(store, lease, [said("my epoch still counts")]) == 2
 
 
 async def test_a_gateway_that_completes_after_another_one_changes_nothing(
@@ -229,8 +229,8 @@ async def test_a_gateway_that_completes_after_another_one_changes_nothing(
     )
     assert not await store.fail_handoff(late, "too late")
     assert (await state(store, session.id)).state is State.COMPLETED
-    assert await store.bindings.get(CHANNEL) is None
-    assert texts(await store.transcripts.load(session.id)) == ["here"]
+    assert await bindings.get(store, CHANNEL) is None
+    assert texts(await transcripts.load(store, session.id)) == ["here"]
 
 
 async def test_completing_fails_and_changes_nothing_when_the_terminal_has_appended(
@@ -241,13 +241,13 @@ async def test_completing_fails_and_changes_nothing_when_the_terminal_has_append
     asked = await store.request_handoff(session.id, TELEGRAM, lease=lease)
     claim = await gateway.claim_handoff(asked.id)
     assert claim is not None
-    await store.transcripts.append(lease, [said("one more thing")])
+    await transcripts.append(store, lease, [said("one more thing")])
     with pytest.raises(SessionChanged):
         await gateway.complete_handoff(
             claim, address=TOPIC, messages=[answered("x")], drafts=[draft("x", TOPIC)]
         )
     await unmoved(store, session, ["hello", "one more thing"])
-    assert await store.transcripts.append(lease, [said("and another")]) == 3
+    assert await transcripts.append(store, lease, [said("and another")]) == 3
     assert await gateway.fail_handoff(claim, "it went on")
 
 
@@ -259,22 +259,22 @@ async def test_completing_fails_and_changes_nothing_after_a_takeover(
     asked = await store.request_handoff(session.id, TELEGRAM, lease=lease)
     claim = await gateway.claim_handoff(asked.id)
     assert claim is not None
-    mine = await store.leases.acquire(session.id, "a terminal on sofa", take_over=True)
+    mine = await leases.acquire(store, session.id, "a terminal on sofa", take_over=True)
     with pytest.raises(SessionChanged):
         await gateway.complete_handoff(
             claim, address=TOPIC, messages=[answered("x")], drafts=[draft("x", TOPIC)]
         )
     await unmoved(store, session, ["hello"])
-    assert await store.transcripts.append(mine, [said("I go on")]) == 2
+    assert await transcripts.append(store, mine, [said("I go on")]) == 2
 
 
 async def unmoved(store: Store, session: Session, said: list[str]) -> None:
     """Check that a refused commit left nothing behind."""
     assert (await state(store, session.id)).state is State.RUNNING
     assert (await state(store, session.id)).thread is None
-    assert await store.bindings.get(TOPIC) is None
-    assert await store.outbox.get("x") is None
-    assert texts(await store.transcripts.load(session.id)) == said
+    assert await bindings.get(store, TOPIC) is None
+    assert await outbox.get(store, "x") is None
+    assert texts(await transcripts.load(store, session.id)) == said
 
 
 async def test_a_commit_that_fails_at_its_last_step_is_rolled_back(store: Store, session: Session):
@@ -321,9 +321,9 @@ async def test_a_commit_after_cancelling_a_running_handoff_is_rolled_back(
     assert done is None
     over = await state(store, session.id)
     assert (over.state, over.error, over.thread) == (State.FAILED, "I stay.", None)
-    assert await store.bindings.get(TOPIC) is None
-    assert await store.outbox.get("x") is None
-    assert await store.transcripts.append(lease, [said("going on")]) == 2
+    assert await bindings.get(store, TOPIC) is None
+    assert await outbox.get(store, "x") is None
+    assert await transcripts.append(store, lease, [said("going on")]) == 2
 
 
 async def test_cancelling_after_the_commit_changes_nothing(store: Store, session: Session):
@@ -332,7 +332,7 @@ async def test_cancelling_after_the_commit_changes_nothing(store: Store, session
     assert done is not None
     assert not await store.cancel_handoff(claim.id)
     assert await state(store, session.id) == done.handoff
-    assert (await store.sessions.find("me", session.id)).address == TOPIC
+    assert (await sessions.find(store, "me", session.id)).address == TOPIC
 
 
 async def test_of_cancel_and_complete_exactly_one_wins(
@@ -343,7 +343,7 @@ async def test_of_cancel_and_complete_exactly_one_wins(
         asked = await store.request_handoff(session.id, TELEGRAM)
         claim = await gateway.claim_handoff(asked.id)
         assert claim is not None
-        before = len(await store.transcripts.load(session.id))
+        before = len(await transcripts.load(store, session.id))
         tries = [
             gateway.complete_handoff(claim, address=TOPIC, messages=[answered("here")]),
             store.cancel_handoff(asked.id),
@@ -351,4 +351,4 @@ async def test_of_cancel_and_complete_exactly_one_wins(
         outcomes = await asyncio.gather(*(reversed(tries) if turn % 2 else tries))
         assert len([won for won in outcomes if won]) == 1
         completed = (await state(store, session.id)).state is State.COMPLETED
-        assert len(await store.transcripts.load(session.id)) == before + completed
+        assert len(await transcripts.load(store, session.id)) == before + completed

@@ -18,7 +18,7 @@ from segue.core.handoff import (
     State,
 )
 from segue.core.session import Session
-from segue.store import Store
+from segue.store import Store, leases, sessions
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.handoffs.samples import (
@@ -108,7 +108,7 @@ async def test_a_session_that_never_moved_has_no_handoff(store: Store, session: 
 async def test_pending_handoffs_are_listed_oldest_first(store: Store):
     asked: list[Handoff] = []
     for _ in range(5):
-        session = await store.sessions.create("me", Platform.LOCAL)
+        session = await sessions.create(store, "me", Platform.LOCAL)
         asked.append(await store.request_handoff(session.id, TELEGRAM))
     running = await store.claim_handoff(asked[1].id)
     assert running is not None
@@ -135,7 +135,7 @@ async def test_one_request_key_makes_one_request_even_concurrently(
 ):
     openings = [store, await open_store(), await open_store()]
     for turn in range(4):
-        session = await store.sessions.create("me", Platform.LOCAL)
+        session = await sessions.create(store, "me", Platform.LOCAL)
         ask = [
             o.request_handoff(session.id, TELEGRAM, key=f"{turn}") for o in openings for _ in "ab"
         ]
@@ -149,14 +149,14 @@ async def test_a_request_needs_the_current_lease(
     asked = await store.request_handoff(session.id, TELEGRAM, lease=mine)
     await store.cancel_handoff(asked.id)
     other = await open_store()
-    await other.leases.acquire(session.id, "a terminal on sofa", take_over=True)
+    await leases.acquire(other, session.id, "a terminal on sofa", take_over=True)
     with pytest.raises(SessionMoved, match="a terminal on sofa"):
         await store.request_handoff(session.id, TELEGRAM, lease=mine)
     assert await store.list_pending_handoffs() == ()
 
 
 async def test_a_lease_on_another_session_is_refused(store: Store, session: Session):
-    other = await store.sessions.create("me", Platform.LOCAL)
+    other = await sessions.create(store, "me", Platform.LOCAL)
     await hold(store, session.id)
     lease = await hold(store, other.id)
     with pytest.raises((SessionMoved, SessionHeld)):

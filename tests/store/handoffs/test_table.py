@@ -10,7 +10,7 @@ from segue.core.handoff import (
     next_state,
 )
 from segue.core.session import Session
-from segue.store import Store
+from segue.store import Store, sessions
 from segue.store.handoffs import CLAIM_SECONDS, LEASE_SECONDS
 from segue.testing.clock import FakeClock
 from tests.store.handoffs.samples import (
@@ -70,7 +70,7 @@ async def attempt(store: Store, clock: FakeClock, handoff: Handoff, event: Hando
 async def test_the_store_agrees_with_the_table_of_transitions(store: Store, clock: FakeClock):
     for before in State:
         for event in HandoffEvent:
-            session = await store.sessions.create("me", Platform.LOCAL)
+            session = await sessions.create(store, "me", Platform.LOCAL)
             handoff = await reach(store, session.id, before)
             was = (await store.list_handoffs(session.id))[0]
             happened = await attempt(store, clock, handoff, event)

@@ -17,6 +17,7 @@ from playwright.async_api import Page, expect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.http11 import Request
 
+from segue.store import owners
 from tests.web.bare_server import page_server
 from tests.web.chromium.watched_page import Eyes, link, live, say, shows
 from tests.web.conftest import Site
@@ -88,7 +89,7 @@ async def test_an_open_page_sends_nothing_to_an_impostor_and_reconnects_to_the_g
         await page.get_by_role("button", name="New conversation").first.click()
         await say(page, "hello")
         await shows(page, "hello", "(1) hello")
-        [identity] = await site.store.owners.identities("me")
+        [identity] = await owners.identities(site.store, "me")
     async with impostor.serving(site.url):
         await reconnects(page)
         await expect(page.get_by_role("alert")).to_contain_text(WARNING)

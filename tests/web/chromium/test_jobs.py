@@ -8,6 +8,7 @@ from playwright.async_api import Locator, Page, expect
 
 from segue.core.job import JobState
 from segue.core.session import ME
+from segue.store import jobs
 from tests.web.chromium.watched_page import DESKTOP, PHONE, Eyes, link, live, say
 from tests.web.conftest import Site
 from tests.web.test_jobs import NEWS
@@ -23,8 +24,8 @@ def card(page: Page, name: str) -> Locator:
 async def test_a_job_is_switched_off_and_on_run_and_deleted(
     site: Site, eyes: Eyes, size: tuple[int, int], dark: bool
 ):
-    news = await site.store.jobs.create(ME, NEWS)
-    await site.store.jobs.create(ME, structs.replace(NEWS, name="tides"))
+    news = await jobs.create(site.store, ME, NEWS)
+    await jobs.create(site.store, ME, structs.replace(NEWS, name="tides"))
     async with site.gateway(model=["It rains."]):
         page = await eyes.open(await link(site.store), size=size, dark=dark)
         await live(page)
@@ -39,10 +40,10 @@ async def test_a_job_is_switched_off_and_on_run_and_deleted(
         await switch.click()
         await expect(switch).to_have_attribute("aria-checked", "false")
         await expect(switch).to_be_focused()
-        assert (await site.store.jobs.found(ME, news.id)).state is JobState.PAUSED
+        assert (await jobs.found(site.store, ME, news.id)).state is JobState.PAUSED
         await switch.press("Space")
         await expect(switch).to_have_attribute("aria-checked", "true")
-        assert (await site.store.jobs.found(ME, news.id)).state is JobState.ENABLED
+        assert (await jobs.found(site.store, ME, news.id)).state is JobState.ENABLED
 
         await shown.get_by_role("button", name="Run now").click()
         await expect(shown).to_contain_text("kept in its own session")

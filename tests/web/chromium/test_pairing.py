@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import expect
 
+from segue.store import owners
 from tests.web.chromium.watched_page import REFUSED, Eyes, link, live, say, shows
 from tests.web.conftest import Site
 
@@ -45,26 +46,26 @@ async def test_a_browser_that_opens_three_links_is_one_browser(site: Site, eyes:
     async with site.gateway():
         page = await eyes.open(await link(site.store), tolerates=REFUSED)
         await live(page)
-        [paired] = await site.store.owners.identities("me")
+        [paired] = await owners.identities(site.store, "me")
         for tab in (page, await page.context.new_page()):
             url = await link(site.store)
             await tab.goto(url)
             await live(tab)
             late = await eyes.open(url, tolerates=REFUSED)  # it is used up
             await expect(late.get_by_role("heading")).to_have_text("This link no longer works")
-        assert await site.store.owners.identities("me") == (paired,)
+        assert await owners.identities(site.store, "me") == (paired,)
 
 
 async def test_a_browser_that_is_revoked_is_paired_again_by_a_link(site: Site, eyes: Eyes):
     async with site.gateway():
         page = await eyes.open(await link(site.store), tolerates=REFUSED)
         await live(page)
-        [paired] = await site.store.owners.identities("me")
-        await site.store.owners.unlink(paired.sender.platform, paired.sender.user_id)
+        [paired] = await owners.identities(site.store, "me")
+        await owners.unlink(site.store, paired.sender.platform, paired.sender.user_id)
         await expect(page.get_by_role("heading")).to_have_text("This browser is not paired yet")
         await page.goto(await link(site.store))
         await live(page)
-        [again] = await site.store.owners.identities("me")
+        [again] = await owners.identities(site.store, "me")
         assert again.sender.user_id != paired.sender.user_id
 
 

@@ -14,7 +14,7 @@ from playwright.async_api import Page, WebSocketRoute, expect
 
 from segue.core.session import ME, Origin
 from segue.core.transcript import Message, Role, ToolCall
-from segue.store import Store
+from segue.store import Store, bindings, pages, transcripts
 from segue.web.open_page import address_of
 from tests.turns.conftest import call
 from tests.web.chromium.watched_page import Eyes, in_conversation, link, live, say
@@ -98,12 +98,12 @@ async def other_conversations(store: Store) -> AsyncGenerator[None]:
         await session_with(store, "How?", last, title=title)
         for title, last in reversed(LAST_WORDS.items())
     ][::-1]
-    page = await store.pages.begin(ME, "Ghent", key="1")
-    await store.bindings.rebind(bike.id, address_of(ME, page.id), Origin.HANDOFF)
-    await store.bindings.rebind(letter.id, TOPIC, Origin.HANDOFF)
+    page = await pages.begin(store, ME, "Ghent", key="1")
+    await bindings.rebind(store, bike.id, address_of(ME, page.id), Origin.HANDOFF)
+    await bindings.rebind(store, letter.id, TOPIC, Origin.HANDOFF)
     async with in_terminal(store, baking) as held:
         asked = Message(Role.ASSISTANT, "", baking.started, tool_calls=(ASKS,))
-        await store.transcripts.append(held.lease, [asked])
+        await transcripts.append(store, held.lease, [asked])
         yield
 
 

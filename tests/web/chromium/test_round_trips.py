@@ -12,6 +12,7 @@ from segue.core.address import Platform
 from segue.core.handoff import State
 from segue.core.session import ME
 from segue.core.transcript import Kind
+from segue.store import sessions, transcripts
 from segue.store.gateways import LinkState
 from tests.harness import household
 from tests.harness.household import Household
@@ -114,8 +115,8 @@ async def test_ten_round_trips_leave_one_entry_and_one_topic_in_the_transcripts_
             moves = [re.compile(f"^{move} · ") for move in await ten_round_trips(anna)]
             await home.rig.confirmed()
 
-            (session,) = await home.store.sessions.list(ME)
-            lines = await home.store.transcripts.load(session.id)
+            (session,) = await sessions.list_sessions(home.store, ME)
+            lines = await transcripts.load(home.store, session.id)
             assert [m.content for m in lines if m.content in anna.said] == anna.said
             said = [m.content.strip() for m in lines if m.kind is Kind.SAID]
             assert await whole(page) == said

@@ -14,6 +14,7 @@ from msgspec import structs
 from playwright.async_api import Page, expect
 
 from segue.core.session import ME
+from segue.store import jobs as stored_jobs
 from tests.turns.conftest import call
 from tests.web.chromium.watched_page import (
     DESKTOP,
@@ -109,10 +110,10 @@ async def health(site: Site, eyes: Eyes) -> AsyncGenerator[Page]:
 @contextlib.asynccontextmanager
 async def jobs(site: Site, eyes: Eyes) -> AsyncGenerator[Page]:
     """A job that was run and one that is paused."""
-    ran = await site.store.jobs.create(ME, NEWS)
+    ran = await stored_jobs.create(site.store, ME, NEWS)
     await finish(site.store, ran.id, "It rains.")
-    paused = await site.store.jobs.create(ME, structs.replace(NEWS, name="tides"))
-    await site.store.jobs.pause(ME, paused.id)
+    paused = await stored_jobs.create(site.store, ME, structs.replace(NEWS, name="tides"))
+    await stored_jobs.pause(site.store, ME, paused.id)
     async with site.gateway():
         page = await eyes.open(await link(site.store))
         await live(page)

@@ -13,6 +13,7 @@ from segue.core.address import ChatType, HomeChannel
 from segue.core.approval import Answer
 from segue.core.session import ME, Origin
 from segue.core.transcript import Message, Role, spoken
+from segue.store import approvals, bindings, leases, owners, transcripts
 from tests.harness.house import Desk
 from tests.web.chromium.watched_page import DESKTOP, PHONE, Eyes, link, live, say, shows
 from tests.web.conftest import Site
@@ -43,7 +44,7 @@ async def test_ten_round_trips_leave_one_entry_in_the_transcripts_order(
                 now = session.started
                 words = (f"terminal {trip}", f"Heard {trip}.")
                 messages = [spoken(words[0], now), Message(Role.ASSISTANT, words[1], now)]
-                await store.transcripts.append(held.lease, messages)
+                await transcripts.append(store, held.lease, messages)
                 said += words
                 await shows(page, *said)
                 await expect(page.locator("#where")).to_contain_text("in the terminal")
@@ -67,24 +68,24 @@ async def test_ten_round_trips_leave_one_entry_in_the_transcripts_order(
 async def test_a_session_on_telegram_is_read_live_and_brought_here(site: Site, eyes: Eyes):
     store = site.store
     session = await session_with(store, "a boat", "Yes.", title="Boats")
-    await store.bindings.rebind(session.id, TOPIC, Origin.HANDOFF)
+    await bindings.rebind(store, session.id, TOPIC, Origin.HANDOFF)
     async with site.gateway():
         page = await eyes.open(await link(store))
         await live(page)
         await expect(entries(page)).to_contain_text("On Telegram")
         await expect(page.locator("#where")).to_contain_text("This conversation is on Telegram.")
-        lease = await store.leases.acquire(session.id, "a gateway")
-        await store.transcripts.append(lease, [spoken("from the phone", session.started)])
+        lease = await leases.acquire(store, session.id, "a gateway")
+        await transcripts.append(store, lease, [spoken("from the phone", session.started)])
         await shows(page, "a boat", "Yes.", "from the phone")
         await expect(page.locator("#working")).to_be_visible()
         await expect(page.get_by_role("button", name="Stop")).to_be_hidden()
-        asked = await store.approvals.ask(lease, "1", "f", "make", TOPIC, seconds=60)
+        asked = await approvals.ask(store, lease, "1", "f", "make", TOPIC, seconds=60)
         await expect(page.locator("#where")).to_contain_text("It waits for your approval there.")
         await expect(entries(page)).to_contain_text("On Telegram, waiting for approval")
-        await store.approvals.answer(asked.id, ME, TOPIC, Answer.NEVER)
+        await approvals.give(store, asked.id, ME, TOPIC, Answer.NEVER)
         await expect(page.locator("#working")).to_be_visible()
-        await store.transcripts.append(lease, [Message(Role.ASSISTANT, "Seen.", session.started)])
-        await store.leases.release(lease)
+        await transcripts.append(store, lease, [Message(Role.ASSISTANT, "Seen.", session.started)])
+        await leases.release(store, lease)
         await shows(page, "a boat", "Yes.", "from the phone", "Seen.")
         await page.get_by_role("button", name="Bring it here").click()
         await expect(page.locator("#elsewhere")).to_be_hidden()
@@ -95,12 +96,12 @@ async def test_a_session_on_telegram_is_read_live_and_brought_here(site: Site, e
         await expect(page.locator(".moved")).to_have_text(
             [re.compile("^Moved to Telegram"), re.compile("^Moved here")]
         )
-    binding = await store.bindings.list(ME)
+    binding = await bindings.list_bindings(store, ME)
     assert [b.address.chat_type for b in binding] == [ChatType.DM]
 
 
 async def test_the_menu_moves_a_session_that_is_here(site: Site, eyes: Eyes):
-    await site.store.owners.set_home(ME, HomeChannel(address=TOPIC))
+    await owners.set_home(site.store, ME, HomeChannel(address=TOPIC))
     async with site.gateway():
         page = await eyes.open(await link(site.store))
         await live(page)

@@ -25,7 +25,7 @@ from segue.core.address import Platform
 from segue.core.errors import DemoFailed
 from segue.core.reset import ResetPolicies
 from segue.gateway import log_file
-from segue.store import Store, Topic
+from segue.store import Store, Topic, gateways
 from segue.store.gateways import LinkState
 from segue.web import endpoints
 
@@ -79,7 +79,7 @@ async def running(store: Store, folder: Path, model: str) -> AsyncGenerator[str]
 async def _serving(store: Store, process: asyncio.subprocess.Process, folder: Path) -> str:
     async with store.listen(Topic.HANDOFFS) as wake:
         while process.returncode is None:
-            gateway = await store.gateways.serving(Platform.WEB)
+            gateway = await gateways.serving(store, Platform.WEB)
             connected = gateway and gateway.links[Platform.WEB].state is LinkState.CONNECTED
             if connected and (url := endpoints.page_url(gateway)):
                 return url

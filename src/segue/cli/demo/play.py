@@ -28,7 +28,7 @@ from segue.core.session import ME, Session
 from segue.core.text import count
 from segue.core.transcript import Message, Role, Transcript
 from segue.handoffs import Completed, Failed
-from segue.store import Store, Topic
+from segue.store import Store, Topic, leases, outbox, owners, sessions, transcripts
 from segue.terminal import moves, page_links
 from segue.terminal.location import address, holder
 from segue.turns import HeldLease, Place, Turns, hold
@@ -103,9 +103,9 @@ class Play:
 
     async def _leave_terminal(self, store: Store) -> tuple[str, Session]:
         """Start a session and hand it off. Return the link to it and the session."""
-        await store.owners.ensure(ME)
+        await owners.ensure(store, ME)
         cwd = str(self._folder)
-        session = await store.sessions.create(ME, Platform.LOCAL, title=_TITLE, cwd=cwd)
+        session = await sessions.create(store, ME, Platform.LOCAL, title=_TITLE, cwd=cwd)
         self._record.session = session.id
         async with hold(store, session.id, holder(), address=address(session.id)) as held:
             async with self._step("terminal", "In the terminal: a session starts.", _SLOW):
@@ -162,7 +162,7 @@ class Play:
             raise DemoFailed(reason=f"the agent did not answer; the page says: {words}")
         await browser.until(lambda: _shows(browser, asked, reply))
         self._record.reply = reply.content
-        self._record.saw_earlier = _knew(await store.transcripts.load(session.id), reply)
+        self._record.saw_earlier = _knew(await transcripts.load(store, session.id), reply)
         self._report.said("Segue", reply.content)
 
     async def _is_over(self, store: Store, session: Session, browser: Browser, asked: int) -> bool:
@@ -170,18 +170,18 @@ class Play:
         shown = browser.answers(asked)
         if browser.is_asked:
             raise DemoFailed(reason="the model asked to use a tool, which the demo cannot approve")
-        there = await store.sessions.get(session.id)
+        there = await sessions.get(store, session.id)
         if there is None or there.address is None or not shown:
             return False
-        works = await store.leases.get(session.id) is not None
-        return not works and not await store.outbox.is_waiting(there.address)
+        works = await leases.get(store, session.id) is not None
+        return not works and not await outbox.is_waiting(store, there.address)
 
     # Back in the terminal
 
     async def _come_back(self, store: Store, session: Session) -> None:
         await moves.wait_for_turn(store, session.id, asyncio.Event())
         async with hold(store, session.id, holder(), address=address(session.id)):
-            transcript = await store.transcripts.load(session.id)
+            transcript = await transcripts.load(store, session.id)
         self._record.roles = [message.role.value for message in transcript]
         if QUESTION not in [message.content for message in transcript]:
             raise DemoFailed(reason="what was said on the page is not in the transcript")
@@ -193,7 +193,7 @@ def _ms(begun: datetime, over: datetime | None) -> int | None:
 
 
 async def _last(store: Store, session_id: str) -> Message:
-    (message,) = await store.transcripts.last(session_id, 1)
+    (message,) = await transcripts.last(store, session_id, 1)
     return message
 
 
