@@ -6,8 +6,9 @@ import asyncio
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import structs
 
 import segue.store
 from benchmarks.agent import samples, server
@@ -54,7 +55,7 @@ async def _turns(url: str, other: str, length: int, runs: int) -> tuple[float, f
     """The least processor seconds of a turn, and of the same turn without a store."""
     with tempfile.TemporaryDirectory() as folder:
         settings = config.load({"SEGUE_STORE": f"sqlite://{folder}/segue.db"})
-        settings = replace(settings, approvals=config.Approvals(policy=Policy.AUTO))
+        settings = structs.replace(settings, approvals=config.Approvals(policy=Policy.AUTO))
         models = _One(samples.model("openai", url))
         async with (
             await segue.store.open(settings.store) as store,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import importlib.resources
 import json
 import os
@@ -12,7 +11,6 @@ import re
 import stat
 import subprocess
 import sys
-import typing
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -22,7 +20,7 @@ import pytest
 from msgspec import structs
 
 from segue import config
-from segue.config import environment, file, names, zone
+from segue.config import environment, machine, schema
 from segue.core.address import TARGETS, ChatType, Platform
 from segue.core.approval import Policy
 from segue.core.errors import (
@@ -33,6 +31,7 @@ from segue.core.reset import ResetMode, ResetPolicies, ResetPolicy
 from segue.core.secret import Secret
 from segue.platforms import registry
 from segue.platforms.spec import TOKEN, FieldKind, PlatformSettings, PlatformSpec
+from tests.config import settings_tables
 
 ROOT = Path(__file__).parents[2]
 SECRET = "sk-very-secret"
@@ -210,7 +209,7 @@ def test_the_time_zone_of_the_system_has_daylight_saving_time(tmp_path: Path):
     tzdata = Path(str(importlib.resources.files("tzdata"))) / "zoneinfo" / "Europe" / "Oslo"
     link = tmp_path / "localtime"
     link.symlink_to(tzdata)
-    for found in (zone.of_machine("", link), zone.of_machine(f"{link}", tmp_path / "none")):
+    for found in (machine.time_zone("", link), machine.time_zone(f"{link}", tmp_path / "none")):
         assert str(found) == "Europe/Oslo"
         hours = [datetime(2026, month, 1, tzinfo=found).utcoffset() for month in (1, 7)]
         assert hours == [timedelta(hours=1), timedelta(hours=2)]
@@ -218,7 +217,7 @@ def test_the_time_zone_of_the_system_has_daylight_saving_time(tmp_path: Path):
 
 @pytest.mark.parametrize("named", ["", "CET-1CEST,M3.5.0,M10.5.0/3", "Not/AZone", "../x"])
 def test_an_unreadable_time_zone_falls_back_to_the_current_utc_offset(tmp_path: Path, named: str):
-    found = zone.of_machine(named, tmp_path / "none")
+    found = machine.time_zone(named, tmp_path / "none")
     now = datetime.now().astimezone()
     assert now.astimezone(found).utcoffset() == now.utcoffset()
 
@@ -312,7 +311,7 @@ def test_nothing_is_read_from_the_working_directory(
         ("[endpoints.work]\nkey = 'x'", "endpoints.work.url is missing"),
         ("[endpoints.work]\nurl = 'x'\nspeed = 1", "endpoints.work.speed, only url, key, context"),
         (
-            "[endpoints.work]\nurl = 'x'\ncontext = 9",
+            "[endpoints.work]\nurl = 'http://x'\ncontext = 9",
             "endpoints.work.context: expected a whole number >= 10",
         ),
         ("[endpoints.'a/b']\nurl = 'x'", "a name has letters, digits, full stops, - and _ only"),
@@ -405,7 +404,7 @@ def test_no_repr_and_no_dump_shows_a_key(home: dict[str, str]):
         "platforms": settings.platforms,
     }
     shown = [repr(keys), repr(copy.deepcopy(keys)), json.dumps(keys, default=repr)]
-    shown += [repr(dataclasses.asdict(settings)["endpoints"]), json.dumps(keys, default=str)]
+    shown += [repr(structs.asdict(settings)["endpoints"]), json.dumps(keys, default=str)]
     assert SECRET not in "".join(shown)
     for dump in (msgspec.json.encode, msgspec.to_builtins, pickle.dumps):
         with pytest.raises(TypeError):
@@ -555,7 +554,7 @@ def test_every_setting_has_its_origin(home: dict[str, str]):
     write(home, FULL)
     more = {**home, "GOOGLE_API_KEY": "k", "SEGUE_MODEL": "local", "OPENAI_BASE_URL": "http://h"}
     found = {setting.name: setting for setting in config.explain(more)}
-    known = names.every(["work", "plain"], ["dm", "telegram-dm"])
+    known = schema.every(["work", "plain"], ["dm", "telegram-dm"])
     assert set(found) == {*known, "OPENAI_BASE_URL"}
     origins = {name: setting.origin for name, setting in found.items()}
     assert origins["store"] == "SEGUE_STORE"
@@ -586,29 +585,8 @@ def test_a_setting_in_the_file_that_equals_the_default_has_the_origin_file(home:
     assert found["model"].origin == "default", "an empty name is none"
 
 
-def test_the_names_are_those_of_the_file_schema():
-    known = {_general(name) for name in names.every(["work"])}
-    assert known == settings_of(file.Contents)
-
-
-def _general(name: str) -> str:
-    """The name as in the docs."""
-    match name.split("."):
-        case ["endpoints", _, field]:
-            return f"endpoints.NAME.{field}"
-        case ["approvals", "platforms", _]:
-            return "approvals.platforms.PLATFORM"
-        case ["platforms", _, field]:
-            common = field in file.PlatformTable.__struct_fields__
-            return f"platforms.PLATFORM.{field if common else 'FIELD'}"
-        case ["reset", "for", _, field]:
-            return f"reset.for.CHATS.{field}"
-        case _:
-            return name
-
-
 def test_every_secret_setting_is_marked_as_secret():
-    secret = {name for name in names.every(["work"]) if names.is_secret(name)}
+    secret = {name for name, leaf in schema.every(["work"]).items() if leaf.is_secret}
     tokens = {f"platforms.{p}.token" for p in TARGETS} - {"platforms.signal.token"}
     more = {"platforms.slack.app_token", "platforms.whatsapp.app_secret"}
     keys = {f"keys.{p}" for p in config.KEY_VARIABLES} | tokens
@@ -639,40 +617,21 @@ def test_reading_settings_loads_nothing_heavy(home: dict[str, str]):
     assert ran.stdout.strip() == "[]"
 
 
-def settings_of(table: type[msgspec.Struct], prefix: str = "") -> set[str]:
-    """The full names of all settings, such as `endpoints.NAME.url`."""
-    names: set[str] = set()
-    for field in msgspec.structs.fields(table):
-        name = f"{prefix}{field.encode_name}"
-        match name, field.type:
-            case "keys", _:
-                names |= {f"keys.{provider}" for provider in config.KEY_VARIABLES}
-            case "approvals.platforms", _:
-                names.add("approvals.platforms.PLATFORM")
-            case "platforms", _:
-                names |= {"platforms.PLATFORM.FIELD"}
-                names |= settings_of(file.PlatformTable, "platforms.PLATFORM.")
-            case _, kind if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-                names |= settings_of(kind, f"{name}.")
-            case _, kind if typing.get_origin(kind) is dict:
-                inside = {"reset.for": "CHATS"}.get(name, "NAME")
-                names |= settings_of(typing.get_args(kind)[1], f"{name}.{inside}.")
-            case _:
-                names.add(name)
-    return names
+def test_the_tables_in_the_docs_are_those_of_the_code():
+    text = settings_tables.DOCS.read_text()
+    assert settings_tables.written(text) == text, (
+        "Type `.venv/bin/python -m tests.config.settings_tables`."
+    )
 
 
-def test_the_docs_list_exactly_the_existing_settings_and_variables():
-    text = (ROOT / "docs" / "settings.md").read_text()
-    table = text[text.index("| setting |") :]
-    rows = [row.split("|")[1:3] for row in table.splitlines() if row.startswith("| `")]
-    named = [name for first, _ in rows for name in re.findall(r"`([^`]+)`", first)]
-    assert sorted(named) == sorted({*settings_of(file.Contents), *ONLY_VARIABLES})
-    variables = {name for row in rows for cell in row for name in re.findall(r"`([A-Z_]+)`", cell)}
-    known = {name for several in environment.overrides().values() for name in several}
-    known |= ONLY_VARIABLES | {"SEGUE_PLATFORM_FIELD"}
-    assert variables <= known
-    assert variables >= known - {spec.variable(field) for spec, field in registry.fields().values()}
+def test_every_setting_and_variable_is_in_the_docs():
+    text = settings_tables.DOCS.read_text()
+    for name, leaf in schema.every(["NAME"], ["CHATS"]).items():
+        general = re.sub(r"^(approvals\.)?platforms\.\w+", r"\1platforms.PLATFORM", name)
+        if f"`{general}`" not in text:
+            assert name in registry.fields(), name
+        elif not general.startswith("platforms."):
+            assert all(f"`{variable}`" in text for variable in leaf.description.variables)
 
 
 @pytest.mark.parametrize("spec", registry.BUILT_IN, ids=lambda spec: spec.platform)
@@ -686,13 +645,10 @@ def test_the_docs_of_a_platform_list_its_settings_and_how_to_install_it(spec: Pl
 
 
 def test_the_example_in_the_docs_is_a_valid_settings_file(home: dict[str, str]):
-    text = (ROOT / "docs" / "settings.md").read_text()
+    text = settings_tables.DOCS.read_text()
     (example,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     write(home, example)
     assert config.load(home).model
-
-
-ONLY_VARIABLES = {"SEGUE_CONFIG", "OPENAI_BASE_URL", "TZ", "VISUAL", "EDITOR"}
 
 
 # A home folder that is not writable

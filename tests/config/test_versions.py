@@ -8,7 +8,7 @@ import pytest
 
 import segue
 from segue import config
-from segue.config import versions
+from segue.config import file, schema
 from segue.core.errors import BadSettings
 from tests.config.test_config import home as home
 from tests.config.test_config import write
@@ -20,7 +20,7 @@ OURS = f"# Written by Segue {segue.__version__}.\n"
 @pytest.fixture
 def renamed(monkeypatch: pytest.MonkeyPatch) -> None:
     names = {"brain": "model", "private": "private_network", "web.open": "web.lan"}
-    monkeypatch.setattr(versions, "RENAMED", names)
+    monkeypatch.setattr(file, "RENAMED", names)
 
 
 @pytest.mark.usefixtures("renamed")
@@ -52,8 +52,8 @@ def test_writing_a_renamed_setting_removes_the_old_name(home: dict[str, str]):
 
 
 def test_a_renamed_setting_leads_to_one_that_exists():
-    for new in versions.RENAMED.values():
-        assert config.names.kind(new)
+    for new in file.RENAMED.values():
+        assert schema.leaf(new)
 
 
 @pytest.mark.parametrize("old", ["", OURS, "# Written by Segue 0.0.9.\n"])

@@ -11,7 +11,7 @@ import pytest
 
 import segue
 from segue import config
-from segue.config import names
+from segue.config import schema
 from segue.core.errors import (
     BadSettings,
     SettingRefused,
@@ -131,7 +131,7 @@ def test_changing_a_setting_changes_nothing_else(
     config.change(name, given, home)
     found: typing.Any = tomllib.loads(path.read_text())
     table = wanted
-    *tables, last = names.parts(name)
+    *tables, last = schema.parts(name)
     for part in tables:
         table = table.setdefault(part, {})
     table[last] = written

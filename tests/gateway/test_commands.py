@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from segue.agent.models.base import Piece, Prompt
 from segue.agent.models.scripted import ScriptedModel
@@ -61,7 +61,7 @@ async def test_new_starts_another_session_and_resume_brings_the_first_back(house
 
 async def test_tools_in_a_new_chat_shows_the_permissions_of_that_chat(house: House):
     policies = {Platform.TELEGRAM: Policy.AUTO}
-    house.settings = replace(house.settings, approvals=Approvals(platforms=policies))
+    house.settings = structs.replace(house.settings, approvals=Approvals(platforms=policies))
     chat = await house.chat()
     async with house.gateway():
         await house.driver.say(house.anna, chat, "/tools")

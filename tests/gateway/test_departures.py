@@ -7,10 +7,11 @@ import asyncio
 import contextlib
 import re
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 import segue.store
 from segue.agent.models.base import Piece, Prompt, Text
@@ -126,7 +127,7 @@ def either(prompt: Prompt) -> Step:
 
 @pytest.fixture
 def auto(house: House) -> None:
-    house.settings = replace(house.settings, approvals=Approvals(policy=Policy.AUTO))
+    house.settings = structs.replace(house.settings, approvals=Approvals(policy=Policy.AUTO))
 
 
 @pytest.mark.usefixtures("auto")

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 
 from segue.agent.models.base import Prompt
 from segue.agent.models.scripted import ScriptedModel, Step
-from segue.core.reset import ResetMode, ResetPolicies, ResetPolicy
+from segue.config import Settings
+from segue.core.reset import ResetMode
 from segue.core.session import ME, EndReason
 from segue.core.transcript import Kind, Role
 from segue.gateway import expiry
@@ -28,12 +29,18 @@ from tests.gateway.test_jobs import make, run_now
 from tests.harness.house import TELEGRAM, WITHIN, House, Offered, echoing
 from tests.turns.conftest import call
 
-HOURLY = ResetPolicies(default=ResetPolicy(mode=ResetMode.IDLE, idle=timedelta(hours=1)))
-SOON = ResetPolicies(default=ResetPolicy(mode=ResetMode.IDLE, idle=timedelta(microseconds=1)))
+HOUR = 60.0
+MICROSECOND = timedelta(microseconds=1) / timedelta(minutes=1)
+
+
+def idle(settings: Settings, minutes: float) -> Settings:
+    """Return settings with which sessions end after so many idle minutes."""
+    reset = structs.replace(settings.reset, mode=ResetMode.IDLE, idle_minutes=minutes)
+    return structs.replace(settings, reset=reset)
 
 
 def resetting(house: House) -> None:
-    house.settings = replace(house.settings, resets=SOON)
+    house.settings = idle(house.settings, MICROSECOND)
 
 
 async def expire(house: House, *script: object) -> None:
@@ -68,7 +75,8 @@ async def test_the_agent_takes_notes_before_a_stale_session_ends(house: House):
     assert ended.end_reason is EndReason.IDLE
     assert [n.text for n in await notes.list_notes(house.store, ME)] == ["The cat is called Tiger."]
     assert len(await house.said(first.id)) == 2
-    house.settings = replace(house.settings, resets=ResetPolicies())
+    reset = structs.replace(house.settings.reset, mode=ResetMode.NONE)
+    house.settings = structs.replace(house.settings, reset=reset)
     async with house.gateway():
         await house.driver.say(house.anna, chat, "hello")
         await message_with(house, chat, "This is a new session")
@@ -144,7 +152,7 @@ async def age(house: House, session_id: str) -> None:
 
 @pytest.mark.parametrize("ends", ["by a message", "by the clock", "not yet"])
 async def test_a_resumed_session_continues_with_the_next_message(house: House, ends: str):
-    house.settings = replace(house.settings, resets=HOURLY)
+    house.settings = idle(house.settings, HOUR)
     chat = await house.chat()
     async with house.gateway(model=echoing()):
         await house.driver.say(house.anna, chat, "my cat is called Tiger")
@@ -168,7 +176,7 @@ async def test_a_resumed_session_continues_with_the_next_message(house: House, e
 async def test_a_report_that_replaces_an_expired_session_says_so_and_lets_the_agent_take_notes(
     house: House,
 ):
-    house.settings = replace(house.settings, resets=HOURLY)
+    house.settings = idle(house.settings, HOUR)
     chat = await house.chat()
     await house.home(chat)
 
@@ -202,7 +210,7 @@ async def test_a_report_that_replaces_an_expired_session_says_so_and_lets_the_ag
 async def test_the_notice_of_a_reset_brings_its_session_back_although_the_new_one_has_its_title(
     house: House,
 ):
-    house.settings = replace(house.settings, resets=HOURLY)
+    house.settings = idle(house.settings, HOUR)
     chat = await house.chat()
     async with house.gateway(model=echoing()):
         await house.driver.say(house.anna, chat, "my cat is called Tiger")
@@ -234,7 +242,7 @@ async def test_a_reset_that_is_switched_on_while_the_gateway_runs_ends_sessions_
         await house.idle()
         cat = await house.session_at(await house.address(chat))
         await age(house, cat.id)
-        gateway.reload(replace(house.settings, resets=HOURLY))
+        gateway.reload(idle(house.settings, HOUR))
         async with asyncio.timeout(WITHIN):
             while True:
                 found = await sessions.get(house.store, cat.id)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from segue.core.address import Address, ChatType, Platform, Sender
 from segue.gateway import texts
@@ -107,7 +108,7 @@ async def test_no_hint_is_given_where_the_bot_reads_every_message(house: House):
 
 async def test_with_the_setting_all_every_message_is_answered_and_no_hint_is_given(house: House):
     table = PlatformSettings(platform=Platform.TELEGRAM, groups=Groups.ALL)
-    house.settings = replace(house.settings, platforms={Platform.TELEGRAM: table})
+    house.settings = structs.replace(house.settings, platforms={Platform.TELEGRAM: table})
     await house.driver.rules(Rules(mentions=True))
     chat = await house.chat(Shape.NO_THREADS, house.eve)
     await house.home(chat, "group")

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import subprocess
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 import segue.gateway.jobs
 from segue.agent.models.base import Piece, Prompt
 from segue.agent.models.scripted import Say, ScriptedModel
 from segue.approvals.rules import fingerprint
-from segue.config.values import Approvals
+from segue.config import Approvals
 from segue.core.address import Platform
 from segue.core.approval import Policy
 from segue.core.job import (
@@ -70,7 +70,7 @@ async def test_what_the_settings_and_the_session_allow_does_not_hold_for_a_run(
 ):
     """The allow-list of a job is fixed when it is made."""
     chat, _ = await home(house)
-    house.settings = dataclasses.replace(house.settings, approvals=Approvals(policy=Policy.AUTO))
+    house.settings = structs.replace(house.settings, approvals=Approvals(policy=Policy.AUTO))
     command = call("shell", command=f"echo x >> {tmp_path}/made")
     async with house.gateway(model=[command, "done", command, "done"]):
         job = await make(house, cwd=str(tmp_path))
@@ -95,7 +95,7 @@ async def test_what_the_settings_and_the_session_allow_does_not_hold_for_a_run(
 
 async def test_pages_that_its_owner_named_need_no_approval_in_a_run(house: House):
     await home(house)
-    house.settings = dataclasses.replace(house.settings, private_network=True)
+    house.settings = structs.replace(house.settings, private_network=True)
 
     async def page(request: Request) -> Response:
         return Response(200, {"Content-Type": "text/plain"}, b"three rooms")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from segue.agent.models.base import Prompt
 from segue.config import Approvals
@@ -60,7 +60,7 @@ async def moved(house: House, desk: Desk, shape: Shape = Shape.FORUM) -> tuple[s
 
 @pytest.fixture
 def auto(house: House) -> None:
-    house.settings = replace(house.settings, approvals=Approvals(policy=Policy.AUTO))
+    house.settings = structs.replace(house.settings, approvals=Approvals(policy=Policy.AUTO))
 
 
 async def roles(house: House, desk: Desk) -> list[str]:

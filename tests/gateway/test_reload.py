@@ -4,11 +4,11 @@ read again."""
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 import segue.store
 from segue import config
@@ -31,7 +31,7 @@ async def test_a_package_that_is_installed_later_is_used_when_the_settings_are_r
 ):
     monkeypatch.syspath_prepend(tmp_path)
     given = PlatformSettings(platform=TELEGRAM, enabled=True, adapter=f"{MODULE}:quiet")
-    settings = dataclasses.replace(house.settings, platforms={TELEGRAM: given})
+    settings = structs.replace(house.settings, platforms={TELEGRAM: given})
     house.settings = settings
 
     async def is_down() -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from segue import config
-from segue.config import file, names
+from segue.config import schema
 from segue.core.errors import BadSettings, LibraryMissing, ValuesMissing
 from segue.core.secret import Secret
 from segue.platforms import registry
@@ -77,7 +77,7 @@ def test_every_field_is_explained_with_its_origin(home: dict[str, str]):
     assert found["platforms.slack.bot_token"].origin == "file"
     assert found["platforms.matrix.user_id"].value == "matrix-user_id"
     assert {name for name in found if name.startswith("platforms.")} == {
-        name for name in names.every() if name.startswith("platforms.")
+        name for name in schema.every() if name.startswith("platforms.")
     }
 
 
@@ -104,8 +104,8 @@ def test_a_field_is_changed_like_any_other_setting(home: dict[str, str]):
     config.change("platforms.whatsapp.verify_token", ["new"], home)
     written: dict[str, Any] = tomllib.loads(Path(home["SEGUE_CONFIG"]).read_text())
     assert written["platforms"]["whatsapp"]["verify_token"] == "new"
-    assert names.is_secret("platforms.whatsapp.verify_token")
-    assert not names.is_secret("platforms.whatsapp.phone_number_id")
+    assert schema.leaf("platforms.whatsapp.verify_token").is_secret
+    assert not schema.leaf("platforms.whatsapp.phone_number_id").is_secret
 
 
 # Adapters
@@ -155,7 +155,7 @@ def test_without_its_library_the_extra_of_a_platform_is_named(
 def test_a_spec_is_complete_and_its_names_are_unique(spec: PlatformSpec):
     own = [field.name for field in spec.fields]
     assert len(own) == len(set(own))
-    assert not set(own) & {*file.PlatformTable.__struct_fields__, *OPTIONS}
+    assert not set(own) & {*PlatformSettings.__struct_fields__, *OPTIONS}
     assert spec.guide or spec.prepare
     assert spec.make
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

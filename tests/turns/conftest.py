@@ -6,11 +6,11 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 import segue.store
 from segue import config
@@ -56,7 +56,7 @@ class Desk:
         if isinstance(model, Iterable):
             model = ScriptedModel(model)
         offered = model if isinstance(model, Offered) else Offered(model)
-        settings = replace(self.settings, **changes)
+        settings = structs.replace(self.settings, **changes)
         async with Turns(self.store, Agents(self.store, settings, offered), titles=titles) as turns:
             yield turns
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from segue.core.approval import Answer, Policy
 from segue.core.session import Session
@@ -120,7 +120,7 @@ async def test_an_allowed_git_command_needs_approval_if_the_repository_names_a_p
     for arguments in (["init", "-q"], ["config", "core.fsmonitor", "touch ran; false"]):
         git = await asyncio.create_subprocess_exec("git", *arguments, cwd=cwd)
         assert await git.wait() == 0
-    approvals = replace(
+    approvals = structs.replace(
         desk.settings.approvals, policy=Policy.ALLOW_LIST, allowed_commands=("git status",)
     )
     person = Approver(always=Answer.NEVER)

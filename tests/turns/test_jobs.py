@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 
 from segue.agent.models.scripted import ScriptedModel
-from segue.config import Approvals
+from segue.config import Approvals, ResetSettings
 from segue.core import provenance
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.approval import Answer, Policy
@@ -50,7 +50,7 @@ class Asking:
         self.desk = desk
         self.session = session
         self.person = Approver(always=Answer.ONCE)
-        self.settings: dict[str, Any] = {"zone": OSLO}
+        self.settings: dict[str, Any] = {"reset": ResetSettings(zone=OSLO)}
         self.model = ScriptedModel
 
     async def __call__(

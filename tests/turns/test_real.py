@@ -8,11 +8,11 @@ import shutil
 import tempfile
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 import segue.store
 from segue import config
@@ -56,7 +56,7 @@ def local(settings: Settings, tmp_path: Path) -> Generator[Settings]:
     (folder / QWEN.file).symlink_to(fetched / QWEN.file)
     shutil.copy(fetched / f"{QWEN.file}.verified", folder)
     store = f"sqlite://{tmp_path}/segue.db"
-    yield replace(settings, model="local", models_folder=folder, store=store)
+    yield structs.replace(settings, model="local", models_folder=folder, store=store)
     end(folder)
 
 
@@ -108,7 +108,7 @@ async def test_the_model_uses_a_tool_of_the_session(local: Settings, cwd: Path):
 
 
 async def test_the_model_makes_a_reminder(local: Settings, cwd: Path):
-    local = replace(local, approvals=Approvals(policy=Policy.AUTO))
+    local = structs.replace(local, approvals=Approvals(policy=Policy.AUTO))
     async with started(local) as (store, turns):
         await gateways.announce(store, "a gateway", [], seconds=3600)
         await owners.introduced(store, ME)

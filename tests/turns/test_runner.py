@@ -337,7 +337,7 @@ async def test_approval_for_the_session_survives_a_restart_and_covers_no_other_s
 
 
 async def test_the_approval_policy_is_that_of_the_platform(desk: Desk, session: Session):
-    approvals = replace(
+    approvals = structs.replace(
         desk.settings.approvals,
         platforms={Platform.TELEGRAM: Policy.ALLOW_LIST},
         allowed_commands=("echo",),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import structs
 
 import segue.store
 from segue import config
@@ -41,7 +42,9 @@ def begin(url: str, session_id: str, what: str, shown: Path) -> None:
 
 
 async def _take(url: str, session_id: str, model: Model, shown: Path) -> None:
-    settings = replace(config.load({"SEGUE_STORE": url}), approvals=Approvals(policy=Policy.AUTO))
+    settings = structs.replace(
+        config.load({"SEGUE_STORE": url}), approvals=Approvals(policy=Policy.AUTO)
+    )
     async with (
         await segue.store.open(url) as store,
         Turns(store, Agents(store, settings, Only(model)), titles=False) as turns,

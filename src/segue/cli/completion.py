@@ -179,7 +179,7 @@ def settings(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
     """Complete setting names, including those of endpoints in the settings file."""
     from segue import config  # noqa: PLC0415
 
-    return _fitting(incomplete, config.names.every(_endpoints()))
+    return _fitting(incomplete, config.schema.every(_endpoints()))
 
 
 def values(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -190,7 +190,7 @@ def values(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
     if name == "model":
         return models(ctx, param, incomplete)
     try:
-        return _fitting(incomplete, config.names.choices(name))
+        return _fitting(incomplete, config.schema.leaf(name).choices)
     except SegueError:
         return []
 

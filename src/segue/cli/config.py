@@ -78,7 +78,7 @@ def get(*, name: str, as_json: bool) -> None:
     name = _current(name)
     found = {setting.name: setting for setting in settings.explain()}
     if name not in found:
-        raise settings.names.unknown(name)
+        raise settings.schema.unknown(name)
     setting = found[name]
     if as_json:
         print_json(_json(setting))
@@ -99,8 +99,7 @@ def set_(*, name: str, value: tuple[str, ...]) -> None:
     it from standard input.
     """
     name = _current(name)
-    settings.names.kind(name)
-    if settings.names.is_secret(name):
+    if settings.schema.leaf(name).is_secret:
         value = value or (_ask_for(name),)
     elif not value:
         raise click.UsageError(f"No value for {name}. Give one.")

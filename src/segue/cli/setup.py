@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import structs
 
 import segue.store
 from segue import config
 from segue.agent.models.local import pip
 from segue.cli.options import interruptible
-from segue.config import Settings, validation
+from segue.config import Settings
 from segue.core.address import Address, HomeChannel, Platform, Sender
 from segue.core.errors import (
-    BadSettings,
     ConnectFailed,
     DeliveryFailed,
     IdentityTaken,
@@ -155,9 +155,9 @@ def _type(field: Field) -> Callable[[str], str]:
 
 def _url(value: str) -> str:
     try:
-        return validation.url(value.strip(), "URL", "")
-    except BadSettings as error:
-        raise click.BadParameter(str(error.fields["reason"])) from error
+        return config.url(value.strip())
+    except ValueError as error:
+        raise click.BadParameter(f"URL: {error}") from error
 
 
 def _help(field: Field) -> str:
@@ -300,7 +300,7 @@ async def _examined(
             return None
     kept = {field.name: values[field.name] for field in spec.fields}
     held = {it.name: it.held(kept[it.name], "this set-up") for it in spec.fields if kept[it.name]}
-    adapter = registry.make(options.platform, replace(known, enabled=True, values=held))
+    adapter = registry.make(options.platform, structs.replace(known, enabled=True, values=held))
     found = [finding for finding in await adapter.examine(None) if not finding.awaited]
     return (kept, adapter) if _tell(found) else None
 

@@ -11,21 +11,24 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from segue.config import environment, file, loader, names, origins, places, program, versions
-from segue.config.environment import decides
+from segue.config import environment, file, loader, machine
+from segue.config import schema as schema
 from segue.config.environment import hide_secrets as hide_secrets
 from segue.config.environment import secret_names as secret_names
-from segue.config.origins import Setting as Setting
-from segue.config.places import attachments as attachments
-from segue.config.places import history as history
-from segue.config.places import platform_folder as platform_folder
-from segue.config.places import private_data_folder as private_data_folder
-from segue.config.places import private_places as private_places
-from segue.config.values import KEY_VARIABLES as KEY_VARIABLES
-from segue.config.values import Approvals as Approvals
-from segue.config.values import Endpoint as Endpoint
-from segue.config.values import Settings as Settings
-from segue.config.values import WebSettings as WebSettings
+from segue.config.loader import Setting as Setting
+from segue.config.loader import changed as changed
+from segue.config.machine import attachments as attachments
+from segue.config.machine import history as history
+from segue.config.machine import platform_folder as platform_folder
+from segue.config.machine import private_data_folder as private_data_folder
+from segue.config.machine import private_places as private_places
+from segue.config.settings import KEY_VARIABLES as KEY_VARIABLES
+from segue.config.settings import Approvals as Approvals
+from segue.config.settings import Endpoint as Endpoint
+from segue.config.settings import ResetSettings as ResetSettings
+from segue.config.settings import Settings as Settings
+from segue.config.settings import WebSettings as WebSettings
+from segue.config.settings import url as url
 from segue.core.errors import BadSettings, SettingRefused, SettingsBroken
 
 RELOADED = frozenset(
@@ -56,20 +59,12 @@ def gateway_log() -> Path:
 
 def path(environ: Mapping[str, str] | None = None) -> Path:
     """Return the path of the settings file, which may not exist."""
-    return places.settings_file(os.environ if environ is None else environ)
+    return machine.settings_file(os.environ if environ is None else environ)
 
 
 def explain(environ: Mapping[str, str] | None = None) -> tuple[Setting, ...]:
     """Return each setting with its value and origin. Raises BadSettings like `load`."""
-    environ = os.environ if environ is None else environ
-    settings = load(environ)
-    found = file.read(settings.path)
-    return origins.explain(
-        settings,
-        versions.adapt(found[0], settings.path)[0] if found else {},
-        {origins.OPENAI_URL: origins.OPENAI_URL}
-        | {name: decides(environ, name)[0] for name in environment.overrides()},
-    )
+    return loader.explain(os.environ if environ is None else environ)
 
 
 def change(name: str, given: Sequence[str], environ: Mapping[str, str] | None = None) -> Path:
@@ -81,10 +76,10 @@ def change(name: str, given: Sequence[str], environ: Mapping[str, str] | None = 
     whole = path(environ)
     found = file.read(whole)
     before = found[0] if found else b""
-    old_names = [old for old, new in versions.RENAMED.items() if new == name]
-    value = names.value(name, given)
+    old_names = [old for old, new in file.RENAMED.items() if new == name]
+    value = file.value(name, given)
     try:
-        after = versions.with_record(names.changed(before, name, value, whole, old_names))
+        after = file.with_record(file.changed(before, name, value, whole, old_names))
         loader.check(after, whole)
     except BadSettings as error:
         if (broken := _error_in(before, whole)) is not None:
@@ -106,13 +101,13 @@ def _error_in(raw: bytes, path: Path) -> BadSettings | None:
 
 def current_name(name: str) -> str:
     """Return today's name of a setting that was renamed, and any other name as it is."""
-    return versions.RENAMED.get(name, name)
+    return file.RENAMED.get(name, name)
 
 
 def is_default(name: str, environ: Mapping[str, str] | None = None) -> bool:
     """Return whether neither the file nor the environment sets `name`."""
     origin = {setting.name: setting.origin for setting in explain(environ)}
-    return origin[name] == origins.DEFAULT
+    return origin[name] == loader.DEFAULT
 
 
 def set_model(name: str, environ: Mapping[str, str] | None = None) -> Path:
@@ -122,8 +117,7 @@ def set_model(name: str, environ: Mapping[str, str] | None = None) -> Path:
 
 def overruled(name: str, environ: Mapping[str, str] | None = None) -> str:
     """Return the environment variable that overrides `name` in the file, or an empty string."""
-    environ = os.environ if environ is None else environ
-    return decides(environ, name)[0]
+    return environment.decides(os.environ if environ is None else environ, name)
 
 
 def text(environ: Mapping[str, str] | None = None) -> bytes:
@@ -149,7 +143,7 @@ def replace(raw: bytes, environ: Mapping[str, str] | None = None) -> Path:
     """Replace the settings file with `raw`, or raise BadSettings and change nothing."""
     whole = path(environ)
     loader.check(raw, whole)
-    file.replace(whole, versions.with_record(raw))
+    file.replace(whole, file.with_record(raw))
     return whole
 
 
@@ -168,7 +162,7 @@ def tool_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]
 
 def command_name(environ: Mapping[str, str] | None = None) -> str:
     """Return what the user types in a shell to run this program."""
-    return program.command_name(os.environ if environ is None else environ)
+    return machine.command_name(os.environ if environ is None else environ)
 
 
 def is_reloaded(name: str) -> bool:

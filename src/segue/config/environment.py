@@ -1,39 +1,57 @@
-"""The environment variables that Segue reads, and the setting that each one overrides."""
+"""The environment variables that Segue reads, and what it hides from other processes."""
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
 from collections.abc import Mapping
+from typing import Any, cast
 
-from segue.config import names
-from segue.config.values import KEY_VARIABLES
-from segue.platforms import registry
-
-ENVIRONMENT = "the environment"
-"""The name of the environment in messages."""
-
-_OVERRIDES: Mapping[str, tuple[str, ...]] = {
-    "store": ("SEGUE_STORE",),
-    "model": ("SEGUE_MODEL",),
-    "models_folder": ("SEGUE_MODELS",),
-    "gateway_log": ("SEGUE_GATEWAY_LOG",),
-    **{f"keys.{provider}": variables for provider, variables in KEY_VARIABLES.items()},
-}
+from segue.config import schema
 
 
 def overrides() -> dict[str, tuple[str, ...]]:
     """Map each setting to the variables that override it. The first one that is set counts."""
-    fields = registry.fields().items()
-    return {**_OVERRIDES, **{name: (spec.variable(field),) for name, (spec, field) in fields}}
+    every = schema.every(chats=()).items()
+    return {name: leaf.description.variables for name, leaf in every if leaf.description.variables}
 
 
-def decides(environ: Mapping[str, str], name: str) -> tuple[str, str]:
-    """Return the variable that overrides the setting `name`, and its value; both empty if none."""
-    for variable in _OVERRIDES.get(name) or overrides().get(name, ()):
+def decides(environ: Mapping[str, str], name: str) -> str:
+    """Return the variable that overrides the setting `name`, or an empty string."""
+    return _first(environ, overrides().get(name, ()))[0]
+
+
+def _first(environ: Mapping[str, str], variables: tuple[str, ...]) -> tuple[str, str]:
+    """Return the first of these variables that is set, and its value; both empty if none is."""
+    for variable in variables:
         if value := environ.get(variable, "").strip():
             return variable, value
     return "", ""
+
+
+def laid_over(
+    tables: Mapping[str, Any], environ: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the tables of the file with the values of variables, and these variables by the names
+    of the settings."""
+    whole = copy.deepcopy(dict(tables))
+    used: dict[str, str] = {}
+    for name, variables in overrides().items():
+        variable, value = _first(environ, variables)
+        if not variable:
+            continue
+        *around, last = schema.parts(name)
+        table = whole
+        for part in around:
+            inner: Any = table.setdefault(part, {})
+            if not isinstance(inner, dict):  # which is an error in the file
+                break
+            table = cast("dict[str, Any]", inner)
+        else:
+            table[last] = value
+            used[name] = variable
+    return whole, used
 
 
 _PASSWORDS = ("PGPASSWORD", "PGPASSFILE")
@@ -58,10 +76,10 @@ def secret_names() -> frozenset[str]:
     """Return the variables that may hold a secret, which the agent's commands must not see."""
     return frozenset((*_PASSWORDS, *_SERVICES)) | frozenset(
         variable
-        for name, several in overrides().items()
+        for name, leaf in schema.every(chats=()).items()
         # The URL of a store may contain its password.
-        if name == "store" or names.is_secret(name)
-        for variable in several
+        if name == "store" or leaf.is_secret
+        for variable in leaf.description.variables
     )
 
 

@@ -1,64 +1,202 @@
-"""Settings from the file and the environment, which takes precedence."""
+"""From the file and the variables to the settings, and back to where each one came from.
+
+The variables are laid over the tables of the file. The result becomes the structs of
+`segue.config.settings`, one setting after the other, so that an error can name its setting, the
+file or variable that it is in, and what was expected.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import timedelta, tzinfo
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import tzinfo
+from enum import Enum
 from pathlib import Path
+from typing import Any, NamedTuple, cast
 
-from segue.config import file, places, validation, versions, zone
-from segue.config.environment import ENVIRONMENT, decides
-from segue.config.values import KEY_VARIABLES, Approvals, Endpoint, Settings, WebSettings
+from msgspec import Struct
+
+from segue.config import environment, file, machine, schema
+from segue.config.machine import ENVIRONMENT
+from segue.config.schema import Family, Leaf, Node, Table, Wrong
+from segue.config.settings import Settings, absolute_path, url
 from segue.core.address import Platform
 from segue.core.errors import BadSettings
-from segue.core.reset import ResetPolicies, ResetPolicy
 from segue.core.secret import Secret
-from segue.platforms import registry
-from segue.platforms.spec import FieldKind, PlatformSettings, PlatformSpec
+from segue.core.text import one_line
+from segue.platforms.spec import PlatformSettings
+
+FILE = "file"
+DEFAULT = "default"
+OPENAI_URL = "OPENAI_BASE_URL"
 
 _LOG = "gateway.log"
+_CHOSEN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+class _Sources(NamedTuple):
+    """What settings are made of."""
+
+    path: Path
+    tables: dict[str, Any]
+    """What is in the file, without what only a newer version knows."""
+    whole: dict[str, Any]
+    """The same with the variables laid over it."""
+    variables: dict[str, str]
+    """The variables that override a setting, by its name."""
+    warnings: tuple[str, ...]
 
 
 def load(environ: Mapping[str, str]) -> Settings:
     """Return the settings, or raise BadSettings with the setting's name and valid values."""
-    path = places.settings_file(environ)
+    return _settings(_sources(environ), environ)
+
+
+def _sources(environ: Mapping[str, str]) -> _Sources:
+    path = machine.settings_file(environ)
     found = file.read(path)
-    tables, warnings = versions.adapt(found[0] if found else b"", path)
-    contents = file.validate(tables, path)
-    variable, model = decides(environ, "model")
-    given = model or contents.model.strip()
-    approvals = contents.approvals
+    tables, warnings = file.adapt(found[0] if found else b"", path)
+    if found:
+        warnings += file.warnings(path, found[1], tables)
+    elif environ.get("SEGUE_CONFIG"):
+        warnings.append(f"SEGUE_CONFIG names {path}, but there is no such file.")
+    whole, variables = environment.laid_over(tables, environ)
+    return _Sources(path, tables, whole, variables, tuple(warnings))
+
+
+def _settings(sources: _Sources, environ: Mapping[str, str]) -> Settings:
+    path = sources.path
+    values = _Reader(path, sources.variables, _usual(environ)).settings(sources.whole)
+    model_from = sources.variables.get("model", f"model in {path}")
     return Settings(
+        **values,
         path=path,
-        store=decides(environ, "store")[1] or contents.store or places.default_store(),
-        models_folder=_in_data(environ, contents.models_folder, "models_folder", path, "models"),
-        idle_minutes=contents.idle_minutes,
-        gateway_log=_in_data(environ, contents.gateway_log, "gateway_log", path, _LOG),
-        zone=_zone(environ, contents, path),
-        model=given or None,
-        model_from=variable or (f"model in {path}" if given else ""),
-        server_accounts=contents.server_accounts,
-        keys=_keys(environ, contents, path),
+        model_from=model_from if "model" in values else "",
         openai_url=_openai_url(environ),
-        endpoints={
-            name: _endpoint(name, table, path) for name, table in contents.endpoints.items()
-        },
-        approvals=Approvals(
-            policy=approvals.policy,
-            platforms={Platform(name): policy for name, policy in approvals.platforms.items()},
-            allowed_commands=approvals.allowed_commands,
-        ),
-        platforms=_platforms(environ, contents, path),
-        web=WebSettings(
-            enabled=contents.web.enabled, port=contents.web.port or None, lan=contents.web.lan
-        ),
-        resets=_resets(contents.reset),
-        private_network=contents.private_network,
-        warnings=(
-            *warnings,
-            *(file.warnings(path, found[1], contents) if found else _missing(environ, path)),
-        ),
+        warnings=sources.warnings,
     )
+
+
+def _usual(environ: Mapping[str, str]) -> dict[str, Callable[[], object]]:
+    """Return the defaults that depend on this machine, by the names of the settings."""
+    return {
+        "store": machine.default_store,
+        "models_folder": lambda: machine.data() / "models",
+        "gateway_log": lambda: machine.data() / _LOG,
+        "reset.zone": lambda: machine.time_zone(environ.get("TZ", "")),
+    }
+
+
+def _openai_url(environ: Mapping[str, str]) -> str | None:
+    given = environ.get(OPENAI_URL, "").strip()
+    try:
+        return url(given) if given else None
+    except ValueError as error:
+        raise BadSettings(path=ENVIRONMENT, reason=f"{OPENAI_URL}: {error}") from error
+
+
+def check(raw: bytes, path: Path) -> None:
+    """Raise BadSettings if `raw` is not a valid settings file. The environment is ignored."""
+    tables, _ = file.adapt(raw, path)
+    usual = dict.fromkeys(_usual({}), lambda: None)
+    _Reader(path, {}, usual).settings(tables)
+
+
+# Reading the tables
+
+
+class _Reader:
+    """Makes the values of settings out of tables."""
+
+    def __init__(
+        self, path: Path, variables: Mapping[str, str], usual: Mapping[str, Callable[[], object]]
+    ) -> None:
+        self._path = path
+        self._variables = variables
+        self._usual = usual
+
+    def settings(self, tables: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of Settings, or raise BadSettings."""
+        try:
+            return self._fields(schema.root(), tables, "")
+        except Wrong as wrong:
+            raise BadSettings(path=self._path, reason=one_line(str(wrong))) from wrong
+
+    def _fields(self, table: Table, given: object, name: str) -> dict[str, Any]:
+        """Return the fields of a table's value that are set or have a default of this machine."""
+        parts = schema.convert(given, dict[str, Any], name)
+        for inner in parts:
+            if not table.knows(inner):
+                raise Wrong(schema.no_setting(name, inner, table.names()))
+        fields: dict[str, Any] = {}
+        for inner, part in table.parts.items():
+            full = f"{name}.{inner}" if name else inner
+            value = self._value(part.node, parts.get(inner), full, parts)
+            if value is None and full in self._usual:
+                value = self._usual[full]()
+            elif value is None and part.is_required:
+                raise Wrong(f"{full} is missing")
+            elif value is None:
+                continue
+            fields[part.field] = value
+        return fields
+
+    def _value(self, node: Node, given: object, name: str, around: Mapping[str, Any]) -> Any:
+        """Return the value of a node, or None if it is not set. `around` is the table of it."""
+        if isinstance(node, Leaf):
+            return None if given is None else self._leaf(node, given, name)
+        if isinstance(node, Table):
+            return node.make(**self._fields(node, {} if given is None else given, name))
+        return None if given is None else self._entries(node, given, name, around)
+
+    def _entries(
+        self, family: Family, given: object, name: str, around: Mapping[str, Any]
+    ) -> dict[Any, Any]:
+        values: dict[Any, Any] = {}
+        for entry, inner in schema.convert(given, dict[str, Any], name).items():
+            if not family.knows(entry):
+                raise Wrong(schema.no_setting(name, entry, family.names()))
+            if not _CHOSEN_NAME.fullmatch(entry):
+                text = f"{name}.{entry!r}"
+                raise Wrong(f"{text}: a name has letters, digits, full stops, - and _ only")
+            node = family.node(entry)
+            if family.entries.inherit:
+                inner = _inherited(node, around, inner)
+            value = self._value(node, inner, f"{name}.{entry}", {})
+            if value is not None:
+                values[family.key(entry)] = value
+        return values
+
+    def _leaf(self, leaf: Leaf, given: object, name: str) -> Any:
+        if leaf.is_unset(given):
+            return None
+        variable = self._variables.get(name, "")
+        try:
+            value = leaf.convert(given, variable or name, strict=not variable)
+            if leaf.is_text:
+                value = value.strip()
+            if leaf.is_secret:
+                return Secret(value, variable or f"{name} in {self._path}")
+            read = leaf.description.read
+            return read(value) if read else value
+        except Wrong as wrong:
+            raise BadSettings(path=self._path, reason=one_line(str(wrong))) from wrong
+        except ValueError as error:
+            raise BadSettings(
+                path=ENVIRONMENT if variable else self._path,
+                reason=f"{variable or name}: {error}",
+            ) from error
+
+
+def _inherited(node: Node, around: Mapping[str, Any], given: Any) -> Any:
+    """Return an entry with what it leaves out taken from the table around its own."""
+    if not isinstance(given, dict):
+        return given
+    usual = {name: around[name] for name in cast("Table", node).names() if name in around}
+    return usual | cast("dict[str, Any]", given)
+
+
+# One setting although another one is wrong
 
 
 def store_address(environ: Mapping[str, str]) -> str:
@@ -66,7 +204,7 @@ def store_address(environ: Mapping[str, str]) -> str:
     try:
         return load(environ).store
     except BadSettings as error:
-        return _despite(error, environ, "store") or places.default_store()
+        return _despite(error, environ, "store") or machine.default_store()
 
 
 def gateway_log(environ: Mapping[str, str]) -> Path:
@@ -74,8 +212,12 @@ def gateway_log(environ: Mapping[str, str]) -> Path:
     try:
         return load(environ).gateway_log
     except BadSettings as error:
-        given, path = _despite(error, environ, "gateway_log"), places.settings_file(environ)
-        return _in_data(environ, given, "gateway_log", path, _LOG)
+        given = _despite(error, environ, "gateway_log")
+        try:
+            return absolute_path(given) if given else machine.data() / _LOG
+        except ValueError as wrong:
+            path = machine.settings_file(environ)
+            raise BadSettings(path=path, reason=f"gateway_log: {wrong}") from wrong
 
 
 def _despite(error: BadSettings, environ: Mapping[str, str], name: str) -> str:
@@ -85,130 +227,99 @@ def _despite(error: BadSettings, environ: Mapping[str, str], name: str) -> str:
     """
     import difflib  # noqa: PLC0415 - only when something is wrong
 
-    variable, value = decides(environ, name)
-    if variable:
-        return value
-    path = places.settings_file(environ)
+    if variable := environment.decides(environ, name):
+        return environ[variable].strip()
+    path = machine.settings_file(environ)
     reason = f"{error.fields['reason']}. So it is not clear what {name} is"
     unclear = BadSettings(path=path, reason=reason)
     found = file.read(path)
     raw = found[0] if found else b""
     try:
-        tables, _ = versions.adapt(raw, path)
+        tables, _ = file.adapt(raw, path)
     except BadSettings:  # it is no TOML
         if name.encode() in raw:
             raise unclear from error
         return ""
     given = tables.get(name, "")
-    unknown = tables.keys() - set(file.Contents.__struct_fields__)
+    unknown = tables.keys() - schema.root().parts.keys()
     if not isinstance(given, str) or difflib.get_close_matches(name, unknown):
         raise unclear from error
     return given
 
 
-def check(raw: bytes, path: Path) -> None:
-    """Raise BadSettings if `raw` is not a valid settings file. The environment is ignored."""
-    contents = file.validate(versions.adapt(raw, path)[0], path)
-    for name, table in contents.endpoints.items():
-        _endpoint(name, table, path)
-    _in_data({}, contents.models_folder, "models_folder", path, "")
-    _in_data({}, contents.gateway_log, "gateway_log", path, "")
-    _platforms({}, contents, path)
-    _zone({}, contents, path)
+# Where settings come from
+
+Value = str | bool | float | tuple[str, ...] | Secret | None
 
 
-def _missing(environ: Mapping[str, str], path: Path) -> list[str]:
-    named = bool(environ.get("SEGUE_CONFIG"))
-    return [f"SEGUE_CONFIG names {path}, but there is no such file."] if named else []
+class Setting(Struct, frozen=True, kw_only=True):
+    """A setting as `segue config show` lists it."""
+
+    name: str
+    value: Value
+    """None if it is not set and has no default."""
+    origin: str
+    """The variable that overrides it, `file`, or `default`."""
 
 
-def _keys(environ: Mapping[str, str], contents: file.Contents, path: Path) -> dict[str, Secret]:
-    keys: dict[str, Secret] = {}
-    for name in KEY_VARIABLES:
-        variable, value = decides(environ, f"keys.{name}")
-        if key := value or contents.keys.get(name, "").strip():
-            keys[name] = Secret(key, variable or f"keys.{name} in {path}")
-    return keys
-
-
-def _endpoint(name: str, table: file.EndpointTable, path: Path) -> Endpoint:
-    key, setting = table.key.strip(), f"endpoints.{name}"
-    return Endpoint(
-        name=name,
-        url=validation.url(table.url, f"{setting}.url", path),
-        key=Secret(key, f"{setting}.key in {path}") if key else None,
-        context=table.context,
-        images=table.images,
-        small=table.small,
+def explain(environ: Mapping[str, str]) -> tuple[Setting, ...]:
+    """Return each setting with its value and origin. Raises BadSettings like `load`."""
+    sources = _sources(environ)
+    settings = _settings(sources, environ)
+    in_file = {
+        ".".join(where)
+        for where, node, value in schema.found(sources.tables)
+        if isinstance(node, Leaf) and value != ""  # which counts as not set
+    }
+    origins = dict.fromkeys(in_file, FILE) | sources.variables | {OPENAI_URL: OPENAI_URL}
+    return tuple(
+        Setting(name=name, value=value, origin=origins.get(name, DEFAULT))
+        for name, value in values(settings)
     )
 
 
-def _openai_url(environ: Mapping[str, str]) -> str | None:
-    given = environ.get("OPENAI_BASE_URL", "").strip()
-    return validation.url(given, "OPENAI_BASE_URL", ENVIRONMENT) if given else None
+def changed(before: Settings, after: Settings) -> frozenset[str]:
+    """Return the names of the settings, or of their tables, that differ."""
+    differing = {*values(before)} ^ {*values(after)}
+    return frozenset(name.partition(".")[0] for name, _ in differing)
 
 
-def _in_data(environ: Mapping[str, str], given: str, setting: str, path: Path, usual: str) -> Path:
-    """Return the configured path, or `usual` in the user's data folder."""
-    variable, named = decides(environ, setting)
-    if named:
-        return validation.absolute(named, variable, ENVIRONMENT)
-    if given:
-        return validation.absolute(given, setting, path)
-    return places.data() / usual
-
-
-def _platforms(
-    environ: Mapping[str, str], contents: file.Contents, path: Path
-) -> dict[Platform, PlatformSettings]:
-    """Return the platforms that have a table or the value of a field."""
-    found: dict[Platform, PlatformSettings] = {}
-    for spec in registry.SPECS.values():
-        table = contents.platform(spec)
-        values = _values(environ, spec, table, path)
-        if table is None and not values:
-            continue
-        table = table or file.PlatformTable()
-        found[spec.platform] = PlatformSettings(
-            platform=spec.platform,
-            enabled=table.enabled,
-            adapter=validation.adapter(table.adapter, f"platforms.{spec.platform}.adapter", path),
-            groups=table.groups,
-            values=values,
-            folder=places.platform_folder(spec.platform),
-        )
-    return found
+def values(settings: Settings) -> Iterator[tuple[str, Value]]:
+    """Yield the name and value of each setting that can have one."""
+    absent: dict[str, Callable[[str], object]] = {
+        "keys": lambda _: None,
+        "approvals.platforms": lambda _: settings.approvals.policy,
+        "platforms": lambda name: PlatformSettings(platform=Platform(name), enabled=False),
+    }
+    yield from _values(schema.root(), settings, "", absent)
+    if settings.openai_url:  # not a setting in the file
+        yield OPENAI_URL, settings.openai_url
 
 
 def _values(
-    environ: Mapping[str, str], spec: PlatformSpec, table: file.PlatformTable | None, path: Path
-) -> dict[str, str | Secret]:
-    """Return the fields that are set."""
-    values: dict[str, str | Secret] = {}
-    for field in spec.fields:
-        setting, variable = spec.setting(field), spec.variable(field)
-        given = environ.get(variable, "").strip()
-        value = given or getattr(table, field.name, "").strip()
-        if value and field.kind is FieldKind.URL:
-            value = validation.url(value, *((variable, ENVIRONMENT) if given else (setting, path)))
-        if value:
-            values[field.name] = field.held(value, variable if given else f"{setting} in {path}")
-    return values
+    node: Node, value: Any, name: str, absent: Mapping[str, Callable[[str], object]]
+) -> Iterator[tuple[str, Value]]:
+    """Yield what is in this value. `absent` makes the entries that a table does not have."""
+    if isinstance(node, Leaf):
+        yield name, _shown(node, value)
+        return
+    if isinstance(node, Table):
+        parts = [(inner, _field(value, part.field)) for inner, part in node.parts.items()]
+    elif name in absent:
+        parts = [(it, value[it] if it in value else absent[name](it)) for it in node.names()]
+    else:
+        parts = list(value.items())
+    for inner, found in parts:
+        yield from _values(node.node(inner), found, f"{name}.{inner}" if name else inner, absent)
 
 
-def _resets(table: file.ResetTable) -> ResetPolicies:
-    return ResetPolicies(
-        default=_policy(table),
-        overrides={file.RESET_KEYS[name]: _policy(chats) for name, chats in table.chats.items()},
-    )
+def _field(value: Any, name: str) -> object:
+    if isinstance(value, PlatformSettings) and name not in PlatformSettings.__struct_fields__:
+        return value.values.get(name)
+    return getattr(value, name)
 
 
-def _policy(table: file.PolicyTable) -> ResetPolicy:
-    idle = timedelta(minutes=table.idle_minutes)
-    return ResetPolicy(mode=table.mode, idle=idle, hour=table.hour)
-
-
-def _zone(environ: Mapping[str, str], contents: file.Contents, path: Path) -> tzinfo:
-    if named := contents.reset.zone.strip():
-        return validation.zone(named, "reset.zone", path)
-    return zone.of_machine(environ.get("TZ", ""))
+def _shown(leaf: Leaf, value: Any) -> Value:
+    if value is None:
+        return cast("Value", leaf.description.unset)
+    return str(value) if isinstance(value, Path | tzinfo | Enum) else value

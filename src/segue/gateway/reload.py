@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 from collections.abc import Callable
-from datetime import tzinfo
 
 from segue import config
 from segue.config import Settings
@@ -45,7 +43,7 @@ class SettingsWatch:
 
     def _reload(self, *, is_first: bool) -> None:
         settings = self._load()
-        changed = _changed(self._used, settings)
+        changed = config.changed(self._used, settings)
         self._used = settings
         if now := sorted(changed & config.RELOADED):
             self._apply(settings)
@@ -55,18 +53,3 @@ class SettingsWatch:
             logger.info("settings read again, unchanged")
         if later := sorted(changed - config.RELOADED):
             logger.warning("settings changed, restart to use them changed=%s", ", ".join(later))
-
-
-def _changed(before: Settings, after: Settings) -> frozenset[str]:
-    """The names of the settings, or of their tables, that differ."""
-    return frozenset(
-        field.metadata.get("setting", field.name)
-        for field in dataclasses.fields(Settings)
-        if field.name not in {"model_from", "warnings"}
-        and _value(before, field.name) != _value(after, field.name)
-    )
-
-
-def _value(settings: Settings, name: str) -> object:
-    value = getattr(settings, name)
-    return str(value) if isinstance(value, tzinfo) else value  # zones are equal only if identical

@@ -15,9 +15,10 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from msgspec import structs
 
 import segue.store
 from segue.agent.models.pool import Models
@@ -373,7 +374,7 @@ class Gateway:
 def _enabled(settings: Settings) -> Mapping[Platform, PlatformSettings]:
     """The platforms that have an adapter of their own, with what it is made from."""
     return {
-        platform: replace(given, groups=Groups.ADDRESSED)  # it concerns the gateway alone
+        platform: structs.replace(given, groups=Groups.ADDRESSED)  # it concerns the gateway alone
         for platform, given in settings.platforms.items()
         if given.enabled and platform is not Platform.WEB
     }

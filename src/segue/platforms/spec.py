@@ -7,14 +7,14 @@ from it, `segue setup` its options and questions, and the registry its adapter.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from segue.core.address import Platform
+from segue.core.description import Description, Entries
 from segue.core.secret import Secret
 from segue.platforms.uploads import UploadRules
 
@@ -145,18 +145,57 @@ class Groups(StrEnum):
     ALL = "all"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlatformSettings:
+def function_name(text: str) -> str:
+    """Return the name of a function, which is not imported yet, or raise ValueError."""
+    module, colon, function = text.partition(":")
+    names = [*module.split("."), function]
+    if not (colon and all(name.isidentifier() for name in names)):
+        raise ValueError("expected package.module:function")
+    return text
+
+
+class PlatformSettings(Struct, frozen=True, kw_only=True):
     """The settings of one platform."""
 
     platform: Platform
-    enabled: bool = True
-    """Whether a gateway should serve it."""
-    adapter: str = ""
-    """`package.module:function`, which makes the adapter; empty for the built-in one."""
-    groups: Groups = Groups.ADDRESSED
-    values: Mapping[str, str | Secret] = field(default_factory=dict[str, str | Secret])
-    """The fields that are set, by name."""
+    enabled: Annotated[
+        bool,
+        Description(
+            "whether a gateway serves the platform",
+            default="true, once any other setting of the platform or its table is present",
+        ),
+    ] = True
+    adapter: Annotated[
+        str,
+        Description(
+            "your own adapter, as `package.module:function`",
+            default="the built-in one",
+            read=function_name,
+        ),
+    ] = ""
+    groups: Annotated[
+        Groups,
+        Description(
+            "which messages are answered in chats with several people, all or those to the agent"
+            " (by name, as a reply, or in a thread opened by Segue)"
+        ),
+    ] = Groups.ADDRESSED
+    values: Annotated[
+        Mapping[
+            str,
+            Annotated[
+                str | Secret,
+                Description(
+                    "a value that the platform needs, such as its `token` (`SEGUE_TELEGRAM_TOKEN`),"
+                    " or the `url` of your own server; tokens and other secrets are never shown:"
+                    " see below",
+                    ("SEGUE_PLATFORM_FIELD",),
+                ),
+            ],
+        ],
+        Entries("FIELD"),
+    ] = field(default_factory=dict[str, str | Secret])
+    """The fields that are set, by name. In the file they stand beside the others."""
     folder: Path = Path()
     """A private folder for what the adapter has to keep. It may not exist."""
 

@@ -72,12 +72,12 @@ def _migrate(connection: LimitedConnection, url: str, version: int) -> None:
 
 
 def _back_up(connection: LimitedConnection, url: str, version: int) -> None:
-    from segue.config import places  # noqa: PLC0415 - only for an upgrade
+    from segue.config import machine  # noqa: PLC0415 - only for an upgrade
     from segue.store import archives, backups  # noqa: PLC0415 - only for an upgrade
 
     # Each database has a folder, because two may be upgraded at once.
     name = hashlib.sha256(url.encode()).hexdigest()[:12]
-    folder = places.data() / "backups" / f"postgres-{name}"
+    folder = machine.data() / "backups" / f"postgres-{name}"
     try:
         backups.back_up_before_upgrade(
             folder, version, lambda parts: backups.copy_postgres(connection, parts)

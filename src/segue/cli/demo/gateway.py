@@ -14,16 +14,16 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
+from msgspec.structs import replace
+
 from segue import config
 from segue.cli.demo.model import models
-from segue.config import Approvals, Settings, WebSettings
+from segue.config import Approvals, ResetSettings, Settings, WebSettings
 from segue.core.address import Platform
 from segue.core.errors import DemoFailed
-from segue.core.reset import ResetPolicies
 from segue.gateway import log_file
 from segue.store import Store, Topic, gateways
 from segue.store.gateways import LinkState
@@ -47,7 +47,7 @@ def staged(settings: Settings, folder: Path, model: str) -> Settings:
         approvals=Approvals(),
         platforms={},
         web=WebSettings(port=0),
-        resets=ResetPolicies(),
+        reset=ResetSettings(zone=settings.zone),
     )
 
 
