@@ -132,8 +132,8 @@ def table(before: Values, now: Values) -> str:
 
 
 def _cells(points: list[tuple[float, float]]) -> list[str]:
-    compared = sorted(point for point in points if point[0] >= scale.FULL)
-    if len(compared) < 2:
+    if len(points) < 2:
         return ["", "", ""]
-    (_, small), *_, (_, large) = compared
+    full = [point for point in points if point[0] >= scale.FULL]
+    (_, small), *_, (_, large) = sorted(full if len(full) > 1 else points)
     return [number(small), number(large), f"{number(large / small)} ×"]
