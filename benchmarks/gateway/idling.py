@@ -19,7 +19,7 @@ _SETTLE = 2.0
 
 
 def measure(*, quick: bool) -> Iterator[Figure]:
-    starts, seconds = (3, 5.0) if quick else (10, 20.0)
+    starts, seconds = (3, 3.0) if quick else (10, 20.0)
     alone = min(of_program(bare.INTERPRETER) for _ in range(starts))
     ready, started, memory, used, least = asyncio.run(_measure(starts, seconds))
     yield milliseconds("gateway: from its start until it is connected", median(ready))

@@ -26,8 +26,10 @@ FEW = 20
 """The number of busy chats with which the CPU cost per message is compared."""
 PACE = 60.0
 """Messages per second, at a rate that users who wait for answers would send."""
-P99 = 40.0
+TAKES = 40.0
 """The most that a message may take at that pace, as a multiple of a bare echo and a commit."""
+AT_ONCE = 0.05
+"""The part of the rate to reach at which a bare program echoes and commits, one after another."""
 CPU = 15.0
 """The most that it may cost, as a multiple of a bare echo and a commit."""
 MOST_GROWTH = 10.0
@@ -41,7 +43,7 @@ def measure(*, quick: bool) -> Iterator[Figure]:
 
 
 async def _measure(*, quick: bool) -> list[Figure]:
-    each, seconds = (2, 6) if quick else (4, 30)
+    each, seconds = (1, 4) if quick else (4, 30)
     async with house() as place:
         crowd = await Crowd.of(place.driver, place.owner, CHATS)
         async with place.gateway() as gateway:
@@ -59,14 +61,22 @@ async def _measure(*, quick: bool) -> list[Figure]:
             waits = [wait for talk in talks for wait in talk.seconds]
             trips, least = await _least(place, 200)
             figures = [
-                rate(f"messages of {CHATS} chats at once", "messages", CHATS * each / took),
+                rate(
+                    f"messages of {CHATS} chats at once",
+                    "messages",
+                    CHATS * each / took,
+                    Base(name=_BARE, value=1 / median(trips)),
+                    AT_ONCE,
+                ),
                 growth(f"CPU of a message of {CHATS} chats against {FEW}", few, many),
-                milliseconds(f"overhead of a message at {PACE:.0f}/s: p50", median(waits)),
-                milliseconds(
-                    f"overhead of a message at {PACE:.0f}/s: p99",
-                    percentile(waits, 99),
-                    Base(name=_BARE, value=percentile(trips, 99)),
-                    P99,
+                *(
+                    milliseconds(
+                        f"overhead of a message at {PACE:.0f}/s: p{percent}",
+                        percentile(waits, percent),
+                        Base(name=_BARE, value=percentile(trips, percent)),
+                        TAKES,
+                    )
+                    for percent in (50, 99)
                 ),
                 milliseconds(
                     f"CPU of a message at {PACE:.0f}/s",

@@ -22,8 +22,11 @@ P99 = 8.0
 """The most that a claim may take, as a multiple of the least that two processes can do."""
 IDLE_CPU = 6.0
 """The most that a process which waits may use, as a multiple of a bare asyncio program."""
+CLAIMED = 0.3
+"""The part of the bare commits' rate to reach, by as many processes."""
 CLAIMANTS = 8
 CLAIMS = 1_000
+CLAIMS_QUICKLY = 200
 
 _PLATFORMS = (Platform.TELEGRAM,)
 _SETTLE = 0.5
@@ -34,7 +37,7 @@ def measure(place: Place, *, quick: bool) -> Iterator[Figure]:
     with place.empty() as url:
         yield from _wake_up(place.name, url, quick=quick)
     with place.empty() as url:
-        yield from _race(place.name, url)
+        yield from _race(place.name, url, CLAIMS_QUICKLY if quick else CLAIMS)
 
 
 def _now() -> int:
@@ -46,7 +49,7 @@ def _now() -> int:
 
 
 def _wake_up(name: str, url: str, *, quick: bool) -> Iterator[Figure]:
-    count, idle_seconds = (80, 1.0) if quick else (600, 10.0)
+    count, idle_seconds = (40, 1.0) if quick else (600, 10.0)
     asyncio.run(_create(url, count))
     bare.prepare(bare.beside(url))
     least: list[float] = []
@@ -129,10 +132,13 @@ async def _idle(seconds: float) -> tuple[float, float]:
 # Many claimants
 
 
-def _race(name: str, url: str) -> Iterator[Figure]:
-    asyncio.run(_queue(url))
+def _race(name: str, url: str, claims: int) -> Iterator[Figure]:
+    asyncio.run(_queue(url, claims))
+    bare.prepare(bare.beside(url))
+    each = claims // CLAIMANTS
+    least = max(workers.together(CLAIMANTS, _commit, bare.beside(url), each))
     told: list[dict[int, int]] = []
-    with workers.started(CLAIMANTS, _claimant, url) as lines:
+    with workers.started(CLAIMANTS, _claimant, url, each) as lines:
         for line in lines:
             line.hear()
         began = _now()
@@ -141,29 +147,42 @@ def _race(name: str, url: str) -> Iterator[Figure]:
         told = [line.hear() for line in lines]
         for line in lines:
             line.tell(GO)
-    won = [handoff for claims in told for handoff in claims]
-    assert len(won) == len(set(won)) == CLAIMS, "a handoff was claimed twice, or by nobody"
-    took = (max(moment for claims in told for moment in claims.values()) - began) / 1e9
-    yield rate(f"{name} {CLAIMS:,} claims by {CLAIMANTS} processes", "claims", CLAIMS / took)
+    won = [handoff for claimed in told for handoff in claimed]
+    assert len(won) == len(set(won)) == claims, "a handoff was claimed twice, or by nobody"
+    took = (max(moment for claimed in told for moment in claimed.values()) - began) / 1e9
+    what = f"{name} {claims:,} claims by {CLAIMANTS} processes"
+    base = Base(name=f"{bare.driver(url)}, commits", value=claims / least)
+    yield rate(what, "claims", claims / took, base, CLAIMED)
 
 
-async def _queue(url: str) -> None:
+async def _queue(url: str, claims: int) -> None:
     async with await store.open(url) as s:
-        await samples.sessions(s, 1, CLAIMS)
-        await samples.handoffs(s, "pending", 1, CLAIMS)
+        await samples.sessions(s, 1, claims)
+        await samples.handoffs(s, "pending", 1, claims)
 
 
-def _claimant(line: Line, url: str) -> None:
-    asyncio.run(_claim(line, url))
+def _claimant(line: Line, url: str, claims: int) -> None:
+    asyncio.run(_claim(line, url, claims))
 
 
-async def _claim(line: Line, url: str) -> None:
+async def _claim(line: Line, url: str, claims: int) -> None:
     claimed: dict[int, int] = {}
     async with await store.open(url) as s:
         await s.list_pending_handoffs()
         line.wait_for_go()
-        while len(claimed) < CLAIMS // CLAIMANTS:
+        while len(claimed) < claims:
             if claim := await s.claim_next_handoff(_PLATFORMS, seconds=_LEASE):
                 claimed[claim.id] = _now()
         line.tell(claimed)
         line.hear()  # until all are done: the handoffs of an ended process would be claimed again
+
+
+def _commit(line: Line, url: str, times: int) -> None:
+    """Commit so often with the bare driver, and say how many seconds it took."""
+    with bare.committing(url) as commit:
+        commit(1)
+        line.wait_for_go()
+        began = time.perf_counter()
+        for _ in range(times):
+            commit(1)
+        line.tell(time.perf_counter() - began)

@@ -34,7 +34,7 @@ def measure(place: Place, *, quick: bool) -> Iterator[Figure]:
 
 
 async def _measure(place: Place, url: str, *, quick: bool) -> list[Figure]:
-    name, times = place.name, 300 if quick else 3_000
+    name, times = place.name, 100 if quick else 3_000
     counts = (1, 1_000, place.many(quick=quick))
     async with await store.open(url) as s:
         took: dict[str, list[tuple[float, float]]] = {}

@@ -37,6 +37,7 @@ def measure(place: Place, *, quick: bool) -> Iterator[Figure]:
 async def _measure(place: Place, url: str, *, quick: bool) -> list[Figure]:
     name = place.name
     rounds = ROUNDS // 5 if quick else ROUNDS
+    enough = 5 if quick else ENOUGH
     long = place.many(quick=quick)
     found: list[Figure] = []
     async with await store.open(url) as s:
@@ -45,7 +46,7 @@ async def _measure(place: Place, url: str, *, quick: bool) -> list[Figure]:
         }
         with bare.querying(url) as fetch:
             for length, session in sessions.items():
-                times = FEWEST if length > MIDDLE else max(rounds * SHORT // length, ENOUGH)
+                times = FEWEST if length > MIDDLE else max(rounds * SHORT // length, enough)
                 ((no,),) = fetch("SELECT no FROM sessions WHERE id = :id", id=session)
                 ways: dict[str, Callable[[], Awaitable[object]]] = {
                     "ours": lambda n=session: transcripts.load(s, n),

@@ -1,56 +1,49 @@
-"""The startup time of a process that uses the store."""
+"""The startup cost of a process that uses the store, in processor time."""
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from benchmarks.figures import Figure, median, milliseconds
+from benchmarks import bare
+from benchmarks.alternation import by_turns, of_program
+from benchmarks.figures import Figure, milliseconds
 from benchmarks.store.places import Place
 
-# The clock starts after the interpreter itself has started.
-_PROGRAM = """
-import time
-began = time.perf_counter()
-import asyncio, json, sys
-ready = time.perf_counter()
+IMPORT = 14.0
+OPEN = {"sqlite": 18.0, "postgres": 24.0}
+"""The most that each may cost, as a multiple of a bare interpreter. Creating a store may cost the
+same as opening it."""
+
+_IMPORT = "from segue import store"
+_OPEN = """
+import asyncio, sys
 from segue import store
-imported = time.perf_counter()
 async def main():
-    s = await store.open(sys.argv[1])
-    opened = time.perf_counter()
-    await s.close()
-    return opened
-opened = asyncio.run(main())
-print(json.dumps([imported - ready, opened - imported, opened - began]))
+    await (await store.open(sys.argv[1])).close()
+asyncio.run(main())
 """
 
 
 def measure(place: Place, *, quick: bool) -> Iterator[Figure]:
-    times = 2 if quick else 12
-    imports: list[float] = []
-    created: list[tuple[float, float]] = []
-    again: list[tuple[float, float]] = []
-    for _ in range(times):
+    def created() -> float:
         with place.empty() as url:
-            for opened in (created, again):
-                importing, opening, whole = _opened(url)
-                imports.append(importing)
-                opened.append((opening, whole))
-    yield milliseconds(f"{place.name} import segue.store", median(imports))
-    for what, opened in (("create a store", created), ("open a store", again)):
-        yield milliseconds(f"{place.name} {what}", median([opening for opening, _ in opened]))
-        yield milliseconds(
-            f"{place.name} {what} in a new process", median([whole for _, whole in opened])
-        )
+            return _cost(_OPEN, url)
+
+    with place.empty() as known:
+        ways: dict[str, Callable[[], float]] = {
+            "nothing": lambda: of_program(bare.INTERPRETER),
+            "import": lambda: _cost(_IMPORT),
+            "create": created,
+            "open": lambda: _cost(_OPEN, known),
+        }
+        costs = by_turns(ways, 1 if quick else 10)
+    base = bare.interpreter(costs["nothing"])
+    name = f"{place.name} {{}} in a new process: CPU"
+    yield milliseconds(name.format("import segue.store"), costs["import"], base, IMPORT)
+    yield milliseconds(name.format("create a store"), costs["create"], base, OPEN[place.name])
+    yield milliseconds(name.format("open a store"), costs["open"], base, OPEN[place.name])
 
 
-def _opened(url: str) -> tuple[float, float, float]:
-    """Seconds in a new process to import, to open, and for both including asyncio's own import."""
-    done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, url], check=True, capture_output=True, timeout=60
-    )
-    importing, opening, whole = json.loads(done.stdout)
-    return importing, opening, whole
+def _cost(program: str, *arguments: str) -> float:
+    return of_program((sys.executable, "-c", program, *arguments))

@@ -33,7 +33,7 @@ def measure(place: Place, *, quick: bool) -> Iterator[Figure]:
 
 
 async def _measure(place: Place, url: str, *, quick: bool) -> list[Figure]:
-    times = 300 if quick else 2_000
+    times = 100 if quick else 2_000
     found: list[Figure] = []
     took: dict[str, list[float]] = {what: [] for what in _QUERIES}
     async with await store.open(url) as s:
