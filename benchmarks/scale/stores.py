@@ -72,9 +72,10 @@ def _words(number: str) -> str:
     return f"CAST({number} AS TEXT)"
 
 
+# A colon after a quote would begin a parameter.
 _ADDRESS = (
-    f"'agent:main:' || {_PLATFORM} || CASE WHEN {_IS_PAGE} THEN ':dm:me:'"
-    f" ELSE ':group:-100' || {_words('i % 40')} || ':' END || {_words('i')}"
+    f"'agent:main:' || {_PLATFORM} || ':' || CASE WHEN {_IS_PAGE} THEN 'dm:me:'"
+    f" ELSE 'group:-100' || {_words('i % 40')} || ':' END || {_words('i')}"
 )
 
 
@@ -128,15 +129,18 @@ def build(url: str, size: Size) -> None:
         command = [sys.executable, "-m", "benchmarks.scale.builder", url, str(size.sessions)]
         if size.has_many_owners:
             command.append("--owners")
-        environment = {**os.environ, "PYTHONPATH": name}  # noqa: TID251
-        subprocess.run(command, check=True, cwd=_ROOT, env=environment)
-    asyncio.run(_upgrade(url))
+        # The upgrade of a store on PostgreSQL puts a copy of it there.
+        environment = {**os.environ, "XDG_DATA_HOME": name}  # noqa: TID251
+        source = {"PYTHONPATH": name}
+        subprocess.run(command, check=True, cwd=_ROOT, env=environment | source)
+        subprocess.run([*command, "--upgrade"], check=True, cwd=_ROOT, env=environment)
     if url.startswith("sqlite:"):  # the upgrade made a copy of the store
         backups = urlsplit(url).path + "-backups"
         shutil.rmtree(backups, ignore_errors=True)
 
 
-async def _upgrade(url: str) -> None:
+async def upgrade(url: str) -> None:
+    """Open the store with the program's code of today."""
     async with await store.open(url):
         pass
 

@@ -12,6 +12,7 @@ from benchmarks.scale.stores import PER_OWNER, Size
 from segue import store
 from segue.core.address import Platform
 from segue.store import Tx, inbox, outbox, search, sessions, transcripts
+from tests.fakes import postgres
 
 SIZE = Size(sessions=100)
 
@@ -45,7 +46,18 @@ async def test_a_built_store_has_what_the_public_operations_look_for(built: str)
 
 
 async def test_every_operation_runs_on_a_built_store(built: str):
-    async with operations.opened(built, SIZE) as scene:
+    await run_operations(built)
+
+
+@pytest.mark.real
+async def test_every_operation_runs_on_a_built_postgres_store():
+    with postgres.running() as server, server.database() as url:
+        await asyncio.to_thread(stores.build, url, SIZE)
+        await run_operations(url)
+
+
+async def run_operations(url: str) -> None:
+    async with operations.opened(url, SIZE) as scene:
         for way in operations.reading_and_writing(scene).values():
             await way()
         async with operations.waiting(scene) as send:
