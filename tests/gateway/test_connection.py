@@ -13,10 +13,11 @@ import pytest
 from segue.core.errors import ConnectFailed, SetupNeeded
 from segue.gateway.connection import PlatformConnection
 from segue.gateway.service import Gateway
-from segue.platforms.backoff import STEADY_SECONDS, Backoff, Reconnects
 from segue.platforms.base import Inbound
+from segue.platforms.connection import STEADY_SECONDS, Reconnects
 from segue.store import Topic, gateways
 from segue.store.gateways import LinkState, PlatformHealth
+from segue.system.backoff import Backoff
 from segue.turns import Turns
 from segue.turns.agents import Agents
 from tests.harness.house import TELEGRAM, House, Offered

@@ -53,7 +53,7 @@ NO_HALVES = 60.0
 IMPATIENT: Mapping[str, float | str] = {
     "segue.gateway.streaming.BUBBLE_DELAY": NO_HALVES,
     "segue.gateway.outbound.MAX_PAUSE": 0.05,
-    "segue.platforms.backoff.FIRST_PAUSE": 0.05,
+    "segue.system.backoff.FIRST_PAUSE": 0.05,
     "segue.handoffs.request.POLL_SECONDS": LOOK,
 }
 """Shorter poll and retry intervals, in seconds, for gateways and terminals."""

@@ -15,8 +15,8 @@ from segue.core.errors import ConnectFailed, DeliveryFailed, PlatformLost, Store
 from segue.gateway import absences
 from segue.gateway.containment import contain
 from segue.gateway.inbound import Receiver
-from segue.platforms.backoff import Reconnects
 from segue.platforms.base import Adapter, MenuEntry
+from segue.platforms.connection import Reconnects
 from segue.platforms.webhook import Webhook, WebhookServer
 from segue.store import Store, gateways, inbox, retries
 from segue.store.gateways import LinkState

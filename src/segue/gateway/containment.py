@@ -12,8 +12,8 @@ from typing import Any
 
 from segue.core.errors import PlatformLost, StoreClosed, StoreError
 from segue.core.text import one_line
-from segue.platforms.backoff import Backoff
 from segue.store import retries
+from segue.system.backoff import Backoff
 
 MAX_CRASHES = 5
 """A task that crashed this many times within CRASH_WINDOW seconds is not restarted."""

@@ -23,11 +23,11 @@ from segue.gateway.messages import PendingMessage
 from segue.gateway.queues import MAX_WAITING, Queues
 from segue.gateway.turns import ChatTurns
 from segue.handoffs import arrivals
-from segue.platforms.backoff import Backoff
 from segue.platforms.base import Inbound, InboundKind
 from segue.store import Store, inbox, outbox, retries, sessions
 from segue.store.base import Tx
 from segue.store.inbox import Incoming
+from segue.system.backoff import Backoff
 
 _QUESTION_POLL_SECONDS = 0.1
 """Seconds between two looks for turns that wait for an answer, while the gateway stops."""

@@ -17,12 +17,12 @@ from segue.gateway.audiences import Audiences
 from segue.gateway.containment import contain, finish, only_log
 from segue.gateway.places import PlatformsNow
 from segue.gateway.writer import ChatWriter
-from segue.platforms.backoff import pause
 from segue.platforms.base import Adapter, Capabilities
 from segue.store import Store, Topic, approvals, doors, gateways, outbox, owners, retries, sessions
 from segue.store.base import Tx
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.store.wake import Waiter
+from segue.system.backoff import pause
 
 POLL_SECONDS = 5.0
 """Seconds between two checks when no wake-up arrives."""

@@ -55,12 +55,15 @@ from segue.store.gateways import LinkState
 from segue.store.handoffs import LEASE_SECONDS
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.store.page_sessions import SessionActivity
+from segue.system import backoff
 from segue.turns import Place, Turns
 
 POLL_SECONDS = 1.0
 """Seconds between polls when there is no wake-up: a gateway that dies does not send one."""
 LOOK_ATTEMPTS = 3
 """How often to try to find out who can read the chat."""
+FIRST_PAUSE = 0.2
+MAX_PAUSE = 1.0
 OPEN_ATTEMPTS = 3
 """How often to try to open a thread."""
 INVITE_ATTEMPTS = 5
@@ -202,7 +205,7 @@ async def _check_audience(
                 await _report_wait(context.store, claim, step, error.after, error.reason)
             if not error.retry or attempt == LOOK_ATTEMPTS:
                 raise
-            await asyncio.sleep(0.2 * attempt if error.after is None else error.after)
+            await asyncio.sleep(_pause(attempt, error.after))
 
 
 # The thread
@@ -280,7 +283,7 @@ async def _create_thread(
             certain = adapter.capabilities.keys or not error.arrived
             if not (error.retry and certain) or attempt == OPEN_ATTEMPTS:
                 raise
-            await asyncio.sleep(0.2 * attempt if error.after is None else error.after)
+            await asyncio.sleep(_pause(attempt, error.after))
     return None
 
 
@@ -298,12 +301,17 @@ async def _add_owner(context: DeliveryContext, owner: str, thread: Address, *, k
             reason, can_retry, after = error.reason, error.retry, error.after
         except ConnectFailed as error:
             reason, can_retry, after = str(error), True, None
-        pause = 0.2 * attempt if after is None else after
+        pause = _pause(attempt, after)
         if not can_retry or pause > MAX_WAIT or attempt == INVITE_ATTEMPTS:
             logger.warning("owner not added thread=%s: %s", thread, reason)
             return
         await asyncio.sleep(pause)
         attempt += 1
+
+
+def _pause(attempt: int, asked: float | None) -> float:
+    """Seconds to wait after this attempt: what the platform asked for, or a moment."""
+    return backoff.pause(attempt, FIRST_PAUSE, MAX_PAUSE) if asked is None else asked
 
 
 async def _report_wait(

@@ -25,6 +25,7 @@ import psycopg
 from segue.core.errors import StoreError
 from segue.store.connections import LimitedAsyncConnection
 from segue.store.wake import Notify
+from segue.system.backoff import Backoff
 
 CHANNEL = "segue"
 GRACE_SECONDS = 3.0
@@ -116,14 +117,13 @@ class Lifeline:
         self.reason = " ".join(str(reason).split())
 
     async def _take_again(self) -> LimitedAsyncConnection:
-        pause = PAUSE
+        backoff = Backoff(least=PAUSE, most=MAX_PAUSE)
         while True:
             try:
                 return await self._take()
             except Exception as error:  # noqa: BLE001 - it must go on trying
                 self._broke(error)
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, MAX_PAUSE)
+            await asyncio.sleep(backoff.next())
 
     async def _take(self) -> LimitedAsyncConnection:
         """Return a connection that listens and holds the lock."""

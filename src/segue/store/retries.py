@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from segue.core.errors import StoreError, StoreUncertain
+from segue.system.backoff import Backoff
 
 PAUSE = 0.1
 MAX_PAUSE = 1.0
@@ -32,7 +33,7 @@ async def keep(what: str, work: Callable[[], Awaitable[T]], *, repeatable: bool 
     `repeatable`, StoreUncertain is raised instead, because the write may have taken effect. In a
     task that is being cancelled, any StoreError is raised: the task must end.
     """
-    failed = 0
+    backoff = Backoff(least=PAUSE, most=MAX_PAUSE)
     while True:
         try:
             result = await work()
@@ -41,11 +42,10 @@ async def keep(what: str, work: Callable[[], Awaitable[T]], *, repeatable: bool 
                 raise
             if is_being_cancelled():
                 raise
-            failed += 1
-            if failed == 1:
+            if not backoff.attempt:
                 logger.warning("not stored yet, trying again what=%s: %s", what, error)
         else:
-            if failed:
+            if failed := backoff.attempt:
                 logger.info("stored after failed attempts attempts=%d what=%s", failed, what)
             return result
-        await asyncio.sleep(min(PAUSE * 2 ** min(failed - 1, 8), MAX_PAUSE))
+        await asyncio.sleep(backoff.next())

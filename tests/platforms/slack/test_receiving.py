@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 import pytest
 
 from segue.core.errors import ConnectFailed
-from segue.platforms import backlog, backoff
+from segue.platforms import backlog
 from segue.platforms.base import Adapter, Button, Inbound, InboundKind
 from segue.platforms.slack import socket, updates
 from segue.platforms.slack.updates import MENTIONS, address
+from segue.system import backoff
 from segue.testing.contract.history import only
 from segue.testing.contract.rig import Place, home_of, listening, part
 from tests.fakes.slack import BOT, COMMAND, OTHER_TEAM, Kind, Settings, Trouble

@@ -20,7 +20,7 @@ from discord.gateway import DiscordWebSocket, ReconnectWebSocket
 from msgspec import Struct
 
 from segue.core.address import Address, Platform
-from segue.platforms.backoff import Reconnects
+from segue.platforms.connection import Reconnects
 from segue.platforms.discord.wire import Detail, GatewayInfo
 from segue.platforms.errors import FailureRule, Failures, Lost, Refused, converted, parsed
 from segue.platforms.http import HttpClient, decode

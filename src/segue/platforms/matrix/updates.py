@@ -13,8 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from segue.platforms import sending
-from segue.platforms.backoff import PollPace
 from segue.platforms.base import Inbound, InboundKind
+from segue.platforms.connection import PollPace
 from segue.platforms.errors import Lost, Refused, parsed, tolerating_absence
 from segue.platforms.matrix import parser, verification
 from segue.platforms.matrix.client import FAILURES

@@ -24,7 +24,7 @@ from msgspec import Raw, Struct
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
-from segue.platforms.backoff import Reconnects
+from segue.platforms.connection import Reconnects
 from segue.platforms.errors import Lost, Refused, parsed
 
 logger = logging.getLogger(__name__)

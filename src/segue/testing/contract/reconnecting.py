@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import pytest
 
 from segue.core.errors import ConnectFailed
-from segue.platforms.backoff import Reconnects
 from segue.platforms.base import Adapter, Inbound
+from segue.platforms.connection import Reconnects
 from segue.testing.contract.base import Contract
 from segue.testing.contract.rig import Place, part
 from segue.testing.jumping_loop import JumpingLoop

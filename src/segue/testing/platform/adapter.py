@@ -17,7 +17,6 @@ from segue.core.audience import Audience, listed
 from segue.core.text import whole
 from segue.platforms import content
 from segue.platforms.adapter import RemoteAdapter
-from segue.platforms.backoff import PollPace
 from segue.platforms.base import (
     Adapter,
     Attachment,
@@ -30,6 +29,7 @@ from segue.platforms.base import (
     Receipt,
     Upload,
 )
+from segue.platforms.connection import PollPace
 from segue.platforms.errors import UNREADABLE, FailureRule, Failures, Refused, parsed
 from segue.platforms.http import HttpClient, bearer, decode, encode
 from segue.platforms.spec import PlatformSettings
