@@ -13,7 +13,7 @@ from segue.core.session import ME
 from segue.gateway.streaming import BUBBLE_DELAY
 from segue.store import gateways, outbox, sessions
 from segue.store.gateways import LinkState
-from segue.testing.peers import tls
+from segue.system.http import tls
 from segue.turns import hold
 from segue.web import endpoints
 from tests.crash.world import outgoing, until
@@ -49,7 +49,7 @@ async def page_is_served(home: Household) -> bool:
     (gateway,) = await gateways.alive(home.store)
     url = endpoints.page_url(gateway)
     assert url is not None
-    async with httpx2.AsyncClient(verify=tls(), trust_env=False) as http:
+    async with httpx2.AsyncClient(verify=tls(trust_env=False), trust_env=False) as http:
         return (await http.get(url)).status_code == 200
 
 

@@ -14,10 +14,9 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 import segue
-from segue.agent.models.http import trusted
 from segue.agent.tools.base import Tool
+from segue.system.http import tls
 from segue.terminal.render import stream
-from segue.testing.peers import tls
 
 _CODE = Path(segue.__file__).parents[1]
 
@@ -49,8 +48,8 @@ for name in (
     "truststore",
 ):  # libraries import these on first use
     importlib.import_module(name)
-trusted()
-tls()
+tls(trust_env=True)
+tls(trust_env=False)
 stream.warm()
 for tool in gc.get_objects():
     if isinstance(tool, Tool):

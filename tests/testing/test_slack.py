@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from slack_bolt.adapter.socket_mode.async_handler import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
@@ -19,7 +18,7 @@ from slack_sdk.socket_mode.aiohttp import SocketModeClient
 from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from segue.testing.peers import tls
+from segue.system import http
 from tests.fakes.slack import Driver, Kind, Peer, Settings, Trouble, Upload, running, serving
 
 LABEL = {"type": "plain_text", "text": "Approve"}
@@ -220,13 +219,13 @@ async def test_files_go_both_ways_and_a_download_needs_the_token() -> None:
         events = [body["event"] for body in await at.until_heard(2)]
         assert {it["subtype"] for it in events} == {"file_share"}
         url = events[1]["files"][0]["url_private_download"]
-        async with httpx2.AsyncClient(verify=tls(), trust_env=False, follow_redirects=True) as http:
+        async with http.client(trust_env=False, follow_redirects=True) as browser:
             bearer = {"Authorization": f"Bearer {at.peer.token}"}
-            assert (await http.get(url, headers=bearer)).content == b"hello"
-            page = await http.get(url)
+            assert (await browser.get(url, headers=bearer)).content == b"hello"
+            page = await browser.get(url)
             assert page.headers["content-type"].startswith("text/html")
             await at.driver.fail("download", Trouble.FORBIDDEN)
-            assert (await http.get(url, headers=bearer)).status_code == 403
+            assert (await browser.get(url, headers=bearer)).status_code == 403
         assert not await at.driver.errors()
 
 

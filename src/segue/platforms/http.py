@@ -10,26 +10,18 @@ import asyncio
 import functools
 import logging
 import re
-import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
 
 import httpx2
 import msgspec
 
 from segue.platforms.errors import NONSENSE, UNREADABLE, Lost, Refused, Unusable
+from segue.system import http
 
 T = TypeVar("T")
 
-# With these errors, the request never left this machine.
-_UNSENT = (
-    httpx2.ConnectError,
-    httpx2.ConnectTimeout,
-    httpx2.PoolTimeout,
-    httpx2.ProxyError,
-    httpx2.UnsupportedProtocol,
-    httpx2.LocalProtocolError,
-)
 # Possessive: a string of many megabytes must not fill the memory with places to try again.
 JSON_MARK = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{},]', re.DOTALL)
 """A string of a JSON document as a whole, or a mark that opens, closes or separates."""
@@ -79,10 +71,10 @@ class HttpClient:
         # Every call checks each idle connection, so keep only a few open.
         limits = httpx2.Limits(max_connections=256, max_keepalive_connections=4)
         if trust_env:
-            client = httpx2.AsyncClient(verify=_tls(True), limits=limits)
+            client = http.client(limits=limits)
             self._send, self._close = functools.partial(client.send, stream=True), client.aclose
-        else:  # the bare transport costs half of what the client does
-            transport = httpx2.AsyncHTTPTransport(_tls(False), trust_env=False, limits=limits)
+        else:
+            transport = http.transport(limits)
             self._send, self._close = transport.handle_async_request, transport.aclose
         hide(secret, *_LOGGERS)
 
@@ -167,16 +159,12 @@ class HttpClient:
         raise Lost("the connection was closed", arrived=False)
 
     async def _exchange(self, request: httpx2.Request, limit: int | None, *, cut: bool) -> Response:
-        found = bytearray()
+        more = None if limit is None else limit + 1
         try:
             response = await self._send(request)
             try:
                 good = response.is_success
-                most = limit if good else _REFUSAL_BYTES
-                async for chunk in response.aiter_bytes():
-                    found += chunk
-                    if most is not None and len(found) > most:
-                        break
+                found = await http.read(response, more if good else _REFUSAL_BYTES)
             finally:
                 await response.aclose()
         except httpx2.LocalProtocolError:  # its text contains the headers
@@ -184,16 +172,15 @@ class HttpClient:
         except httpx2.HTTPError as error:
             raise _lost(error) from error
         if not good:
-            refused = self._refusal(response.status_code, bytes(found))
-            after = response.headers.get("retry-after", "")
-            if refused.after is None and after.isdecimal():
-                refused.after = float(after)
+            refused = self._refusal(response.status_code, found)
+            if refused.after is None:
+                refused.after = http.retry_after(response, datetime.now(UTC))
             raise refused
         if limit is not None and len(found) > limit:
-            if cut:
-                return Response(bytes(memoryview(found)[:limit]), response.headers)
-            raise Refused(413, f"the file is larger than {limit:,} bytes")
-        return Response(bytes(found), response.headers)
+            if not cut:
+                raise Refused(413, f"the file is larger than {limit:,} bytes")
+            found = found[:limit]
+        return Response(found, response.headers)
 
 
 def bearer(token: str) -> dict[str, str]:
@@ -252,18 +239,12 @@ def _shallow(payload: bytes | memoryview) -> bytes:
 
 
 def _lost(error: httpx2.HTTPError) -> Lost:
-    unsent = isinstance(error, _UNSENT)
+    was_sent = http.was_sent(error)
     if isinstance(error, httpx2.TimeoutException):
-        return Lost("it does not answer", arrived=not unsent)
+        return Lost("it does not answer", arrived=was_sent)
     # The library's message may contain the URL.
-    reason = "no connection can be made" if unsent else "the connection broke"
-    return Lost(reason, arrived=not unsent)
-
-
-@functools.cache
-def _tls(trust_env: bool) -> ssl.SSLContext:
-    """Cached, because creating it is slow."""
-    return httpx2.create_ssl_context(trust_env=trust_env)
+    reason = "the connection broke" if was_sent else "no connection can be made"
+    return Lost(reason, arrived=was_sent)
 
 
 class _Hidden(logging.Filter):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import Any
 
@@ -15,8 +15,6 @@ from segue.agent.models.http import (
     ProviderClient,
     Refusal,
     Timeouts,
-    _retry_after,
-    around_proxies,
 )
 from segue.core.errors import (
     BadKey,
@@ -292,25 +290,6 @@ async def test_an_unused_client_can_be_closed():
 
 
 @pytest.mark.parametrize(
-    ("value", "seconds"),
-    [
-        ("0", 0.0),
-        ("2", 2.0),
-        ("1.5", 1.5),
-        ("-3", 0.0),
-        ("nan", 0.0),
-        (format_datetime(NOW + timedelta(seconds=7), usegmt=True), 7.0),
-        (format_datetime(NOW - timedelta(seconds=7), usegmt=True), 0.0),
-        ("soon", None),
-        ("", None),
-        (None, None),
-    ],
-)
-def test_retry_after_is_read_in_seconds_and_as_a_date(value: str | None, seconds: float | None):
-    assert _retry_after(value, NOW) == seconds
-
-
-@pytest.mark.parametrize(
     "after", ["0", "0.001", format_datetime(NOW, usegmt=True), "nonsense", "99999999"]
 )
 async def test_retry_after_is_honoured_up_to_the_longest_pause(after: str):
@@ -318,7 +297,7 @@ async def test_retry_after_is_honoured_up_to_the_longest_pause(after: str):
     assert await hear(server) == ["hello"]
 
 
-def test_pauses_grow_with_jitter_up_to_a_limit():
+def test_pauses_between_retries_have_a_limit():
     patience = Timeouts(tries=8, first_pause=1, longest_pause=10)
     acme = ProviderClient(
         provider="Acme",
@@ -328,9 +307,7 @@ def test_pauses_grow_with_jitter_up_to_a_limit():
         patience=patience,
     )
     for tried, most in enumerate([1, 2, 4, 8, 10, 10, 10]):
-        pauses = [acme._pause(patience.tries - 1 - tried, None) for _ in range(50)]
-        assert all(most / 2 <= pause <= most for pause in pauses)
-        assert len(set(pauses)) > 1
+        assert most / 2 <= acme._pause(patience.tries - 1 - tried, None) <= most
     assert acme._pause(3, 0.25) == 0.25
     assert acme._pause(3, 99) == 10
 
@@ -380,10 +357,3 @@ async def test_requests_to_other_machines_use_the_proxy(
         async with client("http://models.example") as acme:
             assert [event.data async for event in acme.events("/ask", b"{}")] == ["hello"]
     assert proxy.requests[0].target == "http://models.example/ask"
-
-
-def test_only_addresses_of_this_machine_bypass_the_proxy():
-    assert list(around_proxies("http://[::1]:8080/v1")) == ["all://[::1]"]
-    assert list(around_proxies("http://127.1.2.3")) == ["all://127.1.2.3"]
-    for url in ("http://10.0.0.1", "http://localhost.example", "http://[", "nonsense", ""):
-        assert not around_proxies(url)

@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from segue.testing.peers import tls
+from segue.system import http
 from tests.fakes.telegram import (
     TOKEN,
     Driver,
@@ -72,11 +72,10 @@ class Stage:
 async def stage(settings: Settings = Settings()) -> AsyncGenerator[Stage]:  # noqa: B008
     async with serving(settings) as peer, peer.driver() as driver:
         url = f"{peer.base_url}{peer.token}/"
-        http = httpx2.AsyncClient(base_url=url, verify=tls(), trust_env=False, timeout=30)
-        async with http:
+        async with http.client(url, trust_env=False) as client:
             anna = await driver.user("Anna")
             forum = await driver.chat(Kind.FORUM, [anna], manage_topics=True)
-            yield Stage(peer, driver, http, anna, forum)
+            yield Stage(peer, driver, client, anna, forum)
 
 
 async def test_an_invalid_call_is_refused_and_recorded() -> None:

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-import random
-import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from ipaddress import ip_address
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 import httpx2
 import msgspec
@@ -27,6 +21,7 @@ from segue.core.errors import (
     ModelStalled,
 )
 from segue.core.text import whole
+from segue.system import backoff, http
 
 _BUSY = frozenset({408, 409, 429, 503, 529})
 RETRIED = _BUSY | {500, 502, 504}
@@ -133,13 +128,11 @@ class ProviderClient:
 
     def _client(self) -> httpx2.AsyncClient:
         if self._http is None:
-            self._http = httpx2.AsyncClient(
-                base_url=self.base_url,
+            self._http = http.client(
+                self.base_url,
                 headers={"Content-Type": "application/json", **self.headers},
                 timeout=httpx2.Timeout(self.patience.silence, connect=self.patience.connect),
                 limits=httpx2.Limits(max_keepalive_connections=None if self.reuse else 0),
-                verify=trusted(),
-                mounts=around_proxies(self.base_url),
             )
         return self._http
 
@@ -152,7 +145,7 @@ class ProviderClient:
             raise ModelError(provider=self.provider, reason=reason)
         if not left:
             raise error or passing(response.status_code)(provider=self.provider, reason=reason)
-        return _retry_after(response.headers.get("retry-after"), datetime.now(UTC))
+        return http.retry_after(response, datetime.now(UTC))
 
     async def _no_stream(self, response: httpx2.Response) -> ModelError:
         """The error for a successful response that is not a stream, such as a web page. A retry
@@ -162,7 +155,7 @@ class ProviderClient:
 
     async def _explained(self, response: httpx2.Response) -> tuple[ModelError | None, str]:
         """The provider's error, if it is known, and the response as text."""
-        body = (await read_some(response, _BODY_LIMIT)).decode("utf-8", "replace")
+        body = (await http.read(response, _BODY_LIMIT)).decode("utf-8", "replace")
         error = self.explain(Refusal(status=response.status_code, body=body))
         return error, f"HTTP {response.status_code} {body.strip()[:300]}".strip()
 
@@ -170,8 +163,7 @@ class ProviderClient:
         patience = self.patience
         if asked is not None:
             return min(asked, patience.longest_pause)
-        grown = patience.first_pause * 2 ** (patience.tries - 1 - left)
-        return min(grown, patience.longest_pause) * random.uniform(0.5, 1.0)
+        return backoff.pause(patience.tries - left, patience.first_pause, patience.longest_pause)
 
 
 async def read_out(events: AsyncGenerator[object], seconds: float) -> None:
@@ -183,46 +175,6 @@ async def read_out(events: AsyncGenerator[object], seconds: float) -> None:
                 pass
 
 
-@functools.cache
-def trusted(*, trust_env: bool = True) -> ssl.SSLContext:
-    """The TLS context with the trusted certificates. Creating it takes longer than a request."""
-    return httpx2.create_ssl_context(trust_env=trust_env)
-
-
-def around_proxies(url: str) -> dict[str, None]:
-    """Mounts that bypass the environment's proxies for a server on this machine."""
-    try:
-        host = urlsplit(url).hostname or ""
-        here = host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return {}
-    return {f"all://[{host}]" if ":" in host else f"all://{host}": None} if here else {}
-
-
 def _is_stream(response: httpx2.Response) -> bool:
     kind: str = response.headers.get("content-type", "")
     return kind.partition(";")[0].strip().lower() == "text/event-stream"
-
-
-async def read_some(response: httpx2.Response, limit: int) -> bytes:
-    """Read the body, or its first `limit` bytes."""
-    body = bytearray()
-    async for chunk in response.aiter_bytes():
-        body += chunk
-        if len(body) >= limit:
-            break
-    return bytes(body[:limit])
-
-
-def _retry_after(value: Any, now: datetime) -> float | None:
-    """Parse the header, which holds seconds or a date, to seconds."""
-    if not value:
-        return None
-    try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, (parsedate_to_datetime(value) - now).total_seconds())
-    except (ValueError, TypeError):
-        return None

@@ -18,11 +18,11 @@ from msgspec import Struct
 from segue.agent.models import routes
 from segue.agent.models.catalog import LOCAL, PROVIDERS, SCRIPTED, SERVERS, ApiFormat, ModelServer
 from segue.agent.models.choice import PROBE_SECONDS, Choice, embedded
-from segue.agent.models.http import around_proxies, read_some, trusted
 from segue.agent.models.routes import Route
 from segue.config import Settings
 from segue.core.errors import BadKey, ModelError, ModelOffline, UnknownModel
 from segue.core.text import one_line
+from segue.system import http
 
 LIST_SECONDS = 10.0
 _MAX_PAGES = 20
@@ -127,7 +127,10 @@ async def models(route: Route, seconds: float) -> tuple[str, ...]:
     """The chat models of the service, with its own names and in its own order. Raise ModelError if
     it does not list them within `seconds`."""
     try:
-        async with asyncio.timeout(seconds), _client(route) as client:
+        async with (
+            asyncio.timeout(seconds),
+            http.client(route.base_url, headers=route.wire.headers(route.secret())) as client,
+        ):
             found = await _listed(client, route)
     except TimeoutError as error:
         raise _offline(route, f"no answer within {seconds:g} seconds") from error
@@ -139,16 +142,6 @@ async def models(route: Route, seconds: float) -> tuple[str, ...]:
 
 def _offline(route: Route, reason: str) -> ModelOffline:
     return ModelOffline(provider=route.title, url=route.base_url, reason=reason)
-
-
-def _client(route: Route) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(
-        base_url=route.base_url,
-        headers=route.wire.headers(route.secret()),
-        timeout=None,
-        verify=trusted(),
-        mounts=around_proxies(route.base_url),
-    )
 
 
 class _Id(Struct, frozen=True):
@@ -233,7 +226,7 @@ async def _listed(client: httpx2.AsyncClient, route: Route) -> list[str]:
 
 async def _get(client: httpx2.AsyncClient, route: Route, path: str, query: dict[str, str]) -> bytes:
     async with client.stream("GET", path, params=query) as response:
-        body = await read_some(response, _MAX_BYTES + 1)
+        body = await http.read(response, _MAX_BYTES + 1)
     if len(body) > _MAX_BYTES:
         raise _no_list(route)
     # Gemini responds to an invalid key with 400.

@@ -14,10 +14,10 @@ import socket
 import httpx2
 from msgspec import Struct
 
-from segue.agent.models.http import read_some, trusted
 from segue.agent.tools import page
 from segue.agent.tools.base import ToolFailed, Workplace, shorten
 from segue.agent.tools.isolation import run_isolated
+from segue.system import http
 
 TIMEOUT = 30.0
 MAX_BYTES = 2 * 1024 * 1024
@@ -81,10 +81,8 @@ async def _follow(address: str, place: Workplace) -> PageText:
     # The environment may name a proxy, which would resolve names where we cannot check them.
     # Connections are not reused: each belongs to one host name, but we address it only by IP.
     limits = httpx2.Limits(max_keepalive_connections=0)
-    verify = await asyncio.to_thread(trusted, trust_env=False)
-    async with httpx2.AsyncClient(
-        verify=verify, trust_env=False, timeout=None, limits=limits
-    ) as client:
+    await asyncio.to_thread(http.tls, trust_env=False)
+    async with http.client(trust_env=False, limits=limits) as client:
         for _ in range(MAX_REDIRECTS + 1):
             addresses = await _resolve(url, private=place.private_network)
             response = await _get(client, url, addresses)
@@ -171,7 +169,7 @@ async def _text(response: httpx2.Response) -> PageText:
     kind = response.headers.get("Content-Type", "text/plain").partition(";")[0].strip().lower()
     if not kind.startswith(_TEXT) and not kind.endswith(_TEXT_ENDS):
         raise ToolFailed(f"That is no text but {kind}.")
-    body = await read_some(response, MAX_BYTES + 1)
+    body = await http.read(response, MAX_BYTES + 1)
     text = _decode(body[:MAX_BYTES], response.charset_encoding)
     if "\0" in text:
         raise ToolFailed(f"That is no text, though it is said to be {kind}.")

@@ -21,6 +21,7 @@ from websockets.typing import Origin
 from segue.core import proof
 from segue.core.errors import DemoFailed
 from segue.core.proof import ProofExchange
+from segue.system import http
 from segue.web import frames
 from segue.web.page import LIVE
 
@@ -138,7 +139,7 @@ async def connected(link: str) -> AsyncGenerator[ClientConnection]:
     """Load the page at `link`, pair, and yield the WebSocket. Raises DemoFailed if refused."""
     parts = urlsplit(link)
     origin = f"{parts.scheme}://{parts.netloc}"
-    async with httpx2.AsyncClient(trust_env=False) as client:
+    async with http.client(trust_env=False, timeout=httpx2.Timeout(5.0)) as client:
         page = await client.get(f"{origin}/")
     if page.status_code != HTTPStatus.OK or "<html" not in page.text:
         raise DemoFailed(reason=f"the page answered with HTTP {page.status_code}")

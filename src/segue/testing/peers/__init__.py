@@ -61,5 +61,4 @@ from segue.testing.peers.snapshot import Upload as Upload
 from segue.testing.peers.snapshot import User as User
 from segue.testing.peers.state import Place as Place
 from segue.testing.peers.state import State as State
-from segue.testing.peers.tls import tls as tls
 from segue.testing.peers.updates import Updates as Updates

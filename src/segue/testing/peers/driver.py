@@ -11,9 +11,9 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVa
 import httpx2
 import msgspec
 
+from segue.system import http
 from segue.testing.peers import control, signature, snapshot
 from segue.testing.peers.outages import Outage
-from segue.testing.peers.tls import tls
 
 WITHIN = 10.0
 """Default timeout of a wait, in seconds."""
@@ -179,9 +179,8 @@ class _Far:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._http = httpx2.AsyncClient(
-            timeout=httpx2.Timeout(WITHIN + _LOOK_SECONDS), verify=tls(), trust_env=False
-        )
+        timeout = httpx2.Timeout(WITHIN + _LOOK_SECONDS)
+        self._http = http.client(timeout=timeout, trust_env=False)
 
     async def obey(self, said: bytes) -> tuple[bool, bytes]:
         response = await self._http.post(self._url, content=said)

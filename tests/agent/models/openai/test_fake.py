@@ -8,13 +8,13 @@ from typing import Any
 import httpx2
 import pytest
 
-from segue.testing.peers import tls
+from segue.system.http import tls
 from tests.fakes.models.openai import FakeOpenAI, Say
 from tests.fakes.pictures import BMP, png
 
 
 async def post(fake: FakeOpenAI, body: dict[str, Any], key: str = "sk-test") -> tuple[int, Any]:
-    async with fake.serving() as url, httpx2.AsyncClient(verify=tls()) as http:
+    async with fake.serving() as url, httpx2.AsyncClient(verify=tls(trust_env=False)) as http:
         headers = {"Authorization": f"Bearer {key}"}
         answer = await http.post(f"{url}/chat/completions", json=body, headers=headers)
         return answer.status_code, answer.json()["error"]

@@ -23,7 +23,7 @@ import httpx2
 from segue.agent.models.local.pip import pip
 from segue.agent.models.local.weights import QWEN, Index, Site, Weights, mark, present
 from segue.core.errors import PullFailed
-from segue.system import files, locks
+from segue.system import files, http, locks
 
 _SPARE = 64 * 1024 * 1024
 """Bytes of disk space to leave free."""
@@ -156,7 +156,7 @@ def _mb(size: int) -> str:
 
 
 async def _from_site(part: PartialDownload, site: Site, report: Report) -> None:
-    async with httpx2.AsyncClient(timeout=_TIMEOUT, follow_redirects=True) as client:
+    async with http.client(timeout=_TIMEOUT, follow_redirects=True) as client:
         while (before := part.size) < part.whole:
             try:
                 await _get(client, part, site, report)
