@@ -34,12 +34,15 @@ def by_turns(ways: Mapping[K, Callable[[], float]], rounds: int) -> dict[K, floa
 
 
 async def costs_by_turns(
-    ways: Mapping[K, Callable[[], Awaitable[object]]], rounds: int
+    ways: Mapping[K, Callable[[], Awaitable[object]]],
+    rounds: int,
+    used: Callable[[], float] = time.process_time,
 ) -> dict[K, float]:
-    """The processor seconds of each of `ways`, the least of all rounds."""
+    """The processor seconds of each of `ways`, the least of all rounds. `used` says how many were
+    used so far."""
     found: dict[K, list[float]] = {}
     for name, way in ways.items():
-        found[name] = [await _cost(way, 1)]
+        found[name] = [await _cost(way, 1, used)]
     for number in range(rounds):
         for name, way in ways.items():
             cost = min(found[name])
@@ -47,7 +50,7 @@ async def costs_by_turns(
                 continue
             if not number:
                 found[name] = []  # that was to fill caches
-            found[name].append(await _cost(way, fitting(cost)))
+            found[name].append(await _cost(way, fitting(cost), used))
     return {name: min(costs) for name, costs in found.items()}
 
 
@@ -56,11 +59,13 @@ def fitting(cost: float) -> int:
     return max(1, min(MOST, int(TRY / max(cost, 1e-9))))
 
 
-async def _cost(way: Callable[[], Awaitable[object]], times: int) -> float:
-    began = time.process_time()
+async def _cost(
+    way: Callable[[], Awaitable[object]], times: int, used: Callable[[], float]
+) -> float:
+    before = used()
     for _ in range(times):
         await way()
-    return (time.process_time() - began) / times
+    return (used() - before) / times
 
 
 def processor(run: Callable[[], object], times: int = 1) -> float:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -62,6 +62,10 @@ class Shelf(ABC):
     @abstractmethod
     def keep_indexed(self, size: Size) -> None:
         """Remember that all are indexed now."""
+
+    def used(self) -> float:
+        """The processor seconds that were used so far, here and by the database."""
+        return time.process_time()
 
 
 class FileShelf(Shelf):
@@ -116,6 +120,9 @@ class ServerShelf(Shelf):
 
     def keep_indexed(self, size: Size) -> None:
         self._indexed.add(size.name)
+
+    def used(self) -> float:
+        return super().used() + sum(map(alternation.of_process, self._server.backends()))
 
 
 def measure(
@@ -174,23 +181,23 @@ def _first_searches(shelf: Shelf) -> Iterator[Figure]:
     """The cost of a message, in the middle of indexing all of them."""
     costs: dict[Size, float] = {}
     for size in shelf.plain:
-        url = shelf.url(size)
+        shelf.url(size)  # builds it
         if not shelf.is_indexed(size):
             progress(f"scale: {size.name}: first search")
-            costs[size] = asyncio.run(_index(url, size))
+            costs[size] = asyncio.run(_index(shelf, size))
             shelf.keep_indexed(size)
     if len(costs) == len(shelf.plain):
         yield from _figures(FIRST_SEARCH, costs)
 
 
-async def _index(url: str, size: Size) -> float:
+async def _index(shelf: Shelf, size: Size) -> float:
     """Index the rest of the store: for some time by a search, then in bulk. Return the processor
     seconds that the search took for each message."""
-    async with operations.opened(url, size) as scene:
+    async with operations.opened(shelf.url(size), size) as scene:
         before = await scene.store.read(stores.indexed)
-        began = time.process_time()
+        used = shelf.used()
         await operations.index_for(scene, _INDEXING)
-        used = time.process_time() - began
+        used = shelf.used() - used
         after = await scene.store.read(stores.indexed)
         await stores.index(scene.store, size, size.sessions // 2, size.sessions)
     return used / max(after - before, 1)
@@ -203,12 +210,14 @@ def _in_all(shelf: Shelf) -> dict[str, dict[Size, float]]:
     urls = {size: shelf.url(size) for size in shelf.plain}
     urls[shelf.shared] = shelf.url(shelf.shared)
     if not shelf.is_indexed(shelf.shared):
-        asyncio.run(_index(urls[shelf.shared], shelf.shared))
+        asyncio.run(_index(shelf, shelf.shared))
         shelf.keep_indexed(shelf.shared)
-    return asyncio.run(_by_operation(urls))
+    return asyncio.run(_by_operation(urls, shelf.used))
 
 
-async def _by_operation(urls: Mapping[Size, str]) -> dict[str, dict[Size, float]]:
+async def _by_operation(
+    urls: Mapping[Size, str], used: Callable[[], float]
+) -> dict[str, dict[Size, float]]:
     """The costs of each operation, in all stores by turns."""
     costs: dict[str, dict[Size, float]] = {}
     async with AsyncExitStack() as stack:
@@ -219,13 +228,13 @@ async def _by_operation(urls: Mapping[Size, str]) -> dict[str, dict[Size, float]
         for operation in ways[scenes[0].size]:
             progress(f"scale: {operation}")
             each = {size: by_name[operation] for size, by_name in ways.items()}
-            costs[operation] = await alternation.costs_by_turns(each, _ROUNDS)
+            costs[operation] = await alternation.costs_by_turns(each, _ROUNDS, used)
         progress(f"scale: {WAITING}")
         sending = {
             scene.size: await stack.enter_async_context(operations.waiting(scene))
             for scene in scenes
         }
-        costs[WAITING] = await alternation.costs_by_turns(sending, _ROUNDS)
+        costs[WAITING] = await alternation.costs_by_turns(sending, _ROUNDS, used)
     return costs
 
 

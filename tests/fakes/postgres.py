@@ -18,6 +18,7 @@ from pathlib import Path
 import psycopg
 
 _SYSTEM = Path("/usr/lib/postgresql")
+_DATA = "data"
 _ACCOUNT = "postgres"
 _ACCOUNT_ELSE = "nobody"
 
@@ -30,6 +31,12 @@ class Server:
 
     def url(self, database: str) -> str:
         return f"postgresql://{_ACCOUNT}@/{database}?host={self._folder}"
+
+    def backends(self) -> list[int]:
+        """The ids of the processes that serve the open connections."""
+        first, *_ = (self._folder / _DATA / "postmaster.pid").read_text().splitlines()
+        children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+        return [int(child) for child in children if _is_backend(child)]
 
     @contextlib.contextmanager
     def database(self, encoding: str = "UTF8") -> Generator[str]:
@@ -45,6 +52,13 @@ class Server:
                 admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
+def _is_backend(process: str) -> bool:
+    try:
+        return b" [local] " in Path(f"/proc/{process}/cmdline").read_bytes()
+    except FileNotFoundError:  # it has ended
+        return False
+
+
 @contextlib.contextmanager
 def running(*, durable: bool = False) -> Generator[Server]:
     """Run a server inside the `with`. Unless `durable`, commits do not wait for the disk."""
@@ -54,7 +68,7 @@ def running(*, durable: bool = False) -> Generator[Server]:
         folder = Path(name)
         if account:
             os.chown(folder, account.pw_uid, account.pw_gid)
-        data = folder / "data"
+        data = folder / _DATA
 
         def run(program: str, *arguments: str) -> None:
             subprocess.run(
