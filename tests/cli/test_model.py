@@ -23,7 +23,7 @@ from segue.agent.models.catalog import ModelServer
 from segue.cli import embedded_model
 from segue.cli.main import main
 from segue.cli.model import Around
-from segue.config import accounts
+from segue.system import accounts
 from segue.testing.http import Handler, Request, Response, serving
 from tests import program
 from tests.config.test_writing import RECORD

@@ -13,7 +13,6 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 import segue.store
-from segue.config import accounts
 from segue.core import proof
 from segue.core.address import Platform, Sender
 from segue.core.errors import ConnectFailed
@@ -21,6 +20,7 @@ from segue.core.session import ME
 from segue.store import owners, pages
 from segue.store.pages import PageLocation
 from segue.store.processes import machine
+from segue.system import accounts
 from segue.web import endpoints
 from segue.web.endpoints import USUAL, PortHeld
 from segue.web.http import MOST_STRANGERS
@@ -109,7 +109,7 @@ def test_a_page_moves_to_another_port_if_the_same_account_uses_its_port(host: st
 def test_a_page_does_not_move_if_the_account_that_uses_its_port_is_unknown(
     host: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("segue.config.accounts.TABLES", ())
+    monkeypatch.setattr("segue.system.accounts.TABLES", ())
     with bound(host, USUAL[3]), pytest.raises(PortHeld, match="whose account is unknown") as held:
         on(host, last=USUAL[3])
     assert not held.value.is_foreign
@@ -173,7 +173,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     another account and root."""
     path = tmp_path / "tcp"
     path.write_text(TABLE.format(uid=os.getuid(), other=os.getuid() + 1))
-    monkeypatch.setattr("segue.config.accounts.TABLES", (tmp_path / "none", path))
+    monkeypatch.setattr("segue.system.accounts.TABLES", (tmp_path / "none", path))
     return path
 
 

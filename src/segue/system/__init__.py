@@ -1,2 +1,3 @@
-"""What the program needs of the system that it runs on, written once: private files, locks, HTTP
-and the pauses between attempts. Knows nothing about platforms, models or the store."""
+"""What the program needs of the system that it runs on, written once: private files, locks, HTTP,
+the pauses between attempts, and the accounts that own sockets. Knows nothing about platforms,
+models or the store."""

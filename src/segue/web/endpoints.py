@@ -18,11 +18,11 @@ from ipaddress import IPv4Address
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from segue.config import accounts
 from segue.core.address import Address, Platform
 from segue.store import Store, gateways, pages
 from segue.store.gateways import GatewayRecord, LinkState
 from segue.store.pairings import CODE_SECONDS
+from segue.system import accounts
 
 LOOPBACK = "127.0.0.1"
 USUAL = range(8790, 8800)

@@ -19,12 +19,12 @@ import msgspec
 from websockets.asyncio.server import ServerConnection
 from websockets.datastructures import Headers
 
-from segue.config import accounts
 from segue.core.address import Platform, Sender
 from segue.core.errors import PairingRefused
 from segue.core.proof import ProofExchange
 from segue.store import Store, owners, pages
 from segue.store.pages import Credential
+from segue.system import accounts
 from segue.web import frames
 from segue.web.http import Refused
 

@@ -30,7 +30,7 @@ from segue.agent.models.openai import OpenAIModel
 from segue.agent.models.pool import Pool
 from segue.agent.models.routes import Route
 from segue.agent.models.scripted import ScriptedModel
-from segue.config import Settings, accounts
+from segue.config import Settings
 from segue.core.errors import (
     BadKey,
     ForeignServer,
@@ -43,6 +43,7 @@ from segue.core.errors import (
 )
 from segue.core.secret import Secret
 from segue.core.transcript import spoken
+from segue.system import accounts
 from segue.testing.http import HangUp, Request, Response, serving
 from tests.fakes.models.anthropic import FakeAnthropic
 from tests.fakes.models.gemini import FakeGemini

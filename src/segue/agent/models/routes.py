@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from segue.agent.models.catalog import PROVIDERS, SERVERS, ApiFormat, ModelServer, Provider
-from segue.config import KEY_VARIABLES, Endpoint, Settings, accounts
+from segue.config import KEY_VARIABLES, Endpoint, Settings
 from segue.core.errors import BadKey, ForeignServer, ModelUnusable
 from segue.core.secret import Secret
+from segue.system import accounts
 
 
 class Route(Struct, frozen=True, kw_only=True):
