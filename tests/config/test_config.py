@@ -377,6 +377,35 @@ def test_an_invalid_variable_is_named(home: dict[str, str], variable: str, value
         config.load({**home, variable: value})
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("store = 3", "store: expected text in quotation marks"),
+        ("[keys]\nopenai = 3", "keys.openai: expected text in quotation marks"),
+        ("keys = 3", "keys: expected a table"),
+        ("platforms = 3", "platforms: expected a table"),
+        ("[platforms]\nslack = 3", "platforms.slack: expected a table"),
+    ],
+)
+def test_a_variable_does_not_hide_what_is_wrong_in_the_file(
+    home: dict[str, str], text: str, expected: str
+):
+    path = write(home, text)
+    more = {"OPENAI_API_KEY": "k", "SEGUE_SLACK_TOKEN": "t"}
+    with pytest.raises(BadSettings) as caught:
+        config.load({**home, **more})
+    assert str(path) in str(caught.value)
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["model = ' '", "[platforms.slack]\ntoken = ' '\nadapter = ''"])
+def test_a_blank_text_counts_as_not_set(home: dict[str, str], text: str):
+    write(home, text)
+    found = config.load(home)
+    assert found.model is None
+    assert all(it.values == {} and it.adapter == "" for it in found.platforms.values())
+
+
 def test_an_unreadable_file_is_an_error(home: dict[str, str]):
     Path(home["SEGUE_CONFIG"]).mkdir()
     with pytest.raises(BadSettings, match="cannot be read"):

@@ -3,6 +3,19 @@
 Settings come from one file, `config.toml` in the user's configuration folder, and from the
 environment, which takes precedence. Nothing is ever read from the working directory: a folder made
 by someone else must not decide which server receives a conversation.
+
+Each setting is described once, in `settings`: a field of a struct, with its type, its default and
+what docs/settings.md says about it. To add one, add a field. The rest follows from the fields:
+
+- `schema` reads the names and types of all settings off the structs, as a tree.
+- `file` reads config.toml, changes one setting in it, and takes care of files of other versions.
+- `environment` lays the variables over the tables of the file, and keeps secrets from others.
+- `loader` makes the structs out of that, or says which setting is wrong and what it should be. It
+  also says where each value comes from.
+- `machine` knows the folders, the program's name and the time zone, on which defaults depend.
+
+The functions here are for the rest of the program. They use the environment of the process, except
+where a test gives another one.
 """
 
 from __future__ import annotations

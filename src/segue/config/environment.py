@@ -34,11 +34,12 @@ def laid_over(
     tables: Mapping[str, Any], environ: Mapping[str, str]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the tables of the file with the values of variables, and these variables by the names
-    of the settings."""
+    of the settings. Raise Wrong if a value in the file has the wrong type, although it is not used.
+    """
     whole = copy.deepcopy(dict(tables))
     used: dict[str, str] = {}
-    for name, variables in overrides().items():
-        variable, value = _first(environ, variables)
+    for name, leaf in schema.every(chats=()).items():
+        variable, value = _first(environ, leaf.description.variables)
         if not variable:
             continue
         *around, last = schema.parts(name)
@@ -49,6 +50,8 @@ def laid_over(
                 break
             table = cast("dict[str, Any]", inner)
         else:
+            if last in table:
+                leaf.convert(table[last], name)
             table[last] = value
             used[name] = variable
     return whole, used

@@ -60,7 +60,10 @@ def _sources(environ: Mapping[str, str]) -> _Sources:
         warnings += file.warnings(path, found[1], tables)
     elif environ.get("SEGUE_CONFIG"):
         warnings.append(f"SEGUE_CONFIG names {path}, but there is no such file.")
-    whole, variables = environment.laid_over(tables, environ)
+    try:
+        whole, variables = environment.laid_over(tables, environ)
+    except Wrong as wrong:
+        raise BadSettings(path=path, reason=one_line(str(wrong))) from wrong
     return _Sources(path, tables, whole, variables, tuple(warnings))
 
 
@@ -171,6 +174,7 @@ class _Reader:
         if leaf.is_unset(given):
             return None
         variable = self._variables.get(name, "")
+        source = ENVIRONMENT if variable else self._path
         try:
             value = leaf.convert(given, variable or name, strict=not variable)
             if leaf.is_text:
@@ -180,12 +184,9 @@ class _Reader:
             read = leaf.description.read
             return read(value) if read else value
         except Wrong as wrong:
-            raise BadSettings(path=self._path, reason=one_line(str(wrong))) from wrong
+            raise BadSettings(path=source, reason=one_line(str(wrong))) from wrong
         except ValueError as error:
-            raise BadSettings(
-                path=ENVIRONMENT if variable else self._path,
-                reason=f"{variable or name}: {error}",
-            ) from error
+            raise BadSettings(path=source, reason=f"{variable or name}: {error}") from error
 
 
 def _inherited(node: Node, around: Mapping[str, Any], given: Any) -> Any:

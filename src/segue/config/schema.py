@@ -171,15 +171,15 @@ def _entry(kind: Any, entries: Entries, name: str) -> Node:
 
 
 def _platform(spec: PlatformSpec | None) -> Table:
-    """Return the table of a platform, with its own fields beside those of all platforms."""
+    """Return the table of a platform, with its own fields beside those of all platforms.
+
+    Without a `spec`, it is that of any platform, as in the docs.
+    """
     parts = dict(_table(PlatformSettings).parts)
     own = cast("Family", parts.pop("values").node)
-    example = cast("Leaf", own.node(""))
     if spec is None:
-        return Table(
-            PlatformSettings,
-            {**parts, own.entries.placeholder: Part(example, own.entries.placeholder)},
-        )
+        name = own.entries.placeholder
+        return Table(PlatformSettings, {**parts, name: Part(own.node(name), name)})
     for field in spec.fields:
         description = Description(
             field.label, (spec.variable(field),), read=url if field.kind is FieldKind.URL else None
@@ -190,6 +190,7 @@ def _platform(spec: PlatformSpec | None) -> Table:
 
 
 def _platform_settings(spec: PlatformSpec, **given: Any) -> PlatformSettings:
+    """Make the value of a platform's table, whose own fields are among those that are `given`."""
     values = {it.name: given.pop(it.name) for it in spec.fields if it.name in given}
     folder = machine.platform_folder(spec.platform)
     return PlatformSettings(platform=spec.platform, values=values, folder=folder, **given)

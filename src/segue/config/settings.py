@@ -284,7 +284,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     web: WebSettings = WebSettings()
     platforms: Annotated[
         Mapping[Platform, PlatformSettings],
-        Entries("PLATFORM", lambda: registry.SPECS, own_name="platform"),
+        Entries("PLATFORM", lambda: registry.SPECS),
     ] = field(default_factory=dict[Platform, PlatformSettings])
     """All platforms with at least one setting, even if not enabled."""
     reset: ResetSettings
