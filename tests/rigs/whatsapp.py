@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from segue.core.address import ChatType, Platform
-from segue.platforms import hub, registry
+from segue.platforms import registry
+from segue.platforms.whatsapp import webhook
 from segue.testing.contract.fake import uploads
 from segue.testing.peers.process import Fake
 from tests.fakes import whatsapp
@@ -43,8 +44,8 @@ class WhatsAppRig(PlatformRig):
     kinds: ClassVar[tuple[Kind, ...]] = (dm,)
     constants: ClassVar[Mapping[str, float | str]] = {
         f"{_ADAPTER}.capabilities": "tests.rigs.pace:whatsapp",
-        "segue.platforms.hub.ORDER_SECONDS": 0.0,
-        "segue.platforms.hub.CHECK_SECONDS": 0.2,
+        "segue.platforms.whatsapp.webhook.ORDER_SECONDS": 0.0,
+        "segue.platforms.whatsapp.webhook.CHECK_SECONDS": 0.2,
     }
 
     def settings(self, adapter: str = "") -> str:
@@ -55,7 +56,7 @@ class WhatsAppRig(PlatformRig):
         """Enter the webhook in the dashboard. The gateway need not run yet."""
         await self.driver.clear()
         url = f"http://127.0.0.1:{self.port}/hooks/whatsapp"
-        await self.driver.subscribe(url, hub.verify_token(APP_SECRET))
+        await self.driver.subscribe(url, webhook.verify_token(APP_SECRET))
 
     async def chat(self, kind: Kind, members: Sequence[str]) -> str:
         """The user has written there before, so the bot may write too."""

@@ -27,7 +27,7 @@ from segue.core.session import ME, Session
 from segue.core.transcript import ToolCall
 from segue.platforms import markup
 from segue.platforms.base import Capabilities
-from segue.platforms.whatsapp.messages import from_template
+from segue.platforms.whatsapp.client import from_template
 from segue.store import gateways, jobs, owners
 from segue.store.approvals import Approval, ApprovalState
 from segue.terminal.render.events import approval

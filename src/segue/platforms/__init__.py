@@ -2,7 +2,7 @@
 
 `base` is the contract. An adapter derives from `adapter.RemoteAdapter`, which uses `connection`,
 `sending`, `diagnostics` and `errors` (the meaning of Refused and Lost, from a table per platform).
-`http` is for platforms without a library, `unrecorded` and `content` are for what comes in, and
-`markup` renders the agent's Markdown. `registry` finds an adapter; `absent` stands in for a broken
-one.
+`http` is for platforms without a library, `webhook` for those that call us, `content` is for what
+comes in, and `markup` renders the agent's Markdown. `registry` finds an adapter; `absent` stands in
+for a broken one.
 """

@@ -7,8 +7,8 @@ from typing import Any
 
 from segue.core.address import Platform
 from segue.core.secret import Secret
-from segue.platforms import hub
 from segue.platforms.spec import PlatformSettings
+from segue.platforms.whatsapp import webhook
 from segue.platforms.whatsapp.adapter import WhatsAppAdapter
 from segue.testing.contract.fake import FakeRig, uploads
 from segue.testing.contract.malformed import Specimen
@@ -39,7 +39,7 @@ class WhatsAppRig(FakeRig):
 
     async def prepare(self) -> None:
         await self.server.start(0)
-        await self.driver.subscribe(self.hook, hub.verify_token(APP_SECRET))
+        await self.driver.subscribe(self.hook, webhook.verify_token(APP_SECRET))
 
     async def finish(self) -> None:
         await self.server.stop()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from segue.platforms import hub
-from segue.platforms.whatsapp.parser import address
+from segue.platforms.whatsapp import webhook
+from segue.platforms.whatsapp.updates import address
 from tests.fakes.whatsapp import APP_SECRET, Settings
 from tests.platforms.whatsapp.rig import WhatsAppRig
 
@@ -24,7 +24,7 @@ async def test_a_webhook_that_was_not_verified_is_explained(rig: WhatsAppRig):
     await rig.driver.subscribe(rig.hook, "a wrong token")
     _, hook = await rig.adapter.examine(None)
     assert (hook.ok, hook.vital, hook.awaited) == (False, False, True)
-    assert f"the verify token {hub.verify_token(APP_SECRET)}" in hook.fix
+    assert f"the verify token {webhook.verify_token(APP_SECRET)}" in hook.fix
     assert "https://YOUR-ADDRESS/hooks/whatsapp" in hook.fix
     await rig.driver.settings(Settings(revoked=True))
     (token,) = await rig.adapter.examine(None)

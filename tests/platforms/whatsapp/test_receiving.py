@@ -10,7 +10,7 @@ import pytest
 
 from segue.core.errors import ConnectFailed
 from segue.platforms.base import InboundKind, Quote
-from segue.platforms.whatsapp.parser import last_message, parse
+from segue.platforms.whatsapp.updates import last_message, parse
 from segue.testing.contract.rig import listening
 from tests.fakes.whatsapp import PHONE, Settings
 from tests.platforms.whatsapp.rig import WhatsAppRig

@@ -7,9 +7,9 @@ import pytest
 from segue.core.address import Address
 from segue.platforms.base import Button, InboundKind, Upload
 from segue.platforms.errors import Refused
-from segue.platforms.whatsapp import messages
+from segue.platforms.whatsapp import client
 from segue.platforms.whatsapp.client import FAILURES, WhatsAppClient
-from segue.platforms.whatsapp.parser import address, last_message
+from segue.platforms.whatsapp.updates import address, last_message
 from segue.testing import http
 from segue.testing.contract.rig import failure, listening, part
 from segue.testing.http import Request, Response
@@ -49,7 +49,7 @@ async def test_more_than_three_choices_are_a_list_and_long_labels_are_explained(
 @pytest.mark.parametrize(("words", "kind"), [("Take it", "button"), ("Take this talk", "list")])
 def test_labels_that_are_the_same_when_cut_are_a_list(words: str, kind: str):
     buttons = [Button(f"{words} to {name}", name) for name in ("here", "there")]
-    assert messages.choices("Which?", buttons)["type"] == kind
+    assert client.choices("Which?", buttons)["type"] == kind
 
 
 async def test_a_text_that_is_too_long_for_its_buttons_is_not_sent(rig: WhatsAppRig):
@@ -86,7 +86,7 @@ async def test_a_file_is_sent_as_a_known_type(rig: WhatsAppRig, given: str, kind
 
 def test_a_file_of_another_type_is_refused_with_its_type():
     with pytest.raises(Refused, match="application/zip"):
-        messages.file_kind(Upload("a.zip", "application/zip", b"x"))
+        client.file_kind(Upload("a.zip", "application/zip", b"x"))
 
 
 async def test_the_token_is_sent_to_no_other_server():

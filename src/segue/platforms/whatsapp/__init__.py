@@ -1,5 +1,5 @@
 """WhatsApp through Meta's Cloud API: direct messages, received by webhook.
 
-`spec` describes it. `client` makes the calls, and `messages` what they send. `wire` and `parser`
-turn what comes into Inbounds. `account` checks the setup.
+`spec` describes it. `client` makes the calls. `webhook` authenticates the requests of Meta and puts
+their updates in order, and `updates` makes Inbounds of them. `adapter` is what the gateway uses.
 """

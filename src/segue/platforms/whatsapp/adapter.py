@@ -1,28 +1,49 @@
-"""The WhatsApp adapter."""
+"""The adapter of one number on WhatsApp: receiving by webhook, sending, and the checks of its
+setup."""
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import re
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
+from urllib.parse import urlsplit
+
+from msgspec.structs import replace
 
 from segue.core.address import Address, HomeChannel, Platform
 from segue.core.text import is_empty
 from segue.platforms import base, sending
-from segue.platforms.base import Button, Inbound, Receipt, Upload
+from segue.platforms.adapter import RemoteAdapter
+from segue.platforms.base import Button, Finding, Inbound, Receipt, Upload
 from segue.platforms.errors import Refused
-from segue.platforms.hub import HubAdapter, HubUpdate
 from segue.platforms.spec import PlatformSettings
-from segue.platforms.whatsapp import account, messages
-from segue.platforms.whatsapp.client import CLOSED, FAILURES, WhatsAppClient
-from segue.platforms.whatsapp.parser import last_message, parse
+from segue.platforms.webhook import WebhookRequest, WebhookResponse, own_port
+from segue.platforms.whatsapp import webhook
+from segue.platforms.whatsapp.client import (
+    BODY,
+    CLOSED,
+    FAILURES,
+    WhatsAppClient,
+    choices,
+    file_kind,
+    from_template,
+    plain,
+)
 from segue.platforms.whatsapp.spec import UPLOADS
+from segue.platforms.whatsapp.updates import WebhookUpdate, address, last_message, parse
+from segue.platforms.whatsapp.webhook import Deliveries
+
+logger = logging.getLogger(__name__)
 
 CAPABILITIES = base.Capabilities(
     buttons=True,
     typing=True,
     files=True,
-    button_length=messages.BODY,
+    button_length=BODY,
     dialect=base.Dialect.WHATSAPP,
     # To one user: a message every 6 seconds, and 45 at once that count for later.
     chat_seconds=6.0,
@@ -35,21 +56,43 @@ CAPABILITIES = base.Capabilities(
 _WINDOW = 24 * 60 * 60
 _WITHOUT_BUTTONS = "the message arrived without its buttons"
 _NEVER = (0, "")
+_PATH = f"/hooks/{Platform.WHATSAPP}"
+_NO_TOKEN = Finding(
+    False,
+    "WhatsApp does not accept the access token.",
+    "Generate one for a system user at https://business.facebook.com/settings, and type "
+    "`segue setup whatsapp`.",
+    vital=True,
+)
+_ENTER = (
+    "Let a tunnel or a reverse proxy of your own lead from a public HTTPS address to {local}. "
+    "At https://developers.facebook.com/apps, in your app, open WhatsApp, Configuration, and enter "
+    "under Webhook the callback URL https://YOUR-ADDRESS{path} and the verify token {token}. Press "
+    "Verify and save, and subscribe to the field messages."
+)
+_SHARED = "the gateway, on the port of the web page (web.port; at first 8790)"
+_NEAREST = ("phone_number", "whatsapp_business_account", "application")
+"""Where Meta keeps callback URLs. The first that is set counts."""
+_NUMBER = re.compile(r"\+?([0-9]{7,15})")
 
 
-class WhatsAppAdapter(HubAdapter[WhatsAppClient]):
+class WhatsAppAdapter(RemoteAdapter[WhatsAppClient]):
     """The adapter of one number. It receives by webhook."""
 
     platform = Platform.WHATSAPP
     capabilities = CAPABILITIES
-    caption = messages.BODY
-    no_account = account.NO_TOKEN
+    caption = BODY
+    no_account = _NO_TOKEN
 
     def __init__(self, settings: PlatformSettings, *, silence: float = 20.0) -> None:
         """`silence` is the timeout in seconds after which a call counts as lost."""
-        super().__init__(FAILURES, settings)
+        super().__init__(FAILURES)
         self._value = settings.value
-        self._silence, self.clock = silence, time.time
+        self._silence = silence
+        self._app_secret = settings.value("app_secret")
+        self.webhook_rules = replace(webhook.RULES, port=own_port(settings))
+        self.deliveries = Deliveries(webhook.ORDER_SECONDS)
+        self.clock = time.time
         self._last: dict[Address, tuple[int, str]] = {}
         """The last message of each user: its time and its id."""
 
@@ -60,12 +103,42 @@ class WhatsAppAdapter(HubAdapter[WhatsAppClient]):
     async def _greet(self, client: WhatsAppClient) -> None:
         self.account = (await client.number()).id
 
+    async def close(self) -> None:
+        await super().close()
+        self.deliveries.drop()
+
     # Inbound
 
-    def _parse(self, body: bytes) -> Iterable[HubUpdate | None]:
-        return parse(body, self._value("phone"))
+    async def handle_webhook(self, request: WebhookRequest) -> WebhookResponse:
+        """The platform delivers again what is not answered by 200. What it signed but cannot be
+        parsed is skipped: it would be the same the next time."""
+        if request.method == "GET":
+            return webhook.handshake(request, self._app_secret)
+        if not webhook.is_signed(request, self._app_secret):
+            logger.warning("webhook refused platform=%s reason=signature", self.platform)
+            return webhook.FORBIDDEN
+        if not self.account:  # not connected yet
+            return webhook.UNAVAILABLE
+        found = list(parse(request.body, self._value("phone")))
+        self._skip(["unknown"] * found.count(None))
+        recorded = await self.deliveries.record(filter(None, found))
+        return WebhookResponse() if recorded else webhook.UNAVAILABLE
 
-    def _note(self, update: HubUpdate) -> None:
+    async def receive(self) -> AsyncGenerator[Inbound | None]:
+        self.connection.check()
+        updates = self.deliveries.each(self._check, webhook.CHECK_SECONDS)
+        async with contextlib.aclosing(updates):
+            async for update in updates:
+                self.connection.check()
+                if update is not None:
+                    self._note(update)
+                yield update and update.inbound
+
+    async def _check(self) -> None:
+        with self.failures.connecting():
+            await self._greet(self.client)
+
+    def _note(self, update: WebhookUpdate) -> None:
         """Remember what the update says about the window."""
         self.remember({update.inbound.address: update.id})
         if update.code == CLOSED:
@@ -95,15 +168,15 @@ class WhatsAppAdapter(HubAdapter[WhatsAppClient]):
         self, to: Address, text: str, *, markup: bool, key: str, buttons: Sequence[Button]
     ) -> Receipt:
         if template := self._template(to):
-            content = messages.from_template(template, text, buttons)
+            content = from_template(template, text, buttons)
             if not buttons:
                 return await self._post(to, "template", content, key)
             # Without a key, so that no later status makes it a message that arrived whole.
             await self._post(to, "template", content)
             raise FAILURES.undelivered(f"{_WITHOUT_BUTTONS}, on one line", arrived=True)
         if not buttons:
-            return await self._post(to, "text", messages.plain(text), key)
-        return await self._post(to, "interactive", messages.choices(text, buttons), key)
+            return await self._post(to, "text", plain(text), key)
+        return await self._post(to, "interactive", choices(text, buttons), key)
 
     async def _post(self, to: Address, kind: str, content: object, key: str = "") -> Receipt:
         return Receipt(await self.client.send(to.chat_id, kind, content, key))
@@ -121,10 +194,11 @@ class WhatsAppAdapter(HubAdapter[WhatsAppClient]):
         self, to: Address, file: Upload, caption: str, *, markup: bool, key: str
     ) -> Receipt:
         self._template(to, is_text=False)
-        (kind, media_type), name = messages.file_kind(file), sending.file_name(file)
+        kind, media_type = file_kind(file)
+        name = sending.file_name(file)
         content = {"id": await self.client.upload(name, media_type, file.data)}
         if kind == "audio" and not is_empty(caption):  # has no caption
-            await self._post(to, "text", messages.plain(caption))
+            await self._post(to, "text", plain(caption))
         elif not is_empty(caption):
             content["caption"] = caption
         if kind == "document":
@@ -136,7 +210,7 @@ class WhatsAppAdapter(HubAdapter[WhatsAppClient]):
         if message := self._last.get(at, _NEVER)[1]:
             await self.client.mark_read(message, typing=True)
 
-    # Account
+    # Chats
 
     async def _open_thread(self, home: Address, title: str, *, key: str) -> None:
         """There are no threads. A handoff that cannot arrive fails now."""
@@ -144,7 +218,30 @@ class WhatsAppAdapter(HubAdapter[WhatsAppClient]):
         await self.client.number()
 
     async def _find(self, chat_id: str) -> HomeChannel | None:
-        return account.find(chat_id)
+        """The chat with that phone number. WhatsApp does not say whether there is one."""
+        found = _NUMBER.fullmatch(chat_id.replace(" ", ""))
+        return found and HomeChannel(address=address(found[1]), name=f"+{found[1]}")
 
-    def _checks(self, client: WhatsAppClient, home: Address | None) -> AsyncGenerator[base.Finding]:
-        return account.checks(client, self.app_secret, self.webhook_rules.port)
+    # Setup
+
+    async def _checks(
+        self, client: WhatsAppClient, home: Address | None
+    ) -> AsyncGenerator[Finding]:
+        """Check the token, the number and the webhook. Read-only."""
+        port = self.webhook_rules.port
+        local = f"http://127.0.0.1:{port}" if port else _SHARED
+        number = await client.number()
+        text = f"The token is good: the number is {number.display_phone_number}"
+        yield Finding(True, f"{text} ({number.verified_name}).")
+        url = next(filter(None, map(number.webhook_configuration.get, _NEAREST)), "")
+        if not urlsplit(url).path.endswith(_PATH):
+            fix = _ENTER.format(
+                local=local, path=_PATH, token=webhook.verify_token(self._app_secret)
+            )
+            yield Finding(False, "The webhook has not been verified.", fix, awaited=True)
+        elif (flaw := await webhook.flaw(partial(client.probe, url), self._app_secret)) is None:
+            yield Finding(True, f"The webhook {url} leads to the gateway.", awaited=True)
+        else:
+            text = f"The webhook {url} does not lead to the gateway{flaw and f' ({flaw})'}."
+            fix = f"Start the gateway and your tunnel, and let it lead to {local}."
+            yield Finding(False, text, fix, awaited=True)

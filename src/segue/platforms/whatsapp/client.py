@@ -1,23 +1,39 @@
-"""The Cloud API over our HTTP client, and what its errors mean.
+"""The Cloud API: what our messages contain, the calls, and what their errors mean.
 
 https://developers.facebook.com/documentation/business-messaging/whatsapp/support/error-codes
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
 from segue.core.address import Platform
+from segue.core.text import one_line
+from segue.platforms import sending
+from segue.platforms.base import Button, Upload
 from segue.platforms.errors import FailureRule, Failures, Lost, Refused, parsed
 from segue.platforms.http import HttpClient, bearer, decode
-from segue.platforms.whatsapp import wire
+from segue.platforms.whatsapp.spec import UPLOADS
 
 T = TypeVar("T")
 
-_OFFICIAL, _VERSION = "https://graph.facebook.com", "v23.0"
+_OFFICIAL = "https://graph.facebook.com"
+_VERSION = "v23.0"
 _FILES = "https://lookaside.fbsbx.com/"
-_UPLOAD_SECONDS, _KEY = 60.0, 512
+_UPLOAD_SECONDS = 60.0
+_KEY = 512
+BODY = 1024
+"""Length limit of a text with buttons, and of a caption."""
+_REPLIES = 3
+_REPLY_TITLE = 20
+_ROWS = 10
+_ROW_TITLE = 24
+_ROW_TEXT = 72
+_PARAMETER = 900
+"""Length of a template's parameter. With the words around it, 1,024 characters fit."""
 CLOSED = "#131047"
 """More than 24 hours have passed since the user wrote."""
 _APPS = "https://developers.facebook.com/apps"
@@ -60,6 +76,43 @@ FAILURES = Failures(
 )
 
 
+# Answers. What can be missing can be null too.
+
+
+class ErrorData(Struct, frozen=True):
+    details: str | None = None
+
+
+class GraphError(Struct, frozen=True):
+    code: int
+    message: str | None = None
+    title: str | None = None
+    error_data: ErrorData | None = None
+
+    @property
+    def reason(self) -> str:
+        details = self.error_data and self.error_data.details
+        return details or self.message or self.title or "no reason was given"
+
+
+class NamedAnswer(Struct, frozen=True):
+    id: str
+    url: str = ""
+
+
+class SentAnswer(Struct, frozen=True):
+    messages: tuple[NamedAnswer, ...]
+
+
+class NumberAnswer(NamedAnswer, frozen=True):
+    display_phone_number: str = ""
+    verified_name: str = ""
+    webhook_configuration: dict[str, str] = {}
+
+
+# Calls
+
+
 class WhatsAppClient:
     """Calls the Graph API for one number."""
 
@@ -75,16 +128,16 @@ class WhatsAppClient:
     async def close(self) -> None:
         await self._http.close()
 
-    async def number(self) -> wire.NumberAnswer:
+    async def number(self) -> NumberAnswer:
         fields = "display_phone_number,verified_name,webhook_configuration"
-        return await self._call("GET", self._phone, wire.NumberAnswer, params={"fields": fields})
+        return await self._call("GET", self._phone, NumberAnswer, params={"fields": fields})
 
     async def send(self, to: str, kind: str, content: object, key: str) -> str:
         """Send a message and return its id. That it is accepted does not mean that it arrives. Its
         statuses repeat the key."""
         given = {"recipient_type": "individual", "to": to, "type": kind, kind: content}
         given |= {"biz_opaque_callback_data": key} if 0 < len(key) <= _KEY else {}
-        answer = await self._post(wire.SentAnswer, **given)
+        answer = await self._post(SentAnswer, **given)
         if not answer.messages:
             raise Lost("its answer has no message", arrived=True)
         return answer.messages[0].id
@@ -103,11 +156,11 @@ class WhatsAppClient:
         given: dict[str, Any] = {"data": {"messaging_product": "whatsapp", "type": media_type}}
         given["files"] = {"file": (name, content, media_type)}
         path, seconds = f"{self._phone}/media", _UPLOAD_SECONDS
-        return (await self._call("POST", path, wire.NamedAnswer, seconds=seconds, **given)).id
+        return (await self._call("POST", path, NamedAnswer, seconds=seconds, **given)).id
 
     async def fetch(self, media: str, limit: int) -> bytes:
         """The content of a file. Its URL is valid for five minutes, so each call gets another."""
-        url = (await self._call("GET", media, wire.NamedAnswer)).url
+        url = (await self._call("GET", media, NamedAnswer)).url
         if not url.startswith((_FILES, f"{self._base}/")):  # the token is for no other
             raise Refused(404, "the file is not on WhatsApp")
         return await self._http.request("GET", url, limit=limit, headers=self._headers)
@@ -122,7 +175,50 @@ class WhatsAppClient:
 
 
 def _refused(status: int, body: bytes) -> Refused:
-    answer = parsed(body, dict[str, wire.GraphError]) or {}
+    answer = parsed(body, dict[str, GraphError]) or {}
     if (error := answer.get("error")) is None:
         return Refused(status, f"HTTP {status}")
     return Refused(status, error.reason, code=f"#{error.code}")
+
+
+# Messages
+
+
+def plain(text: str) -> dict[str, Any]:
+    return {"body": text, "preview_url": False}
+
+
+def choices(text: str, buttons: Sequence[Button]) -> dict[str, Any]:
+    """Up to three buttons; or a list, which also shows long labels."""
+    titles = {sending.label(it.label, _REPLY_TITLE): it.data for it in buttons}
+    if len(titles) == len(buttons) <= _REPLIES:
+        replies = [{"id": data, "title": title} for title, data in titles.items()]
+        action: dict[str, Any] = {"buttons": [{"type": "reply", "reply": it} for it in replies]}
+        return {"type": "button", "body": {"text": text}, "action": action}
+    action = {"button": "Choose", "sections": [{"rows": [*map(_row, buttons[:_ROWS])]}]}
+    return {"type": "list", "body": {"text": text}, "action": action}
+
+
+def _row(button: Button) -> dict[str, str]:
+    row = {"id": button.data, "title": sending.label(button.label, _ROW_TITLE)}
+    is_cut = row["title"] != button.label
+    return row | ({"description": sending.label(button.label, _ROW_TEXT)} if is_cut else {})
+
+
+def from_template(template: str, text: str, buttons: Sequence[Button] = ()) -> dict[str, Any]:
+    """The template `name/language` with the text, on one line. It ends with what users type in
+    place of the buttons, which a template does not have."""
+    name, _, language = template.partition("/")
+    choices = [f"{it.typed} ({it.label})" for it in buttons if it.typed]
+    hint = f" Answer {' or '.join(choices)}." if choices else ""
+    line = one_line(text, _PARAMETER - len(hint)) + hint
+    body = {"type": "body", "parameters": [{"type": "text", "text": line}]}
+    return {"name": name, "language": {"code": language or "en"}, "components": [body]}
+
+
+def file_kind(file: Upload) -> tuple[str, str]:
+    """How WhatsApp takes the file, and as which type."""
+    media_type = file.media_type.partition(";")[0]
+    if kind := UPLOADS.kind(media_type, len(file.data)):
+        return kind.name, kind.sent_as or media_type
+    raise Refused(415, f"WhatsApp does not take files of the type {media_type}, or of this size")
