@@ -19,6 +19,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from segue.agent.tools.base import ToolFailed
+from segue.system import files
 
 # O_PATH, where available, opens a folder without permission to list it.
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -98,8 +99,7 @@ class Target(Struct, frozen=True):
                         os.fchown(file.fileno(), known.st_uid, known.st_gid)
                     os.fchmod(file.fileno(), stat.S_IMODE(known.st_mode))
                     file.write(content)
-                    file.flush()
-                    os.fsync(file.fileno())
+                    files.sync(file)
                 self.require_unchanged(os.stat(name, dir_fd=folder, follow_symlinks=False))
                 os.replace(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
             except BaseException:
@@ -116,8 +116,7 @@ class Target(Struct, frozen=True):
         try:
             with os.fdopen(created, "wb") as file:
                 file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+                files.sync(file)
         except BaseException:
             os.unlink(name, dir_fd=folder)
             raise
