@@ -205,10 +205,11 @@ async def test_a_gateway_on_another_machine_cannot_be_stopped(
 async def test_a_gateway_that_does_not_stop_is_reported_with_its_process(person: Person):
     deaf = (
         "import asyncio, os, signal, sys, segue.store\n"
+        "from segue.store import gateways\n"
         "async def main():\n"
         "    signal.signal(signal.SIGTERM, lambda *_: os.write(1, b'heard\\n'))\n"
         "    async with await segue.store.open(sys.argv[1]) as store:\n"
-        "        await store.gateways.announce('a deaf one', [], seconds=600)\n"
+        "        await gateways.announce(store, 'a deaf one', [], seconds=600)\n"
         "        print('here', flush=True)\n"
         "        while True: await asyncio.sleep(0.1)\n"
         "asyncio.run(main())\n"

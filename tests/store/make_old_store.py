@@ -302,12 +302,18 @@ def _end_at(version: int, source: Path) -> None:
 
 
 _WRITE = """
-import asyncio, json, secrets, sys
+import asyncio, functools, importlib, json, secrets, sys
 import msgspec
 import segue.store
 from segue.core.address import Platform
 from segue.core.transcript import Message
 from segue.testing.clock import FakeClock
+
+def function(store, module, name):
+    # Older programs group the functions at the store.
+    if group := getattr(store, module, None):
+        return getattr(group, name)
+    return functools.partial(getattr(importlib.import_module(f"segue.store.{module}"), name), store)
 
 async def main(url, conversations):
     clock = FakeClock()
@@ -315,21 +321,21 @@ async def main(url, conversations):
     async with await segue.store.open(url, clock=clock) as store:
         for conversation in conversations:
             owner = conversation["owner"]
-            await store.owners.ensure(owner, owner.title())
+            await function(store, "owners", "ensure")(owner, owner.title())
             secrets.token_hex = lambda size: f"{len(made) + 1:0{2 * size}x}"
-            session = await store.sessions.create(
+            session = await function(store, "sessions", "create")(
                 owner, Platform.LOCAL, title=conversation["title"], cwd="/home/me"
             )
-            lease = await store.leases.acquire(session.id, "the terminal")
+            lease = await function(store, "leases", "acquire")(session.id, "the terminal")
             at = clock.now().isoformat()
             messages = [{"at": at, **m} for m in conversation["messages"]]
             undone = [{"at": at, **m} for m in conversation.get("undone", ())]
             appended = msgspec.convert(messages + undone, list[Message])
             if appended:
-                await store.transcripts.append(lease, appended)
+                await function(store, "transcripts", "append")(lease, appended)
             if undone:
-                await store.transcripts.undo(lease)
-            await store.leases.release(lease)
+                await function(store, "transcripts", "undo")(lease)
+            await function(store, "leases", "release")(lease)
             clock.advance(60)
             made.append({"id": session.id, "title": session.title, "messages": messages})
     print(json.dumps(made))
