@@ -15,10 +15,9 @@ import pytest
 import segue.store
 from segue.cli.session_text import listed
 from segue.core.address import Address, ChatType, Platform
-from segue.core.errors import StoreBusy
 from segue.core.session import ME, Origin, Session, Usage
 from segue.core.transcript import Message, Role, ToolCall, spoken
-from segue.store import Store, Tx, bindings, leases, owners, sessions, transcripts
+from segue.store import Store, Tx, bindings, errors, leases, owners, sessions, transcripts
 from tests.harness.command_line import Command
 
 T = TypeVar("T")
@@ -386,7 +385,7 @@ def test_a_failed_export_leaves_no_partial_file(
 
     async def broken(*_: object) -> AsyncIterator[bytes]:
         yield b"{}\n"
-        raise StoreBusy(path="x")
+        raise errors.busy("x")
 
     monkeypatch.setattr(transcripts, "export", broken)
     before = sorted(tmp_path.iterdir())

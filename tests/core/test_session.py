@@ -10,7 +10,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from segue.core.address import Platform
-from segue.core.errors import TitleEmpty
+from segue.core.errors import UserError
 from segue.core.session import (
     TITLE_LIMIT,
     Session,
@@ -39,7 +39,7 @@ numbers = st.integers(min_value=2, max_value=999_999_999)
 def titles(draw: st.DrawFn) -> str:
     try:
         return clean_title(draw(raw_titles))
-    except TitleEmpty:
+    except UserError:
         return "untitled"
 
 
@@ -82,7 +82,7 @@ def test_a_session_id_needs_eight_hex_digits(entropy: str):
 def test_a_cleaned_title_is_within_the_limit_and_stable(raw: str):
     try:
         title = clean_title(raw)
-    except TitleEmpty:
+    except UserError:
         return
     assert 0 < len(title) <= TITLE_LIMIT
     assert clean_title(title) == title == title.strip()
@@ -115,7 +115,7 @@ def test_a_truncated_title_does_not_end_in_a_space():
     ids=ascii,
 )
 def test_an_invisible_title_is_refused(raw: str):
-    with pytest.raises(TitleEmpty):
+    with pytest.raises(UserError, match="at least one visible character"):
         clean_title(raw)
 
 

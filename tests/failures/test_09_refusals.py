@@ -3,7 +3,6 @@ literally and works."""
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Iterator
 
@@ -12,10 +11,9 @@ import pytest
 
 from segue import commands
 from segue.cli.main import main
-from segue.core import errors
 from segue.core import handoff as handoffs
 from segue.core.address import Address, ChatType, HomeChannel, Platform
-from segue.core.errors import HandoffInFlight, UserError
+from segue.core.errors import HandoffError
 from segue.core.handoff import State
 from segue.core.session import ME
 from segue.gateway import texts
@@ -36,14 +34,16 @@ from tests.failures.advice import (
 )
 from tests.failures.conftest import HANDED_OFF, Household
 from tests.harness.gateways import none_left
+from tests.harness.sentences import is_a, sentences, source
 from tests.rigs import GenericRig
 
 # Every advised command exists
 
 
 def every_text() -> Iterator[str]:
-    classes = (c for c in vars(errors).values() if inspect.isclass(c) and issubclass(c, UserError))
-    yield from (" ".join((cls.__doc__ or "").split()) for cls in classes)
+    docstrings = source().docstrings.items()
+    yield from (text for error, text in docstrings if is_a(error, "UserError"))
+    yield from (said.text for said in sentences())
     for module in (handoffs, texts):
         values = (value for name, value in vars(module).items() if name.isupper())
         yield from (value for value in values if isinstance(value, str))
@@ -70,7 +70,7 @@ def test_every_advised_command_exists(text: str):
 
 
 async def test_the_advice_after_an_unknown_platform_works(household: Household):
-    """9. The advice in UnknownPlatform, SessionNotFound, UnknownChat, which has two, and
+    """9. The advice for an unknown platform, SessionNotFound, an unknown chat, which has two, and
     SessionHeld."""
     other = await household.new_chat(GenericRig.forum)
     async with household.gateway():
@@ -110,7 +110,7 @@ async def test_the_advice_without_a_gateway_starts_one(household: Household):
 
 
 async def test_a_platform_that_is_not_set_up_can_have_an_external_adapter(household: Household):
-    """9. PlatformNotSetUp: an external adapter sets it up, too."""
+    """9. A platform that is not set up: an external adapter sets it up, too."""
     await household.left("one")
     async with serving() as other, other.driver() as driver:
         chat = await driver.chat(Shape.DM, [await driver.user("Anna")])
@@ -128,7 +128,7 @@ async def test_a_platform_that_is_not_set_up_can_have_an_external_adapter(househ
 
 
 async def test_without_a_home_channel_pairing_and_sethome_make_one(household: Household):
-    """9. The advice in NoHomeChannel, for a user who is not even paired."""
+    """9. The advice without a home channel, for a user who is not even paired."""
     await owners.unlink(household.store, Platform.TELEGRAM, household.anna)
     await owners.clear_home(household.store, ME, Platform.TELEGRAM)
     await household.left("one")
@@ -145,7 +145,7 @@ async def test_without_a_home_channel_pairing_and_sethome_make_one(household: Ho
 
 
 async def test_both_ways_out_of_a_running_turn_work(household: Household):
-    """9. The advice in TurnRunning."""
+    """9. The advice while a turn runs."""
     advice = "Wait for it or press Ctrl-C, then type /handoff again."
     household.model.hold(HANDED_OFF)
     async with household.gateway(), household.terminal("one") as shown:
@@ -167,15 +167,15 @@ async def test_both_ways_out_of_a_running_turn_work(household: Household):
 async def test_a_handoff_in_flight_expires_soon_and_can_be_requested_again(
     household: Household,
 ):
-    """9. The advice in HandoffInFlight and SessionChanged: the terminal that started it is dead,
-    and the session continues in another."""
+    """9. The advice for a handoff in flight and for a session that has changed: the terminal that
+    started it is dead, and the session continues in another."""
     household.model.hold(HANDED_OFF)
     session = await household.left("one")
     async with household.gateway():
         with household.begun(*IN_A_SHELL):
             await household.model.hears(HANDED_OFF)
         async with household.sits_down(session) as desk:
-            with pytest.raises(HandoffInFlight, match="Wait for that to finish"):
+            with pytest.raises(HandoffError, match="Wait for that to finish"):
                 await desk.hand_off()
             household.model.let_go()
             failed = await household.handoff(State.FAILED)

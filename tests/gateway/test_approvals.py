@@ -15,7 +15,7 @@ from segue.agent.models.base import Prompt
 from segue.approvals import questions
 from segue.core.address import Address, ChatType, Platform, Sender
 from segue.core.approval import Answer, Description
-from segue.core.errors import ApprovalNotShown, ApprovalUnknown
+from segue.core.errors import ApprovalNotShown, UserError
 from segue.core.session import ME
 from segue.core.transcript import Role, ToolCall
 from segue.gateway import dispatch, texts
@@ -341,7 +341,7 @@ async def test_a_press_or_a_number_counts_only_in_the_chat_of_its_question(
         await house.driver.until(lambda s: sum(UNKNOWN in t for t in s.texts) == 2, chat=other)
         here = await house.address(chat)
         there = replace(here, chat_id=other)
-        with pytest.raises(ApprovalUnknown):
+        with pytest.raises(UserError, match="There is no question"):
             await questions.answer_pressed(
                 house.store, ME, there, int(numbered(asked)), Answer.ONCE
             )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from segue.core.address import Address, ChatType
-from segue.core.errors import OwnerAway
+from segue.core.errors import AudienceChanged
 from segue.core.handoff import State
 from segue.core.session import ME
 from segue.gateway import outbound
@@ -133,7 +133,7 @@ async def test_the_platform_is_asked_once_a_minute(house: House):
         await audiences.check(ME, at)
         assert len(await house.driver.calls("readers")) == 1
         now = FRESH_SECONDS
-        with pytest.raises(OwnerAway):
+        with pytest.raises(AudienceChanged, match="You are not in"):
             await audiences.check(ME, at)
         await house.driver.populate(chat, [house.anna])
         await audiences.check(ME, at)  # a bad answer is not kept

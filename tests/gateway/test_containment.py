@@ -14,7 +14,7 @@ import pytest
 import segue.store
 from segue.agent.models.base import Prompt
 from segue.core.address import Address, Platform, Sender
-from segue.core.errors import StoreBusy
+from segue.core.errors import StoreError
 from segue.core.handoff import State
 from segue.core.session import ME, EndReason
 from segue.core.transcript import Message
@@ -24,7 +24,7 @@ from segue.gateway.janitor import Janitor
 from segue.gateway.service import Gateway
 from segue.platforms import markup
 from segue.platforms.base import Button, Capabilities, Inbound, InboundKind, Part, Receipt
-from segue.store import Store, gateways, inbox, outbox, sessions
+from segue.store import Store, errors, gateways, inbox, outbox, sessions
 from segue.store.base import Tx
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.testing.platform import PeerAdapter, Rules
@@ -415,7 +415,7 @@ async def test_a_task_is_restarted_without_limit_while_the_store_is_busy():
         lives += 1
         if lives > 3 * containment.MAX_CRASHES:
             raise ZeroDivisionError("our fault")
-        raise StoreBusy(path="here")
+        raise errors.busy("here")
 
     with pytest.raises(ZeroDivisionError):
         await keep_running("work", work)
@@ -424,12 +424,12 @@ async def test_a_task_is_restarted_without_limit_while_the_store_is_busy():
 
 async def test_a_store_error_does_not_set_an_item_aside():
     async def work() -> None:
-        raise StoreBusy(path="here")
+        raise errors.busy("here")
 
     async def set_aside(reason: str) -> None:
         raise AssertionError(reason)
 
-    with pytest.raises(StoreBusy):
+    with pytest.raises(StoreError, match="locked for too long"):
         await contain("item", work, set_aside)
 
 

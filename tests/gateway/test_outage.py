@@ -12,13 +12,13 @@ import pytest
 
 import segue.store
 from segue.agent.models.scripted import ScriptedModel
-from segue.core.errors import StoreError, StoreFailed, StoreUncertain
+from segue.core.errors import StoreError, StoreUncertain
 from segue.core.events import NO_ANSWER
 from segue.core.handoff import State
 from segue.gateway import service
 from segue.gateway.turns import _conclude
 from segue.handoffs import delivery
-from segue.store import Store, handoffs, inbox, outbox, retries, transcripts
+from segue.store import Store, errors, handoffs, inbox, outbox, retries, transcripts
 from segue.store.outbox import OutgoingState
 from segue.testing.platform import Rules, Shape
 from segue.turns import records
@@ -28,7 +28,7 @@ from tests.harness.house import TELEGRAM, WITHIN, House
 
 
 def failures(count: int) -> list[StoreError]:
-    return [StoreFailed(path="the store", reason="it restarts")] * count
+    return [errors.failed("the store", "it restarts")] * count
 
 
 @pytest.fixture(autouse=True)

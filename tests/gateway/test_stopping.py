@@ -16,10 +16,9 @@ import pytest
 from msgspec.structs import replace
 
 import segue.store
-from segue.core.errors import StoreFailed, StoreFull
 from segue.gateway import background, containment, service
 from segue.gateway.service import Gateway
-from segue.store import Store, gateways, retries
+from segue.store import Store, errors, gateways, retries
 from segue.store.base import Engine
 from segue.store.gateways import LinkState
 from segue.testing.platform import Shape
@@ -93,8 +92,8 @@ async def running(house: House) -> AsyncGenerator[Running]:
 
 
 ERRORS = [
-    StoreFailed(path="the store", reason="the server is gone"),
-    StoreFull(path="the store"),
+    errors.failed("the store", "the server is gone"),
+    errors.full("the store"),
 ]
 
 

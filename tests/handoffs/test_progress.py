@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterable
 
 import pytest
 
-from segue.core.errors import SessionNotFound, StoreBusy
+from segue.core.errors import SessionNotFound, StoreError
 from segue.core.handoff import MAX_ATTEMPTS, REASONS, Failure, Handoff, State, Step
 from segue.core.session import Session
 from segue.handoffs import (
@@ -22,7 +22,7 @@ from segue.handoffs import (
     request,
 )
 from segue.handoffs.request import CLAIM_TIMEOUT, MAX_FAILED_POLLS
-from segue.store import Store, gateways, sessions
+from segue.store import Store, errors, gateways, sessions
 from segue.store.handoffs import CLAIM_SECONDS, LEASE_SECONDS
 from segue.store.wake import Notifier, Notify
 from segue.testing.clock import FakeClock
@@ -261,7 +261,7 @@ async def test_a_failed_poll_is_retried(
     engine = Faulty(store._engine)
     steps = follow(Store(engine), asked)
     await next_progress(steps)
-    engine.reads = [StoreBusy(path="the store")] * (MAX_FAILED_POLLS - 1)
+    engine.reads = [errors.busy("the store")] * (MAX_FAILED_POLLS - 1)
     await gateway.complete(await gateway.claim())
     assert isinstance(await next_progress(steps), Completed)
     assert engine.reads == []
@@ -276,7 +276,7 @@ async def test_occasional_failed_polls_are_not_added_up(
     await next_progress(steps)
     claim = await gateway.claim()
     for step in (Step.CLAIMED, *STEPS):
-        engine.reads = [StoreBusy(path="the store")] * 2
+        engine.reads = [errors.busy("the store")] * 2
         await gateway.store.record_handoff_step(claim, step)
         assert await next_progress(steps) == Working(TELEGRAM, step)
         assert engine.reads == []
@@ -292,7 +292,7 @@ async def test_listening_is_restarted_after_an_error(
         begun += 1
         notify(None)
         if begun == 1:
-            raise StoreBusy(path="the store")
+            raise errors.busy("the store")
         await asyncio.Event().wait()
 
     async def nudge(_: Iterable[str]) -> None:
@@ -309,8 +309,8 @@ async def test_listening_is_restarted_after_an_error(
 
 async def test_a_store_that_stays_broken_is_an_error(store: Store, asked: Handoff):
     engine = Faulty(store._engine)
-    engine.reads = [StoreBusy(path="the store")] * MAX_FAILED_POLLS
-    with pytest.raises(StoreBusy):
+    engine.reads = [errors.busy("the store")] * MAX_FAILED_POLLS
+    with pytest.raises(StoreError, match="locked for too long"):
         await all_told(Store(engine), asked)
     assert engine.reads == []
 

@@ -9,17 +9,12 @@ import pytest
 
 from segue.core.address import TARGETS, HomeChannel, Platform
 from segue.core.errors import (
-    HandoffInFlight,
+    HandoffError,
     NoGateway,
-    NoHomeChannel,
-    PageNotServed,
-    PlatformNotSetUp,
     SessionHeld,
     SessionMoved,
     SessionNotFound,
     StoreUncertain,
-    UnknownChat,
-    UnknownPlatform,
 )
 from segue.core.handoff import State
 from segue.core.session import Origin, Session
@@ -30,6 +25,9 @@ from segue.testing.clock import FakeClock
 from tests.handoffs.conftest import TELEGRAM, Faulty, Gateway, state
 from tests.store.conftest import OpenStore
 from tests.store.samples import CHANNEL, DM, TOPIC, hold, said, say
+
+UNKNOWN_PLATFORM = "There is no platform "
+NO_HOME_CHANNEL = "No home channel on telegram yet. "
 
 
 async def refused(store: Store, session: Session, platform: str = "telegram") -> Exception:
@@ -42,7 +40,7 @@ async def refused(store: Store, session: Session, platform: str = "telegram") ->
 
 async def test_a_misspelt_platform_gets_a_suggestion_and_the_list(store: Store, session: Session):
     why = await refused(store, session, "telegarm")
-    assert isinstance(why, UnknownPlatform)
+    assert isinstance(why, HandoffError)
     others = registry.listed().replace(" telegram,", "")
     assert str(why) == (
         f"There is no platform 'telegarm' to hand off to. Try telegram, or else one of {others}."
@@ -51,13 +49,14 @@ async def test_a_misspelt_platform_gets_a_suggestion_and_the_list(store: Store, 
 
 async def test_an_unknown_platform_gets_the_list(store: Store, session: Session):
     why = await refused(store, session, "the moon")
-    assert isinstance(why, UnknownPlatform)
+    assert isinstance(why, HandoffError)
+    assert str(why).startswith(UNKNOWN_PLATFORM)
     assert str(why).endswith(f" Try one of {registry.listed()}.")
 
 
 @pytest.mark.parametrize("name", ["local", "Local", ""])
 async def test_the_terminal_itself_is_not_a_target(store: Store, session: Session, name: str):
-    assert isinstance(await refused(store, session, name), UnknownPlatform)
+    assert str(await refused(store, session, name)).startswith(UNKNOWN_PLATFORM)
     assert Platform.LOCAL not in TARGETS
 
 
@@ -107,9 +106,11 @@ async def test_a_gateway_that_serves_only_other_platforms_does_not_count(
     store: Store, session: Session
 ):
     why = await refused(store, session, "matrix")
-    assert isinstance(why, PlatformNotSetUp)
+    assert isinstance(why, HandoffError)
+    assert str(why) == "The running gateway does not serve matrix. Type `segue setup matrix`."
     page = await refused(store, session, "web")
-    assert isinstance(page, PageNotServed)
+    assert isinstance(page, HandoffError)
+    assert str(page).startswith("The running gateway does not serve the web page.")
     assert "`segue config set web.enabled true`" in str(page)
 
 
@@ -128,7 +129,8 @@ async def test_without_a_home_channel_the_error_says_how_to_set_one(
     await owners.clear_home(store, "me", TELEGRAM)
     await owners.set_home(store, "me", HomeChannel(address=CHANNEL))
     why = await refused(store, session)
-    assert isinstance(why, NoHomeChannel)
+    assert isinstance(why, HandoffError)
+    assert str(why).startswith(NO_HOME_CHANNEL)
     assert "/sethome" in str(why)
 
 
@@ -136,7 +138,7 @@ async def test_without_a_home_channel_the_error_says_how_to_set_one(
 async def test_the_home_channel_of_another_owner_does_not_count(store: Store):
     await owners.ensure(store, "you")
     theirs = await sessions.create(store, "you", Platform.LOCAL)
-    assert isinstance(await refused(store, theirs), NoHomeChannel)
+    assert str(await refused(store, theirs)).startswith(NO_HOME_CHANNEL)
 
 
 @pytest.mark.usefixtures("gateway")
@@ -144,7 +146,7 @@ async def test_a_second_request_is_refused_while_the_first_is_in_flight(
     store: Store, session: Session
 ):
     first = await ask(store, session.id, None, "telegram")
-    with pytest.raises(HandoffInFlight, match="telegram"):
+    with pytest.raises(HandoffError, match="telegram"):
         await ask(store, session.id, None, "telegram")
     assert await store.list_handoffs(session.id) == (first,)
 
@@ -159,21 +161,21 @@ async def test_of_two_concurrent_requests_one_is_refused(
         ask(other, session.id, None, "telegram"),
         return_exceptions=True,
     )
-    assert sorted(type(each).__name__ for each in asked) == ["Handoff", "HandoffInFlight"]
+    assert sorted(type(each).__name__ for each in asked) == ["Handoff", "HandoffError"]
     assert len(await store.list_pending_handoffs()) == 1
 
 
 async def test_failure_9_following_every_advice_leads_to_success(
     store: Store, session: Session, open_store: OpenStore
 ):
-    assert isinstance(await refused(store, session, "telegarm"), UnknownPlatform)
+    assert str(await refused(store, session, "telegarm")).startswith(UNKNOWN_PLATFORM)
     assert isinstance(await refused(store, session), NoGateway)
     gateway = await open_store()
     await gateways.announce(gateway, "gateway", [])
-    assert isinstance(await refused(store, session), PlatformNotSetUp)
+    assert "does not serve telegram" in str(await refused(store, session))
     await gateways.withdraw(gateway)  # `segue gateway stop`, as advised
     await gateways.announce(gateway, "gateway", [TELEGRAM])
-    assert isinstance(await refused(store, session), NoHomeChannel)
+    assert str(await refused(store, session)).startswith(NO_HOME_CHANNEL)
     await owners.set_home(gateway, "me", HomeChannel(address=DM))
     assert (await ask(store, session.id, None, "telegram")).state is State.PENDING
 
@@ -274,7 +276,7 @@ async def test_a_chat_without_an_owner_or_of_another_owner_is_refused(
     elsewhere = await sessions.create(store, "me", Platform.SLACK)
     await bindings.rebind(store, elsewhere.id, replace(CHANNEL, chat_id="79"), Origin.MESSAGE)
     for chat in ("78", "79", "80", ""):
-        with pytest.raises(UnknownChat):
+        with pytest.raises(HandoffError, match="is not one of your chats"):
             await ask(store, session.id, None, "telegram", chat_id=chat)
     assert await store.list_handoffs(session.id) == ()
 

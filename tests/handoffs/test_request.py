@@ -8,12 +8,12 @@ import random
 
 import pytest
 
-from segue.core.errors import NoGateway, SessionMoved, StoreBusy, StoreFull
+from segue.core.errors import NoGateway, SessionMoved
 from segue.core.handoff import REASONS, Failure, Handoff, State, Step
 from segue.core.session import Session
 from segue.handoffs import Completed, Failed, Stranded, Waiting, Working, hand_off
 from segue.handoffs.request import CLAIM_TIMEOUT
-from segue.store import Store, sessions, transcripts
+from segue.store import Store, errors, sessions, transcripts
 from segue.testing.clock import FakeClock
 from segue.turns import hold
 from tests.handoffs.conftest import (
@@ -250,7 +250,7 @@ async def test_a_cancellation_that_the_store_refuses_is_retried(
     terminal.store = Store(engine)
     async with running(terminal) as task:
         await come_to(terminal, gateway, Step.REPLYING)
-        engine.writes = [StoreBusy(path="the store")]
+        engine.writes = [errors.busy("the store")]
         terminal.interrupt.set()
         assert (await task).text() == REASONS[Failure.CANCELLED]
     await nothing_is_left(store, session)
@@ -267,7 +267,7 @@ async def test_a_store_that_cannot_be_written_does_not_hide_a_cancellation(
     terminal.store = Store(engine)
     async with running(terminal) as task:
         await come_to(terminal, gateway, Step.REPLYING)
-        engine.writes = [StoreFull(path="the store")]
+        engine.writes = [errors.full("the store")]
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -20,16 +20,11 @@ from msgspec import structs
 
 import segue.store
 from segue.core.address import Address, Platform
-from segue.core.errors import (
-    HandoffInFlight,
-    SessionChanged,
-    SessionHeld,
-    SessionMoved,
-)
+from segue.core.errors import SessionError, SessionHeld, SessionMoved
 from segue.core.handoff import MAX_ATTEMPTS, Failure, Handoff, State, Step
 from segue.core.lease import SECOND, Lease, Ticks
 from segue.core.session import Origin
-from segue.store import Store, bindings, handoffs, leases, owners, sessions, transcripts
+from segue.store import Store, bindings, errors, handoffs, leases, owners, sessions, transcripts
 from segue.store.base import Tx
 from segue.testing.clock import FakeClock
 from tests.fakes import postgres
@@ -462,7 +457,7 @@ class SketchOpening:
             raise SessionHeld(holder=held.holder)
         mine = [h for h in self.world.handoffs.values() if h.session_id == session and h.in_flight]
         if not self.world.has(Flaw.MANY_REQUESTS) and not all(map(self.world.void, mine)):
-            raise HandoffInFlight(platform=Platform.TELEGRAM)
+            raise errors.handoff_in_flight(Platform.TELEGRAM)
         self.expire()
         number = len(self.world.handoffs) + 1
         self.world.asked[number] = row.epoch, len(row.texts)
@@ -542,7 +537,7 @@ class SketchOpening:
         if (handoff := self._current(claim)) is None:
             return False
         if not same and not self.world.has(Flaw.UNSEEN_CHANGE):
-            raise SessionChanged
+            raise SessionError("The session continued elsewhere during the handoff.")
         self._end(handoff, State.COMPLETED, thread=address)
         for other in self.world.table.values():
             if other.address == address and other is not row:

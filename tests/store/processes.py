@@ -339,13 +339,13 @@ class Part:
         return await transcripts.append(self.store, self._leases[session], list(map(said, texts)))
 
     async def append_each(self, session: str, texts: list[str]) -> list[str]:
-        """Append all texts concurrently. Return for each `kept` or the name of the error."""
+        """Append all texts concurrently. Return for each `kept` or the text of the error."""
 
         async def one(text: str) -> str:
             try:
                 await self.append(session, [text])
             except SegueError as error:
-                return type(error).__name__
+                return str(error)
             return "kept"
 
         return await asyncio.gather(*map(one, texts))

@@ -14,7 +14,7 @@ from segue.core.audience import listed
 from segue.core.errors import (
     AddressTaken,
     OwnerNotFound,
-    SessionBusy,
+    SessionError,
     SessionHeld,
     SessionMoved,
     SessionNotFound,
@@ -441,7 +441,7 @@ async def test_a_session_held_by_another_process_is_not_ended_in_its_chat(
     with pytest.raises(SessionMoved):
         await sessions.close(store, session.id, stale, EndReason.IDLE)
     await store.request_handoff(session.id, Platform.SLACK, lease=newest)
-    with pytest.raises(SessionBusy):
+    with pytest.raises(SessionError, match="A handoff of this session is in progress"):
         await sessions.close(store, session.id, newest, EndReason.IDLE)
     assert (await arrive(store)).session.id == session.id
 

@@ -9,7 +9,7 @@ import pytest
 
 from segue.core import provenance
 from segue.core.address import Platform
-from segue.core.errors import BadImport, MessageTooLong, OwnerNotFound, SessionNotFound
+from segue.core.errors import OwnerNotFound, SessionNotFound, UserError
 from segue.core.session import Session
 from segue.core.transcript import Kind, Message, Role, ToolCall
 from segue.store import Store, owners, search, sessions, transcripts
@@ -146,7 +146,7 @@ BAD_LINES = [
 
 async def test_a_bad_line_is_named_and_nothing_is_imported(store: Store):
     for bad in BAD_LINES:
-        with pytest.raises(BadImport, match="Line 3 "):
+        with pytest.raises(UserError, match="Line 3 "):
             await transcripts.import_lines(store, "me", [HEADER, LINE, bad, LINE])
     assert await sessions.list_sessions(store, "me") == ()
 
@@ -162,13 +162,13 @@ BAD_BEGINNINGS = [
 
 async def test_a_file_without_the_export_header_is_refused(store: Store):
     for first in BAD_BEGINNINGS:
-        with pytest.raises(BadImport, match="Line 1 "):
+        with pytest.raises(UserError, match="Line 1 "):
             await transcripts.import_lines(store, "me", [first, LINE])
     assert await sessions.list_sessions(store, "me") == ()
 
 
 async def test_an_empty_file_is_not_an_export(store: Store):
-    with pytest.raises(BadImport, match="Line 1 "):
+    with pytest.raises(UserError, match="Line 1 "):
         await transcripts.import_lines(store, "me", [])
     assert await sessions.list_sessions(store, "me") == ()
 
@@ -176,6 +176,6 @@ async def test_an_empty_file_is_not_an_export(store: Store):
 async def test_a_line_that_is_too_long_is_refused_and_nothing_is_imported(store: Store):
     text = b"x" * (MESSAGE_LIMIT + 1)
     huge = b'{"role":"user","content":"' + text + b'","at":"2026-01-01T12:00:00Z"}\n'
-    with pytest.raises((BadImport, MessageTooLong)):
+    with pytest.raises(UserError, match=r"is not a message of a Segue export|the limit is"):
         await transcripts.import_lines(store, "me", [HEADER, LINE, huge])
     assert await sessions.list_sessions(store, "me") == ()

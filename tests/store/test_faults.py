@@ -22,22 +22,18 @@ import pytest
 
 import segue.store
 from segue.core.address import Platform
-from segue.core.errors import (
-    StoreError,
-    StoreFailed,
-    StoreFull,
-    StoreUncertain,
-    StoreUnreachable,
-)
+from segue.core.errors import StoreError, StoreUncertain
 from segue.core.handoff import Handoff, State
 from segue.core.lease import Lease
-from segue.store import Store, Tx, files, leases, owners, sessions, transcripts
+from segue.store import Store, Tx, errors, files, leases, owners, sessions, transcripts
 from tests.fakes import postgres
 from tests.harness import stores
 from tests.harness.descriptors import exhausted
 from tests.store.model import fast_folder
 from tests.store.processes import Player, Refused, Troupe, stage_door, until
 from tests.store.samples import TOPIC, said
+
+NO_SPACE = "No space is left"
 
 # A separate disk, in a separate mount namespace
 
@@ -72,7 +68,7 @@ def keep_appending(player: Player, session: str, size: int) -> list[str]:
         try:
             player.ask("append", session=session, texts=[text])
         except Refused as refused:
-            if refused.name != "StoreFull":
+            if NO_SPACE not in str(refused):
                 raise
             return kept
         kept.append(text)
@@ -97,7 +93,7 @@ def test_a_store_on_a_full_disk_loses_nothing_and_works_again_when_there_is_spac
     assert kept
     assert player.ask("load", session=session) == kept
     for _ in range(3):
-        with pytest.raises(Refused, match="StoreFull"):
+        with pytest.raises(Refused, match=NO_SPACE):
             player.ask("append", session=session, texts=["x" * 100_000])
     player.ask("remove", path=f"{folder}/ballast")
     player.ask("append", session=session, texts=["on", "we go"])
@@ -122,11 +118,12 @@ def test_on_a_full_disk_exactly_the_acknowledged_appends_are_kept(
     for n in range(100):
         texts = [f"{n}.{i} " + "x" * 5000 * (i % 3) for i in range(12)]
         told = player.ask("append_each", session=session, texts=texts)
+        told = [NO_SPACE if NO_SPACE in result else result for result in told]
         kept += [text for text, result in zip(texts, told, strict=True) if result == "kept"]
         results |= set(told)
-        if "StoreFull" in told:
+        if NO_SPACE in told:
             break
-    assert results == {"kept", "StoreFull"}
+    assert results == {"kept", NO_SPACE}
     assert sorted(player.ask("load", session=session)) == sorted(kept)
     player.ask("remove", path=f"{folder}/ballast")
     assert set(player.ask("append_each", session=session, texts=["on"])) == {"kept"}
@@ -148,7 +145,7 @@ def test_a_handoff_on_a_full_disk_moves_nothing_and_can_be_completed_later(
     player.ask("claim", handoff=handoff)
     player.ask("fill", path=f"{folder}/more")
     complete = {"handoff": handoff, "thread": TOPIC.key, "texts": ["x" * 60_000]}
-    with pytest.raises(Refused, match="StoreFull"):
+    with pytest.raises(Refused, match=NO_SPACE):
         player.ask("complete", **complete)
     assert player.ask("look", sessions=[session]) == [[State.RUNNING, None, ["hello"]]]
     player.ask("remove", path=f"{folder}/ballast")
@@ -168,7 +165,7 @@ def test_a_store_that_cannot_be_created_for_lack_of_space_is_created_later(
     player.ask("fill", path=f"{folder}/ballast")
     player.ask("remove", path=f"{folder}/spare")
     url = f"sqlite://{folder}/segue.db"
-    with pytest.raises(Refused, match="StoreFull"):
+    with pytest.raises(Refused, match=NO_SPACE):
         player.ask("open", url=url)
     player.ask("remove", path=f"{folder}/ballast")
     player.ask("open", url=url)
@@ -191,11 +188,11 @@ def test_a_read_only_disk_is_reported(disk: tuple[Troupe, Path]):
     other = troupe.player()
     other.ask("make_read_only", folder=str(folder))
     before = other.ask("files", folder=str(folder))
-    with pytest.raises(Refused, match=r"StoreReadOnly: .*Make the file and its folder writable"):
+    with pytest.raises(Refused, match=r"StoreError: .*Make the file and its folder writable"):
         other.ask("open", url=url)
-    with pytest.raises(Refused, match="StoreReadOnly"):
+    with pytest.raises(Refused, match=r"StoreError: .* cannot be written"):
         other.ask("open", url=f"sqlite://{folder}/new.db")
-    with pytest.raises(Refused, match=r"StoreReadOnly: .*not there.*set SEGUE_STORE"):
+    with pytest.raises(Refused, match=r"StoreError: .*not there.*set SEGUE_STORE"):
         other.ask("open", url=f"sqlite://{folder}/.local/share/segue/segue.db")
     assert other.ask("files", folder=str(folder)) == before
     other.ask("run", command=["mount", "-o", "remount,bind,rw", str(folder)])
@@ -208,7 +205,7 @@ async def test_a_process_out_of_file_descriptors_gets_an_error_and_recovers(tmp_
     async with await segue.store.open(url) as store, await segue.store.open(url) as other:
         lease = await begin(other, ["one"])
         for _ in range(2):
-            with exhausted(), pytest.raises(StoreFailed, match=r"Too many open .*ulimit -n 4096"):
+            with exhausted(), pytest.raises(StoreError, match=r"Too many open .*ulimit -n 4096"):
                 await leases.get(store, lease.session_id)
             assert await leases.get(store, lease.session_id) == lease
 
@@ -452,7 +449,8 @@ async def test_a_locked_database_is_reported_as_busy_and_works_again_later(
         other = apsw.Connection(str(tmp_path / "segue.db"))  # which does not use our gate
         other.execute("BEGIN IMMEDIATE")
         outcome = await told(transcripts.append(store, lease, [said("two")]))
-        assert type(outcome.error).__name__ == "StoreBusy"
+        assert type(outcome.error) is StoreError
+        assert "locked for too long" in str(outcome.error)
         other.execute("ROLLBACK")
         other.close()
         await transcripts.append(store, lease, [said("two")])
@@ -551,11 +549,11 @@ async def test_a_server_that_stops_is_reported_and_the_same_store_works_when_it_
     async with begun(clean_server) as (store, lease):
         await asyncio.to_thread(clean_server.stop)
         try:
-            with pytest.raises((StoreUnreachable, StoreFailed)):
+            with pytest.raises(StoreError, match=r"does not answer|failed"):
                 await transcripts.append(store, lease, [said("lost")])
-            with pytest.raises((StoreUnreachable, StoreFailed)):
+            with pytest.raises(StoreError, match=r"does not answer|failed"):
                 await transcripts.load(store, lease.session_id)
-            with pytest.raises(StoreUnreachable):
+            with pytest.raises(StoreError, match="does not answer"):
                 await segue.store.open(clean_server.url)
         finally:
             await asyncio.to_thread(clean_server.start)
@@ -692,7 +690,7 @@ async def test_a_connection_cut_at_a_commit_that_had_no_effect_is_a_failure(
             append = asyncio.create_task(transcripts.append(store, lease, [said("two")]))
             pid = await asyncio.to_thread(clean_server.wait_for, "wait_event = 'advisory'")
             await asyncio.to_thread(clean_server.cut, pid)
-            with pytest.raises(StoreFailed, match="not saved"):
+            with pytest.raises(StoreError, match="not saved"):
                 await append
             admin.execute("SELECT pg_advisory_unlock(7)")
         assert await texts(store, lease.session_id) == ["one"]
@@ -750,7 +748,9 @@ async def test_a_wrong_password_is_reported_without_showing_it(clean_server: Own
             admin.execute("CREATE ROLE guarded LOGIN PASSWORD 'right'")
             admin.execute("SELECT pg_reload_conf()")
         url = clean_server.url.replace("postgres@", "guarded:secret@")
-        with pytest.raises(StoreUnreachable, match="password authentication failed") as error:
+        with pytest.raises(
+            StoreError, match=r"does not answer: .*password authentication failed"
+        ) as error:
             await segue.store.open(url)
         assert "secret" not in str(error.value)
     finally:
@@ -761,9 +761,9 @@ async def test_a_wrong_password_is_reported_without_showing_it(clean_server: Own
 async def test_a_failed_write_is_rolled_back(clean_server: OwnServer):
     def half(tx: Tx, lease: Lease) -> None:
         transcripts.append(tx, lease, [said("half")])
-        raise StoreFull(path="nowhere")
+        raise errors.full("nowhere")
 
     async with begun(clean_server) as (store, lease):
-        with pytest.raises(StoreFull):
+        with pytest.raises(StoreError, match="No space is left"):
             await store.write(half, lease)
         assert await texts(store, lease.session_id) == ["one"]

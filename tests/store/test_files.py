@@ -21,19 +21,7 @@ import pytest
 
 import segue.store
 from segue.core.address import Platform
-from segue.core.errors import (
-    BadStoreUrl,
-    SessionHeld,
-    StoreClosed,
-    StoreCorrupt,
-    StoreEncoding,
-    StoreError,
-    StoreFolderMissing,
-    StoreForeign,
-    StoreMissing,
-    StoreNewer,
-    StoreUnreachable,
-)
+from segue.core.errors import SessionHeld, StoreClosed, StoreError
 from segue.store import Store, leases, owners, schema, sessions, sqlite, transcripts
 from tests.fakes import postgres
 from tests.store.processes import Troupe, stage_door
@@ -94,7 +82,7 @@ async def test_a_newer_store_is_refused_and_unchanged(url: str):
     async with await segue.store.open(url) as store:
         session = await fill(store, ["hello"])
     set_version(url, 99)
-    with pytest.raises(StoreNewer, match=r"schema 99; this version supports \d+"):
+    with pytest.raises(StoreError, match=r"schema 99; this version supports \d+"):
         await segue.store.open(url)
     set_version(url, schema.LATEST)
     assert await load(url, session) == ["hello"]
@@ -135,7 +123,7 @@ async def test_a_damaged_store_is_reported_and_not_repaired(path: Path, damage: 
     session, _ = await make(path)
     DAMAGE[damage](path, path.stat().st_size)
     damaged = path.read_bytes()
-    with pytest.raises(StoreCorrupt, match="damaged"):
+    with pytest.raises(StoreError, match="damaged"):
         await load(address_of(path), session)
     assert path.read_bytes() == damaged
 
@@ -147,7 +135,9 @@ async def test_a_damaged_page_is_reported_if_it_is_read(path: Path, seed: int):
     overwrite(path, page * 4096, 4096)
     try:
         found = await load(address_of(path), session)
-    except StoreCorrupt:
+    except StoreError as error:
+        if "is damaged" not in str(error):
+            raise
         return
     assert found == texts
 
@@ -198,7 +188,7 @@ async def test_a_foreign_file_is_refused_and_unchanged(tmp_path: Path, kind: str
     path.parent.mkdir()
     foreign(path, kind)
     before = everything(path.parent)
-    with pytest.raises(StoreForeign, match="is not a Segue store"):
+    with pytest.raises(StoreError, match="is not a Segue store"):
         await segue.store.open(address_of(path))
     assert everything(path.parent) == before
 
@@ -210,14 +200,14 @@ async def test_a_file_that_replaced_the_store_is_refused_and_unchanged(path: Pat
             file.unlink()
     foreign(path, "another database")
     before = path.read_bytes()
-    with pytest.raises(StoreForeign):
+    with pytest.raises(StoreError, match="is not a Segue store"):
         await segue.store.open(address_of(path))
     assert path.read_bytes() == before
 
 
 async def test_a_folder_is_not_a_store(path: Path):
     path.mkdir()
-    with pytest.raises(StoreForeign):
+    with pytest.raises(StoreError, match="is not a Segue store"):
         await segue.store.open(address_of(path))
     assert everything(path.parent) == {str(path): "folder"}
 
@@ -239,7 +229,7 @@ async def test_a_foreign_schema_is_refused_and_unchanged(
         connection.execute("CREATE SCHEMA segue")
         connection.execute(theirs.encode())
         before = connection.execute(tables).fetchall()
-        with pytest.raises(StoreForeign):
+        with pytest.raises(StoreError, match="is not a Segue store"):
             await segue.store.open(url)
         assert connection.execute(tables).fetchall() == before
 
@@ -248,7 +238,7 @@ async def test_a_foreign_schema_is_refused_and_unchanged(
 
 
 async def test_a_missing_folder_is_named_and_not_created(tmp_path: Path):
-    with pytest.raises(StoreFolderMissing, match="mkdir") as error:
+    with pytest.raises(StoreError, match="mkdir") as error:
         await segue.store.open(f"sqlite://{tmp_path}/not/there.db")
     assert str(tmp_path / "not") in str(error.value)
     assert everything(tmp_path) == {}
@@ -256,14 +246,14 @@ async def test_a_missing_folder_is_named_and_not_created(tmp_path: Path):
 
 async def test_a_file_is_not_a_folder(tmp_path: Path):
     (tmp_path / "file").touch()
-    with pytest.raises(StoreFolderMissing):
+    with pytest.raises(StoreError, match=r"The folder .* does not exist"):
         await segue.store.open(f"sqlite://{tmp_path}/file/segue.db")
 
 
 async def test_a_missing_store_is_not_created_again(path: Path):
     await make(path)
     path.unlink()
-    with pytest.raises(StoreMissing, match="existed before"):
+    with pytest.raises(StoreError, match="existed before"):
         await segue.store.open(address_of(path))
     assert not path.exists()
 
@@ -273,12 +263,12 @@ async def test_a_store_that_vanishes_while_it_is_open_is_not_created_again(path:
         session = await fill(store, ["hello"])
         lease = await leases.acquire(store, session, "a terminal", take_over=True)
         path.unlink()
-        with pytest.raises(StoreMissing):
+        with pytest.raises(StoreError, match="existed before"):
             await transcripts.append(store, lease, [said("into the void")])
-        with pytest.raises(StoreMissing):
+        with pytest.raises(StoreError, match="existed before"):
             await segue.store.open(address_of(path))
         assert not path.exists()
-    with pytest.raises(StoreMissing):
+    with pytest.raises(StoreError, match="existed before"):
         await segue.store.open(address_of(path))
     assert not path.exists()
 
@@ -290,7 +280,7 @@ async def test_a_store_whose_file_was_replaced_while_it_is_open_is_not_written(p
         session = await fill(store, ["hello"])
         lease = await leases.acquire(store, session, "a terminal", take_over=True)
         other.rename(path)
-        with pytest.raises(StoreMissing):
+        with pytest.raises(StoreError, match="existed before"):
             await transcripts.append(store, lease, [said("into the void")])
 
 
@@ -427,7 +417,7 @@ async def test_names_that_need_escaping_are_read_correctly(tmp_path: Path):
     ],
 )
 async def test_an_invalid_store_url_is_refused_without_showing_its_password(url: str):
-    with pytest.raises(BadStoreUrl, match="is not a store") as error:
+    with pytest.raises(StoreError, match="is not a store") as error:
         await segue.store.open(url)
     assert "secret" not in str(error.value)
 
@@ -445,7 +435,7 @@ async def test_an_invalid_store_url_is_refused_without_showing_its_password(url:
     ],
 )
 async def test_an_unreachable_server_is_reported_without_showing_the_password(url: str):
-    with pytest.raises(StoreUnreachable, match="does not answer") as error:
+    with pytest.raises(StoreError, match="does not answer") as error:
         await segue.store.open(url)
     assert "secret" not in str(error.value)
 
@@ -453,7 +443,7 @@ async def test_an_unreachable_server_is_reported_without_showing_the_password(ur
 @pytest.mark.real
 async def test_a_missing_database_is_reported(postgres_server: postgres.Server):
     url = postgres_server.url("not_there").replace("postgres@", "postgres:secret@")
-    with pytest.raises(StoreUnreachable, match="not_there") as error:
+    with pytest.raises(StoreError, match=r"does not answer: .*not_there") as error:
         await segue.store.open(url)
     assert "secret" not in str(error.value)
 
@@ -464,7 +454,7 @@ async def test_a_database_that_is_not_utf_8_is_refused(
     postgres_server: postgres.Server, encoding: str
 ):
     with postgres_server.database(encoding) as url:
-        with pytest.raises(StoreEncoding, match=f"{encoding}.*createdb --encoding=UTF8"):
+        with pytest.raises(StoreError, match=f"{encoding}.*createdb --encoding=UTF8"):
             await segue.store.open(url)
         with psycopg.connect(url) as connection:
             assert connection.execute("SELECT to_regnamespace('segue')").fetchone() == (None,)
@@ -475,10 +465,10 @@ def test_a_missing_driver_is_named():
         "import asyncio, sys\n"
         "sys.modules['psycopg'] = None\n"
         "import segue.store\n"
-        "from segue.core.errors import StoreDriverMissing\n"
+        "from segue.core.errors import StoreError\n"
         "try:\n"
         "    asyncio.run(segue.store.open('postgresql://me:secret@host/database'))\n"
-        "except StoreDriverMissing as error:\n"
+        "except StoreError as error:\n"
         "    print(error)\n"
     )
     command = [sys.executable, "-c", script]

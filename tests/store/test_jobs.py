@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from segue.core.address import HomeChannel
-from segue.core.errors import BadJob, JobBusy, JobNotFound, TooManyJobs
+from segue.core.errors import BadJob, JobNotFound, UserError
 from segue.core.job import (
     MAX_FAILURES,
     MAX_JOBS,
@@ -80,7 +80,7 @@ async def test_a_job_that_would_never_run_or_says_nothing_is_refused(store: Stor
 async def test_an_owner_has_a_limited_number_of_jobs(store: Store):
     for _ in range(MAX_JOBS):
         await make(store)
-    with pytest.raises(TooManyJobs):
+    with pytest.raises(UserError, match=r"You already have .* jobs"):
         await make(store)
 
 
@@ -254,7 +254,7 @@ async def test_a_deleted_job_is_gone_with_its_history_but_its_session_stays(
     job = await make(store)
     clock.advance(3600)
     claim = await claimed(store)
-    with pytest.raises(JobBusy):
+    with pytest.raises(UserError, match="is running now"):
         await jobs.delete(store, "me", job.id)
     await runs.finish(store, claim, "rain")
     await jobs.delete(store, "me", job.id)
@@ -269,7 +269,7 @@ async def test_a_run_that_was_asked_for_runs_now_even_if_the_job_is_paused(
     await jobs.pause(store, "me", job.id)
     run = await runs.ask(store, "me", job.id)
     assert run.state is RunState.WAITING
-    with pytest.raises(JobBusy):
+    with pytest.raises(UserError, match="is running now"):
         await runs.ask(store, "me", job.id)
     claim = await claimed(store)
     assert (claim.run.id, claim.run.state) == (run.id, RunState.RUNNING)

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 import segue.store
-from segue.core.errors import StoreError, StoreFailed
+from segue.core.errors import StoreError
 from segue.store import Store, Tx, connections, lifeline, owners, postgres
 from tests.harness.database_proxy import DatabaseProxy
 from tests.store.conftest import OpenStore
@@ -83,7 +83,7 @@ async def test_a_cancelled_statement_fails_only_its_own_call(store: Store, url: 
         assert await asyncio.to_thread(begun.wait, WITHIN)
         with administering(url) as admin:
             await asyncio.to_thread(until, lambda: cancel_sleepers(admin))
-        with pytest.raises(StoreFailed, match="canceling statement"):
+        with pytest.raises(StoreError, match="canceling statement"):
             await calling
     await asyncio.gather(*(owners.ensure(store, f"{n}") for n in range(10)))
 

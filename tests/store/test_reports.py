@@ -7,7 +7,7 @@ from msgspec import structs
 
 from segue.core import provenance
 from segue.core.address import Address, HomeChannel, Platform
-from segue.core.errors import BadJob, NoHomeChannel
+from segue.core.errors import BadJob, HandoffError
 from segue.core.job import (
     ReportState,
     parse_targets,
@@ -253,7 +253,9 @@ async def test_a_chat_that_the_owner_has_used_gets_reports(
     await bindings.rebind(store, session.id, CHANNEL, Origin.RESUME)
     await reports.check(store, "me", parse_targets("telegram:42, origin, local"))
     for wrong in ("telegram:43", "telegram", "all"):
-        with pytest.raises((BadJob, NoHomeChannel)):
+        with pytest.raises(
+            (BadJob, HandoffError), match=r"not one of your chats|No home channel|no home channel"
+        ):
             await reports.check(store, "me", parse_targets(wrong))
     job_id = await reported(store, clock, "telegram:42")
     assert await states(store, job_id) == [("telegram:42", DM, ReportState.WAITING)]

@@ -12,12 +12,11 @@ from segue.core.address import Platform
 from segue.core.errors import (
     AmbiguousSession,
     OwnerNotFound,
-    SessionBusy,
+    SessionError,
     SessionHeld,
     SessionMoved,
     SessionNotFound,
-    TitleEmpty,
-    TitleTaken,
+    UserError,
 )
 from segue.core.session import EndReason, Origin, Session, Usage
 from segue.store import Store, Tx, bindings, leases, owners, sessions, transcripts
@@ -90,7 +89,7 @@ async def test_concurrent_sessions_under_one_title_get_a_number_each(
 async def test_a_title_is_cleaned_before_it_is_stored(store: Store, session: Session):
     renamed = await sessions.rename(store, session.id, "  my\n\u202e pro\u200bject\0 ")
     assert renamed.title == "my project"
-    with pytest.raises(TitleEmpty):
+    with pytest.raises(UserError, match="at least one visible character"):
         await sessions.rename(store, session.id, " \u200b\u2060 ")
     assert len((await sessions.rename(store, session.id, "x" * 500)).title or "") == 100
     long = await create(store, "x" * 500)
@@ -136,7 +135,7 @@ async def test_a_long_title_of_an_earlier_version_means_exactly_its_session(stor
     for absent in (f"{LONG} Clara", LONG[:89]):
         with pytest.raises(SessionNotFound):
             await sessions.find(store, "me", absent)
-    with pytest.raises(TitleTaken):
+    with pytest.raises(UserError, match="You already have a session called"):
         await sessions.rename(store, (await create(store)).id, f"{LONG} Bertha")
     assert (await create(store, f"{LONG} Clara")).title == f"{LONG} Clara"
 
@@ -146,7 +145,7 @@ async def test_a_title_that_the_user_chose_is_refused_if_it_is_taken(
 ):
     await create(store, "my project")
     await create(store, "my project")
-    with pytest.raises(TitleTaken, match="“MY project #3”"):
+    with pytest.raises(UserError, match="“MY project #3”"):
         await sessions.rename(store, session.id, "MY project")
     unnamed = await sessions.get(store, session.id)
     assert unnamed is not None
@@ -445,9 +444,9 @@ async def test_a_session_that_is_being_handed_off_is_neither_ended_nor_deleted(
     asked = await store.request_handoff(session.id, Platform.TELEGRAM, lease=lease)
     if running:
         await store.claim_handoff(asked.id)
-    with pytest.raises(SessionBusy):
+    with pytest.raises(SessionError, match="A handoff of this session is in progress"):
         await sessions.end(store, session.id, EndReason.NEW, lease=lease)
-    with pytest.raises(SessionBusy):
+    with pytest.raises(SessionError, match="A handoff of this session is in progress"):
         await sessions.delete(store, session.id, lease=lease)
     await store.cancel_handoff(asked.id)
     await sessions.end(store, session.id, EndReason.NEW, lease=lease)

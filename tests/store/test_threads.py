@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from segue.core.address import Platform
-from segue.core.errors import OwnerNotFound, StoreBusy, StoreClosed
+from segue.core.errors import OwnerNotFound, StoreClosed, StoreError
 from segue.core.session import Session
-from segue.store import Store, Topic, Tx, owners, sessions, threads, transcripts
+from segue.store import Store, Topic, Tx, errors, owners, sessions, threads, transcripts
 from segue.store.threads import CallResult, StoreCall
 from tests.store.conftest import OpenStore
 from tests.store.samples import hold, on_sqlite, said, texts
@@ -226,7 +226,7 @@ async def test_a_caller_whose_work_does_not_start_in_time_gets_store_busy(
 ):
     async with all_writers_stuck(store):
         monkeypatch.setattr(threads, "START_TIMEOUT", 0.05)
-        with pytest.raises(StoreBusy):
+        with pytest.raises(StoreError, match="locked for too long"):
             await owners.ensure(store, "too late")
     monkeypatch.undo()
     await owners.ensure(store, "in time")
@@ -240,7 +240,7 @@ async def test_a_writer_behind_a_lock_of_another_process_fails_in_the_end(
     monkeypatch.setattr(threads, "START_TIMEOUT", 0.05)
     with (tmp_path / "segue.db-run" / "gate").open("rb") as gate:
         fcntl.flock(gate, fcntl.LOCK_EX)
-        with pytest.raises(StoreBusy, match=r"segue\.db"):
+        with pytest.raises(StoreError, match=r"segue\.db locked for too long"):
             await owners.ensure(store, "too late")
         assert await sessions.get(store, session.id) == session
     monkeypatch.undo()
@@ -329,7 +329,7 @@ class Worker:
         return [CallResult(call, "done") for call in calls if call.begin()]
 
     async def call(self) -> str:
-        call = StoreCall(lambda _: None, lambda: StoreBusy(path="it"))
+        call = StoreCall(lambda _: None, lambda: errors.busy("it"))
         async with asyncio.timeout(LONG):
             return await self.threads.submit(call)
 
@@ -365,7 +365,7 @@ async def test_a_thread_that_has_died_is_replaced(monkeypatch: pytest.MonkeyPatc
     worker = Worker()
     with monkeypatch.context() as patched:
         patched.setattr(threads.Threads, "_main", lambda _: None)
-        call = StoreCall(lambda _: None, lambda: StoreBusy(path="it"))
+        call = StoreCall(lambda _: None, lambda: errors.busy("it"))
         worker.threads.submit(call)
         for thread in worker.threads._threads:
             thread.join(LONG)
@@ -378,9 +378,9 @@ async def test_a_failing_follow_up_of_one_call_does_not_keep_others_waiting(stor
     def fails() -> None:
         raise ZeroDivisionError
 
-    failing = StoreCall(lambda _: None, lambda: StoreBusy(path="it"))
+    failing = StoreCall(lambda _: None, lambda: errors.busy("it"))
     failing.then = fails
-    next_one = StoreCall(lambda _: None, lambda: StoreBusy(path="it"))
+    next_one = StoreCall(lambda _: None, lambda: errors.busy("it"))
     with pytest.raises(ZeroDivisionError):
         threads.deliver([CallResult(failing, 1), CallResult(next_one, 2)])
     assert [await failing, await next_one] == [1, 2]

@@ -14,12 +14,7 @@ from hypothesis import strategies as st
 
 from segue.core import provenance
 from segue.core.address import Platform
-from segue.core.errors import (
-    MessageTooLong,
-    NothingToRestore,
-    NothingToUndo,
-    SessionNotFound,
-)
+from segue.core.errors import SessionError, SessionNotFound, UserError
 from segue.core.provenance import Provenance
 from segue.core.session import Session, Usage
 from segue.core.transcript import Image, Kind, Message, Role, ToolCall, Transcript
@@ -146,7 +141,7 @@ async def test_authors_of_a_session_are_those_since_its_last_summary(
 async def test_pictures_count_towards_the_size_limit_of_a_message(store: Store, session: Session):
     lease = await hold(store, session.id)
     huge = Message(Role.USER, "look", AT, images=(Image("image/png", bytes(MESSAGE_LIMIT)),))
-    with pytest.raises(MessageTooLong):
+    with pytest.raises(UserError, match=r"That message has .* bytes"):
         await transcripts.append(store, lease, [huge])
     assert len(await transcripts.load(store, session.id)) == 0
 
@@ -191,7 +186,7 @@ async def test_an_append_of_several_messages_is_atomic(store: Store, session: Se
     lease = await hold(store, session.id, said("before"))
     long = said("x" * (MESSAGE_LIMIT + 1))
     before = await sessions.get(store, session.id)
-    with pytest.raises(MessageTooLong):
+    with pytest.raises(UserError, match=r"That message has .* bytes"):
         await transcripts.append(store, lease, [said("a"), long, said("b")], usage=Usage(input=9))
     assert texts(await transcripts.load(store, session.id)) == ["before"]
     assert await sessions.get(store, session.id) == before
@@ -210,7 +205,7 @@ async def test_a_message_that_is_too_long_by_its_tool_calls_is_refused(
 ):
     lease = await hold(store, session.id)
     call = ToolCall("1", "write", "x" * MESSAGE_LIMIT)
-    with pytest.raises(MessageTooLong):
+    with pytest.raises(UserError, match=r"That message has .* bytes"):
         await transcripts.append(store, lease, [Message(Role.ASSISTANT, "", AT, (call,))])
     assert len(await transcripts.load(store, session.id)) == 0
 
@@ -421,7 +416,7 @@ async def test_restore_brings_back_exactly_what_was_undone(store: Store, session
     assert texts(await transcripts.load(store, session.id)) == []
     assert await transcripts.restore(store, lease) == hidden
     assert await transcripts.load(store, session.id) == before
-    with pytest.raises(NothingToRestore):
+    with pytest.raises(SessionError, match="nothing to redo"):
         await transcripts.restore(store, lease)
 
 
@@ -440,7 +435,7 @@ async def test_restore_does_nothing_once_the_conversation_has_continued(
     lease = await hold(store, session.id, said("one"), said("two"))
     await transcripts.undo(store, lease)
     assert await transcripts.append(store, lease, [said("instead")]) == 3
-    with pytest.raises(NothingToRestore):
+    with pytest.raises(SessionError, match="nothing to redo"):
         await transcripts.restore(store, lease)
     assert texts(await transcripts.load(store, session.id)) == ["one", "instead"]
     await transcripts.undo(store, lease)
@@ -450,13 +445,13 @@ async def test_restore_does_nothing_once_the_conversation_has_continued(
 
 async def test_undoing_more_turns_than_there_are_is_refused(store: Store, session: Session):
     lease = await hold(store, session.id)
-    with pytest.raises(NothingToUndo):
+    with pytest.raises(SessionError, match="no earlier message of yours to undo"):
         await transcripts.undo(store, lease)
     await transcripts.append(store, lease, [said("one"), answered("1")])
-    with pytest.raises(NothingToUndo):
+    with pytest.raises(SessionError, match="no earlier message of yours to undo"):
         await transcripts.undo(store, lease, 2)
     assert texts(await transcripts.load(store, session.id)) == ["one", "1"]
-    with pytest.raises(NothingToRestore):
+    with pytest.raises(SessionError, match="nothing to redo"):
         await transcripts.restore(store, lease)
 
 
@@ -490,6 +485,6 @@ async def test_an_undo_does_not_affect_other_sessions(store: Store, session: Ses
     theirs = await hold(store, other.id, said("two"))
     await transcripts.undo(store, lease)
     assert texts(await transcripts.load(store, other.id)) == ["two"]
-    with pytest.raises(NothingToRestore):
+    with pytest.raises(SessionError, match="nothing to redo"):
         await transcripts.restore(store, theirs)
     assert texts(await transcripts.restore(store, lease)) == ["one"]

@@ -16,7 +16,7 @@ import pytest
 import segue.store
 from segue.core.address import Platform, Sender
 from segue.core.approval import Answer
-from segue.core.errors import SessionHeld, SessionMoved, SessionNotFound, StoreBusy
+from segue.core.errors import SessionHeld, SessionMoved, SessionNotFound, StoreError
 from segue.core.handoff import Step
 from segue.core.job import LOCAL, NewJob
 from segue.core.lease import Lease
@@ -556,7 +556,7 @@ async def test_a_store_that_cannot_be_watched_raises_an_error_in_every_waiter(
     async with store.listen(Topic.HANDOFFS) as wake:
         await settled(wake)
         slow = [asyncio.ensure_future(store._engine.read(read)) for _ in range(3)]
-        with pytest.raises(StoreBusy):
+        with pytest.raises(StoreError, match="locked for too long"):
             await drained(wake)
         stuck.set()
         await asyncio.gather(*slow, return_exceptions=True)

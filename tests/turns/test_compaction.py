@@ -8,7 +8,7 @@ import pytest
 
 from segue.agent.models.base import Prompt
 from segue.agent.models.scripted import Say, ScriptedModel
-from segue.core.errors import ModelBusy, NothingToCompress
+from segue.core.errors import ModelBusy, SessionError
 from segue.core.events import Compressing, MessageAdded, TurnDone
 from segue.core.session import Session, Usage
 from segue.core.transcript import Kind, Role
@@ -162,7 +162,7 @@ async def test_the_user_can_request_a_summary(desk: Desk, session: Session):
 async def test_a_short_conversation_is_not_compressed(desk: Desk, session: Session):
     await desk.take(["Yes."], session, "Hm?")
     async with desk.turns(["Never."]) as turns:
-        with pytest.raises(NothingToCompress):
+        with pytest.raises(SessionError, match="nothing to compress"):
             await turns.compress(session.id, Place())
 
 

@@ -17,13 +17,7 @@ from msgspec.structs import replace
 from segue.core import excerpt
 from segue.core.address import Address
 from segue.core.approval import Answer, Description
-from segue.core.errors import (
-    ApprovalNotShown,
-    ApprovalOver,
-    ApprovalTooLong,
-    ApprovalUnknown,
-    ApprovalUnnamed,
-)
+from segue.core.errors import ApprovalNotShown, UserError
 from segue.core.text import count
 from segue.core.transcript import ToolCall
 from segue.platforms.base import Button
@@ -144,7 +138,11 @@ def question(asked: Approval, what: Description, *, in_run: bool = False) -> Dra
 def _whole_question(asked: Approval) -> Draft:
     """The message that shows the whole call and asks again, if the question is still open."""
     if len(asked.what) > LONGEST:
-        raise ApprovalTooLong(number=asked.id, characters=len(asked.what))
+        raise UserError(
+            f"Question {asked.id} has {len(asked.what):,} characters, too many to show here, so it"
+            f" cannot be allowed here. Type /deny {asked.id}, or take the conversation to a"
+            " terminal."
+        )
     lines = count(asked.what.count("\n") + 1, "line")
     body = f"Question {asked.id}, all {lines}:\n\n{fenced(excerpt.full(asked.what))}"
     key = whole_key(asked.id, secrets.token_hex(4))
@@ -241,8 +239,7 @@ async def answer_pressed(
 ) -> None:
     """Record the answer of a button. If the call was not shown in full, show it and ask again.
 
-    Raise ApprovalUnknown if the question is not for this owner at this address, and ApprovalOver if
-    it is closed.
+    Raise UserError if the question is not for this owner at this address, or if it is closed.
     """
     deadline = asyncio.get_running_loop().time() + SENT_SECONDS
     async with store.listen(Topic.SENT) as wake:
@@ -267,7 +264,11 @@ async def answer_typed(
     older than the question that is open when it arrives.
     """
     if number is None:
-        raise ApprovalUnnamed(number=await _waiting(store, owner, address))
+        number = await _waiting(store, owner, address)
+        raise UserError(
+            f"Give the number of the question. Type /approve {number} to allow it, /deny {number}"
+            f" to refuse it, or /show {number} to see it again."
+        )
     if not await _answer(store, owner, address, number, answered):
         return ""
     return "Not allowed." if answered is Answer.NEVER else "Allowed."
@@ -291,7 +292,7 @@ async def _answer(
 
 async def show(store: Store, owner: str, address: Address, number: int | None) -> None:
     """Show the whole call that a question is about, and ask again if it is open. Raise
-    ApprovalUnknown if the question belongs to another owner or address."""
+    UserError if the question belongs to another owner or address."""
     if number is None:
         number = await _waiting(store, owner, address)
     asked = await _own(store, owner, address, number)
@@ -301,7 +302,7 @@ async def show(store: Store, owner: str, address: Address, number: int | None) -
 async def _own(store: Store, owner: str, address: Address, number: int) -> Approval:
     asked = await approvals.get(store, number)
     if asked is None or (asked.owner, asked.address) != (owner, address):
-        raise ApprovalUnknown(number=number)
+        raise approvals.unknown_question(number)
     return asked
 
 
@@ -310,4 +311,4 @@ async def _waiting(store: Store, owner: str, address: Address) -> int:
     for asked in await approvals.waiting_at(store, address):
         if asked.owner == owner:
             return asked.id
-    raise ApprovalOver(reason="nothing waits for your answer here")
+    raise approvals.question_closed("nothing waits for your answer here")

@@ -14,9 +14,9 @@ from segue.cli.options import JSON
 from segue.cli.progress import show_step
 from segue.cli.store_access import warn_of_bad_settings
 from segue.core.address import Platform
-from segue.core.errors import BackupExists, BackupFolderMissing
+from segue.core.errors import UserError
 from segue.core.text import count, one_line
-from segue.store import archives, backups, restores
+from segue.store import archives, backups, errors, restores
 from segue.store.staging import StagingFolder
 from segue.system import files
 from segue.terminal.output import print_result
@@ -43,9 +43,12 @@ def backup(*, file: Path, encrypt: bool, as_json: bool) -> None:
     url = config.store_address()
     warn_of_bad_settings()
     if os.path.lexists(path):
-        raise BackupExists(path=path)
+        raise errors.backup_exists(path)
     if not path.parent.is_dir():
-        raise BackupFolderMissing(path=path, folder=path.parent)
+        raise UserError(
+            f"The backup {path} cannot be written: there is no folder {path.parent}. Nothing was"
+            f" changed. Type `mkdir -p {path.parent}`, or name a file in another folder."
+        )
     passphrase = _new_passphrase() if encrypt else ""
     staged = StagingFolder(config.private_data_folder(), "backup")
     parts = staged.parts

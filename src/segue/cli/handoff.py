@@ -15,7 +15,7 @@ from segue.cli import completion
 from segue.cli.signals import on_stop_signals
 from segue.cli.store_access import with_store
 from segue.core.address import TARGETS, Platform
-from segue.core.errors import HeldElsewhere, SessionHeld, UserError
+from segue.core.errors import HandoffError, SessionHeld, UserError
 from segue.core.handoff import STEPS, Failure
 from segue.core.session import ME
 from segue.handoffs import (
@@ -117,7 +117,13 @@ def handoff(
                 farewell = await handoffs.handed_over(store, last)
                 report.completed(last, farewell, await page_links.link_to(store, last))
         except SessionHeld as held:
-            report.refused(HeldElsewhere(**held.fields))
+            report.refused(
+                HandoffError(
+                    f"This session is open in {held.fields['holder']}. Close it there first, add"
+                    " --wait to move it when the agent has finished its step there, or add --now to"
+                    " stop the agent and move it."
+                )
+            )
             return _FAILED
         except UserError as error:
             report.refused(error)

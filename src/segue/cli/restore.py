@@ -14,9 +14,8 @@ from segue import config
 from segue.cli.backup import KEYS, PLATFORMS, SETTINGS
 from segue.cli.options import JSON
 from segue.cli.progress import show_step
-from segue.core.errors import BackupEncrypted
 from segue.core.text import count, one_line
-from segue.store import archives, restores
+from segue.store import archives, errors, restores
 from segue.store.staging import StagingFolder
 from segue.system import files
 from segue.terminal.output import notice, print_result
@@ -86,7 +85,7 @@ def _passphrase(path: Path) -> str:
         return click.prompt("Passphrase", hide_input=True, err=True)
     given = sys.stdin.readline().rstrip("\n")
     if not given:
-        raise BackupEncrypted(path=path)
+        raise errors.backup_encrypted(path)
     return given
 
 

@@ -114,8 +114,8 @@ class ChatContext(CommandContext, Protocol):
 
     async def answer(self, answer: Answer, number: int | None) -> None:
         """Answer the approval question with that number. A call that the user has not seen all of
-        is shown instead of allowed. Raise ApprovalUnnamed without a number, ApprovalUnknown
-        if it was not asked here, and ApprovalOver if it is closed."""
+        is shown instead of allowed. Raise UserError without a number, if it was not asked here, and
+        if it is closed."""
 
     async def show(self, number: int | None) -> None:
         """Show the whole call that a question is about, and ask again. Without a number, use the

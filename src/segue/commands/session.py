@@ -16,7 +16,7 @@ from segue.commands.base import (
     unquoted,
 )
 from segue.core.address import TARGETS, Address, HomeChannel, Platform
-from segue.core.errors import BadCommand, NoHomeChannel
+from segue.core.errors import BadCommand, no_home_channel
 from segue.core.session import Session
 from segue.core.text import count, one_line, quoted
 from segue.platforms import registry
@@ -176,7 +176,7 @@ def _destination(health: PlatformHealth, home: HomeChannel | None, command: str)
     platform = health.platform
     why = f" ({one_line(health.detail)})" if health.detail else ""
     ready = f"Handoffs arrive at {home}: type {PREFIX}{command} {platform}."
-    then = ready if home else NoHomeChannel(platform=platform)
+    then = ready if home else no_home_channel(platform)
     return f"{platform} is {health.state}{why}. {then}"
 
 

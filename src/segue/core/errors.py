@@ -1,50 +1,94 @@
-"""All errors, sorted by who must act.
+"""What goes wrong, and who catches it.
 
-    SegueError
-    ├── UserError                 the user can fix it; the message says what to do next
-    │   ├── SessionError          SessionNotFound, AmbiguousSession, SessionHeld, SessionMoved,
-    │   │                         SessionElsewhere, SessionBusy, SessionChanged, MessageTaken,
-    │   │                         NothingSaid, NothingToUndo, NothingToRestore,
-    │   │                         NothingToCompress
-    │   ├── TitleError            TitleEmpty, TitleTaken
-    │   ├── HandoffError          UnknownPlatform, PlatformNotSetUp,
-    │   │                         PageNotServed, NoHomeChannel, NoGateway, HandoffInFlight,
-    │   │                         HeldElsewhere, TurnRunning, UnknownChat, OwnerAway,
-    │   │                         AudienceGrown
-    │   ├── PlatformError         BadAdapter, LibraryMissing, ValuesMissing, NoTerminal,
-    │   │   │                     SetupFailed, NoSuchUser, DeliveryFailed, MustWait
-    │   │   └── ConnectFailed     SetupNeeded
-    │   ├── AccessError           PairingRefused, NotPaired, ApprovalOver,
-    │   │                         ApprovalUnknown, ApprovalUnnamed,
-    │   │                         ApprovalNotShown, ApprovalTooLong
-    │   ├── GatewayError          GatewayRunning, GatewayNotRunning, GatewayFailed,
-    │   │                         GatewayElsewhere, GatewayStuck, PlatformLost, NoGatewayLog,
-    │   │                         NoPage, NoNetwork
-    │   ├── ModelError            NoModel, ModelUnusable, ForeignServer, BadKey, UnknownModel,
-    │   │                         NoCredit, ContextTooLong, ModelRefused, ModelBusy,
-    │   │                         ModelServerError, ModelOffline, ModelStalled, ModelCutOff,
-    │   │                         LocalMissing, LocalFailed
-    │   ├── CommandError          UnknownCommand, CommandElsewhere, BadCommand
-    │   ├── JobError              JobNotFound, BadJob, TooManyJobs, JobBusy, JobChanged,
-    │   │                         ConditionFailed, NoGatewayForJobs
-    │   ├── NoteError             NoteNotFound, NoteEmpty, NoteTooLong, TooManyNotes
-    │   ├── SettingsError         SettingsUnwritable, HistoryUnwritable, UnknownSetting,
-    │   │   │                     SettingRefused, NoEditor
-    │   │   └── BadSettings       SettingsBroken
-    │   ├── BackupError           BackupExists, BackupUnwritable, BackupFolderMissing,
-    │   │                         BackupUnreadable, NotABackup, BackupDamaged, BackupNewer,
-    │   │                         BackupEncrypted, WrongPassphrase, BackupLibraryMissing,
-    │   │                         BackupOfOtherEngine, NothingToBackUp, NewerData, StoreRunning
-    │   ├── TooManyFiles, DemoFailed, PullFailed, BadImage, MessageTooLong, BadImport, BadDelivery,
-    │   │   OwnerNotFound, IdentityTaken, AddressTaken
-    │   └── StoreError            BadStoreUrl, StoreFolderMissing, StoreMissing, StoreForeign,
-    │                             StoreNewer, StoreInUse, StoreSchemaWrong, StoreCorrupt,
-    │                             StoreReadOnly, StoreForbidden, StoreStandby, StoreFull,
-    │                             StoreBusy, StoreUnreachable, StoreEncoding,
-    │                             StoreDriverMissing, StoreTooOld, StoreFailed, StoreUncertain
-    └── StoreClosed               a bug: the store was used after it was closed
+    SegueError                      the completion of the shell, which stays silent
+    ├── UserError                   every front end, which shows it to the user, who can fix it
+    │   ├── SessionError            the gateway's turns, expiry and janitor, a lease being renewed
+    │   │   ├── SessionNotFound     /resume in a chat, a terminal that ends
+    │   │   ├── AmbiguousSession    /resume in a chat
+    │   │   ├── SessionHeld         a terminal and a job, which wait or take it over
+    │   │   ├── SessionMoved        the gateway's turns, which leave the message to the new place
+    │   │   ├── SessionElsewhere    a chat's door, which asks whether to bring the session there
+    │   │   └── NothingSaid         a terminal that ends
+    │   ├── HandoffError            the terminal, which stays open
+    │   │   ├── NoGateway           the terminal, which offers to start one
+    │   │   └── AudienceChanged
+    │   ├── PlatformError           `segue doctor`
+    │   │   ├── LibraryMissing      `segue setup`, which offers to install it
+    │   │   ├── ConnectFailed       connections, which try again, and whatever sends
+    │   │   │   └── SetupNeeded     a connection, which waits until the settings change
+    │   │   ├── DeliveryFailed      the outbox and handoffs, which send again or give up
+    │   │   ├── BadAdapter
+    │   │   ├── ValuesMissing
+    │   │   ├── NoTerminal
+    │   │   ├── SetupFailed
+    │   │   └── NoSuchUser
+    │   ├── ModelError              a turn, which ends with it
+    │   │   ├── NoModel             the demo
+    │   │   ├── ForeignServer       `segue model`, which shows what to type
+    │   │   ├── BadKey              a check of the models, which asks for another key
+    │   │   ├── UnknownModel        a check of the models
+    │   │   ├── ModelRefused        the clients, which ask once more without what was refused
+    │   │   │   └── UnknownField
+    │   │   ├── ModelOffline        a check of the models; the embedded model
+    │   │   ├── LocalMissing        the demo, which downloads it
+    │   │   ├── ModelUnusable
+    │   │   ├── NoCredit
+    │   │   ├── ContextTooLong
+    │   │   ├── ModelBusy
+    │   │   ├── ModelServerError
+    │   │   ├── ModelStalled
+    │   │   ├── ModelCutOff
+    │   │   └── LocalFailed
+    │   ├── PullFailed              the demo, `segue setup` and `segue model pull`
+    │   ├── DemoFailed              the demo, while it waits
+    │   ├── NoteError               the agent's tool, which tells the model
+    │   ├── SettingsError           `segue doctor`
+    │   │   ├── BadSettings         the gateway, which keeps its settings; `segue config`
+    │   │   │   └── SettingsBroken
+    │   │   ├── HistoryUnwritable   the terminal, which goes on without a history
+    │   │   ├── SettingsUnwritable
+    │   │   ├── UnknownSetting
+    │   │   ├── SettingRefused
+    │   │   └── NoEditor
+    │   ├── BadImage                the gateway, which leaves the picture out
+    │   ├── BadDelivery             the agent's tool, which tells the model
+    │   ├── OwnerNotFound           the page
+    │   ├── IdentityTaken           the gate of the gateway; `segue setup`
+    │   ├── AddressTaken            reports of jobs
+    │   ├── StoreError              all work of the gateway, which waits until the store is back
+    │   │   └── StoreUncertain      writes that may not be repeated
+    │   ├── AccessError
+    │   │   ├── PairingRefused      the gate of the gateway and that of the page
+    │   │   ├── ApprovalNotShown    the gateway, which shows the question in full
+    │   │   └── NotPaired
+    │   ├── GatewayError
+    │   │   ├── PlatformLost        a connection, which ends; no item is set aside
+    │   │   ├── NoPage              the gateway, which keeps its settings
+    │   │   ├── GatewayRunning
+    │   │   ├── GatewayNotRunning
+    │   │   ├── GatewayFailed
+    │   │   ├── GatewayElsewhere
+    │   │   ├── GatewayStuck
+    │   │   ├── NoGatewayLog
+    │   │   └── NoNetwork
+    │   ├── CommandError
+    │   │   ├── UnknownCommand      a message that only looks like a command
+    │   │   ├── CommandElsewhere    the same
+    │   │   └── BadCommand
+    │   ├── JobError
+    │   │   ├── JobNotFound         the agent's tool, which tells the model
+    │   │   ├── BadJob              the agent's tool, which tells the model
+    │   │   ├── JobChanged
+    │   │   ├── ConditionFailed
+    │   │   └── NoGatewayForJobs
+    │   ├── TooManyFiles
+    │   ├── _NoAnswer
+    │   └── _NoTokensLeft
+    └── StoreClosed                 tasks that end with the store
 
-An error's docstring is the message that the user reads. Its fields fill the braces.
+A class exists where somebody catches it by its type. Any other error is a sentence: the nearest
+class of the tree is raised with it, at the place where it goes wrong or by a function with a name.
+A class whose message is always the same has it as its docstring, and its fields fill the braces.
 """
 
 from __future__ import annotations
@@ -55,10 +99,17 @@ from segue.core.redaction import redacted
 class SegueError(Exception):
     """Something went wrong."""
 
-    def __init__(self, **fields: object) -> None:
+    def __init__(self, sentence: str = "", /, **fields: object) -> None:
+        """Create the error.
+
+        `sentence` is what the user reads. Without one, they read the class's docstring, whose
+        braces the `fields` fill. Code that catches the error may read the `fields`.
+        """
         self.fields = fields
-        text = " ".join((type(self).__doc__ or type(self).__name__).split())
-        super().__init__(redacted(text.format(**fields)))
+        if not sentence:
+            sentence = " ".join((type(self).__doc__ or type(self).__name__).split())
+            sentence = sentence.format(**fields)
+        super().__init__(redacted(sentence))
 
 
 class UserError(SegueError):
@@ -95,52 +146,12 @@ class SessionElsewhere(SessionError):
     conversation."""
 
 
-class SessionBusy(SessionError):
-    """A handoff of this session is in progress. Wait for it to finish, or press Ctrl-C in the
-    terminal that started it."""
-
-
-class SessionChanged(SessionError):
-    """The session continued elsewhere during the handoff, so it was not moved. Hand it off again
-    from there."""
-
-
-class MessageTaken(SessionError):
-    """That message is already being answered. Wait for the answer."""
-
-
 class NothingSaid(SessionError):
     """There is no session here yet. Send a message to start one, or type /resume to continue an
     earlier one here."""
 
 
-class NothingToUndo(SessionError):
-    """There is no earlier message of yours to undo."""
-
-
-class NothingToRestore(SessionError):
-    """There is nothing to redo: no messages were undone, or the conversation has continued
-    since."""
-
-
-class NothingToCompress(SessionError):
-    """There is nothing to compress: the part of the conversation that is not summarised yet is too
-    short."""
-
-
 # Titles
-
-
-class TitleError(UserError):
-    """That title cannot be used."""
-
-
-class TitleEmpty(TitleError):
-    """A title needs at least one visible character. Type /title followed by a name."""
-
-
-class TitleTaken(TitleError):
-    """You already have a session called “{title}”. Try “{suggestion}”."""
 
 
 # Handoffs
@@ -150,56 +161,20 @@ class HandoffError(UserError):
     """The handoff could not be done."""
 
 
-class UnknownPlatform(HandoffError):
-    """There is no platform {platform!r} to hand off to. Try {suggestion}."""
-
-
-class PlatformNotSetUp(HandoffError):
-    """The running gateway does not serve {platform}. Type `segue setup {platform}`."""
-
-
-class PageNotServed(HandoffError):
-    """The running gateway does not serve the web page. Type `segue config set web.enabled true`,
-    then `segue gateway stop` and `segue gateway start`."""
-
-
-class NoHomeChannel(HandoffError):
-    """No home channel on {platform} yet. Send /sethome in the chat that should receive handoffs. If
-    the bot does not answer there, type `segue pair` first."""
-
-
 class NoGateway(HandoffError):
     """No gateway is running, so the session cannot move to {platform}. Type `segue gateway start`
     in another terminal, then /handoff {platform} again."""
 
 
-class HandoffInFlight(HandoffError):
-    """This session is already being handed off to {platform}. Wait for that to finish, or press
-    Ctrl-C in the terminal that started it."""
+class AudienceChanged(HandoffError):
+    """The chat is not as private as its owner believes."""
 
 
-class HeldElsewhere(HandoffError):
-    """This session is open in {holder}. Close it there first, add --wait to move it when the agent
-    has finished its step there, or add --now to stop the agent and move it."""
-
-
-class TurnRunning(HandoffError):
-    """Something is still running here. Wait for it or press Ctrl-C, then type /handoff again."""
-
-
-class UnknownChat(HandoffError):
-    """{chat!r} is not one of your chats on {platform}. Send a message to the bot there first, or
-    leave out the chat to use your home channel."""
-
-
-class OwnerAway(HandoffError):
-    """You are not in {chat} any more, where others may read. Send /sethome in another chat, or join
-    that one again."""
-
-
-class AudienceGrown(HandoffError):
-    """More can read {chat} than when you made it your home channel: {growth}. Send /sethome there
-    if that is right, or send it in another chat."""
+def no_home_channel(platform: object) -> HandoffError:
+    return HandoffError(
+        f"No home channel on {platform} yet. Send /sethome in the chat that should receive"
+        " handoffs. If the bot does not answer there, type `segue pair` first."
+    )
 
 
 # Platforms
@@ -281,11 +256,6 @@ class DeliveryFailed(PlatformError):
         self.ends_early = ends_early
 
 
-class MustWait(PlatformError):
-    """{platform} asks to wait until {until}, longer than a handoff may take: {reason}. The session
-    stayed where it was. Hand it off again then."""
-
-
 # Access
 
 
@@ -303,28 +273,9 @@ class NotPaired(AccessError):
     accounts."""
 
 
-class ApprovalOver(AccessError):
-    """That question is closed: {reason}. Send your request again if you still want it done."""
-
-
-class ApprovalUnknown(AccessError):
-    """There is no question {number} in this chat. Type /show to see the one that is open here, or
-    answer it in the chat that asked it."""
-
-
-class ApprovalUnnamed(AccessError):
-    """Give the number of the question. Type /approve {number} to allow it, /deny {number} to refuse
-    it, or /show {number} to see it again."""
-
-
 class ApprovalNotShown(AccessError):
     """Question {number} has not been delivered in full yet. Wait until you see all of it, then
     answer it."""
-
-
-class ApprovalTooLong(AccessError):
-    """Question {number} has {characters:,} characters, too many to show here, so it cannot be
-    allowed here. Type /deny {number}, or take the conversation to a terminal."""
 
 
 # The gateway
@@ -498,16 +449,6 @@ class BadJob(JobError):
     times."""
 
 
-class TooManyJobs(JobError):
-    """You already have {limit} jobs. Type `segue jobs` to list them, and delete one that you no
-    longer need."""
-
-
-class JobBusy(JobError):
-    """Job {number} is running now. Try again when it is done: `segue jobs show {number}` shows its
-    runs."""
-
-
 class JobChanged(JobError):
     """Job {number} was changed in the meantime, so nothing was done. Type /jobs {number} to look at
     it, then try again."""
@@ -527,24 +468,6 @@ class NoGatewayForJobs(JobError):
 
 class NoteError(UserError):
     """That note cannot be saved."""
-
-
-class NoteNotFound(NoteError):
-    """There is no note {number}. Type `segue memory` to see yours."""
-
-
-class NoteEmpty(NoteError):
-    """A note needs at least one visible character. Give it a text."""
-
-
-class NoteTooLong(NoteError):
-    """That note has {size} characters; the limit is {limit}, because the agent reads all notes in
-    every session. Make it shorter."""
-
-
-class TooManyNotes(NoteError):
-    """You already have {limit} notes, which is the limit, because the agent reads all notes in
-    every session. Type `segue memory` and remove one first."""
 
 
 # Settings
@@ -593,15 +516,6 @@ class BadImage(UserError):
     megabytes."""
 
 
-class MessageTooLong(UserError):
-    """That message has {size:,} bytes; the limit is {limit:,}. Send it as a file, or in parts."""
-
-
-class BadImport(UserError):
-    """Line {line} of the import is not a message of a Segue export: {reason}. Nothing was imported.
-    Fix that line, then try again."""
-
-
 class BadDelivery(UserError):
     """{target!r} is not a place to deliver to. Use origin, local, the name of a platform with a
     home channel, or platform:chat_id."""
@@ -627,172 +541,12 @@ class StoreError(UserError):
     """Something is wrong with the store."""
 
 
-class BadStoreUrl(StoreError):
-    """{url!r} is not a store. Use sqlite:///absolute/path.db or postgresql://user@host/database."""
-
-
-class StoreFolderMissing(StoreError):
-    """The folder {folder} does not exist. Type `mkdir -p -m 700 {folder}`, or set SEGUE_STORE to
-    another path."""
-
-
-class StoreMissing(StoreError):
-    """The store {path} is missing, but it existed before. Restore it, or remove {marker} to start
-    with an empty one."""
-
-
-class StoreForeign(StoreError):
-    """{path} is not a Segue store. Nothing was changed in it. Set SEGUE_STORE to another path."""
-
-
-class StoreNewer(StoreError):
-    """The store was written by a newer version of Segue (schema {found}; this version supports
-    {known}). Nothing was changed. Update Segue."""
-
-
-class StoreInUse(StoreError):
-    """An older version of Segue uses the store {path}, and cannot use it any more once this version
-    has upgraded it (from schema {found} to {known}). Nothing was changed. Stop it, then try again.
-    {running} {way_out}."""
-
-
-class StoreSchemaWrong(StoreError):
-    """The schema version of the store {path} is {found}, which is not true: {reason}. Nothing was
-    changed. Type `segue restore FILE` to restore a backup, or set SEGUE_STORE to another store."""
-
-
-class StoreCorrupt(StoreError):
-    """The store {path} is damaged: {reason}. Nothing was repaired. Stop Segue, then type
-    `segue restore FILE` to restore a backup; the damaged store is kept."""
-
-
-class StoreReadOnly(StoreError):
-    """The store {path} cannot be written: {reason}. Make the file and its folder writable for you,
-    or set SEGUE_STORE to another path."""
-
-
-class StoreForbidden(StoreError):
-    """The role {role} lacks a right on the database {path}: {reason}. Let an administrator, or the
-    owner of the database, type `{command}`."""
-
-
-class StoreStandby(StoreError):
-    """The database {path} cannot be written: {reason}. If it is a standby server, set SEGUE_STORE
-    to the primary one. If not, let an administrator type `{command}`."""
-
-
-class StoreFull(StoreError):
-    """No space is left for the store {path}. Everything saved so far is intact. Free some space,
-    then try again."""
-
-
-class StoreBusy(StoreError):
-    """Another program has kept the store {path} locked for too long. Close that program, then try
-    again."""
-
-
-class StoreUnreachable(StoreError):
-    """The database {path} does not answer: {reason}. Check that it is running, and that the address
-    and the password are right."""
-
-
-class StoreEncoding(StoreError):
-    """The database {path} has the encoding {encoding}, which cannot store every character. Type
-    `createdb --encoding=UTF8 --template=template0 segue`, and set SEGUE_STORE to that database."""
-
-
-class StoreDriverMissing(StoreError):
-    """Stores on PostgreSQL need a package that is not installed. Type `make extra NAME=postgres` in
-    the project folder."""
-
-
-class StoreTooOld(StoreError):
-    """SQLite {found} can damage a database that several programs share. Segue needs {needed} or
-    newer. Reinstall Segue with its own packages."""
-
-
-class StoreFailed(StoreError):
-    """The store {path} failed: {reason}. The last step was not saved. Try it again."""
-
-
 class StoreUncertain(StoreError):
     """The connection to the store {path} was lost while the last step was being saved, so it may or
     may not have been saved. Check before you repeat it."""
 
 
 # Backups
-
-
-class BackupError(UserError):
-    """Something is wrong with this backup."""
-
-
-class BackupExists(BackupError):
-    """{path} exists already. Nothing was changed. Give another name."""
-
-
-class BackupUnwritable(BackupError):
-    """The backup {path} cannot be written: {reason}. Nothing was changed. Free some space, or name
-    a file in a folder that you can write to."""
-
-
-class BackupFolderMissing(BackupError):
-    """The backup {path} cannot be written: there is no folder {folder}. Nothing was changed. Type
-    `mkdir -p {folder}`, or name a file in another folder."""
-
-
-class BackupUnreadable(BackupError):
-    """The backup {path} cannot be read: {reason}. Nothing was changed. Check its name."""
-
-
-class NotABackup(BackupError):
-    """{path} is not a backup of Segue. Nothing was changed. Give the name of a file
-    that `segue backup` made."""
-
-
-class BackupDamaged(BackupError):
-    """The backup {path} is damaged: {reason}. Nothing was changed. Use another one, or copy it
-    again from where you keep it."""
-
-
-class BackupNewer(BackupError):
-    """The backup {path} was made by a newer version of Segue ({program}). Nothing was changed.
-    Update Segue, then try again."""
-
-
-class BackupEncrypted(BackupError):
-    """The backup {path} is encrypted, and there is no terminal to ask for its passphrase. Send it
-    to standard input."""
-
-
-class WrongPassphrase(BackupError):
-    """The backup {path} cannot be decrypted: the passphrase is wrong, or the file is damaged.
-    Nothing was changed. Try again."""
-
-
-class BackupLibraryMissing(BackupError):
-    """Encrypted backups need a package that is not installed. Type `make extra NAME=backup` in the
-    project folder."""
-
-
-class BackupOfOtherEngine(BackupError):
-    """The backup {path} holds a store on {found}, but {store} is one on {wanted}. Nothing was
-    changed. Set SEGUE_STORE to a store on {found}."""
-
-
-class NothingToBackUp(BackupError):
-    """There is no store at {store} yet. Start a conversation first, or set SEGUE_STORE."""
-
-
-class NewerData(BackupError):
-    """The store {store} is newer than the backup: it has changes that the backup does not have. It
-    was last used at {here}, the backup's at {there}. Nothing was changed. Type `segue restore
-    --force {path}` to replace it: it is kept beside the new one."""
-
-
-class StoreRunning(BackupError):
-    """The store {store} is in use. Nothing was changed. Stop every Segue program, then try again.
-    {running} {way_out}."""
 
 
 class TooManyFiles(UserError):

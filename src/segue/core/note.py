@@ -7,7 +7,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from segue.core import provenance
-from segue.core.errors import NoteEmpty, NoteTooLong
+from segue.core.errors import NoteError
 from segue.core.provenance import Provenance
 from segue.core.text import is_empty, one_line
 
@@ -30,15 +30,18 @@ class Note(Struct, frozen=True, kw_only=True):
 
 
 def clean_note(raw: str) -> str:
-    """Return a note as one line of visible text, or raise NoteEmpty or NoteTooLong.
+    """Return a note as one line of visible text, or raise NoteError if it is empty or too long.
 
     A note is not cut like a title: half a note may mean the opposite of the whole.
     """
     text = one_line(raw)
     if is_empty(text):
-        raise NoteEmpty
+        raise NoteError("A note needs at least one visible character. Give it a text.")
     if len(text) > NOTE_LIMIT:
-        raise NoteTooLong(size=len(text), limit=NOTE_LIMIT)
+        raise NoteError(
+            f"That note has {len(text)} characters; the limit is {NOTE_LIMIT}, because the agent"
+            " reads all notes in every session. Make it shorter."
+        )
     return text
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from segue.core.address import Address, Platform
-from segue.core.errors import TitleEmpty
+from segue.core.errors import UserError
 from segue.core.text import is_empty, one_line, quoted
 
 ME = "me"
@@ -135,10 +135,12 @@ def new_session_id(now: datetime, entropy: str) -> str:
 
 
 def clean_title(raw: str) -> str:
-    """Return a title of at most 100 visible characters, or raise TitleEmpty if nothing is left."""
+    """Return a title of at most 100 visible characters, or raise UserError if nothing is left."""
     title = one_line(raw)[:TITLE_LIMIT].rstrip()
     if is_empty(title):
-        raise TitleEmpty
+        raise UserError(
+            "A title needs at least one visible character. Type /title followed by a name."
+        )
     return title
 
 

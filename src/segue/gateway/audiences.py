@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from segue.core.address import Address, HomeChannel, Platform
 from segue.core.audience import Audience, growth
-from segue.core.errors import AudienceGrown, OwnerAway
+from segue.core.errors import AudienceChanged
 from segue.platforms.base import Adapter
 from segue.store import Store, owners
 
@@ -41,9 +41,9 @@ class Audiences:
         return await self._adapters[chat.platform].audience(chat, users)
 
     async def check(self, owner: str, at: Address) -> None:
-        """Raise OwnerAway if the owner is not in that chat any more, and AudienceGrown if it is a
-        home channel that more can read than when they chose it. Raise DeliveryFailed or
-        ConnectFailed if the platform cannot be asked."""
+        """Raise AudienceChanged if the owner is not in that chat any more, or if it is a home
+        channel that more can read than when they chose it. Raise DeliveryFailed or ConnectFailed if
+        the platform cannot be asked."""
         chat = replace(at, thread_id=None)
         now = self._clock()
         if self._good_until.get((owner, chat), now) > now:
@@ -59,7 +59,10 @@ class Audiences:
         same = (home for home in homes if _is_same(home.address, chat))
         home = next(same, None)
         if not audience.has_owner:
-            raise OwnerAway(chat=home or HomeChannel(address=chat))
+            raise AudienceChanged(
+                f"You are not in {home or HomeChannel(address=chat)} any more, where others may"
+                " read. Send /sethome in another chat, or join that one again."
+            )
         if home is None:
             return
         if home.audience is None:  # it was chosen without a look, or by an older version
@@ -68,7 +71,10 @@ class Audiences:
         grown = growth(home.audience, audience)
         if grown:
             logger.warning("home channel has more readers address=%s: %s", chat, grown)
-            raise AudienceGrown(chat=home, growth=grown)
+            raise AudienceChanged(
+                f"More can read {home} than when you made it your home channel: {grown}. Send"
+                " /sethome there if that is right, or send it in another chat."
+            )
 
 
 def _is_same(one: Address, other: Address) -> bool:

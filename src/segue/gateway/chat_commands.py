@@ -20,7 +20,6 @@ from segue.core.errors import (
     BadCommand,
     ConnectFailed,
     DeliveryFailed,
-    MessageTaken,
     NothingSaid,
     StoreError,
 )
@@ -31,7 +30,17 @@ from segue.gateway import doors, messages, texts
 from segue.gateway.messages import PendingMessage
 from segue.gateway.turns import ChatTurns
 from segue.handoffs import greeting
-from segue.store import Topic, bindings, inbox, outbox, owners, sessions, transcripts, wishes
+from segue.store import (
+    Topic,
+    bindings,
+    errors,
+    inbox,
+    outbox,
+    owners,
+    sessions,
+    transcripts,
+    wishes,
+)
 from segue.store import doors as stored_doors
 from segue.store.base import Tx
 from segue.store.bindings import RESUME, bring_back
@@ -336,7 +345,7 @@ def _begin_turn(tx: Tx, command: PendingMessage, session_id: str) -> int:
     body = messages.encode(command.inbound)
     no = inbox.record(tx, "", update_id, command.address, body)
     if no is None:
-        raise MessageTaken
+        raise errors.being_answered()
     inbox.take(tx, [no], session_id)
     inbox.finish(tx, [command.inbox_id])
     return no

@@ -12,7 +12,6 @@ from segue import commands
 from segue.approvals import questions
 from segue.commands.base import Where
 from segue.core.address import ChatType, Platform, Sender
-from segue.core.errors import MessageTooLong
 from segue.core.text import whole
 from segue.gateway import messages, quotes, reactions, texts
 from segue.gateway.access import Answered, Gate
@@ -20,7 +19,7 @@ from segue.gateway.containment import contain
 from segue.gateway.dispatch import Dispatcher
 from segue.handoffs import arrivals
 from segue.platforms.base import Adapter, Gap, Inbound, InboundKind
-from segue.store import Store, bindings, doors, inbox, outbox
+from segue.store import Store, bindings, doors, errors, inbox, outbox
 from segue.store.base import Tx
 from segue.store.outbox import Draft
 from segue.store.values import MESSAGE_LIMIT
@@ -121,7 +120,7 @@ class Receiver:
             return
         if len(inbound.text) > MESSAGE_LIMIT:
             # Before it is copied: it is the largest thing in memory.
-            error = MessageTooLong(size=_bytes_in(inbound.text), limit=MESSAGE_LIMIT)
+            error = errors.message_too_long(_bytes_in(inbound.text), MESSAGE_LIMIT)
             logger.warning("message refused address=%s: %s", inbound.address, error)
             await self._store.write(_refuse, adapter.account, inbound, str(error), str(error))
             return

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from segue.core.address import Address, Platform
-from segue.core.errors import AudienceGrown, ConnectFailed, DeliveryFailed, OwnerAway
+from segue.core.errors import AudienceChanged, ConnectFailed, DeliveryFailed
 from segue.gateway import rendering, texts
 from segue.gateway.audiences import Audiences
 from segue.gateway.containment import contain, finish, only_log
@@ -184,7 +184,7 @@ class Outbound:
             await self.writer.write(outgoing)
         except DeliveryFailed as error:
             await self._failed(outgoing, error)
-        except (OwnerAway, AudienceGrown) as error:
+        except AudienceChanged as error:
             reason = str(error).rstrip(".")
             logger.warning("question held key=%s: %s", outgoing.key, reason)
             await retries.keep(
@@ -194,7 +194,7 @@ class Outbound:
             self._in_hand.discard(outgoing.no)
 
     async def _check_audience(self, outgoing: Outgoing, session_id: str) -> None:
-        """Raise OwnerAway or AudienceGrown if the chat is not as private as the owner believes, and
+        """Raise AudienceChanged if the chat is not as private as the owner believes, and
         DeliveryFailed if the platform cannot be asked."""
         session = await sessions.get(self._store, session_id)
         if session is None:

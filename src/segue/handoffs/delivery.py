@@ -23,11 +23,11 @@ from segue.core.address import Address, Platform
 from segue.core.errors import (
     ConnectFailed,
     DeliveryFailed,
-    MustWait,
-    NoHomeChannel,
+    PlatformError,
     SessionNotFound,
     StoreError,
     UserError,
+    no_home_channel,
 )
 from segue.core.handoff import Handoff, Step
 from segue.core.session import Session
@@ -99,7 +99,7 @@ class DeliveryContext(Struct, frozen=True, kw_only=True):
     how_to_address: Callable[[Address], str]
     """Returns how users address the agent there, or ""."""
     check_audience: Callable[[str, Address], Awaitable[None]]
-    """Raises OwnerAway or AudienceGrown if a chat is not as private as this owner believes."""
+    """Raises AudienceChanged if a chat is not as private as this owner believes."""
 
 
 class _Arrival(Struct, frozen=True):
@@ -173,7 +173,7 @@ async def _prepare(context: DeliveryContext, claim: Handoff) -> _Arrival:
     if (session := await sessions.get(context.store, claim.session_id)) is None:
         raise SessionNotFound(name=claim.session_id)
     if claim.home is None:
-        raise NoHomeChannel(platform=claim.platform)
+        raise no_home_channel(claim.platform)
     await _check_audience(context, claim, claim.home, session)
     thread = claim.thread or await _find_thread(context.store, claim, claim.home)
     if thread is None:
@@ -317,11 +317,14 @@ def _pause(attempt: int, asked: float | None) -> float:
 async def _report_wait(
     store: Store, claim: Handoff, step: Step, seconds: float, reason: str
 ) -> None:
-    """Show that the platform asks for a pause. Raise MustWait if it is longer than MAX_WAIT."""
+    """Show that the platform asks for a pause, or raise PlatformError if it exceeds MAX_WAIT."""
     if seconds > MAX_WAIT:
         now = datetime.now().astimezone()
         until = clock_time(now + timedelta(seconds=seconds), now)
-        raise MustWait(platform=claim.platform, until=until, reason=reason)
+        raise PlatformError(
+            f"{claim.platform} asks to wait until {until}, longer than a handoff may take:"
+            f" {reason}. The session stayed where it was. Hand it off again then."
+        )
     asks = f"{claim.platform} asks to wait {ceil(seconds)} s"
     await _record_step(store, claim, step, detail=asks)
 

@@ -25,17 +25,14 @@ from typing import Any
 from segue import config
 from segue.core.address import TARGETS, Address, Platform
 from segue.core.errors import (
+    HandoffError,
     NoGateway,
-    NoHomeChannel,
-    PageNotServed,
-    PlatformNotSetUp,
     SessionError,
     SessionHeld,
     SessionNotFound,
     StoreError,
     StoreUncertain,
-    UnknownChat,
-    UnknownPlatform,
+    no_home_channel,
 )
 from segue.core.handoff import Handoff
 from segue.core.lease import Lease
@@ -104,8 +101,8 @@ async def destination(
     store: Store, session_id: str, platform: str, *, chat_id: str | None = None
 ) -> Address:
     """The chat that the session would move to, or the first problem, in the order in which the user
-    can fix them: UnknownPlatform, NoGateway, PlatformNotSetUp (or
-    PageNotServed), NoHomeChannel or UnknownChat."""
+    can fix them: no such platform, NoGateway, a platform that the gateway does not serve, no home
+    channel, or a chat that is not the owner's."""
     target = _target(platform)
     session, alive = await asyncio.gather(sessions.get(store, session_id), gateways.alive(store))
     if session is None:
@@ -113,14 +110,24 @@ async def destination(
     if not alive:
         raise NoGateway(platform=target)
     if not any(target in gateway.platforms for gateway in alive):
-        refused = PageNotServed if target is Platform.WEB else PlatformNotSetUp
-        raise refused(platform=target)
+        raise _not_served(target)
     return await _home(store, session.owner, target, chat_id)
 
 
+def _not_served(platform: Platform) -> HandoffError:
+    if platform is Platform.WEB:
+        return HandoffError(
+            "The running gateway does not serve the web page. Type `segue config set web.enabled"
+            " true`, then `segue gateway stop` and `segue gateway start`."
+        )
+    return HandoffError(
+        f"The running gateway does not serve {platform}. Type `segue setup {platform}`."
+    )
+
+
 def _target(name: str) -> Platform:
-    """The platform that the user means by `name`. Raise UnknownPlatform, with a suggestion, if
-    there is none."""
+    """The platform that the user means by `name`. Raise HandoffError, with a suggestion, if there
+    is none."""
     wanted = one_line(name, 40).casefold()
     if wanted in TARGETS:
         return Platform(wanted)
@@ -128,7 +135,9 @@ def _target(name: str) -> Platform:
     known = [target for target in TARGETS if target not in near]
     others = f"one of {', '.join(known)}"
     suggestion = f"{near[0]}, or else {others}" if near else others
-    raise UnknownPlatform(platform=one_line(name, 40), suggestion=suggestion)
+    raise HandoffError(
+        f"There is no platform {one_line(name, 40)!r} to hand off to. Try {suggestion}."
+    )
 
 
 async def _home(store: Store, owner: str, target: Platform, chat_id: str | None) -> Address:
@@ -136,7 +145,7 @@ async def _home(store: Store, owner: str, target: Platform, chat_id: str | None)
     homes = [home.address for home in await owners.homes(store, owner) if home.platform is target]
     if chat_id is None:
         if not homes:
-            raise NoHomeChannel(platform=target)
+            raise no_home_channel(target)
         return homes[0]
     bound = [
         binding.address for binding in await bindings.list_bindings(store, owner, limit=_MAX_CHATS)
@@ -144,7 +153,10 @@ async def _home(store: Store, owner: str, target: Platform, chat_id: str | None)
     wanted = (target, chat_id)
     known = [found for found in (*homes, *bound) if (found.platform, found.chat_id) == wanted]
     if not known:
-        raise UnknownChat(chat=one_line(chat_id, 80), platform=target)
+        raise HandoffError(
+            f"{one_line(chat_id, 80)!r} is not one of your chats on {target}. Send a message to the"
+            " bot there first, or leave out the chat to use your home channel."
+        )
     return min(known, key=lambda address: address.thread_id is not None)  # the chat, not a thread
 
 

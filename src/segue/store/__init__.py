@@ -13,7 +13,7 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from segue.core.errors import BadStoreUrl
+from segue.store import errors
 from segue.store.base import Topic, Tx
 from segue.store.clock import Clock, SystemClock
 from segue.store.store import Store
@@ -40,17 +40,17 @@ async def open(url: str, *, clock: Clock | None = None) -> Store:  # noqa: A001 
 
 
 def parse(url: str) -> tuple[str, str]:
-    """Return the scheme and path of `url`. Raise BadStoreUrl if it is not a store URL."""
+    """Return the scheme and path of `url`. Raise StoreError if it is not a store URL."""
     try:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError:
-        raise BadStoreUrl(url=shown(url)) from None
+        raise errors.bad_url(shown(url)) from None
     path = unquote(parts.path)
     if url.startswith("sqlite:///"):
         fits = not (parts.query or parts.fragment or "\0" in path or path.endswith("/"))
     else:
         fits = url.startswith(("postgresql://", "postgres://")) and path.strip("/") != ""
     if not fits:
-        raise BadStoreUrl(url=shown(url))
+        raise errors.bad_url(shown(url))
     return parts.scheme, "/" + path.lstrip("/")

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from segue.core.address import Address
 from segue.core.approval import Answer
-from segue.core.errors import ApprovalNotShown, ApprovalOver, ApprovalUnknown
+from segue.core.errors import ApprovalNotShown, UserError
 from segue.core.lease import Lease, Ticks
 from segue.core.transcript import Message, Outcome, Transcript
 from segue.store import leases
@@ -144,13 +144,13 @@ def ask(
 def give(tx: Tx, approval_id: int, owner: str, address: Address, answer: Answer) -> Approval:
     """Record the answer and wake the turn that waits for it.
 
-    Raise ApprovalUnknown if the approval does not belong to this owner and this address,
-    ApprovalOver, with the reason, if it is no longer waiting, and ApprovalNotShown if it would
-    allow what they have not seen all of.
+    Raise UserError if the approval does not belong to this owner and this address, or, with the
+    reason, if it is no longer waiting. Raise ApprovalNotShown if it would allow what they have not
+    seen all of.
     """
     asked = get(tx, approval_id)
     if asked is None or (asked.owner, asked.address) != (owner, address):
-        raise ApprovalUnknown(number=approval_id)
+        raise unknown_question(approval_id)
     is_waiting = asked.state is ApprovalState.WAITING
     if is_waiting and answer is not Answer.NEVER and visibility(tx, asked) is not Visibility.WHOLE:
         raise ApprovalNotShown(number=approval_id)
@@ -161,9 +161,22 @@ def give(tx: Tx, approval_id: int, owner: str, address: Address, answer: Answer)
     changed = tx.change(sql, answer=answer.value, id=approval_id, ticks=tx.ticks)
     now = get(tx, approval_id) or asked
     if not changed:
-        raise ApprovalOver(reason=_OVER[now.state])
+        raise question_closed(_OVER[now.state])
     tx.nudge(Topic.APPROVALS)
     return now
+
+
+def unknown_question(number: int) -> UserError:
+    return UserError(
+        f"There is no question {number} in this chat. Type /show to see the one that is open here,"
+        " or answer it in the chat that asked it."
+    )
+
+
+def question_closed(reason: str) -> UserError:
+    return UserError(
+        f"That question is closed: {reason}. Send your request again if you still want it done."
+    )
 
 
 def part_key(approval_id: int) -> str:

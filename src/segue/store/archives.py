@@ -20,18 +20,8 @@ import msgspec
 from msgspec import Struct
 
 import segue
-from segue.core.errors import (
-    BackupDamaged,
-    BackupEncrypted,
-    BackupExists,
-    BackupLibraryMissing,
-    BackupNewer,
-    BackupUnreadable,
-    BackupUnwritable,
-    NotABackup,
-    WrongPassphrase,
-)
-from segue.store import schema, staging
+from segue.core.errors import UserError
+from segue.store import errors, schema, staging
 from segue.store.progress import (
     CopyMeter,
     DigestedFile,
@@ -95,7 +85,7 @@ def write(
     passphrase: str,
     progress: Progress = ignore_progress,
 ) -> Manifest:
-    """Make the backup `path` of all files in `folder`. Raise BackupExists, or an OSError.
+    """Make the backup `path` of all files in `folder`. Raise UserError if it exists, or an OSError.
 
     With a passphrase, nothing that is not encrypted is written beside `path`.
     """
@@ -142,10 +132,10 @@ def _give_name(part: Path, path: Path) -> None:
     try:
         os.link(part, path)
     except FileExistsError as error:
-        raise BackupExists(path=path) from error
+        raise errors.backup_exists(path) from error
     except OSError as error:  # files cannot have two names here
         if os.path.lexists(path):
-            raise BackupExists(path=path) from error
+            raise errors.backup_exists(path) from error
         part.rename(path)
 
 
@@ -167,22 +157,25 @@ def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def is_encrypted(path: Path) -> bool:
-    """Return whether the backup needs a passphrase, or raise BackupUnreadable."""
+    """Return whether the backup needs a passphrase, or raise UserError if it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(len(_ENCRYPTED)) == _ENCRYPTED
     except OSError as error:
-        raise BackupUnreadable(path=path, reason=error.strerror or error) from error
+        raise UserError(
+            f"The backup {path} cannot be read: {error.strerror or error}. Nothing was changed."
+            " Check its name."
+        ) from error
 
 
 def unpack(
     path: Path, folder: Path, passphrase: str = "", progress: Progress = ignore_progress
 ) -> Manifest:
-    """Put the files of a backup into `folder`, checked one by one. Raise a BackupError if the
+    """Put the files of a backup into `folder`, checked one by one. Raise UserError if the
     backup is not whole, or is newer than this program."""
     if is_encrypted(path):
         if not passphrase:
-            raise BackupEncrypted(path=path)
+            raise errors.backup_encrypted(path)
         opened: IO[bytes] = io.BytesIO(_decrypt(path, passphrase))
     else:
         opened = path.open("rb")
@@ -197,15 +190,15 @@ def unpack(
 def _not_whole(path: Path, opened: IO[bytes]) -> Exception:
     opened.seek(0)
     if MANIFEST.encode() == opened.read(len(MANIFEST)):
-        return BackupDamaged(path=path, reason="it ends too early")
-    return NotABackup(path=path)
+        return errors.backup_damaged(path, "it ends too early")
+    return errors.not_a_backup(path)
 
 
 def _unpacked(tar: tarfile.TarFile, path: Path, folder: Path, progress: Progress) -> Manifest:
     first = tar.next()
     opened = tar.extractfile(first) if first and first.name == MANIFEST else None
     if opened is None:
-        raise NotABackup(path=path)
+        raise errors.not_a_backup(path)
     manifest = _manifest(opened.read(), path)
     wanted = {file.name: file for file in manifest.files}
     meter = CopyMeter(sum(file.size for file in manifest.files), progress)
@@ -214,11 +207,11 @@ def _unpacked(tar: tarfile.TarFile, path: Path, folder: Path, progress: Progress
         opened = tar.extractfile(entry) if entry.isreg() else None
         file = wanted.get(entry.name)
         if opened is None or file is None or not _is_inside(entry.name):
-            raise BackupDamaged(path=path, reason=f"{entry.name!r} does not belong in it")
+            raise errors.backup_damaged(path, f"{entry.name!r} does not belong in it")
         _extract(MeteredFile(opened, meter), file, folder / entry.name, path)
         found.add(entry.name)
     if missing := sorted(wanted.keys() - found):
-        raise BackupDamaged(path=path, reason=f"{missing[0]} is missing")
+        raise errors.backup_damaged(path, f"{missing[0]} is missing")
     return manifest
 
 
@@ -226,12 +219,12 @@ def _manifest(raw: bytes, path: Path) -> Manifest:
     try:
         known = msgspec.json.decode(raw, type=Mapping[str, object])
         if isinstance(number := known.get("format"), int) and number > FORMAT:
-            raise BackupNewer(path=path, program=known.get("program"))
+            raise errors.backup_newer(path, known.get("program"))
         manifest = msgspec.json.decode(raw, type=Manifest)
     except msgspec.MsgspecError as error:
-        raise BackupDamaged(path=path, reason="its manifest cannot be read") from error
+        raise errors.backup_damaged(path, "its manifest cannot be read") from error
     if manifest.store.schema > schema.LATEST:
-        raise BackupNewer(path=path, program=manifest.program)
+        raise errors.backup_newer(path, manifest.program)
     return manifest
 
 
@@ -248,14 +241,14 @@ def _extract(opened: MeteredFile, file: ArchivedFile, target: Path, path: Path) 
             copy.write(chunk)
         files.sync(copy)
     if (target.stat().st_size, digest.hexdigest()) != (file.size, file.sha256):
-        raise BackupDamaged(path=path, reason=f"the checksum of {file.name} is wrong")
+        raise errors.backup_damaged(path, f"the checksum of {file.name} is wrong")
 
 
 # Encryption
 
 
 def require_encryption() -> None:
-    """Raise BackupLibraryMissing if backups cannot be encrypted."""
+    """Raise UserError if backups cannot be encrypted."""
     _age()
 
 
@@ -263,7 +256,10 @@ def _age() -> Any:
     try:
         import pyrage  # noqa: PLC0415 - an extra
     except ImportError as error:
-        raise BackupLibraryMissing from error
+        raise UserError(
+            "Encrypted backups need a package that is not installed. Type `make extra NAME=backup`"
+            " in the project folder."
+        ) from error
     return pyrage
 
 
@@ -276,11 +272,14 @@ def _decrypt(path: Path, passphrase: str) -> bytes:
     try:
         return age.passphrase.decrypt(path.read_bytes(), passphrase)
     except age.DecryptError as error:
-        raise WrongPassphrase(path=path) from error
+        raise UserError(
+            f"The backup {path} cannot be decrypted: the passphrase is wrong, or the file is"
+            " damaged. Nothing was changed. Try again."
+        ) from error
 
 
 # Files
 
 
-def unwritable(error: OSError, path: Path) -> BackupUnwritable:
-    return BackupUnwritable(path=path, reason=error.strerror or error)
+def unwritable(error: OSError, path: Path) -> UserError:
+    return errors.backup_unwritable(path, error.strerror or error)

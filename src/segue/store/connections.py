@@ -7,7 +7,7 @@ a connection is closed when the server does not answer in time.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 import psycopg
@@ -16,18 +16,8 @@ from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Conninfo, TransactionStatus
 
-from segue.core.errors import (
-    BadStoreUrl,
-    StoreBusy,
-    StoreCorrupt,
-    StoreError,
-    StoreFailed,
-    StoreForbidden,
-    StoreFull,
-    StoreStandby,
-    StoreUnreachable,
-)
-from segue.store import schema
+from segue.core.errors import StoreError
+from segue.store import errors, schema
 from segue.store.values import shown
 
 ANSWER_SECONDS = 20.0
@@ -111,23 +101,23 @@ def connecting(url: str) -> Generator[None]:
     except psycopg.OperationalError as error:
         if _NO_CONNECT in str(error):
             raise forbidden(error, url) from error
-        raise StoreUnreachable(path=shown(url), reason=reason_of(error)) from error
+        raise errors.unreachable(shown(url), reason_of(error)) from error
     except psycopg.ProgrammingError as error:  # an unknown option in the URL
-        raise BadStoreUrl(url=shown(url)) from error
+        raise errors.bad_url(shown(url)) from error
 
 
 # Errors, as the user sees them
 
 
-_ERRORS: dict[type[Exception], type[StoreError]] = {
-    refusals.DiskFull: StoreFull,
-    refusals.DataCorrupted: StoreCorrupt,
-    refusals.IndexCorrupted: StoreCorrupt,
-    refusals.LockNotAvailable: StoreBusy,
-    refusals.DeadlockDetected: StoreBusy,
-    psycopg.OperationalError: StoreFailed,  # any other: most of the above are kinds of it
-    psycopg.InterfaceError: StoreFailed,
-    psycopg.InternalError: StoreFailed,
+_ERRORS: dict[type[Exception], Callable[[str, str], StoreError]] = {
+    refusals.DiskFull: errors.full,
+    refusals.DataCorrupted: errors.corrupt,
+    refusals.IndexCorrupted: errors.corrupt,
+    refusals.LockNotAvailable: errors.busy,
+    refusals.DeadlockDetected: errors.busy,
+    psycopg.OperationalError: errors.failed,  # any other: most of the above are kinds of it
+    psycopg.InterfaceError: errors.failed,
+    psycopg.InternalError: errors.failed,
 }
 
 
@@ -143,14 +133,14 @@ def told(error: Exception, url: str) -> Exception:
         return _read_only(error, url)
     for kind, told in _ERRORS.items():
         if isinstance(error, kind):
-            return told(path=shown(url), reason=reason_of(error))
+            return told(shown(url), reason_of(error))
     return error
 
 
 _NO_CONNECT = "permission denied for database"
 
 
-def forbidden(error: Exception, url: str, owner: str = "") -> StoreForbidden:
+def forbidden(error: Exception, url: str, owner: str = "") -> StoreError:
     """The error for a missing right, with the command that grants it. `owner` owns the tables."""
     role, database = _names(url)
     reason = reason_of(error)
@@ -166,14 +156,23 @@ def forbidden(error: Exception, url: str, owner: str = "") -> StoreForbidden:
             f'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA segue TO "{role}"'
         )
     command = f"psql -d {database} -c '{grant}'"
-    return StoreForbidden(role=role, path=shown(url), reason=reason, command=command)
+    return StoreError(
+        f"The role {role} lacks a right on the database {shown(url)}: {reason}. Let an"
+        f" administrator, or the owner of the database, type `{command}`.",
+        reason=reason,
+    )
 
 
-def _read_only(error: Exception, url: str) -> StoreStandby:
+def _read_only(error: Exception, url: str) -> StoreError:
     _, database = _names(url)
     alter = f'ALTER DATABASE "{database}" SET default_transaction_read_only = off'
     command = f"psql -d {database} -c '{alter}'"
-    return StoreStandby(path=shown(url), reason=reason_of(error), command=command)
+    reason = reason_of(error)
+    return StoreError(
+        f"The database {shown(url)} cannot be written: {reason}. If it is a standby server, set"
+        f" SEGUE_STORE to the primary one. If not, let an administrator type `{command}`.",
+        reason=reason,
+    )
 
 
 def _names(url: str) -> tuple[str, str]:

@@ -13,24 +13,13 @@ import contextlib
 import ctypes
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import apsw
 
-from segue.core.errors import (
-    StoreBusy,
-    StoreCorrupt,
-    StoreError,
-    StoreFailed,
-    StoreFolderMissing,
-    StoreForeign,
-    StoreFull,
-    StoreInUse,
-    StoreMissing,
-    StoreReadOnly,
-    StoreSchemaWrong,
-)
-from segue.store import processes, schema
+from segue.core.errors import StoreError
+from segue.store import errors, processes, schema
 from segue.store.base import SqlDialect
 from segue.store.clock import Clock
 from segue.system import files
@@ -49,16 +38,16 @@ def probe(path: Path, run: Path) -> None:
             header = file.read(HEADER)
     except FileNotFoundError:
         if created:
-            raise StoreMissing(path=path, marker=run / "created") from None
+            raise errors.missing(path, run / "created") from None
         return
     except IsADirectoryError:
-        raise StoreForeign(path=path) from None
+        raise errors.foreign(path) from None
     if not created and run.is_dir() and (not header or _application(header) == 0):
         return  # it is being created, or that was interrupted; SQLite knows more
     if created and _application(header) is None:
-        raise StoreCorrupt(path=path, reason="the file is cut off or overwritten")
+        raise errors.corrupt(path, "the file is cut off or overwritten")
     if _application(header) != APPLICATION_ID:
-        raise StoreForeign(path=path)
+        raise errors.foreign(path)
 
 
 def _application(header: bytes) -> int | None:
@@ -74,7 +63,7 @@ def prepare(path: Path, run: Path, clock: Clock) -> None:
     try:
         if not path.exists():
             if created.exists():
-                raise StoreMissing(path=path, marker=created)
+                raise errors.missing(path, created)
             os.close(files.open_file(path))
         _make_private(path)
         connection = connect(path)
@@ -92,17 +81,13 @@ def prepare(path: Path, run: Path, clock: Clock) -> None:
 def _migrate(connection: apsw.Connection, clock: Clock, path: Path, run: Path) -> None:
     version: int = connection.pragma("user_version")
     if version < 0:
-        raise StoreSchemaWrong(path=path, found=version, reason="it is negative")
+        raise errors.schema_wrong(path, version, "it is negative")
     missing = schema.scripts(SqlDialect.SQLITE, version)
     # A program that opens the store from now on waits for the gate, which we hold, and then finds
     # the newer schema.
     if version and missing and (older := processes.older(run)):
-        raise StoreInUse(
-            path=path,
-            found=version,
-            known=schema.LATEST,
-            running=processes.running(older),
-            way_out=processes.way_out(older),
+        raise errors.in_use(
+            path, version, schema.LATEST, processes.running(older), processes.way_out(older)
         )
     if version and missing:
         _back_up(connection, path, version)
@@ -112,7 +97,7 @@ def _migrate(connection: apsw.Connection, clock: Clock, path: Path, run: Path) -
             try:
                 connection.execute(script)
             except apsw.SQLError as error:  # such as a table that exists already
-                raise StoreSchemaWrong(path=path, found=version, reason=str(error)) from error
+                raise errors.schema_wrong(path, version, str(error)) from error
         if missing:
             connection.pragma("application_id", APPLICATION_ID)
             connection.pragma("user_version", schema.LATEST)
@@ -137,7 +122,7 @@ def _back_up(connection: apsw.Connection, path: Path, version: int) -> None:
             lambda folder: backups.copy_sqlite(connection, folder),
         )
     except apsw.SQLError as error:  # such as a table that is missing
-        raise StoreSchemaWrong(path=path, found=version, reason=str(error)) from error
+        raise errors.schema_wrong(path, version, str(error)) from error
 
 
 def _new_era(connection: apsw.Connection, era: str) -> None:
@@ -164,7 +149,7 @@ def connect(path: Path) -> apsw.Connection:
         _refuse_foreign(connection, path)
         _keep_log(connection)
         if connection.pragma("journal_mode", "wal") != "wal":
-            raise StoreFailed(path=path, reason="its folder does not allow write-ahead logging")
+            raise errors.failed(path, "its folder does not allow write-ahead logging")
         connection.pragma("synchronous", "FULL")
         connection.pragma("foreign_keys", True)
         connection.pragma("trusted_schema", False)
@@ -179,7 +164,7 @@ def _refuse_foreign(connection: apsw.Connection, path: Path) -> None:
     if connection.pragma("application_id") == APPLICATION_ID:
         return
     if connection.execute("SELECT count(*) FROM sqlite_schema").get:
-        raise StoreForeign(path=path)
+        raise errors.foreign(path)
 
 
 def roll_back(connection: apsw.Connection) -> None:
@@ -215,15 +200,15 @@ def _make_private(path: Path) -> None:
 # Errors, as the user sees them
 
 
-_ERRORS: dict[type[BaseException], type[StoreError]] = {
-    apsw.FullError: StoreFull,
-    apsw.CorruptError: StoreCorrupt,
-    apsw.NotADBError: StoreCorrupt,
-    apsw.ReadOnlyError: StoreReadOnly,
-    apsw.PermissionsError: StoreReadOnly,
-    apsw.BusyError: StoreBusy,
-    apsw.LockedError: StoreBusy,
-    apsw.IOError: StoreFailed,
+_ERRORS: dict[type[BaseException], Callable[[Path, str], StoreError]] = {
+    apsw.FullError: errors.full,
+    apsw.CorruptError: errors.corrupt,
+    apsw.NotADBError: errors.corrupt,
+    apsw.ReadOnlyError: errors.read_only,
+    apsw.PermissionsError: errors.read_only,
+    apsw.BusyError: errors.busy,
+    apsw.LockedError: errors.busy,
+    apsw.IOError: errors.failed,
 }
 
 
@@ -232,19 +217,19 @@ def no_folder(path: Path) -> StoreError:
     folder = path.parent
     there = next(parent for parent in folder.parents if parent.exists())
     if os.access(there, os.W_OK):
-        return StoreFolderMissing(folder=folder)
-    return StoreReadOnly(path=path, reason=f"{folder} is not there, and {there} is read-only")
+        return errors.folder_missing(folder)
+    return errors.read_only(path, f"{folder} is not there, and {there} is read-only")
 
 
 def refused(error: OSError, path: Path) -> StoreError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StoreFull(path=path)
+        return errors.full(path)
     reason = os.strerror(error.errno) if error.errno else str(error)
     if error.errno in (errno.EMFILE, errno.ENFILE):
         reason += " (type `ulimit -n 4096` to allow more)"
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return StoreReadOnly(path=path, reason=reason)
-    return StoreFailed(path=path, reason=reason)
+        return errors.read_only(path, reason)
+    return errors.failed(path, reason)
 
 
 def translate(error: BaseException, path: Path) -> BaseException:
@@ -254,7 +239,7 @@ def translate(error: BaseException, path: Path) -> BaseException:
     if isinstance(error, OSError):  # such as a lock file that cannot be opened
         return refused(error, path)
     told = _ERRORS.get(type(error))
-    return told(path=path, reason=str(error)) if told else error
+    return told(path, str(error)) if told else error
 
 
 def _cannot_open(error: apsw.CantOpenError, path: Path) -> StoreError:
@@ -264,4 +249,4 @@ def _cannot_open(error: apsw.CantOpenError, path: Path) -> StoreError:
         os.close(os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC))
     except OSError as why:
         return refused(why, path)
-    return StoreReadOnly(path=path, reason=str(error))
+    return errors.read_only(path, str(error))

@@ -15,13 +15,13 @@ from typing import Any
 from msgspec import Struct
 
 from segue.core.address import Address, Platform
-from segue.core.errors import HandoffInFlight, SessionChanged
+from segue.core.errors import SessionError
 from segue.core.handoff import MAX_ATTEMPTS, REASONS, Failure, Handoff, State, Step, stayed
 from segue.core.lease import Lease, Ticks
 from segue.core.session import Origin, Session, Usage
 from segue.core.text import one_line, short_reason
 from segue.core.transcript import Message
-from segue.store import bindings, inbox, leases, outbox, sessions, transcripts, wishes
+from segue.store import bindings, errors, inbox, leases, outbox, sessions, transcripts, wishes
 from segue.store.base import Row, Topic, Tx, marks, reads, writes
 from segue.store.values import address_or_none, listed, moment, moment_or_none, text, unreadable
 from segue.store.wishes import Wish
@@ -73,7 +73,7 @@ def request(
     caller has paused a turn, which continues where the session arrives.
 
     Raise SessionNotFound, SessionMoved, SessionHeld (another process has it open) or
-    HandoffInFlight. Calling it again with the same `key` returns the first request.
+    HandoffError (one is in flight). Calling it again with the same `key` returns the first request.
     """
     key = key or secrets.token_hex(16)
     no, epoch, process, seq = leases.locked(tx, session_id, "no, epoch, process, last_seq")
@@ -84,7 +84,7 @@ def request(
     if latest is not None and _is_void(tx, latest):
         _end(tx, latest.id, _why_void(latest))
     elif latest is not None and latest.in_flight:
-        raise HandoffInFlight(platform=latest.platform)
+        raise errors.handoff_in_flight(latest.platform)
     tx.insert(
         "handoffs",
         session_no=no,
@@ -342,7 +342,7 @@ def complete(
     it had where it was is finished.
 
     Return None if the claim is no longer the newest or the handoff was cancelled. Raise
-    SessionChanged if the session continued elsewhere meanwhile. In both cases nothing changes.
+    SessionError if the session continued elsewhere meanwhile. In both cases nothing changes.
     """
     tx.lock(address.key)
     finished = _advance(
@@ -362,7 +362,10 @@ def complete(
         id=claimed.id,
     )
     if same is None or not same[0]:
-        raise SessionChanged
+        raise SessionError(
+            "The session continued elsewhere during the handoff, so it was not moved. Hand it off"
+            " again from there."
+        )
     displaced = bindings.rebind(tx, claimed.session_id, address, Origin.HANDOFF)
     lease = leases.acquire(tx, claimed.session_id, "a gateway", seconds=0, take_over=True)
     transcripts.append(tx, lease, messages, usage=usage)

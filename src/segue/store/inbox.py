@@ -14,9 +14,8 @@ from typing import Any
 from msgspec import Struct
 
 from segue.core.address import Address, Platform
-from segue.core.errors import MessageTaken
 from segue.core.text import short_reason
-from segue.store import gateways, outbox, pages
+from segue.store import errors, gateways, outbox, pages
 from segue.store.base import Row, Topic, Transactions, Tx, reads, writes
 from segue.store.values import (
     chat_key,
@@ -251,14 +250,14 @@ def brought(tx: Tx, address: Address) -> Incoming | None:
 
 
 def take(tx: Tx, numbers: Sequence[int], session_id: str) -> None:
-    """Assign these entries to the session. Raise MessageTaken if one is already taken."""
+    """Assign these entries to the session. Raise SessionError if one is already taken."""
     sql = (
         "UPDATE inbox SET session_id = :session"
         " WHERE no = :no AND session_id IS NULL AND finished IS NULL RETURNING platform, message_id"
     )
     for no in numbers:
         if (row := _change(tx, sql, no, session=session_id)) is None:
-            raise MessageTaken
+            raise errors.being_answered()
         if row[0] == Platform.WEB:
             pages.taken(tx, row[1], session_id)
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from segue.core import provenance
-from segue.core.errors import BadDelivery, BadJob, JobBusy, JobNotFound, TooManyJobs
+from segue.core.errors import BadDelivery, BadJob, JobNotFound, UserError
 from segue.core.job import (
     LOCAL,
     MAX_JOBS,
@@ -51,13 +51,17 @@ _seen = msgspec.json.Decoder(Seen)
 
 @writes
 def create(tx: Tx, owner: str, new: NewJob) -> Job:
-    """Create a job. Raise BadJob if it is never due or makes no sense, or TooManyJobs. If it has a
-    condition, a run looks at it right away, so that a change counts from now on."""
+    """Create a job. Raise BadJob if it is never due or makes no sense, or UserError if there are
+    too many. If it has a condition, a run looks at it right away, so that a change counts from now
+    on."""
     owners.found(tx, owner)
     tx.lock(f"jobs of {owner}")
     sql = "SELECT count(*) FROM jobs WHERE owner = :owner AND state IN ('enabled', 'paused')"
     if tx.one(sql, owner=owner)[0] >= MAX_JOBS:
-        raise TooManyJobs(limit=MAX_JOBS)
+        raise UserError(
+            f"You already have {MAX_JOBS} jobs. Type `segue jobs` to list them, and delete one that"
+            " you no longer need."
+        )
     row = tx.insert(
         "jobs",
         returning="id",
@@ -132,7 +136,7 @@ def resume(tx: Tx, owner: str, job_id: int) -> Job:
 
 @writes
 def delete(tx: Tx, owner: str, job_id: int) -> None:
-    """Delete the job and its history. Its session stays. Raise JobBusy while it runs."""
+    """Delete the job and its history. Its session stays. Raise UserError while it runs."""
     idle(tx, owner, job_id)
     tx.change("DELETE FROM jobs WHERE id = :id", id=job_id)
     tx.nudge(Topic.JOBS)
@@ -140,10 +144,13 @@ def delete(tx: Tx, owner: str, job_id: int) -> None:
 
 def idle(tx: Tx, owner: str, job_id: int) -> Job:
     """The owner's job with this number, which does not change until the transaction ends. Raise
-    JobBusy if it runs."""
+    UserError if it runs."""
     job = _locked(tx, owner, job_id)
     if _is_busy(tx, job_id):
-        raise JobBusy(number=job_id)
+        raise UserError(
+            f"Job {job_id} is running now. Try again when it is done: `segue jobs show {job_id}`"
+            " shows its runs."
+        )
     return job
 
 

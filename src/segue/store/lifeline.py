@@ -113,8 +113,8 @@ class Lifeline:
         self._held.clear()
         if not isinstance(error, psycopg.Error | StoreError):
             logger.error("database connection failed", exc_info=error)
-        reason = error.fields.get("reason", error) if isinstance(error, StoreError) else error
-        self.reason = " ".join(str(reason).split())
+        reason = isinstance(error, StoreError) and error.fields.get("reason")
+        self.reason = " ".join(str(reason or error).split())
 
     async def _take_again(self) -> LimitedAsyncConnection:
         backoff = Backoff(least=PAUSE, most=MAX_PAUSE)

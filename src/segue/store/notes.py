@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from segue.core import provenance
-from segue.core.errors import NoteNotFound, TooManyNotes
+from segue.core.errors import NoteError
 from segue.core.note import MAX_NOTES, Note, clean_note, same_note
 from segue.core.provenance import Provenance
 from segue.store import owners
@@ -15,7 +15,7 @@ from segue.store.values import moment
 def add(tx: Tx, owner: str, text: str, by: Provenance = provenance.UNKNOWN) -> Note:
     """Add a note that has these authors, or return the existing one that says the same.
 
-    Raise NoteEmpty, NoteTooLong, TooManyNotes or OwnerNotFound.
+    Raise NoteError or OwnerNotFound.
     """
     wanted = clean_note(text)
     owners.found(tx, owner)
@@ -24,7 +24,10 @@ def add(tx: Tx, owner: str, text: str, by: Provenance = provenance.UNKNOWN) -> N
     if (same := next((note for note in notes if same_note(note.text, wanted)), None)) is not None:
         return same
     if len(notes) >= MAX_NOTES:
-        raise TooManyNotes(limit=MAX_NOTES)
+        raise NoteError(
+            f"You already have {MAX_NOTES} notes, which is the limit, because the agent reads all"
+            " notes in every session. Type `segue memory` and remove one first."
+        )
     # Numbering starts again at 1 once the owner has no notes left.
     number = _last_number(tx, owner) + 1 if notes else 1
     sql = "UPDATE owners SET last_note = :number WHERE id = :owner"
@@ -54,7 +57,7 @@ def list_notes(tx: Tx, owner: str) -> tuple[Note, ...]:
 def edit(tx: Tx, owner: str, number: int, text: str, by: Provenance = provenance.UNKNOWN) -> Note:
     """Replace the text of a note, and its authors, even if another note says the same.
 
-    Raise NoteNotFound, NoteEmpty or NoteTooLong.
+    Raise NoteError if there is none, or if the text cannot be a note.
     """
     wanted = clean_note(text)
     _lock(tx, owner)
@@ -73,7 +76,7 @@ def edit(tx: Tx, owner: str, number: int, text: str, by: Provenance = provenance
 
 @writes
 def remove(tx: Tx, owner: str, number: int) -> Note:
-    """Delete a note and return it. Raise NoteNotFound if it does not exist."""
+    """Delete a note and return it. Raise NoteError if it does not exist."""
     _lock(tx, owner)
     note = _found(tx, owner, number)
     sql = "DELETE FROM notes WHERE owner = :owner AND number = :number"
@@ -86,7 +89,7 @@ def _found(tx: Tx, owner: str, number: int) -> Note:
     for note in list_notes(tx, owner):
         if note.number == number:
             return note
-    raise NoteNotFound(number=number)
+    raise NoteError(f"There is no note {number}. Type `segue memory` to see yours.")
 
 
 def _lock(tx: Tx, owner: str) -> None:

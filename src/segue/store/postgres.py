@@ -12,15 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from segue.core.errors import (
-    StoreBusy,
-    StoreDriverMissing,
-    StoreError,
-    StoreFailed,
-    StoreUncertain,
-    StoreUnreachable,
-)
+from segue.core.errors import StoreError, StoreUncertain
 from segue.core.lease import Ticks
+from segue.store import errors
 from segue.store.base import Row, SqlDialect, Topic, Tx
 from segue.store.clock import Clock
 from segue.store.processes import new_process_name
@@ -45,7 +39,10 @@ try:
     from segue.store.lifeline import CHANNEL, END_BACKEND, LOCK, MY_BACKEND, Lifeline
     from segue.store.postgres_schema import NOW, prepare
 except ImportError as missing:
-    raise StoreDriverMissing from missing
+    raise StoreError(
+        "Stores on PostgreSQL need a package that is not installed. Type `make extra NAME=postgres`"
+        " in the project folder."
+    ) from missing
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -205,7 +202,7 @@ class PostgresEngine:
     # In the threads
 
     def _busy(self) -> StoreError:
-        return StoreBusy(path=shown(self._url))
+        return errors.busy(shown(self._url))
 
     def _run(self, calls: list[StoreCall]) -> list[CallResult]:
         return [self._one(call) for call in calls if call.begin()]
@@ -257,7 +254,7 @@ class PostgresEngine:
 
     def _transact(self, work: Callable[[Tx], T]) -> T:
         if not self._lifeline.wait():
-            raise StoreUnreachable(path=shown(self._url), reason=self._lifeline.reason)
+            raise errors.unreachable(shown(self._url), self._lifeline.reason)
         line = self._line()
         try:
             tx = self._begin(line, _BEGIN)
@@ -274,7 +271,7 @@ class PostgresEngine:
                 raise
             if self._committed(line, error):
                 return result
-            raise StoreFailed(path=shown(self._url), reason=reason_of(error)) from error
+            raise errors.failed(shown(self._url), reason_of(error)) from error
         except BaseException:
             line.clear()
             raise

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import psycopg
 
-from segue.core.errors import NothingToBackUp
-from segue.store import backups, postgres_schema, restores
+from segue.store import backups, errors, postgres_schema, restores
 from segue.store.archives import Manifest, StoreState
 from segue.store.connections import LimitedConnection, connect, told
 from segue.store.postgres_schema import MIGRATION_SECONDS
@@ -24,7 +23,7 @@ def copy_store(url: str, folder: Path, progress: Progress) -> StoreState:
             connection.seconds = MIGRATION_SECONDS
             connection.execute(_SNAPSHOT)
             if postgres_schema.version_of(connection, url) is None:
-                raise NothingToBackUp(store=shown(url))
+                raise errors.nothing_to_back_up(shown(url))
             return backups.copy_postgres(connection, folder, progress)
     except psycopg.Error as error:
         raise told(error, url) from error

@@ -10,8 +10,8 @@ from typing import Any
 import psycopg
 from psycopg import errors as refusals
 
-from segue.core.errors import StoreEncoding, StoreForeign, StoreInUse, StoreSchemaWrong
-from segue.store import processes, schema
+from segue.core.errors import StoreError
+from segue.store import errors, processes, schema
 from segue.store.base import SqlDialect
 from segue.store.connections import LimitedConnection, connect, forbidden, reason_of, told
 from segue.store.lifeline import LOCK
@@ -34,7 +34,11 @@ def prepare(url: str) -> None:
         with connect(url) as connection, connection.transaction():
             connection.seconds = MIGRATION_SECONDS
             if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
-                raise StoreEncoding(path=shown(url), encoding=encoding)
+                raise StoreError(
+                    f"The database {shown(url)} has the encoding {encoding}, which cannot store"
+                    " every character. Type `createdb --encoding=UTF8 --template=template0 segue`,"
+                    " and set SEGUE_STORE to that database."
+                )
             connection.execute(ALONE)
             version = version_of(connection, url)
             if version is None:
@@ -62,9 +66,7 @@ def _migrate(connection: LimitedConnection, url: str, version: int) -> None:
         except refusals.InsufficientPrivilege as error:
             raise forbidden(error, url, owner) from error
         except psycopg.ProgrammingError as error:  # such as a table that exists already
-            raise StoreSchemaWrong(
-                path=shown(url), found=version, reason=reason_of(error)
-            ) from error
+            raise errors.schema_wrong(shown(url), version, reason_of(error)) from error
     if version:
         # Again: an older program has no connection for a moment while it opens the store.
         _require_alone(connection, url, version)
@@ -85,22 +87,18 @@ def _back_up(connection: LimitedConnection, url: str, version: int) -> None:
     except OSError as error:
         raise archives.unwritable(error, folder) from error
     except psycopg.ProgrammingError as error:  # such as a table that is missing
-        raise StoreSchemaWrong(path=shown(url), found=version, reason=reason_of(error)) from error
+        raise errors.schema_wrong(shown(url), version, reason_of(error)) from error
 
 
 def _require_alone(connection: LimitedConnection, url: str, version: int) -> None:
-    """Raise StoreInUse if a program with an older schema has the store open."""
+    """Raise StoreError if a program with an older schema has the store open."""
     deadline = time.monotonic() + _CLOSING_SECONDS
     while older := _older(connection):
         if time.monotonic() < deadline:
             time.sleep(0.05)
             continue
-        raise StoreInUse(
-            path=shown(url),
-            found=version,
-            known=schema.LATEST,
-            running=processes.running(older),
-            way_out=processes.way_out(older),
+        raise errors.in_use(
+            shown(url), version, schema.LATEST, processes.running(older), processes.way_out(older)
         )
 
 
@@ -182,17 +180,17 @@ def version_of(connection: psycopg.Connection[Any], url: str) -> int | None:
     if not there:
         return None
     if table is None:
-        raise StoreForeign(path=shown(url))
+        raise errors.foreign(shown(url))
     try:
         found = connection.execute("SELECT version FROM segue.schema_version").fetchall()
     except refusals.UndefinedColumn:
-        raise StoreForeign(path=shown(url)) from None
+        raise errors.foreign(shown(url)) from None
     known = ", ".join(repr(version) for (version,) in found) or "missing"
     if len(found) != 1:
         reason = f"the table segue.schema_version has {len(found)} rows, not one"
-        raise StoreSchemaWrong(path=shown(url), found=known, reason=reason)
+        raise errors.schema_wrong(shown(url), known, reason)
     ((version,),) = found
     if not isinstance(version, int) or version < 0:
         reason = "it is not a natural number"
-        raise StoreSchemaWrong(path=shown(url), found=known, reason=reason)
+        raise errors.schema_wrong(shown(url), known, reason)
     return version

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from segue.core import provenance
 from segue.core.address import Address, ChatType, Platform
-from segue.core.errors import AddressTaken, BadJob, NoHomeChannel
+from segue.core.errors import AddressTaken, BadJob, no_home_channel
 from segue.core.job import LOCAL, AllHomes, Job, Report, ReportState, Target, local_time
 from segue.core.provenance import Provenance
 from segue.core.reset import ResetPolicies
@@ -154,7 +154,7 @@ def _chat(
 
 @reads
 def check(tx: Tx, owner: str, targets: Collection[Target], *, verbatim: bool = False) -> None:
-    """Raise NoHomeChannel or BadJob if a report could not be delivered to one of `targets`.
+    """Raise HandoffError or BadJob if a report could not be delivered to one of `targets`.
     `verbatim`: the report is not the agent's, so it would not be in the job's session either."""
     if verbatim and not {*targets} - {LOCAL}:
         reason = "no one would see that text; type /sethome in a chat first, or name a place"
@@ -168,7 +168,7 @@ def check(tx: Tx, owner: str, targets: Collection[Target], *, verbatim: bool = F
             if _chat(tx, owner, target.platform, target.chat_id, homes.values()) is None:
                 raise BadJob(reason=f"{target} is not one of your chats")
         elif target.platform not in (None, Platform.LOCAL, *homes):
-            raise NoHomeChannel(platform=target.platform)
+            raise no_home_channel(target.platform)
 
 
 # Sending

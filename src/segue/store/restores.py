@@ -16,16 +16,8 @@ from typing import cast
 
 import apsw
 
-from segue.core.errors import (
-    BackupDamaged,
-    BackupOfOtherEngine,
-    BackupUnwritable,
-    NewerData,
-    NothingToBackUp,
-    StoreFolderMissing,
-    StoreRunning,
-)
-from segue.store import backups, files, parse, processes, shown, staging
+from segue.core.errors import UserError
+from segue.store import backups, errors, files, parse, processes, shown, staging
 from segue.store.archives import Manifest, StoreState
 from segue.store.processes import OpenProcess
 from segue.store.progress import CopyMeter, MeteredFile, Progress
@@ -37,8 +29,7 @@ _NAMES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 
 
 def copy_store(url: str, folder: Path, progress: Progress) -> StoreState:
-    """Copy the store into `folder`, while programs use it. Raise NothingToBackUp if there is none,
-    or a StoreError."""
+    """Copy the store into `folder`, while programs use it. Raise UserError if there is none."""
     scheme, name = parse(url)
     if scheme != "sqlite":
         from segue.store.postgres_copies import copy_store  # noqa: PLC0415 - only what is used
@@ -46,7 +37,7 @@ def copy_store(url: str, folder: Path, progress: Progress) -> StoreState:
         return copy_store(url, folder, progress)
     path = Path(os.path.realpath(name))
     if not path.exists():
-        raise NothingToBackUp(store=shown(url))
+        raise errors.nothing_to_back_up(shown(url))
     staging.remove_leftovers(path.parent)
     try:
         connection = files.connect(path)
@@ -55,47 +46,47 @@ def copy_store(url: str, folder: Path, progress: Progress) -> StoreState:
         finally:
             connection.close()
     except apsw.FullError as error:
-        raise BackupUnwritable(path=folder, reason="No space left on device") from error
+        raise errors.backup_unwritable(folder, "No space left on device") from error
     except apsw.Error as error:
         raise files.translate(error, path) from error
 
 
 def check(url: str, folder: Path, manifest: Manifest, backup: Path) -> None:
-    """Raise a BackupError if the store of the backup, in `folder`, cannot be put at `url`."""
+    """Raise UserError if the store of the backup, in `folder`, cannot be put at `url`."""
     scheme, name = parse(url)
     wanted = "sqlite" if scheme == "sqlite" else "postgres"
     if manifest.store.engine != wanted:
-        raise BackupOfOtherEngine(
-            path=backup,
-            found=_NAMES.get(manifest.store.engine, manifest.store.engine),
-            wanted=_NAMES[wanted],
-            store=shown(url),
+        found = _NAMES.get(manifest.store.engine, manifest.store.engine)
+        raise UserError(
+            f"The backup {backup} holds a store on {found}, but {shown(url)} is one on"
+            f" {_NAMES[wanted]}. Nothing was changed. Set SEGUE_STORE to a store on {found}."
         )
     if wanted == "postgres":
         return
     parent = Path(os.path.realpath(name)).parent
     if not parent.is_dir():
-        raise StoreFolderMissing(folder=parent)
+        raise errors.folder_missing(parent)
     copied = apsw.Connection(os.fspath(folder / backups.DATABASE))
     try:
         (fault,) = cast("tuple[str]", copied.execute("PRAGMA quick_check(1)").fetchall()[0])
         is_ours = copied.pragma("application_id") == files.APPLICATION_ID
     except _DAMAGED as error:
-        raise BackupDamaged(path=backup, reason=str(error)) from error
+        raise errors.backup_damaged(backup, str(error)) from error
     finally:
         copied.close()
     if not is_ours or fault != "ok":
-        raise BackupDamaged(path=backup, reason="its store is no whole database of Segue")
+        raise errors.backup_damaged(backup, "its store is no whole database of Segue")
 
 
 def require_older(found: StoreState | None, manifest: Manifest, url: str, backup: Path) -> None:
-    """Raise NewerData if the store at `url` was used after the one in the backup."""
+    """Raise UserError if the store at `url` was used after the one in the backup."""
     if found is not None and _has_more(found, manifest.store):
-        raise NewerData(
-            store=shown(url),
-            here=_when(found.newest),
-            there=_when(manifest.store.newest),
-            path=backup,
+        here = _when(found.newest)
+        there = _when(manifest.store.newest)
+        raise UserError(
+            f"The store {shown(url)} is newer than the backup: it has changes that the backup does"
+            f" not have. It was last used at {here}, the backup's at {there}. Nothing was changed."
+            f" Type `segue restore --force {backup}` to replace it: it is kept beside the new one."
         )
 
 
@@ -118,12 +109,13 @@ def _has_more(found: StoreState, saved: StoreState) -> bool:
 
 
 def require_alone(found: list[OpenProcess], url: str) -> None:
-    """Raise StoreRunning if programs have the store open."""
+    """Raise UserError if programs have the store open."""
     if found:
-        raise StoreRunning(
-            store=shown(url),
-            running=processes.running(found),
-            way_out=processes.way_out(found, stops_gateway=True),
+        running = processes.running(found)
+        way_out = processes.way_out(found, stops_gateway=True)
+        raise UserError(
+            f"The store {shown(url)} is in use. Nothing was changed. Stop every Segue program, then"
+            f" try again. {running} {way_out}."
         )
 
 
@@ -143,7 +135,7 @@ def replace(
     force: bool,
 ) -> str:
     """Put the store in `folder` at `url`. Return where the replaced one is; empty if there was
-    none. Raise StoreRunning or NewerData, and change nothing."""
+    none. Raise UserError, and change nothing, if it is in use or newer than the backup."""
     scheme, name = parse(url)
     if scheme != "sqlite":
         from segue.store.postgres_copies import replace  # noqa: PLC0415 - only what is used

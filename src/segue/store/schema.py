@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from string import Template
 
-from segue.core.errors import StoreNewer
+from segue.core.errors import StoreError
 from segue.store.base import SqlDialect
 
 LATEST = 27
@@ -34,9 +34,12 @@ _WORDS = {
 
 
 def scripts(dialect: SqlDialect, version: int) -> list[str]:
-    """The scripts that lead from `version` to LATEST, in order. Raise StoreNewer if it is later."""
+    """The scripts that lead from `version` to LATEST, in order. Raise StoreError if it is later."""
     if version > LATEST:
-        raise StoreNewer(found=version, known=LATEST)
+        raise StoreError(
+            f"The store was written by a newer version of Segue (schema {version}; this version"
+            f" supports {LATEST}). Nothing was changed. Update Segue."
+        )
     return [script for number, script in _numbered(dialect) if number > version]
 
 

@@ -9,13 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from segue.core.address import Platform
-from segue.core.errors import (
-    AmbiguousSession,
-    SessionBusy,
-    SessionError,
-    SessionNotFound,
-    TitleTaken,
-)
+from segue.core.errors import AmbiguousSession, SessionError, SessionNotFound, UserError
 from segue.core.lease import Lease
 from segue.core.session import (
     TITLE_LIMIT,
@@ -31,7 +25,7 @@ from segue.core.session import (
     split_title,
 )
 from segue.core.text import one_line
-from segue.store import approvals, inbox, leases, owners, pages, search
+from segue.store import approvals, errors, inbox, leases, owners, pages, search
 from segue.store.base import (
     Row,
     SqlDialect,
@@ -251,8 +245,8 @@ def _count(tx: Tx, no: int, change: int) -> None:
 
 @writes
 def rename(tx: Tx, session_id: str, title: str, *, chosen: bool = True) -> Session:
-    """Set the title. One that the user has `chosen` must be free (TitleTaken). A generated one
-    gets a number if it is taken, and never replaces a chosen one."""
+    """Set the title. One that the user has `chosen` must be free, or UserError is raised. A
+    generated one gets a number if it is taken, and never replaces a chosen one."""
     session = found(tx, session_id)
     if session.title_chosen and not chosen:
         return session
@@ -266,7 +260,9 @@ def _name(tx: Tx, session: Session, title: str, *, chosen: bool, numbered: bool)
         base = numbered_base(base)
         number = _next_number(tx, session, base)
         if not numbered:
-            raise TitleTaken(title=title, suggestion=join_title(base, number))
+            raise UserError(
+                f"You already have a session called “{title}”. Try “{join_title(base, number)}”."
+            )
     tx.change(
         "UPDATE sessions SET title = :title, title_chosen = :chosen, lineage = :lineage,"
         " lineage_no = :number WHERE id = :id",
@@ -394,12 +390,12 @@ def in_hand(tx: Tx, session_id: str, lease: Lease | None) -> int:
     """Return the session's number, if the caller may end or delete it, and wake its holder.
 
     The caller may if `lease` is the session's lease or the session is not held (else SessionMoved
-    or SessionHeld), and if it is not being handed off (else SessionBusy).
+    or SessionHeld), and if it is not being handed off (else SessionError).
     """
     no, epoch, process = leases.locked(tx, session_id, "no, epoch, process")
     leases.permit(tx, session_id, lease, epoch=epoch, process=process)
     if is_moving(tx, no):
-        raise SessionBusy
+        raise errors.being_handed_off()
     leases.taken_from(tx, process)
     return no
 

@@ -26,8 +26,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import apsw
 
-from segue.core.errors import StoreBusy, StoreError, StoreMissing, StoreTooOld, StoreUncertain
-from segue.store import files
+from segue.core.errors import StoreError, StoreUncertain
+from segue.store import errors, files
 from segue.store.base import Row, SqlDialect, Topic, Tx
 from segue.store.clock import Clock
 from segue.store.processes import Processes, new_process_name
@@ -184,7 +184,7 @@ class SqliteEngine:
             self._local.connection.close()
 
     def _busy(self) -> StoreError:
-        return StoreBusy(path=self._path)
+        return errors.busy(self._path)
 
     def _read(self, calls: list[StoreCall]) -> list[CallResult]:
         return [self._read_one(call) for call in calls if call.begin()]
@@ -210,7 +210,7 @@ class SqliteEngine:
                 self._file = files.identity(self._path)
             elif self._file != files.identity(self._path):
                 # Writes to a file that was removed or replaced would be lost.
-                raise StoreMissing(path=self._path, marker=self._run / "created")
+                raise errors.missing(self._path, self._run / "created")
             outcomes = self._transact(begun, nudges)
         if nudges:
             self._send(nudges)
@@ -323,7 +323,10 @@ async def open_sqlite(given: Path, clock: Clock) -> SqliteEngine:
 def _find(given: Path, clock: Clock) -> SqliteEngine:
     if tuple(map(int, apsw.sqlite_lib_version().split("."))) < SAFE_SQLITE:
         needed = ".".join(map(str, SAFE_SQLITE))
-        raise StoreTooOld(found=apsw.sqlite_lib_version(), needed=needed)
+        raise StoreError(
+            f"SQLite {apsw.sqlite_lib_version()} can damage a database that several programs share."
+            f" Segue needs {needed} or newer. Reinstall Segue with its own packages."
+        )
     path = Path(os.path.realpath(given))
     if not path.parent.is_dir():
         raise files.no_folder(path)

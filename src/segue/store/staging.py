@@ -16,7 +16,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import IO
 
-from segue.core.errors import BackupUnwritable
+from segue.store import errors
 from segue.system import files, locks
 
 _FOLDER = ".parts"
@@ -32,7 +32,7 @@ class StagingFolder:
         try:
             self._make(place, purpose)
         except OSError as error:
-            raise BackupUnwritable(path=place, reason=error.strerror or error) from error
+            raise errors.backup_unwritable(place, error.strerror or error) from error
 
     def _make(self, place: Path, purpose: str) -> None:
         while True:

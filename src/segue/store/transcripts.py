@@ -11,18 +11,12 @@ from msgspec import structs
 
 from segue.core import provenance
 from segue.core.address import Platform
-from segue.core.errors import (
-    BadImport,
-    NothingToRestore,
-    NothingToUndo,
-    SessionBusy,
-    SessionNotFound,
-)
+from segue.core.errors import SessionError, SessionNotFound, UserError
 from segue.core.lease import SECOND, Lease
 from segue.core.provenance import Provenance
 from segue.core.session import Session, Usage
 from segue.core.transcript import Kind, Message, Role, Transcript
-from segue.store import leases, search, sessions
+from segue.store import errors, leases, search, sessions
 from segue.store.base import Row, Topic, Transactions, Tx, reads, writes
 from segue.store.values import MESSAGE_COLUMNS, message, message_columns, micros
 
@@ -192,17 +186,17 @@ def _has_any(tx: Tx, no: int, low: int, before: int) -> bool:
 
 @writes
 def undo(tx: Tx, lease: Lease, turns: int = 1) -> Transcript:
-    """Hide the last turns, and return what was hidden. Raise NothingToUndo if there are fewer."""
+    """Hide the last turns, and return what was hidden. Raise SessionError if there are fewer."""
     no, last = _own(tx, lease)
     if turns < 1:
-        raise NothingToUndo
+        raise _nothing_to_undo()
     sql = (
         "SELECT id FROM messages WHERE id > :low AND id <= :high AND role = 'user'"
         " AND kind = 'said' AND undone = 0 ORDER BY id DESC LIMIT 1 OFFSET :skip"
     )
     row = tx.row(sql, low=no << 32, high=no << 32 | _SEQ, skip=turns - 1)
     if row is None:
-        raise NothingToUndo
+        raise _nothing_to_undo()
     sql = (
         "UPDATE messages SET undone = :last WHERE id >= :first AND id <= :high AND undone = 0"
         f" RETURNING {MESSAGE_COLUMNS}"
@@ -211,10 +205,14 @@ def undo(tx: Tx, lease: Lease, turns: int = 1) -> Transcript:
     return _changed(tx, no, rows)
 
 
+def _nothing_to_undo() -> SessionError:
+    return SessionError("There is no earlier message of yours to undo.")
+
+
 @writes
 def repeat(tx: Tx, lease: Lease) -> Message:
     """Hide the last turn and append its user message again, unanswered, in one step. Return that
-    message. Raise NothingToUndo if there is none."""
+    message. Raise SessionError if there is none."""
     undone = undo(tx, lease)
     asked = next(message for message in undone if message.role is Role.USER)
     again = structs.replace(asked, seq=0)
@@ -224,7 +222,7 @@ def repeat(tx: Tx, lease: Lease) -> Message:
 
 @writes
 def restore(tx: Tx, lease: Lease) -> Transcript:
-    """Restore what was undone since the last message. Raise NothingToRestore if the
+    """Restore what was undone since the last message. Raise SessionError if the
     conversation has continued since."""
     no, last = _own(tx, lease)
     sql = (
@@ -233,7 +231,10 @@ def restore(tx: Tx, lease: Lease) -> Transcript:
     )
     rows = tx.rows(sql, low=no << 32, high=no << 32 | _SEQ, last=last)
     if not rows:
-        raise NothingToRestore
+        raise SessionError(
+            "There is nothing to redo: no messages were undone, or the conversation has continued"
+            " since."
+        )
     return _changed(tx, no, rows)
 
 
@@ -246,11 +247,11 @@ def _place(tx: Tx, session_id: str) -> tuple[int, int, int]:
 
 
 def _own(tx: Tx, lease: Lease) -> tuple[int, int]:
-    """The session's number and last seq. Raise SessionMoved if the lease was lost, or SessionBusy
+    """The session's number and last seq. Raise SessionMoved if the lease was lost, or SessionError
     if the session is being handed off."""
     no, last = leases.own(tx, lease)
     if sessions.is_moving(tx, no):  # the handoff moves what was there when it was requested
-        raise SessionBusy
+        raise errors.being_handed_off()
     return no, last
 
 
@@ -287,7 +288,7 @@ async def export(store: Transactions, owner: str, session_id: str) -> AsyncItera
 
 
 async def import_lines(store: Transactions, owner: str, lines: Iterable[bytes]) -> Session:
-    """Create a session of the owner's from an export, all or nothing. Raise BadImport with the
+    """Create a session of the owner's from an export, all or nothing. Raise UserError with the
     line. Anyone may have written the export, whatever it says of its authors: they are unknown.
     """
     header, messages = _parse(lines)
@@ -329,14 +330,21 @@ def _parse(lines: Iterable[bytes]) -> tuple[Header, list[Message]]:
         try:
             entry = msgspec.json.decode(line, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise BadImport(line=number, reason=error) from error
+            raise _bad_import(number, error) from error
         if isinstance(entry, Header):
             header = entry
         else:
             messages.append(structs.replace(entry, provenance=provenance.UNKNOWN))
     if header is None:
-        raise BadImport(line=1, reason="it is empty")
+        raise _bad_import(1, "it is empty")
     return header, messages
+
+
+def _bad_import(line: int, reason: object) -> UserError:
+    return UserError(
+        f"Line {line} of the import is not a message of a Segue export: {reason}. Nothing was"
+        " imported. Fix that line, then try again."
+    )
 
 
 @writes

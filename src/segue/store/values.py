@@ -12,9 +12,9 @@ import msgspec
 
 from segue.core import provenance
 from segue.core.address import Address, ChatType, Platform
-from segue.core.errors import MessageTooLong
 from segue.core.text import one_line, whole
 from segue.core.transcript import Image, Kind, Message, Outcome, Role, ToolCall
+from segue.store import errors
 
 MESSAGE_LIMIT = 8 * 1024 * 1024
 """The maximum size of one message, in bytes."""
@@ -111,7 +111,7 @@ def parse_buttons(stored: str | None) -> Buttons:
 
 
 def message_columns(message: Message, message_id: int) -> dict[str, Any]:
-    """The columns of one row of `messages`. Raise MessageTooLong if it exceeds MESSAGE_LIMIT."""
+    """The columns of one row of `messages`. Raise UserError if it exceeds MESSAGE_LIMIT."""
     calls = extras = images = None
     if message.tool_calls:
         kept = [ToolCall(text(c.id), text(c.name), text(c.arguments)) for c in message.tool_calls]
@@ -123,7 +123,7 @@ def message_columns(message: Message, message_id: int) -> dict[str, Any]:
     content = text(message.content)
     size = len(content.encode()) + sum(map(len, filter(None, (calls, extras, images))))
     if size > MESSAGE_LIMIT:
-        raise MessageTooLong(size=size, limit=MESSAGE_LIMIT)
+        raise errors.message_too_long(size, MESSAGE_LIMIT)
     return {
         "id": message_id,
         "role": message.role.value,

@@ -12,8 +12,7 @@ import secrets
 from msgspec import Struct
 
 from segue.core.address import Address
-from segue.core.errors import HandoffInFlight, SessionBusy
-from segue.store import leases, sessions
+from segue.store import errors, leases, sessions
 from segue.store.base import Row, Topic, Tx, marks
 from segue.store.values import readable_address, text
 
@@ -51,14 +50,14 @@ def make(
 ) -> Wish:
     """Wish that the session moves to the chat `home`. Its holder is notified.
 
-    Raise SessionNotFound, SessionBusy if it is being handed off, or HandoffInFlight if another
+    Raise SessionNotFound, SessionError if it is being handed off, or HandoffError if another
     process waits for the same.
     """
     (no,) = leases.locked(tx, session_id, "no")
     if sessions.is_moving(tx, no):
-        raise SessionBusy
+        raise errors.being_handed_off()
     if (other := of(tx, session_id)) is not None:
-        raise HandoffInFlight(platform=other.home.platform)
+        raise errors.handoff_in_flight(other.home.platform)
     forget(tx, no)
     tx.insert(
         "wishes",

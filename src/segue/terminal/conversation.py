@@ -24,7 +24,6 @@ from segue.core.errors import (
     SessionHeld,
     SessionNotFound,
     StoreError,
-    TurnRunning,
     UserError,
 )
 from segue.core.events import TurnFailed, TurnInterrupted, TurnPaused
@@ -132,7 +131,7 @@ class Conversation:
                 return True
         if self.interrupt is None:
             return False
-        await self._display.trouble(TurnRunning())  # another handoff is under way
+        await self._display.turn_running()  # another handoff is under way
         return True
 
     def stay(self) -> Coroutine[Any, Any, None] | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from segue.core import excerpt
 from segue.core.address import Platform
 from segue.core.approval import Answer, Description
-from segue.core.errors import SessionError, UserError
+from segue.core.errors import HandoffError, SessionError, UserError
 from segue.core.events import (
     NO_ANSWER,
     ApprovalNeeded,
@@ -168,6 +168,15 @@ class Display:
 
     async def trouble(self, error: UserError) -> None:
         await self._print(events.failure(str(error), self._now()))
+
+    async def turn_running(self) -> None:
+        """Print that there is no handoff while something runs."""
+        await self.trouble(
+            HandoffError(
+                "Something is still running here. Wait for it or press Ctrl-C, then type /handoff"
+                " again."
+            )
+        )
 
     async def lost(self, moved: SessionError) -> None:
         """Print that another process has taken the session."""

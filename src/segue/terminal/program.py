@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from segue import config
 from segue.config import Settings
-from segue.core.errors import HistoryUnwritable, TurnRunning
+from segue.core.errors import HistoryUnwritable
 from segue.core.events import TurnInterrupted
 from segue.core.session import ME
 from segue.terminal.display import WHAT, Display
@@ -281,7 +281,7 @@ class _Program:
         if departure := self._conversation.departure:
             self._leaving = self._soon(self._hand_off_meanwhile(departure, text))
         elif self._conversation.interrupt:
-            self._soon(self._display.trouble(TurnRunning()))
+            self._soon(self._display.turn_running())
         else:
             return False
         return True

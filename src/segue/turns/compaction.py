@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from segue.core import provenance
-from segue.core.errors import NothingToCompress
+from segue.core.errors import SessionError
 from segue.core.lease import Lease
 from segue.core.text import tokens_in
 from segue.core.transcript import Kind, Message, Role, Transcript
@@ -36,12 +36,15 @@ async def compress(
     store: Store, lease: Lease, brain: Brain, window: Transcript, now: datetime
 ) -> Transcript:
     """Summarise all but the newest turns of `window`, and append the summary to the transcript.
-    Return the new window, which starts with the summary. Raise NothingToCompress if there is too
+    Return the new window, which starts with the summary. Raise SessionError if there is too
     little to summarise, or ModelError if the brain fails."""
     keeps = _keeps(window.messages, brain.room)
     split = len(window) - keeps
     if split < _MIN_MESSAGES:
-        raise NothingToCompress
+        raise SessionError(
+            "There is nothing to compress: the part of the conversation that is not summarised yet"
+            " is too short."
+        )
     condensed = Transcript(window.messages[:split], window.omitted)
     written = await brain.summarise(condensed)
     summary = Message(

@@ -76,7 +76,7 @@ def begin(
     `paused`: the caller knows that the last turn was paused, even if no handoff says so.
 
     From now on the inbox entries wait for an answer from this session. Raise SessionMoved if the
-    lease was lost or the session is no longer `at` this address, or MessageTaken if another session
+    lease was lost or the session is no longer `at` this address, or SessionError if another session
     has already taken one of the entries.
     """
     data = read(tx, lease.session_id)

@@ -201,7 +201,7 @@ class Turns:
     async def compress(
         self, session_id: str, place: Place, *, held: HeldLease | None = None
     ) -> Message:
-        """Compact the session and return the summary. Raise NothingToCompress for a short one."""
+        """Compact the session and return the summary. Raise SessionError for a short one."""
         async with self._in_hand(session_id, place, held) as held:
             data = await self._store.read(records.read, session_id)
             brain = await self._brains.open(self._assignment(data, place, held))

@@ -12,7 +12,7 @@ from segue.agent.tools.messages import TEXT_LIMIT, SentFile, send_file, send_mes
 from segue.approvals.rules import Risk
 from segue.core.address import Address, ChatType, Platform
 from segue.core.context import Delivery
-from segue.core.errors import NoHomeChannel
+from segue.core.errors import no_home_channel
 from tests.agent.tools.calls import call
 
 PLACE = Workplace(cwd=Path("/"))
@@ -38,7 +38,7 @@ class Post:
             Delivery(platform=Platform.MATRIX, chat_id=ROOM.chat_id): ROOM,
         }
         if to not in places:
-            raise NoHomeChannel(platform=to.platform)
+            raise no_home_channel(to.platform)
         return places[to]
 
     def refusal(self, to: Address, name: str, size: int) -> str:

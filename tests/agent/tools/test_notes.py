@@ -12,8 +12,8 @@ from segue.agent.tools.base import ToolFailed, Workplace
 from segue.agent.tools.notes import remember
 from segue.approvals.rules import Risk
 from segue.core import provenance
-from segue.core.errors import TooManyNotes
-from segue.core.note import MAX_NOTES, NOTE_LIMIT, Note, clean_note
+from segue.core.errors import NoteError
+from segue.core.note import NOTE_LIMIT, Note, clean_note
 from segue.core.provenance import Provenance
 from tests.agent.tools.calls import question, use
 
@@ -33,7 +33,7 @@ class Notebook:
         self.by = by
         cleaned = clean_note(text)
         if self._full:
-            raise TooManyNotes(limit=MAX_NOTES)
+            raise NoteError("You already have 100 notes. Type `segue memory` and remove one first.")
         self.texts.append(cleaned)
         return Note(number=len(self.texts), text=cleaned, written=NOON)
 

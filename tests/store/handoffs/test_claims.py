@@ -8,9 +8,7 @@ from datetime import timedelta
 import pytest
 
 from segue.core.address import Platform
-from segue.core.errors import (
-    SessionChanged,
-)
+from segue.core.errors import SessionError
 from segue.core.handoff import (
     MAX_ATTEMPTS,
     REASONS,
@@ -278,7 +276,7 @@ async def test_a_late_gateway_does_not_reopen_an_ended_session(
     late = await claimed(gateway, session.id)
     clock.advance(LEASE_SECONDS + CLAIM_SECONDS)
     await sessions.end(store, session.id, EndReason.NEW)
-    with pytest.raises(SessionChanged):
+    with pytest.raises(SessionError, match="continued elsewhere during the handoff"):
         await gateway.complete_handoff(late, address=TOPIC, messages=[answered("I am here.")])
     ended = await sessions.get(store, session.id)
     assert ended is not None

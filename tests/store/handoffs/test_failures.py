@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 
 from segue.core.address import Platform
-from segue.core.errors import (
-    HandoffInFlight,
-    SessionMoved,
-)
+from segue.core.errors import HandoffError, SessionMoved
 from segue.core.handoff import (
     Handoff,
     State,
@@ -82,7 +79,7 @@ async def test_failure_4_a_gateway_killed_after_the_claim_does_not_leave_it_runn
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
     await claimed(await open_store(), session.id)
-    with pytest.raises(HandoffInFlight):
+    with pytest.raises(HandoffError, match="already being handed off"):
         await store.request_handoff(session.id, TELEGRAM)
     clock.advance(LEASE_SECONDS + CLAIM_SECONDS)
     again = await store.request_handoff(session.id, TELEGRAM)

@@ -8,10 +8,7 @@ import pytest
 from msgspec import structs
 
 from segue.core.address import Platform
-from segue.core.errors import (
-    SessionChanged,
-    SessionMoved,
-)
+from segue.core.errors import SessionError, SessionMoved
 from segue.core.handoff import REASONS, Failure, State, Step
 from segue.core.session import Origin, Session, Usage
 from segue.core.text import REASON_LIMIT
@@ -242,7 +239,7 @@ async def test_completing_fails_and_changes_nothing_when_the_terminal_has_append
     claim = await gateway.claim_handoff(asked.id)
     assert claim is not None
     await transcripts.append(store, lease, [said("one more thing")])
-    with pytest.raises(SessionChanged):
+    with pytest.raises(SessionError, match="continued elsewhere during the handoff"):
         await gateway.complete_handoff(
             claim, address=TOPIC, messages=[answered("x")], drafts=[draft("x", TOPIC)]
         )
@@ -260,7 +257,7 @@ async def test_completing_fails_and_changes_nothing_after_a_takeover(
     claim = await gateway.claim_handoff(asked.id)
     assert claim is not None
     mine = await leases.acquire(store, session.id, "a terminal on sofa", take_over=True)
-    with pytest.raises(SessionChanged):
+    with pytest.raises(SessionError, match="continued elsewhere during the handoff"):
         await gateway.complete_handoff(
             claim, address=TOPIC, messages=[answered("x")], drafts=[draft("x", TOPIC)]
         )

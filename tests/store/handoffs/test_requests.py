@@ -7,12 +7,7 @@ import asyncio
 import pytest
 
 from segue.core.address import Platform
-from segue.core.errors import (
-    HandoffInFlight,
-    SessionHeld,
-    SessionMoved,
-    SessionNotFound,
-)
+from segue.core.errors import HandoffError, SessionHeld, SessionMoved, SessionNotFound
 from segue.core.handoff import (
     Handoff,
     State,
@@ -62,10 +57,10 @@ async def test_a_second_request_is_refused_while_one_is_pending_or_running(
     store: Store, session: Session
 ):
     asked = await store.request_handoff(session.id, TELEGRAM)
-    with pytest.raises(HandoffInFlight, match="telegram"):
+    with pytest.raises(HandoffError, match="telegram"):
         await store.request_handoff(session.id, Platform.SLACK)
     await store.claim_handoff(asked.id)
-    with pytest.raises(HandoffInFlight, match="telegram"):
+    with pytest.raises(HandoffError, match="telegram"):
         await store.request_handoff(session.id, Platform.SLACK)
     assert len(await store.list_handoffs(session.id)) == 1
 

@@ -1,0 +1,90 @@
+"""What users read when something goes wrong, found in the source: an error says the sentence that
+it is made with, or else the docstring of its class."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from pathlib import Path
+from typing import NamedTuple
+
+import segue
+
+SOURCE = Path(segue.__file__).parent
+
+
+class Sentence(NamedTuple):
+    place: str
+    error: str
+    """The name of its class."""
+    text: str
+    """With the code of each value in braces."""
+
+
+class Source(NamedTuple):
+    bases: dict[str, list[str]]
+    """The error classes, with the names of their bases."""
+    docstrings: dict[str, str]
+    trees: dict[str, ast.Module]
+    """By path."""
+
+
+@functools.cache
+def source() -> Source:
+    trees = {
+        str(path.relative_to(SOURCE)): ast.parse(path.read_text())
+        for path in sorted(SOURCE.rglob("*.py"))
+    }
+    classes = [
+        node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    ]
+    bases = {"SegueError": ["Exception"]}
+    docstrings: dict[str, str] = {}
+    while True:
+        known = len(docstrings)
+        for node in classes:
+            named = [_name(base) for base in node.bases]
+            if node.name == "SegueError" or not bases.keys().isdisjoint(named):
+                bases[node.name] = named
+                docstrings[node.name] = " ".join((ast.get_docstring(node) or "").split())
+        if len(docstrings) == known:
+            return Source(bases, docstrings, trees)
+
+
+def is_a(error: str, base: str) -> bool:
+    """Whether the class `error` is `base`, or derived from it."""
+    return error == base or any(is_a(it, base) for it in source().bases.get(error, ()))
+
+
+def calls() -> list[tuple[str, str, ast.Call]]:
+    """Every error that is made: where, the name of its class, and the call."""
+    return [
+        (f"{path}:{node.lineno}", _name(node.func), node)
+        for path, tree in source().trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and _name(node.func) in source().bases
+    ]
+
+
+def sentences() -> list[Sentence]:
+    """The sentences that errors are made with."""
+    return [
+        Sentence(place, error, _template(call.args[0]))
+        for place, error, call in calls()
+        if call.args
+    ]
+
+
+def _name(node: ast.expr) -> str:
+    if isinstance(node, ast.Subscript):
+        node = node.value
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _template(node: ast.expr) -> str:
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(_template, node.values))
+    value = node.value if isinstance(node, ast.FormattedValue) else node
+    return "{" + ast.unparse(value) + "}"
