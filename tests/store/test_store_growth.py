@@ -16,7 +16,7 @@ import pytest
 from segue.core.address import Platform
 from segue.core.errors import AmbiguousSession, SessionNotFound
 from segue.core.transcript import Role
-from segue.store import Store, Tx, leases, owners, page_sessions, search, sessions
+from segue.store import Store, Tx, leases, outbox, owners, page_sessions, search, sessions
 from segue.store.base import Row, SqlDialect
 from segue.store.sqlite import SqliteTx
 from segue.store.transcripts import append
@@ -213,6 +213,39 @@ async def test_an_append_does_not_grow_with_the_store(store: Store):
     small = await store.write(work)
     await store.write(fill, LARGE)
     assert await store.write(work) == small
+
+
+def wait_in_line(tx: Tx, state: str, first: int, last: int) -> None:
+    sql = (
+        f"{_NUMBERS} INSERT INTO outbox (key, platform, address, body, state, queued, finished)"
+        " SELECT 'k' || i, 'telegram', 'agent:main:telegram:dm:42', 'hello',"
+        " CAST(:state AS TEXT), i, CASE WHEN CAST(:state AS TEXT) = 'sent' THEN i END FROM n"
+        " WHERE i >= :first"
+    )
+    tx.change(sql, count=last, first=first, state=state)
+
+
+async def test_a_claim_does_not_grow_with_the_messages_that_wait_for_one_chat(store: Store):
+    def work(tx: Tx) -> int:
+        if tx.dialect is SqlDialect.POSTGRES:
+            # They read the whole table, which is cheaper if it is so small.
+            for way in ("seqscan", "hashjoin", "mergejoin"):
+                tx.change(f"SET LOCAL enable_{way} = off")
+        counting = CountingTx(tx)
+        assert len(outbox._newest(counting, [Platform.TELEGRAM])) == outbox._WINDOW
+        assert len(outbox._lanes(counting, Platform.TELEGRAM, "")) == 1
+        return counting.work
+
+    def analyze(tx: Tx) -> None:
+        if tx.dialect is SqlDialect.POSTGRES:
+            tx.change("ANALYZE outbox")
+
+    await store.write(wait_in_line, "sent", 1, 2_000)
+    await store.write(analyze)  # before they wait: it knows of none
+    await store.write(wait_in_line, "queued", 2_001, 2_300)
+    few = await store.write(work)
+    await store.write(wait_in_line, "queued", 2_301, 5_000)
+    assert await store.write(work) <= WORK * few
 
 
 async def test_an_old_match_is_found_in_the_index(store: Store, open_store: OpenStore):

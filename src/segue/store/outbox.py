@@ -253,11 +253,13 @@ class _Head(NamedTuple):
     is_ready: bool
 
 
+# The first one by the order of an index. For a minimum, PostgreSQL may read all that wait there, if
+# its statistics are older than they are.
 _HEAD = (
     "SELECT l.platform, l.address, coalesce(h.no, 0), h.no IS NOT NULL AND h.state = 'queued'"
     " AND h.not_before <= :ticks FROM ({})"
-    f" l LEFT JOIN outbox h ON h.no = (SELECT min(e.no) FROM outbox e WHERE e.address = l.address"
-    f" AND e.{_OPEN} AND e.held = 0) ORDER BY l.n"
+    " l LEFT JOIN outbox h ON h.no = (SELECT e.no FROM outbox e WHERE e.platform = l.platform"
+    f" AND e.address = l.address AND e.{_OPEN} AND e.held = 0 ORDER BY e.no LIMIT 1) ORDER BY l.n"
 )
 
 
@@ -295,10 +297,13 @@ def _by_turn(
 
 def _lanes(tx: Tx, platform: Platform, after: str) -> list[_Head]:
     """The next message at each of the first addresses after `after`, in the order of the keys."""
-    following = f"(SELECT min(o.address) FROM outbox o WHERE o.platform = :platform AND o.{_OPEN}"
+    following = (
+        f"(SELECT o.address FROM outbox o WHERE o.platform = :platform AND o.{_OPEN}"
+        " AND o.address > {} ORDER BY o.address LIMIT 1)"
+    )
     lanes = (
-        f"WITH RECURSIVE lanes(address, n) AS (SELECT {following} AND o.address > :after), 1"
-        f" UNION ALL SELECT {following} AND o.address > lanes.address), n + 1 FROM lanes"
+        f"WITH RECURSIVE lanes(address, n) AS (SELECT {following.format(':after')}, 1"
+        f" UNION ALL SELECT {following.format('lanes.address')}, n + 1 FROM lanes"
         " WHERE lanes.address IS NOT NULL AND n < :most)"
         " SELECT :platform AS platform, address, n FROM lanes WHERE address IS NOT NULL"
     )
