@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,7 @@ class Stage:
     where = Where.TERMINAL
     owner = ME
     place = Place()
+    zone = UTC
 
     def __init__(self, store: Store, turns: Turns, cwd: Path) -> None:
         self.store = store

@@ -19,6 +19,7 @@ from segue.core.session import ME, Session
 from segue.core.transcript import Message, Role, spoken
 from segue.gateway.service import Gateway
 from segue.handoffs import Completed, Failed, Progress, hand_off
+from segue.jobs import reminders
 from segue.platforms.base import Adapter
 from segue.platforms.webhook import WebhookServer
 from segue.store import (
@@ -241,7 +242,9 @@ async def serve(
 ) -> AsyncGenerator[Gateway]:
     """Run a gateway and yield once it is connected. It is stopped at the end."""
     stop = asyncio.Event()
-    async with Turns(store, Agents(store, settings, Offered(model)), titles=False) as turns:
+    async with Turns(
+        store, Agents(store, settings, Offered(model), more_tools=reminders.tools), titles=False
+    ) as turns:
         gateway = Gateway(store, turns, settings, adapters, webhooks)
         running = asyncio.create_task(gateway.run(stop))
         try:

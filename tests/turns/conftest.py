@@ -6,11 +6,11 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 import segue.store
 from segue import config
@@ -21,6 +21,7 @@ from segue.core.address import Platform
 from segue.core.events import Event
 from segue.core.session import Session
 from segue.core.transcript import Message, ToolCall
+from segue.jobs import reminders
 from segue.store import Store, owners, sessions, transcripts
 from segue.turns import Place, Turns
 from segue.turns.agents import Agents
@@ -56,8 +57,12 @@ class Desk:
         if isinstance(model, Iterable):
             model = ScriptedModel(model)
         offered = model if isinstance(model, Offered) else Offered(model)
-        settings = structs.replace(self.settings, **changes)
-        async with Turns(self.store, Agents(self.store, settings, offered), titles=titles) as turns:
+        settings = replace(self.settings, **changes)
+        async with Turns(
+            self.store,
+            Agents(self.store, settings, offered, more_tools=reminders.tools),
+            titles=titles,
+        ) as turns:
             yield turns
 
     async def take(

@@ -25,6 +25,8 @@ from segue.core.note import NOTE_LIMIT
 from segue.core.schedule import Cron
 from segue.core.session import ME, Session
 from segue.core.transcript import ToolCall
+from segue.jobs import reminders
+from segue.jobs.service import unattended
 from segue.platforms import markup
 from segue.platforms.base import Capabilities
 from segue.platforms.whatsapp.client import from_template
@@ -33,6 +35,7 @@ from segue.store.approvals import Approval, ApprovalState
 from segue.terminal.render.events import approval
 from segue.terminal.render.screen import Screen
 from segue.turns import toolbox
+from segue.turns.brain import Assignment, deny_all
 from tests.turns.conftest import Desk
 
 ROOM = Address(platform=Platform.MATRIX, chat_type=ChatType.GROUP, chat_id=f"!{'r' * 120}:x.org")
@@ -105,6 +108,10 @@ def longest(field: inspect.Field) -> Any:
     return 60 if is_number and field.required else None
 
 
+async def never(_: str) -> None:
+    raise AssertionError("nothing is granted")
+
+
 class Table:
     """Every tool of the program, for a chat, with the plan for its longest call."""
 
@@ -112,17 +119,19 @@ class Table:
         context = Context(source=HERE, cwd=str(cwd))
         self._place = Workplace(cwd=cwd)
         self.tools: dict[str, Tool[Any]] = {}
-        for small, run in ((False, None), (True, None), (False, job)):
-            self.tools |= toolbox.tools(
-                desk.store,
-                session,
-                context,
-                {},
-                zone=ZoneInfo("UTC"),
+        for small, run in ((False, None), (True, None), (False, unattended(job))):
+            assignment = Assignment(
+                session=session,
+                context=context,
+                notes=(),
+                approve=deny_all,
+                granted=frozenset(),
+                grant=never,
                 now=lambda: datetime.now(UTC),
-                small=small,
-                job=run,
+                unattended=run,
             )
+            more = reminders.tools(desk.store, assignment, ZoneInfo("UTC"), small=small)
+            self.tools |= toolbox.tools(desk.store, session, context, {}, more=more, small=small)
 
     async def plan(self, name: str) -> tuple[ToolCall, Plan]:
         tool = self.tools[name]

@@ -8,10 +8,11 @@ from zoneinfo import ZoneInfo
 
 from msgspec import structs
 
+from segue.core.address import Platform
 from segue.core.job import LOCAL, JobState, NewJob, local_time, next_times, parse_targets
 from segue.core.schedule import Cron, Once
 from segue.core.session import ME
-from segue.store import Store, jobs, owners, runs
+from segue.store import Store, gateways, jobs, owners, runs
 from tests.web.bare_server import Door
 from tests.web.browser import Browser
 from tests.web.conftest import Site
@@ -84,6 +85,7 @@ async def test_a_failed_run_is_marked(door: Door):
 
 
 async def test_a_job_is_paused_resumed_run_and_deleted(door: Door):
+    await gateways.announce(door.store, "the gateway of the page", [Platform.WEB])
     job = await jobs.create(door.store, ME, NEWS)
     async with door.browser(await door.key()) as browser:
 
@@ -126,6 +128,7 @@ async def test_a_change_made_elsewhere_is_shown(door: Door):
 
 
 async def test_jobs_of_another_owner_are_neither_shown_nor_changed(door: Door):
+    await gateways.announce(door.store, "the gateway of the page", [Platform.WEB])
     await owners.ensure(door.store, "eve", "Eve")
     theirs = await jobs.create(door.store, "eve", NEWS)
     async with door.browser(await door.key()) as browser:

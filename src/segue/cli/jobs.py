@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from segue.cli.options import JSON, YES, confirm, pass_json_on
 from segue.cli.store_access import with_store
 from segue.core import job_text, provenance
 from segue.core.context import Delivery
-from segue.core.errors import BadJob, NoGatewayForJobs
+from segue.core.errors import BadJob
 from segue.core.job import (
     DAILY_TOKENS,
     LOCAL,
@@ -24,6 +24,7 @@ from segue.core.job import (
     Condition,
     ConditionKind,
     Job,
+    JobAction,
     NewJob,
     Target,
     When,
@@ -31,8 +32,8 @@ from segue.core.job import (
     parse_time,
 )
 from segue.core.session import ME
-from segue.store import Store, gateways, owners, reports, runs
-from segue.store import jobs as stored_jobs
+from segue.jobs.service import OwnerJobs
+from segue.store import Store, owners
 from segue.terminal.output import fields, folded, print_result, screen
 
 _EMPTY = (
@@ -61,12 +62,7 @@ def jobs(ctx: click.Context, *, as_json: bool) -> None:
 
 
 def _list(*, as_json: bool) -> None:
-    async def read(store: Store) -> list[tuple[Job, job_text.Last | None]]:
-        found = await stored_jobs.list_jobs(store, ME)
-        last = await runs.last(store, [job.id for job in found])
-        return [(job, last.get(job.id)) for job in found]
-
-    found = with_store(read)
+    found = with_store(lambda store: OwnerJobs(store, ME).list())
     lines = [folded(job_text.summary(job, last), screen(), " " * 5) for job, last in found]
     value = [job_text.as_json(job, [last] if last else []) for job, last in found]
     print_result(value, lines or [_EMPTY], as_json=as_json)
@@ -153,7 +149,8 @@ def add(text: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
 
     async def make(store: Store) -> Job:
         await owners.ensure(store, ME)
-        await _require_gateway(store)
+        owned = OwnerJobs(store, ME)
+        await owned.require_gateway()
         new = NewJob(
             prompt=" ".join(text),
             schedule=_when(given).schedule(zone, now),
@@ -162,9 +159,7 @@ def add(text: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
             cwd=str(Path.cwd()),
             provenance=provenance.OWNER,
         )
-        new = _with_rest(new, given, now)
-        await reports.check(store, ME, new.deliver, verbatim=new.verbatim)
-        return await stored_jobs.create(store, ME, new)
+        return await owned.create(_with_rest(new, given, now))
 
     _print(with_store(make), "Added.", as_json=as_json)
 
@@ -181,8 +176,9 @@ def edit(number: int, text: tuple[str, ...], *, as_json: bool, **given: Any) -> 
     now = datetime.now(UTC)
 
     async def change(store: Store) -> tuple[Job, Job]:
-        await _require_gateway(store)
-        job = await stored_jobs.found(store, ME, number)
+        owned = OwnerJobs(store, ME)
+        await owned.require_gateway()
+        job = await owned.found(number)
         zone, when = given["zone"] or job.zone, _when(given)
         schedule = job.schedule if when == When() else when.schedule(zone, now)
         if when == When() and zone != job.zone:
@@ -202,8 +198,7 @@ def edit(number: int, text: tuple[str, ...], *, as_json: bool, **given: Any) -> 
             changed = replace(changed, only_if=None)
         if given["allow_nothing"]:
             changed = replace(changed, allows=())
-        await reports.check(store, ME, changed.deliver, verbatim=changed.verbatim)
-        return job, await stored_jobs.edit(store, ME, number, changed)
+        return job, await owned.edit(job, changed)
 
     former, job = with_store(change)
     _print(job, f"Changed.{job_text.no_longer(former, job)}", as_json=as_json)
@@ -215,10 +210,11 @@ def edit(number: int, text: tuple[str, ...], *, as_json: bool, **given: Any) -> 
 def show(number: int, *, as_json: bool) -> None:
     """Show job NUMBER and its last runs."""
 
-    async def read(store: Store) -> tuple[Job, tuple[job_text.Last, ...], int]:
-        job = await stored_jobs.found(store, ME, number)
-        history = await runs.history(store, number, limit=_HISTORY)
-        return job, history, await runs.tokens_today(store, job)
+    async def read(store: Store) -> tuple[Job, Sequence[job_text.Last], int]:
+        owned = OwnerJobs(store, ME)
+        job = await owned.found(number)
+        history = await owned.history(number, limit=_HISTORY)
+        return job, history, await owned.tokens_today(job)
 
     job, history, used = with_store(read)
     lines = fields(job_text.facts(job, used), screen())
@@ -231,9 +227,7 @@ def show(number: int, *, as_json: bool) -> None:
 @JSON
 def pause(number: int, *, as_json: bool) -> None:
     """Stop running job NUMBER until it is resumed."""
-    _print(
-        with_store(lambda store: stored_jobs.pause(store, ME, number)), "Paused.", as_json=as_json
-    )
+    _print(_act(number, JobAction.PAUSE), "Paused.", as_json=as_json)
 
 
 @jobs.command()
@@ -241,12 +235,7 @@ def pause(number: int, *, as_json: bool) -> None:
 @JSON
 def resume(number: int, *, as_json: bool) -> None:
     """Run job NUMBER again, from its next time on."""
-
-    async def go_on(store: Store) -> Job:
-        await _require_gateway(store)
-        return await stored_jobs.resume(store, ME, number)
-
-    _print(with_store(go_on), "Resumed.", as_json=as_json)
+    _print(_act(number, JobAction.RESUME), "Resumed.", as_json=as_json)
 
 
 @jobs.command()
@@ -254,14 +243,9 @@ def resume(number: int, *, as_json: bool) -> None:
 @JSON
 def run(number: int, *, as_json: bool) -> None:
     """Run job NUMBER now, besides its set times."""
-
-    async def ask(store: Store) -> Job:
-        await _require_gateway(store)
-        await runs.ask(store, ME, number)
-        return await stored_jobs.found(store, ME, number)
-
+    job = _act(number, JobAction.RUN)
     line = f"Running. Type `segue jobs show {number}` to see the result."
-    print_result(job_text.as_json(with_store(ask)), [line], as_json=as_json)
+    print_result(job_text.as_json(job), [line], as_json=as_json)
 
 
 @jobs.command()
@@ -270,10 +254,14 @@ def run(number: int, *, as_json: bool) -> None:
 @JSON
 def delete(number: int, *, yes: bool, as_json: bool) -> None:
     """Delete job NUMBER and its history. Its session stays."""
-    job = with_store(lambda store: stored_jobs.found(store, ME, number))
+    job = with_store(lambda store: OwnerJobs(store, ME).found(number))
     confirm(f"Delete job {number}, {job.name!r}?", "delete it", yes=yes)
-    with_store(lambda store: stored_jobs.delete(store, ME, number))
+    _act(number, JobAction.DELETE)
     print_result(job_text.as_json(job), ["Deleted."], as_json=as_json)
+
+
+def _act(number: int, action: JobAction) -> Job:
+    return with_store(lambda store: OwnerJobs(store, ME).act(number, action))
 
 
 def _print(job: Job, done: str, *, as_json: bool) -> None:
@@ -332,8 +320,3 @@ def _targets(text: str | None) -> tuple[Target, ...]:
 async def _default(store: Store) -> tuple[Target, ...]:
     """All home channels, or if there is none only the job's session."""
     return (AllHomes(),) if await owners.homes(store, ME) else (LOCAL,)
-
-
-async def _require_gateway(store: Store) -> None:
-    if not await gateways.alive(store):
-        raise NoGatewayForJobs

@@ -26,6 +26,7 @@ from segue.core.events import (
 from segue.core.session import ME, Session
 from segue.core.text import is_empty
 from segue.core.transcript import spoken
+from segue.jobs import reminders
 from segue.store import Store, owners, sessions
 from segue.terminal.location import here
 from segue.terminal.output import print_json
@@ -51,7 +52,7 @@ async def once(
     """
     async with (
         await segue.store.open(settings.store) as store,
-        Turns(store, Agents(store, settings)) as turns,
+        Turns(store, Agents(store, settings, more_tools=reminders.tools)) as turns,
     ):
         session = await _session(store, resume)
         shown = _JsonOutput(session) if as_json else _TextOutput()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import KW_ONLY, dataclass
+from datetime import tzinfo
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -54,6 +55,10 @@ class CommandContext(Protocol):
     def where(self) -> Where: ...
     @property
     def place(self) -> Place: ...
+    @property
+    def zone(self) -> tzinfo:
+        """The user's time zone."""
+        ...
 
     @property
     def session(self) -> Session | None:

@@ -68,6 +68,7 @@ class ChatCommands:
         self.store = chat_turns.store
         self.turns = chat_turns.turns
         self.owner = pending.owner
+        self.zone = chat_turns.settings.zone
         self.session = session
         self.place = chat_turns.places.place(pending.address, inbound=pending.inbound)
         self._chat_turns = chat_turns

@@ -16,10 +16,8 @@ from functools import partial
 from pathlib import Path
 
 from segue import config
-from segue.agent import conditions
 from segue.agent.tools import credentials
 from segue.agent.tools.base import Workplace
-from segue.agent.tools.jobs import NOTHING_TO_REPORT
 from segue.approvals.questions import Questions, Settle, fenced
 from segue.config import Settings
 from segue.core import events, provenance
@@ -33,6 +31,8 @@ from segue.core.transcript import Message, Outcome, Role, ToolCall, Transcript, 
 from segue.gateway import texts
 from segue.gateway.containment import cancel, contain, finish
 from segue.gateway.places import Places, PlatformsNow
+from segue.jobs import conditions
+from segue.jobs.tools import NOTHING_TO_REPORT
 from segue.store import Store, Topic, claims, jobs, reports, retries, runs, transcripts
 from segue.store.claims import ClaimLost
 from segue.store.runs import LEASE_SECONDS, Claim

@@ -9,6 +9,7 @@ from segue.core.address import Address, Platform
 from segue.core.approval import Approve
 from segue.core.context import Context
 from segue.core.job import Job
+from segue.jobs.service import unattended
 from segue.platforms.base import Inbound
 from segue.turns import Place
 from segue.turns.brain import deny_all
@@ -39,7 +40,9 @@ class Places:
     def run(self, job: Job, address: Address | None, approve: Approve) -> Place:
         """The place for a run of `job`, which asks for approvals at `address`. Without one, every
         approval is denied. Nothing that the agent says there is sent by itself."""
+        rules = unattended(job)
         if address is None:
             terminal = replace(HERE.context, connected=tuple(sorted(self._connected())))
-            return Place(context=terminal, holder=self.name, job=job)
-        return replace(self.place(address, approve=approve), deliver_to=None, job=job)
+            return Place(context=terminal, holder=self.name, unattended=rules)
+        here = self.place(address, approve=approve)
+        return replace(here, deliver_to=None, unattended=rules)

@@ -41,6 +41,7 @@ from segue.gateway.outbound import Outbound
 from segue.gateway.places import Places
 from segue.gateway.reload import SettingsWatch
 from segue.gateway.turns import ChatTurns
+from segue.jobs import reminders
 from segue.platforms.base import Adapter
 from segue.platforms.spec import Groups, PlatformSettings
 from segue.platforms.webhook import Webhook, WebhookServer
@@ -101,7 +102,7 @@ async def serve(
     for ending in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(ending, end)
     async with await segue.store.open(settings.store) as store:
-        agents = Agents(store, settings, models)
+        agents = Agents(store, settings, models, more_tools=reminders.tools)
         async with Turns(store, agents) as turns:
             await owners.ensure(store, ME)
             gateway = Gateway(store, turns, settings, *platforms.load(settings, store))

@@ -7,6 +7,7 @@ import contextlib
 import os
 from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import AsyncExitStack
+from datetime import tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,10 @@ class Conversation:
         await self.notice(handoffs.STAYS)
 
     # The context of commands
+
+    @property
+    def zone(self) -> tzinfo:
+        return self._settings.zone
 
     @property
     def place(self) -> Place:

@@ -169,13 +169,14 @@ class _Program:
 
         await asyncio.to_thread(import_module, "segue.terminal.conversation")
         import segue.store  # noqa: PLC0415
+        from segue.jobs import reminders  # noqa: PLC0415
         from segue.terminal.conversation import Conversation  # noqa: PLC0415
         from segue.turns import Turns  # noqa: PLC0415
         from segue.turns.agents import Agents  # noqa: PLC0415
 
         async with (
             await segue.store.open(self._settings.store) as store,
-            Turns(store, Agents(store, self._settings)) as turns,
+            Turns(store, Agents(store, self._settings, more_tools=reminders.tools)) as turns,
         ):
             name = options.resume
             session = None if name is None else await sessions.find(store, ME, name)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import tzinfo
 from pathlib import Path
+from typing import Any, Protocol
 
 from segue import config
 from segue.agent import instructions
@@ -10,7 +13,7 @@ from segue.agent.instructions import Projects
 from segue.agent.loop import MAX_STEPS, Agent
 from segue.agent.models.pool import Models, Pool
 from segue.agent.tools import credentials
-from segue.agent.tools.base import Workplace
+from segue.agent.tools.base import Tool, Workplace
 from segue.approvals.rules import Rules
 from segue.config import Settings
 from segue.core import provenance
@@ -22,13 +25,29 @@ from segue.turns import toolbox
 from segue.turns.brain import Assignment
 
 
+class MoreTools(Protocol):
+    """Makes tools that a turn gets besides its own, such as those for jobs. `zone` is that of the
+    owner. A `small` model gets only a few."""
+
+    def __call__(
+        self, store: Store, assignment: Assignment, zone: tzinfo, *, small: bool
+    ) -> Sequence[Tool[Any]]: ...
+
+
 class Agents:
-    def __init__(self, store: Store, settings: Settings, models: Models | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        models: Models | None = None,
+        more_tools: MoreTools | None = None,
+    ) -> None:
         """`models` replaces those from the settings."""
         self._store = store
         self._settings = settings
         self._pool = Pool(settings)
         self._models = models or self._pool
+        self._more_tools = more_tools
         config.hide_secrets()
         self._environment = config.tool_environment()
         self._private = credentials.private(Path.home(), config.private_places(settings))
@@ -49,19 +68,16 @@ class Agents:
             session,
             context,
             self._environment,
-            zone=self._settings.zone,
-            now=assignment.now,
+            more=self._more(assignment, small=model.small),
             small=model.small,
-            job=assignment.job,
         )
         rules = Rules(
             policy=approvals.policy_on(context.source.platform),
             allowed_commands=approvals.allowed_commands,
         )
-        if (job := assignment.job) is not None:  # what it may do was fixed when it was made
-            rules = Rules(
-                policy=Policy.ALLOW_LIST, allowed_commands=job.allows, allowed_tools=job.allows
-            )
+        if (unattended := assignment.unattended) is not None:
+            allows = unattended.allows
+            rules = Rules(policy=Policy.ALLOW_LIST, allowed_commands=allows, allowed_tools=allows)
         if only is not None:
             tools = {name: tool for name, tool in tools.items() if name in only}
             rules = Rules(policy=Policy.AUTO)
@@ -85,13 +101,18 @@ class Agents:
             background=_background(assignment, project),
             tools=tools,
             rules=rules,
-            named="" if job is None else job.written,
+            named="" if unattended is None else unattended.written,
             approve=assignment.approve,
             granted=assignment.granted,
             grant=assignment.grant,
             max_steps=assignment.max_steps or MAX_STEPS,
             now=assignment.now,
         )
+
+    def _more(self, assignment: Assignment, *, small: bool) -> Sequence[Tool[Any]]:
+        if self._more_tools is None:
+            return ()
+        return self._more_tools(self._store, assignment, self._settings.zone, small=small)
 
     async def model(self, wanted: str | None) -> str:
         return (await self._models.get(wanted)).name

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from segue.core.approval import Answer, Approve, Description
 from segue.core.context import Context
@@ -15,13 +15,22 @@ from segue.core.note import Note
 from segue.core.session import Session, Summary
 from segue.core.transcript import ToolCall, Transcript
 
-if TYPE_CHECKING:  # schedules are slow to import
-    from segue.core.job import Job
-
 
 async def deny_all(call: ToolCall, what: Description, fingerprint: str) -> Answer:
     """Deny every call: there is no user to ask."""
     return Answer.MISSING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unattended:
+    """What a turn may do that no user reads along, as its owner decided before."""
+
+    allows: tuple[str, ...] = ()
+    """Names of tools, and commands that begin with these words, that need no question. Nothing else
+    does, whatever the settings and the session allow."""
+    may_change_jobs: bool = False
+    written: str = ""
+    """What the owner wrote then. Pages named there are fetched without asking."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +48,8 @@ class Assignment:
     now: Callable[[], datetime]
     only: Collection[str] | None = None
     """The only tools it has. They need no approval. None for all tools, with approvals."""
-    job: Job | None = None
-    """The job, if this is a run of one, which no user reads along."""
+    unattended: Unattended | None = None
+    """What it may do if no user reads along, as in the run of a job."""
     max_steps: int | None = None
     """The maximum number of model responses in a turn. None for the default."""
 

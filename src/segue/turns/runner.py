@@ -9,7 +9,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Seq
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -23,13 +22,10 @@ from segue.core.session import Session, Usage
 from segue.core.transcript import Message, Transcript, prompted, spoken
 from segue.store import Store, approvals, retries, sessions, transcripts
 from segue.turns import compaction, records
-from segue.turns.brain import Assignment, Brain, Brains, deny_all
+from segue.turns.brain import Assignment, Brain, Brains, Unattended, deny_all
 from segue.turns.hold import HeldLease, hold
 from segue.turns.records import SessionData, TurnStart
 from segue.turns.titles import Titles
-
-if TYPE_CHECKING:  # schedules are slow to import
-    from segue.core.job import Job
 
 READ_AHEAD = 2
 """Read this many times the brain's room: more may fit once old tool output is left out."""
@@ -53,8 +49,8 @@ class Place:
     approve: Approve = deny_all
     deliver_to: Address | None = None
     """Where the agent's messages are sent. None if the user sees them directly, or for a run."""
-    job: Job | None = None
-    """The job, if this is a run of one."""
+    unattended: Unattended | None = None
+    """What the agent may do if no user reads along, as in the run of a job."""
 
 
 HERE = Place()
@@ -236,10 +232,10 @@ class Turns:
             context=replace(place.context, cwd=cwd, homes=data.homes),
             notes=data.notes,
             approve=place.approve,
-            granted=data.granted if place.job is None else frozenset(),
-            grant=self._grant(held if place.job is None else None),
+            granted=data.granted if place.unattended is None else frozenset(),
+            grant=self._grant(held if place.unattended is None else None),
             now=self._now,
-            job=place.job,
+            unattended=place.unattended,
         )
 
     def _in_hand(

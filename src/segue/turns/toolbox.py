@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, tzinfo
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from segue.agent.tools.base import Plan, Tool, ToolFailed, Workplace
+from segue.agent.tools.base import Tool, ToolFailed
 from segue.agent.tools.files import FILES
 from segue.agent.tools.messages import SentFile, send_file, send_message
 from segue.agent.tools.notes import remember
-from segue.agent.tools.reminders import RemindArguments, remind
 from segue.agent.tools.sessions import search_sessions
 from segue.agent.tools.shell import shell
 from segue.agent.tools.web import FETCH
@@ -25,10 +23,6 @@ from segue.store import Store, gateways, notes, outbox, owners, search, sessions
 from segue.store.outbox import Draft
 from segue.store.search import Hit
 
-if TYPE_CHECKING:  # schedules are slow to import
-    from segue.core.job import Job
-    from segue.turns.jobs import JobTools
-
 _FOR_SMALL = ("read_file", "list_files", "shell", "remind", "nothing_to_report")
 _MAX_CHATS = 1000
 
@@ -39,27 +33,17 @@ def tools(
     context: Context,
     environment: dict[str, str],
     *,
-    zone: tzinfo,
-    now: Callable[[], datetime],
+    more: Sequence[Tool[Any]] = (),
     small: bool,
-    job: Job | None = None,
 ) -> Mapping[str, Tool[Any]]:
-    """The tools by name, in the order for the model. A small model gets only a few. `zone` is that
-    of the owner. With `job`, they are for a run of it."""
+    """The tools by name, in the order for the model, with `more` at the end. A small model gets
+    only a few."""
 
     async def find(words: str, limit: int) -> Sequence[Hit]:
         return await search.messages(store, session.owner, words, limit=limit, without=session.id)
 
     async def keep(text: str, by: Provenance) -> Note:
         return await notes.add(store, session.owner, text, by)
-
-    def jobs() -> JobTools:
-        from segue.turns.jobs import JobTools  # noqa: PLC0415 - schedules are slow to import
-
-        return JobTools(store, session.owner, context, zone, now)
-
-    async def plan_reminder(given: RemindArguments, place: Workplace) -> Plan:
-        return await jobs().reminder(given, place)
 
     channels = _Channels(store, session, context)
     every: list[Tool[Any]] = [
@@ -70,11 +54,8 @@ def tools(
         remember(keep),
         send_message(channels),
         send_file(channels),
+        *more,
     ]
-    if job is not None or not small:
-        every += jobs().offered(job)
-    else:
-        every.append(remind(plan_reminder))
     named = {tool.name: tool for tool in every}
     return {name: named[name] for name in _FOR_SMALL if name in named} if small else named
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from segue.core import job_text
 from segue.core.job import (
     Job,
-    JobAction,
     JobState,
     Report,
     ReportState,
@@ -17,31 +16,20 @@ from segue.core.job import (
     next_times,
 )
 from segue.core.text import one_line
-from segue.store import Store, jobs, runs
+from segue.jobs.service import OwnerJobs
+from segue.store import Store
 from segue.web import frames
 
 _BAD = (ReportState.FAILED, ReportState.UNCERTAIN)
 
 
 async def look(store: Store, owner: str) -> frames.JobList:
-    found = await jobs.list_jobs(store, owner)
     # A job stays in its place when it is switched off and on.
-    ordered = sorted(found, key=lambda job: (job.state is JobState.DONE, job.id))
-    last = await runs.last(store, [job.id for job in ordered])
-    return frames.JobList(jobs=tuple(_entry(job, last.get(job.id)) for job in ordered))
-
-
-async def act(store: Store, owner: str, number: int, action: JobAction) -> None:
-    """Do that with the owner's job. Raise UserError."""
-    match action:
-        case JobAction.PAUSE:
-            await jobs.pause(store, owner, number)
-        case JobAction.RESUME:
-            await jobs.resume(store, owner, number)
-        case JobAction.RUN:
-            await runs.ask(store, owner, number)
-        case JobAction.DELETE:
-            await jobs.delete(store, owner, number)
+    found = sorted(
+        await OwnerJobs(store, owner).list(),
+        key=lambda entry: (entry[0].state is JobState.DONE, entry[0].id),
+    )
+    return frames.JobList(jobs=tuple(_entry(job, last) for job, last in found))
 
 
 def _entry(job: Job, last: job_text.Last | None) -> frames.JobEntry:

@@ -11,13 +11,6 @@ import pytest
 
 from segue.agent.tools.base import Tool, ToolFailed, Workplace, clean, shorten
 from segue.agent.tools.files import EDIT, FILES, LIST, READ, SEARCH, WRITE
-from segue.agent.tools.jobs import (
-    NOTHING_TO_REPORT,
-    JobPlace,
-    change_job,
-    list_jobs,
-    make_job,
-)
 from segue.agent.tools.messages import send_message
 from segue.agent.tools.notes import remember
 from segue.agent.tools.sessions import search_sessions
@@ -26,6 +19,13 @@ from segue.agent.tools.web import FETCH
 from segue.core.job import LOCAL
 from segue.core.text import visible
 from segue.core.transcript import ToolCall
+from segue.jobs.tools import (
+    NOTHING_TO_REPORT,
+    JobPlace,
+    change_job,
+    list_jobs,
+    make_job,
+)
 from tests.agent.tools.calls import question
 
 

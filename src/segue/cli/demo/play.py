@@ -28,6 +28,7 @@ from segue.core.session import ME, Session
 from segue.core.text import count
 from segue.core.transcript import Message, Role, Transcript
 from segue.handoffs import Completed, Failed
+from segue.jobs import reminders
 from segue.store import Store, Topic, leases, outbox, owners, sessions, transcripts
 from segue.terminal import moves, page_links
 from segue.terminal.location import address, holder
@@ -121,7 +122,10 @@ class Play:
         session_id = held.lease.session_id
         place = Place(context=Context(source=address(session_id)), holder=holder())
         self._report.said("you", FACT)
-        turns = Turns(store, Agents(store, self._settings, models(self._choice.name)))
+        turns = Turns(
+            store,
+            Agents(store, self._settings, models(self._choice.name), more_tools=reminders.tools),
+        )
         events = turns.take_turn(session_id, FACT, place, held=held)
         async with turns, contextlib.aclosing(events):
             async for event in events:

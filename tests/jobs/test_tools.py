@@ -34,6 +34,7 @@ from segue.core.provenance import Author
 from segue.core.schedule import Cron, Every, Once
 from segue.core.session import Session
 from segue.core.transcript import Role, ToolCall, spoken
+from segue.jobs.service import unattended
 from segue.store import gateways, jobs, owners, runs, transcripts
 from segue.turns import Place
 from tests.harness.approver import Approver
@@ -58,7 +59,7 @@ class Asking:
     ) -> str:
         """The result of a tool call. `place` None is the terminal, `run` the job of a run."""
         context = Context(source=place) if place else Place().context
-        here = Place(context=context, approve=self.person, job=run)
+        here = Place(context=context, approve=self.person, unattended=run and unattended(run))
         script = [ToolCall("c1", tool, json.dumps(given)), "Ok."]
         async with self.desk.turns(self.model(script), **self.settings) as turns:
             async for _ in turns.take_turn(self.session.id, "go", here):

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from segue.agent import conditions
 from segue.agent.tools.base import Workplace
 from segue.agent.tools.search import PrivateFiles
 from segue.core.errors import ConditionFailed
 from segue.core.job import EXCERPT_LIMIT, Condition, ConditionKind, Seen
+from segue.jobs import conditions
 from segue.testing.http import Request, Response, serving
 
 PLAIN = {"Content-Type": "text/plain"}

@@ -9,23 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 from enum import StrEnum
-from typing import Annotated, Protocol, TypeVar
+from functools import partial
+from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta, Struct, structs
 
 from segue.agent.tools.base import Plan, Tool, ToolFailed, Work, Workplace, shorten
-from segue.agent.tools.reminders import RemindArguments
 from segue.approvals.rules import Risk
 from segue.core import excerpt, job_text, provenance
-from segue.core.address import Address
+from segue.core.address import Address, Platform
 from segue.core.approval import Description
 from segue.core.context import Delivery
 from segue.core.errors import BadJob, JobNotFound, UserError
 from segue.core.job import (
+    LOCAL,
     NAME_LIMIT,
     PROMPT_LIMIT,
+    AllHomes,
     Condition,
     ConditionKind,
     Job,
@@ -44,8 +46,13 @@ from segue.core.job import (
 )
 from segue.core.schedule import Schedule
 from segue.core.text import one_line, visible, visible_name
+from segue.jobs.reminders import RemindArguments
+from segue.jobs.service import OwnerJobs
+from segue.store import Store
+from segue.turns.brain import Assignment
 
 _REPORT_LIMIT = 300
+_HISTORY = 10
 _SHORT_NAME = 18
 """How much of a name the first line of a question shows."""
 _HOW = (
@@ -76,32 +83,6 @@ class JobPlace:
     zone: Callable[[], str]
     """Returns the name of the owner's time zone, or raises BadJob."""
     now: Callable[[], datetime]
-
-
-class OwnerJobs(Protocol):
-    """The jobs of one owner. All methods raise UserError."""
-
-    async def list(self) -> Sequence[tuple[Job, job_text.Last | None]]: ...
-
-    async def found(self, number: int) -> Job: ...
-
-    async def history(self, number: int) -> Sequence[job_text.Last]:
-        """The job's last runs, newest first."""
-        ...
-
-    async def check(self, new: NewJob) -> None:
-        """Raise an error if no gateway could run the job, or it could not deliver."""
-        ...
-
-    async def create(self, new: NewJob) -> Job: ...
-
-    async def edit(self, before: Job, changed: Job) -> Job:
-        """Change the job. Raise JobChanged if it is no longer as it was before."""
-        ...
-
-    async def act(self, before: Job, action: JobAction) -> Job:
-        """Do that with the job, and return it. Raise JobChanged as well."""
-        ...
 
 
 # Arguments. Those that are None were not given.
@@ -169,6 +150,32 @@ class NothingArguments(Struct, frozen=True, forbid_unknown_fields=True):
 # Tools
 
 
+def offered(store: Store, assignment: Assignment, zone: tzinfo) -> list[Tool[Any]]:
+    """All tools. The run of a job only looks at jobs, unless its owner allowed more. `zone` is that
+    of the owner."""
+    owned = OwnerJobs(store, assignment.session.owner)
+    place = place_of(assignment, zone)
+    run = assignment.unattended
+    tools: list[Tool[Any]] = [list_jobs(owned)]
+    if run is None or run.may_change_jobs:
+        tools += [make_job(owned, place), change_job(owned, place)]
+    return tools if run is None else [*tools, NOTHING_TO_REPORT]
+
+
+def place_of(assignment: Assignment, zone: tzinfo) -> JobPlace:
+    """The place of that turn."""
+    context = assignment.context
+    is_terminal = context.source.platform is Platform.LOCAL
+    homes = AllHomes() if context.homes else LOCAL
+    return JobPlace(
+        origin=None if is_terminal else context.source,
+        deliver=(homes if is_terminal else Delivery(),),
+        cwd=context.cwd,
+        zone=partial(job_text.zone_name, zone),
+        now=assignment.now,
+    )
+
+
 def list_jobs(jobs: OwnerJobs) -> Tool[ListJobsArguments]:
     """The tool that shows the owner's jobs."""
 
@@ -178,7 +185,7 @@ def list_jobs(jobs: OwnerJobs) -> Tool[ListJobsArguments]:
         else:
             job = await jobs.found(number)
             lines = [f"{name}: {fact}" if name else fact for name, fact in job_text.facts(job)]
-            lines += [_run_text(job, *last) for last in await jobs.history(number)]
+            lines += [_run_text(job, *last) for last in await jobs.history(number, limit=_HISTORY)]
         return shorten("\n".join(lines) or "There are no jobs.")
 
     def plan(arguments: ListJobsArguments, _: Workplace) -> Plan:
@@ -214,11 +221,16 @@ def make_job(jobs: OwnerJobs, place: JobPlace) -> Tool[MakeJobArguments]:
 
 
 def reminder(
-    jobs: OwnerJobs, place: JobPlace, given: RemindArguments, workplace: Workplace
+    store: Store,
+    assignment: Assignment,
+    zone: tzinfo,
+    given: RemindArguments,
+    workplace: Workplace,
 ) -> Awaitable[Plan]:
     """The plan to deliver the text then."""
+    owned = OwnerJobs(store, assignment.session.owner)
     job = MakeJobArguments(prompt=given.text, in_minutes=given.in_minutes, verbatim=True)
-    return _told(_making(jobs, place, job, workplace))
+    return _told(_making(owned, place_of(assignment, zone), job, workplace))
 
 
 async def _making(
@@ -240,7 +252,7 @@ def change_job(jobs: OwnerJobs, place: JobPlace) -> Tool[ChangeJobArguments]:
         return _made("Changed", await jobs.edit(job, changed))
 
     async def act(job: Job, action: JobAction) -> str:
-        done = await jobs.act(job, action)
+        done = await jobs.act(job.id, action, job)
         match action:
             case JobAction.PAUSE | JobAction.RESUME:
                 return _made(f"{action.capitalize()}d", done)

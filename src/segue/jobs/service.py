@@ -1,0 +1,98 @@
+"""What can be done with the jobs of one owner: on the command line, with a slash command, and by
+the agent. All of them ask here, so that the same is checked whoever asks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from segue.core.errors import JobChanged, NoGatewayForJobs
+from segue.core.job import Job, JobAction, NewJob, as_asked
+from segue.core.job_text import Last
+from segue.store import Store, gateways, jobs, reports, runs
+from segue.store.base import Tx
+from segue.turns.brain import Unattended
+
+
+class OwnerJobs:
+    """The jobs of one owner. All methods raise UserError."""
+
+    def __init__(self, store: Store, owner: str) -> None:
+        self._store = store
+        self._owner = owner
+
+    async def list(self) -> Sequence[tuple[Job, Last | None]]:
+        """The jobs, each with its last run."""
+        found = await jobs.list_jobs(self._store, self._owner)
+        last = await runs.last(self._store, [job.id for job in found])
+        return [(job, last.get(job.id)) for job in found]
+
+    async def found(self, number: int) -> Job:
+        return await jobs.found(self._store, self._owner, number)
+
+    async def history(self, number: int, *, limit: int) -> Sequence[Last]:
+        """The job's last runs, newest first."""
+        return await runs.history(self._store, number, limit=limit)
+
+    async def tokens_today(self, job: Job) -> int:
+        return await runs.tokens_today(self._store, job)
+
+    async def require_gateway(self) -> None:
+        """Raise NoGatewayForJobs if no gateway is running."""
+        if not await gateways.alive(self._store):
+            raise NoGatewayForJobs
+
+    async def check(self, new: NewJob) -> None:
+        """Raise an error if no gateway could run the job, or it could not deliver."""
+        await self.require_gateway()
+        await reports.check(self._store, self._owner, new.deliver, verbatim=new.verbatim)
+
+    async def create(self, new: NewJob) -> Job:
+        await self.check(new)
+        return await jobs.create(self._store, self._owner, new)
+
+    async def edit(self, before: Job, changed: Job) -> Job:
+        """Change the job. Raise JobChanged if it is no longer as it was before."""
+        await self.check(changed)
+        return await self._store.write(_edit, self._owner, before, changed)
+
+    async def act(self, number: int, action: JobAction, before: Job | None = None) -> Job:
+        """Do that with the job, and return it as it is then, or as it was if it is deleted.
+
+        `before` is the job as it was shown when its owner was asked: raise JobChanged if it is no
+        longer like that, and check that it can deliver."""
+        if action in (JobAction.RESUME, JobAction.RUN):
+            await (self.require_gateway() if before is None else self.check(before))
+        return await self._store.write(_act, self._owner, number, action, before)
+
+
+def unattended(job: Job) -> Unattended:
+    """What the runs of the job may do, as its owner said when it was made."""
+    return Unattended(allows=job.allows, may_change_jobs=job.may_change_jobs, written=job.written)
+
+
+def _edit(tx: Tx, owner: str, before: Job, changed: Job) -> Job:
+    _require_unchanged(tx, owner, before)
+    return jobs.edit(tx, owner, before.id, changed)
+
+
+def _act(tx: Tx, owner: str, number: int, action: JobAction, before: Job | None) -> Job:
+    if before is not None:
+        _require_unchanged(tx, owner, before)
+    match action:
+        case JobAction.PAUSE:
+            return jobs.pause(tx, owner, number)
+        case JobAction.RESUME:
+            return jobs.resume(tx, owner, number)
+        case JobAction.RUN:
+            runs.ask(tx, owner, number)
+            return jobs.found(tx, owner, number)
+        case JobAction.DELETE:
+            job = jobs.found(tx, owner, number)
+            jobs.delete(tx, owner, number)
+            return job
+
+
+def _require_unchanged(tx: Tx, owner: str, before: Job) -> None:
+    """What was approved is what is done."""
+    if as_asked(jobs.found(tx, owner, before.id)) != as_asked(before):
+        raise JobChanged(number=before.id)
