@@ -168,11 +168,11 @@ def test_an_adapter_needs_the_libraries_of_its_platform_alone(
     settings = tmp_path / "config.toml"
     settings.write_text(f"[web]\nenabled = false\n[platforms.{platform}]\n{VALUES[platform]}\n")
     settings.chmod(0o600)
-    setup = "from segue import config\nfrom segue.gateway import platforms, service"
+    setup = "from segue import config\nfrom segue.gateway import connections, service"
     call = (
-        "found, server = platforms.load(config.load(), None)\n"
+        "found, server = connections.load_adapters(config.load(), None)\n"
         f"    assert [adapter.platform for adapter in found] == [{platform.value!r}]\n"
-        "    assert not isinstance(found[0], platforms.Absent), found[0]"
+        "    assert not isinstance(found[0], connections.Absent), found[0]"
     )
     run(
         watched(setup, call, file),

@@ -17,8 +17,8 @@ _MOST = 0.9
 _PROGRAM = """
 import sys, time
 from segue import config
-from segue.gateway import platforms, service
-platforms.load(config.load({"SEGUE_CONFIG": sys.argv[1]}), None)
+from segue.gateway import connections, service
+connections.load_adapters(config.load({"SEGUE_CONFIG": sys.argv[1]}), None)
 modules = sum(name.partition(".")[0] == "telegram" for name in sys.modules)
 print(time.process_time(), modules)
 """

@@ -15,7 +15,7 @@ from tests.harness.household import WITHIN, Household
 from tests.rigs import TelegramRig
 
 pytestmark = pytest.mark.parametrize("home", [TelegramRig], indirect=True)
-SOON = {"segue.gateway.reload.LOOK_SECONDS": 0.05}
+SOON = {"segue.gateway.service.SETTINGS_SECONDS": 0.05}
 USED = "The running gateway uses this from now on."
 
 

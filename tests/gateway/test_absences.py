@@ -15,7 +15,7 @@ from segue.core.address import Address, ChatType, Sender
 from segue.core.session import ME
 from segue.gateway import texts
 from segue.gateway.access import Gate
-from segue.gateway.queues import MAX_WAITING
+from segue.gateway.dispatch import MAX_WAITING
 from segue.platforms.base import Gap, Inbound, InboundKind
 from segue.store import gateways, pairings
 from segue.store.base import Tx

@@ -12,7 +12,7 @@ from segue.core.errors import AudienceChanged
 from segue.core.handoff import State
 from segue.core.session import ME
 from segue.gateway import outbound
-from segue.gateway.audiences import FRESH_SECONDS, Audiences
+from segue.gateway.places import FRESH_SECONDS, Audiences
 from segue.store import Topic, outbox, owners
 from segue.testing.platform import Shape, Trouble
 from tests.gateway.test_approvals import asked, runs

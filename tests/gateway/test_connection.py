@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from segue.core.errors import ConnectFailed, SetupNeeded
-from segue.gateway.connection import PlatformConnection
+from segue.gateway.connections import PlatformConnection
 from segue.gateway.service import Gateway
 from segue.platforms.base import Inbound
 from segue.platforms.connection import STEADY_SECONDS, Reconnects

@@ -12,7 +12,7 @@ import segue.store
 from segue.core.address import Address, ChatType, Platform, Sender
 from segue.core.session import EndReason, Session
 from segue.core.transcript import spoken
-from segue.gateway import dispatch, doors, messages
+from segue.gateway import dispatch, messages, turns
 from segue.platforms.base import Inbound, InboundKind
 from segue.store import bindings, leases, owners, sessions, transcripts
 from segue.store import doors as stored_doors
@@ -30,7 +30,7 @@ HELD = "“Boat” has been open in a terminal on desk since "
 
 @pytest.fixture(autouse=True)
 def look_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doors, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(turns, "DOOR_POLL_SECONDS", 0.02)
 
 
 @dataclass
@@ -244,7 +244,7 @@ async def test_the_message_is_answered_when_the_terminal_leaves(house: House):
         await thread.shows("(3) and her colour?")
         settled = await thread.shows("✓ It is here")
         assert (settled.id, settled.buttons) == (question.id, ())
-        await house.driver.press(house.anna, question.id, NEW, doors.NEW)
+        await house.driver.press(house.anna, question.id, NEW, turns.NEW_SESSION)
         await thread.shows("that button is no longer known")
     assert await thread.where() == thread.address
 

@@ -8,7 +8,7 @@ from asyncio import constants
 
 import pytest
 
-from segue.gateway.service import LOG_SECONDS, Exhaustion
+from segue.gateway.watchdog import EXHAUSTION_SECONDS, Exhaustion
 from segue.testing.clock import FakeClock
 from tests.harness.descriptors import exhausted
 from tests.harness.house import WITHIN
@@ -52,7 +52,7 @@ async def test_repeated_errors_are_logged_periodically_with_their_count(
     for _ in range(3):
         for _ in range(500):
             handler(loop, {"message": "accept", "exception": OSError(24, "Too many open files")})
-        clock.advance(LOG_SECONDS)
+        clock.advance(EXHAUSTION_SECONDS)
     said = [record.getMessage().partition("attempts=")[2].split()[0] for record in caplog.records]
     assert said == ["1", "500", "500"]
 

@@ -13,7 +13,7 @@ from msgspec import structs
 from segue.core.address import Platform, Sender
 from segue.core.transcript import Role
 from segue.gateway import texts
-from segue.gateway.queues import MAX_WAITING
+from segue.gateway.dispatch import MAX_WAITING
 from segue.platforms.base import Inbound, InboundKind
 from segue.store import inbox
 from segue.store.base import Topic, Tx

@@ -15,7 +15,7 @@ from segue.agent.models.scripted import ScriptedModel
 from segue.core.address import Address
 from segue.core.errors import DeliveryFailed
 from segue.core.session import Usage
-from segue.gateway import rendering, streaming
+from segue.gateway import streaming, writer
 from segue.platforms import markup
 from segue.platforms.base import Button, Capabilities, Part, Receipt
 from segue.testing.platform import PeerAdapter, Rules
@@ -130,7 +130,7 @@ async def test_no_callback_holds_the_loop_while_a_long_answer_is_written_and_sen
     monkeypatch.setattr(streaming, "BUBBLE_DELAY", 0.0)
     await house.driver.rules(Rules(previews=True, edit_seconds=0.05, length=50_000))
     chat = await house.chat()
-    await rendering.warm()
+    await writer.warm_up()
     with loop_holds(monkeypatch) as holds:
         async with house.gateway(model=Streaming(LONG[name], 10_000)):
             await house.driver.say(house.anna, chat, "much")

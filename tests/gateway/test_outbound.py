@@ -16,8 +16,8 @@ from segue.core import provenance
 from segue.core.address import Address, ChatType, Platform
 from segue.gateway import outbound, streaming
 from segue.gateway.janitor import Janitor
-from segue.gateway.pace import RateLimiter
 from segue.gateway.streaming import LiveAnswer
+from segue.gateway.writer import RateLimiter
 from segue.store import Topic, bubbles, leases, outbox, transcripts
 from segue.store.base import Tx
 from segue.store.gateways import LinkState

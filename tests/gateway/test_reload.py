@@ -13,8 +13,8 @@ from msgspec import structs
 import segue.store
 from segue import config
 from segue.config import Settings
-from segue.gateway import platforms, reload
-from segue.gateway.reload import SettingsWatch
+from segue.gateway import connections, service
+from segue.gateway.service import SettingsWatch
 from segue.platforms.spec import PlatformSettings
 from segue.store import gateways
 from segue.store.gateways import LinkState
@@ -39,7 +39,7 @@ async def test_a_package_that_is_installed_later_is_used_when_the_settings_are_r
 
     with caplog.at_level(logging.INFO):
         async with await segue.store.open(house.url) as store:
-            adapter = platforms.made(TELEGRAM, given)
+            adapter = connections.make_adapter(TELEGRAM, given)
             running = serve(store, settings, house.model, [adapter], is_down)
             async with running as gateway:
                 [record] = await gateways.alive(house.store)
@@ -59,7 +59,7 @@ async def test_settings_that_are_written_again_unchanged_are_applied_again(
     file.write_text('model = "scripted"\n')
     file.chmod(0o600)
     monkeypatch.setenv("SEGUE_CONFIG", str(file))
-    monkeypatch.setattr(reload, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(service, "SETTINGS_SECONDS", 0.001)
     applied = asyncio.Queue[Settings]()
     watch = SettingsWatch(config.load(), config.load, applied.put_nowait)
     running = asyncio.create_task(watch.run())

@@ -216,10 +216,10 @@ async def test_a_task_that_goes_on_after_a_cancellation_is_cancelled_again(
 def test_a_process_that_does_not_exit_after_a_stop_signal_is_ended():
     script = (
         "import time\n"
-        "from segue.gateway import log_file, service\n"
-        "service.EXIT_TIMEOUT = 0.01\n"
+        "from segue.gateway import log_file, watchdog\n"
+        "watchdog.EXIT_TIMEOUT = 0.01\n"
         "log_file.write_to(None)\n"
-        "service.ExitDeadline().start()\n"
+        "watchdog.ExitDeadline().start()\n"
         "time.sleep(60)\n"
     )
     command = [sys.executable, "-c", script]

@@ -18,7 +18,7 @@ from segue.agent.models.scripted import Script, ScriptedModel
 from segue.config import Settings
 from segue.core.address import Platform
 from segue.core.session import ME
-from segue.gateway import platforms
+from segue.gateway import connections
 from segue.gateway.service import Gateway
 from segue.store import Store, gateways, owners
 from segue.store.gateways import LinkState
@@ -44,7 +44,7 @@ class Site:
         if model is not None:
             self.model = model if isinstance(model, ScriptedModel) else ScriptedModel(model)
         async with await segue.store.open(self.settings.store) as store:
-            adapters, server = platforms.load(self.settings, store)
+            adapters, server = connections.load_adapters(self.settings, store)
             running = serve(store, self.settings, self.model, adapters, self._is_connected, server)
             async with running as gateway:
                 yield gateway

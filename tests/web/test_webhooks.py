@@ -24,7 +24,7 @@ from segue.config import WebSettings
 from segue.core.address import Address, ChatType, Platform, Sender
 from segue.core.errors import ConnectFailed
 from segue.core.session import ME
-from segue.gateway import platforms
+from segue.gateway import connections
 from segue.gateway.service import Gateway
 from segue.platforms.absent import Absent
 from segue.platforms.base import Inbound, InboundKind, MenuEntry
@@ -569,7 +569,7 @@ async def test_a_gateway_mounts_the_hooks_of_its_adapters(tmp_path: Path, port: 
     ):
         await owners.ensure(store, ME)
         stop = asyncio.Event()
-        gateway = Gateway(store, turns, settings, *platforms.load(settings, store))
+        gateway = Gateway(store, turns, settings, *connections.load_adapters(settings, store))
         running = asyncio.create_task(gateway.run(stop))
         served = {Platform.WHATSAPP, Platform.WEB} if page else {Platform.WHATSAPP}
         try:
@@ -603,7 +603,7 @@ async def test_a_gateway_that_needs_no_server_has_none(tmp_path: Path):
     path.write_text("[web]\nenabled = false\n")
     settings = config.load({"SEGUE_CONFIG": str(path)})
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
-        assert platforms.load(settings, store) == ([], None)
+        assert connections.load_adapters(settings, store) == ([], None)
 
 
 def test_the_server_is_imported_only_to_serve():
@@ -625,8 +625,8 @@ def test_a_gateway_without_page_and_platforms_imports_no_library_for_them(tmp_pa
     script = (
         "import sys\n"
         "from segue import config\n"
-        "from segue.gateway import platforms, service\n"
-        "platforms.load(config.load({'SEGUE_CONFIG': sys.argv[1]}), None)\n"
+        "from segue.gateway import connections, service\n"
+        "connections.load_adapters(config.load({'SEGUE_CONFIG': sys.argv[1]}), None)\n"
         "print(sys.modules.keys() & {'h11', 'httpx', 'httpx2', 'websockets', 'telegram'})"
     )
     command = [sys.executable, "-c", script, str(path)]

@@ -20,6 +20,7 @@ from segue.config import Settings
 from segue.core.errors import NoPage, UserError
 from segue.core.text import one_line
 from segue.gateway import background, log_file
+from segue.gateway.watchdog import ExitDeadline
 from segue.store import Store
 from segue.store.gateways import GatewayRecord
 from segue.terminal import page_links
@@ -56,7 +57,7 @@ def run(*, log: Path | None, lan: bool) -> None:
     log_file.write_to(log)
     logger = logging.getLogger(__name__)
     try:
-        from segue.gateway.service import ExitDeadline, serve  # noqa: PLC0415 - a failure is logged
+        from segue.gateway.service import serve  # noqa: PLC0415 - a failure is logged
 
         settings = _settings(lan=lan)
         if settings.web.lan and page_links.is_built_in(settings):

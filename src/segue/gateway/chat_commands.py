@@ -26,7 +26,7 @@ from segue.core.errors import (
 from segue.core.session import EndReason, Origin, Session
 from segue.core.text import count, one_line
 from segue.core.transcript import Message
-from segue.gateway import doors, messages, texts
+from segue.gateway import messages, texts, turns
 from segue.gateway.messages import PendingMessage
 from segue.gateway.turns import ChatTurns
 from segue.handoffs import greeting
@@ -325,7 +325,7 @@ class ChatCommands:
         match self._pending.inbound.typed.split(":", 1):
             case [kind, session_id] if kind == RESUME:
                 await self.resume(await sessions.find(self.store, self.owner, session_id))
-            case _ if self._pending.inbound.typed == doors.NEW and self._here() is None:
+            case _ if self._pending.inbound.typed == turns.NEW_SESSION and self._here() is None:
                 await self.fresh(None)
             case [kind, _] if kind == _HOME:
                 await self.set_home(confirmed=True)

@@ -1,10 +1,17 @@
-"""Dispatch: pending messages are handled in order per chat: a turn, a command or a button."""
+"""Dispatch: pending messages are handled in order per chat: a turn, a command or a button.
+
+Each chat has a queue, and chats do not wait for each other. A queue exists only while it has work,
+so memory does not grow with the number of chats. What concerns a running turn, such as /stop, has
+queues of its own.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass, field
 from functools import partial
 
 from msgspec.structs import replace
@@ -18,9 +25,8 @@ from segue.core.session import Owner
 from segue.gateway import messages, texts
 from segue.gateway.access import Gate
 from segue.gateway.chat_commands import ChatCommands
-from segue.gateway.containment import contain
+from segue.gateway.containment import cancel, contain, finish
 from segue.gateway.messages import PendingMessage
-from segue.gateway.queues import MAX_WAITING, Queues
 from segue.gateway.turns import ChatTurns
 from segue.handoffs import arrivals
 from segue.platforms.base import Inbound, InboundKind
@@ -29,19 +35,20 @@ from segue.store.base import Tx
 from segue.store.inbox import Incoming
 from segue.system.backoff import Backoff
 
-_QUESTION_POLL_SECONDS = 0.1
-"""Seconds between two looks for turns that wait for an answer, while the gateway stops."""
+MAX_WAITING = 20
+"""Limit of waiting items per chat. Beyond it, the user is asked to wait."""
 MAX_STARTS = 20
 """A message that was started more often is set aside: it may be what kills the gateways. A harmless
 message never gets close to this number."""
-
 SETTLE_SECONDS = 0.5
 """After an absence, messages are answered when no update came for so long: an edit may follow."""
 MAX_SETTLE_SECONDS = 10.0
-
+_QUESTION_POLL_SECONDS = 0.1
+"""Seconds between two looks for turns that wait for an answer, while the gateway stops."""
 _AT_ONCE = frozenset({InboundKind.BUTTON, InboundKind.EDIT, InboundKind.JOINED, InboundKind.PAIRED})
 _CHOICES = frozenset({"new", "resume"})
 """The commands that choose the session of a chat."""
+Wanted = Callable[[PendingMessage], bool]
 
 logger = logging.getLogger(__name__)
 
@@ -51,8 +58,8 @@ class Dispatcher:
         self._store = store
         self._gate = gate
         self._chat_turns = chat_turns
-        self._queues = Queues[PendingMessage](self._handle)
-        self._at_once = Queues[PendingMessage](self._handle)
+        self._queues = Queues(self._handle)
+        self._at_once = Queues(self._handle)
         self._taken_up = chat_turns.taken_up
         self._unknown: set[int] = set()
         """The inbox entries that wait, and were not taken up when `look_again` looked last."""
@@ -88,7 +95,7 @@ class Dispatcher:
                 return
             await asyncio.sleep(left)
 
-    def _queue(self, pending: PendingMessage) -> Queues[PendingMessage]:
+    def _queue(self, pending: PendingMessage) -> Queues:
         """The queue in which it waits. What concerns a running turn does not wait for it."""
         if pending.is_turn or not _is_at_once(pending.inbound):
             return self._queues
@@ -147,11 +154,8 @@ class Dispatcher:
     def move(self, old: Address, new: Address) -> None:
         """Move the queue of a chat that moved. Its messages are answered before new ones."""
 
-        def moved(pending: PendingMessage) -> PendingMessage:
-            return replace(pending, inbound=replace(pending.inbound, address=new))
-
         for queues in (self._queues, self._at_once):
-            queues.move(old, new, moved)
+            queues.move(old, new)
         self._chat_turns.move(old, new)
 
     async def continue_turn(self, session_id: str) -> None:
@@ -463,3 +467,108 @@ def _command(inbound: Inbound) -> Command | None:
     except UserError:
         return None
     return command
+
+
+@dataclass(slots=True, eq=False)
+class _Queue:
+    """The queue of one chat."""
+
+    address: Address
+    waiting: deque[PendingMessage] = field(default_factory=deque)
+    driver: asyncio.Task[None] | None = None
+
+
+class Queues:
+    """Calls `work` for each item, one at a time per address."""
+
+    def __init__(self, work: Callable[[PendingMessage], Awaitable[None]]) -> None:
+        self._work = work
+        self._queues: dict[Address, _Queue] = {}
+        self._open = True
+
+    def put(
+        self,
+        address: Address,
+        item: PendingMessage,
+        *,
+        most: int | None = MAX_WAITING,
+        after: Callable[[], Awaitable[None]] | None = None,
+    ) -> bool:
+        """Queue an item for that address. Return False if `most` items are already waiting. If
+        nothing is being handled there, the item is, once `after` returns."""
+        queue = self._queues.setdefault(address, _Queue(address))
+        if most is not None and len(queue.waiting) >= most:
+            return False
+        queue.waiting.append(item)
+        if queue.driver is None and self._open:
+            queue.driver = asyncio.create_task(self._drive(queue, after), name=f"{address}")
+        return True
+
+    def addresses(self, chat: Address) -> list[Address]:
+        """The chat and its threads, as far as they have a queue."""
+        of_chat = (chat.platform, chat.chat_id)
+        return [it for it in self._queues if (it.platform, it.chat_id) == of_chat]
+
+    def find(self, address: Address, wanted: Wanted) -> PendingMessage | None:
+        """The first waiting item that matches, or None."""
+        return next(filter(wanted, self._waiting(address)), None)
+
+    def take(self, address: Address, wanted: Wanted) -> PendingMessage | None:
+        """Remove the first waiting item that matches, and return it, or None."""
+        if (found := self.find(address, wanted)) is not None:
+            self._waiting(address).remove(found)
+        return found
+
+    def replace(self, address: Address, item: PendingMessage, other: PendingMessage) -> bool:
+        """Replace a waiting item. Return False if it is no longer waiting."""
+        waiting = self._waiting(address)
+        if item not in waiting:
+            return False
+        waiting[waiting.index(item)] = other
+        return True
+
+    def move(self, old: Address, new: Address) -> None:
+        """Move the queue from `old` to `new`, so that its items come before later ones at `new`."""
+        if old not in self._queues:
+            return
+        waiting = self._queues[old].waiting
+        moved = [replace(item, inbound=replace(item.inbound, address=new)) for item in waiting]
+        waiting.clear()
+        if new in self._queues:
+            self._queues[new].waiting.extendleft(reversed(moved))
+            return
+        queue = self._queues[new] = self._queues.pop(old)
+        queue.address = new
+        queue.waiting.extend(moved)
+
+    def cancel(self, address: Address) -> None:
+        """Cancel the running work at that address."""
+        queue = self._queues.get(address)
+        if queue is not None and queue.driver is not None:
+            queue.driver.cancel()
+
+    async def drop(self, platform: Platform) -> None:
+        """Discard waiting items on that platform, and cancel running work there."""
+        queues = [queue for queue in self._queues.values() if queue.address.platform is platform]
+        for queue in queues:
+            queue.waiting.clear()
+        await cancel(*(queue.driver for queue in queues if queue.driver is not None))
+
+    async def finish(self, seconds: float) -> None:
+        """Start nothing new, wait up to `seconds` for running work, then cancel it."""
+        self._open = False
+        await finish([q.driver for q in self._queues.values() if q.driver is not None], seconds)
+
+    def _waiting(self, address: Address) -> deque[PendingMessage]:
+        return self._queues[address].waiting if address in self._queues else deque()
+
+    async def _drive(self, queue: _Queue, after: Callable[[], Awaitable[None]] | None) -> None:
+        try:
+            if after is not None:
+                await after()
+            while queue.waiting and self._open:
+                await self._work(queue.waiting.popleft())
+        finally:
+            queue.driver = None
+            if not queue.waiting:
+                del self._queues[queue.address]

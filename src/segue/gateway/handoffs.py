@@ -11,9 +11,8 @@ from segue.core.address import Address, Platform
 from segue.core.errors import StoreError
 from segue.core.handoff import Handoff
 from segue.gateway import texts
-from segue.gateway.audiences import Audiences
 from segue.gateway.containment import cancel, contain, finish
-from segue.gateway.places import Places, PlatformsNow
+from segue.gateway.places import Audiences, Places, PlatformsNow
 from segue.handoffs.delivery import DeliveryContext, claims, deliver
 from segue.platforms.base import Adapter
 from segue.store import Store

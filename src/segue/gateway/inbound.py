@@ -13,7 +13,7 @@ from segue.approvals import questions
 from segue.commands.base import Where
 from segue.core.address import ChatType, Platform, Sender
 from segue.core.text import whole
-from segue.gateway import messages, quotes, reactions, texts
+from segue.gateway import content, messages, reactions, texts
 from segue.gateway.access import Answered, Gate
 from segue.gateway.containment import contain
 from segue.gateway.dispatch import Dispatcher
@@ -115,7 +115,11 @@ class Receiver:
 
     async def _accept_from(self, owner: str, adapter: Adapter, inbound: Inbound) -> None:
         """Record what the owner sent, if it is for the agent."""
-        before = await self._before_edit(adapter.account, inbound)
+        before = None
+        if inbound.kind is InboundKind.EDIT:
+            before = await messages.said(
+                self._store, adapter.account, inbound.address, inbound.message_id
+            )
         if not (before or await self._is_for_agent(owner, inbound)):
             return
         if len(inbound.text) > MESSAGE_LIMIT:
@@ -153,16 +157,6 @@ class Receiver:
         settle = outbox.delivered if is_delivered else outbox.undelivered
         await settle(self._store, inbound.address, inbound.message_id, inbound.text)
 
-    async def _before_edit(self, account: str, changed: Inbound) -> Inbound | None:
-        """The message before it was edited. None if it is not an edit, or was never recorded."""
-        if changed.kind is not InboundKind.EDIT:
-            return None
-        body = await inbox.said(self._store, account, changed.address, changed.message_id)
-        try:
-            return None if body is None else messages.decode(body)
-        except msgspec.DecodeError:  # written by an older version
-            return None
-
     async def _is_for_agent(self, owner: str, inbound: Inbound) -> bool:
         """Whether the agent answers it: a message to the agent, a command, or a message in a thread
         under a message of the agent, in the thread of a session that is or arrives there, or in a
@@ -179,7 +173,7 @@ class Receiver:
             return True
         if await bindings.get(self._store, address) is not None:
             return True
-        if await quotes.find_root(self._store, address, owner) is not None:
+        if await content.find_root(self._store, address, owner) is not None:
             return True
         return await arrivals.is_opened(self._store, address, owner)
 

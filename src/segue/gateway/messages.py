@@ -94,6 +94,15 @@ async def record(
     return PendingMessage(inbox_id=inbox_id, owner=owner, inbound=inbound)
 
 
+async def said(store: Store, account: str, at: Address, message_id: str) -> Inbound | None:
+    """The message with that id in the chat, as it was recorded. None if it is not known."""
+    body = await inbox.said(store, account, at, message_id)
+    try:
+        return decode(body) if body else None
+    except msgspec.DecodeError:  # written by an older version
+        return None
+
+
 def brought(incoming: Incoming, owner: str) -> PendingMessage:
     """The turn that a session brought to its address. No user wrote it."""
     sender = Sender(platform=incoming.platform, user_id="")

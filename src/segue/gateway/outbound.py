@@ -12,10 +12,9 @@ from functools import partial
 
 from segue.core.address import Address, Platform
 from segue.core.errors import AudienceChanged, ConnectFailed, DeliveryFailed
-from segue.gateway import rendering, texts
-from segue.gateway.audiences import Audiences
+from segue.gateway import texts, writer
 from segue.gateway.containment import contain, finish, only_log
-from segue.gateway.places import PlatformsNow
+from segue.gateway.places import Audiences, PlatformsNow
 from segue.gateway.writer import ChatWriter
 from segue.platforms.base import Adapter, Capabilities
 from segue.store import Store, Topic, approvals, doors, gateways, outbox, owners, retries, sessions
@@ -76,7 +75,7 @@ class Outbound:
 
     async def run(self) -> None:
         """Deliver queued messages until cancelled."""
-        await rendering.warm()
+        await writer.warm_up()
         async with self._store.listen(Topic.OUTBOX) as wake:
             self._woken = wake
             while True:

@@ -1,35 +1,32 @@
 """The gateway process: one group of tasks. A failing adapter or item stops nothing else. A gateway
-task that dies is restarted; if it keeps dying, the gateway logs the error and exits."""
+task that dies is restarted; if it keeps dying, the gateway logs the error and exits. When the
+settings file changes, the gateway goes on with the new settings.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import logging
 import os
-import resource
 import signal
 import socket
 import sys
-import threading
-import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from msgspec import structs
 
 import segue.store
+from segue import config
 from segue.agent.models.pool import Models
 from segue.config import Settings
 from segue.core.address import Platform
-from segue.core.errors import GatewayRunning, StoreError
+from segue.core.errors import BadSettings, GatewayRunning, NoPage, StoreError
 from segue.core.session import ME
-from segue.gateway import platforms, watchdog
+from segue.gateway import connections, watchdog
 from segue.gateway.access import Gate
-from segue.gateway.audiences import Audiences
-from segue.gateway.connection import PlatformConnection
+from segue.gateway.connections import PlatformConnection
 from segue.gateway.containment import cancel, keep_running
 from segue.gateway.dispatch import Dispatcher
 from segue.gateway.expiry import Expiry
@@ -38,8 +35,7 @@ from segue.gateway.inbound import Receiver
 from segue.gateway.janitor import Janitor
 from segue.gateway.jobs import JobRunner
 from segue.gateway.outbound import Outbound
-from segue.gateway.places import Places
-from segue.gateway.reload import SettingsWatch
+from segue.gateway.places import Audiences, Places
 from segue.gateway.turns import ChatTurns
 from segue.jobs import reminders
 from segue.platforms.base import Adapter
@@ -54,28 +50,22 @@ STANDBY_SECONDS = 1.0
 """Seconds between two checks for platforms that have become free."""
 LOOK_AGAIN_SECONDS = 5.0
 """Seconds between two looks for messages that were recorded, but never taken up."""
+SETTINGS_SECONDS = 1.0
+"""Seconds between two looks at the settings file."""
 STOP_TIMEOUT = 30.0
 """Seconds that running turns and handoffs get after a stop signal."""
 FLUSH_TIMEOUT = 5.0
 """Seconds after that for outgoing messages."""
 CLOSE_TIMEOUT = 5.0
 """Seconds for each of the last steps: closing the adapters, and unregistering."""
-EXIT_TIMEOUT = 60.0
-"""Seconds after a stop signal until the process exits, whatever it is doing."""
 PRESENCE_TIMEOUT = 60.0
 """Seconds for one renewal of the presence. Store errors are retried without limit, but a renewal
 that hangs would leave the gateway alive and deaf."""
-
 SWITCH_SECONDS = 0.001
 """How long a thread that renders may keep the event loop waiting at a time. Python's default is
 five times that."""
-
 _TAKING = ("handoffs", "expiry", "jobs", "overlooked")
 """The tasks that begin new work."""
-
-LOG_SECONDS = 60.0
-"""Seconds between two log lines about missing file descriptors."""
-
 logger = logging.getLogger(__name__)
 
 
@@ -91,7 +81,7 @@ async def serve(
     changed; without it, changes have no effect. `stopping` is called at a signal."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(Exhaustion())
+    loop.set_exception_handler(watchdog.Exhaustion())
     sys.setswitchinterval(SWITCH_SECONDS)
 
     def end() -> None:
@@ -105,7 +95,7 @@ async def serve(
         agents = Agents(store, settings, models, more_tools=reminders.tools)
         async with Turns(store, agents) as turns:
             await owners.ensure(store, ME)
-            gateway = Gateway(store, turns, settings, *platforms.load(settings, store))
+            gateway = Gateway(store, turns, settings, *connections.load_adapters(settings, store))
 
             def apply(changed: Settings) -> None:
                 agents.reload(changed)
@@ -113,33 +103,6 @@ async def serve(
 
             with watchdog.watched(loop):
                 await gateway.run(stop, SettingsWatch(settings, load, apply).run if load else None)
-
-
-class ExitDeadline:
-    """Ends the process if it has not exited EXIT_TIMEOUT seconds after a stop signal. In a thread,
-    because the event loop itself may be stuck."""
-
-    def __init__(self) -> None:
-        self._timer: threading.Timer | None = None
-
-    def start(self) -> None:
-        if self._timer is None:
-            self._timer = threading.Timer(EXIT_TIMEOUT, self._exit)
-            self._timer.daemon = True
-            self._timer.start()
-
-    def cancel(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _exit(self) -> None:
-        logger.critical(
-            "The gateway did not stop within %.0f seconds, and exits now. The next gateway"
-            " continues its work.",
-            EXIT_TIMEOUT,
-        )
-        logging.shutdown()
-        os._exit(1)
 
 
 class Gateway:
@@ -321,10 +284,10 @@ class Gateway:
             await gateways.leave(self._store, platform)
             self._adapters.pop(platform, None)
             if platform in after:
-                adapter = platforms.made(platform, after[platform])
+                adapter = connections.make_adapter(platform, after[platform])
                 self._adapters[platform] = adapter
                 if self._webhooks is None and isinstance(adapter, Webhook):
-                    self._webhooks = platforms.http_server(self._settings, self._store)
+                    self._webhooks = connections.http_server(self._settings, self._store)
             logger.info("platform reconfigured platform=%s", platform)
         self._configured = after
 
@@ -401,28 +364,40 @@ async def _last_step(name: str, work: Awaitable[object]) -> None:
         logger.exception("gateway stops, a step has failed step=%s", name)
 
 
-class Exhaustion:
-    """Exception handler of the event loop. When it runs out of file descriptors, asyncio accepts
-    again every second, with a traceback in the log. This logs one line per LOG_SECONDS."""
+class SettingsWatch:
+    """Applies the settings again whenever their file was written, even if it says the same: `segue
+    setup` does that after it installed packages."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._attempts = 0
-        self._next = clock()
+    def __init__(
+        self, used: Settings, load: Callable[[], Settings], apply: Callable[[Settings], None]
+    ) -> None:
+        """`used` are the settings that the gateway started with."""
+        self._used = used
+        self._load = load
+        self._apply = apply
 
-    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        error = context.get("exception")
-        if not isinstance(error, OSError) or error.errno not in (errno.EMFILE, errno.ENFILE):
-            loop.default_exception_handler(context)
-            return
-        self._attempts += 1
-        if self._clock() < self._next:
-            return
-        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        logger.error(
-            "Too many open files: new connections wait until others are closed. To allow more, run"
-            " `ulimit -n 4096` and restart the gateway. attempts=%d limit=%d",
-            self._attempts,
-            limit,
-        )
-        self._attempts, self._next = 0, self._clock() + LOG_SECONDS
+    async def run(self) -> None:
+        seen = None
+        while True:
+            try:
+                found = config.text(), config.written()
+                if found != seen:
+                    is_first = seen is None
+                    seen = found
+                    self._reload(is_first=is_first)
+            except (BadSettings, NoPage) as error:  # the gateway keeps the settings that it has
+                logger.warning("settings not reloaded: %s", error)
+            await asyncio.sleep(SETTINGS_SECONDS)
+
+    def _reload(self, *, is_first: bool) -> None:
+        settings = self._load()
+        changed = config.changed(self._used, settings)
+        self._used = settings
+        if now := sorted(changed & config.RELOADED):
+            self._apply(settings)
+            logger.info("settings reloaded changed=%s", ", ".join(now))
+        elif not changed and not is_first:
+            self._apply(settings)
+            logger.info("settings read again, unchanged")
+        if later := sorted(changed - config.RELOADED):
+            logger.warning("settings changed, restart to use them changed=%s", ", ".join(later))

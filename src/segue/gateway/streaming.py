@@ -18,10 +18,10 @@ from segue.core.address import Address
 from segue.core.errors import ConnectFailed, DeliveryFailed, StoreError
 from segue.core.text import is_empty, one_line
 from segue.core.transcript import Role
-from segue.gateway import rendering
+from segue.gateway import writer
 from segue.gateway.containment import cancel, contain, only_log
-from segue.gateway.pace import RateLimiter
-from segue.platforms.base import Adapter, Part, Receipt
+from segue.gateway.writer import Bubble, RateLimiter
+from segue.platforms.base import Adapter, Part
 from segue.platforms.markup.growing import GrowingText
 from segue.store import Store, bubbles
 from segue.store.bubbles import UnconfirmedBubble
@@ -36,47 +36,6 @@ _MORE = " …"
 _TOOL_LENGTH = 60
 
 logger = logging.getLogger(__name__)
-
-
-class Bubble:
-    """The message in a chat that is still being edited."""
-
-    def __init__(
-        self, receipt: Receipt | None = None, begun: UnconfirmedBubble | None = None
-    ) -> None:
-        self.receipt = receipt
-        """None if there is no bubble, or if its receipt is unknown."""
-        self.begun = begun
-        """How the bubble was first sent, while it is unknown whether it arrived."""
-        self.shown = ""
-        self.words = ""
-        """The words of an unfinished answer that the user sees, in the bubble or in a preview."""
-
-    def __bool__(self) -> bool:
-        """Whether there is a bubble, or may be one."""
-        return self.receipt is not None or self.begun is not None
-
-    async def found(self, store: Store, adapter: Adapter, address: Address) -> Receipt | None:
-        """Return the bubble's receipt, or None if it is lost. On a platform with idempotency keys
-        the bubble is sent again under its key, which creates no second message."""
-        if self.receipt is None and self.begun is not None and adapter.capabilities.keys:
-            parts = await rendering.parts(self.begun.body, adapter.capabilities)
-            try:
-                self.receipt = await adapter.send(address, parts[0], key=self.begun.key)
-            except DeliveryFailed as error:
-                if error.retry:
-                    raise
-                logger.info("message sent again address=%s: %s", address, error)
-                return None
-            await bubbles.put(store, address, self.receipt)
-        return self.receipt
-
-    def clear(self) -> None:
-        """Forget the bubble."""
-        self.receipt = None
-        self.begun = None
-        self.shown = ""
-        self.words = ""
 
 
 class LiveAnswer:
@@ -198,7 +157,7 @@ class LiveAnswer:
             able = dataclasses.replace(able, dialect=able.preview_dialect)
         text = self._text
         words = _words(text.tail)
-        parts = await rendering.parts(words + _MORE if words else self._activity, able)
+        parts = await writer.rendered_parts(words + _MORE if words else self._activity, able)
         if not parts or text is not self._text:  # it was queued for delivery meanwhile
             return
         self._preview = self._preview or key
@@ -214,7 +173,7 @@ class LiveAnswer:
         shown = words + _MORE if words else self._activity
         if shown == bubble.shown:
             return
-        parts = await rendering.parts(shown, self._adapter.capabilities)
+        parts = await writer.rendered_parts(shown, self._adapter.capabilities)
         if not parts or text is not self._text:  # it was queued for delivery meanwhile
             return
         self._is_full = len(parts) > 1

@@ -1,23 +1,39 @@
-"""Turns in chats: a message is answered in the session of its chat."""
+"""Turns in chats: a message is answered in the session of its chat.
+
+A session may be elsewhere when a message arrives at one of its doors. The chat then asks the owner
+what to do, and the message waits in the inbox until the session is there or the owner has chosen
+another one.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Generator,
+    Mapping,
+)
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from segue import config
-from segue.approvals.questions import Questions
+from segue.approvals.questions import Questions, Settle
 from segue.config import Settings
 from segue.core import events
 from segue.core.address import Address, Platform
 from segue.core.errors import (
     PlatformLost,
+    SessionElsewhere,
     SessionError,
     SessionHeld,
     SessionMoved,
@@ -27,20 +43,19 @@ from segue.core.errors import (
 from segue.core.images import with_images
 from segue.core.session import Session
 from segue.core.transcript import Message, Outcome, spoken
-from segue.gateway import content, messages, quotes, texts
-from segue.gateway.audiences import Audiences
+from segue.gateway import content, messages, texts
 from segue.gateway.containment import cancel
-from segue.gateway.doors import DoorQuestions
 from segue.gateway.expiry import Expiry
 from segue.gateway.messages import PendingMessage
 from segue.gateway.outbound import Outbound
-from segue.gateway.places import Places
+from segue.gateway.places import Audiences, Places
 from segue.gateway.streaming import LiveAnswer
 from segue.handoffs import Completed, Failed, Held, IfHeld, arrivals, grant, hand_off_session
 from segue.platforms.base import Adapter
 from segue.platforms.spec import Groups
 from segue.store import (
     Store,
+    Topic,
     approvals,
     bindings,
     inbox,
@@ -51,14 +66,21 @@ from segue.store import (
     sessions,
 )
 from segue.store.base import Tx
+from segue.store.bindings import RESUME
 from segue.store.outbox import Draft
 from segue.store.page_sessions import SessionActivity
+from segue.store.wake import Waiter
 from segue.turns import HeldLease, Turns, hold
 
 HOLD_TIMEOUT = 60.0
 """Seconds to wait for a session that another process holds."""
 _RETRY_SECONDS = 0.25
-
+DOOR_POLL_SECONDS = 1.0
+"""Seconds between two looks at the session: its holder releases it without a wake-up."""
+NEW_SESSION = "n:new"
+"""The data of the button that starts a new conversation."""
+Choose = Callable[[], Awaitable[bool]]
+"""Run the owner's choice, if they have typed one. Return False if they have not."""
 logger = logging.getLogger(__name__)
 
 
@@ -174,7 +196,7 @@ class ChatTurns:
     async def _message(self, pending: PendingMessage, session: Session) -> Message:
         folder = config.attachments(self.settings, session.id)
         adapter = self._adapters[pending.address.platform]
-        inbound = await quotes.complete(self.store, adapter.account, pending.inbound, session)
+        inbound = await content.with_quote(self.store, adapter.account, pending.inbound, session)
         is_first = session.messages == 0
         text, pictures = await content.read(adapter, inbound, folder, is_first=is_first)
         said = spoken(text, datetime.now(UTC), content.authors(inbound))
@@ -418,3 +440,82 @@ def _conclude(tx: Tx, number: int, drafts: list[Draft], void: str | None) -> Non
         approvals.void(tx, void)
     for draft in drafts:
         outbox.enqueue(tx, draft)
+
+
+class DoorQuestions:
+    """The messages that wait, at most one per chat. Those behind it wait in its queue."""
+
+    def __init__(self, store: Store, settle: Settle) -> None:
+        self._store = store
+        self._settle = settle
+        self._waiting: dict[Address, _Waiting] = {}
+
+    async def wait(
+        self, pending: PendingMessage, elsewhere: SessionElsewhere, choose: Choose
+    ) -> PendingMessage | None:
+        """Ask once, and wait until a session is there. Return the message, which may have been
+        edited meanwhile, or None if the owner stopped it."""
+        address, asking = pending.address, door_question(pending, elsewhere)
+        topics = (Topic.INBOX, Topic.LEASES, Topic.HANDOFFS)
+        async with self._store.listen(*topics) as wake:
+            waiting = self._waiting[address] = _Waiting(pending, wake)
+            try:
+                await outbox.enqueue(self._store, asking)
+                while not waiting.stopped:
+                    if await bindings.enter(self._store, address, pending.owner) is None:
+                        break
+                    if not await choose():
+                        await wake.wait(DOOR_POLL_SECONDS)
+            finally:
+                del self._waiting[address]
+        self._settle(address, asking.key, await self._outcome(waiting, elsewhere))
+        return None if waiting.stopped else waiting.pending
+
+    async def _outcome(self, waiting: _Waiting, elsewhere: SessionElsewhere) -> str:
+        if waiting.stopped:
+            return "✗ Stopped"
+        there = await bindings.get(self._store, waiting.pending.address)
+        is_here = there is not None and there.session_id == elsewhere.fields["session"]
+        return "✓ It is here" if is_here else "✓ A new conversation"
+
+    def addresses(self) -> Collection[Address]:
+        return self._waiting.keys()
+
+    def stop(self, address: Address) -> bool:
+        """Give up the message that waits there. Return False if none does."""
+        if (waiting := self._waiting.get(address)) is None:
+            return False
+        waiting.stopped = True
+        waiting.wake.wake()
+        return True
+
+    def find(
+        self, address: Address, wanted: Callable[[PendingMessage], bool]
+    ) -> PendingMessage | None:
+        """The message that waits there, if it matches."""
+        waiting = self._waiting.get(address)
+        return waiting.pending if waiting and wanted(waiting.pending) else None
+
+    def replace(self, address: Address, item: PendingMessage, other: PendingMessage) -> bool:
+        """Replace a message. Return False if it no longer waits."""
+        waiting = self._waiting.get(address)
+        if waiting is None or waiting.pending != item:
+            return False
+        waiting.pending = other
+        return True
+
+
+@dataclass(slots=True)
+class _Waiting:
+    pending: PendingMessage
+    wake: Waiter
+    stopped: bool = False
+
+
+def door_question(pending: PendingMessage, elsewhere: SessionElsewhere) -> Draft:
+    """The message that asks. A restarted gateway asks with the same key, so it is sent once."""
+    body = f"{elsewhere} Your message waits until then."
+    draft = messages.notice(pending.inbox_id, pending.address, body, "elsewhere")
+    bring = f"{RESUME}:{elsewhere.fields['session']}"
+    buttons = (("Bring it here", bring), ("Start a new conversation", NEW_SESSION))
+    return replace(draft, buttons=buttons)

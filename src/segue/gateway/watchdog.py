@@ -1,16 +1,24 @@
-"""Watches the event loop: while one task computes, no chat is served. A thread asks the loop for a
-sign of life, and logs how long it took, and which task held the loop."""
+"""Watches the gateway's process.
+
+While one task computes, no chat is served: a thread asks the event loop for a sign of life, and
+logs how long it took, and which task held the loop. A process that runs out of file descriptors
+logs that once in a while. A process that does not stop is ended.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
+import os
+import resource
 import sys
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from types import FrameType
+from typing import Any
 
 MAX_HOLD = 0.05
 """Seconds for which one item may hold the loop."""
@@ -19,6 +27,10 @@ ASK_SECONDS = 0.1
 LOG_SECONDS = 10.0
 """Seconds between two log lines, unless a hold is longer than those before."""
 _PACKAGE = "segue."
+EXHAUSTION_SECONDS = 60.0
+"""Seconds between two log lines about missing file descriptors."""
+EXIT_TIMEOUT = 60.0
+"""Seconds after a stop signal until the process exits, whatever it is doing."""
 
 logger = logging.getLogger(__name__)
 
@@ -109,3 +121,58 @@ def _processor_seconds(thread: int) -> float:
     """CPU seconds of the thread so far. 0 where the system does not say."""
     clock = getattr(time, "pthread_getcpuclockid", None)
     return 0.0 if clock is None else time.clock_gettime(clock(thread))
+
+
+class Exhaustion:
+    """Exception handler of the event loop. When it runs out of file descriptors, asyncio accepts
+    again every second, with a traceback in the log. This logs one line per EXHAUSTION_SECONDS."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._attempts = 0
+        self._next = clock()
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if not isinstance(error, OSError) or error.errno not in (errno.EMFILE, errno.ENFILE):
+            loop.default_exception_handler(context)
+            return
+        self._attempts += 1
+        if self._clock() < self._next:
+            return
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        logger.error(
+            "Too many open files: new connections wait until others are closed. To allow more, run"
+            " `ulimit -n 4096` and restart the gateway. attempts=%d limit=%d",
+            self._attempts,
+            limit,
+        )
+        self._attempts = 0
+        self._next = self._clock() + EXHAUSTION_SECONDS
+
+
+class ExitDeadline:
+    """Ends the process if it has not exited EXIT_TIMEOUT seconds after a stop signal. In a thread,
+    because the event loop itself may be stuck."""
+
+    def __init__(self) -> None:
+        self._timer: threading.Timer | None = None
+
+    def start(self) -> None:
+        if self._timer is None:
+            self._timer = threading.Timer(EXIT_TIMEOUT, self._exit)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _exit(self) -> None:
+        logger.critical(
+            "The gateway did not stop within %.0f seconds, and exits now. The next gateway"
+            " continues its work.",
+            EXIT_TIMEOUT,
+        )
+        logging.shutdown()
+        os._exit(1)

@@ -1,33 +1,46 @@
-"""Writes messages in chats: one at a time per chat, in parts, at the platform's rate. The first
-part of an answer replaces the bubble that streaming left in the chat."""
+"""Writes messages in chats: one at a time per chat, in parts, at the platform's rate.
+
+The first part of an answer replaces the bubble that streaming left in the chat. A long text is
+rendered in a thread, so that the other chats are not held up.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Collection, Generator, Mapping
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Generator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from segue.approvals import questions
 from segue.core.address import Address, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed, UserError
 from segue.core.events import NO_ANSWER
-from segue.gateway import reactions, rendering, texts
+from segue.gateway import reactions, texts
 from segue.gateway.containment import error_text
-from segue.gateway.pace import RateLimiter
-from segue.gateway.streaming import Bubble
+from segue.platforms import markup
 from segue.platforms.base import Adapter, Button, Capabilities, Part, Receipt, Upload
 from segue.platforms.markup import files
 from segue.platforms.uploads import media_type
 from segue.store import Store, bubbles, outbox, retries
 from segue.store.bindings import MOVED
+from segue.store.bubbles import UnconfirmedBubble
 from segue.store.outbox import Draft, Outgoing
 
+RENDERED_AT_ONCE = 2_000
+"""Characters that are rendered on the event loop. The slowest text of this length takes half of the
+50 ms for which the loop may be held."""
+_MAX_CHATS = 4096
 _NOTHING = Part(text="", plain="")
-
+# Each busy thread can delay the event loop by Python's switch interval at every step.
+_threads = ThreadPoolExecutor(2, thread_name_prefix="render")
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
@@ -140,7 +153,7 @@ class ChatWriter:
         bubble = self._bubbles.get(address)
         if bubble is None or not bubble.words:
             return
-        parts = await rendering.parts(f"{bubble.words}{texts.INTERRUPTED}", adapter.capabilities)
+        parts = await rendered_parts(f"{bubble.words}{texts.INTERRUPTED}", adapter.capabilities)
         if bubble.receipt:
             await _edit(adapter, address, bubble.receipt, parts.pop(0), [])
         for number, part in enumerate(parts):
@@ -170,9 +183,9 @@ class ChatWriter:
                 if not asked.receipts:
                     continue
                 # Cut as they were sent, so that the last part is that of the last receipt.
-                parts = await rendering.parts(f"{asked.body}\n\n{outcome}", able, buttons=True)
+                parts = await rendered_parts(f"{asked.body}\n\n{outcome}", able, buttons=True)
                 if len(parts) > len(asked.receipts):  # no room for the outcome
-                    parts = await rendering.parts(asked.body, able, buttons=True)
+                    parts = await rendered_parts(asked.body, able, buttons=True)
                 try:
                     await self.rate_limiter(adapter.platform).wait(address)
                     await adapter.edit(address, Receipt(asked.receipts[-1]), parts[-1])
@@ -217,12 +230,12 @@ async def _messages(
     """The messages of a body, each with its file, if it has one. If it `asks` the user to choose,
     the last one can have buttons, and long code in it is not sent as a file. A message that shows
     nothing does not count as sent."""
-    parts = partial(rendering.parts, body, able, buttons=asks)
+    parts = partial(rendered_parts, body, able, buttons=asks)
     if isinstance(file, Upload):
         first, *rest = await parts() or [_NOTHING]
         return [(file, first), *((None, part) for part in rest)]
-    pieces = await (parts() if asks else rendering.rendered(files.pieces, body, able))
-    found = pieces or await rendering.parts(NO_ANSWER, able)
+    pieces = await (parts() if asks else rendered(files.pieces, body, able))
+    found = pieces or await rendered_parts(NO_ANSWER, able)
     return [(it, _NOTHING) if isinstance(it, Upload) else (None, it) for it in found]
 
 
@@ -240,3 +253,91 @@ async def _edit(
         logger.info("message sent again address=%s: %s", address, error)
         return False
     return True
+
+
+class Bubble:
+    """The message in a chat that is still being edited."""
+
+    def __init__(
+        self, receipt: Receipt | None = None, begun: UnconfirmedBubble | None = None
+    ) -> None:
+        self.receipt = receipt
+        """None if there is no bubble, or if its receipt is unknown."""
+        self.begun = begun
+        """How the bubble was first sent, while it is unknown whether it arrived."""
+        self.shown = ""
+        self.words = ""
+        """The words of an unfinished answer that the user sees, in the bubble or in a preview."""
+
+    def __bool__(self) -> bool:
+        """Whether there is a bubble, or may be one."""
+        return self.receipt is not None or self.begun is not None
+
+    async def found(self, store: Store, adapter: Adapter, address: Address) -> Receipt | None:
+        """Return the bubble's receipt, or None if it is lost. On a platform with idempotency keys
+        the bubble is sent again under its key, which creates no second message."""
+        if self.receipt is None and self.begun is not None and adapter.capabilities.keys:
+            parts = await rendered_parts(self.begun.body, adapter.capabilities)
+            try:
+                self.receipt = await adapter.send(address, parts[0], key=self.begun.key)
+            except DeliveryFailed as error:
+                if error.retry:
+                    raise
+                logger.info("message sent again address=%s: %s", address, error)
+                return None
+            await bubbles.put(store, address, self.receipt)
+        return self.receipt
+
+    def clear(self) -> None:
+        """Forget the bubble."""
+        self.receipt = None
+        self.begun = None
+        self.shown = ""
+        self.words = ""
+
+
+class RateLimiter:
+    """Limits of a platform: a burst per chat, then a steady rate, and a rate for all chats."""
+
+    def __init__(
+        self, capabilities: Capabilities, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._capabilities = capabilities
+        self._clock = clock
+        self._all = 0.0
+        self._chats: OrderedDict[str, float] = OrderedDict()
+
+    async def wait(self, address: Address) -> None:
+        """Wait until a message may be sent at `address`."""
+        if (seconds := self.due(address)) > 0:
+            await asyncio.sleep(seconds)
+
+    def due(self, address: Address) -> float:
+        """Reserve a slot for one message, and return the seconds until it may be sent."""
+        able = self._capabilities
+        now = self._clock()
+        # Each message reserves its share of time. Time in the past is the available burst.
+        self._all = max(self._all, now - 1.0) + 1 / able.per_second
+        chat = max(self._chats.pop(address.chat_id, 0.0), now - able.chat_burst * able.chat_seconds)
+        self._chats[address.chat_id] = chat + able.chat_seconds
+        while len(self._chats) > _MAX_CHATS:
+            self._chats.popitem(last=False)
+        return max(self._all, self._chats[address.chat_id]) - now
+
+
+async def warm_up() -> None:
+    """Import in a thread what rendering needs, so that the first message does not hold the loop."""
+    loop = asyncio.get_running_loop()
+    await loop.run_in_executor(_threads, markup.parts, "*words*", Capabilities())
+
+
+async def rendered_parts(body: str, able: Capabilities, *, buttons: bool = False) -> list[Part]:
+    """Return `body` as messages for the platform, as `markup.parts` does."""
+    return await rendered(partial(markup.parts, buttons=buttons), body, able)
+
+
+async def rendered(render: Callable[[str, Capabilities], T], body: str, able: Capabilities) -> T:
+    """Return what `render` makes of `body`."""
+    if len(body) <= RENDERED_AT_ONCE:
+        return render(body, able)
+    return await asyncio.get_running_loop().run_in_executor(_threads, render, body, able)

@@ -180,7 +180,8 @@ def test_without_the_library_its_package_is_named(monkeypatch: pytest.MonkeyPatc
 
 def test_the_library_is_not_loaded_before_an_adapter_is_made():
     code = (
-        "import sys, segue.platforms.registry, segue.platforms.telegram, segue.gateway.platforms\n"
+        "import sys, segue.platforms.registry, segue.platforms.telegram\n"
+        "import segue.gateway.connections\n"
         "assert not {'telegram', 'httpx', 'segue.platforms.telegram.adapter'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,31 +1,73 @@
-"""Keep one adapter connected. After a failure it reconnects with backoff, unless only the user can
-fix the cause."""
+"""The platforms of a gateway: their adapters are made, and each is kept connected.
+
+After a failure a platform is connected again with backoff, unless only the user can fix the cause.
+If it was away for longer than the platform keeps messages, its owners are told what may be missing.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable
+from datetime import UTC, datetime
+from importlib import import_module
 
 from segue import commands
 from segue.commands.base import Where
-from segue.core.address import Platform
-from segue.core.errors import ConnectFailed, DeliveryFailed, PlatformLost, StoreError
-from segue.gateway import absences
+from segue.config import Settings
+from segue.core.address import Address, Platform
+from segue.core.errors import ConnectFailed, DeliveryFailed, PlatformLost, StoreError, UserError
+from segue.gateway import texts
 from segue.gateway.containment import contain
 from segue.gateway.inbound import Receiver
-from segue.platforms.base import Adapter, MenuEntry
+from segue.platforms import registry
+from segue.platforms.absent import Absent
+from segue.platforms.base import Adapter, Gap, MenuEntry
 from segue.platforms.connection import Reconnects
+from segue.platforms.spec import PlatformSettings
 from segue.platforms.webhook import Webhook, WebhookServer
-from segue.store import Store, gateways, inbox, retries
+from segue.store import Store, bindings, gateways, inbox, outbox, owners, retries
+from segue.store.base import Tx
 from segue.store.gateways import LinkState
+from segue.store.outbox import Draft
 
+_PAGE = "segue.web.adapter"
+_SERVER = "segue.web.server"
 CODE = "{code}"
 CONTACT_SECONDS = 60.0
 """How often to record that the platform is received from."""
-
 logger = logging.getLogger(__name__)
+
+
+def load_adapters(settings: Settings, store: Store) -> tuple[list[Adapter], WebhookServer | None]:
+    """Create the adapters, and the HTTP server if it is needed. Each module is imported only now.
+    An Absent adapter replaces a platform that fails to load."""
+    enabled = {name: given for name, given in settings.platforms.items() if given.enabled}
+    found = [make_adapter(platform, given) for platform, given in enabled.items()]
+    has_page = settings.web.enabled and Platform.WEB not in enabled
+    if not has_page and not any(isinstance(adapter, Webhook) for adapter in found):
+        return found, None
+    server = http_server(settings, store)
+    if has_page:
+        # The web page runs in this process and keeps its content in our store.
+        found.append(import_module(_PAGE).WebAdapter(store, server))
+    return found, server
+
+
+def http_server(settings: Settings, store: Store) -> WebhookServer:
+    """The server of the page and of webhooks, which listens once something is mounted."""
+    return import_module(_SERVER).SharedServer(settings.web, store)
+
+
+def make_adapter(platform: Platform, given: PlatformSettings) -> Adapter:
+    """The adapter of a platform, or an Absent one if it fails to load."""
+    importlib.invalidate_caches()  # `segue setup` may have installed its packages
+    try:
+        return registry.make(platform, given)
+    except UserError as error:
+        return Absent(platform, str(error).removesuffix("."))
 
 
 class PlatformConnection:
@@ -114,7 +156,7 @@ class PlatformConnection:
         await self._offer()
         contact = await gateways.last_contact(self._store, self.platform, account)
         if contact is not None:
-            await absences.report(self._store, adapter, contact)
+            await report_absence(self._store, adapter, contact)
         recorded = await inbox.newest(self._store, self.platform, account)
         adapter.remember(recorded, contact=contact, wanted=self._receiver.wants)
         async with contextlib.aclosing(adapter.receive()) as coming:
@@ -150,3 +192,34 @@ class PlatformConnection:
             await gateways.report(self._store, self.platform, LinkState.DOWN, detail=reason)
         except StoreError as error:
             logger.error("connection state not stored platform=%s: %s", self.platform, error)  # noqa: TRY400
+
+
+async def report_absence(store: Store, adapter: Adapter, contact: datetime) -> None:
+    """Notify the owners, once, if the gateway was away for longer than the platform keeps messages.
+    `contact` is when a gateway last received from it."""
+    keeps = adapter.capabilities.keeps
+    now = datetime.now(UTC)
+    if keeps is None or now - contact <= keeps:
+        return
+    missing = Gap(contact, now - keeps)
+    title = registry.SPECS[adapter.platform].title
+    body = texts.forgotten(title, keeps, missing.since, missing.until)
+    logger.warning(
+        "messages not kept platform=%s since=%s until=%s", title, missing.since, missing.until
+    )
+    await store.write(_tell_owners, adapter.platform, adapter.account, contact, body)
+
+
+def _tell_owners(tx: Tx, platform: Platform, account: str, contact: datetime, body: str) -> None:
+    for owner in owners.all_owners(tx):
+        at = _place(tx, platform, owner.id)
+        if at is not None:
+            key = f"away:{platform}:{account}:{owner.id}:{contact.isoformat()}"
+            outbox.enqueue(tx, Draft(key=key, address=at, body=body))
+
+
+def _place(tx: Tx, platform: Platform, owner: str) -> Address | None:
+    """The owner's home channel, or else the chat of their last session there."""
+    homes = [home.address for home in owners.homes(tx, owner)]
+    chats = [binding.address for binding in bindings.list_bindings(tx, owner)]
+    return next((it for it in (*homes, *chats) if it.platform is platform), None)
