@@ -251,7 +251,7 @@ def _main(started: _Start) -> None:
 
 
 def _spawn(server: str, pipe: int, words: IO[bytes], log: Path, options: Sequence[str]) -> None:
-    """Replaces `background._spawn`: does the work of `segue.cli.detached`, but forks."""
+    """Replaces `background._spawn`: does the work of `segue.cli.daemon`, but forks."""
     environment = dict(os.environ)  # noqa: TID251 - it is that of this process
     arguments = ("gateway", "run", "--log", str(log), *options)
     known = cast("Any", forkserver)._forkserver

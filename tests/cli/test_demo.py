@@ -14,9 +14,8 @@ import pytest
 
 from segue import config
 from segue.agent.models.local.weights import QWEN, mark
-from segue.cli.demo.model import installed
-from segue.cli.demo.play import FACT, QUESTION
-from segue.cli.demo.report import DemoRecord, left
+from segue.cli.demo.gateway import installed
+from segue.cli.demo.play import FACT, QUESTION, DemoRecord, left
 from segue.core.transcript import ToolCall
 from tests import program
 from tests.fakes.models.openai import Answer, Say

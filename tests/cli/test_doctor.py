@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import segue.store
-from segue.cli import diagnostics
+from segue.cli import doctor
 from segue.cli.main import main
 from segue.cli.model import Around
 from segue.core.address import Platform
@@ -31,7 +31,7 @@ from tests.program import constants
 KEY = "sk-very-secret"
 
 
-PATIENT = {"segue.cli.doctor._SECONDS": 60.0, "segue.cli.diagnostics._REACH_SECONDS": 30.0}
+PATIENT = {"segue.cli.doctor._SECONDS": 60.0, "segue.cli.doctor._REACH_SECONDS": 30.0}
 """A long timeout, so that servers are found on a busy machine too."""
 
 
@@ -168,7 +168,7 @@ def test_an_unexpected_error_in_a_check_is_reported_and_the_others_run(
         raise ZeroDivisionError("odd \x1b[2J")
 
     write(environ, "# mine\n")
-    monkeypatch.setattr(diagnostics, "store", broken)
+    monkeypatch.setattr(doctor, "store", broken)
     found = findings(environ)
     assert found["store"][0] == "problem"
     assert found["store"][1].startswith("The check failed: ZeroDivisionError: odd")
@@ -177,7 +177,7 @@ def test_an_unexpected_error_in_a_check_is_reported_and_the_others_run(
 
 
 def test_a_missing_package_is_a_problem(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(diagnostics, "_packages", lambda: ["click", "no-such-package"])
+    monkeypatch.setattr(doctor, "_packages", lambda: ["click", "no-such-package"])
     verdict, output = findings(environ)["packages"]
     assert verdict == "problem"
     assert output.startswith("Missing: no-such-package. Type `make clean` and `make run` ")
@@ -189,7 +189,7 @@ def test_a_missing_package_is_a_problem(environ: dict[str, str], monkeypatch: py
 def test_a_nearly_full_disk_is_reported(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, limit: str, verdict: str
 ):
-    monkeypatch.setattr(diagnostics, limit, 10**18)
+    monkeypatch.setattr(doctor, limit, 10**18)
     assert findings(environ)["disk"][0] == verdict
 
 
@@ -294,7 +294,7 @@ def test_a_check_that_hangs_is_reported_within_seconds(environ: dict[str, str], 
     """A program that is stopped in the middle of a write blocks other writers. A name server that
     does not answer keeps a thread busy even after the timeout."""
     assert run(environ).exit_code == 0
-    impatient = constants({"segue.cli.doctor._SECONDS": 2.0, "segue.cli.diagnostics.model": STUCK})
+    impatient = constants({"segue.cli.doctor._SECONDS": 2.0, "segue.cli.doctor.model": STUCK})
     gate = os.open(tmp_path / "segue.db-run" / "gate", os.O_RDWR)
     fcntl.flock(gate, fcntl.LOCK_EX)
     try:

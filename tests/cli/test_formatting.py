@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.cells import cell_len
 
-from segue.cli.formatting import ago, size
+from segue.cli.common import ago, size
 from segue.core.text import count
 from segue.terminal.output import Column, fields, folded, table, visible_json
 

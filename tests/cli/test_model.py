@@ -20,7 +20,7 @@ from click.testing import CliRunner, Result
 from segue import config
 from segue.agent.models import choice, offers
 from segue.agent.models.catalog import ModelServer
-from segue.cli import embedded_model
+from segue.cli import first_model
 from segue.cli.main import main
 from segue.cli.model import Around
 from segue.system import accounts
@@ -125,8 +125,7 @@ def test_the_user_is_asked_once_whether_to_trust_another_accounts_server(
     with CliRunner().isolation(input="y\n" if agrees else "\n") as (out, *_):
         settings = config.load(environ)
         assert (
-            embedded_model.confirm_server("ollama/phi4", settings, environ, servers=[server])
-            is agrees
+            first_model.confirm_server("ollama/phi4", settings, environ, servers=[server]) is agrees
         )
         asked = out.getvalue().decode()
     assert "The server at 127.0.0.1:40000 runs as 54321, not as you." in asked

@@ -14,7 +14,7 @@ import pytest
 
 from segue.agent.models.local.pull import PullProgress
 from segue.agent.models.local.weights import Site, Weights, present
-from segue.cli import embedded_model
+from segue.cli import first_model
 from segue.core.errors import PullFailed
 from segue.testing.http import Request, Response, serving
 
@@ -44,7 +44,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def pulled(folder: Path, site: Weights) -> None:
     """Pull as the command does with --yes, in a separate event loop."""
-    await asyncio.to_thread(embedded_model.pull, folder, ask=False, weights=site)
+    await asyncio.to_thread(first_model.pull, folder, ask=False, weights=site)
 
 
 async def test_with_yes_it_does_not_ask_and_without_a_terminal_prints_few_lines_of_progress(
@@ -144,7 +144,7 @@ def test_a_user_at_a_terminal_is_asked_first_and_may_refuse(tmp_path: Path):
 
 
 def test_progress_on_a_terminal_is_one_line(capsys: pytest.CaptureFixture[str]):
-    meter = embedded_model.ProgressMeter(watched=True)
+    meter = first_model.ProgressMeter(watched=True)
     meter.said("Collecting a very long \x1b[2Jline\n")
     for done in (0, 5, 5, 1000):
         meter.moved(PullProgress(done=done * 1_000_000, total=1_000_000_000, source="there"))
@@ -158,7 +158,7 @@ def test_progress_on_a_terminal_is_one_line(capsys: pytest.CaptureFixture[str]):
 
 
 def test_a_shorter_progress_line_overwrites_a_longer_one(capsys: pytest.CaptureFixture[str]):
-    meter = embedded_model.ProgressMeter(watched=True)
+    meter = first_model.ProgressMeter(watched=True)
     meter.said("a long line")
     meter.said("short")
     assert capsys.readouterr().out == "\ra long line\rshort      "

@@ -7,7 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from segue.cli import once, setup
+from segue.cli import setup, single_turn
 from segue.cli.main import main
 from segue.core.address import Platform
 from segue.core.events import TextDelta
@@ -46,7 +46,7 @@ def test_an_error_has_no_control_characters(words: list[str]):
 
 def test_json_has_no_control_characters(capsys: pytest.CaptureFixture[str]):
     output.print_json({"said": HOSTILE})
-    once._JsonOutput(sample(None)).show(TextDelta(HOSTILE))
+    single_turn._JsonOutput(sample(None)).show(TextDelta(HOSTILE))
     lines = capsys.readouterr().out.splitlines()
     assert all(line.isprintable() for line in lines)
     assert [json.loads(line).get("said") or json.loads(line).get("text") for line in lines] == [

@@ -22,8 +22,7 @@ from segue.store import owners, pages
 from segue.store.gateways import GatewayRecord
 from segue.store.pages import PageLocation
 from segue.store.processes import machine
-from segue.terminal import page_links
-from segue.terminal.render import qr
+from segue.terminal import web_page
 from tests.harness import networks
 from tests.harness.gateways import alive, none_left, segue_says
 from tests.harness.pty import Terminal
@@ -231,9 +230,9 @@ async def test_a_page_whose_port_is_in_use_reports_it_and_returns_to_it_later(pe
             assert f"web cannot be reached: {held}" in paired.stdout
             assert "http://" not in paired.stdout
         async with asyncio.timeout(30):
-            while not page_links.url(await alive(person)):  # noqa: ASYNC110 - it is another process
+            while not web_page.served_url(await alive(person)):  # noqa: ASYNC110 - it is another process
                 await asyncio.sleep(0.05)
-        assert page_links.url(await alive(person)) == f"http://127.0.0.1:{port}"
+        assert web_page.served_url(await alive(person)) == f"http://127.0.0.1:{port}"
 
 
 # The local network
@@ -286,7 +285,7 @@ async def test_a_handoff_asks_once_whether_phones_may_open_the_page(person: Pers
             assert await shown.end() == 0
             link = link_on(shown)
             assert urlsplit(link).hostname == networks.ADDRESS
-            drawing = qr.drawn(link, colours=False)
+            drawing = web_page.draw_qr(link, colours=False)
             assert drawing[5].translate(_INVERTED).strip() in "\n".join(shown.screen)
         async with opened(link) as browser:
             assert text(browser.history[0].html) == "the boat is red"

@@ -18,7 +18,7 @@ from segue.gateway.access import Gate
 from segue.platforms.base import Inbound, InboundKind
 from segue.store import Store, gateways, outbox, owners, pairings
 from segue.store.gateways import LinkState
-from segue.terminal.render import qr
+from segue.terminal import web_page
 from tests.harness.gateways import segue_says
 from tests.harness.pty import Terminal
 from tests.harness.terminal import Person
@@ -59,7 +59,7 @@ async def test_a_code_is_shown_with_its_link_and_then_with_the_account_that_used
             await shown.shows("within 10 minutes")
             await shown.shows(f"telegram: open {LINK.format(code=code)}")
             await shown.shows("matrix: send the code to the bot @segue:example.org")
-            drawing = qr.drawn(LINK.format(code=code), colours=False)
+            drawing = web_page.draw_qr(LINK.format(code=code), colours=False)
             seen = "\n".join(shown.screen)
             assert drawing[5].translate(_INVERTED).strip() in seen, "the code for a camera"
             assert await pairings.redeem(store, code.lower(), ANNA)
@@ -127,9 +127,9 @@ async def test_the_json_output_has_the_code_its_expiry_and_the_links(person: Per
 @pytest.mark.parametrize("colours", [True, False])
 def test_the_qr_code_is_drawn_with_two_rows_per_line(colours: bool):
     text = "https://t.me/segue_bot?start=ABCD-EFGH"
-    lines = qr.drawn(text, colours=colours)
+    lines = web_page.draw_qr(text, colours=colours)
     plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
-    assert {len(line) for line in plain} == {qr.width(lines)}
+    assert {len(line) for line in plain} == {web_page.qr_width(lines)}
     halves = {" ": (0, 0), "▀": (1, 0), "▄": (0, 1), "█": (1, 1)}
     dark = 1 if colours else 0
     rows = [[halves[c][half] == dark for c in line] for line in plain for half in (0, 1)]

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 import segue.store
-from segue.cli.session_text import listed
+from segue.cli.sessions import sessions_listed
 from segue.core.address import Address, ChatType, Platform
 from segue.core.session import ME, Origin, Session, Usage
 from segue.core.transcript import Message, Role, ToolCall, spoken
@@ -194,7 +194,7 @@ WIDE = sample("日本語のタイトルはとても長いですから表がず�
 def test_no_line_is_wider_than_the_terminal(width: int):
     from rich.cells import cell_len
 
-    lines = "\n".join(listed([LONG, WIDE, sample(None)], width, NOW)).splitlines()
+    lines = "\n".join(sessions_listed([LONG, WIDE, sample(None)], width, NOW)).splitlines()
     # A table of less than 72 columns would omit fields that a user needs.
     assert max(map(cell_len, lines)) <= max(width, 72 if width >= 60 else 0)
     assert any("20261116_005601_048b74f2" in line for line in lines), "an id stays whole"
@@ -202,7 +202,7 @@ def test_no_line_is_wider_than_the_terminal(width: int):
 
 
 def test_a_table_shortens_titles_at_the_end_and_directories_at_the_start():
-    _, line, wide = listed([LONG, WIDE], 80, NOW)
+    _, line, wide = sessions_listed([LONG, WIDE], 80, NOW)
     assert line.startswith("a very long title a ver…  telegram")
     assert line.endswith("…/folder/we/are/in"[-14:])
     assert wide.startswith("日本語のタイトルはとて…")

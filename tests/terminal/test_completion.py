@@ -8,7 +8,7 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from segue.terminal.completion import PromptCompleter
+from segue.terminal.console import PromptCompleter
 
 
 async def no_names() -> Sequence[str]:

@@ -17,7 +17,7 @@ from segue.store import Store, gateways, inbox, sessions, transcripts
 from segue.terminal.conversation import Conversation
 from segue.terminal.departure import Departure
 from segue.terminal.display import Display
-from segue.terminal.plain import PlainConsole
+from segue.terminal.plain_console import PlainConsole
 from segue.terminal.render.screen import Screen
 from segue.turns import Turns
 from segue.turns.agents import Agents

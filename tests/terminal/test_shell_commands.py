@@ -18,7 +18,7 @@ from segue.cli.main import main
 from segue.core.errors import GatewayNotRunning
 from segue.terminal import output
 from segue.terminal.render import cells
-from segue.terminal.shell_commands import pasteable
+from segue.terminal.render.cells import pasteable
 from tests.harness.command_line import Command
 from tests.harness.terminal import Person
 

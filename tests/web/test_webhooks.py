@@ -610,7 +610,7 @@ def test_the_server_is_imported_only_to_serve():
     """It would slow down every command."""
     script = (
         "import sys\n"
-        "import segue.terminal.page_links, segue.cli.pair, segue.gateway.service\n"
+        "import segue.terminal.web_page, segue.cli.pair, segue.gateway.service\n"
         "print(sys.modules.keys() & {'h11', 'websockets', 'segue.web.server'})"
     )
     command = [sys.executable, "-c", script]

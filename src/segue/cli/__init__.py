@@ -1,4 +1,10 @@
-"""The command line, one module per command."""
+"""The command line, one module per command.
+
+`main` is the program, and imports the module of a command only when the command runs. What several
+commands share is in `common`, and their completion in `completion`. `single_turn` is `segue -p`,
+`first_model` the way to a model for those who have none, and `daemon` the process that
+starts a gateway in the background.
+"""
 
 import gc
 

@@ -10,9 +10,7 @@ from pathlib import Path
 import click
 
 from segue import config
-from segue.cli.options import JSON
-from segue.cli.progress import show_step
-from segue.cli.store_access import warn_of_bad_settings
+from segue.cli.common import JSON, show_step, warn_of_bad_settings
 from segue.core.address import Platform
 from segue.core.errors import UserError
 from segue.core.text import count, one_line

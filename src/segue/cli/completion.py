@@ -125,7 +125,7 @@ def sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
     """Complete session titles, and ids where there is no title. Any id also completes."""
     import asyncio  # noqa: PLC0415
 
-    from segue.cli.store_access import with_store  # noqa: PLC0415
+    from segue.cli.common import with_store  # noqa: PLC0415
     from segue.store import sessions as stored_sessions  # noqa: PLC0415
 
     async def known(store: Store) -> Sequence[Session]:
@@ -145,7 +145,7 @@ def jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Co
     """Complete the numbers of jobs. Their names are shown where a shell shows a description."""
     import asyncio  # noqa: PLC0415
 
-    from segue.cli.store_access import with_store  # noqa: PLC0415
+    from segue.cli.common import with_store  # noqa: PLC0415
     from segue.store import jobs as stored_jobs  # noqa: PLC0415
 
     async def known(store: Store) -> Sequence[Job]:

@@ -16,8 +16,8 @@ import click
 
 import segue.store
 from segue import config as settings
-from segue.cli import completion, running
-from segue.cli.options import JSON
+from segue.cli import common, completion
+from segue.cli.common import JSON
 from segue.config import Setting
 from segue.core.errors import BadSettings, NoEditor
 from segue.core.secret import Secret
@@ -109,7 +109,7 @@ def set_(*, name: str, value: tuple[str, ...]) -> None:
     say(f"Set {name} in {one_line(str(path))}.")
     if variable := settings.overruled(name):
         notice(f"The environment variable {variable} is set and overrides it.")
-    elif effect := running.effect([name]):
+    elif effect := common.effect_on_gateway([name]):
         say(folded(effect, screen()))
 
 
@@ -178,7 +178,7 @@ def _take_over(before: bytes, after: bytes) -> None:
     path = settings.replace(after)
     say(f"Changed {one_line(str(path))}.")
     changed = {setting.name for setting in _explained() - old} if old else set[str]()
-    if effect := running.effect(changed):
+    if effect := common.effect_on_gateway(changed):
         say(folded(effect, screen()))
 
 

@@ -12,8 +12,7 @@ from click.shell_completion import CompletionItem
 
 from segue import handoffs as handoffs
 from segue.cli import completion
-from segue.cli.signals import on_stop_signals
-from segue.cli.store_access import with_store
+from segue.cli.common import on_stop_signals, with_store
 from segue.core.address import TARGETS, Platform
 from segue.core.errors import HandoffError, SessionHeld, UserError
 from segue.core.handoff import STEPS, Failure
@@ -30,7 +29,7 @@ from segue.handoffs import (
     Working,
 )
 from segue.store import Store, sessions
-from segue.terminal import page_links, phones
+from segue.terminal import web_page
 from segue.terminal.location import holder
 from segue.terminal.output import draw, notice, print_json, say
 from segue.terminal.render.clean import clean
@@ -99,7 +98,7 @@ def handoff(
         try:
             found = await sessions.find(store, ME, session)
             if lan:
-                await phones.let_in(store)
+                await web_page.let_phones_in(store)
             steps = handoffs.hand_off_session(
                 store,
                 found.id,
@@ -115,7 +114,7 @@ def handoff(
                 last = await _last(steps, report)
             if isinstance(last, Completed):
                 farewell = await handoffs.handed_over(store, last)
-                report.completed(last, farewell, await page_links.link_to(store, last))
+                report.completed(last, farewell, await web_page.link_to(store, last))
         except SessionHeld as held:
             report.refused(
                 HandoffError(
@@ -168,7 +167,7 @@ class HandoffText:
     def completed(self, done: Completed, farewell: str, link: str | None) -> None:
         say(clean(farewell))
         if link:
-            draw(page_links.shown(link))
+            draw(web_page.link_lines(link))
 
 
 class HandoffJson:

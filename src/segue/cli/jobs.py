@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from segue import config
 from segue.cli import completion
-from segue.cli.options import JSON, YES, confirm, pass_json_on
-from segue.cli.store_access import with_store
+from segue.cli.common import JSON, YES, confirm, pass_json_on, with_store
 from segue.core import job_text, provenance
 from segue.core.context import Delivery
 from segue.core.errors import BadJob

@@ -216,10 +216,10 @@ def _converse(
     import asyncio  # noqa: PLC0415 - `segue --version` does without
 
     from segue import config  # noqa: PLC0415
-    from segue.cli import embedded_model  # noqa: PLC0415
+    from segue.cli import first_model  # noqa: PLC0415
     from segue.terminal.program import ChatOptions, chat  # noqa: PLC0415
 
-    settings = embedded_model.make_ready(config.load())
+    settings = first_model.make_ready(config.load())
     if settings is None:
         return
     options = ChatOptions(resume=resume, title=title, here=here, now=now)
@@ -231,11 +231,11 @@ def _say(words: str, resume: str | None, *, as_json: bool) -> bool:
     import asyncio  # noqa: PLC0415
 
     from segue import config  # noqa: PLC0415
-    from segue.cli.once import once  # noqa: PLC0415
+    from segue.cli.single_turn import take_single_turn  # noqa: PLC0415
 
     from_stdin = words == "-"
     said = sys.stdin.read() if from_stdin else words
     piped = from_stdin and not sys.stdin.isatty()
     if not said.strip():
         raise click.UsageError("No text to send. Give a text after -p.")
-    return asyncio.run(once(config.load(), said, resume, piped=piped, as_json=as_json))
+    return asyncio.run(take_single_turn(config.load(), said, resume, piped=piped, as_json=as_json))

@@ -7,8 +7,7 @@ from typing import TypeVar
 
 import click
 
-from segue.cli.options import JSON, pass_json_on
-from segue.cli.store_access import with_store
+from segue.cli.common import JSON, pass_json_on, with_store
 from segue.core import provenance
 from segue.core.note import Note
 from segue.core.session import ME

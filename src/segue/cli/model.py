@@ -17,9 +17,9 @@ from segue import config
 from segue.agent.models.base import End, Model, Prompt, Text
 from segue.agent.models.catalog import SERVERS, ModelServer
 from segue.agent.models.choice import Survey, choose, connect, survey, ways
-from segue.cli import completion, embedded_model, running
-from segue.cli.embedded_model import confirm_server
-from segue.cli.options import JSON
+from segue.cli import common, completion, first_model
+from segue.cli.common import JSON
+from segue.cli.first_model import confirm_server
 from segue.config import Settings
 from segue.core import provenance
 from segue.core.errors import ForeignServer, ModelError
@@ -102,7 +102,7 @@ def use(around: Around, *, name: str) -> None:
         chosen, doubt = asyncio.run(checked())
     path = config.set_model(chosen, environ)
     lines = [f"The model is now {chosen} (saved in {path})."]
-    if effect := running.effect(["model"]):
+    if effect := common.effect_on_gateway(["model"]):
         lines.append(folded(effect, screen()))
     if doubt:
         lines.append(f"It could not be checked: {one_line(doubt)}")
@@ -116,7 +116,7 @@ def use(around: Around, *, name: str) -> None:
 @_around
 def pull(around: Around, *, yes: bool) -> None:
     """Download the embedded model: a small one that needs no key and no account."""
-    embedded_model.pull(around.settings().models_folder, ask=not yes)
+    first_model.pull(around.settings().models_folder, ask=not yes)
 
 
 @model.command()

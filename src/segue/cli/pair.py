@@ -15,9 +15,7 @@ from typing import Any
 
 import click
 
-from segue.cli.formatting import ago
-from segue.cli.options import JSON, YES, confirm, pass_json_on
-from segue.cli.store_access import with_store
+from segue.cli.common import JSON, YES, ago, confirm, pass_json_on, with_store
 from segue.core.address import TARGETS, Platform
 from segue.core.errors import NotPaired
 from segue.core.session import ME
@@ -28,7 +26,7 @@ from segue.store.gateways import LinkState, PlatformHealth
 from segue.store.outbox import OutgoingState
 from segue.store.owners import Identity
 from segue.store.pairings import CODE_SECONDS
-from segue.terminal import output, page_links, phones
+from segue.terminal import output, web_page
 from segue.terminal.output import (
     Column,
     draw,
@@ -39,7 +37,6 @@ from segue.terminal.output import (
     say,
     screen,
 )
-from segue.terminal.render import qr
 from segue.web import endpoints
 
 _POLL_SECONDS = 0.5
@@ -70,7 +67,7 @@ def pair(ctx: click.Context, *, lan: bool, no_wait: bool, as_json: bool) -> None
             pass_json_on(ctx)
         return
     if lan:
-        with_store(phones.let_in)
+        with_store(web_page.let_phones_in)
     waits = is_interactive() and not no_wait
     if as_json:
         with_store(_show_as_json)
@@ -159,10 +156,10 @@ def _print_platform(health: PlatformHealth, link: str | None) -> None:
         say(f"\n{health.platform}: send the code to the bot{account}.")
         return
     say(f"\n{health.platform}: open {one_line(link)}")
-    if drawing := qr.on_screen(link):
+    if drawing := web_page.qr_code(link):
         draw(drawing)
     if health.platform is Platform.WEB and endpoints.is_local(link):
-        say(page_links.here_only())
+        say(web_page.here_only())
 
 
 def _is_page_down(health: PlatformHealth) -> bool:

@@ -12,8 +12,7 @@ import click
 
 from segue import config
 from segue.cli.backup import KEYS, PLATFORMS, SETTINGS
-from segue.cli.options import JSON
-from segue.cli.progress import show_step
+from segue.cli.common import JSON, show_step
 from segue.core.text import count, one_line
 from segue.store import archives, errors, restores
 from segue.store.staging import StagingFolder

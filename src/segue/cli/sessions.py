@@ -1,35 +1,44 @@
-"""`segue sessions`: lists, shows, searches, renames, exports, imports and deletes sessions."""
+"""`segue sessions`: lists, shows, searches, renames, exports, imports and deletes sessions.
+
+Sessions are printed as text, as tab-separated lines or as JSON. Other commands print them alike.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import sys
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import click
 
-from segue.cli import completion, session_text
-from segue.cli.options import JSON, YES, confirm, pass_json_on
-from segue.cli.session_text import SessionDetails
-from segue.cli.store_access import with_store
+from segue.cli import completion
+from segue.cli.common import JSON, YES, ago, confirm, pass_json_on, with_store
 from segue.core.address import Platform
 from segue.core.errors import SessionHeld
+from segue.core.handoff import STEPS, Handoff, State
 from segue.core.session import ME, Session
 from segue.core.text import count, one_line, quoted
+from segue.core.transcript import Role, Transcript
 from segue.store import Store, leases, owners, transcripts
 from segue.store import search as stored_search
 from segue.store import sessions as stored_sessions
 from segue.store.search import Hit
 from segue.system import files
 from segue.terminal.output import (
+    Column,
+    fields,
+    folded,
     notice,
+    picked,
     print_json,
     print_lines,
     print_result,
     screen,
+    table,
     visible_json,
 )
 
@@ -38,11 +47,27 @@ _FOUND = 20
 _EVERYTHING = 1 << 31
 _LAST_MESSAGES = 200
 """How many messages are loaded to find the last few exchanges."""
-
 _NOT_INDEXED = (
     "Some older messages are not indexed yet. Search again: each search continues, and a gateway"
     " does it in the background."
 )
+_COLUMNS = (
+    Column("TITLE", 24),  # a session without a title shows its id, which is useful only in full
+    Column("WHERE", 9),
+    Column("LAST ACTIVE", 14),
+    Column("MESSAGES", 8, number=True),
+    Column("DIRECTORY", 9, keeps_end=True),
+)
+_NARROW = 60
+"""Columns. On a narrower screen a table is unreadable."""
+_EXCHANGES = 3
+_SAID = 280
+_FIELDS = (
+    *("id", "title", "source", "started", "active", "ended", "end_reason", "parent", "cwd"),
+    *("model", "messages", "usage"),
+)
+"""The fields of a session that are in JSON as they are."""
+_SPEAKERS = {Role.USER: "you", Role.ASSISTANT: "Segue", Role.TOOL: "a tool", Role.SYSTEM: "system"}
 
 _Write = Callable[[bytes], object]
 
@@ -82,10 +107,10 @@ def list_(*, platform: str | None, limit: int, everything: bool, as_json: bool) 
         lambda store: stored_sessions.list_sessions(store, ME, platform=at, limit=most + 1)
     )
     if as_json:
-        print_json([session_text.as_json(session) for session in found[:most]])
+        print_json([session_json(session) for session in found[:most]])
         return
     if found:
-        print_lines(session_text.listed(found[:most], screen(), datetime.now(UTC)))
+        print_lines(sessions_listed(found[:most], screen(), datetime.now(UTC)))
     elif at:
         notice(f"There are no sessions on {at}.")
     else:
@@ -124,7 +149,7 @@ def search(*, words: tuple[str, ...], limit: int, as_json: bool) -> None:
     if as_json:
         print_json(hits)
     elif hits:
-        print_lines(session_text.found(hits, screen(), datetime.now(UTC)))
+        print_lines(hits_found(hits, screen(), datetime.now(UTC)))
     else:
         notice("No messages found.")
     if not is_complete:
@@ -150,7 +175,7 @@ def rename(*, name: str, title: tuple[str, ...], as_json: bool) -> None:
 
     before, after = with_store(renamed)
     text = f"{_quoted(before)} is now {_quoted(after)}."
-    print_result(session_text.as_json(after), [text], as_json=as_json)
+    print_result(session_json(after), [text], as_json=as_json)
 
 
 @sessions.command()
@@ -225,7 +250,7 @@ def import_(*, file: IO[bytes], as_json: bool) -> None:
     session = with_store(imported)
     messages = count(session.messages, "message")
     text = f"Imported {_quoted(session)} with {messages}. Its id is {session.id}."
-    print_result(session_text.as_json(session), [text], as_json=as_json)
+    print_result(session_json(session), [text], as_json=as_json)
 
 
 @sessions.command()
@@ -240,7 +265,7 @@ def delete(*, name: str, yes: bool, as_json: bool) -> None:
     confirm(question, "delete the session", yes=yes)
     with_store(lambda store: stored_sessions.delete(store, session.id))
     text = f"Deleted {_quoted(session)}."
-    print_result(session_text.as_json(session), [text], as_json=as_json)
+    print_result(session_json(session), [text], as_json=as_json)
 
 
 async def _free(store: Store, name: str) -> Session:
@@ -253,3 +278,150 @@ async def _free(store: Store, name: str) -> Session:
 
 def _quoted(session: Session) -> str:
     return quoted(session.title) if session.title else session.id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionDetails:
+    """A session with its holder, handoffs and last messages."""
+
+    session: Session
+    holder: str | None
+    """The holder of its lease, or None."""
+    handoffs: tuple[Handoff, ...]
+    """Newest first."""
+    end: Transcript
+    """The last messages."""
+
+    def lines(self, width: int | None, now: datetime) -> list[str]:
+        facts = [(name, one_line(text)) for name, text in self._facts(now) if text]
+        said = self.end.recap(_EXCHANGES, _SAID).splitlines()
+        spoken = [_spoken(line, width) for line in said]
+        return [
+            one_line(self.session.title or "(no title yet)"),
+            *fields(facts, width),
+            *(["", *spoken] if spoken else []),
+        ]
+
+    def json(self) -> dict[str, Any]:
+        return {
+            **session_json(self.session),
+            "holder": self.holder,
+            "handoffs": [handoff_json(handoff) for handoff in self.handoffs],
+            "exchanges": [asdict(exchange) for exchange in self.end.exchanges(_EXCHANGES)],
+        }
+
+    def _facts(self, now: datetime) -> list[tuple[str, str]]:
+        session = self.session
+        usage = session.usage
+        ended = f"{ago(session.ended, now)} ({session.end_reason})" if session.ended else ""
+        tokens = f"{usage.input:,} in ({usage.cached:,} from a cache), {usage.output:,} out"
+        return [
+            ("id", session.id),
+            ("where", session_place(session)),
+            ("open in", self.holder or ""),
+            ("began", f"{session.started.astimezone():%Y-%m-%d %H:%M}, on {session.source}"),
+            ("last active", ago(session.active, now)),
+            ("ended", ended),
+            ("follows", session.parent or ""),
+            ("directory", short_path(session.cwd)),
+            ("model", session.model or ""),
+            ("messages", f"{session.messages:,}"),
+            ("tokens", tokens if usage.input or usage.output else ""),
+            *(("handoff", handoff_text(handoff, now)) for handoff in self.handoffs),
+        ]
+
+
+def _spoken(line: str, width: int | None) -> str:
+    indent = "  " if line.startswith("  ") else ""
+    return folded(line.strip(), width, f"{indent * 2}  ", indent)
+
+
+def handoff_text(handoff: Handoff, now: datetime) -> str:
+    under_way = handoff.state is State.RUNNING and handoff.step is not None
+    how = STEPS[handoff.step] if under_way and handoff.step else handoff.state
+    detail = handoff.error or (handoff.detail if under_way else handoff.warning)
+    why = f": {detail}" if detail else ""
+    return f"to {handoff.platform}, {ago(handoff.requested, now)}, {how}{why}"
+
+
+def handoff_json(handoff: Handoff) -> dict[str, Any]:
+    names = ("platform", "state", "attempt", "requested", "finished", "error", "confirmed")
+    step = STEPS[handoff.step] if handoff.step else None
+    return {"session": handoff.session_id, "step": step, **picked(handoff, *names)}
+
+
+def session_place(session: Session) -> str:
+    return one_line(str(session.address)) if session.address else "set aside"
+
+
+def short_path(path: str | None) -> str:
+    """Return a folder with the home directory as `~`."""
+    if not path:
+        return ""
+    home = str(Path.home())
+    short = path == home or path.startswith(f"{home}/")
+    return one_line(f"~{path[len(home) :]}" if short and home != "/" else path)
+
+
+def session_json(session: Session) -> dict[str, Any]:
+    address = session.address.key if session.address else None
+    return {**picked(session, *_FIELDS), "address": address}
+
+
+def sessions_listed(sessions: Sequence[Session], width: int | None, now: datetime) -> list[str]:
+    """Return a table, or two lines per session on a narrow screen.
+
+    Without a screen, return tab-separated id, title, place, last activity, messages and folder.
+    """
+    if width is None:
+        return [
+            _tabbed(
+                s.id, s.title or "", session_place(s), _second(s.active), s.messages, s.cwd or ""
+            )
+            for s in sessions
+        ]
+    if width < _NARROW:
+        return [line for session in sessions for line in _narrow(session, width, now)]
+    rows = [
+        (
+            one_line(s.name),
+            session_place(s),
+            ago(s.active, now),
+            f"{s.messages:,}",
+            short_path(s.cwd),
+        )
+        for s in sessions
+    ]
+    return table(_COLUMNS, rows, width)
+
+
+def _tabbed(*cells: object) -> str:
+    return "\t".join(one_line(str(cell)) for cell in cells)
+
+
+def _second(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _narrow(session: Session, width: int, now: datetime) -> list[str]:
+    messages = count(session.messages, "message")
+    text = f"{ago(session.active, now)}, {session_place(session)}, {messages}"
+    return [folded(one_line(session.name), width, "  ", ""), folded(text, width, "    ", "  ")]
+
+
+def hits_found(hits: Sequence[Hit], width: int | None, now: datetime) -> list[str]:
+    """Return the place, time and text of each hit.
+
+    Without a screen, return tab-separated id, seq, role, time, title and text.
+    """
+    if width is None:
+        return [
+            _tabbed(h.session_id, h.seq, h.role, _second(h.at), h.title or "", h.snippet)
+            for h in hits
+        ]
+    lines: list[str] = []
+    for hit in hits:
+        name = one_line(hit.title or hit.session_id)
+        head = f"{name} ({_SPEAKERS[hit.role]}, {ago(hit.at, now)})"
+        lines += [folded(head, width, "  ", ""), folded(one_line(hit.snippet), width, "  ")]
+    return lines

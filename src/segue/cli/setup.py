@@ -18,7 +18,7 @@ from msgspec import structs
 import segue.store
 from segue import config
 from segue.agent.models.local import pip
-from segue.cli.options import interruptible
+from segue.cli.common import interruptible
 from segue.config import Settings
 from segue.core.address import Address, HomeChannel, Platform, Sender
 from segue.core.errors import (
@@ -42,8 +42,8 @@ from segue.store.base import Tx
 from segue.store.gateways import GatewayRecord, LinkState, PlatformHealth
 from segue.store.outbox import OutgoingState
 from segue.store.pairings import CODE_SECONDS
+from segue.terminal import web_page
 from segue.terminal.output import draw, folded, is_interactive, notice, print_lines, say, screen
-from segue.terminal.render import qr
 
 LOCKS = Path(registry.__file__).with_name("requirements")
 """The lock files of the platforms, one per extra, which are part of the program."""
@@ -245,7 +245,7 @@ class Terminal:
         say(text)
 
     def show(self, link: str) -> None:
-        draw(["", *qr.on_screen(link)])
+        draw(["", *web_page.qr_code(link)])
         say(link)
 
 
@@ -503,7 +503,7 @@ def _invite(code: str, gateway: GatewayRecord, options: SetupOptions) -> None:
     link = (gateway.links[options.platform].link or "").replace("{code}", code)
     minutes = f"{options.seconds / 60:.0f} minutes"
     if link:
-        draw(["", *qr.on_screen(link)])
+        draw(["", *web_page.qr_code(link)])
         say(f"Open this on your phone within {minutes}, and press Start:\n{link}")
         say(f"Or send {code} to the bot.")
     else:

@@ -14,10 +14,10 @@ import segue
 import segue.store
 from segue import config
 from segue.agent.models.choice import Choice, choose
-from segue.cli import gateway_text, session_text
-from segue.cli.formatting import ago
-from segue.cli.gateway_text import GatewayStatus
-from segue.cli.options import JSON
+from segue.cli import gateway
+from segue.cli.common import JSON, ago
+from segue.cli.gateway import GatewayStatus
+from segue.cli.sessions import session_json, session_place
 from segue.config import Settings
 from segue.core import job_text
 from segue.core.address import Platform
@@ -29,7 +29,7 @@ from segue.core.text import count, one_line
 from segue.store import approvals, jobs, reports, sessions
 from segue.store.approvals import Approval
 from segue.store.gateways import LinkState
-from segue.terminal import page_links
+from segue.terminal import web_page
 from segue.terminal.output import fields, print_result, screen
 
 _LAST = 3
@@ -89,7 +89,7 @@ class Status:
             ("model", model),
             ("page", self._page()),
             ("sessions", f"{self.sessions:,}{', the last:' if self.last else ''}"),
-            *(("", f"{s.name} ({session_text.where(s)}, {ago(s.active, now)})") for s in self.last),
+            *(("", f"{s.name} ({session_place(s)}, {ago(s.active, now)})") for s in self.last),
             ("handoffs", f"{under_way} in progress" if under_way else "none in progress"),
             *self._jobs(),
             *(("questions" * (n == 0), _question(q)) for n, q in enumerate(self.questions[:_LAST])),
@@ -112,13 +112,13 @@ class Status:
             if number
         ]
         down = [f"{health.platform} is not connected" for health in self.gateway.down]
-        paused = [gateway_text.pause_text(pause, now) for pause in self.gateway.pauses]
+        paused = [gateway.pause_text(pause, now) for pause in self.gateway.pauses]
         return "; ".join((*counts, *down, *paused)) or "none"
 
     def _page(self) -> str:
         if self.page is None:
             return self.page_missing
-        return f"{self.page}, {page_links.reach_at(self.addresses)}; `segue pair` opens it"
+        return f"{self.page}, {web_page.reach_at(self.addresses)}; `segue pair` opens it"
 
     def json(self) -> dict[str, Any]:
         return {
@@ -130,7 +130,7 @@ class Status:
             "page_addresses": self.addresses,
             "sessions": {
                 "count": self.sessions,
-                "last": list(map(session_text.as_json, self.last)),
+                "last": list(map(session_json, self.last)),
             },
             "jobs": list(map(job_text.as_json, self.jobs)),
             "reports_not_delivered": [
@@ -154,13 +154,13 @@ class Status:
 async def load_status(settings: Settings) -> Status:
     model, problem = await _model(settings)
     async with await segue.store.open(settings.store) as store:
-        seen = await gateway_text.load_status(store, settings.gateway_log)
+        seen = await gateway.load_status(store, settings.gateway_log)
         return Status(
             store=segue.store.shown(settings.store),
             model=model,
             problem=problem,
-            page=page_links.url(seen.gateways),
-            addresses=await page_links.addresses(store, seen.gateways),
+            page=web_page.served_url(seen.gateways),
+            addresses=await web_page.lan_addresses(store, seen.gateways),
             page_missing=_why_no_page(settings, seen),
             sessions=await sessions.count(store),
             last=tuple(await sessions.list_sessions(store, ME, limit=_LAST)),
@@ -200,8 +200,8 @@ async def _model(settings: Settings) -> tuple[Choice | None, str]:
 def _why_no_page(settings: Settings, seen: GatewayStatus) -> str:
     if not settings.web.enabled:
         return _PAGE_OFF
-    for gateway in seen.gateways:
-        health = gateway.links.get(Platform.WEB)
+    for serving in seen.gateways:
+        health = serving.links.get(Platform.WEB)
         if health is not None and health.state is LinkState.DOWN:
             return f"not served: {health.detail}"
     return _NO_PAGE_THERE if seen.gateways else _NO_PAGE

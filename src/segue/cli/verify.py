@@ -8,7 +8,7 @@ import click
 from msgspec.structs import replace
 
 from segue import config
-from segue.cli.options import YES, confirm
+from segue.cli.common import YES, confirm
 from segue.core.address import Platform
 from segue.platforms.folder import PrivateFolder
 from segue.platforms.matrix import state

@@ -1,5 +1,8 @@
-"""The slash commands. One table drives help, completion and the documentation. A command works on
-the context in which it was typed, in the terminal or in a chat."""
+"""The slash commands.
+
+One table drives help, completion and the documentation. A command works on the context in which it
+was typed, in the terminal or in a chat (`base`): on its `session`, the `agent` or its `jobs`.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,16 @@ import difflib
 import functools
 from collections.abc import Iterator
 
-from segue.commands import agent, chat, conversation, jobs, session
-from segue.commands.base import CHAT, PREFIX, TERMINAL, Category, Command, TerminalContext
+from segue.commands import agent, jobs, session
+from segue.commands.base import (
+    CHAT,
+    PREFIX,
+    TERMINAL,
+    Category,
+    ChatContext,
+    Command,
+    TerminalContext,
+)
 from segue.commands.base import CommandContext as CommandContext
 from segue.commands.base import Where as Where
 from segue.core.errors import CommandElsewhere, UnknownCommand
@@ -73,17 +84,29 @@ async def _quit(context: TerminalContext, _: str) -> None:
     await context.leave()
 
 
+async def _set_home(context: ChatContext, arguments: str) -> None:
+    await context.set_home(confirmed=arguments.lower() == "yes")
+
+
+async def _start(context: ChatContext, arguments: str) -> None:
+    await context.greet(arguments)
+
+
+async def _who_am_i(context: ChatContext, _: str) -> None:
+    await context.who_am_i()
+
+
 _TALK, _SESSION, _AGENT, _PROGRAM = Category
 # A chat-only command that does not wait for the current turn.
 _chat_now = functools.partial(Command, where=CHAT, at_once=True)
 
 COMMANDS = (
-    Command("new", _TALK, "start a new session here", conversation.new, "[TITLE]"),
-    Command("retry", _TALK, "send your last message again", conversation.retry),
-    Command("undo", _TALK, "undo the last messages", conversation.undo, "[NUMBER]"),
-    Command("redo", _TALK, "restore what was undone", conversation.redo),
-    Command("history", _TALK, "show the last messages", conversation.history, "[NUMBER]"),
-    Command("compress", _TALK, "shorten the conversation to a summary", conversation.compress),
+    Command("new", _TALK, "start a new session here", session.new, "[TITLE]"),
+    Command("retry", _TALK, "send your last message again", session.retry),
+    Command("undo", _TALK, "undo the last messages", session.undo, "[NUMBER]"),
+    Command("redo", _TALK, "restore what was undone", session.redo),
+    Command("history", _TALK, "show the last messages", session.history, "[NUMBER]"),
+    Command("compress", _TALK, "shorten the conversation to a summary", session.compress),
     Command(
         "handoff",
         _SESSION,
@@ -105,7 +128,12 @@ COMMANDS = (
         "resume", _SESSION, "continue a session here", session.resume, "[NAME]", where=TERMINAL
     ),
     Command(
-        "resume", _SESSION, "continue a session here", chat.resume, "[NUMBER | NAME]", where=CHAT
+        "resume",
+        _SESSION,
+        "continue a session here",
+        session.resume_in_chat,
+        "[NUMBER | NAME]",
+        where=CHAT,
     ),
     Command("sessions", _SESSION, "list your sessions", session.sessions, "[NUMBER]", at_once=True),
     Command(
@@ -119,12 +147,12 @@ COMMANDS = (
     Command(
         "follow", _SESSION, "watch this session after it has moved", session.follow, where=TERMINAL
     ),
-    _chat_now("stop", _TALK, "stop the current answer", chat.stop),
+    _chat_now("stop", _TALK, "stop the current answer", session.stop),
     _chat_now(
-        "approve", _AGENT, "allow what the agent asks to do", chat.approve, "NUMBER [session]"
+        "approve", _AGENT, "allow what the agent asks to do", agent.approve, "NUMBER [session]"
     ),
-    _chat_now("deny", _AGENT, "refuse what the agent asks to do", chat.deny, "NUMBER"),
-    _chat_now("show", _AGENT, "show all of what the agent asks to do", chat.show, "[NUMBER]"),
+    _chat_now("deny", _AGENT, "refuse what the agent asks to do", agent.deny, "NUMBER"),
+    _chat_now("show", _AGENT, "show all of what the agent asks to do", agent.show, "[NUMBER]"),
     Command("model", _AGENT, "show or change the model", agent.model, "[NAME]"),
     Command("tools", _AGENT, "list the agent's tools", agent.tools),
     Command(
@@ -146,9 +174,9 @@ COMMANDS = (
         jobs.REMIND_ARGUMENTS,
         at_once=True,
     ),
-    _chat_now("sethome", _PROGRAM, "receive handoffs in this chat", chat.sethome, "[yes]"),
-    _chat_now("start", _PROGRAM, "introduce this bot and explain pairing", chat.start, "[CODE]"),
-    _chat_now("whoami", _PROGRAM, "show your account and this chat", chat.whoami),
+    _chat_now("sethome", _PROGRAM, "receive handoffs in this chat", _set_home, "[yes]"),
+    _chat_now("start", _PROGRAM, "introduce this bot and explain pairing", _start, "[CODE]"),
+    _chat_now("whoami", _PROGRAM, "show your account and this chat", _who_am_i),
     Command(
         "help",
         _PROGRAM,

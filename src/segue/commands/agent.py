@@ -1,12 +1,14 @@
-"""Commands about the agent: its model, its tools and its notes."""
+"""Commands about the agent: its model, its tools, its notes, and what it asks to do."""
 
 from __future__ import annotations
 
-from segue.commands.base import PREFIX, CommandContext, number
+from segue.commands.base import PREFIX, ChatContext, CommandContext, number
 from segue.core import provenance
+from segue.core.approval import Answer
 from segue.core.errors import BadCommand
 from segue.core.text import one_line
 
+_APPROVE = "approve NUMBER [session]"
 MEMORY_ARGUMENTS = "[add | edit | remove]"
 
 
@@ -57,3 +59,24 @@ async def memory(context: CommandContext, arguments: str) -> None:
             reason = f"unknown action {one_line(verb, 20)!r}"
             raise BadCommand(usage=f"{PREFIX}memory {MEMORY_ARGUMENTS}", reason=reason)
     await context.notice(text)
+
+
+async def approve(context: ChatContext, arguments: str) -> None:
+    match arguments.lower().split():
+        case []:
+            await context.answer(Answer.ONCE, None)
+        case [which]:
+            await context.answer(Answer.ONCE, number(which, _APPROVE))
+        case [which, "session"]:
+            await context.answer(Answer.SESSION, number(which, _APPROVE))
+        case _:
+            reason = "allow it once, or for the whole session"
+            raise BadCommand(usage=f"{PREFIX}{_APPROVE}", reason=reason)
+
+
+async def deny(context: ChatContext, arguments: str) -> None:
+    await context.answer(Answer.NEVER, number(arguments, "deny NUMBER") if arguments else None)
+
+
+async def show(context: ChatContext, arguments: str) -> None:
+    await context.show(number(arguments, "show NUMBER") if arguments else None)

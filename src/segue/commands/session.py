@@ -1,4 +1,4 @@
-"""Commands about the session and its place."""
+"""Commands about the session: its conversation, its details and its place."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from segue.commands.base import (
     unquoted,
 )
 from segue.core.address import TARGETS, Address, HomeChannel, Platform
-from segue.core.errors import BadCommand, no_home_channel
+from segue.core.errors import AmbiguousSession, BadCommand, SessionNotFound, no_home_channel
 from segue.core.session import Session
 from segue.core.text import count, one_line, quoted
+from segue.core.transcript import Message, Role, Transcript
 from segue.platforms import registry
 from segue.system import files
 
@@ -27,9 +28,68 @@ if TYPE_CHECKING:
 
 NEW_THREAD = "--new-thread"
 """The argument of /handoff and /move that opens a new thread for a session that has one there."""
-_NAME_WIDTH = 48
 _LAN = "--lan"
 _TERMINAL = {"terminal", "local"}
+_SHOWN = 120
+_OFFERED = 10
+_DIGITS = 2
+_NAME_WIDTH = 48
+
+
+async def new(context: CommandContext, arguments: str) -> None:
+    await context.fresh(arguments or None)
+
+
+async def retry(context: CommandContext, _: str) -> None:
+    """Undo the last turn and send the user's last message again."""
+    from segue.store import transcripts  # noqa: PLC0415
+
+    async with context.in_hand() as held:
+        said = await transcripts.repeat(context.store, held.lease)
+    await context.notice(f"Again: {one_line(said.content, _SHOWN)}")
+    await context.say(None)
+
+
+async def undo(context: CommandContext, arguments: str) -> None:
+    from segue.store import transcripts  # noqa: PLC0415
+
+    turns = number(arguments, "undo NUMBER", default=1)
+    async with context.in_hand() as held:
+        undone = await transcripts.undo(context.store, held.lease, turns)
+    back = one_line(_asked(undone).content, _SHOWN)
+    await context.notice(f"Undone from this message on: {back}\nType {PREFIX}redo to restore it.")
+
+
+async def redo(context: CommandContext, _: str) -> None:
+    from segue.store import transcripts  # noqa: PLC0415
+
+    async with context.in_hand() as held:
+        restored = await transcripts.restore(context.store, held.lease)
+    await context.notice(f"Restored {count(len(restored), 'message')}.")
+
+
+async def compress(context: CommandContext, _: str) -> None:
+    async with context.in_hand() as held:
+        summary = await context.turns.compress(held.lease.session_id, context.place, held=held)
+    await context.notice(f"The conversation continues from this summary:\n\n{summary.content}")
+
+
+async def history(context: CommandContext, arguments: str) -> None:
+    from segue.store import transcripts  # noqa: PLC0415
+
+    turns = number(arguments, "history NUMBER", default=5)
+    transcript = await transcripts.load(context.store, there(context).id)
+    recap = transcript.recap(last=turns, length=600)
+    await context.notice(recap or "There are no messages yet.")
+
+
+async def stop(context: ChatContext, _: str) -> None:
+    await context.stop()
+
+
+def _asked(undone: Transcript) -> Message:
+    """The user message with which the undone messages start."""
+    return next(message for message in undone if message.role is Role.USER)
 
 
 async def title(context: CommandContext, arguments: str) -> None:
@@ -60,6 +120,30 @@ async def resume(context: CommandContext, arguments: str) -> None:
 
     name = unquoted(arguments) or "latest"
     await context.resume(await stored_sessions.find(context.store, context.owner, name))
+
+
+async def resume_in_chat(context: ChatContext, arguments: str) -> None:
+    """Move a session here. Without a name, or with an unknown or ambiguous one, the user chooses
+    from a list. A number refers to that list."""
+    from segue.store import sessions  # noqa: PLC0415
+
+    offered = await sessions.list_sessions(
+        context.store, context.owner, titled=True, limit=_OFFERED
+    )
+    if not arguments:
+        await context.offer(offered)
+    elif arguments.isdecimal() and len(arguments) <= _DIGITS:
+        if not 0 < int(arguments) <= len(offered):
+            reason = f"there is no number {arguments} in the list"
+            raise BadCommand(usage=f"{PREFIX}resume to see it", reason=reason)
+        await context.resume(offered[int(arguments) - 1])
+    else:
+        try:
+            name = unquoted(arguments)
+            await context.resume(await sessions.find(context.store, context.owner, name))
+        except (SessionNotFound, AmbiguousSession) as error:
+            await context.notice(str(error))
+            await context.offer(offered)
 
 
 async def status(context: CommandContext, _: str) -> None:

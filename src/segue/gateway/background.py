@@ -32,7 +32,7 @@ START_TIMEOUT = 30.0
 """Seconds until a new gateway must be present in the store."""
 STOP_TIMEOUT = 70.0
 """Seconds until a gateway must have exited. Running turns get 30 of them, and it exits after 60."""
-_DETACHED = "segue.cli.detached"
+_DAEMON = "segue.cli.daemon"
 """The program to run. It is not imported, because the CLI is a layer above the gateway."""
 _POLL_SECONDS = 0.1
 _REASON_LENGTH = 300
@@ -116,7 +116,7 @@ async def _spawned(words: IO[bytes], log: Path, options: Sequence[str]) -> Async
 def _spawn(pipe: int, words: IO[bytes], log: Path, options: Sequence[str]) -> None:
     try:
         subprocess.run(
-            [sys.executable, "-P", "-m", _DETACHED, str(pipe), str(log), *options],
+            [sys.executable, "-P", "-m", _DAEMON, str(pipe), str(log), *options],
             check=False,  # it exits at once; the pipe reports on its child
             cwd=Path.home(),  # do not keep the terminal's directory in use
             stdin=subprocess.DEVNULL,

@@ -21,7 +21,10 @@ from segue.store import schema
 from segue.system import files, locks
 
 _SUFFIX = ".lock"
-_GATEWAY = re.compile(r"(segue|(-\w+ )*-m segue) gateway run\b|(-\w+ )*-m segue\.cli\.detached\b")
+_GATEWAY = re.compile(
+    r"(segue|(-\w+ )*-m segue) gateway run\b"
+    r"|(-\w+ )*-m segue\.cli\.(daemon|detached)\b"  # detached: one that an older version started
+)
 """The beginning of a gateway's command line, as far as `command_line` returns it."""
 
 

@@ -35,7 +35,7 @@ from segue.store import Store, Topic, approvals, leases, owners, placement, sess
 from segue.store.approvals import ApprovalState
 from segue.store.leases import Pause
 from segue.store.placement import AsideReport
-from segue.terminal import moves, page_links, phones
+from segue.terminal import departure, web_page
 from segue.terminal.departure import Departure, Destination
 from segue.terminal.display import Display
 from segue.terminal.location import address, holder
@@ -277,11 +277,11 @@ class Conversation:
         destination = Destination(platform, new_thread)
         move = self._hand_off if self.departure is None else self._hand_off_soon
         if platform == Platform.WEB and (lan or self.departure is None):  # a turn is not disturbed
-            self._settings = await phones.decide(self.store, self._display, lan=lan)
+            self._settings = await web_page.decide_on_phones(self.store, self._display, lan=lan)
         try:
             await move(destination)
         except NoGateway as missing:
-            if await moves.start_gateway(self.store, self._settings, self._display, missing):
+            if await departure.start_gateway(self.store, self._settings, self._display, missing):
                 await move(destination)
 
     async def _hand_off_soon(self, destination: Destination) -> None:
@@ -327,7 +327,7 @@ class Conversation:
             await self._display.went(await handoffs.arrived(self.store, done))
             return
         self._left, self._farewell = True, await handoffs.handed_over(self.store, done)
-        self.link = await page_links.link_to(self.store, done)
+        self.link = await web_page.link_to(self.store, done)
 
     async def _grant(self) -> None:
         """Hand the session off if another process wishes so. No turn runs."""
@@ -407,7 +407,7 @@ class Conversation:
             await self._take(session, take_over=True)
             await self.notice(f"Took over the session from {other}. Work there was interrupted.")
             return True
-        if not await moves.is_turn_running(self.store, session.id):
+        if not await departure.is_turn_running(self.store, session.id):
             await self._display.trouble(held)
         elif await self._take_after_turn(session):
             return True
@@ -428,7 +428,7 @@ class Conversation:
                 f"It waits for your answer to question {asked.id} on {asked.address}: {what}"
             )
         try:
-            while await moves.wait_for_turn(self.store, session.id, stop_waiting):
+            while await departure.wait_for_turn(self.store, session.id, stop_waiting):
                 with contextlib.suppress(SessionHeld):
                     await self._take(session)
                     await self.notice("The answer is complete.")

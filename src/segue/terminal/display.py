@@ -30,18 +30,17 @@ from segue.core.text import count, is_empty
 from segue.core.transcript import Message, Role, ToolCall, display_text, is_notice, words
 from segue.terminal.questions import APPROVAL, LEAVING, UNSEEN, YES_OR_NO, Leaving
 from segue.terminal.render import cells, events
+from segue.terminal.render.cells import pasteable
 from segue.terminal.render.clean import clean
-from segue.terminal.render.command_list import command_list
+from segue.terminal.render.prompt import command_list, status_line
 from segue.terminal.render.screen import Screen, Style
-from segue.terminal.render.status_line import status_line
 from segue.terminal.render.stream import Stream, begin
-from segue.terminal.shell_commands import pasteable
 
 if TYPE_CHECKING:
     from segue.commands.base import Command
     from segue.handoffs import Progress
     from segue.terminal.console import Console
-    from segue.terminal.plain import PlainConsole
+    from segue.terminal.plain_console import PlainConsole
 
 WHAT = "Segue: a personal AI agent whose conversations move with you."
 _WAYS = "/help lists the commands. /handoff web continues in a browser or on a phone."
@@ -162,9 +161,9 @@ class Display:
 
     async def link(self, link: str) -> None:
         """Print the link that opens the session where it was handed off to."""
-        from segue.terminal import page_links  # noqa: PLC0415 - the prompt comes first
+        from segue.terminal import web_page  # noqa: PLC0415 - the prompt comes first
 
-        await self._print(["", *page_links.shown(link)])
+        await self._print(["", *web_page.link_lines(link)])
 
     async def trouble(self, error: UserError) -> None:
         await self._print(events.failure(str(error), self._now()))

@@ -20,9 +20,9 @@ import click
 from segue.core.redaction import redacted
 from segue.core.text import is_hidden
 from segue.terminal.render import cells
+from segue.terminal.render.cells import pasteable
 from segue.terminal.render.clean import clean
 from segue.terminal.render.screen import NARROWEST, READABLE
-from segue.terminal.shell_commands import pasteable
 
 _GAP = 2
 _HALF = "\0"

@@ -22,7 +22,7 @@ from segue.core.session import ME
 from segue.terminal.display import WHAT, Display
 from segue.terminal.location import here
 from segue.terminal.output import is_interactive, notice
-from segue.terminal.plain import PlainConsole
+from segue.terminal.plain_console import PlainConsole
 from segue.terminal.render import stream
 from segue.terminal.render.screen import Screen, screen
 
@@ -218,8 +218,8 @@ class _Program:
     # The keyboard
 
     def _drawing(self, shown: Screen) -> Console:
-        from segue.terminal.completion import PromptCompleter  # noqa: PLC0415 - the plain console needs neither
-        from segue.terminal.console import Console  # noqa: PLC0415
+        # The plain console needs neither.
+        from segue.terminal.console import Console, PromptCompleter  # noqa: PLC0415
 
         try:
             history = config.history()

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from rich.console import Console
 from rich.text import Text
 
-from segue.terminal.render.code import Highlighter
+from segue.terminal.render.markdown import Highlighter
 from tests.terminal.render.samples import code_lines
 
 _CONSOLE = Console()

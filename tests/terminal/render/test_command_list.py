@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from segue.commands.base import Category, Command, CommandContext
-from segue.terminal.render.command_list import command_list
+from segue.terminal.render.prompt import command_list
 from segue.terminal.render.screen import Screen
 from tests.terminal.render.samples import plain
 

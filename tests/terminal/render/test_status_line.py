@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from segue.core.session import Usage
 from segue.terminal.render import cells
+from segue.terminal.render.prompt import status_line
 from segue.terminal.render.screen import Screen
-from segue.terminal.render.status_line import status_line
 from tests.terminal.render.test_clean import FORBIDDEN, text
 
 TITLE = "Fix the flaky tests of the store"

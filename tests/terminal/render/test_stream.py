@@ -192,7 +192,7 @@ def test_text_that_cannot_be_rendered_is_shown_unchanged_and_logged_once(
 def test_heavy_modules_are_imported_only_when_needed():
     script = (
         "import sys\n"
-        "from segue.terminal.render import command_list, events, status_line, stream\n"
+        "from segue.terminal.render import events, prompt, stream\n"
         "from segue.terminal.render.screen import Screen\n"
         "answer = stream.begin(Screen())\n"
         "answer.feed('a paragraph')\n"

@@ -23,6 +23,6 @@ def demo(ctx: click.Context, *, as_json: bool, yes: bool, scripted: bool) -> Non
     The exit code is 0 if every step worked and the reply on the page used what was said in the
     terminal, 1 if not, and 130 after Ctrl-C.
     """
-    from segue.cli.demo.run import run  # noqa: PLC0415 - its gateway process does without
+    from segue.cli.demo.play import run  # noqa: PLC0415 - its gateway process does without
 
     ctx.exit(run(as_json=as_json, yes=yes, scripted=scripted))

@@ -1,49 +1,63 @@
-"""The steps of the demo, run with the real components.
+"""The demo: a turn in the terminal, a handoff, the page in a browser, and the way back.
 
-They are a turn in the terminal, a handoff, the page in a browser, and the way back.
+The steps run with the real components, until they are completed, failed or interrupted. They are
+printed one by one as text, or in the end as a single JSON object.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
+import sys
+import tempfile
 import time
 from collections.abc import AsyncGenerator
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import segue.store
-from segue import handoffs
+from segue import config, handoffs
 from segue.agent.models.choice import Choice
+from segue.cli.common import on_stop_signals
 from segue.cli.demo.browser import Browser, opened, text
-from segue.cli.demo.gateway import running, staged
-from segue.cli.demo.model import models
-from segue.cli.demo.report import DemoRecord, DemoReport, DemoStep
+from segue.cli.demo.gateway import installed, models, ready, running, staged
 from segue.config import Settings
 from segue.core.address import Platform
 from segue.core.context import Context
-from segue.core.errors import DemoFailed
+from segue.core.errors import DemoFailed, UserError
 from segue.core.events import TurnDone, TurnFailed
 from segue.core.session import ME, Session
-from segue.core.text import count
+from segue.core.text import count, one_line
 from segue.core.transcript import Message, Role, Transcript
 from segue.handoffs import Completed, Failed
 from segue.jobs import reminders
 from segue.store import Store, Topic, leases, outbox, owners, sessions, transcripts
-from segue.terminal import moves, page_links
+from segue.terminal import departure, web_page
 from segue.terminal.location import address, holder
+from segue.terminal.output import folded, notice, print_json, say, screen
 from segue.turns import HeldLease, Place, Turns, hold
 from segue.turns.agents import Agents
 from segue.web import render
 
+COMPLETED = 0
+FAILED = 1
+INTERRUPTED = 130
 FACT = "My boat is called Aurora and it is 9 metres long."
 QUESTION = "What is my boat called?"
 NAME = "Aurora"
 _TITLE = "The boat"
+_INTERRUPTED = "The demo was interrupted."
 _QUICK = 30.0
 _SLOW = 300.0
 """Timeout in seconds for a step that runs the model, which is slow on a small machine."""
 _POLL_SECONDS = 0.05
+_WIDTH = 80
+_INDENT = "   "
+_MAX_SHOWN = 400
+"""How many characters of an answer are shown."""
 
 
 class Play:
@@ -113,7 +127,7 @@ class Play:
                 await self._tell_fact(store, held)
             async with self._step("handoff", "In the terminal: /handoff web", _SLOW):
                 done = await self._hand_off(store, held)
-        link = await page_links.link_to(store, done)
+        link = await web_page.link_to(store, done)
         if link is None:
             raise DemoFailed(reason="the gateway has no link to its page")
         return link, session
@@ -183,7 +197,7 @@ class Play:
     # Back in the terminal
 
     async def _come_back(self, store: Store, session: Session) -> None:
-        await moves.wait_for_turn(store, session.id, asyncio.Event())
+        await departure.wait_for_turn(store, session.id, asyncio.Event())
         async with hold(store, session.id, holder(), address=address(session.id)):
             transcript = await transcripts.load(store, session.id)
         self._record.roles = [message.role.value for message in transcript]
@@ -218,3 +232,134 @@ def _knew(transcript: Transcript, reply: Message) -> bool:
     """Return whether the reply had the terminal's messages before it, and used them."""
     before = [message.content for message in transcript if message.seq < reply.seq]
     return FACT in before and QUESTION in before and NAME.casefold() in reply.content.casefold()
+
+
+def run(*, as_json: bool, yes: bool, scripted: bool) -> int:
+    """Run the demo, and return the exit code."""
+    record = DemoRecord()
+    report = DemoReport(silent=as_json)
+    code = COMPLETED
+    try:
+        settings = config.load()
+        before = installed(settings)
+        # With --json, only the JSON object is on standard output.
+        try:
+            with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+                choice = ready(settings, yes=yes, scripted=scripted)
+        finally:
+            record.kept = [part for part in installed(settings) if part not in before]
+        asyncio.run(_perform(settings, choice, record, report))
+    except UserError as error:
+        record.error = str(error)
+        code = FAILED
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        record.error = f"{_INTERRUPTED} {left(record)}"
+        code = INTERRUPTED
+    if as_json:
+        print_json(record.json())
+    elif record.error:
+        notice(one_line(record.error if code == INTERRUPTED else f"Error: {record.error}"))
+    else:
+        report.end(record)
+    return FAILED if code == COMPLETED and not record.saw_earlier else code
+
+
+async def _perform(
+    settings: Settings, choice: Choice, record: DemoRecord, report: DemoReport
+) -> None:
+    """Run the demo in a temporary folder, and always remove the folder."""
+    task = asyncio.current_task()
+
+    def end() -> None:
+        # Later signals do not disturb the cleanup.
+        if task is not None and not task.cancelling():
+            task.cancel()
+
+    with on_stop_signals(end):
+        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="segue-demo-"))
+        try:
+            await Play(settings, choice, folder, record, report).perform()
+        finally:
+            # Not in a thread, so that a second interrupt cannot prevent the cleanup.
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class DemoStep:
+    name: str
+    ms: int
+
+
+@dataclass(slots=True, kw_only=True)
+class DemoRecord:
+    """The results so far."""
+
+    error: str | None = None
+    model: str | None = None
+    session: str | None = None
+    steps: list[DemoStep] = field(default_factory=list[DemoStep])
+    pickup_ms: int | None = None
+    """From the request to the gateway's claim."""
+    handoff_ms: int | None = None
+    """From the request to the completed handoff."""
+    roles: list[str] = field(default_factory=list[str])
+    """The roles of the transcript's messages, as the terminal finds it at the end."""
+    reply: str | None = None
+    """The agent's reply on the page."""
+    kept: list[str] = field(default_factory=list[str])
+    """What the demo downloaded, which stays for later."""
+    saw_earlier: bool = False
+    """Whether the reply used what was said in the terminal."""
+
+    def json(self) -> dict[str, Any]:
+        return {"state": "failed" if self.error else "completed", **asdict(self)}
+
+
+class DemoReport:
+    """Prints the progress of the demo, or nothing if it is `silent`, for --json."""
+
+    def __init__(self, *, silent: bool) -> None:
+        self._silent = silent
+        self._width = min(screen() or _WIDTH, _WIDTH)
+
+    def introduce(self, text: str) -> None:
+        self._say(one_line(text), "")
+
+    def line(self, text: str) -> None:
+        self._say(one_line(text), _INDENT)
+
+    def begins(self, number: int, what: str) -> None:
+        self._say(what, _INDENT, f"{number}. ", gap="\n")
+
+    def ends(self, ms: int) -> None:
+        self._say(f"({seconds(ms)})", _INDENT)
+
+    def said(self, who: str, text: str) -> None:
+        head = f"{_INDENT}{who:<5}  "
+        self._say(one_line(text, _MAX_SHOWN), " " * len(head), head)
+
+    def end(self, record: DemoRecord) -> None:
+        whole = seconds(sum(step.ms for step in record.steps))
+        pickup, moved = record.pickup_ms, seconds(record.handoff_ms or 0)
+        used = "used" if record.saw_earlier else "did not use"
+        self._say(
+            f"Done in {whole}. The handoff was picked up after {pickup} ms and completed after"
+            f" {moved}. The reply on the page {used} what was said in the terminal. {left(record)}",
+            "",
+            gap="\n",
+        )
+
+    def _say(self, text: str, indent: str, first: str | None = None, gap: str = "") -> None:
+        if not self._silent:
+            say(gap + folded(text, self._width, indent, first))
+
+
+def left(record: DemoRecord) -> str:
+    """Return a sentence about what stays of the demo."""
+    if not record.kept:
+        return "The demo left nothing behind."
+    return f"The demo left nothing behind but {' and '.join(record.kept)}."
+
+
+def seconds(ms: int) -> str:
+    return f"{ms} ms" if ms < 1000 else f"{ms / 1000:.1f} s"

@@ -1,6 +1,7 @@
 """Text measured in columns: Chinese and Japanese characters and emoji take two, accents none.
 
-All text here must be clean already.
+All text here must be clean already. The program's own texts name shell commands as `segue …` in
+backticks or quotes; they are shown as the user can type them.
 """
 
 from __future__ import annotations
@@ -8,11 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from segue import config
+
 _GAP = re.compile("  +")
 """Separates the columns of a table."""
 _LEAST_COLUMN = 20
 """Columns of the screen. With less room, text continues under an earlier column."""
 _WORD = re.compile(r"(?:`[^`]*`|[^\s`])+|\S+")
+_COMMAND = re.compile(r"(?<=[`'])segue(?=[ `'])")
 
 
 def width(text: str) -> int:
@@ -78,3 +82,8 @@ def _chop(text: str, columns: int) -> list[str]:
     from rich.cells import chop_cells  # noqa: PLC0415
 
     return chop_cells(text, columns)
+
+
+def pasteable(text: str) -> str:
+    """Return `text` with its commands as the user can type them in a shell."""
+    return _COMMAND.sub(lambda _: config.command_name(), text) if "segue" in text else text

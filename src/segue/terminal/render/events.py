@@ -22,9 +22,9 @@ from segue.core.excerpt import Excerpt
 from segue.core.text import count
 from segue.core.transcript import ToolCall
 from segue.terminal.render import cells
+from segue.terminal.render.cells import pasteable
 from segue.terminal.render.clean import clean
 from segue.terminal.render.screen import Screen, Style
-from segue.terminal.shell_commands import pasteable
 
 SHOWN = 4
 """How many lines of a tool's output are shown."""

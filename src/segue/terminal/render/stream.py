@@ -15,7 +15,7 @@ from segue.terminal.render.clean import Cleaner
 from segue.terminal.render.screen import Screen
 
 if TYPE_CHECKING:
-    from segue.terminal.render.code import Highlighter
+    from segue.terminal.render.markdown import Highlighter
 
 logger = logging.getLogger(__name__)
 

@@ -41,7 +41,7 @@ _NOT_ASKED = (
 _CAMEL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
-async def once(
+async def take_single_turn(
     settings: Settings, words: str, resume: str | None, *, piped: bool, as_json: bool
 ) -> bool:
     """Send `words` in a new session or in the one named `resume`, and print the answer. `piped`:
