@@ -16,7 +16,7 @@ from segue.core.address import Platform
 from segue.core.session import ME
 from segue.store import gateways, owners
 from tests.fakes.telegram import TOKEN, Driver, Kind, Peer, Settings, Shown, Trouble
-from tests.fakes.telegram.process import serving
+from tests.fakes.telegram.server import serving
 from tests.harness.gateways import alive, none_left, piped, segue_says
 from tests.harness.pty import Terminal
 from tests.harness.terminal import Person

@@ -24,8 +24,7 @@ from nio.store import SqliteMemoryStore
 
 from segue.testing.http import HangUp, Request, Response
 from segue.testing.peers import File, FileKind, Message, Pulse, Refuse, Shown, Thread, Trouble
-from segue.testing.peers.errors import Garble
-from segue.testing.peers.faults import Fault, Faults
+from segue.testing.peers.faults import Fault, Faults, Garble
 from segue.testing.peers.server import Listener
 from tests.fakes import synapse
 from tests.fakes.synapse import Account, Server

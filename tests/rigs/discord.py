@@ -13,7 +13,7 @@ from segue.store import Store, inbox
 from segue.testing.contract.fake import uploads
 from segue.testing.peers.process import Fake
 from tests.fakes import discord
-from tests.fakes.discord import BOT, FAKE, USUAL, Driver, Flag, Peer, Permission, Shown, snapshot
+from tests.fakes.discord import BOT, FAKE, USUAL, Driver, Flag, Peer, Permission, Shown, state
 from tests.rigs.base import Call, File, Kind, Message, PlatformRig
 
 _ADAPTER = "segue.platforms.discord.adapter.DiscordAdapter"
@@ -92,13 +92,13 @@ class DiscordRig(PlatformRig):
     def _chat(self, chat: str) -> int:
         return int(chat)
 
-    def _messages(self, shown: Shown) -> Iterable[snapshot.Message]:
+    def _messages(self, shown: Shown) -> Iterable[state.Message]:
         # A thread is opened from a message, and a post with one: that is its title.
         return (
             it for it in shown.messages if not it.flags & Flag.HAS_THREAD and it.id != it.thread
         )
 
-    def _message(self, it: snapshot.Message) -> Message:
+    def _message(self, it: state.Message) -> Message:
         # A dataclass with slots has no super().
         return replace(PlatformRig._message(self, it), text=_MARKUP.sub(r"\1", it.text))
 

@@ -24,10 +24,10 @@ session or reads the message's channel.
 from __future__ import annotations
 
 from segue.testing.peers import Trouble, Upload
-from tests.fakes.discord.driver import Driver
-from tests.fakes.discord.process import FAKE as FAKE
-from tests.fakes.discord.process import TOKEN, Peer, running, serving
-from tests.fakes.discord.snapshot import BOT, USUAL, Flag, Kind, Permission, Settings, Shown
+from tests.fakes.discord.control import Driver
+from tests.fakes.discord.server import FAKE as FAKE
+from tests.fakes.discord.server import TOKEN, Peer, running, serving
+from tests.fakes.discord.state import BOT, USUAL, Flag, Kind, Permission, Settings, Shown
 
 __all__ = [
     "BOT", "TOKEN", "USUAL", "Driver", "Flag", "Kind", "Peer", "Permission", "Settings", "Shown",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from segue.testing import peers
-from tests.fakes.discord.process import FAKE
+from tests.fakes.discord.server import FAKE
 
 if __name__ == "__main__":
     peers.main(FAKE)

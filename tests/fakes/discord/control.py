@@ -7,19 +7,28 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from segue.testing import peers
-from segue.testing.peers import Interaction, Status, Upload, User
-from segue.testing.peers.templates import Json
-from tests.fakes.discord import snapshot
-from tests.fakes.discord.errors import check
-from tests.fakes.discord.snapshot import USUAL, Chat, Kind, Message, MessageType
-from tests.fakes.discord.state import State
-from tests.fakes.protocols.gateway import GatewayControl
+from segue.testing.peers import Action, Interaction, Status, Upload, User
+from tests.fakes.discord import state
+from tests.fakes.discord.state import (
+    USUAL,
+    Chat,
+    Kind,
+    Message,
+    MessageType,
+    Settings,
+    Shown,
+    State,
+    Thread,
+    check,
+)
+from tests.fakes.protocols.gateway import GatewayControl, GatewayDriver
+from tests.fakes.protocols.templates import Json
 
 
 class Control(GatewayControl[State]):
     # Users, guilds and channels
 
-    def bot(self, settings: snapshot.Settings) -> None:
+    def bot(self, settings: state.Settings) -> None:
         """Change the settings of the bot and the server. A revoked token ends its sessions."""
         self.state.settings = settings
         if settings.revoked:
@@ -169,3 +178,28 @@ class Control(GatewayControl[State]):
         self.state.interactions[name] = it
         self.state.tell("INTERACTION_CREATE", self.state.objects.interaction(it, at))
         return name
+
+
+class Driver(GatewayDriver[Settings, int, Message, Thread, Shown]):
+    """Acts for the users. Any process can connect through the control URL."""
+
+    snapshot = Shown
+
+    bot = Action(Control.bot)
+    user = Action(Control.user)
+    guild = Action(Control.guild)
+    chat = Action(Control.chat)
+    dm = Action(Control.dm)
+    permit = Action(Control.permit)
+    overwrite = Action(Control.overwrite)
+    leave = Action(Control.leave)
+    kick = Action(Control.kick)
+    say = Action(Control.say)
+    edit = Action(Control.edit)
+    delete = Action(Control.delete)
+    unfurl = Action(Control.unfurl)
+    open_thread = Action(Control.open_thread)
+    set_thread = Action(Control.set_thread)
+    delete_channel = Action(Control.delete_channel)
+    press = Action(Control.press)
+    slash = Action(Control.slash)

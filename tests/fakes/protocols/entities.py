@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from segue.platforms.base import Unit
-from segue.testing.peers.limits import size
+from segue.testing.peers.state import size
 
 
 class Entity(Struct, frozen=True, kw_only=True, omit_defaults=True):

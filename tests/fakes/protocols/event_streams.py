@@ -11,8 +11,7 @@ from collections.abc import AsyncGenerator, Callable
 
 from segue.testing.http import Response
 from segue.testing.peers import snapshot
-from segue.testing.peers.pulse import Pulse
-from segue.testing.peers.updates import Make, Updates
+from segue.testing.peers.updates import Make, Pulse, Updates
 
 
 class Settings(snapshot.Settings, frozen=True, kw_only=True):

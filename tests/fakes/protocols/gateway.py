@@ -17,15 +17,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from segue.testing.peers import driver
-from segue.testing.peers.control import Control
-from segue.testing.peers.driver import Action, AnyShown, Driver, Settings
-from segue.testing.peers.errors import Refuse
-from segue.testing.peers.faults import Trouble
-from segue.testing.peers.outages import Outage
-from segue.testing.peers.pulse import Pulse
+from segue.testing.peers import control
+from segue.testing.peers.control import Action, AnyShown, Control, Driver, Settings
+from segue.testing.peers.faults import Outage, Refuse, Trouble
 from segue.testing.peers.snapshot import AnyMessage, AnyThread, Id, Shown
 from segue.testing.peers.state import AnyChat, State
+from segue.testing.peers.updates import Pulse
 from segue.testing.websocket import Close, WebSocket
 from tests.fakes.protocols.sessions import Session, SessionUpdates
 
@@ -285,7 +282,7 @@ class GatewayControl(Control[AnyState], Generic[AnyState]):
 _Connections = GatewayControl[GatewayState[Any, Any, Any, Any, Any]]
 
 
-class GatewayDriver(Driver[Settings, driver.Id, AnyMessage, AnyThread, AnyShown]):
+class GatewayDriver(Driver[Settings, control.Id, AnyMessage, AnyThread, AnyShown]):
     cut = Action(_Connections.cut)
     signal = Action(_Connections.signal)
     silence = Action(_Connections.silence)

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.testing.http import Response
-from segue.testing.peers import errors
+from segue.testing.peers import faults
 from segue.testing.peers.server import Effect
 
 PARSE, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS = -32700, -32600, -32601, -32602
@@ -22,7 +22,7 @@ _TYPES: dict[type, str] = {
 }  # fmt: skip
 
 
-class RpcRefuse(errors.Refuse):
+class RpcRefuse(faults.Refuse):
     """Raised by the handler of a call: it is answered with this error."""
 
     def __init__(

@@ -24,11 +24,12 @@ import msgspec
 from msgspec import Struct
 
 from segue.testing.http import Request, Response
-from segue.testing.peers import forms, signature
-from segue.testing.peers.errors import Codes, Malformed, Refuse
+from segue.testing.peers import signature
+from segue.testing.peers.faults import Malformed, Refuse
 from segue.testing.peers.server import AnyState, Effect, Record, Server, Settings
 from segue.testing.peers.snapshot import Upload
-from tests.fakes.protocols import shapes
+from tests.fakes.protocols import forms, shapes
+from tests.fakes.protocols.errors import Codes
 
 Files: TypeAlias = Mapping[str, Upload]
 NONE: Files = {}

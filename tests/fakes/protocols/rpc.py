@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec import Struct, defstruct
 
-from segue.testing.peers.errors import Malformed
+from segue.testing.peers.faults import Malformed
 
 T = TypeVar("T")
 _TYPES: dict[str, Any] = {

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from segue.testing.peers.pulse import Pulse
-from segue.testing.peers.updates import Make, Updates
+from segue.testing.peers.updates import Make, Pulse, Updates
 from segue.testing.websocket import WebSocket
 
 

@@ -10,8 +10,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from segue.testing.peers.pulse import Pulse
-from segue.testing.peers.updates import Make, Update, Updates
+from segue.testing.peers.updates import Make, Pulse, Update, Updates
 from segue.testing.websocket import WebSocket
 
 

@@ -8,11 +8,23 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from segue.testing import peers
-from segue.testing.peers import Status, Upload, User
-from segue.testing.peers.templates import Json
-from tests.fakes.signal.errors import check
-from tests.fakes.signal.snapshot import ME, Chat, Failure, Kind, Message, Settings, fill
-from tests.fakes.signal.state import State, attached, who
+from segue.testing.peers import Action, Status, Upload, User
+from tests.fakes.protocols.templates import Json
+from tests.fakes.signal.state import (
+    ME,
+    Chat,
+    Failure,
+    Kind,
+    Message,
+    Settings,
+    Shown,
+    State,
+    Thread,
+    attached,
+    check,
+    fill,
+    who,
+)
 
 _PLACE = "\ufffc"
 """What stands in a text for a mention."""
@@ -108,3 +120,19 @@ class Control(peers.Control[State]):
         target = {"target": int(found.newest), "emoji": emoji, "gone": remove}
         reaction = fill("reaction", **target, **who(self.state.users[found.author]))
         self.state.tell(user, chat, reaction=reaction)
+
+
+class Driver(peers.Driver[Settings, str, Message, Thread, Shown]):
+    """Acts for the users. A message is identified by its chat and its timestamp."""
+
+    snapshot = Shown
+
+    settings = Action(Control.settings)
+    scan = Action(Control.scan)
+    user = Action(Control.user)
+    chat = Action(Control.chat)
+    change = Action(Control.change)
+    say = Action(Control.say)
+    edit = Action(Control.edit)
+    delete = Action(Control.delete)
+    react = Action(Control.react)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from segue.testing import peers
-from tests.fakes.slack.process import FAKE
+from tests.fakes.slack.server import FAKE
 
 if __name__ == "__main__":
     peers.main(FAKE)

@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from tests.fakes.protocols import shapes
-from tests.fakes.slack.errors import check, mistake
-from tests.fakes.slack.snapshot import Json
+from tests.fakes.slack.state import Json, check, mistake
 
 _LONGEST = 12_000
 _MENTION = re.compile(r"<(?:@[UW][A-Z0-9]+|!(?:channel|here|everyone|subteam\^\w+))(?:\|[^>]*)?>")
 _TYPED = re.compile(
     r"&lt;(@[UW][A-Z0-9]+)&gt;|&lt;(#[CG][A-Z0-9]+)&gt;|(https?://(?:[^\s&]|&amp;)+)"
 )
-_SHAPES = shapes.read(Path(__file__).with_suffix(".json"))
+_SHAPES = shapes.read(Path(__file__).with_name("blocks.json"))
 
 
 def flaw(given: object, shape: str) -> str:

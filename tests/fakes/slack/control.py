@@ -7,12 +7,24 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from segue.testing import peers
-from segue.testing.peers import Status, Upload, User
+from segue.testing.peers import Action, Status, Upload, User
 from tests.fakes.slack import blocks
-from tests.fakes.slack.errors import mistake
-from tests.fakes.slack.snapshot import BOT, TEAM, Chat, Kind, Message, Settings, Thread, Ts, fill
-from tests.fakes.slack.sockets import COMMAND, PRESS
-from tests.fakes.slack.state import State
+from tests.fakes.slack.state import (
+    BOT,
+    PRESS,
+    SLASH,
+    TEAM,
+    Chat,
+    Kind,
+    Message,
+    Settings,
+    Shown,
+    State,
+    Thread,
+    Ts,
+    fill,
+    mistake,
+)
 
 
 class Control(peers.Control[State]):
@@ -137,7 +149,7 @@ class Control(peers.Control[State]):
     def command(self, user: str, chat: str, command: str, text: str = "") -> str:
         """Use a slash command, which no thread offers, and return the trigger id. Slack does not
         offer it to the users of another team."""
-        return self._interact(COMMAND, "command", user, chat, command=command, text=text)
+        return self._interact(SLASH, "command", user, chat, command=command, text=text)
 
     def _interact(self, kind: str, shape: str, user: str, chat: str, **more: object) -> str:
         state, trigger = self.state, self.state.name("trigger")
@@ -153,3 +165,27 @@ class Control(peers.Control[State]):
         state.threads[chat, root.id] = Thread(id=root.id, chat=chat, title=title, by=user)
         state.tell("assistant_thread_started", fill("assistant", user=user, chat=chat, ts=root.id))
         return root.id
+
+
+class Driver(peers.Driver[Settings, str, Message, Thread, Shown]):
+    """Acts for the users. A message is identified by its chat and its `ts`."""
+
+    snapshot = Shown
+
+    settings = Action(Control.settings)
+    disconnect = Action(Control.disconnect)
+    user = Action(Control.user)
+    chat = Action(Control.chat)
+    share_channel = Action(Control.share_channel)
+    rights = Action(Control.rights)
+    say = Action(Control.say)
+    chat_on = Action(Control.chat_on)
+    broadcast = Action(Control.broadcast)
+    share = Action(Control.share)
+    edit = Action(Control.edit)
+    unfurl = Action(Control.unfurl)
+    delete = Action(Control.delete)
+    delete_thread = Action(Control.delete_thread)
+    press = Action(Control.press)
+    command = Action(Control.command)
+    assist = Action(Control.assist)

@@ -22,11 +22,11 @@ bugs: it knows only the methods, parameters and tags that we use, and records an
 from __future__ import annotations
 
 from segue.testing.peers import FileKind, OrderRefused, Status, Trouble, Upload
-from tests.fakes.telegram.driver import Driver
+from tests.fakes.telegram.control import Driver
 from tests.fakes.telegram.markup import cleaned
-from tests.fakes.telegram.process import FAKE as FAKE
-from tests.fakes.telegram.process import TOKEN, Peer, running, serving
-from tests.fakes.telegram.snapshot import Kind, Message, Settings, Shown, Topic
+from tests.fakes.telegram.server import FAKE as FAKE
+from tests.fakes.telegram.server import TOKEN, Peer, running, serving
+from tests.fakes.telegram.state import Kind, Message, Settings, Shown, Topic
 
 __all__ = [
     "TOKEN", "Driver", "FileKind", "Kind", "Message", "OrderRefused", "Peer", "Settings", "Shown",

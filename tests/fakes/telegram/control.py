@@ -14,12 +14,10 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from segue.testing import peers
-from segue.testing.peers import Status, Upload, User
+from segue.testing.peers import Action, Status, Upload, User
 from tests.fakes.telegram import objects
-from tests.fakes.telegram.errors import bad
 from tests.fakes.telegram.markup import found
-from tests.fakes.telegram.snapshot import Chat, Kind, Message, Settings
-from tests.fakes.telegram.state import State
+from tests.fakes.telegram.state import Chat, Kind, Message, Settings, Shown, State, Topic, bad
 
 
 class Control(peers.Control[State]):
@@ -218,3 +216,27 @@ class Control(peers.Control[State]):
         said = [(it.type, it.of(message.text).lower()) for it in message.entities]
         commands = [text for kind, text in said if kind == "bot_command"]
         return ("mention", at) in said or any("@" not in it or it.endswith(at) for it in commands)
+
+
+class Driver(peers.Driver[Settings, int, Message, Topic, Shown]):
+    """Acts for the users. A message is identified by its chat and its id, because two supergroups
+    can have messages with the same id."""
+
+    snapshot = Shown
+
+    bot = Action(Control.bot)
+    user = Action(Control.user)
+    private = Action(Control.private)
+    chat = Action(Control.chat)
+    rights = Action(Control.rights)
+    publish = Action(Control.publish)
+    hide_members = Action(Control.hide_members)
+    join = Action(Control.join)
+    migrate = Action(Control.migrate)
+    say = Action(Control.say)
+    edit = Action(Control.edit)
+    press = Action(Control.press)
+    open_topic = Action(Control.open_topic)
+    close_topic = Action(Control.close_topic)
+    delete_topic = Action(Control.delete_topic)
+    deliver = Action(Control.deliver)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tests.fakes.protocols.entities import Entity, Formatted, units
-from tests.fakes.telegram.errors import Refuse, bad
+from tests.fakes.telegram.state import Refuse, bad
 
 _SPACED = re.compile(r"[\x00-\x09\x0b\x0c\x0e-\x1f]")
 _REMOVED = re.compile(r"[\r\u2028-\u202e\u0333\u033f\u030a]")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from segue.testing.peers import Button, File, FileKind, Status, User
-from tests.fakes.telegram.snapshot import Chat, Kind, Message
-from tests.fakes.telegram.state import State
+from tests.fakes.telegram.state import Chat, Kind, Message, State
 
 Json = dict[str, object]
 

@@ -1,19 +1,144 @@
-"""The Telegram fake's state, and the rules for chats and threads."""
+"""The Telegram fake's state, its error responses, and the rules for chats and threads.
+
+The format of errors is documented at core.telegram.org/bots/api#making-requests and
+#responseparameters. The texts are from tdlib/telegram-bot-api (`Client.cpp`:
+`fail_query_with_error`, `check_chat_access`, `check_message`) and from tdlib/td, which it is built
+on. Texts in capitals come from the servers behind it. Where a module names no source, the text is
+as reported by bots.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
-from typing import Literal
+from enum import StrEnum
+from typing import Annotated, Literal, TypeAlias
 
+import msgspec
+from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from segue.testing import peers
-from segue.testing.peers import File, Pulse, Status, Updates, Upload, User
-from tests.fakes.telegram import errors
-from tests.fakes.telegram.errors import Refuse, bad, forbidden
-from tests.fakes.telegram.snapshot import BotCommand, Chat, Kind, Message, Settings, Shown, Topic
+from segue.testing.http import Response
+from segue.testing.peers import File, Pulse, Status, Trouble, Updates, Upload, User
+from tests.fakes.protocols.entities import Entity
+from tests.fakes.protocols.errors import bad_gateway
+
+Topic: TypeAlias = peers.Thread[int]
+
+
+class Kind(StrEnum):
+    """The kinds of chat. A forum is a supergroup with topics."""
+
+    PRIVATE = "private"
+    """One user and the bot; has topics if the bot has them enabled."""
+    GROUP = "group"
+    """A basic group: it has no topics, and can be upgraded."""
+    SUPERGROUP = "supergroup"
+    FORUM = "forum"
+    CHANNEL = "channel"
+
+
+class Settings(peers.Settings, frozen=True, kw_only=True):
+    """The bot's settings at BotFather."""
+
+    username: str = "segue_test_bot"
+    topics: bool = True
+    """Threaded mode in private chats: `has_topics_enabled`."""
+    reads_all: bool = True
+    """Privacy mode is off: `can_read_all_group_messages`."""
+    webhook: str = ""
+    """The URL that receives updates. A bot with a webhook cannot poll."""
+
+
+class Chat(peers.Chat[int], frozen=True, kw_only=True):
+    kind: Kind
+    manage_topics: bool = False
+    """Whether the bot may manage topics."""
+    topics: bool | None = None
+    """Whether a private chat has topics; None to use the bot's setting."""
+    became: int | None = None
+    """The supergroup that this group was upgraded to."""
+    username: str = ""
+    """The public name of a group that anyone can read."""
+    hides_members: bool = False
+    """Only administrators see who is in it."""
+
+    @property
+    def private(self) -> bool:
+        return self.kind is Kind.PRIVATE
+
+    @property
+    def topics_managed(self) -> bool:
+        return self.private or (self.status is peers.Status.ADMINISTRATOR and self.manage_topics)
+
+    @property
+    def supergroup(self) -> bool:
+        return self.kind in (Kind.SUPERGROUP, Kind.FORUM)
+
+    @property
+    def type(self) -> str:
+        """Its kind, as the bot sees it."""
+        return "supergroup" if self.supergroup else self.kind.value
+
+
+class Message(peers.Message[int], frozen=True, kw_only=True):
+    topic: bool = False
+    """Whether the thread is a topic: `is_topic_message`."""
+    entities: tuple[Entity, ...] = ()
+    more: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Further fields that the bot gets."""
+
+
+class BotCommand(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    command: Annotated[str, Meta(pattern=r"^/?[a-z0-9_]{1,32}$")]
+    description: Annotated[str, Meta(min_length=1, max_length=256)]
+
+
+class Shown(peers.Shown[int, Message, Topic], frozen=True, kw_only=True):
+    menu: tuple[BotCommand, ...]
+
+
+class Refuse(peers.Refuse):
+    """Raised by the handler of a call: it is answered with this status and description."""
+
+    def __init__(
+        self, status: int, description: str, *, mistake: bool = False, **parameters: int
+    ) -> None:
+        answer = {"ok": False, "error_code": status, "description": description}
+        more = {"parameters": parameters} if parameters else {}
+        body = msgspec.json.encode({**answer, **more})
+        super().__init__(description, Response(status, body=body), mistake=mistake)
+
+
+def bad(reason: str) -> Refuse:
+    return Refuse(400, f"Bad Request: {reason}")
+
+
+def mistake(reason: str) -> Refuse:
+    """A call that no bot should make, such as one with a parameter that does not exist."""
+    return Refuse(400, f"Bad Request: {reason}", mistake=True)
+
+
+def forbidden(reason: str) -> Refuse:
+    return Refuse(403, f"Forbidden: {reason}")
+
+
+def too_often(seconds: float) -> Refuse:
+    wait = max(math.ceil(seconds), 1)
+    return Refuse(429, f"Too Many Requests: retry after {wait}", retry_after=wait)
+
+
+def injected(trouble: Trouble, seconds: float) -> peers.Refuse:
+    """Return the error for a fault that a test ordered."""
+    if trouble is Trouble.BUSY:
+        return too_often(seconds)
+    if trouble is Trouble.FORBIDDEN:
+        return forbidden("bot was kicked from the supergroup chat")
+    return bad_gateway()
+
 
 UpdateType = Literal["message", "edited_message", "callback_query", "my_chat_member"]
 _FIRST_UPDATE = 480_000_001
@@ -23,7 +148,7 @@ _FIRST_SUPERGROUP = -1_002_000_000_001
 
 class State(peers.State[Settings, int, Chat, Topic, Message]):
     def __init__(self, settings: Settings, bot: int, pulse: Pulse) -> None:
-        super().__init__(settings, pulse, Updates(pulse, _FIRST_UPDATE), errors.injected)
+        super().__init__(settings, pulse, Updates(pulse, _FIRST_UPDATE), injected)
         self.bot = bot
         self.users[bot] = User(id=bot, name="Segue", username=settings.username, bot=True)
         self.allowed: tuple[str, ...] = ()

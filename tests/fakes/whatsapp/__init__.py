@@ -17,11 +17,10 @@ Faults use these names: `send`, `mark_read`, `upload`, `get_media`, `download`, 
 from __future__ import annotations
 
 from segue.testing.peers import FileKind, OrderRefused, Trouble, Upload
-from tests.fakes.whatsapp.driver import Driver
-from tests.fakes.whatsapp.process import FAKE as FAKE
-from tests.fakes.whatsapp.process import TOKEN, Peer, running, serving
-from tests.fakes.whatsapp.snapshot import NUMBER, PHONE, Message, Settings, Shown
-from tests.fakes.whatsapp.state import APP_SECRET
+from tests.fakes.whatsapp.control import Driver
+from tests.fakes.whatsapp.server import FAKE as FAKE
+from tests.fakes.whatsapp.server import TOKEN, Peer, running, serving
+from tests.fakes.whatsapp.state import APP_SECRET, NUMBER, PHONE, Message, Settings, Shown
 
 __all__ = [
     "APP_SECRET", "NUMBER", "PHONE", "TOKEN", "Driver", "FileKind", "Message",

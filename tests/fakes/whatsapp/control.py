@@ -8,11 +8,20 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from segue.testing import peers
-from segue.testing.peers import Upload
-from tests.fakes.whatsapp.errors import refuse
-from tests.fakes.whatsapp.methods import MEDIA
-from tests.fakes.whatsapp.snapshot import NUMBER, PHONE, Json, Message, Settings, fill
-from tests.fakes.whatsapp.state import State
+from segue.testing.peers import Action, Upload
+from tests.fakes.whatsapp.state import (
+    MEDIA,
+    NUMBER,
+    PHONE,
+    Json,
+    Message,
+    Settings,
+    Shown,
+    State,
+    Thread,
+    fill,
+    refuse,
+)
 
 
 class Control(peers.Control[State]):
@@ -135,3 +144,23 @@ class Control(peers.Control[State]):
             return {"forwarded": True} if forwarded else None
         author = self.state.message(reply_to).author
         return {"from": NUMBER if author == PHONE else author, "id": reply_to}
+
+
+class Driver(peers.Driver[Settings, str, Message, Thread, Shown]):
+    """Acts for the users. A chat is its user, by `wa_id`."""
+
+    snapshot = Shown
+
+    settings = Action(Control.settings)
+    subscribe = Action(Control.subscribe)
+    user = Action(Control.user)
+    wrote = Action(Control.wrote)
+    block = Action(Control.block)
+    say = Action(Control.say)
+    send = Action(Control.send)
+    react = Action(Control.react)
+    press = Action(Control.press)
+    edit = Action(Control.edit)
+    delete = Action(Control.delete)
+    read = Action(Control.read)
+    fail_late = Action(Control.fail_late)

@@ -19,7 +19,7 @@ from segue.testing.contract.malformed import Specimen
 from segue.testing.contract.rig import CHATTER, Act, Feature, File, Place, Seen, listening
 from segue.testing.peers import Trouble
 from tests.fakes.discord import USUAL, Driver, Kind, Permission
-from tests.fakes.discord.snapshot import Message
+from tests.fakes.discord.state import Message
 from tests.platforms.discord.specimens import ANNA, MESSAGE, SPECIMENS
 
 UNKNOWN_TOKEN = "MTEwMDAwMDAwMDAwMDAwMDAwMQ.Gnobody.a_token_that_nobody_has_given_to_it_01"

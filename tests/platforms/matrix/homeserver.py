@@ -18,7 +18,7 @@ from segue.platforms.spec import PlatformSettings
 from segue.testing.contract.rig import File, Place
 from segue.testing.http import Request, Response
 from segue.testing.peers import Outage, Pulse
-from segue.testing.peers.outages import Outages
+from segue.testing.peers.faults import Outages
 from segue.testing.peers.server import Listener
 
 BOT, ANNA, ROOM = "@segue:home.test", "@anna:home.test", "!room:home.test"

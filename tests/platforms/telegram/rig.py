@@ -13,8 +13,8 @@ from segue.testing.contract.fake import FakeRig, uploads
 from segue.testing.contract.malformed import Specimen
 from segue.testing.contract.rig import CHATTER, Act, Feature, File, Place, Seen, listening
 from tests.fakes.telegram import Driver, Kind, Message, cleaned
-from tests.fakes.telegram.errors import Refuse
 from tests.fakes.telegram.markup import parse_html
+from tests.fakes.telegram.state import Refuse
 from tests.platforms.telegram.specimens import ANNA, FORUM, SPECIMENS
 
 UNKNOWN_TOKEN = "7000000001:a_token_that_nobody_has_given_to_it_01"

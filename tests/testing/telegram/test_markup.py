@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.fakes.protocols.entities import Formatted
-from tests.fakes.telegram.errors import Refuse
 from tests.fakes.telegram.markup import cleaned, parse_html
+from tests.fakes.telegram.state import Refuse
 
 MALFORMED = (
     ("<b>x", 'Can\'t find end tag corresponding to start tag "b"'),

@@ -20,7 +20,7 @@ from segue.testing.contract.base import Contract
 from segue.testing.contract.rig import Place, part
 from segue.testing.jumping_loop import JumpingLoop
 from segue.testing.peers import Outage
-from segue.testing.peers.outages import RETRY_SECONDS
+from segue.testing.peers.faults import RETRY_SECONDS
 
 ATTEMPTS = 100
 MOST_A_MINUTE = 60

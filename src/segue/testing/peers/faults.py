@@ -1,4 +1,4 @@
-"""The faults that a test ordered, and their injection into calls."""
+"""What goes wrong: calls that are refused or lost, and connections that fail for a while."""
 
 from __future__ import annotations
 
@@ -8,9 +8,28 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from segue.testing.http import HangUp
-from segue.testing.peers.errors import Garble, Refuse
-from segue.testing.peers.pulse import Pulse
+from segue.testing.http import HangUp, Response
+from segue.testing.peers.updates import Pulse
+
+
+class Refuse(Exception):
+    """Refuses a call with this response, or an action of the test with this reason.
+
+    A `mistake` is a call that no bot should make: the fake also records it as an error.
+    """
+
+    def __init__(self, reason: str, response: Response, *, mistake: bool = False) -> None:
+        super().__init__(reason)
+        self.response = response
+        self.mistake = mistake
+
+
+class Malformed(Exception):
+    """The request cannot be parsed. The fake refuses it in its own format."""
+
+
+class Garble(Exception):
+    """The answer must be invalid."""
 
 
 class Trouble(StrEnum):
@@ -122,3 +141,69 @@ class Faults:
         finally:
             self.hanging -= 1
             self._pulse.beat()
+
+
+class Outage(StrEnum):
+    REFUSE = "refuse"
+    """Nothing listens."""
+    CLOSE = "close"
+    """A connection is accepted and closed."""
+    SILENT = "silent"
+    """A connection is accepted, and nothing ever comes."""
+    HANDSHAKE = "handshake"
+    """The answer is a web page, as that of a proxy."""
+    UNAUTHORIZED = "401"
+    FORBIDDEN = "403"
+    BUSY = "429"
+    BROKEN = "500"
+    UNAVAILABLE = "503"
+    GOODBYE = "goodbye"
+    """A connection begins as it should, and ends at once."""
+    TOO_MANY = "too many"
+    """The bot has too many connections: the platform says so in its own way, and closes this
+    one."""
+
+
+RETRY_SECONDS = 30
+"""How long BUSY asks the bot to wait."""
+
+
+class Outages:
+    """The outage that a test ordered, if any."""
+
+    def __init__(self) -> None:
+        self.now: Outage | None = None
+        self.everything = False
+        """Whether all calls fail, and not only those for connections."""
+        self.arrivals: list[float] = []
+        """The time of each request since the outage began, by the clock of the event loop."""
+        self._over = asyncio.Event()
+
+    def begin(self, outage: Outage, *, everything: bool) -> None:
+        self.now = outage
+        self.everything = everything
+        self.arrivals.clear()
+
+    def end(self) -> None:
+        """Drop the connections that hang, and let new ones work."""
+        self.now = None
+        self._over.set()
+        self._over = asyncio.Event()
+
+    def arrive(self) -> None:
+        self.arrivals.append(asyncio.get_running_loop().time())
+
+    async def response(self) -> Response:
+        """What a request gets, instead of an answer. Raise HangUp if that is nothing."""
+        match self.now:
+            case Outage.SILENT:
+                await self._over.wait()
+                raise HangUp
+            case Outage.HANDSHAKE:
+                return Response(200, {"Content-Type": "text/html"}, b"<html>Hello.</html>")
+            case Outage.UNAUTHORIZED | Outage.FORBIDDEN | Outage.BROKEN | Outage.UNAVAILABLE:
+                return Response(int(self.now), body=b"{}")
+            case Outage.BUSY:
+                return Response(429, {"Retry-After": str(RETRY_SECONDS)}, b"{}")
+            case _:
+                raise HangUp

@@ -15,13 +15,12 @@ import msgspec
 
 from segue.testing import http, websocket
 from segue.testing.http import Handler, Request, Response
-from segue.testing.peers import forms, signature
+from segue.testing.peers import signature
 from segue.testing.peers.control import Control, Order
-from segue.testing.peers.errors import Garble, Malformed, Refuse
-from segue.testing.peers.outages import Outage, Outages
-from segue.testing.peers.pulse import Pulse
+from segue.testing.peers.faults import Garble, Malformed, Outage, Outages, Refuse
 from segue.testing.peers.snapshot import Called
 from segue.testing.peers.state import State
+from segue.testing.peers.updates import Pulse
 from segue.testing.websocket import Close, WebSocket
 
 
@@ -118,18 +117,6 @@ class Server(ABC, Generic[Settings, AnyState]):
         """The response to a request for updates that begins as it should and ends at once, or is
         one too many. A WebSocket ends in `connect`."""
         return websocket.upgrade(request, functools.partial(self.connect, target=request.target))
-
-    # What they share
-
-    def arguments(
-        self, method: Callable[..., object], request: Request, record: Record
-    ) -> dict[str, Any]:
-        """Return the arguments for a method, and record them. Raises Malformed."""
-        form = forms.read(request)
-        record.parameters = form.values
-        arguments = forms.arguments(method, form)
-        record.parameters = forms.given(form, arguments)
-        return arguments
 
     # Serving
 

@@ -1,11 +1,32 @@
-"""The updates waiting for the bot, however it gets them."""
+"""The updates waiting for the bot, however it gets them, and the pulse that wakes who waits."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from segue.testing.peers.pulse import Pulse
+
+class Pulse:
+    """Counts changes and wakes the tasks that wait for one."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._next = asyncio.Event()
+
+    def beat(self) -> None:
+        self.count += 1
+        self._next.set()
+        self._next = asyncio.Event()
+
+    async def until(self, condition: Callable[[], bool], seconds: float) -> None:
+        """Return once the condition, checked after each change, holds, or when the time is over."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not condition():
+                    await self._next.wait()
+
 
 Make = Callable[[int], str]
 """Returns an update's text on the wire, given its number."""

@@ -13,8 +13,8 @@ from segue.platforms.base import Dialect
 from segue.testing import peers
 from segue.testing.http import Request, Response
 from segue.testing.peers import Button, Draft, File, Outage, Record, Upload
-from segue.testing.peers.limits import Pace, size
 from segue.testing.peers.server import Effect
+from segue.testing.peers.state import Pace, size
 from segue.testing.platform.control import Control, Driver
 from segue.testing.platform.state import (
     BOT,

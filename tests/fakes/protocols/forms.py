@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from segue.testing.http import Request
-from segue.testing.peers import signature
-from segue.testing.peers.errors import Malformed
+from segue.testing.peers import Record, signature
+from segue.testing.peers.faults import Malformed
 from segue.testing.peers.snapshot import Upload
 
 _NAME = re.compile(r'\b(name|filename)="([^"]*)"')
@@ -55,6 +55,15 @@ def arguments(method: Callable[..., object], form: Form) -> dict[str, Any]:
         return signature.arguments(method, values)
     except msgspec.ValidationError as error:
         raise Malformed(f"{method.__name__}: {error}") from error
+
+
+def recorded(method: Callable[..., object], request: Request, record: Record) -> dict[str, Any]:
+    """The arguments for a method, which are noted in the record. Raises Malformed."""
+    form = read(request)
+    record.parameters = form.values
+    found = arguments(method, form)
+    record.parameters = given(form, found)
+    return found
 
 
 def given(form: Form, arguments: Mapping[str, object]) -> Mapping[str, object]:

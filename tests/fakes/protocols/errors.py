@@ -1,4 +1,4 @@
-"""The exceptions that end a call early."""
+"""Error responses of platforms: pages of a proxy, bare statuses, and errors with numbers."""
 
 from __future__ import annotations
 
@@ -10,19 +10,8 @@ from typing import Any
 import msgspec
 
 from segue.testing.http import Response
-from segue.testing.peers.templates import Json
-
-
-class Refuse(Exception):
-    """Refuses a call with this response, or an action of the test with this reason.
-
-    A `mistake` is a call that no bot should make: the fake also records it as an error.
-    """
-
-    def __init__(self, reason: str, response: Response, *, mistake: bool = False) -> None:
-        super().__init__(reason)
-        self.response = response
-        self.mistake = mistake
+from segue.testing.peers import Refuse
+from tests.fakes.protocols.templates import Json
 
 
 def page(reason: str, status: int, **headers: str) -> Refuse:
@@ -87,11 +76,3 @@ class Codes:
         headers |= {"X-RateLimit-Global": "true"} if everywhere else {}
         scope: Json = {"global": everywhere}
         return self(429, headers=headers, retry_after=round(seconds, 3), **scope)
-
-
-class Malformed(Exception):
-    """The request cannot be parsed. The fake refuses it in its own format."""
-
-
-class Garble(Exception):
-    """The answer must be invalid."""
