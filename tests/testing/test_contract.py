@@ -5,27 +5,26 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from examples.smallchat.adapter import SmallChatAdapter
-from examples.smallchat.rig import SmallChatRig, plugged_in
 from segue.core.address import Address, ChatType
 from segue.core.errors import DeliveryFailed
 from segue.platforms.base import Button, Inbound, Part, Receipt
 from segue.testing.contract import rig as rigs
 from segue.testing.contract.rig import Feature
 from segue.testing.contract.suite import RemoteContract
-from segue.testing.peers import Trouble
+from segue.testing.platform import PeerAdapter, Trouble, serving
+from segue.testing.platform.rig import PeerRig
 
 DOCS = Path(__file__).parents[2] / "docs" / "adapters.md"
 FAILURES = (AssertionError, TimeoutError, pytest.fail.Exception)
 
 
-class OtherAddress(SmallChatAdapter):
+class OtherAddress(PeerAdapter):
     """Opens a thread whose address differs from that of its messages."""
 
     async def create_handoff_thread(self, home: Address, title: str, *, key: str) -> Address | None:
@@ -33,15 +32,18 @@ class OtherAddress(SmallChatAdapter):
         return opened and dataclasses.replace(opened, chat_type=ChatType.THREAD)
 
 
-class EarlyConfirmation(SmallChatAdapter):
+class EarlyConfirmation(PeerAdapter):
     """Confirms an update when it is parsed, before it is recorded."""
 
-    def _parse(self, text: str) -> Inbound | None:
-        self._last = (self._last or 0) + 1
-        return super()._parse(text)
+    async def receive(self) -> AsyncGenerator[Inbound | None]:
+        async with contextlib.aclosing(super().receive()) as received:
+            async for inbound in received:
+                if inbound is not None:
+                    self._offset = (self._offset or 0) + 1
+                yield inbound
 
 
-class MutedErrors(SmallChatAdapter):
+class MutedErrors(PeerAdapter):
     """Returns as if the message had been sent."""
 
     async def send(
@@ -52,7 +54,7 @@ class MutedErrors(SmallChatAdapter):
         return Receipt("")
 
 
-class LostKey(SmallChatAdapter):
+class LostKey(PeerAdapter):
     """Sends each message under a new key."""
 
     numbers = itertools.count()
@@ -74,7 +76,7 @@ class OwnRetry(LostKey):
         return await super().send(to, part, key=key, buttons=buttons)
 
 
-def lost(suite: RemoteContract, rig: SmallChatRig) -> Awaitable[None]:
+def lost(suite: RemoteContract, rig: PeerRig) -> Awaitable[None]:
     return suite.test_a_message_that_may_have_arrived_is_repeated_under_its_key(
         rig, Trouble.DROP_AFTER
     )
@@ -94,16 +96,21 @@ def lost(suite: RemoteContract, rig: SmallChatRig) -> Awaitable[None]:
     ],
 )
 async def test_the_suite_fails_for_a_broken_adapter(
-    adapter: type[SmallChatAdapter],
+    adapter: type[PeerAdapter],
     test: Callable[[RemoteContract, Any], Awaitable[None]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(rigs, "BOUND", 0.5)
-    async with plugged_in() as rig:
-        await test(RemoteContract(), rig)
-    async with plugged_in(adapter) as rig:
-        with pytest.raises(FAILURES):
+
+    class BrokenRig(PeerRig):
+        speaks = adapter
+
+    async with serving() as peer:
+        async with PeerRig.plugged_in(peer) as rig:
             await test(RemoteContract(), rig)
+        async with BrokenRig.plugged_in(peer) as rig:
+            with pytest.raises(FAILURES):
+                await test(RemoteContract(), rig)
 
 
 def test_the_docs_list_every_feature_that_a_platform_can_lack() -> None:

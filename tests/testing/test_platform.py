@@ -1,11 +1,12 @@
-"""What the test platform refuses. The contract suite tests the rest of it."""
+"""The test platform: what it refuses, its adapter, the contract suite, and the console."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import Any
 
 import httpx2
@@ -14,9 +15,23 @@ import pytest
 
 from segue.core.address import Address, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed
-from segue.platforms.base import Dialect, Part
-from segue.testing.contract.rig import listening
-from segue.testing.platform import Driver, Peer, PeerAdapter, Rules, Shape, Trouble, serving
+from segue.platforms.base import Button, Dialect, InboundKind, Part
+from segue.testing.contract.reconnecting import ReconnectContract
+from segue.testing.contract.rig import Feature, listening
+from segue.testing.contract.suite import RemoteContract
+from segue.testing.platform import (
+    FAKE,
+    Driver,
+    Peer,
+    PeerAdapter,
+    Rules,
+    Shape,
+    Trouble,
+    console,
+    serving,
+)
+from segue.testing.platform.rig import PeerRig
+from tests.harness.fakes import contract, forked
 
 
 @dataclass
@@ -208,3 +223,75 @@ async def test_an_invalid_answer_is_a_lost_call() -> None:
         with pytest.raises(DeliveryFailed) as failed:
             await adapter.send(home, Part("x", "x"), key="1")
         assert failed.value.arrived
+
+
+# The contract suite
+
+LACKS = frozenset(Feature) - {Feature.RETRY_TIMES, Feature.REPEATS, Feature.REDELIVERY}
+
+
+class BareRig(PeerRig):
+    """Anna on a platform without threads, edits, buttons, typing, keys and markup, whose users can
+    only write."""
+
+    rules = msgspec.structs.replace(BARE, echo=False, link=None)
+    lacks = LACKS
+
+
+@pytest.fixture(scope="module")
+def peer() -> Generator[Peer]:
+    with forked(FAKE) as peer:
+        yield peer
+
+
+class TestWithEverything(RemoteContract):
+    @pytest.fixture
+    async def rig(self, peer: Peer) -> AsyncGenerator[PeerRig]:
+        async with PeerRig.plugged_in(peer) as rig:
+            yield rig
+
+    @pytest.fixture(params=[Shape.DM, Shape.CHANNEL, Shape.NO_THREADS, Shape.THREADS_REFUSED])
+    def shape(self, request: pytest.FixtureRequest) -> str:
+        """Chats whose threads start with a message or not, and chats without threads. A group is
+        the usual shape."""
+        return request.param
+
+
+TestWithNothing = contract(BareRig)
+
+
+class TestReconnects(ReconnectContract):
+    @pytest.fixture
+    async def rig(self) -> AsyncGenerator[PeerRig]:
+        async with serving() as peer, PeerRig.plugged_in(peer) as rig:
+            yield rig
+
+
+# The console
+
+
+async def test_a_user_can_chat_in_a_shell() -> None:
+    said: SimpleQueue[str] = SimpleQueue()
+    printed: asyncio.Queue[str] = asyncio.Queue()
+
+    async def prints(text: str) -> str:
+        async with asyncio.timeout(10):
+            while text not in (line := await printed.get()):
+                pass
+        return line
+
+    shell = asyncio.create_task(console.chat(said.get, printed.put_nowait, port=0))
+    url = (await prints("platform is at")).split()[4].rstrip(".")
+    adapter = PeerAdapter(Platform.SLACK, url, console.TOKEN)
+    await adapter.connect()
+    async with listening(adapter) as ear:
+        said.put("hello\n")
+        home = (await ear.next()).address
+        await adapter.send(home, Part("Well?", "Well?"), key="1", buttons=[Button("Yes", "y")])
+        await prints("Well? [Yes]")
+        for line, kind in (("Yes", InboundKind.BUTTON), ("/status", InboundKind.COMMAND)):
+            said.put(f"{line}\n")
+            assert (await ear.next()).kind is kind
+    await adapter.close()
+    said.put("")
+    await shell

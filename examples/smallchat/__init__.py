@@ -1,1 +1,0 @@
-"""An adapter from outside: for SmallChat, a chat service in one file. See docs/adapters.md."""
