@@ -10,19 +10,19 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from segue.testing.contract.rig import Act
 from segue.testing.peers import Trouble
 from tests.crash.model import Hang
 from tests.crash.trap import Trap
 from tests.crash.world import WITHIN, Life, World, until
-from tests.rigs import Call
 
-Act = Callable[[], Awaitable[None]]
+Action = Callable[[], Awaitable[None]]
 
 _numbers = itertools.count(1)
 
 
 class Point(Protocol):
-    def at(self, world: World, life: Life, act: Act) -> AbstractAsyncContextManager[None]:
+    def at(self, world: World, life: Life, act: Action) -> AbstractAsyncContextManager[None]:
         """Start `act` and yield when its work has reached this point, and stays there."""
         ...
 
@@ -37,7 +37,7 @@ class Between:
     any_session: bool = False
 
     @contextlib.asynccontextmanager
-    async def at(self, world: World, life: Life, act: Act) -> AsyncGenerator[None]:
+    async def at(self, world: World, life: Life, act: Action) -> AsyncGenerator[None]:
         about = self.about if self.any_session else (*self.about, life.session_id)
         trap = Trap(self.work, self.after, about, 1, next(_numbers))
 
@@ -57,11 +57,11 @@ class Between:
 class OnPlatform:
     """A platform call without an answer yet: before its effect (HANG), or after it."""
 
-    call: Call
+    call: Act
     trouble: Trouble
 
     @contextlib.asynccontextmanager
-    async def at(self, world: World, life: Life, act: Act) -> AsyncGenerator[None]:
+    async def at(self, world: World, life: Life, act: Action) -> AsyncGenerator[None]:
         await world.rig.fail(self.call, self.trouble, chat=life.chat)
         try:
             await act()
@@ -82,7 +82,7 @@ class InModel:
     """The partial answer is already visible."""
 
     @contextlib.asynccontextmanager
-    async def at(self, world: World, life: Life, act: Act) -> AsyncGenerator[None]:
+    async def at(self, world: World, life: Life, act: Action) -> AsyncGenerator[None]:
         about = life.arrival if self.handoff else world.next_word
 
         async def hangs() -> bool:
@@ -106,7 +106,7 @@ class InTool:
     """The tool is running."""
 
     @contextlib.asynccontextmanager
-    async def at(self, world: World, life: Life, act: Act) -> AsyncGenerator[None]:
+    async def at(self, world: World, life: Life, act: Action) -> AsyncGenerator[None]:
         word = world.next_word
 
         async def runs() -> bool:
@@ -126,7 +126,7 @@ class Then:
     second: Point
 
     @contextlib.asynccontextmanager
-    async def at(self, world: World, life: Life, act: Act) -> AsyncGenerator[None]:
+    async def at(self, world: World, life: Life, act: Action) -> AsyncGenerator[None]:
         async with contextlib.AsyncExitStack() as held:
             await held.enter_async_context(self.first.at(world, life, act))
             async with self.second.at(world, life, held.aclose):
@@ -141,7 +141,7 @@ class While:
     second: Point
 
     @contextlib.asynccontextmanager
-    async def at(self, world: World, life: Life, act: Act) -> AsyncGenerator[None]:
+    async def at(self, world: World, life: Life, act: Action) -> AsyncGenerator[None]:
         async with contextlib.AsyncExitStack() as held:
 
             async def begin() -> None:
@@ -174,8 +174,8 @@ HANDING_OFF: dict[str, Moment] = {
     "before the claim": Moment(Between("handoffs.claim_next", any_session=True), polled=True),
     "claimed": Moment(Between("handoffs.claim_next", after=True)),
     "before a thread is opened": Moment(Between(_STEP, ("Step.OPENING",), after=True)),
-    "a thread is being opened": Moment(OnPlatform(Call.OPEN_THREAD, Trouble.HANG)),
-    "a thread was opened": Moment(OnPlatform(Call.OPEN_THREAD, Trouble.HANG_AFTER)),
+    "a thread is being opened": Moment(OnPlatform(Act.OPEN_THREAD, Trouble.HANG)),
+    "a thread was opened": Moment(OnPlatform(Act.OPEN_THREAD, Trouble.HANG_AFTER)),
     "the thread is known": Moment(Between(_STEP, ("Step.REPLYING",))),
     "the thread is kept": Moment(Between(_STEP, ("Step.REPLYING",), after=True)),
     "the agent replies": Moment(InModel(handoff=True)),
@@ -183,18 +183,18 @@ HANDING_OFF: dict[str, Moment] = {
     "the reply is kept": Moment(Between(_STEP, ("Step.DELIVERING",), after=True), kept=True),
     "the recap is queued": Moment(Between("outbox.enqueue", _RECAP, after=True), kept=True),
     "the recap is taken": Moment(Between("outbox.claim", _RECAP, after=True), kept=True),
-    "the recap is being sent": Moment(OnPlatform(Call.SEND, Trouble.HANG), kept=True),
-    "the recap was sent": Moment(OnPlatform(Call.SEND, Trouble.HANG_AFTER), kept=True),
+    "the recap is being sent": Moment(OnPlatform(Act.SEND, Trouble.HANG), kept=True),
+    "the recap was sent": Moment(OnPlatform(Act.SEND, Trouble.HANG_AFTER), kept=True),
     "the recap is not noted": Moment(Between("outbox.sent", _RECAP), kept=True),
     "the recap is noted": Moment(Between("outbox.sent", _RECAP, after=True), kept=True),
     "before the commit": Moment(_COMPLETE, kept=True),
     "after the commit": Moment(Between("handoffs.complete", after=True), kept=True),
     "the reply is taken": Moment(Between("outbox.claim", _REPLY, after=True), kept=True),
     "the reply is being sent": Moment(
-        Then(_COMPLETE, OnPlatform(Call.SEND, Trouble.HANG)), kept=True
+        Then(_COMPLETE, OnPlatform(Act.SEND, Trouble.HANG)), kept=True
     ),
     "the reply was sent": Moment(
-        Then(_COMPLETE, OnPlatform(Call.SEND, Trouble.HANG_AFTER)), kept=True
+        Then(_COMPLETE, OnPlatform(Act.SEND, Trouble.HANG_AFTER)), kept=True
     ),
     "the reply is not noted": Moment(Between("outbox.sent", _REPLY), kept=True),
     "the reply is noted": Moment(Between("outbox.sent", _REPLY, after=True), kept=True),
@@ -238,8 +238,8 @@ ANSWERING: dict[str, Moment] = {
     "the agent has answered": Moment(Between(_ADD, _ANSWER)),
     "the answer is queued": Moment(Between(_ADD, _ANSWER, after=True), kept=True),
     "the answer is taken": Moment(Between("outbox.claim", after=True), kept=True),
-    "the answer is being sent": Moment(OnPlatform(Call.SEND, Trouble.HANG), kept=True),
-    "the answer was sent": Moment(OnPlatform(Call.SEND, Trouble.HANG_AFTER), kept=True),
+    "the answer is being sent": Moment(OnPlatform(Act.SEND, Trouble.HANG), kept=True),
+    "the answer was sent": Moment(OnPlatform(Act.SEND, Trouble.HANG_AFTER), kept=True),
     "the answer is not noted": Moment(Between("outbox.sent"), kept=True),
     "the answer is noted": Moment(Between("outbox.sent", after=True), kept=True),
     "the session is let go": Moment(Between("leases.release"), kept=True),
@@ -264,13 +264,13 @@ SHOWN = InModel(midway=True, shown=True)
 """The chat shows half an answer."""
 _BUBBLE = "bubbles.put"
 SHOWN_AS_IT_COMES: dict[str, Moment] = {
-    "the bubble is being sent": Moment(While(_SPEAKS, OnPlatform(Call.SEND, Trouble.HANG))),
-    "the bubble was sent": Moment(While(_SPEAKS, OnPlatform(Call.SEND, Trouble.HANG_AFTER))),
+    "the bubble is being sent": Moment(While(_SPEAKS, OnPlatform(Act.SEND, Trouble.HANG))),
+    "the bubble was sent": Moment(While(_SPEAKS, OnPlatform(Act.SEND, Trouble.HANG_AFTER))),
     "the bubble is not noted": Moment(While(_SPEAKS, Between(_BUBBLE))),
     "the bubble is noted": Moment(While(_SPEAKS, Between(_BUBBLE, after=True))),
     "the bubble is shown": Moment(SHOWN),
-    "the bubble is being changed": Moment(Then(SHOWN, OnPlatform(Call.EDIT, Trouble.HANG))),
-    "the bubble was changed": Moment(Then(SHOWN, OnPlatform(Call.EDIT, Trouble.HANG_AFTER))),
+    "the bubble is being changed": Moment(Then(SHOWN, OnPlatform(Act.EDIT, Trouble.HANG))),
+    "the bubble was changed": Moment(Then(SHOWN, OnPlatform(Act.EDIT, Trouble.HANG_AFTER))),
     "the answer in it is not noted": Moment(Then(SHOWN, Between("outbox.sent")), kept=True),
     "the answer in it is noted": Moment(Then(SHOWN, Between("outbox.sent", after=True)), kept=True),
 }
@@ -326,10 +326,10 @@ TAKING: dict[str, Point] = {
 }
 LEFT_BEHIND: dict[str, Point] = {
     "the notice is taken": Between("outbox.claim", _LEFT, after=True),
-    "the half is being marked": OnPlatform(Call.EDIT, Trouble.HANG),
-    "the half was marked": OnPlatform(Call.EDIT, Trouble.HANG_AFTER),
-    "the notice is being sent": OnPlatform(Call.SEND, Trouble.HANG),
-    "the notice was sent": OnPlatform(Call.SEND, Trouble.HANG_AFTER),
+    "the half is being marked": OnPlatform(Act.EDIT, Trouble.HANG),
+    "the half was marked": OnPlatform(Act.EDIT, Trouble.HANG_AFTER),
+    "the notice is being sent": OnPlatform(Act.SEND, Trouble.HANG),
+    "the notice was sent": OnPlatform(Act.SEND, Trouble.HANG_AFTER),
     "the notice is not noted": Between("outbox.sent", _LEFT),
     "the notice is noted": Between("outbox.sent", _LEFT, after=True),
 }

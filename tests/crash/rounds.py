@@ -13,12 +13,13 @@ from functools import partial
 from segue.core.handoff import State
 from segue.handoffs.request import CLAIM_TIMEOUT
 from segue.store.handoffs import CLAIM_SECONDS
+from segue.testing.contract.rig import Act
 from segue.testing.peers import Trouble
 from tests.crash.history import gather
 from tests.crash.oracle import violations
 from tests.crash.points import SHOWN, Between, Moment, Point
 from tests.crash.world import STUCK, WITHIN, Life, World, until
-from tests.rigs import Call, Message
+from tests.rigs import Message
 
 _SLOW = 0.3
 """Seconds by which the platform sometimes delays a gateway's connection."""
@@ -524,7 +525,7 @@ async def _kill(world: World, life: Life, victim: Victim, rng: random.Random) ->
     if victim is not Victim.TERMINAL:
         await world.kill_gateway()
         if rng.random() < 0.3:
-            await world.rig.fail(Call.CONNECT, Trouble.DELAY, seconds=_SLOW)
+            await world.rig.fail(Act.CONNECT, Trouble.DELAY, seconds=_SLOW)
     if victim is not Victim.GATEWAY:
         await world.kill_terminal(life)
     return since

@@ -9,10 +9,10 @@ import pytest
 from segue.core.handoff import State
 from segue.core.session import ME
 from segue.store import sessions
+from segue.testing.contract.rig import Act
 from segue.testing.peers import Trouble
 from tests import rigs
 from tests.harness.household import HANDED_OFF, Household
-from tests.rigs import Call
 
 pytestmark = pytest.mark.parametrize("home", rigs.THREADED, indirect=True)
 BRING, NEW = "Bring it here", "Start a new conversation"
@@ -172,7 +172,7 @@ async def test_a_gateway_that_dies_while_it_replaces_a_thread_leaves_no_second_o
         assert gone is not None
         await home.rig.delete_thread(home.chat, gone)
         async with home.sits_down(await home.session()) as desk:
-            await home.rig.fail(Call.OPEN_THREAD, Trouble.HANG_AFTER, chat=home.chat)
+            await home.rig.fail(Act.OPEN_THREAD, Trouble.HANG_AFTER, chat=home.chat)
             moving = asyncio.create_task(desk.hand_off(home.rig.platform))
             await home.rig.until(lambda view: view.hanging > 0)
             gateway.kill()

@@ -10,10 +10,10 @@ import pytest
 from segue.core.handoff import Failure, State
 from segue.store import outbox
 from segue.store.gateways import LinkState
+from segue.testing.contract.rig import Act
 from segue.testing.peers import Trouble
 from tests import rigs
 from tests.harness.household import HANDED_OFF, Household
-from tests.rigs import Call
 
 NO_PATIENCE: dict[str, float | str] = {
     "segue.handoffs.delivery.ARRIVAL_TIMEOUT": 3600.0,
@@ -86,9 +86,9 @@ async def test_a_return_to_a_thread_during_an_outage_leaves_the_session_where_it
 @pytest.mark.parametrize("home", rigs.KEYLESS_THREADED, indirect=True)
 async def test_a_thread_that_may_exist_is_not_opened_again_automatically(home: Household):
     await home.at_home(home.rig.forum)
-    opened = home.rig.calls[Call.OPEN_THREAD]
+    opened = home.rig.methods[Act.OPEN_THREAD]
     async with home.gateway(), home.desk("one") as desk:
-        await home.rig.fail(Call.OPEN_THREAD, Trouble.DROP_AFTER)
+        await home.rig.fail(Act.OPEN_THREAD, Trouble.DROP_AFTER)
         assert (await desk.hand_off(home.rig.platform)).state is State.FAILED
         assert (await home.rig.look()).calls[opened] == 1
         done = await desk.hand_off(home.rig.platform)
@@ -104,7 +104,7 @@ async def test_an_answer_that_may_have_arrived_is_reported_and_not_sent_again(ho
     await home.at_home(home.rig.forum)
     async with home.gateway():
         thread = await home.arrives()
-        await home.rig.fail(Call.SEND, Trouble.DROP_AFTER)
+        await home.rig.fail(Act.SEND, Trouble.DROP_AFTER)
         await home.writes("go on", thread)
         await home.sees("(3) go on", thread)
         await home.writes("and on", thread)
@@ -120,7 +120,7 @@ async def test_an_answer_that_may_have_arrived_is_found_by_its_status(home: Hous
     await home.at_home(home.rig.dm)
     async with home.gateway():
         await home.arrives()
-        await home.rig.fail(Call.SEND, Trouble.DROP_AFTER)
+        await home.rig.fail(Act.SEND, Trouble.DROP_AFTER)
         await home.writes("go on")
         await home.sees("(3) go on")
         await home.rig.confirmed()

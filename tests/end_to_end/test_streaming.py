@@ -8,12 +8,13 @@ import pytest
 
 from segue.gateway import texts
 from segue.store import Topic, bubbles, outbox
+from segue.testing.contract.rig import Act
 from segue.testing.peers import Trouble
 from tests import rigs
 from tests.fakes.models.openai import Say
 from tests.fakes.models.travel import AT_ONCE, Travel
 from tests.harness.household import WITHIN, Household
-from tests.rigs import Call, Message
+from tests.rigs import Message
 
 STORY = "Once upon a time there was a boat. " * 20
 HALF = 3000
@@ -79,7 +80,7 @@ async def test_a_partial_message_that_may_have_arrived_is_reported(home: Househo
     await home.at_home(home.rig.forum)
     async with home.gateway():
         thread = await home.arrives()
-        await home.rig.fail(Call.SEND, Trouble.HANG_AFTER)
+        await home.rig.fail(Act.SEND, Trouble.HANG_AFTER)
         await begins_a_story(home, thread)
         begun = await grows(home, thread)
         await home.rig.until(lambda view: view.hanging == 1)

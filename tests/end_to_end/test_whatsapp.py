@@ -9,6 +9,7 @@ import pytest
 from segue.core.handoff import State
 from segue.store import outbox
 from segue.store.outbox import OutgoingState
+from segue.testing.contract.rig import Act
 from segue.testing.http import request
 from segue.testing.peers import Trouble
 from tests.end_to_end.conftest import tool_call
@@ -16,7 +17,7 @@ from tests.end_to_end.test_features import QUESTION
 from tests.fakes.protocols.hub import signature
 from tests.fakes.whatsapp import APP_SECRET, Driver
 from tests.harness.household import HANDED_OFF, Household
-from tests.rigs import Call, WhatsAppRig
+from tests.rigs import WhatsAppRig
 
 pytestmark = pytest.mark.parametrize("home", [WhatsAppRig], indirect=True)
 
@@ -108,7 +109,7 @@ async def test_a_message_that_fails_later_is_reported_as_not_delivered(home: Hou
 async def test_a_failure_that_is_heard_before_the_answer_of_its_send_is_reported(home: Household):
     await home.at_home(home.rig.dm)
     async with home.gateway():
-        await home.rig.fail(Call.SEND, Trouble.ANSWER_LATE)
+        await home.rig.fail(Act.SEND, Trouble.ANSWER_LATE)
         await home.writes("hello")
         answer = await home.sees("(1) hello")
         await driver(home).fail_late(answer.id, 131026)

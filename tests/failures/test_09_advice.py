@@ -11,6 +11,7 @@ from segue.core.handoff import REASONS, Failure, State
 from segue.core.session import ME
 from segue.handoffs.request import CLAIM_TIMEOUT
 from segue.store import sessions
+from segue.testing.contract.rig import Act
 from segue.testing.platform import Shape, Trouble
 from tests.failures.advice import (
     IN_A_SHELL,
@@ -23,7 +24,6 @@ from tests.failures.advice import (
 )
 from tests.failures.conftest import Household
 from tests.harness.house import House
-from tests.rigs import Call
 
 # Failures
 
@@ -55,7 +55,7 @@ async def test_a_failed_delivery_is_reported_and_can_be_requested_again(
     """9. The advice in DeliveryFailed."""
     await household.left("one")
     async with household.gateway():
-        await household.rig.fail(Call.SEND, Trouble.FORBIDDEN, chat=household.chat)
+        await household.rig.fail(Act.SEND, Trouble.FORBIDDEN, chat=household.chat)
         said = await refused(household)
         (status,) = commands(said, "The handoff failed. The message did not reach telegram:")
         assert "The bot may not do that" in await type_in_a_shell(household, status)

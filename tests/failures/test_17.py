@@ -9,9 +9,9 @@ import pytest
 from segue.core.address import Platform
 from segue.core.handoff import State
 from segue.store import Topic, outbox
+from segue.testing.contract.rig import Act
 from segue.testing.platform import Trouble
 from tests.failures.conftest import HANDED_OFF, WITHIN, Household
-from tests.rigs import Call
 
 
 def answers(texts: list[str], words: str) -> int:
@@ -30,12 +30,12 @@ async def test_an_undelivered_reply_is_retried_until_it_arrives_once(
             household.model.hold(HANDED_OFF)
             handing = asyncio.create_task(desk.hand_off())
             await household.model.hears(HANDED_OFF)
-            await household.rig.fail(Call.SEND, trouble, times=2, chat=household.chat)
+            await household.rig.fail(Act.SEND, trouble, times=2, chat=household.chat)
             household.model.let_go()
             assert (await handing).state is State.COMPLETED
         await household.sees(f"(2) {HANDED_OFF}")
         thread = await household.thread()
-        await household.rig.fail(Call.SEND, trouble, times=2, chat=household.chat)
+        await household.rig.fail(Act.SEND, trouble, times=2, chat=household.chat)
         await household.writes("go on", thread)
         await household.sees("(3) go on")
         await household.writes("and on", thread)
@@ -50,7 +50,7 @@ async def test_a_reply_of_a_killed_gateway_is_delivered_by_the_next(
 ):
     """17. The same when the gateway dies between the reply and its delivery."""
     async with household.gateway() as first:
-        await household.rig.fail(Call.SEND, Trouble.HANG, chat=household.chat)
+        await household.rig.fail(Act.SEND, Trouble.HANG, chat=household.chat)
         await household.writes("hello")
         await household.rig.until(lambda view: view.hanging == 1)
         async with asyncio.timeout(WITHIN), household.store.listen(Topic.OUTBOX) as wake:
@@ -76,7 +76,7 @@ async def test_an_undelivered_reply_is_reported_everywhere(household: Household)
         await household.writes("/title Sums")
         await household.sees("The title of this session is “Sums”.")
         # On a slow machine, messages before the reply are refused as well.
-        await household.rig.fail(Call.SEND, Trouble.FORBIDDEN, times=100, chat=household.chat)
+        await household.rig.fail(Act.SEND, Trouble.FORBIDDEN, times=100, chat=household.chat)
         await household.writes("hello")
         async with asyncio.timeout(WITHIN), household.store.listen(Topic.SENT) as wake:
             while not await outbox.troubled(household.store):

@@ -13,11 +13,11 @@ from segue.core.errors import ModelError, ModelOffline
 from segue.core.handoff import STEPS, Failure, State, Step
 from segue.handoffs import Completed, handed_over
 from segue.store import Topic, inbox
+from segue.testing.contract.rig import Act
 from segue.testing.platform import Shape, Trouble
 from tests.failures.conftest import HANDED_OFF, STAYED, WITHIN, Gateway, Household
 from tests.gateway.test_handoffs import home_in
 from tests.harness.house import House
-from tests.rigs import Call
 
 WORDS = ("first", "second", "third")
 
@@ -106,11 +106,11 @@ async def while_waiting(household: Household, gateway: Gateway) -> None:
 
 
 async def while_it_is_being_opened(household: Household, gateway: Gateway) -> None:
-    await household.rig.fail(Call.OPEN_THREAD, Trouble.HANG_AFTER)
+    await household.rig.fail(Act.OPEN_THREAD, Trouble.HANG_AFTER)
 
 
 async def while_delivering(household: Household, gateway: Gateway) -> None:
-    await household.rig.fail(Call.SEND, Trouble.HANG)
+    await household.rig.fail(Act.SEND, Trouble.HANG)
 
 
 @pytest.mark.parametrize(

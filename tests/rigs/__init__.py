@@ -1,12 +1,14 @@
-"""The platforms that the end-to-end and kill suites run on.
+"""What the suites need of each platform: one package, or one module, per platform.
 
-A platform brings one module with one `PlatformRig`: how to start its fake, which settings lead to
-it, how users act there, and what they see. `ALL` lists the rigs; the suites run on each of them.
+Its `PlatformRig` is for the end-to-end and kill suites: how to start the fake, which settings lead
+to it, the names of its methods, how users act there, and what they see. `ALL` lists the rigs; the
+suites run on each of them. `contract` has Anna, as whom the contract suite acts, and `specimens`
+the valid updates from which it makes malformed ones. The rig of the test platform for the contract
+suite is `segue.testing.platform.rig`.
 """
 
 from __future__ import annotations
 
-from tests.rigs.base import Call as Call
 from tests.rigs.base import File as File
 from tests.rigs.base import Kind as Kind
 from tests.rigs.base import Message as Message

@@ -7,27 +7,18 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 from segue.core.address import Address, ChatType, HomeChannel, Platform, Sender
 from segue.core.session import ME
 from segue.store import Store, owners
+from segue.testing.contract.rig import Act
 from segue.testing.contract.rig import File as File
 from segue.testing.peers import Peer, Trouble
 from segue.testing.peers.process import Fake
 
 WITHIN = 40.0
 _CHOICES = re.compile(r"^React: (.+)$", re.MULTILINE)
-
-
-class Call(StrEnum):
-    """Calls of the bot that a test can break."""
-
-    CONNECT = "connect"
-    SEND = "send"
-    EDIT = "edit"
-    OPEN_THREAD = "open_thread"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +96,8 @@ class PlatformRig(ABC):
     """Whether the bot can edit its messages."""
     albums: ClassVar[bool] = True
     """Whether several photos of a user are one message."""
-    calls: ClassVar[Mapping[Call, str]]
-    """The platform's methods."""
+    methods: ClassVar[Mapping[Act, str]]
+    """The platform's method for each operation that a test breaks."""
     kinds: ClassVar[tuple[Kind, ...]]
     """All kinds of chats in which the bot can talk."""
     dm: ClassVar[Kind]
@@ -259,7 +250,7 @@ class PlatformRig(ABC):
 
     async def fail(
         self,
-        call: Call,
+        act: Act,
         trouble: Trouble,
         *,
         chat: str | None = None,
@@ -268,7 +259,7 @@ class PlatformRig(ABC):
     ) -> None:
         """Break the next calls of that kind."""
         where = None if chat is None else self._chat(chat)
-        await self.driver.fail(self.calls[call], trouble, chat=where, times=times, seconds=seconds)
+        await self.driver.fail(self.methods[act], trouble, chat=where, times=times, seconds=seconds)
 
     async def calm(self) -> None:
         """Remove all faults."""

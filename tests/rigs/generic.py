@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 
 from segue.core.address import ChatType, Platform
 from segue.testing.contract.fake import uploads
+from segue.testing.contract.rig import Act
 from segue.testing.peers.process import Fake
 from segue.testing.platform import FAKE, Driver, Peer, Rules, Shape, Shown
-from tests.rigs.base import Call, File, Kind, Message, PlatformRig, Thread, View
+from tests.rigs.base import File, Kind, Message, PlatformRig, Thread, View
 
 _HARMLESS = frozenset(
     {
@@ -36,11 +37,11 @@ class GenericRig(PlatformRig):
     built_in: ClassVar[bool] = False
     keys: ClassVar[bool] = True
     rules: ClassVar[Rules] = Rules()
-    calls: ClassVar[Mapping[Call, str]] = {
-        Call.CONNECT: "me",
-        Call.SEND: "send",
-        Call.EDIT: "edit",
-        Call.OPEN_THREAD: "open_thread",
+    methods: ClassVar[Mapping[Act, str]] = {
+        Act.CONNECT: "me",
+        Act.SEND: "send",
+        Act.EDIT: "edit",
+        Act.OPEN_THREAD: "open_thread",
     }
     dm: ClassVar[Kind] = Kind(Shape.DM, ChatType.DM, threads=True)
     forum: ClassVar[Kind] = Kind(Shape.FORUM, ChatType.GROUP, threads=True)

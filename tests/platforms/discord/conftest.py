@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from tests.fakes.discord import FAKE
 from tests.harness.fakes import fixtures
-from tests.platforms.discord.rig import DiscordRig
+from tests.rigs.discord.contract import AnnaOnDiscord
 
-peer, rig = fixtures(FAKE, DiscordRig)
+peer, rig = fixtures(FAKE, AnnaOnDiscord)

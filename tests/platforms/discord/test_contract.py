@@ -8,13 +8,13 @@ import pytest
 
 from segue.testing.contract.suite import RemoteContract
 from tests.fakes.discord import Peer
-from tests.platforms.discord.rig import DiscordRig, Shape
+from tests.rigs.discord.contract import AnnaOnDiscord, Shape
 
 
 class TestDiscord(RemoteContract):
     @pytest.fixture
-    async def rig(self, peer: Peer) -> AsyncGenerator[DiscordRig]:
-        async with DiscordRig.plugged_in(peer) as rig:
+    async def rig(self, peer: Peer) -> AsyncGenerator[AnnaOnDiscord]:
+        async with AnnaOnDiscord.plugged_in(peer) as rig:
             yield rig
 
     @pytest.fixture(params=[shape for shape in Shape if shape is not Shape.FORUM])

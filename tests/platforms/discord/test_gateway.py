@@ -18,7 +18,7 @@ from segue.testing.http import bind
 from segue.testing.jumping_loop import JumpingLoop
 from segue.testing.peers import Outage
 from tests.fakes.discord import Settings, serving
-from tests.platforms.discord.rig import DiscordRig, Shape
+from tests.rigs.discord.contract import AnnaOnDiscord, Shape
 
 PATIENT = (41.25, 1e9)
 """Heartbeats come from a thread, for which no time passes."""
@@ -30,10 +30,10 @@ def run(test: Coroutine[Any, Any, None]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def connected(**settings: Any) -> AsyncGenerator[DiscordRig]:
+async def connected(**settings: Any) -> AsyncGenerator[AnnaOnDiscord]:
     """A rig on a fake in this event loop."""
     async with serving(Settings(heartbeats=PATIENT, **settings)) as peer, peer.driver() as driver:
-        rig = DiscordRig(peer, driver, await driver.user("Anna"))
+        rig = AnnaOnDiscord(peer, driver, await driver.user("Anna"))
         await rig.adapter.connect()
         yield rig
         await rig.adapter.close()

@@ -19,8 +19,8 @@ from segue.platforms.discord.wire import Channel, Message
 from segue.testing.contract.history import only
 from segue.testing.contract.rig import listening, part
 from tests.fakes.discord import BOT, Kind, Settings
-from tests.platforms.discord.rig import DiscordRig, Shape, home_at
-from tests.platforms.discord.specimens import ANNA, FILE, MESSAGE
+from tests.rigs.discord.contract import AnnaOnDiscord, Shape, home_at
+from tests.rigs.discord.specimens import ANNA, FILE, MESSAGE
 
 HERE = Channel(id="1300000000000000003", type=0, name="team")
 MENU = [MenuEntry("status", "Show the details"), MenuEntry("resume", "Go on")]
@@ -65,7 +65,7 @@ def test_names_are_shown_and_the_bots_own_addresses_it(
 
 
 async def test_mentioned_channels_have_their_names_and_those_of_strangers_cause_no_calls(
-    rig: DiscordRig,
+    rig: AnnaOnDiscord,
 ):
     at = await rig.place(Shape.TEXT)
     bob = await rig.driver.user("Bob")
@@ -136,7 +136,7 @@ def test_only_a_fresh_edit_is_one():
         assert (edit and edit.kind) == expected
 
 
-async def test_a_link_preview_is_not_an_edit(rig: DiscordRig):
+async def test_a_link_preview_is_not_an_edit(rig: AnnaOnDiscord):
     at = await rig.place(Shape.DM)
     async with listening(rig.adapter) as ear:
         said = await rig.say(at, "https://example.com")
@@ -149,7 +149,9 @@ async def test_a_link_preview_is_not_an_edit(rig: DiscordRig):
 # Commands and buttons
 
 
-async def test_commands_are_registered_once_in_direct_messages_and_in_every_server(rig: DiscordRig):
+async def test_commands_are_registered_once_in_direct_messages_and_in_every_server(
+    rig: AnnaOnDiscord,
+):
     await rig.place(Shape.TEXT)
     for menu, calls in ((MENU, 2), (MENU, 2), (MENU[:1], 4)):
         restarted = rig.another()
@@ -161,7 +163,7 @@ async def test_commands_are_registered_once_in_direct_messages_and_in_every_serv
         assert shown.calls["bulk_overwrite_commands"] == calls
 
 
-async def test_a_server_that_the_bot_joins_gets_the_commands_at_once(rig: DiscordRig):
+async def test_a_server_that_the_bot_joins_gets_the_commands_at_once(rig: AnnaOnDiscord):
     await rig.adapter.offer(MENU)
     guild = await rig.driver.guild("Club")
     chat = await rig.driver.chat(Kind.TEXT, [int(rig.anna)], guild=guild)
@@ -176,7 +178,7 @@ async def test_a_server_that_the_bot_joins_gets_the_commands_at_once(rig: Discor
 
 
 @pytest.mark.parametrize("shape", [Shape.TEXT, Shape.DM])
-async def test_commands_and_buttons_are_acknowledged(rig: DiscordRig, shape: Shape):
+async def test_commands_and_buttons_are_acknowledged(rig: AnnaOnDiscord, shape: Shape):
     at = await rig.place(shape)
     async with listening(rig.adapter) as ear:
         await rig.say(at, "hello")
@@ -198,7 +200,7 @@ async def test_commands_and_buttons_are_acknowledged(rig: DiscordRig, shape: Sha
 @pytest.mark.parametrize("op", [7, 9])
 @pytest.mark.parametrize("resumable", [True, False])
 async def test_nothing_is_missed_when_discord_asks_to_reconnect(
-    rig: DiscordRig, op: int, resumable: bool
+    rig: AnnaOnDiscord, op: int, resumable: bool
 ):
     at = await rig.place(Shape.DM)
     async with listening(rig.adapter) as ear:
@@ -212,7 +214,7 @@ async def test_nothing_is_missed_when_discord_asks_to_reconnect(
 
 
 async def test_a_gateway_that_answers_no_heartbeats_is_left_and_the_session_resumed(
-    rig: DiscordRig, monkeypatch: pytest.MonkeyPatch
+    rig: AnnaOnDiscord, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(client, "Library", partial(client.Library, heartbeat_timeout=0.3))
     await rig.driver.bot(Settings(heartbeats=(0.2, 60.0)))
@@ -230,7 +232,7 @@ async def test_a_gateway_that_answers_no_heartbeats_is_left_and_the_session_resu
 
 @pytest.mark.parametrize(("code", "forget"), [(4000, False), (4009, True), (None, True)])
 async def test_what_was_written_without_a_session_is_read_later(
-    rig: DiscordRig, code: int | None, forget: bool
+    rig: AnnaOnDiscord, code: int | None, forget: bool
 ):
     at = await rig.place(Shape.TEXT)
     async with listening(rig.adapter) as ear:
@@ -247,7 +249,7 @@ async def test_what_was_written_without_a_session_is_read_later(
 
 
 async def test_a_new_process_reads_what_was_written_after_the_last_recorded_message(
-    rig: DiscordRig,
+    rig: AnnaOnDiscord,
 ):
     at = await rig.place(Shape.DM)
     async with listening(rig.adapter) as ear:
@@ -265,7 +267,7 @@ async def test_a_new_process_reads_what_was_written_after_the_last_recorded_mess
     await rig.adapter.connect()
 
 
-async def test_threads_that_began_meanwhile_are_read_if_the_owner_began_them(rig: DiscordRig):
+async def test_threads_that_began_meanwhile_are_read_if_the_owner_began_them(rig: AnnaOnDiscord):
     at = await rig.place(Shape.TEXT)
     anna, channel = int(rig.anna), int(at.chat)
     async with listening(rig.adapter) as ear:
@@ -285,7 +287,7 @@ async def test_threads_that_began_meanwhile_are_read_if_the_owner_began_them(rig
     assert found[1].address == replace(last.address, thread_id=str(roots[1]))
 
 
-async def test_a_chat_with_nothing_recorded_is_read_for_the_last_day(rig: DiscordRig):
+async def test_a_chat_with_nothing_recorded_is_read_for_the_last_day(rig: AnnaOnDiscord):
     home = await home_at(rig, Shape.DM)
     restarted = rig.another()
     await restarted.connect()
@@ -295,7 +297,7 @@ async def test_a_chat_with_nothing_recorded_is_read_for_the_last_day(rig: Discor
     await restarted.close()
 
 
-async def test_a_frame_that_is_no_json_does_not_end_the_connection(rig: DiscordRig):
+async def test_a_frame_that_is_no_json_does_not_end_the_connection(rig: AnnaOnDiscord):
     at = await rig.place(Shape.DM)
     frames = ["{", "[]", "null", "7", '{"op": 0, "t": ["x"], "d": {}}', json.dumps({"op": "0"})]
     async with listening(rig.adapter) as ear:
@@ -305,7 +307,7 @@ async def test_a_frame_that_is_no_json_does_not_end_the_connection(rig: DiscordR
     assert (await rig.driver.look()).sessions == 1
 
 
-async def test_a_missing_intent_is_named(rig: DiscordRig):
+async def test_a_missing_intent_is_named(rig: AnnaOnDiscord):
     await rig.adapter.close()
     await rig.driver.bot(Settings(content=False))
     with pytest.raises(SetupNeeded, match="Message Content Intent is off"):
@@ -314,7 +316,7 @@ async def test_a_missing_intent_is_named(rig: DiscordRig):
     await rig.adapter.connect()
 
 
-async def test_a_revoked_token_is_named_by_a_connected_adapter(rig: DiscordRig):
+async def test_a_revoked_token_is_named_by_a_connected_adapter(rig: AnnaOnDiscord):
     await rig.driver.bot(Settings(revoked=True))
     with pytest.raises(ConnectFailed, match="the token is not right"):
         async with listening(rig.adapter) as ear:

@@ -8,11 +8,11 @@ import pytest
 
 from segue.testing.contract.reconnecting import ReconnectContract
 from tests.fakes.discord import serving
-from tests.platforms.discord.rig import DiscordRig
+from tests.rigs.discord.contract import AnnaOnDiscord
 
 
 class TestDiscordReconnects(ReconnectContract):
     @pytest.fixture
-    async def rig(self) -> AsyncGenerator[DiscordRig]:
-        async with serving() as peer, DiscordRig.plugged_in(peer) as rig:
+    async def rig(self) -> AsyncGenerator[AnnaOnDiscord]:
+        async with serving() as peer, AnnaOnDiscord.plugged_in(peer) as rig:
             yield rig

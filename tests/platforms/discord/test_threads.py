@@ -11,26 +11,26 @@ from segue.core.errors import DeliveryFailed
 from segue.platforms.base import Upload
 from segue.testing.contract.rig import Act, failure, listening, part
 from tests.fakes.discord import USUAL, Kind, Permission, Settings, Trouble
-from tests.platforms.discord.rig import DiscordRig, Shape, home_at
+from tests.rigs.discord.contract import AnnaOnDiscord, Shape, home_at
 
 IN_THREADS = Permission.CREATE_PUBLIC_THREADS | Permission.SEND_MESSAGES_IN_THREADS
 
 
-async def opened(rig: DiscordRig, home: Address, key: str = "1") -> Address:
+async def opened(rig: AnnaOnDiscord, home: Address, key: str = "1") -> Address:
     thread = await rig.adapter.create_handoff_thread(home, "Work", key=key)
     assert thread is not None
     assert thread.thread_id is not None
     return thread
 
 
-async def thread_in(rig: DiscordRig, shape: Shape = Shape.TEXT) -> Address:
+async def thread_in(rig: AnnaOnDiscord, shape: Shape = Shape.TEXT) -> Address:
     return await opened(rig, await home_at(rig, shape))
 
 
 # Opening
 
 
-async def test_a_thread_hangs_on_a_message_and_its_owner_is_a_member(rig: DiscordRig):
+async def test_a_thread_hangs_on_a_message_and_its_owner_is_a_member(rig: AnnaOnDiscord):
     thread = await thread_in(rig)
     await rig.adapter.invite(thread, [rig.anna], key="1")
     [shown] = (await rig.driver.look(int(thread.chat_id))).threads
@@ -40,7 +40,7 @@ async def test_a_thread_hangs_on_a_message_and_its_owner_is_a_member(rig: Discor
     assert root.id == shown.id, "the thread was started from it"
 
 
-async def test_without_the_right_to_write_in_the_channel_a_thread_stands_alone(rig: DiscordRig):
+async def test_without_the_right_to_write_in_the_channel_a_thread_stands_alone(rig: AnnaOnDiscord):
     home = await home_at(rig, Shape.TEXT)
     await rig.driver.permit(int(home.chat_id), USUAL & ~Permission.SEND_MESSAGES)
     thread = await opened(rig, home)
@@ -53,7 +53,7 @@ async def test_without_the_right_to_write_in_the_channel_a_thread_stands_alone(r
     assert (await rig.driver.message("Here.")).thread == shown.id
 
 
-async def test_a_refused_thread_under_a_message_is_opened_alone(rig: DiscordRig):
+async def test_a_refused_thread_under_a_message_is_opened_alone(rig: AnnaOnDiscord):
     home = await home_at(rig, Shape.ANNOUNCEMENT)
     await rig.driver.fail("start_thread_from_message", Trouble.FORBIDDEN)
     await opened(rig, home)
@@ -61,7 +61,7 @@ async def test_a_refused_thread_under_a_message_is_opened_alone(rig: DiscordRig)
     assert shown.kind == Kind.ANNOUNCEMENT_THREAD
 
 
-async def test_a_thread_that_may_exist_without_a_message_is_not_opened_again(rig: DiscordRig):
+async def test_a_thread_that_may_exist_without_a_message_is_not_opened_again(rig: AnnaOnDiscord):
     home = await home_at(rig, Shape.TEXT)
     await rig.driver.permit(int(home.chat_id), USUAL & ~Permission.SEND_MESSAGES)
     await rig.driver.fail("start_thread", Trouble.DROP_AFTER)
@@ -72,7 +72,7 @@ async def test_a_thread_that_may_exist_without_a_message_is_not_opened_again(rig
 
 @pytest.mark.parametrize("lacking", [*IN_THREADS])
 async def test_missing_rights_are_known_before_anything_is_sent(
-    rig: DiscordRig, lacking: Permission
+    rig: AnnaOnDiscord, lacking: Permission
 ):
     home = await home_at(rig, Shape.TEXT)
     await rig.driver.permit(int(home.chat_id), USUAL & ~lacking)
@@ -81,20 +81,20 @@ async def test_missing_rights_are_known_before_anything_is_sent(
 
 
 @pytest.mark.parametrize("shape", [Shape.VOICE, Shape.DM])
-async def test_chats_without_threads_are_not_asked_for_any(rig: DiscordRig, shape: Shape):
+async def test_chats_without_threads_are_not_asked_for_any(rig: AnnaOnDiscord, shape: Shape):
     home = await home_at(rig, shape)
     assert await rig.adapter.create_handoff_thread(home, "Work", key="1") is None
     calls = (await rig.driver.look()).calls
     assert not {"create_message", "start_thread", "start_thread_from_message"} & calls.keys()
 
 
-async def test_a_server_with_too_many_threads_gets_no_other(rig: DiscordRig):
+async def test_a_server_with_too_many_threads_gets_no_other(rig: AnnaOnDiscord):
     home = await home_at(rig, Shape.TEXT)
     await rig.driver.bot(Settings(active_threads=0))
     assert await rig.adapter.create_handoff_thread(home, "Work", key="1") is None
 
 
-async def test_a_lost_answer_leaves_one_post_in_a_forum(rig: DiscordRig):
+async def test_a_lost_answer_leaves_one_post_in_a_forum(rig: AnnaOnDiscord):
     home = await home_at(rig, Shape.FORUM)
     await rig.fail(Act.OPEN_THREAD, Trouble.DROP_AFTER, seconds=0)
     assert (await failure(rig.adapter.create_handoff_thread(home, "Work", key="1"))).retry
@@ -109,7 +109,7 @@ async def test_a_lost_answer_leaves_one_post_in_a_forum(rig: DiscordRig):
     assert len((await rig.driver.look(int(home.chat_id))).threads) == 2
 
 
-async def test_a_forum_in_which_the_bot_may_not_post_says_so(rig: DiscordRig):
+async def test_a_forum_in_which_the_bot_may_not_post_says_so(rig: AnnaOnDiscord):
     home = await home_at(rig, Shape.FORUM)
     await rig.driver.permit(int(home.chat_id), USUAL & ~Permission.SEND_MESSAGES)
     assert await rig.adapter.create_handoff_thread(home, "Work", key="1") is None
@@ -121,7 +121,7 @@ async def test_a_forum_in_which_the_bot_may_not_post_says_so(rig: DiscordRig):
 
 
 @pytest.mark.parametrize("revives", [True, False])
-async def test_an_archived_thread_comes_back_when_spoken_to(rig: DiscordRig, revives: bool):
+async def test_an_archived_thread_comes_back_when_spoken_to(rig: AnnaOnDiscord, revives: bool):
     """Some report that sending does not reopen it."""
     await rig.driver.bot(Settings(revives=revives))
     thread = await thread_in(rig)
@@ -138,7 +138,7 @@ async def test_an_archived_thread_comes_back_when_spoken_to(rig: DiscordRig, rev
     assert await rig.seen("Two.")
 
 
-async def test_a_locked_thread_says_why_not(rig: DiscordRig):
+async def test_a_locked_thread_says_why_not(rig: AnnaOnDiscord):
     thread = await thread_in(rig)
     await rig.driver.set_thread(int(thread.thread_id or 0), archived=True, locked=True)
     failed = await failure(rig.adapter.send(thread, part("Two."), key="3"))
@@ -146,7 +146,7 @@ async def test_a_locked_thread_says_why_not(rig: DiscordRig):
     assert "the thread is locked" in failed.reason
 
 
-async def test_a_message_finds_its_thread_before_the_thread_is_announced(rig: DiscordRig):
+async def test_a_message_finds_its_thread_before_the_thread_is_announced(rig: AnnaOnDiscord):
     at = await rig.place(Shape.TEXT)
     await rig.driver.hold()
     theirs = await rig.driver.open_thread(int(rig.anna), int(at.chat), "Hers")
@@ -161,7 +161,7 @@ async def test_a_message_finds_its_thread_before_the_thread_is_announced(rig: Di
 @pytest.mark.parametrize(
     ("shape", "reason"), [(Shape.TEXT, "it was deleted"), (Shape.DM, "let the bot write to you")]
 )
-async def test_a_place_that_is_gone_is_named(rig: DiscordRig, shape: Shape, reason: str):
+async def test_a_place_that_is_gone_is_named(rig: AnnaOnDiscord, shape: Shape, reason: str):
     home = await home_at(rig, shape)
     if shape is Shape.DM:
         await rig.driver.dm(int(rig.anna), closed=True)
@@ -171,7 +171,9 @@ async def test_a_place_that_is_gone_is_named(rig: DiscordRig, shape: Shape, reas
         await rig.adapter.send(home, part("Hello?"), key="1")
 
 
-async def test_a_thread_that_stands_alone_is_not_opened_again_by_the_next_process(rig: DiscordRig):
+async def test_a_thread_that_stands_alone_is_not_opened_again_by_the_next_process(
+    rig: AnnaOnDiscord,
+):
     home = await home_at(rig, Shape.TEXT)
     await rig.driver.permit(int(home.chat_id), USUAL & ~Permission.SEND_MESSAGES)
     first = await opened(rig, home)
@@ -183,7 +185,7 @@ async def test_a_thread_that_stands_alone_is_not_opened_again_by_the_next_proces
     assert await opened(rig, home, key="4") != first, "a session is in it"
 
 
-async def test_a_deleted_first_message_of_a_post_does_not_block_the_next(rig: DiscordRig):
+async def test_a_deleted_first_message_of_a_post_does_not_block_the_next(rig: AnnaOnDiscord):
     post = await thread_in(rig, Shape.FORUM)
     number = int(post.thread_id or 0)
     await rig.driver.delete(number, number)
@@ -191,7 +193,7 @@ async def test_a_deleted_first_message_of_a_post_does_not_block_the_next(rig: Di
     assert await opened(rig, home, key="2") != post
 
 
-async def test_a_message_to_a_forum_opens_a_post(rig: DiscordRig):
+async def test_a_message_to_a_forum_opens_a_post(rig: AnnaOnDiscord):
     post = await thread_in(rig, Shape.FORUM)
     home = replace(post, thread_id=None)
     receipt = await rig.adapter.send(home, part("It rains.\nTake a coat."), key="report/0")
@@ -207,7 +209,7 @@ async def test_a_message_to_a_forum_opens_a_post(rig: DiscordRig):
     assert "x" * 2000 in [it.text for it in shown.messages if it.thread == long.id]
 
 
-async def test_a_file_for_a_forum_opens_a_post(rig: DiscordRig):
+async def test_a_file_for_a_forum_opens_a_post(rig: AnnaOnDiscord):
     post = await thread_in(rig, Shape.FORUM)
     home = replace(post, thread_id=None)
     chart = Upload("chart.png", "image/png", b"pixels")

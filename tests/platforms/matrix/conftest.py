@@ -9,11 +9,11 @@ import pytest
 
 from tests.fakes.matrix import MatrixPeer
 from tests.fakes.matrix import peer as peer
-from tests.platforms.matrix.rig import MatrixRig
+from tests.rigs.matrix.contract import AnnaOnMatrix
 
 
 @pytest.fixture
-def rig(peer: MatrixPeer, runner: asyncio.Runner) -> Generator[MatrixRig]:
-    plugged = MatrixRig.plugged_in(peer)
+def rig(peer: MatrixPeer, runner: asyncio.Runner) -> Generator[AnnaOnMatrix]:
+    plugged = AnnaOnMatrix.plugged_in(peer)
     yield runner.run(plugged.__aenter__())
     runner.run(plugged.__aexit__(None, None, None))

@@ -17,19 +17,19 @@ from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.platforms.base import Part
 from segue.platforms.matrix import account
 from segue.testing.contract.rig import home_of, listening, part
-from tests.platforms.matrix.rig import MatrixRig, Shape
+from tests.rigs.matrix.contract import AnnaOnMatrix, Shape
 
 pytestmark = pytest.mark.real
 
 
-async def sign_in(rig: MatrixRig, folder: Path, **more: str) -> dict[str, str]:
+async def sign_in(rig: AnnaOnMatrix, folder: Path, **more: str) -> dict[str, str]:
     bot, url = rig.driver.bot.account, rig.driver.server.url
     values = {"url": url, "token": "", "user": bot.user_id, "password": bot.password}
     values["invites_from"] = rig.anna
     return await account.sign_in({**values, **more}, folder)
 
 
-async def administer(rig: MatrixRig, path: str, **given: int) -> dict[str, str]:
+async def administer(rig: AnnaOnMatrix, path: str, **given: int) -> dict[str, str]:
     """Call the admin API about the bot."""
     server, name = rig.driver.server, f"admin-{secrets.token_hex(4)}"
     admin = await asyncio.to_thread(server.register, name, admin=True)
@@ -42,7 +42,7 @@ async def administer(rig: MatrixRig, path: str, **given: int) -> dict[str, str]:
 
 
 async def test_signing_in_again_keeps_the_device_whose_keys_are_here(
-    rig: MatrixRig, tmp_path: Path
+    rig: AnnaOnMatrix, tmp_path: Path
 ):
     for folder, is_same in ((rig.driver.folder, True), (tmp_path, False)):
         adapter = rig.another((await sign_in(rig, folder))["token"])
@@ -51,7 +51,7 @@ async def test_signing_in_again_keeps_the_device_whose_keys_are_here(
 
 
 async def test_a_device_whose_keys_were_lost_is_replaced_by_signing_in_again(
-    rig: MatrixRig, tmp_path: Path
+    rig: AnnaOnMatrix, tmp_path: Path
 ):
     rig.driver.folder = tmp_path
     first = await sign_in(rig, tmp_path)
@@ -68,20 +68,20 @@ def _lose(folder: Path) -> None:
         shutil.rmtree(path)
 
 
-async def test_a_name_that_is_no_user_id_is_refused(rig: MatrixRig, tmp_path: Path):
+async def test_a_name_that_is_no_user_id_is_refused(rig: AnnaOnMatrix, tmp_path: Path):
     for name in ("anna", "@anna", "anna:matrix.org", ""):
         with pytest.raises(ConnectFailed, match="is not a user id; give yours as"):
             await sign_in(rig, tmp_path, invites_from=name)
 
 
-async def test_only_users_of_the_server_are_found(rig: MatrixRig):
+async def test_only_users_of_the_server_are_found(rig: AnnaOnMatrix):
     adapter = rig.another()
     _, _, server = rig.anna.partition(":")
     assert await adapter.find_user(rig.anna) is True
     assert await adapter.find_user(f"@nobody-here:{server}") is False
 
 
-async def test_a_wrong_password_or_address_is_named(rig: MatrixRig, tmp_path: Path):
+async def test_a_wrong_password_or_address_is_named(rig: AnnaOnMatrix, tmp_path: Path):
     with pytest.raises(ConnectFailed, match="the user name or the password is not right"):
         await sign_in(rig, tmp_path, password="wrong")
     with pytest.raises(ConnectFailed, match="no connection"):
@@ -90,7 +90,7 @@ async def test_a_wrong_password_or_address_is_named(rig: MatrixRig, tmp_path: Pa
         await sign_in(rig, tmp_path, url=f"{rig.driver.server.url}/elsewhere")
 
 
-async def test_a_device_that_was_logged_out_says_what_to_do(rig: MatrixRig):
+async def test_a_device_that_was_logged_out_says_what_to_do(rig: AnnaOnMatrix):
     await rig.driver.bot.call("POST", "/logout", {})
     with pytest.raises(ConnectFailed, match="logged out; type `segue setup matrix`"):
         await rig.another().connect()
@@ -98,20 +98,20 @@ async def test_a_device_that_was_logged_out_says_what_to_do(rig: MatrixRig):
     assert (finding.ok, finding.vital) == (False, True)
 
 
-async def test_a_soft_logout_says_that_the_keys_are_kept(rig: MatrixRig):
+async def test_a_soft_logout_says_that_the_keys_are_kept(rig: AnnaOnMatrix):
     soon = int(time.time() * 1000) + 1
     token = (await administer(rig, "login", valid_until_ms=soon))["access_token"]
     with pytest.raises(ConnectFailed, match="The bot keeps its keys"):
         await rig.another(token).connect()
 
 
-async def test_a_device_whose_keys_are_gone_says_what_to_do(rig: MatrixRig, tmp_path: Path):
+async def test_a_device_whose_keys_are_gone_says_what_to_do(rig: AnnaOnMatrix, tmp_path: Path):
     rig.driver.folder = tmp_path / "new"
     with pytest.raises(ConnectFailed, match="sign in with a new one"):
         await rig.another().connect()
 
 
-async def test_a_busy_server_says_when_to_try_again(rig: MatrixRig):
+async def test_a_busy_server_says_when_to_try_again(rig: AnnaOnMatrix):
     async with listening(rig.adapter) as ear:
         home = await home_of(rig, ear, await rig.place(Shape.DM))
     await administer(rig, "override_ratelimit", messages_per_second=1, burst_count=1)
@@ -124,7 +124,7 @@ async def test_a_busy_server_says_when_to_try_again(rig: MatrixRig):
 
 @pytest.mark.parametrize("shape", [Shape.DM, Shape.ENCRYPTED_DM])
 async def test_a_message_that_is_too_large_with_its_markup_is_sent_without(
-    rig: MatrixRig, shape: Shape
+    rig: AnnaOnMatrix, shape: Shape
 ):
     async with listening(rig.adapter) as ear:
         home = await home_of(rig, ear, await rig.place(shape))
@@ -132,7 +132,7 @@ async def test_a_message_that_is_too_large_with_its_markup_is_sent_without(
     assert await rig.seen("x")
 
 
-async def test_the_private_folder_is_private(rig: MatrixRig):
+async def test_the_private_folder_is_private(rig: AnnaOnMatrix):
     files = [it for it in rig.driver.folder.rglob("*") if it.is_file()]
     assert {it.name for it in files} >= {"keys.db", "since"}
     assert {it.stat().st_mode & 0o077 for it in (*files, rig.driver.folder)} == {0}
@@ -146,7 +146,7 @@ async def test_the_private_folder_is_private(rig: MatrixRig):
     ],
 )
 async def test_a_room_that_anyone_can_read_is_public(
-    rig: MatrixRig, kind: str, content: dict[str, str]
+    rig: AnnaOnMatrix, kind: str, content: dict[str, str]
 ):
     at = await rig.place(Shape.ROOM)
     async with listening(rig.adapter) as ear:

@@ -8,14 +8,14 @@ import pytest
 
 from segue.testing.contract.suite import RemoteContract
 from tests.fakes.matrix import MatrixPeer
-from tests.platforms.matrix.rig import MatrixRig, Shape
+from tests.rigs.matrix.contract import AnnaOnMatrix, Shape
 
 
 @pytest.mark.real
 class TestMatrix(RemoteContract):
     @pytest.fixture
-    async def rig(self, peer: MatrixPeer) -> AsyncGenerator[MatrixRig]:
-        async with MatrixRig.plugged_in(peer) as rig:
+    async def rig(self, peer: MatrixPeer) -> AsyncGenerator[AnnaOnMatrix]:
+        async with AnnaOnMatrix.plugged_in(peer) as rig:
             yield rig
 
     @pytest.fixture(params=Shape)

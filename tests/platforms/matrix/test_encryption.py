@@ -15,12 +15,12 @@ from segue.core.errors import DeliveryFailed
 from segue.platforms.base import InboundKind, Upload
 from segue.testing.contract.base import PHOTO
 from segue.testing.contract.rig import failure, home_of, listening, one_attachment, part
-from tests.platforms.matrix.rig import MatrixRig, Shape
+from tests.rigs.matrix.contract import AnnaOnMatrix, Shape
 
 pytestmark = pytest.mark.real
 
 
-async def test_an_encrypted_file_goes_both_ways(rig: MatrixRig):
+async def test_an_encrypted_file_goes_both_ways(rig: AnnaOnMatrix):
     at = await rig.place(Shape.ENCRYPTED_DM)
     async with listening(rig.adapter) as ear:
         home = await home_of(rig, ear, at)
@@ -33,7 +33,7 @@ async def test_an_encrypted_file_goes_both_ways(rig: MatrixRig):
         assert await rig.user.fetch(json.loads(shown.file.id)) == PHOTO.content
 
 
-async def test_a_message_whose_key_is_missing_is_reported_to_the_owner_once(rig: MatrixRig):
+async def test_a_message_whose_key_is_missing_is_reported_to_the_owner_once(rig: AnnaOnMatrix):
     at = await rig.place(Shape.ENCRYPTED_DM)
     rig.driver.proxy.loses_keys = True
     async with listening(rig.adapter) as ear:
@@ -49,7 +49,7 @@ async def test_a_message_whose_key_is_missing_is_reported_to_the_owner_once(rig:
         assert (await hearing).text == "again"
 
 
-async def test_a_room_that_was_encrypted_is_never_written_to_in_the_clear(rig: MatrixRig):
+async def test_a_room_that_was_encrypted_is_never_written_to_in_the_clear(rig: AnnaOnMatrix):
     at = await rig.place(Shape.ENCRYPTED_DM)
     async with listening(rig.adapter) as ear:
         home = await home_of(rig, ear, at)
@@ -72,7 +72,7 @@ ODD = {
 @pytest.mark.parametrize("is_known", [False, True], ids=["before", "while it is known"])
 @pytest.mark.parametrize("shape", ODD)
 async def test_an_odd_encryption_event_never_leads_to_a_message_in_the_clear(
-    rig: MatrixRig, shape: str, is_known: bool
+    rig: AnnaOnMatrix, shape: str, is_known: bool
 ):
     at = await rig.place(Shape.DM)
     where = f"/rooms/{quote(at.chat)}/state/m.room.encryption/"
@@ -104,7 +104,7 @@ async def test_an_odd_encryption_event_never_leads_to_a_message_in_the_clear(
 
 
 async def test_a_member_whose_event_is_odd_is_counted_and_gets_no_keys_after_leaving(
-    rig: MatrixRig,
+    rig: AnnaOnMatrix,
 ):
     eve = rig.driver.users[await rig.driver.user("Eve")]
     at = await rig.place(Shape.ENCRYPTED_DM)
@@ -124,7 +124,7 @@ async def test_a_member_whose_event_is_odd_is_counted_and_gets_no_keys_after_lea
         await rig.adapter.send(home, part("Secret."), key="1")
 
 
-async def test_malformed_events_of_devices_stop_nothing(rig: MatrixRig):
+async def test_malformed_events_of_devices_stop_nothing(rig: AnnaOnMatrix):
     at = await rig.place(Shape.ENCRYPTED_DM)
     async with listening(rig.adapter) as ear:
         await home_of(rig, ear, at)  # the bot knows her device
@@ -146,7 +146,7 @@ async def test_malformed_events_of_devices_stop_nothing(rig: MatrixRig):
         assert (await ear.next()).text == "Still there?"
 
 
-async def test_a_gateway_that_takes_over_has_the_keys_that_another_got(rig: MatrixRig):
+async def test_a_gateway_that_takes_over_has_the_keys_that_another_got(rig: AnnaOnMatrix):
     at, standby = await rig.place(Shape.ENCRYPTED_DM), rig.another()
     await standby.connect()
     async with listening(rig.adapter) as ear:
@@ -166,7 +166,7 @@ async def test_a_gateway_that_takes_over_has_the_keys_that_another_got(rig: Matr
 
 @pytest.mark.parametrize("shape", [Shape.ENCRYPTED_DM, Shape.ENCRYPTED_ROOM])
 async def test_messages_without_encryption_are_not_read_and_the_owner_is_notified_once(
-    rig: MatrixRig, shape: Shape
+    rig: AnnaOnMatrix, shape: Shape
 ):
     at = await rig.place(shape)
     async with listening(rig.adapter) as ear:
@@ -181,7 +181,7 @@ async def test_messages_without_encryption_are_not_read_and_the_owner_is_notifie
         assert sum(NOTICE in text for text in shown.texts) == 1
 
 
-async def test_an_edit_without_encryption_changes_no_encrypted_message(rig: MatrixRig):
+async def test_an_edit_without_encryption_changes_no_encrypted_message(rig: AnnaOnMatrix):
     at = await rig.place(Shape.ENCRYPTED_DM)
     async with listening(rig.adapter) as ear:
         message = await rig.say(at, "delete nothing")
@@ -197,7 +197,7 @@ async def test_an_edit_without_encryption_changes_no_encrypted_message(rig: Matr
 
 
 @pytest.mark.parametrize("shape", [Shape.DM, Shape.ENCRYPTED_DM])
-async def test_a_reaction_in_an_encrypted_room_is_forgeable(rig: MatrixRig, shape: Shape):
+async def test_a_reaction_in_an_encrypted_room_is_forgeable(rig: AnnaOnMatrix, shape: Shape):
     at = await rig.place(shape)
     is_encrypted = shape is Shape.ENCRYPTED_DM
     async with listening(rig.adapter) as ear:
@@ -213,7 +213,7 @@ async def test_a_reaction_in_an_encrypted_room_is_forgeable(rig: MatrixRig, shap
 NOTICE = "this room is encrypted and the message was not"
 
 
-async def in_the_clear(rig: MatrixRig, room: str, content: Mapping[str, object]) -> None:
+async def in_the_clear(rig: AnnaOnMatrix, room: str, content: Mapping[str, object]) -> None:
     """Write in Anna's name what a server can write, too."""
     where = f"/rooms/{quote(room)}/send/m.room.message/{secrets.token_hex(8)}"
     await rig.user.call("PUT", where, content)

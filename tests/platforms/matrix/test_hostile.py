@@ -15,8 +15,8 @@ from segue.platforms.matrix.wire import RoomEvent
 from segue.testing.contract.rig import Place, hearing, home_of, listening
 from segue.testing.peers import Trouble
 from tests.fakes.matrix import MatrixUser
-from tests.platforms.matrix.rig import MatrixRig, Shape
 from tests.platforms.matrix.test_rooms import invite
+from tests.rigs.matrix.contract import AnnaOnMatrix, Shape
 
 pytestmark = pytest.mark.real
 
@@ -25,11 +25,11 @@ LONG_ROOM = f"!{LONG}:segue.test"
 LONG_EVENT = f"${LONG}"
 
 
-async def stranger(rig: MatrixRig) -> MatrixUser:
+async def stranger(rig: AnnaOnMatrix) -> MatrixUser:
     return rig.driver.users[await rig.driver.user("Eve")]
 
 
-async def shared_room(rig: MatrixRig, eve: MatrixUser) -> Place:
+async def shared_room(rig: AnnaOnMatrix, eve: MatrixUser) -> Place:
     """A room of the stranger, to which the owner has invited the bot."""
     given = {"preset": "private_chat", "invite": [rig.anna]}
     room = (await eve.call("POST", "/createRoom", given))["room_id"]
@@ -41,7 +41,7 @@ async def shared_room(rig: MatrixRig, eve: MatrixUser) -> Place:
     return Place(room)
 
 
-async def assert_hears_the_owner(rig: MatrixRig, at: Place) -> None:
+async def assert_hears_the_owner(rig: AnnaOnMatrix, at: Place) -> None:
     """The adapter, and another one that takes over from it, hear what the owner writes."""
     await rig.say(at, "Still there?")
     assert (await hearing(rig.adapter, "Still there?")).text == "Still there?"
@@ -52,7 +52,7 @@ async def assert_hears_the_owner(rig: MatrixRig, at: Place) -> None:
     await restarted.close()
 
 
-async def test_an_invitation_to_a_room_with_a_long_predecessor_stops_nothing(rig: MatrixRig):
+async def test_an_invitation_to_a_room_with_a_long_predecessor_stops_nothing(rig: AnnaOnMatrix):
     eve, at = await stranger(rig), await rig.place(Shape.DM)
     claim = {"predecessor": {"room_id": LONG_ROOM, "event_id": LONG_EVENT}}
     await invite(eve, rig, creation_content=claim, room_version="10")
@@ -70,7 +70,7 @@ RELATIONS: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("is_owner", [False, True], ids=["stranger", "owner"])
 @pytest.mark.parametrize("relation", RELATIONS)
 async def test_a_message_about_an_event_with_a_long_id_stops_nothing(
-    rig: MatrixRig, relation: str, is_owner: bool
+    rig: AnnaOnMatrix, relation: str, is_owner: bool
 ):
     kind, about = RELATIONS[relation]
     eve = await stranger(rig)
@@ -85,7 +85,9 @@ async def test_a_message_about_an_event_with_a_long_id_stops_nothing(
 
 
 @pytest.mark.parametrize("target", [LONG_ROOM, f"#{LONG}:segue.test", LONG, "", "/../../x"])
-async def test_a_tombstone_with_a_malformed_replacement_stops_nothing(rig: MatrixRig, target: str):
+async def test_a_tombstone_with_a_malformed_replacement_stops_nothing(
+    rig: AnnaOnMatrix, target: str
+):
     eve = await stranger(rig)
     at = await shared_room(rig, eve)
     await rig.say(at, "Before.")
@@ -101,7 +103,7 @@ async def test_a_tombstone_with_a_malformed_replacement_stops_nothing(rig: Matri
     await assert_hears_the_owner(rig, at)
 
 
-async def test_a_verification_with_long_names_stops_nothing(rig: MatrixRig):
+async def test_a_verification_with_long_names_stops_nothing(rig: AnnaOnMatrix):
     at, bot = await rig.place(Shape.DM), rig.driver.bot.account
     for user in (await stranger(rig), rig.user):
         for kind in ("request", "start", "key", "mac", "cancel", "done"):
@@ -118,7 +120,7 @@ async def test_a_verification_with_long_names_stops_nothing(rig: MatrixRig):
     await assert_hears_the_owner(rig, at)
 
 
-async def test_a_file_with_a_long_name_on_its_server_is_not_asked_for(rig: MatrixRig):
+async def test_a_file_with_a_long_name_on_its_server_is_not_asked_for(rig: AnnaOnMatrix):
     at = await rig.place(Shape.DM)
     async with listening(rig.adapter) as ear:
         await home_of(rig, ear, at)
@@ -131,7 +133,7 @@ async def test_a_file_with_a_long_name_on_its_server_is_not_asked_for(rig: Matri
             assert not getattr(caught.value, "retry", True)
 
 
-async def heard_before(rig: MatrixRig, at: Place) -> str:
+async def heard_before(rig: AnnaOnMatrix, at: Place) -> str:
     """A message that another adapter does not hear, because this one has confirmed it."""
     async with listening(rig.adapter) as ear:
         first = await rig.say(at, "First.")
@@ -143,7 +145,7 @@ async def heard_before(rig: MatrixRig, at: Place) -> str:
 
 @pytest.mark.parametrize("is_paired", [False, True])
 async def test_what_a_user_refers_to_is_looked_up_only_if_the_user_is_paired(
-    rig: MatrixRig, is_paired: bool
+    rig: AnnaOnMatrix, is_paired: bool
 ):
     async def check(sender: Sender, _: str) -> bool:
         return is_paired and sender.user_id == rig.anna
@@ -161,7 +163,7 @@ async def test_what_a_user_refers_to_is_looked_up_only_if_the_user_is_paired(
     await fresh.close()
 
 
-async def test_a_reply_whose_target_cannot_be_had_is_read_without_it(rig: MatrixRig):
+async def test_a_reply_whose_target_cannot_be_had_is_read_without_it(rig: AnnaOnMatrix):
     at = await rig.place(Shape.DM)
     first = await heard_before(rig, at)
     fresh = rig.another()
@@ -173,7 +175,7 @@ async def test_a_reply_whose_target_cannot_be_had_is_read_without_it(rig: Matrix
 
 
 async def test_the_owner_is_notified_of_a_message_that_is_set_aside(
-    rig: MatrixRig, monkeypatch: pytest.MonkeyPatch
+    rig: AnnaOnMatrix, monkeypatch: pytest.MonkeyPatch
 ):
     parse = parser.parse
 

@@ -19,14 +19,14 @@ from segue.platforms.matrix.adapter import MatrixAdapter
 from segue.testing.contract.rig import Ear, Place, failure, home_of, listening, part
 from tests.fakes.synapse import Account
 from tests.harness.element import Element, element
-from tests.platforms.matrix.rig import MatrixRig, Shape
 from tests.platforms.matrix.test_account import sign_in
+from tests.rigs.matrix.contract import AnnaOnMatrix, Shape
 
 pytestmark = pytest.mark.real
 
 
 @contextlib.asynccontextmanager
-async def strict(rig: MatrixRig, token: str = "") -> AsyncGenerator[tuple[MatrixAdapter, Ear]]:
+async def strict(rig: AnnaOnMatrix, token: str = "") -> AsyncGenerator[tuple[MatrixAdapter, Ear]]:
     """An adapter that trusts no device until it is verified."""
     await rig.adapter.close()
     adapter = rig.another(token, trust="verified")
@@ -38,12 +38,12 @@ async def strict(rig: MatrixRig, token: str = "") -> AsyncGenerator[tuple[Matrix
         await adapter.close()
 
 
-async def a_bot(rig: MatrixRig) -> Account:
+async def a_bot(rig: AnnaOnMatrix) -> Account:
     """The account of another bot, which has no identity yet."""
     return await asyncio.to_thread(rig.driver.server.register, f"bot-{secrets.token_hex(4)}")
 
 
-async def identity(rig: MatrixRig, user_id: str) -> Any:
+async def identity(rig: AnnaOnMatrix, user_id: str) -> Any:
     """The identity of a user, as everyone sees it."""
     found = await rig.user.call("POST", "/keys/query", {"device_keys": {user_id: []}})
     return found["master_keys"].get(user_id)
@@ -59,7 +59,7 @@ def signs(emoji: Iterable[Sequence[str]]) -> list[str]:
     return [sign.strip("\ufe0f") for sign, _ in emoji]
 
 
-def compare(rig: MatrixRig, emoji: Iterable[Sequence[str]]) -> None:
+def compare(rig: AnnaOnMatrix, emoji: Iterable[Sequence[str]]) -> None:
     """Say that the emoji are the same, as `segue verify` does."""
     found = state.find_pending(rig.driver.folder)
     assert found is not None
@@ -87,7 +87,7 @@ async def direct(client: Element, ear: Ear, bot: str) -> str:
     return room
 
 
-async def test_a_client_that_accepts_only_signed_devices_talks_with_the_bot(rig: MatrixRig):
+async def test_a_client_that_accepts_only_signed_devices_talks_with_the_bot(rig: AnnaOnMatrix):
     server, bot = rig.driver.server, rig.driver.bot.id
     async with element(server, rig.user.account) as client, listening(rig.adapter) as ear:
         room = await direct(client, ear, bot)
@@ -99,7 +99,7 @@ async def test_a_client_that_accepts_only_signed_devices_talks_with_the_bot(rig:
         await client("see", room=room, text="Hello.")
 
 
-async def test_all_devices_of_an_account_are_signed_by_one_identity(rig: MatrixRig):
+async def test_all_devices_of_an_account_are_signed_by_one_identity(rig: AnnaOnMatrix):
     bot, made = rig.driver.bot, await identity(rig, rig.driver.bot.id)
     who = {"type": "m.id.user", "user": bot.id}
     given = {"type": "m.login.password", "identifier": who, "password": bot.account.password}
@@ -110,7 +110,7 @@ async def test_all_devices_of_an_account_are_signed_by_one_identity(rig: MatrixR
 
 
 async def test_an_identity_that_another_client_made_is_left_alone_and_can_sign_the_bot(
-    rig: MatrixRig,
+    rig: AnnaOnMatrix,
 ):
     account = await a_bot(rig)
     async with (
@@ -135,7 +135,7 @@ async def test_an_identity_that_another_client_made_is_left_alone_and_can_sign_t
 
 
 async def test_a_server_that_asks_for_the_password_gets_it_when_the_bot_signs_in(
-    rig: MatrixRig, tmp_path: Path
+    rig: AnnaOnMatrix, tmp_path: Path
 ):
     account, rig.driver.folder, rig.driver.proxy.asks = await a_bot(rig), tmp_path, True
     found = await signature(rig.another(account.token))
@@ -146,7 +146,7 @@ async def test_a_server_that_asks_for_the_password_gets_it_when_the_bot_signs_in
     assert (await signature(rig.another(signed_in["token"]))).ok
 
 
-async def test_the_owner_verifies_the_bot_in_the_room_once_for_all_devices(rig: MatrixRig):
+async def test_the_owner_verifies_the_bot_in_the_room_once_for_all_devices(rig: AnnaOnMatrix):
     server, bot, anna = rig.driver.server, rig.driver.bot.id, rig.user.account
     async with strict(rig) as (adapter, ear), element(server, anna) as client:
         room = await direct(client, ear, bot)
@@ -170,7 +170,7 @@ async def test_the_owner_verifies_the_bot_in_the_room_once_for_all_devices(rig: 
         assert "Your identity is not the one" in (await adapter.examine(home))[-1].text
 
 
-async def test_the_owner_verifies_the_bots_device(rig: MatrixRig):
+async def test_the_owner_verifies_the_bots_device(rig: AnnaOnMatrix):
     server, bot = rig.driver.server, rig.driver.bot.account
     async with strict(rig) as (adapter, ear), element(server, rig.user.account) as client:
         room = await direct(client, ear, bot.user_id)
@@ -191,7 +191,7 @@ async def test_the_owner_verifies_the_bots_device(rig: MatrixRig):
 
 @pytest.mark.parametrize("answer", ["deny", "confirm"])
 async def test_without_the_word_of_the_owner_on_both_sides_nothing_is_verified(
-    rig: MatrixRig, answer: str
+    rig: AnnaOnMatrix, answer: str
 ):
     server, bot = rig.driver.server, rig.driver.bot.id
     async with strict(rig) as (adapter, ear), element(server, rig.user.account) as client:
@@ -205,7 +205,7 @@ async def test_without_the_word_of_the_owner_on_both_sides_nothing_is_verified(
         assert not adapter.client.keys.is_verified(rig.anna)
 
 
-async def test_only_the_owner_can_verify(rig: MatrixRig):
+async def test_only_the_owner_can_verify(rig: AnnaOnMatrix):
     eve = rig.driver.users[await rig.driver.user("Eve")]
     at, bot = Place(await rig.driver.chat([rig.anna, eve.id])), rig.driver.bot.account
     request = {"from_device": "EVE", "methods": ["m.sas.v1"], "timestamp": 1}
@@ -219,7 +219,7 @@ async def test_only_the_owner_can_verify(rig: MatrixRig):
     assert "m.key.verification.ready" not in str(told)
 
 
-async def test_a_request_may_be_encrypted(rig: MatrixRig):
+async def test_a_request_may_be_encrypted(rig: AnnaOnMatrix):
     at, bot = await rig.place(Shape.ENCRYPTED_DM), rig.driver.bot.id
     request = {"from_device": rig.user.account.device_id, "methods": ["m.sas.v1"], "to": bot}
     request |= {"msgtype": "m.key.verification.request", "body": "Verify me."}

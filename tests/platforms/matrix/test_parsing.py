@@ -14,7 +14,7 @@ from segue.platforms.matrix import parser
 from segue.platforms.matrix.client import FAILURES, _refused
 from segue.platforms.matrix.wire import EVENT, RoomEvent, is_id, state_event
 from segue.platforms.matrix.wire import ROOM as ROOM_SIGIL
-from tests.platforms.matrix.specimens import ANNA, BOT, FILE, ID, MESSAGE, ROOM
+from tests.rigs.matrix.specimens import ANNA, BOT, FILE, ID, MESSAGE, ROOM
 
 ROOT, EVE = "$root", "@eve:segue.test"
 FALLBACK = {"is_falling_back": True, "m.in_reply_to": {"event_id": ROOT}}

@@ -15,18 +15,18 @@ from segue.platforms.matrix import history
 from segue.testing.contract.history import only
 from segue.testing.contract.rig import Place, failure, home_of, listening, part
 from tests.fakes.matrix import MatrixPeer, MatrixUser
-from tests.platforms.matrix.rig import MatrixRig, Shape
+from tests.rigs.matrix.contract import AnnaOnMatrix, Shape
 
 pytestmark = pytest.mark.real
 
 
-async def invite(by: MatrixUser, rig: MatrixRig, **more: Any) -> str:
+async def invite(by: MatrixUser, rig: AnnaOnMatrix, **more: Any) -> str:
     """Create a room, and invite the bot."""
     given = {"preset": "private_chat", "invite": [rig.driver.bot.id], **more}
     return (await by.call("POST", "/createRoom", given))["room_id"]
 
 
-async def test_only_the_owners_invitations_are_accepted(rig: MatrixRig):
+async def test_only_the_owners_invitations_are_accepted(rig: AnnaOnMatrix):
     eve = rig.driver.users[await rig.driver.user("Eve")]
     async with listening(rig.adapter) as ear:
         hers = await invite(eve, rig, is_direct=True)
@@ -38,7 +38,7 @@ async def test_only_the_owners_invitations_are_accepted(rig: MatrixRig):
         assert (await eve.call("GET", where))["membership"] == "invite"
 
 
-async def test_what_the_owner_wrote_before_the_bot_came_in_is_read(rig: MatrixRig):
+async def test_what_the_owner_wrote_before_the_bot_came_in_is_read(rig: AnnaOnMatrix):
     room = await invite(rig.user, rig, is_direct=True)
     await rig.user.say(room, "hello")
     async with listening(rig.adapter) as ear:
@@ -46,7 +46,7 @@ async def test_what_the_owner_wrote_before_the_bot_came_in_is_read(rig: MatrixRi
     assert {it.text for it in heard} == {"", "hello"}
 
 
-async def test_a_bot_that_is_renamed_while_it_runs_answers_to_its_new_name(rig: MatrixRig):
+async def test_a_bot_that_is_renamed_while_it_runs_answers_to_its_new_name(rig: AnnaOnMatrix):
     at = await rig.place(Shape.ROOM)
     bot = rig.driver.bot
     async with listening(rig.adapter) as ear:
@@ -64,7 +64,7 @@ async def test_a_bot_that_is_renamed_while_it_runs_answers_to_its_new_name(rig: 
 
 async def test_what_was_there_before_the_first_start_is_skipped(peer: MatrixPeer):
     async with peer.driver() as driver:
-        rig = MatrixRig(peer, driver, await driver.user("Anna"))
+        rig = AnnaOnMatrix(peer, driver, await driver.user("Anna"))
         at = await rig.place(Shape.DM)
         await rig.say(at, "old")
         await rig.adapter.connect()
@@ -74,7 +74,7 @@ async def test_what_was_there_before_the_first_start_is_skipped(peer: MatrixPeer
         await rig.adapter.close()
 
 
-async def test_more_messages_than_a_sync_contains_are_read_after_an_absence(rig: MatrixRig):
+async def test_more_messages_than_a_sync_contains_are_read_after_an_absence(rig: AnnaOnMatrix):
     at = await rig.place(Shape.DM)
     async with listening(rig.adapter) as ear:
         await home_of(rig, ear, at)
@@ -90,7 +90,7 @@ async def test_more_messages_than_a_sync_contains_are_read_after_an_absence(rig:
 
 
 async def test_a_message_of_the_owner_is_heard_however_many_pages_follow_it(
-    rig: MatrixRig, monkeypatch: pytest.MonkeyPatch
+    rig: AnnaOnMatrix, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(history, "_PAGE", 5)
     at = await rig.place(Shape.DM)
@@ -104,7 +104,7 @@ async def test_a_message_of_the_owner_is_heard_however_many_pages_follow_it(
 
 
 @pytest.mark.parametrize("direct", [True, False], ids=["dm", "room"])
-async def test_a_room_that_is_upgraded_stays_the_same_place(rig: MatrixRig, direct: bool):
+async def test_a_room_that_is_upgraded_stays_the_same_place(rig: AnnaOnMatrix, direct: bool):
     async with listening(rig.adapter) as ear:
         old = await invite(rig.user, rig, is_direct=direct, room_version="10")
         joined = await ear.next()
@@ -119,7 +119,7 @@ async def test_a_room_that_is_upgraded_stays_the_same_place(rig: MatrixRig, dire
         assert (await ear.next()).address == moved.moved_to
 
 
-async def test_a_room_that_only_claims_to_replace_another_moves_nothing(rig: MatrixRig):
+async def test_a_room_that_only_claims_to_replace_another_moves_nothing(rig: AnnaOnMatrix):
     async with listening(rig.adapter) as ear:
         old = await invite(rig.user, rig)
         await ear.next()
@@ -128,7 +128,7 @@ async def test_a_room_that_only_claims_to_replace_another_moves_nothing(rig: Mat
         assert (await ear.next()).kind is InboundKind.JOINED
 
 
-async def test_a_reply_of_a_client_without_threads_is_in_the_main_timeline(rig: MatrixRig):
+async def test_a_reply_of_a_client_without_threads_is_in_the_main_timeline(rig: AnnaOnMatrix):
     at = await rig.place(Shape.DM)
     async with listening(rig.adapter) as ear:
         home = await home_of(rig, ear, at)
@@ -149,7 +149,7 @@ async def test_a_reply_of_a_client_without_threads_is_in_the_main_timeline(rig: 
     await fresh.close()
 
 
-async def test_a_message_that_is_read_has_a_receipt(rig: MatrixRig):
+async def test_a_message_that_is_read_has_a_receipt(rig: AnnaOnMatrix):
     at = await rig.place(Shape.DM)
     async with listening(rig.adapter) as ear:
         said = await rig.say(at, "read me")
@@ -160,7 +160,7 @@ async def test_a_message_that_is_read_has_a_receipt(rig: MatrixRig):
                 receipts = await rig.ephemeral(at.chat, "m.receipt")
 
 
-async def test_a_message_ends_the_typing_indicator(rig: MatrixRig):
+async def test_a_message_ends_the_typing_indicator(rig: AnnaOnMatrix):
     at = await rig.place(Shape.DM)
     async with listening(rig.adapter) as ear:
         home = await home_of(rig, ear, at)
@@ -173,7 +173,7 @@ async def test_a_message_ends_the_typing_indicator(rig: MatrixRig):
             is_shown = await rig.typing(at)
 
 
-async def test_a_message_to_a_thread_that_does_not_exist_is_refused(rig: MatrixRig):
+async def test_a_message_to_a_thread_that_does_not_exist_is_refused(rig: AnnaOnMatrix):
     async with listening(rig.adapter) as ear:
         home = await home_of(rig, ear, await rig.place(Shape.DM))
     gone = dataclasses.replace(home, thread_id="$aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from tests.fakes.signal import FAKE
 from tests.harness.fakes import fixtures
-from tests.platforms.signal.rig import SignalRig
+from tests.rigs.signal.contract import AnnaOnSignal
 
-peer, rig = fixtures(FAKE, SignalRig)
+peer, rig = fixtures(FAKE, AnnaOnSignal)

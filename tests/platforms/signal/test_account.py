@@ -17,7 +17,7 @@ from segue.platforms.signal.setup import prepare
 from segue.platforms.signal.updates import address
 from segue.testing.peers import Trouble
 from tests.fakes.signal import NUMBER, Failure, Kind, Settings
-from tests.platforms.signal.rig import SignalRig
+from tests.rigs.signal.contract import AnnaOnSignal
 
 OTHER = "+4915100000002"
 
@@ -34,7 +34,7 @@ OTHER = "+4915100000002"
     ],
 )
 async def test_the_only_account_is_used_or_the_one_that_is_named(
-    rig: SignalRig, settings: Settings, account: str, found: str
+    rig: AnnaOnSignal, settings: Settings, account: str, found: str
 ):
     await rig.driver.settings(settings)
     assert (await prepare({"url": rig.url, "account": account}, Terminal(asks=True)))[
@@ -54,14 +54,14 @@ async def test_the_only_account_is_used_or_the_one_that_is_named(
     ],
 )
 async def test_set_up_says_what_is_missing(
-    rig: SignalRig, settings: Settings, account: str, asks: bool, reason: str
+    rig: AnnaOnSignal, settings: Settings, account: str, asks: bool, reason: str
 ):
     await rig.driver.settings(settings)
     with pytest.raises(SetupFailed, match=reason):
         await prepare({"url": rig.url, "account": account}, Terminal(asks))
 
 
-async def test_an_account_that_the_phone_unlinked_can_be_linked_again(rig: SignalRig):
+async def test_an_account_that_the_phone_unlinked_can_be_linked_again(rig: AnnaOnSignal):
     await rig.driver.settings(Settings(revoked=True))
     known = {"url": rig.url, "account": NUMBER}
     work = asyncio.ensure_future(prepare(known, Terminal(asks=True)))
@@ -70,7 +70,7 @@ async def test_an_account_that_the_phone_unlinked_can_be_linked_again(rig: Signa
     assert await work == known
 
 
-async def test_a_daemon_that_answers_nonsense_is_not_started_again(rig: SignalRig):
+async def test_a_daemon_that_answers_nonsense_is_not_started_again(rig: AnnaOnSignal):
     await rig.driver.fail("version", Trouble.GARBLED)
     with pytest.raises(SetupFailed, match="makes no sense"):
         await prepare({"url": rig.url}, Terminal(asks=True))
@@ -97,11 +97,11 @@ async def test_a_program_that_does_not_start_is_reported(
 # Checks
 
 
-async def findings(rig: SignalRig, group: str) -> list[Finding]:
+async def findings(rig: AnnaOnSignal, group: str) -> list[Finding]:
     return list(await rig.another().examine(address(group, group=True)))
 
 
-async def test_a_good_account_has_no_findings_to_fix(rig: SignalRig):
+async def test_a_good_account_has_no_findings_to_fix(rig: AnnaOnSignal):
     found = await findings(rig, await rig.driver.chat(Kind.GROUP, [rig.anna], name="Crew"))
     good = ("signal-cli 0.14.6 answers.", f"The account is {NUMBER}.", "The home channel is Crew.")
     assert [(it.ok, it.text) for it in found] == [(True, text) for text in good]
@@ -117,7 +117,7 @@ async def test_a_good_account_has_no_findings_to_fix(rig: SignalRig):
         ("down", "cannot be used: no connection can be made", "signal-cli daemon --http"),
     ],
 )
-async def test_a_finding_says_what_to_do(rig: SignalRig, change: str, text: str, fix: str):
+async def test_a_finding_says_what_to_do(rig: AnnaOnSignal, change: str, text: str, fix: str):
     driver, anna = rig.driver, rig.anna
     await driver.chat(Kind.DM, [anna])
     group = await driver.chat(Kind.GROUP, [anna])

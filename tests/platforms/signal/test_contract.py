@@ -9,13 +9,13 @@ import pytest
 from segue.testing.contract.rig import Rig
 from segue.testing.contract.suite import RemoteContract
 from tests.fakes.signal import Peer
-from tests.platforms.signal.rig import Shape, SignalRig
+from tests.rigs.signal.contract import AnnaOnSignal, Shape
 
 
 class TestSignal(RemoteContract):
     @pytest.fixture
-    async def rig(self, peer: Peer) -> AsyncGenerator[SignalRig]:
-        async with SignalRig.plugged_in(peer) as rig:
+    async def rig(self, peer: Peer) -> AsyncGenerator[AnnaOnSignal]:
+        async with AnnaOnSignal.plugged_in(peer) as rig:
             yield rig
 
     @pytest.fixture(params=Shape)

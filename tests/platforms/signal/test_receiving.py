@@ -16,8 +16,8 @@ from segue.platforms.signal.client import EventStream
 from segue.platforms.signal.updates import Parser
 from segue.testing.contract.rig import listening, part
 from tests.fakes.signal import ME, NUMBER, Settings
-from tests.platforms.signal.rig import Shape, SignalRig
-from tests.platforms.signal.specimens import (
+from tests.rigs.signal.contract import AnnaOnSignal, Shape
+from tests.rigs.signal.specimens import (
     DATA,
     DESTINATION,
     GROUP,
@@ -36,7 +36,7 @@ def parsed(message: dict[str, Any], kind: str = "dataMessage", **more: Any) -> I
     return found
 
 
-async def test_a_mention_or_the_name_addresses_the_agent_in_a_group(rig: SignalRig):
+async def test_a_mention_or_the_name_addresses_the_agent_in_a_group(rig: AnnaOnSignal):
     async with rig.talking(Shape.GROUP) as (at, ear, _):
         bob = await rig.driver.user("Bob")
         await rig.say(at, "status", mention=ME.id)
@@ -57,7 +57,7 @@ async def test_a_mention_or_the_name_addresses_the_agent_in_a_group(rig: SignalR
 
 
 @pytest.mark.parametrize("single", [True, False])
-async def test_an_event_without_an_account_is_for_the_only_one(rig: SignalRig, single: bool):
+async def test_an_event_without_an_account_is_for_the_only_one(rig: AnnaOnSignal, single: bool):
     await rig.driver.settings(Settings(single=single, names_account=False))
     async with rig.talking() as (at, ear, _):
         await rig.say(at, "status")
@@ -72,7 +72,7 @@ def test_an_event_without_an_account_is_dropped_if_the_daemon_has_several():
     assert parser.parse(json.dumps(update).encode()) is None
 
 
-async def test_a_second_edit_is_one_of_the_first_version(rig: SignalRig):
+async def test_a_second_edit_is_one_of_the_first_version(rig: AnnaOnSignal):
     async with rig.talking() as (at, ear, _):
         said = await rig.say(at, "one")
         for text in ("two", "three"):
@@ -83,7 +83,7 @@ async def test_a_second_edit_is_one_of_the_first_version(rig: SignalRig):
 
 
 @pytest.mark.parametrize("shape", Shape)
-async def test_a_reaction_names_our_message_also_after_an_edit(rig: SignalRig, shape: Shape):
+async def test_a_reaction_names_our_message_also_after_an_edit(rig: AnnaOnSignal, shape: Shape):
     async with rig.talking(shape) as (at, ear, home):
         receipt = await rig.adapter.send(home, part("Shall I?"), key="1")
         await rig.adapter.edit(home, receipt, part("Shall I now?"))
@@ -99,7 +99,7 @@ async def test_a_reaction_names_our_message_also_after_an_edit(rig: SignalRig, s
 
 
 async def test_what_the_account_writes_to_others_and_what_is_no_message_is_ignored(
-    rig: SignalRig, caplog: pytest.LogCaptureFixture
+    rig: AnnaOnSignal, caplog: pytest.LogCaptureFixture
 ):
     with caplog.at_level(logging.WARNING):
         async with rig.talking() as (at, ear, _):
@@ -111,7 +111,7 @@ async def test_what_the_account_writes_to_others_and_what_is_no_message_is_ignor
     assert "reason=UntrustedIdentityException: type `segue doctor`" in warning, "the way out"
 
 
-async def test_only_a_recorded_message_of_an_owner_is_marked_as_read(rig: SignalRig):
+async def test_only_a_recorded_message_of_an_owner_is_marked_as_read(rig: AnnaOnSignal):
     async with rig.talking() as (at, ear, _):
         for text in ("of an owner", "of a stranger"):
             await rig.say(at, text)
@@ -124,7 +124,7 @@ async def test_only_a_recorded_message_of_an_owner_is_marked_as_read(rig: Signal
     assert [m.text for m in shown.messages if m.read] == ["of an owner"]
 
 
-async def test_a_daemon_that_always_receives_loses_what_is_written_meanwhile(rig: SignalRig):
+async def test_a_daemon_that_always_receives_loses_what_is_written_meanwhile(rig: AnnaOnSignal):
     """The document says so: only `--receive-mode on-connection` keeps it."""
     await rig.driver.settings(Settings(on_start=True))
     at = await rig.place(Shape.DM)

@@ -8,11 +8,11 @@ import pytest
 
 from segue.testing.contract.reconnecting import ReconnectContract
 from tests.fakes.signal import serving
-from tests.platforms.signal.rig import SignalRig
+from tests.rigs.signal.contract import AnnaOnSignal
 
 
 class TestSignalReconnects(ReconnectContract):
     @pytest.fixture
-    async def rig(self) -> AsyncGenerator[SignalRig]:
-        async with serving() as peer, SignalRig.plugged_in(peer) as rig:
+    async def rig(self) -> AsyncGenerator[AnnaOnSignal]:
+        async with serving() as peer, AnnaOnSignal.plugged_in(peer) as rig:
             yield rig

@@ -15,10 +15,10 @@ from segue.platforms.signal.client import SignalClient
 from segue.testing.contract.rig import failure, part
 from segue.testing.http import Request, Response, serving
 from tests.fakes.signal import NUMBER, Failure, Settings
-from tests.platforms.signal.rig import Shape, SignalRig
+from tests.rigs.signal.contract import AnnaOnSignal, Shape
 
 
-async def test_markdown_becomes_text_with_ranges_in_utf16_units(rig: SignalRig):
+async def test_markdown_becomes_text_with_ranges_in_utf16_units(rig: AnnaOnSignal):
     source = "👍 **bold _both_** ~~gone~~ `code`\n\n```py\nx = 1\n```\n> [a\ufdd0](https://b.c)"
     async with rig.talking() as (_, _, home):
         [rendered] = markup.parts(source, rig.adapter.capabilities)
@@ -36,7 +36,7 @@ async def test_markdown_becomes_text_with_ranges_in_utf16_units(rig: SignalRig):
     }  # fmt: skip
 
 
-async def test_a_file_arrives_with_its_name_and_its_text(rig: SignalRig):
+async def test_a_file_arrives_with_its_name_and_its_text(rig: AnnaOnSignal):
     async with rig.talking(Shape.GROUP) as (_, _, home):
         file = Upload("my, notes;ü.txt", "text/plain; charset=utf-8", b"notes")
         await rig.adapter.send_file(home, file, part("Here."), key="1")
@@ -46,7 +46,7 @@ async def test_a_file_arrives_with_its_name_and_its_text(rig: SignalRig):
         assert await rig.driver.content(shown.file.id) == b"notes"
 
 
-async def test_every_edit_names_the_version_before_it(rig: SignalRig):
+async def test_every_edit_names_the_version_before_it(rig: AnnaOnSignal):
     async with rig.talking() as (_, _, home):
         receipt = await rig.adapter.send(home, part("1"), key="1")
         for text in ("2", "3", "4"):
@@ -59,7 +59,7 @@ async def test_every_edit_names_the_version_before_it(rig: SignalRig):
         await later.close()
 
 
-async def test_an_edit_after_a_refused_one_names_the_same_version(rig: SignalRig):
+async def test_an_edit_after_a_refused_one_names_the_same_version(rig: AnnaOnSignal):
     async with rig.talking() as (_, _, home):
         receipt = await rig.adapter.send(home, part("1"), key="1")
         await rig.driver.change(home.chat_id, failure=Failure.RATE_LIMIT)
@@ -80,7 +80,7 @@ async def test_an_edit_after_a_refused_one_names_the_same_version(rig: SignalRig
     ],
 )
 async def test_a_refusal_says_what_to_do(
-    rig: SignalRig, refusal: Failure, challenge: str, reason: str, after: float | None
+    rig: AnnaOnSignal, refusal: Failure, challenge: str, reason: str, after: float | None
 ):
     async with rig.talking() as (_, _, home):
         await rig.driver.change(home.chat_id, failure=refusal, challenge=challenge, seconds=9)
@@ -99,7 +99,7 @@ async def test_a_refusal_says_what_to_do(
     ],
 )
 async def test_what_an_owner_in_a_group_did_not_get_is_not_delivered(
-    rig: SignalRig, cause: Failure, reason: str, arrived: bool
+    rig: AnnaOnSignal, cause: Failure, reason: str, arrived: bool
 ):
     """Nor is it sent again, because other members got it."""
     async with rig.in_group() as (home, eve):
@@ -112,13 +112,13 @@ async def test_what_an_owner_in_a_group_did_not_get_is_not_delivered(
         assert await rig.adapter.send(home, part("hello"), key="2")
 
 
-async def test_an_owner_in_a_group_who_left_signal_holds_nothing_up(rig: SignalRig):
+async def test_an_owner_in_a_group_who_left_signal_holds_nothing_up(rig: AnnaOnSignal):
     async with rig.in_group() as (home, _):
         await rig.driver.change(home.chat_id, failure=Failure.UNREGISTERED, failing=[rig.anna])
         assert await rig.adapter.send(home, part("hello"), key="1")
 
 
-async def test_an_edit_that_an_owner_in_a_group_did_not_get_is_not_delivered(rig: SignalRig):
+async def test_an_edit_that_an_owner_in_a_group_did_not_get_is_not_delivered(rig: AnnaOnSignal):
     async with rig.in_group() as (home, _):
         receipt = await rig.adapter.send(home, part("1"), key="1")
         await rig.driver.change(home.chat_id, failure=Failure.IDENTITY, failing=[rig.anna])
@@ -128,7 +128,7 @@ async def test_an_edit_that_an_owner_in_a_group_did_not_get_is_not_delivered(rig
         assert "newest version is not known" in failed.reason
 
 
-async def test_a_message_that_signal_cli_could_not_deliver_may_have_arrived(rig: SignalRig):
+async def test_a_message_that_signal_cli_could_not_deliver_may_have_arrived(rig: AnnaOnSignal):
     async with rig.talking() as (_, _, home):
         await rig.driver.settings(Settings(network=False))
         failed = await failure(rig.adapter.send(home, part("hello"), key="1"))
@@ -136,7 +136,7 @@ async def test_a_message_that_signal_cli_could_not_deliver_may_have_arrived(rig:
     assert "signal-cli cannot reach Signal" in failed.reason
 
 
-async def test_an_unlinked_account_is_named_when_sending_and_when_connecting(rig: SignalRig):
+async def test_an_unlinked_account_is_named_when_sending_and_when_connecting(rig: AnnaOnSignal):
     async with rig.talking() as (_, _, home):
         await rig.driver.settings(Settings(revoked=True))
         for work in (rig.adapter.send(home, part("hello"), key="1"), rig.another().connect()):
@@ -144,7 +144,7 @@ async def test_an_unlinked_account_is_named_when_sending_and_when_connecting(rig
                 await work
 
 
-async def test_the_events_of_an_account_that_is_gone_cannot_be_heard(rig: SignalRig):
+async def test_the_events_of_an_account_that_is_gone_cannot_be_heard(rig: AnnaOnSignal):
     client = SignalClient("+4915100000002", rig.url, 5.0)
     await client.events.open()
     with pytest.raises(Refused) as refused:
@@ -170,7 +170,7 @@ async def test_an_internal_error_is_told_from_a_device_that_was_unlinked(message
             await SignalAdapter(NUMBER, url).connect()
 
 
-async def test_an_old_daemon_is_not_connected_to(rig: SignalRig):
+async def test_an_old_daemon_is_not_connected_to(rig: AnnaOnSignal):
     await rig.driver.settings(Settings(version="0.12.8"))
     with pytest.raises(ConnectFailed, match=r"signal-cli 0\.12\.8 is too old"):
         await rig.another().connect()
@@ -179,7 +179,7 @@ async def test_an_old_daemon_is_not_connected_to(rig: SignalRig):
         await rig.adapter.connect()
 
 
-async def test_a_group_that_the_account_left_takes_nothing(rig: SignalRig):
+async def test_a_group_that_the_account_left_takes_nothing(rig: AnnaOnSignal):
     async with rig.talking(Shape.GROUP) as (_, _, home):
         await rig.driver.change(home.chat_id, joined=False)
         failed = await failure(rig.adapter.send(home, part("hello"), key="1"))

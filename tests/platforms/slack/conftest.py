@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes.slack import FAKE, Peer
 from tests.harness.fakes import forked
-from tests.platforms.slack.rig import SlackRig, plugged_in
+from tests.rigs.slack.contract import AnnaOnSlack, plugged_in
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +19,7 @@ def peer() -> Generator[Peer]:
 
 
 @pytest.fixture
-def rig(peer: Peer, runner: asyncio.Runner) -> Generator[SlackRig]:
+def rig(peer: Peer, runner: asyncio.Runner) -> Generator[AnnaOnSlack]:
     plugged = plugged_in(peer)
     yield runner.run(plugged.__aenter__())
     runner.run(plugged.__aexit__(None, None, None))

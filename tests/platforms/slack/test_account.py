@@ -13,19 +13,19 @@ from segue.platforms.slack.adapter import HISTORY, NO_TOKEN, SlackAdapter
 from segue.platforms.slack.spec import COMMAND, MANIFEST, SLACK
 from segue.platforms.slack.updates import address
 from tests.fakes.slack import Peer, Settings
-from tests.platforms.slack.rig import UNKNOWN_TOKEN, Shape, SlackRig
+from tests.rigs.slack.contract import UNKNOWN_TOKEN, AnnaOnSlack, Shape
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "slack.md"
 
 
-async def examined(rig: SlackRig, home: str | None = None) -> list[Finding]:
+async def examined(rig: AnnaOnSlack, home: str | None = None) -> list[Finding]:
     adapter = rig.another()
     found = await adapter.examine(address(home) if home else None)
     await adapter.close()
     return [*found]
 
 
-async def test_a_good_app_has_no_problems(rig: SlackRig):
+async def test_a_good_app_has_no_problems(rig: AnnaOnSlack):
     for shape, name in ((Shape.CHANNEL, "#"), (Shape.DM, "your chat with the app")):
         found = await examined(rig, (await rig.place(shape)).chat)
         assert all(finding.ok for finding in found)
@@ -33,7 +33,7 @@ async def test_a_good_app_has_no_problems(rig: SlackRig):
         assert name in found[-1].text
 
 
-async def test_missing_scopes_are_named(rig: SlackRig):
+async def test_missing_scopes_are_named(rig: AnnaOnSlack):
     few = tuple(it for it in Settings().scopes if it not in ("files:write", "im:history"))
     await rig.driver.settings(Settings(scopes=few))
     _, scopes, *_ = await examined(rig)
@@ -48,7 +48,7 @@ async def test_a_bot_token_that_slack_does_not_know_is_asked_for_again(peer: Pee
         await adapter.close()
 
 
-async def test_an_app_level_token_without_its_scope_is_named(rig: SlackRig):
+async def test_an_app_level_token_without_its_scope_is_named(rig: AnnaOnSlack):
     await rig.driver.settings(Settings(app_scopes=()))
     *_, app = await examined(rig)
     assert app.vital
@@ -65,7 +65,7 @@ async def test_swapped_tokens_are_named(peer: Peer):
 
 @pytest.mark.parametrize("rights", [{"joined": False}, {"archived": True}])
 async def test_a_home_channel_where_the_app_cannot_write_is_reported(
-    rig: SlackRig, rights: dict[str, object]
+    rig: AnnaOnSlack, rights: dict[str, object]
 ):
     at = await rig.place(Shape.CHANNEL)
     await rig.driver.do("rights", None, user=rig.anna, chat=at.chat, **rights)
@@ -75,7 +75,7 @@ async def test_a_home_channel_where_the_app_cannot_write_is_reported(
     assert not (await examined(rig, "C0999999999"))[-1].ok
 
 
-async def test_only_users_of_the_workspace_are_found(rig: SlackRig):
+async def test_only_users_of_the_workspace_are_found(rig: AnnaOnSlack):
     adapter = rig.another()
     assert await adapter.find_user(rig.anna) is True
     assert await adapter.find_user("U0999999999") is False
@@ -103,7 +103,7 @@ def test_the_document_has_the_manifest_that_the_set_up_prints():
     assert shown == MANIFEST
 
 
-async def test_without_the_scopes_the_readers_are_not_known(rig: SlackRig):
+async def test_without_the_scopes_the_readers_are_not_known(rig: AnnaOnSlack):
     home = address((await rig.place(Shape.PRIVATE)).chat)
     few = tuple(it for it in Settings().scopes if it != "groups:read")
     await rig.driver.settings(Settings(scopes=few))

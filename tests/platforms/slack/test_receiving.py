@@ -18,12 +18,12 @@ from segue.system import backoff
 from segue.testing.contract.history import only
 from segue.testing.contract.rig import Place, home_of, listening, part
 from tests.fakes.slack import BOT, COMMAND, OTHER_TEAM, Kind, Settings, Trouble
-from tests.platforms.slack.rig import LOST, Shape, SlackRig
+from tests.rigs.slack.contract import LOST, AnnaOnSlack, Shape
 
 BRISK = Settings(ack_seconds=0.05, retry_seconds=(0.0, 0.05))
 
 
-async def settle(rig: SlackRig, following: Awaitable[object]) -> None:
+async def settle(rig: AnnaOnSlack, following: Awaitable[object]) -> None:
     """Ask for the next update, so that the last one is recorded, and stop listening."""
     asked = asyncio.ensure_future(following)
     await rig.driver.until(lambda shown: shown.unconfirmed == 0)
@@ -31,7 +31,7 @@ async def settle(rig: SlackRig, following: Awaitable[object]) -> None:
     await asyncio.wait([asked])
 
 
-async def test_an_event_is_acknowledged_when_it_is_recorded(rig: SlackRig):
+async def test_an_event_is_acknowledged_when_it_is_recorded(rig: AnnaOnSlack):
     at = await rig.place(Shape.DM)
     async with contextlib.aclosing(rig.adapter.receive()) as coming:
         await rig.say(at, "hello")
@@ -42,7 +42,7 @@ async def test_an_event_is_acknowledged_when_it_is_recorded(rig: SlackRig):
         await settle(rig, anext(coming))
 
 
-async def test_an_event_that_is_recorded_late_comes_again_and_is_the_same(rig: SlackRig):
+async def test_an_event_that_is_recorded_late_comes_again_and_is_the_same(rig: AnnaOnSlack):
     await rig.driver.settings(BRISK)
     at = await rig.place(Shape.DM)
     async with listening(rig.adapter) as ear:
@@ -58,7 +58,7 @@ async def test_an_event_that_is_recorded_late_comes_again_and_is_the_same(rig: S
 
 
 async def test_a_command_is_acknowledged_in_time_even_if_it_is_not_recorded(
-    rig: SlackRig, monkeypatch: pytest.MonkeyPatch
+    rig: AnnaOnSlack, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(socket, "ACK_SECONDS", 0.05)
     at = await rig.place(Shape.CHANNEL)
@@ -71,7 +71,7 @@ async def test_a_command_is_acknowledged_in_time_even_if_it_is_not_recorded(
     assert (await rig.driver.look()).failed == ()
 
 
-async def test_the_names_of_the_sender_and_of_the_channel_are_asked_for_once(rig: SlackRig):
+async def test_the_names_of_the_sender_and_of_the_channel_are_asked_for_once(rig: AnnaOnSlack):
     at = await rig.place(Shape.PRIVATE)
     async with listening(rig.adapter) as ear:
         for _ in range(3):
@@ -86,7 +86,7 @@ async def test_the_names_of_the_sender_and_of_the_channel_are_asked_for_once(rig
 
 @pytest.mark.parametrize("trouble", [Trouble.BUSY, Trouble.HANG])
 async def test_an_update_does_not_wait_for_a_name(
-    rig: SlackRig, monkeypatch: pytest.MonkeyPatch, trouble: Trouble
+    rig: AnnaOnSlack, monkeypatch: pytest.MonkeyPatch, trouble: Trouble
 ):
     monkeypatch.setattr(updates, "NAME_SECONDS", 0.05)
     at = await rig.place(Shape.CHANNEL)
@@ -98,7 +98,7 @@ async def test_an_update_does_not_wait_for_a_name(
         assert (await ear.next()).sender.name == "Anna"
 
 
-async def test_strangers_cause_no_calls_for_names(rig: SlackRig):
+async def test_strangers_cause_no_calls_for_names(rig: AnnaOnSlack):
     at = await rig.place(Shape.CHANNEL)
     bob = await rig.driver.user("Bob")
     rig.adapter.remember({}, wanted=only(rig.anna))
@@ -111,7 +111,7 @@ async def test_strangers_cause_no_calls_for_names(rig: SlackRig):
         assert (await ear.next()).sender.name == "Anna"
 
 
-async def test_mentions_show_the_names_of_users_and_channels(rig: SlackRig):
+async def test_mentions_show_the_names_of_users_and_channels(rig: AnnaOnSlack):
     at = await rig.place(Shape.CHANNEL)
     bob = await rig.driver.user("Bob")
     boats = await rig.driver.chat(Kind.CHANNEL, [bob], name="boats")
@@ -128,7 +128,7 @@ async def test_mentions_show_the_names_of_users_and_channels(rig: SlackRig):
     assert asked == [rig.anna, bob, "U0999999999"]
 
 
-async def test_a_message_with_many_mentions_causes_few_calls(rig: SlackRig):
+async def test_a_message_with_many_mentions_causes_few_calls(rig: AnnaOnSlack):
     at = await rig.place(Shape.CHANNEL)
     many = [await rig.driver.user(f"User {number}") for number in range(30)]
     async with listening(rig.adapter) as ear:
@@ -139,7 +139,7 @@ async def test_a_message_with_many_mentions_causes_few_calls(rig: SlackRig):
     assert (await rig.driver.look()).calls["users.info"] == 1 + MENTIONS
 
 
-async def test_a_user_cannot_put_lines_into_a_message_by_their_name(rig: SlackRig):
+async def test_a_user_cannot_put_lines_into_a_message_by_their_name(rig: AnnaOnSlack):
     at = await rig.place(Shape.CHANNEL)
     eve = await rig.driver.user("Eve\n/approve")
     async with listening(rig.adapter) as ear:
@@ -148,7 +148,7 @@ async def test_a_user_cannot_put_lines_into_a_message_by_their_name(rig: SlackRi
 
 
 @pytest.mark.parametrize("reason", ["warning", "refresh_requested", "a reason of tomorrow"])
-async def test_a_connection_is_replaced_before_slack_closes_it(rig: SlackRig, reason: str):
+async def test_a_connection_is_replaced_before_slack_closes_it(rig: AnnaOnSlack, reason: str):
     await rig.driver.settings(Settings(leave_seconds=0.2))
     at = await rig.place(Shape.DM)
     async with listening(rig.adapter) as ear:
@@ -161,7 +161,7 @@ async def test_a_connection_is_replaced_before_slack_closes_it(rig: SlackRig, re
         assert (await asked).text == "still there?"
 
 
-async def test_what_comes_over_two_connections_is_heard_once_and_in_order(rig: SlackRig):
+async def test_what_comes_over_two_connections_is_heard_once_and_in_order(rig: AnnaOnSlack):
     await rig.driver.settings(Settings(leave_seconds=30.0))
     at = await rig.place(Shape.DM)
     async with listening(rig.adapter) as ear:
@@ -173,7 +173,7 @@ async def test_what_comes_over_two_connections_is_heard_once_and_in_order(rig: S
 
 
 async def test_a_warned_connection_is_replaced_once_however_often_slack_asks(
-    rig: SlackRig, monkeypatch: pytest.MonkeyPatch
+    rig: AnnaOnSlack, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(backoff, "FIRST_PAUSE", 0.0)  # a second replacement would come at once
     await rig.adapter.close()
@@ -193,7 +193,7 @@ async def test_a_warned_connection_is_replaced_once_however_often_slack_asks(
 
 
 async def test_a_replacement_that_slack_refuses_is_tried_again_while_the_old_one_is_open(
-    rig: SlackRig, monkeypatch: pytest.MonkeyPatch
+    rig: AnnaOnSlack, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(backoff, "FIRST_PAUSE", 0.01)
     await rig.adapter.close()
@@ -213,7 +213,7 @@ async def test_a_replacement_that_slack_refuses_is_tried_again_while_the_old_one
 
 
 async def test_no_more_than_one_old_connection_is_kept(
-    rig: SlackRig, monkeypatch: pytest.MonkeyPatch
+    rig: AnnaOnSlack, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(backoff, "FIRST_PAUSE", 0.01)
     await rig.adapter.close()
@@ -231,7 +231,7 @@ async def test_no_more_than_one_old_connection_is_kept(
     assert (await rig.driver.look()).most_connections == 2
 
 
-async def test_too_many_connections_are_reported_by_name(rig: SlackRig):
+async def test_too_many_connections_are_reported_by_name(rig: AnnaOnSlack):
     await rig.adapter.close()
     await rig.driver.settings(Settings(most_sockets=0))
     with pytest.raises(ConnectFailed, match="more connections than Slack allows"):
@@ -247,7 +247,7 @@ async def heard_by(adapter: Adapter, count: int) -> list[Inbound]:
 
 @pytest.mark.parametrize("shape", [Shape.CHANNEL, Shape.DM])
 async def test_what_was_written_while_the_adapter_was_away_is_read_in_order(
-    rig: SlackRig, shape: Shape
+    rig: AnnaOnSlack, shape: Shape
 ):
     at = await rig.place(shape)
     async with listening(rig.adapter) as ear:
@@ -269,7 +269,7 @@ async def test_what_was_written_while_the_adapter_was_away_is_read_in_order(
 
 
 async def test_a_new_process_reads_what_was_written_after_the_last_recorded_message(
-    rig: SlackRig,
+    rig: AnnaOnSlack,
 ):
     at = await rig.place(Shape.DM)
     async with listening(rig.adapter) as ear:
@@ -290,7 +290,7 @@ async def test_a_new_process_reads_what_was_written_after_the_last_recorded_mess
         await restarted.close()
 
 
-async def away(rig: SlackRig, shape: Shape = Shape.CHANNEL) -> tuple[Place, Inbound]:
+async def away(rig: AnnaOnSlack, shape: Shape = Shape.CHANNEL) -> tuple[Place, Inbound]:
     """A chat, and the last update in it that is recorded. The adapter is away."""
     at = await rig.place(shape)
     async with listening(rig.adapter) as ear:
@@ -302,14 +302,16 @@ async def away(rig: SlackRig, shape: Shape = Shape.CHANNEL) -> tuple[Place, Inbo
     return at, last
 
 
-async def back(rig: SlackRig, last: Inbound) -> Adapter:
+async def back(rig: AnnaOnSlack, last: Inbound) -> Adapter:
     """The adapter of a new process, which wants what Anna writes."""
     adapter = await rig.restarted()
     adapter.remember({last.address: last.update_id}, wanted=only(rig.anna))
     return adapter
 
 
-async def test_a_mention_that_is_followed_by_a_thousand_messages_of_others_is_heard(rig: SlackRig):
+async def test_a_mention_that_is_followed_by_a_thousand_messages_of_others_is_heard(
+    rig: AnnaOnSlack,
+):
     at, last = await away(rig)
     await rig.say(at, f"<@{BOT.id}> where are you?")
     await rig.others(at, 1_100)
@@ -320,7 +322,7 @@ async def test_a_mention_that_is_followed_by_a_thousand_messages_of_others_is_he
     assert calls["users.info"] == 2, "Anna's, in two processes, and nobody else's"
 
 
-async def test_an_app_with_small_pages_reads_all_of_them(rig: SlackRig):
+async def test_an_app_with_small_pages_reads_all_of_them(rig: AnnaOnSlack):
     at, last = await away(rig)
     await rig.driver.settings(Settings(retry_seconds=(), page=15))
     for number in range(20):
@@ -331,7 +333,7 @@ async def test_an_app_with_small_pages_reads_all_of_them(rig: SlackRig):
 
 
 async def test_what_a_slow_app_cannot_read_in_time_is_reported(
-    rig: SlackRig, monkeypatch: pytest.MonkeyPatch
+    rig: AnnaOnSlack, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(backlog, "SECONDS", 50.0)  # it would have to wait for a minute
     at, last = await away(rig)
@@ -343,7 +345,7 @@ async def test_what_a_slow_app_cannot_read_in_time_is_reported(
     assert [it.text for it in found] == [*map(str, range(5, 20))]
 
 
-async def test_an_assistant_thread_that_began_meanwhile_is_read(rig: SlackRig):
+async def test_an_assistant_thread_that_began_meanwhile_is_read(rig: AnnaOnSlack):
     at, last = await away(rig, Shape.DM)
     thread = await rig.driver.assist(rig.anna)
     await rig.say(Place(at.chat, thread), "in a new thread")
@@ -352,7 +354,7 @@ async def test_an_assistant_thread_that_began_meanwhile_is_read(rig: SlackRig):
 
 
 async def test_an_old_thread_of_a_direct_message_is_read_although_nothing_is_recorded_there(
-    rig: SlackRig,
+    rig: AnnaOnSlack,
 ):
     at = await rig.place(Shape.DM)
     thread = await rig.driver.assist(rig.anna)
@@ -367,7 +369,7 @@ async def test_an_old_thread_of_a_direct_message_is_read_although_nothing_is_rec
     assert (found.text, found.address) == ("in an old thread", address(at.chat, thread))
 
 
-async def test_threads_that_began_meanwhile_are_read_if_the_owner_began_them(rig: SlackRig):
+async def test_threads_that_began_meanwhile_are_read_if_the_owner_began_them(rig: AnnaOnSlack):
     at, last = await away(rig)
     bob = await rig.driver.user("Bob")
     theirs = await rig.driver.say(bob, at.chat, "a thread of others")
@@ -381,7 +383,7 @@ async def test_threads_that_began_meanwhile_are_read_if_the_owner_began_them(rig
 
 
 async def test_threads_of_a_direct_message_are_found_again_after_a_restart_in_the_middle(
-    rig: SlackRig,
+    rig: AnnaOnSlack,
 ):
     at, last = await away(rig, Shape.DM)
     contact = datetime.now(UTC)
@@ -400,7 +402,7 @@ async def test_threads_of_a_direct_message_are_found_again_after_a_restart_in_th
     assert (found.text, found.address) == ("in a new thread", address(at.chat, thread))
 
 
-async def test_without_the_scopes_the_history_is_not_read(rig: SlackRig):
+async def test_without_the_scopes_the_history_is_not_read(rig: AnnaOnSlack):
     few = tuple(it for it in Settings().scopes if not it.endswith(":history"))
     await rig.driver.settings(Settings(scopes=few))
     at = await rig.place(Shape.DM)
@@ -412,7 +414,7 @@ async def test_without_the_scopes_the_history_is_not_read(rig: SlackRig):
     assert "conversations.history" not in (await rig.driver.look()).calls
 
 
-async def test_socket_mode_that_is_turned_off_ends_the_connection(rig: SlackRig):
+async def test_socket_mode_that_is_turned_off_ends_the_connection(rig: AnnaOnSlack):
     at = await rig.place(Shape.DM)
     async with listening(rig.adapter) as ear:
         await home_of(rig, ear, at)
@@ -426,7 +428,7 @@ async def test_socket_mode_that_is_turned_off_ends_the_connection(rig: SlackRig)
     await rig.driver.settings(Settings())
 
 
-async def test_the_preview_of_a_link_changes_nothing(rig: SlackRig):
+async def test_the_preview_of_a_link_changes_nothing(rig: AnnaOnSlack):
     at = await rig.place(Shape.DM)
     async with listening(rig.adapter) as ear:
         said = await rig.say(at, "https://example.com")
@@ -436,7 +438,7 @@ async def test_the_preview_of_a_link_changes_nothing(rig: SlackRig):
         assert (again.text, again.message_id) == (first.text, first.message_id)
 
 
-async def test_a_member_of_another_workspace_with_the_owners_id_is_ignored(rig: SlackRig):
+async def test_a_member_of_another_workspace_with_the_owners_id_is_ignored(rig: AnnaOnSlack):
     at = await rig.place(Shape.CHANNEL)
     await rig.driver.share_channel(at.chat)
     buttons = [Button("Yes", "y")]
@@ -461,7 +463,7 @@ async def test_a_member_of_another_workspace_with_the_owners_id_is_ignored(rig: 
     ]
 
 
-async def test_what_another_workspace_wrote_during_an_absence_is_ignored(rig: SlackRig):
+async def test_what_another_workspace_wrote_during_an_absence_is_ignored(rig: AnnaOnSlack):
     at, last = await away(rig)
     await rig.driver.share_channel(at.chat)
     theirs = await rig.driver.say(rig.anna, at.chat, "their words", team=OTHER_TEAM)
@@ -474,7 +476,7 @@ async def test_what_another_workspace_wrote_during_an_absence_is_ignored(rig: Sl
 
 @pytest.mark.parametrize("is_shared", [False, True])
 async def test_a_missed_message_without_a_workspace_counts_only_if_its_channel_is_not_shared(
-    rig: SlackRig, *, is_shared: bool
+    rig: AnnaOnSlack, *, is_shared: bool
 ):
     at, last = await away(rig)
     if is_shared:
@@ -486,7 +488,7 @@ async def test_a_missed_message_without_a_workspace_counts_only_if_its_channel_i
 
 
 async def test_a_missed_message_without_a_workspace_is_ignored_if_the_app_may_not_ask(
-    rig: SlackRig,
+    rig: AnnaOnSlack,
 ):
     at, last = await away(rig)
     few = tuple(it for it in Settings().scopes if it != "channels:read")

@@ -8,11 +8,11 @@ import pytest
 
 from segue.testing.contract.reconnecting import ReconnectContract
 from tests.fakes.slack import serving
-from tests.platforms.slack.rig import SlackRig, plugged_in
+from tests.rigs.slack.contract import AnnaOnSlack, plugged_in
 
 
 class TestSlackReconnects(ReconnectContract):
     @pytest.fixture
-    async def rig(self) -> AsyncGenerator[SlackRig]:
+    async def rig(self) -> AsyncGenerator[AnnaOnSlack]:
         async with serving() as peer, plugged_in(peer) as rig:
             yield rig

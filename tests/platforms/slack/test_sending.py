@@ -17,18 +17,18 @@ from segue.testing.contract.rig import Place, failure, home_of, listening, one_a
 from segue.testing.http import Request, Response, serving
 from segue.testing.peers import Trouble
 from tests.fakes.slack import Settings
-from tests.platforms.slack.rig import Shape, SlackRig
+from tests.rigs.slack.contract import AnnaOnSlack, Shape
 
 FILE = Upload(PHOTO.name, PHOTO.media_type, PHOTO.content)
 
 
-async def home(rig: SlackRig, shape: Shape = Shape.CHANNEL) -> Address:
+async def home(rig: AnnaOnSlack, shape: Shape = Shape.CHANNEL) -> Address:
     async with listening(rig.adapter) as ear:
         return await home_of(rig, ear, await rig.place(shape))
 
 
 @pytest.mark.parametrize("shape", Shape)
-async def test_after_a_restart_a_message_is_found_by_its_key(rig: SlackRig, shape: Shape):
+async def test_after_a_restart_a_message_is_found_by_its_key(rig: AnnaOnSlack, shape: Shape):
     at = await home(rig, shape)
     thread = await rig.adapter.create_handoff_thread(at, "Boats", key="thread")
     assert thread is not None
@@ -44,7 +44,7 @@ async def test_after_a_restart_a_message_is_found_by_its_key(rig: SlackRig, shap
 
 
 async def test_a_message_is_found_on_any_page_of_the_history(
-    rig: SlackRig, monkeypatch: pytest.MonkeyPatch
+    rig: AnnaOnSlack, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(client, "PAGE", 2)
     at = await home(rig)
@@ -55,7 +55,9 @@ async def test_a_message_is_found_on_any_page_of_the_history(
     assert len(await rig.seen("0")) == 1
 
 
-async def test_an_unconfirmed_message_is_found_in_a_thread_of_more_than_a_thousand(rig: SlackRig):
+async def test_an_unconfirmed_message_is_found_in_a_thread_of_more_than_a_thousand(
+    rig: AnnaOnSlack,
+):
     at = await home(rig)
     thread = await rig.adapter.create_handoff_thread(at, "Boats", key="thread")
     assert thread is not None
@@ -66,14 +68,14 @@ async def test_an_unconfirmed_message_is_found_in_a_thread_of_more_than_a_thousa
     assert len(await rig.seen("Once.")) == 1
 
 
-async def test_a_chat_is_searched_once(rig: SlackRig):
+async def test_a_chat_is_searched_once(rig: AnnaOnSlack):
     at = await home(rig)
     for number in range(3):
         await rig.adapter.send(at, part(str(number)), key=str(number))
     assert (await rig.driver.look()).calls["conversations.history"] == 1
 
 
-async def test_without_the_scopes_to_look_no_keys_are_promised(rig: SlackRig):
+async def test_without_the_scopes_to_look_no_keys_are_promised(rig: AnnaOnSlack):
     assert rig.adapter.capabilities.keys
     few = tuple(it for it in Settings().scopes if not it.endswith(":history"))
     at = await home(rig)
@@ -86,7 +88,7 @@ async def test_without_the_scopes_to_look_no_keys_are_promised(rig: SlackRig):
     assert (await rig.adapter.send_file(at, FILE, part("Look."), key="2")).startswith("file ")
 
 
-async def test_links_and_names_in_a_message_reach_no_one(rig: SlackRig):
+async def test_links_and_names_in_a_message_reach_no_one(rig: AnnaOnSlack):
     at = await home(rig)
     [text] = parts("<!channel> <@U1> @here https://example.com", rig.adapter.capabilities)
     await rig.adapter.send(at, text, key="1")
@@ -98,7 +100,7 @@ async def test_links_and_names_in_a_message_reach_no_one(rig: SlackRig):
 
 @pytest.mark.parametrize("shape", Shape)
 async def test_the_owner_alone_is_notified_of_a_new_thread_in_a_channel(
-    rig: SlackRig, shape: Shape
+    rig: AnnaOnSlack, shape: Shape
 ):
     at = await home(rig, shape)
     thread = await rig.adapter.create_handoff_thread(at, "Boats <!here>", key="1")
@@ -111,7 +113,7 @@ async def test_the_owner_alone_is_notified_of_a_new_thread_in_a_channel(
     assert found == ([] if dm else 2 * [(thread.thread_id, (f"<@{rig.anna}>",))])
 
 
-async def test_a_message_with_buttons_can_be_as_long_as_any_other(rig: SlackRig):
+async def test_a_message_with_buttons_can_be_as_long_as_any_other(rig: AnnaOnSlack):
     at, long = await home(rig), "x" * rig.adapter.capabilities.length
     buttons = [Button("Yes", "y"), Button("N" * 200, "n")]
     receipt = await rig.adapter.send(at, part(long), key="1", buttons=buttons)
@@ -120,7 +122,7 @@ async def test_a_message_with_buttons_can_be_as_long_as_any_other(rig: SlackRig)
     assert (after.id, after.labels) == (receipt, ())
 
 
-async def test_a_status_that_an_edit_would_leave_is_removed(rig: SlackRig):
+async def test_a_status_that_an_edit_would_leave_is_removed(rig: AnnaOnSlack):
     at = await rig.adapter.create_handoff_thread(await home(rig), "Boats", key="1")
     assert at is not None
     receipt = await rig.adapter.send(at, part("…"), key="2")
@@ -131,7 +133,7 @@ async def test_a_status_that_an_edit_would_leave_is_removed(rig: SlackRig):
     assert (await rig.driver.look()).calls["assistant.threads.setStatus"] == 2
 
 
-async def test_a_file_whose_message_is_not_found_has_arrived_all_the_same(rig: SlackRig):
+async def test_a_file_whose_message_is_not_found_has_arrived_all_the_same(rig: AnnaOnSlack):
     at = await home(rig)
     await rig.adapter.send(at, part("before"), key="1")
     await rig.driver.fail("conversations.history", Trouble.BROKEN)
@@ -140,7 +142,7 @@ async def test_a_file_whose_message_is_not_found_has_arrived_all_the_same(rig: S
     assert not (await failure(rig.adapter.edit(at, receipt, part("No.")))).retry
 
 
-async def test_a_file_whose_thread_is_deleted_before_it_is_posted_is_taken_back(rig: SlackRig):
+async def test_a_file_whose_thread_is_deleted_before_it_is_posted_is_taken_back(rig: AnnaOnSlack):
     at = await home(rig)
     thread = await rig.adapter.create_handoff_thread(at, "Boats", key="1")
     assert thread is not None
@@ -153,7 +155,9 @@ async def test_a_file_whose_thread_is_deleted_before_it_is_posted_is_taken_back(
 
 
 @pytest.mark.parametrize("shape", Shape)
-async def test_a_message_for_a_thread_that_was_deleted_is_never_posted(rig: SlackRig, shape: Shape):
+async def test_a_message_for_a_thread_that_was_deleted_is_never_posted(
+    rig: AnnaOnSlack, shape: Shape
+):
     at = await home(rig, shape)
     thread = await rig.adapter.create_handoff_thread(at, "Boats", key="thread")
     assert thread is not None
@@ -172,7 +176,7 @@ async def test_a_message_for_a_thread_that_was_deleted_is_never_posted(rig: Slac
 
 @pytest.mark.parametrize("shape", Shape)
 async def test_a_thread_whose_first_message_is_deleted_goes_on_below_the_tombstone(
-    rig: SlackRig, shape: Shape
+    rig: AnnaOnSlack, shape: Shape
 ):
     at = await home(rig, shape)
     thread = await rig.adapter.create_handoff_thread(at, "Boats", key="thread")
@@ -192,7 +196,7 @@ async def test_a_thread_whose_first_message_is_deleted_goes_on_below_the_tombsto
         assert seen.place == Place(thread.chat_id, thread.thread_id)
 
 
-async def test_what_the_owner_writes_below_a_tombstone_is_heard(rig: SlackRig):
+async def test_what_the_owner_writes_below_a_tombstone_is_heard(rig: AnnaOnSlack):
     at = await home(rig)
     thread = await rig.adapter.create_handoff_thread(at, "Boats", key="thread")
     assert thread is not None
@@ -205,7 +209,7 @@ async def test_what_the_owner_writes_below_a_tombstone_is_heard(rig: SlackRig):
     assert (heard[-1].text, heard[-1].address) == ("after", thread)
 
 
-async def test_a_thread_that_is_gone_with_its_last_reply_gets_no_messages(rig: SlackRig):
+async def test_a_thread_that_is_gone_with_its_last_reply_gets_no_messages(rig: AnnaOnSlack):
     at = await home(rig)
     thread = await rig.adapter.create_handoff_thread(at, "Boats", key="thread")
     assert thread is not None
@@ -218,13 +222,13 @@ async def test_a_thread_that_is_gone_with_its_last_reply_gets_no_messages(rig: S
     assert await rig.seen("after") == []
 
 
-async def test_a_file_without_words_has_its_name(rig: SlackRig):
+async def test_a_file_without_words_has_its_name(rig: AnnaOnSlack):
     at = await home(rig)
     await rig.adapter.send_file(at, FILE, part(""), key="1")
     assert len(await rig.seen(FILE.name)) == 1
 
 
-async def test_a_web_page_in_the_place_of_a_file_is_refused(rig: SlackRig):
+async def test_a_web_page_in_the_place_of_a_file_is_refused(rig: AnnaOnSlack):
     async with listening(rig.adapter) as ear:
         file = await one_attachment(rig, ear, await rig.place(Shape.DM), PHOTO)
     few = tuple(it for it in Settings().scopes if it != "files:read")
@@ -259,7 +263,7 @@ async def test_the_token_goes_to_slack_alone():
     ],
 )
 async def test_a_channel_where_the_app_cannot_write_says_why(
-    rig: SlackRig, rights: dict[str, object], told: str
+    rig: AnnaOnSlack, rights: dict[str, object], told: str
 ):
     at = await home(rig)
     await rig.driver.do("rights", None, user=rig.anna, chat=at.chat_id, **rights)

@@ -13,17 +13,7 @@ from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
 from segue.platforms.slack.client import HistoryMessage, Me
 from segue.platforms.slack.socket import Envelope
 from segue.platforms.slack.updates import Scope, address, parse, written
-from tests.platforms.slack.specimens import (
-    ANNA,
-    BOT,
-    CHANNEL,
-    COMMAND,
-    EDITED,
-    FILE,
-    MESSAGE,
-    PRESS,
-    TS,
-)
+from tests.rigs.slack.specimens import ANNA, BOT, CHANNEL, COMMAND, EDITED, FILE, MESSAGE, PRESS, TS
 
 ROOT = "1790000000.000001"
 TEAM, NEAR, FAR = "T0100000001", "T0100000002", "T0200000001"

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from tests.fakes.telegram import FAKE
 from tests.harness.fakes import fixtures
-from tests.platforms.telegram.rig import TelegramRig
+from tests.rigs.telegram.contract import AnnaOnTelegram
 
-peer, rig = fixtures(FAKE, TelegramRig)
+peer, rig = fixtures(FAKE, AnnaOnTelegram)

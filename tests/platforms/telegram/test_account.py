@@ -19,7 +19,7 @@ from segue.platforms.spec import PlatformSettings
 from segue.platforms.telegram.adapter import TelegramAdapter
 from segue.testing.contract.rig import home_of, listening, part
 from tests.fakes.telegram import TOKEN, Kind, Peer, Settings, Status, Trouble
-from tests.platforms.telegram.rig import UNKNOWN_TOKEN, Shape, TelegramRig, home_at
+from tests.rigs.telegram.contract import UNKNOWN_TOKEN, AnnaOnTelegram, Shape, home_at
 
 HOME = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="1")
 
@@ -27,7 +27,9 @@ HOME = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="1")
 
 
 @pytest.mark.parametrize("token", [UNKNOWN_TOKEN, "7:short", "two words", "a/../b?c#d", "ü", ""])
-async def test_an_invalid_token_is_reported_and_not_shown(peer: Peer, rig: TelegramRig, token: str):
+async def test_an_invalid_token_is_reported_and_not_shown(
+    peer: Peer, rig: AnnaOnTelegram, token: str
+):
     adapter = TelegramAdapter(token, peer.url)
     reason = "token is not right" if token else "no token"
     with pytest.raises(ConnectFailed, match=f"{reason}.* `segue setup telegram`") as caught:
@@ -45,7 +47,7 @@ async def test_an_invalid_token_is_reported_and_not_shown(peer: Peer, rig: Teleg
     "trouble", [None, Trouble.BROKEN, Trouble.GARBLED, Trouble.DROP_AFTER, Trouble.FORBIDDEN]
 )
 async def test_the_token_is_in_no_log_and_no_error(
-    rig: TelegramRig, caplog: pytest.LogCaptureFixture, trouble: Trouble | None
+    rig: AnnaOnTelegram, caplog: pytest.LogCaptureFixture, trouble: Trouble | None
 ):
     with caplog.at_level(logging.DEBUG):
         for name in ("httpx", "httpcore", "telegram", "segue"):
@@ -73,14 +75,14 @@ async def test_the_token_is_in_no_log_and_no_error(
     assert secret not in caplog.text
 
 
-async def test_an_account_has_the_id_and_the_link_of_the_bot(rig: TelegramRig):
+async def test_an_account_has_the_id_and_the_link_of_the_bot(rig: AnnaOnTelegram):
     assert rig.adapter.account == TOKEN.partition(":")[0]
     assert rig.adapter.pairing_link("ABCD") == "https://t.me/segue_test_bot?start=ABCD"
     unconnected = rig.another()
     assert (unconnected.account, unconnected.pairing_link("ABCD")) == ("", None)
 
 
-async def test_a_menu_has_only_commands_that_telegram_accepts(rig: TelegramRig):
+async def test_a_menu_has_only_commands_that_telegram_accepts(rig: AnnaOnTelegram):
     names = ("Status", "two-words", "x" * 33, "resume")
     await rig.adapter.offer([MenuEntry(name, "long " * 100) for name in names])
     shown = (await rig.driver.look()).menu
@@ -116,7 +118,7 @@ MANAGER = (Status.ADMINISTRATOR, True)
     ],
 )
 async def test_exactly_the_missing_rights_are_named(
-    rig: TelegramRig,
+    rig: AnnaOnTelegram,
     shape: Shape | None,
     settings: Settings,
     rights: tuple[Status, bool] | None,
@@ -140,7 +142,7 @@ async def test_exactly_the_missing_rights_are_named(
 
 
 @pytest.mark.parametrize("shape", Shape)
-async def test_a_chat_is_found_by_its_id(rig: TelegramRig, shape: Shape):
+async def test_a_chat_is_found_by_its_id(rig: AnnaOnTelegram, shape: Shape):
     at = await home_at(rig, shape)
     found = await rig.adapter.find_chat(f" {at.chat_id}\n")
     assert found is not None
@@ -148,7 +150,7 @@ async def test_a_chat_is_found_by_its_id(rig: TelegramRig, shape: Shape):
     assert (found.address, found.name) == (at, name)
 
 
-async def test_a_chat_without_the_bot_is_not_found(rig: TelegramRig):
+async def test_a_chat_without_the_bot_is_not_found(rig: AnnaOnTelegram):
     at = await home_at(rig, Shape.FORUM)
     await rig.driver.rights(int(rig.anna), int(at.chat_id), Status.LEFT)
     channel = await rig.driver.chat(Kind.CHANNEL, [int(rig.anna)], admin=True)
@@ -159,7 +161,7 @@ async def test_a_chat_without_the_bot_is_not_found(rig: TelegramRig):
         await rig.adapter.find_chat("4711")
 
 
-async def test_only_users_who_wrote_to_the_bot_are_known_to_exist(rig: TelegramRig):
+async def test_only_users_who_wrote_to_the_bot_are_known_to_exist(rig: AnnaOnTelegram):
     await home_at(rig, Shape.DM)
     adapter = rig.another()
     assert await adapter.find_user(rig.anna) is True
@@ -190,7 +192,7 @@ def test_the_library_is_not_loaded_before_an_adapter_is_made():
 # The readers of a group
 
 
-async def test_a_group_with_a_public_name_is_public(rig: TelegramRig):
+async def test_a_group_with_a_public_name_is_public(rig: AnnaOnTelegram):
     home = await home_at(rig, Shape.SUPERGROUP)
     before = await rig.adapter.audience(home, [rig.anna])
     await rig.driver.publish(int(home.chat_id), "our_team")
@@ -200,7 +202,7 @@ async def test_a_group_with_a_public_name_is_public(rig: TelegramRig):
     assert growth(before, now) == "it is public now"
 
 
-async def test_where_members_are_hidden_the_owner_counts_as_one(rig: TelegramRig):
+async def test_where_members_are_hidden_the_owner_counts_as_one(rig: AnnaOnTelegram):
     home = await home_at(rig, Shape.SUPERGROUP)
     await rig.driver.populate(int(home.chat_id), [await rig.driver.user("Bob")])
     await rig.driver.hide_members(int(home.chat_id))

@@ -8,13 +8,13 @@ import pytest
 
 from segue.testing.contract.suite import RemoteContract
 from tests.fakes.telegram import Peer
-from tests.platforms.telegram.rig import Shape, TelegramRig
+from tests.rigs.telegram.contract import AnnaOnTelegram, Shape
 
 
 class TestTelegram(RemoteContract):
     @pytest.fixture
-    async def rig(self, peer: Peer) -> AsyncGenerator[TelegramRig]:
-        async with TelegramRig.plugged_in(peer) as rig:
+    async def rig(self, peer: Peer) -> AsyncGenerator[AnnaOnTelegram]:
+        async with AnnaOnTelegram.plugged_in(peer) as rig:
             yield rig
 
     @pytest.fixture(params=[shape for shape in Shape if shape is not Shape.GROUP])

@@ -12,14 +12,14 @@ from segue.testing.contract.base import PHOTO
 from segue.testing.contract.rig import failure, listening, one_attachment, part
 from tests.fakes.pictures import png
 from tests.fakes.telegram import FileKind, Message, Status
-from tests.platforms.telegram.rig import Shape, TelegramRig, home_at, topic
+from tests.rigs.telegram.contract import AnnaOnTelegram, Shape, home_at, topic
 
 PICTURE = Upload("red.png", "image/png", png())
 TEXT = Upload("notes.txt", "text/plain", b"first\nsecond\n")
 LONG = "long " * 400
 
 
-async def sent(rig: TelegramRig) -> list[Message]:
+async def sent(rig: AnnaOnTelegram) -> list[Message]:
     """The texts of the bot."""
     return [it for it in (await rig.driver.look()).messages if it.author != int(rig.anna)]
 
@@ -36,7 +36,7 @@ async def sent(rig: TelegramRig) -> list[Message]:
     ],
 )
 async def test_a_picture_is_sent_as_a_photo_and_other_files_as_documents(
-    rig: TelegramRig, file: Upload, kind: FileKind
+    rig: AnnaOnTelegram, file: Upload, kind: FileKind
 ):
     await rig.adapter.send_file(await topic(rig), file, part("<b>Red</b>."), key="1")
     [message] = await sent(rig)
@@ -56,7 +56,7 @@ async def test_a_picture_is_sent_as_a_photo_and_other_files_as_documents(
     ],
 )
 async def test_any_text_can_be_a_caption_and_be_edited(
-    rig: TelegramRig, said: Part, texts: list[str]
+    rig: AnnaOnTelegram, said: Part, texts: list[str]
 ):
     at = await topic(rig)
     receipt = await rig.adapter.send_file(at, PICTURE, said, key="1")
@@ -66,7 +66,7 @@ async def test_any_text_can_be_a_caption_and_be_edited(
     assert [it.text for it in await sent(rig)] == [*texts[:-1], "Short."]
 
 
-async def test_a_file_is_refused_where_the_bot_is_blocked(rig: TelegramRig):
+async def test_a_file_is_refused_where_the_bot_is_blocked(rig: AnnaOnTelegram):
     at = await home_at(rig, Shape.DM)
     await rig.driver.rights(int(rig.anna), int(at.chat_id), Status.KICKED)
     failed = await failure(rig.adapter.send_file(at, PICTURE, part("Red."), key="1"))
@@ -76,7 +76,7 @@ async def test_a_file_is_refused_where_the_bot_is_blocked(rig: TelegramRig):
 
 
 async def test_a_file_that_is_larger_than_announced_is_not_read_to_its_end(
-    rig: TelegramRig, monkeypatch: pytest.MonkeyPatch
+    rig: AnnaOnTelegram, monkeypatch: pytest.MonkeyPatch
 ):
     small = dataclasses.replace(CAPABILITIES, attachment_bytes=1000)
     monkeypatch.setattr(TelegramAdapter, "capabilities", small)

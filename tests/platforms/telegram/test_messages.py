@@ -13,7 +13,7 @@ from segue.platforms.markup import parts
 from segue.platforms.telegram.client import FAILURES, result
 from segue.testing.contract.rig import failure, listening, part
 from tests.fakes.telegram import Settings, Status, Trouble
-from tests.platforms.telegram.rig import Shape, TelegramRig, home_at, topic
+from tests.rigs.telegram.contract import AnnaOnTelegram, Shape, home_at, topic
 
 
 def place(at: Address) -> tuple[int, int]:
@@ -24,7 +24,7 @@ def place(at: Address) -> tuple[int, int]:
 # Messages
 
 
-async def test_markup_is_sent_without_link_previews(rig: TelegramRig):
+async def test_markup_is_sent_without_link_previews(rig: AnnaOnTelegram):
     at = await home_at(rig, Shape.DM)
     [made] = parts("**Look** at [this](https://example.com) & `x < 1`", rig.adapter.capabilities)
     receipt = await rig.adapter.send(at, made, key="1")
@@ -39,12 +39,12 @@ async def test_markup_is_sent_without_link_previews(rig: TelegramRig):
 # Topics
 
 
-async def is_closed(rig: TelegramRig) -> bool:
+async def is_closed(rig: AnnaOnTelegram) -> bool:
     [found] = (await rig.driver.look()).threads
     return found.closed
 
 
-async def test_a_closed_topic_is_reopened(rig: TelegramRig):
+async def test_a_closed_topic_is_reopened(rig: AnnaOnTelegram):
     at = await topic(rig)
     async with listening(rig.adapter) as ear:
         await rig.adapter.send(at, part("One."), key="1")
@@ -64,7 +64,7 @@ async def test_a_closed_topic_is_reopened(rig: TelegramRig):
 
 @pytest.mark.parametrize("trouble", [None, Trouble.BUSY, Trouble.BROKEN, Trouble.DROP_AFTER])
 async def test_a_topic_closed_before_a_restart_is_reopened_even_if_the_first_attempt_fails(
-    rig: TelegramRig, trouble: Trouble | None
+    rig: AnnaOnTelegram, trouble: Trouble | None
 ):
     at = await topic(rig)
     await rig.driver.close_topic(int(rig.anna), *place(at))
@@ -82,7 +82,7 @@ async def test_a_topic_closed_before_a_restart_is_reopened_even_if_the_first_att
 
 @pytest.mark.parametrize("shape", [Shape.FORUM, Shape.TOPICS])
 async def test_a_message_that_lands_outside_a_deleted_topic_is_deleted(
-    rig: TelegramRig, shape: Shape
+    rig: AnnaOnTelegram, shape: Shape
 ):
     at = await topic(rig, shape)
     await rig.driver.delete_topic(*place(at), silently=True)
@@ -94,7 +94,7 @@ async def test_a_message_that_lands_outside_a_deleted_topic_is_deleted(
     assert deleted.status == 200
 
 
-async def test_a_topic_is_opened_where_the_home_is_a_topic_itself(rig: TelegramRig):
+async def test_a_topic_is_opened_where_the_home_is_a_topic_itself(rig: AnnaOnTelegram):
     first = await topic(rig)
     second = await rig.adapter.create_handoff_thread(first, "More", key="2")
     assert second is not None
@@ -115,7 +115,7 @@ async def test_a_topic_is_opened_where_the_home_is_a_topic_itself(rig: TelegramR
     ],
 )
 async def test_an_error_in_a_chat_without_write_access_says_what_to_do(
-    rig: TelegramRig, shape: Shape, status: Status | None, advice: str
+    rig: AnnaOnTelegram, shape: Shape, status: Status | None, advice: str
 ):
     at, anna = await home_at(rig, shape), int(rig.anna)
     chat = int(at.chat_id)
@@ -136,7 +136,7 @@ async def test_an_error_in_a_chat_without_write_access_says_what_to_do(
 
 @pytest.mark.parametrize("can", [True, False], ids=["with topics", "without"])
 async def test_a_handoff_to_a_group_that_became_a_supergroup_has_its_new_address(
-    rig: TelegramRig, can: bool
+    rig: AnnaOnTelegram, can: bool
 ):
     at = await home_at(rig, Shape.GROUP)
     new = await rig.driver.migrate(int(at.chat_id), topics=can)
@@ -148,7 +148,7 @@ async def test_a_handoff_to_a_group_that_became_a_supergroup_has_its_new_address
 
 
 async def test_message_ids_of_a_supergroup_are_not_confused_with_those_of_its_group(
-    rig: TelegramRig,
+    rig: AnnaOnTelegram,
 ):
     """Message ids start again from 1 there."""
     at = await home_at(rig, Shape.GROUP)
@@ -161,7 +161,7 @@ async def test_message_ids_of_a_supergroup_are_not_confused_with_those_of_its_gr
     assert "Changed." not in [message.text for message in (await rig.driver.look()).messages]
 
 
-async def test_an_invalid_telegram_address_is_refused(rig: TelegramRig):
+async def test_an_invalid_telegram_address_is_refused(rig: AnnaOnTelegram):
     at = await home_at(rig, Shape.FORUM)
     for odd in ({"chat_id": "!room:example.com"}, {"thread_id": "first"}):
         to = dataclasses.replace(at, **odd)
@@ -169,7 +169,7 @@ async def test_an_invalid_telegram_address_is_refused(rig: TelegramRig):
         assert (failed.retry, failed.arrived) == (False, False)
 
 
-async def test_a_revoked_token_does_not_fail_the_message(rig: TelegramRig):
+async def test_a_revoked_token_does_not_fail_the_message(rig: AnnaOnTelegram):
     at = await home_at(rig, Shape.DM)
     await rig.driver.bot(Settings(revoked=True))
     with pytest.raises(ConnectFailed, match="token"):
@@ -179,7 +179,7 @@ async def test_a_revoked_token_does_not_fail_the_message(rig: TelegramRig):
 # Drafts
 
 
-async def test_a_draft_is_shown_in_a_direct_message_until_the_message_comes(rig: TelegramRig):
+async def test_a_draft_is_shown_in_a_direct_message_until_the_message_comes(rig: AnnaOnTelegram):
     at = await topic(rig, Shape.TOPICS)
     assert rig.adapter.previews(at)
     assert not rig.adapter.previews(await home_at(rig, Shape.FORUM))
@@ -194,7 +194,7 @@ async def test_a_draft_is_shown_in_a_direct_message_until_the_message_comes(rig:
     assert (await rig.driver.look()).drafts == ()
 
 
-async def test_drafts_are_tried_once_on_a_server_without_them(rig: TelegramRig):
+async def test_drafts_are_tried_once_on_a_server_without_them(rig: AnnaOnTelegram):
     at = await home_at(rig, Shape.DM)
     await rig.driver.bot(Settings(missing=("sendMessageDraft",)))
     failed = await failure(rig.adapter.preview(at, part("I"), key="1"))
@@ -202,7 +202,7 @@ async def test_drafts_are_tried_once_on_a_server_without_them(rig: TelegramRig):
     assert not rig.adapter.previews(at)
 
 
-async def test_drafts_are_tried_once_in_a_chat_without_them(rig: TelegramRig):
+async def test_drafts_are_tried_once_in_a_chat_without_them(rig: AnnaOnTelegram):
     at = dataclasses.replace(await home_at(rig, Shape.GROUP), chat_type=ChatType.DM)
     assert rig.adapter.previews(at)
     assert not (await failure(rig.adapter.preview(at, part("I"), key="1"))).retry

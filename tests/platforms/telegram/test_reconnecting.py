@@ -8,11 +8,11 @@ import pytest
 
 from segue.testing.contract.reconnecting import ReconnectContract
 from tests.fakes.telegram import serving
-from tests.platforms.telegram.rig import TelegramRig
+from tests.rigs.telegram.contract import AnnaOnTelegram
 
 
 class TestTelegramReconnects(ReconnectContract):
     @pytest.fixture
-    async def rig(self) -> AsyncGenerator[TelegramRig]:
-        async with serving() as peer, TelegramRig.plugged_in(peer) as rig:
+    async def rig(self) -> AsyncGenerator[AnnaOnTelegram]:
+        async with serving() as peer, AnnaOnTelegram.plugged_in(peer) as rig:
             yield rig

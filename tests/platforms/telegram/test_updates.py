@@ -13,7 +13,7 @@ from segue.platforms.base import Inbound
 from segue.platforms.telegram.adapter import TelegramAdapter
 from segue.testing.contract.rig import Ear, home_of, listening
 from tests.fakes.telegram import Peer, Settings, Upload
-from tests.platforms.telegram.rig import Shape, TelegramRig
+from tests.rigs.telegram.contract import AnnaOnTelegram, Shape
 
 
 def uploads(*names: str) -> list[Upload]:
@@ -24,7 +24,7 @@ def files_in(inbound: Inbound) -> list[str]:
     return [file.name for file in inbound.attachments]
 
 
-async def test_an_adapter_has_caught_up_after_a_batch_that_is_not_full(rig: TelegramRig):
+async def test_an_adapter_has_caught_up_after_a_batch_that_is_not_full(rig: AnnaOnTelegram):
     at = await rig.place(Shape.DM)
     await rig.driver.hold()
     for number in range(rig.many):
@@ -39,7 +39,7 @@ async def test_an_adapter_has_caught_up_after_a_batch_that_is_not_full(rig: Tele
         assert rig.adapter.is_caught_up
 
 
-async def test_an_album_is_one_message(rig: TelegramRig):
+async def test_an_album_is_one_message(rig: AnnaOnTelegram):
     at = await rig.place(Shape.DM)
     anna, chat = int(rig.anna), int(at.chat)
     async with listening(rig.adapter) as ear:
@@ -58,7 +58,7 @@ async def test_an_album_is_one_message(rig: TelegramRig):
     assert (await rig.driver.look()).unconfirmed == 1
 
 
-async def test_an_album_that_arrives_in_two_polls_is_one_message(peer: Peer, rig: TelegramRig):
+async def test_an_album_that_arrives_in_two_polls_is_one_message(peer: Peer, rig: AnnaOnTelegram):
     at = await rig.place(Shape.DM)
     anna, chat = int(rig.anna), int(at.chat)
     adapter = TelegramAdapter(peer.token, peer.url, album_seconds=0.3)
@@ -84,7 +84,7 @@ async def test_an_album_that_arrives_in_two_polls_is_one_message(peer: Peer, rig
     ],
 )
 async def test_an_update_that_cannot_be_read_is_skipped_and_logged(
-    rig: TelegramRig, frame: str, caplog: pytest.LogCaptureFixture
+    rig: AnnaOnTelegram, frame: str, caplog: pytest.LogCaptureFixture
 ):
     at = await rig.place(Shape.DM)
     async with listening(rig.adapter) as ear:
@@ -115,7 +115,7 @@ async def waiting(ear: Ear) -> AsyncGenerator[asyncio.Future[Inbound]]:
         await asyncio.gather(next_, return_exceptions=True)
 
 
-async def test_another_program_with_the_same_token_is_named(peer: Peer, rig: TelegramRig):
+async def test_another_program_with_the_same_token_is_named(peer: Peer, rig: AnnaOnTelegram):
     other = TelegramAdapter(peer.token, peer.url)
     await other.connect()
     async with listening(rig.adapter) as ear, listening(other) as theirs:
@@ -128,7 +128,7 @@ async def test_another_program_with_the_same_token_is_named(peer: Peer, rig: Tel
     await other.close()
 
 
-async def test_a_webhook_is_removed_and_pending_updates_are_kept(rig: TelegramRig):
+async def test_a_webhook_is_removed_and_pending_updates_are_kept(rig: AnnaOnTelegram):
     at = await rig.place(Shape.DM)
     await rig.driver.bot(Settings(webhook="https://example.com/hook"))
     await rig.say(at, "Are you there?")

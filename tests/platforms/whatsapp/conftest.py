@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from tests.fakes.whatsapp import FAKE
 from tests.harness.fakes import fixtures
-from tests.platforms.whatsapp.rig import WhatsAppRig
+from tests.rigs.whatsapp.contract import AnnaOnWhatsApp
 
-peer, rig = fixtures(FAKE, WhatsAppRig)
+peer, rig = fixtures(FAKE, AnnaOnWhatsApp)

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from tests.harness.fakes import contract
-from tests.platforms.whatsapp.rig import WhatsAppRig
+from tests.rigs.whatsapp.contract import AnnaOnWhatsApp
 
-TestWhatsApp = contract(WhatsAppRig)
+TestWhatsApp = contract(AnnaOnWhatsApp)

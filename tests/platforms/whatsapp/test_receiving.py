@@ -13,8 +13,8 @@ from segue.platforms.base import InboundKind, Quote
 from segue.platforms.whatsapp.updates import last_message, parse
 from segue.testing.contract.rig import listening
 from tests.fakes.whatsapp import PHONE, Settings
-from tests.platforms.whatsapp.rig import WhatsAppRig
-from tests.platforms.whatsapp.specimens import ANNA, OURS, message, payload
+from tests.rigs.whatsapp.contract import AnnaOnWhatsApp
+from tests.rigs.whatsapp.specimens import ANNA, OURS, message, payload
 
 
 def updates(*messages: Any, phone: str = PHONE, **more: Any) -> list[Any]:
@@ -27,12 +27,12 @@ def found(kind: str, content: Any, **more: Any) -> Any:
     return next(iter(updates(message(kind, content, **more))), None)
 
 
-async def test_an_adapter_without_an_app_secret_does_not_connect(rig: WhatsAppRig):
+async def test_an_adapter_without_an_app_secret_does_not_connect(rig: AnnaOnWhatsApp):
     with pytest.raises(ConnectFailed, match="app secret"):
         await rig.made(app_secret="").connect()
 
 
-async def test_updates_that_overtake_each_other_are_put_in_order(rig: WhatsAppRig):
+async def test_updates_that_overtake_each_other_are_put_in_order(rig: AnnaOnWhatsApp):
     anna = await rig.driver.user("Anna")
     await rig.driver.settings(Settings(parallel=8, batch=2))
     rig.adapter.deliveries.seconds = 0.3

@@ -14,12 +14,12 @@ from segue.testing import http
 from segue.testing.contract.rig import failure, listening, part
 from segue.testing.http import Request, Response
 from tests.fakes.whatsapp import PHONE, Settings
-from tests.platforms.whatsapp.rig import WhatsAppRig
+from tests.rigs.whatsapp.contract import AnnaOnWhatsApp
 
 DAY = 24 * 60 * 60
 
 
-async def anna_writes(rig: WhatsAppRig) -> tuple[Address, int]:
+async def anna_writes(rig: AnnaOnWhatsApp) -> tuple[Address, int]:
     """Anna writes something, and the adapter hears it. Return where, and when."""
     at = await rig.place("dm")
     await rig.say(at, "hello")
@@ -30,7 +30,9 @@ async def anna_writes(rig: WhatsAppRig) -> tuple[Address, int]:
 # Choices
 
 
-async def test_more_than_three_choices_are_a_list_and_long_labels_are_explained(rig: WhatsAppRig):
+async def test_more_than_three_choices_are_a_list_and_long_labels_are_explained(
+    rig: AnnaOnWhatsApp,
+):
     to, _ = await anna_writes(rig)
     long = "Bring back the plan for the garden"
     buttons = [Button(long, "long"), *(Button(f"No {n}", f"n:{n}") for n in range(12))]
@@ -52,7 +54,7 @@ def test_labels_that_are_the_same_when_cut_are_a_list(words: str, kind: str):
     assert client.choices("Which?", buttons)["type"] == kind
 
 
-async def test_a_text_that_is_too_long_for_its_buttons_is_not_sent(rig: WhatsAppRig):
+async def test_a_text_that_is_too_long_for_its_buttons_is_not_sent(rig: AnnaOnWhatsApp):
     """It would be two messages, and only one of them has a receipt."""
     to, _ = await anna_writes(rig)
     buttons = [Button("Yes", "y")]
@@ -75,7 +77,9 @@ async def test_a_text_that_is_too_long_for_its_buttons_is_not_sent(rig: WhatsApp
         ("audio/mpeg", "audio", "audio/mpeg"),
     ],
 )
-async def test_a_file_is_sent_as_a_known_type(rig: WhatsAppRig, given: str, kind: str, sent: str):
+async def test_a_file_is_sent_as_a_known_type(
+    rig: AnnaOnWhatsApp, given: str, kind: str, sent: str
+):
     to, _ = await anna_writes(rig)
     await rig.adapter.send_file(to, Upload("a file", given, b"x"), part("Look."), key="1")
     shown = await rig.driver.look()
@@ -103,7 +107,7 @@ async def test_the_token_is_sent_to_no_other_server():
 # The window
 
 
-async def test_outside_of_the_window_nothing_is_sent_and_the_reason_is_given(rig: WhatsAppRig):
+async def test_outside_of_the_window_nothing_is_sent_and_the_reason_is_given(rig: AnnaOnWhatsApp):
     to, written = await anna_writes(rig)
     rig.adapter.clock = lambda: written + DAY
     await rig.adapter.send(to, part("In time."), key="1")
@@ -121,7 +125,7 @@ async def test_outside_of_the_window_nothing_is_sent_and_the_reason_is_given(rig
     assert [it.method for it in await rig.driver.calls() if it.method != "get_number"] == ["send"]
 
 
-async def test_the_window_is_known_after_a_restart(rig: WhatsAppRig):
+async def test_the_window_is_known_after_a_restart(rig: AnnaOnWhatsApp):
     to, written = await anna_writes(rig)
     restarted = rig.made()
     restarted.clock = lambda: written + DAY + 1
@@ -133,7 +137,7 @@ async def test_the_window_is_known_after_a_restart(rig: WhatsAppRig):
     await restarted.close()
 
 
-async def test_outside_of_the_window_a_template_carries_the_text_on_one_line(rig: WhatsAppRig):
+async def test_outside_of_the_window_a_template_carries_the_text_on_one_line(rig: AnnaOnWhatsApp):
     rig.adapter = adapter = rig.another(template="segue_message/en")
     await adapter.connect()
     to, _ = await anna_writes(rig)
@@ -146,7 +150,7 @@ async def test_outside_of_the_window_a_template_carries_the_text_on_one_line(rig
     assert await rig.seen("x" * 899 + "…")
 
 
-async def test_a_question_in_a_template_does_not_count_as_shown(rig: WhatsAppRig):
+async def test_a_question_in_a_template_does_not_count_as_shown(rig: AnnaOnWhatsApp):
     """It has no buttons there, is on one line and may be cut."""
     rig.adapter = adapter = rig.another(template="segue_message/en")
     await adapter.connect()
@@ -160,7 +164,9 @@ async def test_a_question_in_a_template_does_not_count_as_shown(rig: WhatsAppRig
     assert await rig.seen("May I? run")
 
 
-async def test_a_window_that_whatsapp_closed_is_closed_for_the_next_message_too(rig: WhatsAppRig):
+async def test_a_window_that_whatsapp_closed_is_closed_for_the_next_message_too(
+    rig: AnnaOnWhatsApp,
+):
     to, _ = await anna_writes(rig)
     await rig.driver.wrote(to.chat_id, DAY + 1)
     receipt = await rig.adapter.send(to, part("Hello?"), key="1")
@@ -189,7 +195,7 @@ async def test_a_window_that_whatsapp_closed_is_closed_for_the_next_message_too(
         (131056, ""),  # too many messages to one user: it is sent later
     ],
 )
-async def test_an_error_says_what_a_person_can_do(rig: WhatsAppRig, code: int, words: str):
+async def test_an_error_says_what_a_person_can_do(rig: AnnaOnWhatsApp, code: int, words: str):
     to, _ = await anna_writes(rig)
     await rig.driver.settings(Settings(policy=code))
     failed = await failure(rig.adapter.send(to, part("Hello."), key="1"))
@@ -202,7 +208,7 @@ def test_a_code_is_not_found_in_the_words_of_another_error():
     assert FAILURES.reason(refused) == "at most 100 or 10 of them"
 
 
-async def test_a_question_in_a_template_ends_with_how_to_answer_it(rig: WhatsAppRig):
+async def test_a_question_in_a_template_ends_with_how_to_answer_it(rig: AnnaOnWhatsApp):
     rig.adapter = adapter = rig.another(template="segue_message/en")
     await adapter.connect()
     to, _ = await anna_writes(rig)

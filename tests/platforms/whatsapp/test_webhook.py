@@ -20,8 +20,8 @@ from segue.platforms.whatsapp.webhook import Deliveries
 from segue.testing.contract.rig import listening
 from tests.fakes.protocols.hub import signature
 from tests.fakes.whatsapp import APP_SECRET, Settings
-from tests.platforms.whatsapp.rig import WhatsAppRig
-from tests.platforms.whatsapp.specimens import message, payload
+from tests.rigs.whatsapp.contract import AnnaOnWhatsApp
+from tests.rigs.whatsapp.specimens import message, payload
 
 SECRET = "the secret of the app"
 TOKEN = webhook.verify_token(SECRET)
@@ -88,7 +88,7 @@ def test_a_signature_is_over_the_bytes_with_the_secret():
         assert not webhook.is_signed(wrong, SECRET)
 
 
-async def test_without_a_secret_nothing_is_signed(rig: WhatsAppRig):
+async def test_without_a_secret_nothing_is_signed(rig: AnnaOnWhatsApp):
     adapter = rig.made(app_secret="")
     assert (await adapter.handle_webhook(post(b"1", ""))).status == 403
 
@@ -168,7 +168,7 @@ def request(*messages: Any) -> WebhookRequest:
     return post(json.dumps(payload(*messages)).encode(), APP_SECRET)
 
 
-async def test_a_request_is_answered_when_all_of_it_is_recorded(rig: WhatsAppRig):
+async def test_a_request_is_answered_when_all_of_it_is_recorded(rig: AnnaOnWhatsApp):
     adapter = rig.made()
     assert (await adapter.handle_webhook(request(said(1)))).status == 503, "it is not connected"
     await adapter.connect()
@@ -189,7 +189,7 @@ async def test_a_request_is_answered_when_all_of_it_is_recorded(rig: WhatsAppRig
     await adapter.close()
 
 
-async def test_what_is_not_recorded_when_the_adapter_closes_is_delivered_again(rig: WhatsAppRig):
+async def test_what_is_not_recorded_when_the_adapter_closes_is_delivered_again(rig: AnnaOnWhatsApp):
     adapter = rig.made()
     await adapter.connect()
     answer = asyncio.ensure_future(adapter.handle_webhook(request(said(1))))
@@ -199,7 +199,7 @@ async def test_what_is_not_recorded_when_the_adapter_closes_is_delivered_again(r
 
 
 async def test_a_platform_that_is_out_of_reach_is_noticed_without_an_update(
-    rig: WhatsAppRig, monkeypatch: pytest.MonkeyPatch
+    rig: AnnaOnWhatsApp, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(webhook, "CHECK_SECONDS", 0.01)
     adapter = rig.made()
@@ -212,7 +212,7 @@ async def test_a_platform_that_is_out_of_reach_is_noticed_without_an_update(
 
 
 @pytest.mark.parametrize("port", ["x", "0", "65536"])
-async def test_a_port_that_is_none_is_refused(rig: WhatsAppRig, port: str):
+async def test_a_port_that_is_none_is_refused(rig: AnnaOnWhatsApp, port: str):
     with pytest.raises(BadAdapter, match=rf"platforms\.whatsapp\.port is {port}, which is no port"):
         rig.made(port=port)
     assert rig.made(port="8443").webhook_rules.port == 8443

@@ -183,6 +183,7 @@ def require_lookup(rig: RemoteRig) -> None:
 def require_act(rig: Rig, act: Act) -> None:
     """Skip the test unless the platform supports the operation."""
     supported = {
+        Act.CONNECT: True,
         Act.SEND: True,
         Act.EDIT: rig.adapter.capabilities.edits,
         Act.TYPING: rig.adapter.capabilities.typing,
@@ -219,6 +220,8 @@ async def operation(
     home = await home_of(rig, ear, at)
     numbers = itertools.count()
     match act:
+        case Act.CONNECT:
+            return lambda adapter: adapter.connect()
         case Act.SEND:
             return lambda adapter: adapter.send(home, part("text"), key=f"key {next(numbers)}")
         case Act.EDIT:

@@ -27,6 +27,7 @@ CHATTER = "chatter"
 class Act(StrEnum):
     """The operations of an adapter that can fail."""
 
+    CONNECT = "connect"
     SEND = "send"
     EDIT = "edit"
     TYPING = "typing"

@@ -11,10 +11,11 @@ from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import IdentityTaken
 from segue.store import Store, inbox
 from segue.testing.contract.fake import uploads
+from segue.testing.contract.rig import Act
 from segue.testing.peers.process import Fake
 from tests.fakes import signal
 from tests.fakes.signal import FAKE, ME, NUMBER, Driver, Peer, Settings
-from tests.rigs.base import Call, File, Kind, Message, PlatformRig, choices
+from tests.rigs.base import File, Kind, Message, PlatformRig, choices
 
 _ADAPTER = "segue.platforms.signal.adapter.SignalAdapter"
 
@@ -33,10 +34,12 @@ class SignalRig(PlatformRig):
     keys: ClassVar[bool] = False
     has_menu: ClassVar[bool] = False
     edits_later: ClassVar[bool] = False
-    calls: ClassVar[Mapping[Call, str]] = {
-        Call.CONNECT: "listAccounts",
-        Call.SEND: "send",
-        Call.EDIT: "edit",
+    methods: ClassVar[Mapping[Act, str]] = {
+        Act.CONNECT: "listAccounts",
+        Act.SEND: "send",
+        Act.EDIT: "edit",
+        Act.TYPING: "sendTyping",
+        Act.FETCH: "getAttachment",
     }
     dm: ClassVar[Kind] = Kind(signal.Kind.DM, ChatType.DM)
     group: ClassVar[Kind] = Kind(signal.Kind.GROUP, ChatType.GROUP)

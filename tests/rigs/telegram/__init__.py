@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from segue.core.address import ChatType, Platform
+from segue.testing.contract.rig import Act
 from segue.testing.peers.process import Fake
 from tests.fakes import telegram
 from tests.fakes.telegram import FAKE, Driver, FileKind, Peer, Shown, Upload
-from tests.rigs.base import Call, File, Kind, Message, PlatformRig
+from tests.rigs.base import File, Kind, Message, PlatformRig
 
 BOT = f"@{telegram.Settings().username}"
 _ADAPTER = "segue.platforms.telegram.adapter.TelegramAdapter"
@@ -27,11 +28,13 @@ class TelegramRig(PlatformRig):
     platform: ClassVar[Platform] = Platform.TELEGRAM
     adapter: ClassVar[str] = "segue.platforms.telegram.adapter:make"
     keys: ClassVar[bool] = False
-    calls: ClassVar[Mapping[Call, str]] = {
-        Call.CONNECT: "getMe",
-        Call.SEND: "sendMessage",
-        Call.EDIT: "editMessageText",
-        Call.OPEN_THREAD: "createForumTopic",
+    methods: ClassVar[Mapping[Act, str]] = {
+        Act.CONNECT: "getMe",
+        Act.SEND: "sendMessage",
+        Act.EDIT: "editMessageText",
+        Act.OPEN_THREAD: "createForumTopic",
+        Act.TYPING: "sendChatAction",
+        Act.FETCH: "download",
     }
     dm: ClassVar[Kind] = Kind(_DM, ChatType.DM, threads=True, drafts=True)
     forum: ClassVar[Kind] = Kind(telegram.Kind.FORUM, ChatType.GROUP, threads=True)

@@ -11,11 +11,12 @@ from segue.core.address import ChatType, Platform
 from segue.platforms import registry
 from segue.platforms.whatsapp import webhook
 from segue.testing.contract.fake import uploads
+from segue.testing.contract.rig import Act
 from segue.testing.peers.process import Fake
 from tests.fakes import whatsapp
 from tests.fakes.whatsapp import APP_SECRET, FAKE, PHONE, Driver, Peer
 from tests.harness.networks import lasting_port
-from tests.rigs.base import Call, File, Kind, Message, PlatformRig
+from tests.rigs.base import File, Kind, Message, PlatformRig
 
 _ADAPTER = "segue.platforms.whatsapp.adapter.WhatsAppAdapter"
 _MARKUP = re.compile(r"[*`\u200b\u2060]")
@@ -37,7 +38,12 @@ class WhatsAppRig(PlatformRig):
     has_menu: ClassVar[bool] = False
     edits: ClassVar[bool] = False
     albums: ClassVar[bool] = False
-    calls: ClassVar[Mapping[Call, str]] = {Call.CONNECT: "get_number", Call.SEND: "send"}
+    methods: ClassVar[Mapping[Act, str]] = {
+        Act.CONNECT: "get_number",
+        Act.SEND: "send",
+        Act.TYPING: "mark_read",
+        Act.FETCH: "get_media",
+    }
     dm: ClassVar[Kind] = Kind("a direct message", ChatType.DM)
     forum: ClassVar[Kind] = dm
     group: ClassVar[Kind] = dm

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 
 from segue.core.address import Address, ChatType, Platform
 from segue.store import Store, inbox
+from segue.testing.contract.rig import Act
 from tests.fakes.matrix import PEER, MatrixDriver, MatrixPeer
-from tests.rigs.base import Call, File, Kind, Message, PlatformRig, choices
+from tests.rigs.base import File, Kind, Message, PlatformRig, choices
 
 _ADAPTER = "segue.platforms.matrix.adapter.MatrixAdapter"
 
@@ -26,9 +27,12 @@ class MatrixRig(PlatformRig):
     adapter: ClassVar[str] = "segue.platforms.matrix.adapter:make"
     keys: ClassVar[bool] = True
     has_menu: ClassVar[bool] = False
-    calls: ClassVar[Mapping[Call, str]] = {
-        **dict.fromkeys((Call.SEND, Call.EDIT, Call.OPEN_THREAD), "send"),
-        Call.CONNECT: "connect",
+    methods: ClassVar[Mapping[Act, str]] = {
+        **dict.fromkeys((Act.SEND, Act.EDIT, Act.OPEN_THREAD), "send"),
+        Act.CONNECT: "connect",
+        Act.TYPING: "typing",
+        Act.FETCH: "fetch",
+        Act.HISTORY: "history",
     }
     dm: ClassVar[Kind] = Kind("dm", ChatType.DM, threads=True)
     forum: ClassVar[Kind] = Kind("room", ChatType.GROUP, threads=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -16,7 +16,8 @@ from segue.testing.contract.malformed import Specimen
 from segue.testing.contract.rig import Act, Ear, Feature, File, Place, Seen, home_of, listening
 from segue.testing.peers import Trouble
 from tests.fakes.signal import ME, NUMBER, Driver, Kind, Message
-from tests.platforms.signal.specimens import ANNA, SPECIMENS
+from tests.rigs.signal import SignalRig
+from tests.rigs.signal.specimens import ANNA, SPECIMENS
 
 
 class Shape(StrEnum):
@@ -26,18 +27,13 @@ class Shape(StrEnum):
     """Note to Self, in which Anna writes with the phone that the account is linked to."""
 
 
-class SignalRig(FakeRig):
+class AnnaOnSignal(FakeRig):
     """Anna on Signal. A user has only one direct message with the account, so each that a test asks
     for is with another account of Anna."""
 
     driver: Driver
     author = ANNA
-    methods: Mapping[Act, str] = {
-        Act.SEND: "send",
-        Act.EDIT: "edit",
-        Act.TYPING: "sendTyping",
-        Act.FETCH: "getAttachment",
-    }
+    methods = SignalRig.methods
     lacks = frozenset(
         {
             *(Feature.JOINS, Feature.FORWARDS, Feature.BOTS, Feature.REDELIVERY),

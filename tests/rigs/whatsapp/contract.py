@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from segue.core.address import Platform
@@ -12,20 +12,21 @@ from segue.platforms.whatsapp import webhook
 from segue.platforms.whatsapp.adapter import WhatsAppAdapter
 from segue.testing.contract.fake import FakeRig, uploads
 from segue.testing.contract.malformed import Specimen
-from segue.testing.contract.rig import Act, Feature, File, Place
+from segue.testing.contract.rig import Feature, File, Place
 from segue.web.server import Server
 from tests.fakes.whatsapp import APP_SECRET, PHONE, Driver
-from tests.platforms.whatsapp.specimens import ANNA, SPECIMENS
+from tests.rigs.whatsapp import WhatsAppRig
+from tests.rigs.whatsapp.specimens import ANNA, SPECIMENS
 
 
-class WhatsAppRig(FakeRig):
+class AnnaOnWhatsApp(FakeRig):
     """Anna on WhatsApp. Each chat that a test asks for gets another number of hers."""
 
     driver: Driver
     author = ANNA
     serial = "wamid.HBgL"
     adapter: WhatsAppAdapter
-    methods: Mapping[Act, str] = {Act.SEND: "send", Act.TYPING: "mark_read", Act.FETCH: "get_media"}
+    methods = WhatsAppRig.methods
     credential = "access token"
     lacks = frozenset({
         Feature.JOINS, Feature.FORWARD_AUTHORS, Feature.REPLY_TEXTS, Feature.BOTS,

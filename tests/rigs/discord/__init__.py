@@ -11,10 +11,11 @@ from segue.core.address import Address, ChatType, Platform
 from segue.platforms import registry
 from segue.store import Store, inbox
 from segue.testing.contract.fake import uploads
+from segue.testing.contract.rig import Act
 from segue.testing.peers.process import Fake
 from tests.fakes import discord
 from tests.fakes.discord import BOT, FAKE, USUAL, Driver, Flag, Peer, Permission, Shown, state
-from tests.rigs.base import Call, File, Kind, Message, PlatformRig
+from tests.rigs.base import File, Kind, Message, PlatformRig
 
 _ADAPTER = "segue.platforms.discord.adapter.DiscordAdapter"
 _CHANNEL = ChatType.CHANNEL
@@ -40,11 +41,14 @@ class DiscordRig(PlatformRig):
     platform: ClassVar[Platform] = Platform.DISCORD
     adapter: ClassVar[str] = registry.SPECS[Platform.DISCORD].make
     keys: ClassVar[bool] = True
-    calls: ClassVar[Mapping[Call, str]] = {
-        Call.CONNECT: "get_current_user",
-        Call.SEND: "create_message",
-        Call.EDIT: "edit_message",
-        Call.OPEN_THREAD: "start_thread_from_message",
+    methods: ClassVar[Mapping[Act, str]] = {
+        Act.CONNECT: "get_current_user",
+        Act.SEND: "create_message",
+        Act.EDIT: "edit_message",
+        Act.OPEN_THREAD: "start_thread_from_message",
+        Act.TYPING: "trigger_typing",
+        Act.FETCH: "download",
+        Act.HISTORY: "get_channel_messages",
     }
     dm: ClassVar[Kind] = Kind("a direct message", ChatType.DM)
     forum: ClassVar[Kind] = Kind("a text channel", _CHANNEL, threads=True)

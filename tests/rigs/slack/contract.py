@@ -15,7 +15,8 @@ from segue.testing.contract.malformed import Specimen
 from segue.testing.contract.rig import CHATTER, Act, Feature, File, Place, Seen
 from segue.testing.peers import Trouble
 from tests.fakes.slack import BOT, COMMAND, Driver, Kind, Message, Peer, Settings, Upload
-from tests.platforms.slack.specimens import ANNA, CHANNEL, SPECIMENS
+from tests.rigs.slack import SlackRig
+from tests.rigs.slack.specimens import ANNA, CHANNEL, SPECIMENS
 
 UNKNOWN_TOKEN = "xoxb-100000001-100000002-atokenthatnobodyhasgiven"
 LOST = Settings(retry_seconds=())
@@ -35,7 +36,7 @@ NONE = frozenset({Feature.REPLIES})
 """What no shape has: on Slack, a reply to a message is a message in its thread."""
 
 
-class SlackRig(FakeRig):
+class AnnaOnSlack(FakeRig):
     """Anna on Slack.
 
     A user has one direct message with a bot, so each that a test asks for is another Anna's.
@@ -45,14 +46,7 @@ class SlackRig(FakeRig):
     author = ANNA
     serial = "injected"
     scene = CHANNEL
-    methods: Mapping[Act, str] = {
-        Act.SEND: "chat.postMessage",
-        Act.EDIT: "chat.update",
-        Act.TYPING: "assistant.threads.setStatus",
-        Act.OPEN_THREAD: "chat.postMessage",
-        Act.FETCH: "download",
-        Act.HISTORY: "conversations.history",
-    }
+    methods: Mapping[Act, str] = {**SlackRig.methods, Act.SEND: "chat.postMessage"}
     lacks = NONE
     lookup = "conversations.info"
     usual = Shape.CHANNEL
@@ -177,11 +171,11 @@ class SlackRig(FakeRig):
 
 
 @contextlib.asynccontextmanager
-async def plugged_in(peer: Peer) -> AsyncGenerator[SlackRig]:
+async def plugged_in(peer: Peer) -> AsyncGenerator[AnnaOnSlack]:
     """A rig on a fake in its initial state."""
     async with peer.driver() as driver:
         await driver.clear()
-        rig = SlackRig(peer, driver, await driver.user("Anna"))
+        rig = AnnaOnSlack(peer, driver, await driver.user("Anna"))
         await rig.adapter.connect()
         yield rig
         await rig.adapter.close()

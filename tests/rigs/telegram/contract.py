@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -11,11 +11,12 @@ from segue.platforms.base import Adapter
 from segue.platforms.telegram.adapter import TelegramAdapter
 from segue.testing.contract.fake import FakeRig, uploads
 from segue.testing.contract.malformed import Specimen
-from segue.testing.contract.rig import CHATTER, Act, Feature, File, Place, Seen, listening
+from segue.testing.contract.rig import CHATTER, Feature, File, Place, Seen, listening
 from tests.fakes.telegram import Driver, Kind, Message, cleaned
 from tests.fakes.telegram.markup import parse_html
 from tests.fakes.telegram.state import Refuse
-from tests.platforms.telegram.specimens import ANNA, FORUM, SPECIMENS
+from tests.rigs.telegram import TelegramRig
+from tests.rigs.telegram.specimens import ANNA, FORUM, SPECIMENS
 
 UNKNOWN_TOKEN = "7000000001:a_token_that_nobody_has_given_to_it_01"
 
@@ -39,7 +40,7 @@ KINDS = {
 }
 
 
-class TelegramRig(FakeRig):
+class AnnaOnTelegram(FakeRig):
     """Anna on Telegram.
 
     A user has only one private chat with a bot, so each private chat that a test asks for gets
@@ -49,13 +50,7 @@ class TelegramRig(FakeRig):
     driver: Driver
     author = ANNA["id"]
     scene = FORUM["id"]
-    methods: Mapping[Act, str] = {
-        Act.SEND: "sendMessage",
-        Act.EDIT: "editMessageText",
-        Act.TYPING: "sendChatAction",
-        Act.OPEN_THREAD: "createForumTopic",
-        Act.FETCH: "download",
-    }
+    methods = TelegramRig.methods
     lacks = frozenset({Feature.HISTORY, Feature.DELETIONS, Feature.USER_THREADS})
     many = 105  # a batch has at most 100
     usual = Shape.FORUM
@@ -166,14 +161,14 @@ def _displayed(text: str) -> tuple[str, ...]:
         return text, cleaned(text)
 
 
-async def topic(rig: TelegramRig, shape: Shape = Shape.FORUM) -> Address:
+async def topic(rig: AnnaOnTelegram, shape: Shape = Shape.FORUM) -> Address:
     """The address of a new topic in a new chat of that shape."""
     thread = await rig.adapter.create_handoff_thread(await home_at(rig, shape), "Work", key="1")
     assert thread is not None
     return thread
 
 
-async def home_at(rig: TelegramRig, shape: Shape) -> Address:
+async def home_at(rig: AnnaOnTelegram, shape: Shape) -> Address:
     """The address of a new chat of that shape."""
     at = await rig.place(shape)
     async with listening(rig.adapter) as ear:

@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 from segue.core.address import Address, ChatType, Platform
 from segue.platforms.slack.adapter import INVITATION
 from segue.testing.contract.fake import uploads
+from segue.testing.contract.rig import Act
 from segue.testing.peers.process import Fake
 from tests.fakes import slack
 from tests.fakes.slack import BOT, COMMAND, FAKE, Driver, Peer, Shown
-from tests.rigs.base import Call, File, Kind, Message, PlatformRig, Thread, View
+from tests.rigs.base import File, Kind, Message, PlatformRig, Thread, View
 
 _ADAPTER = "segue.platforms.slack.adapter.SlackAdapter"
 _ASSISTANT = "an assistant thread"
@@ -35,11 +36,14 @@ class SlackRig(PlatformRig):
     adapter: ClassVar[str] = "segue.platforms.slack.adapter:make"
     keys: ClassVar[bool] = True
     has_menu: ClassVar[bool] = False
-    calls: ClassVar[Mapping[Call, str]] = {
-        Call.CONNECT: "auth.test",
-        Call.SEND: "reply",
-        Call.EDIT: "chat.update",
-        Call.OPEN_THREAD: "chat.postMessage",
+    methods: ClassVar[Mapping[Act, str]] = {
+        Act.CONNECT: "auth.test",
+        Act.SEND: "reply",
+        Act.EDIT: "chat.update",
+        Act.OPEN_THREAD: "chat.postMessage",
+        Act.TYPING: "assistant.threads.setStatus",
+        Act.FETCH: "download",
+        Act.HISTORY: "conversations.history",
     }
     dm: ClassVar[Kind] = Kind(slack.Kind.IM, ChatType.DM, threads=True, drafts=True)
     forum: ClassVar[Kind] = Kind(slack.Kind.CHANNEL, ChatType.CHANNEL, threads=True)

@@ -6,7 +6,7 @@ It makes adapters as the registry does. For one whose calls time out early, it c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any, cast
 
@@ -20,7 +20,8 @@ from segue.testing.contract.rig import CHATTER, Act, Feature, File, Place, Seen,
 from segue.testing.peers import Trouble
 from tests.fakes.discord import USUAL, Driver, Kind, Permission
 from tests.fakes.discord.state import Message
-from tests.platforms.discord.specimens import ANNA, MESSAGE, SPECIMENS
+from tests.rigs.discord import DiscordRig
+from tests.rigs.discord.specimens import ANNA, MESSAGE, SPECIMENS
 
 UNKNOWN_TOKEN = "MTEwMDAwMDAwMDAwMDAwMDAwMQ.Gnobody.a_token_that_nobody_has_given_to_it_01"
 MENU = [MenuEntry(name, f"The command {name}") for name in ("approve", "resume", "status")]
@@ -48,7 +49,7 @@ KINDS = {
 }
 
 
-class DiscordRig(FakeRig):
+class AnnaOnDiscord(FakeRig):
     """Anna on Discord.
 
     A user has only one direct message with a bot, so each one that a test asks for gets another
@@ -58,14 +59,7 @@ class DiscordRig(FakeRig):
     driver: Driver
     author = ANNA["id"]
     scene = MESSAGE["channel_id"]
-    methods: Mapping[Act, str] = {
-        Act.SEND: "create_message",
-        Act.EDIT: "edit_message",
-        Act.TYPING: "trigger_typing",
-        Act.OPEN_THREAD: "start_thread_from_message",
-        Act.FETCH: "download",
-        Act.HISTORY: "get_channel_messages",
-    }
+    methods = DiscordRig.methods
     lacks = frozenset({Feature.JOINS, Feature.FORWARD_AUTHORS, Feature.REDELIVERY})
     lookup = "get_channel"
     usual = Shape.TEXT
@@ -194,7 +188,7 @@ def _place(message: Message) -> Place:
     return Place(str(message.chat), None if message.thread is None else str(message.thread))
 
 
-async def home_at(rig: DiscordRig, shape: Shape) -> Address:
+async def home_at(rig: AnnaOnDiscord, shape: Shape) -> Address:
     """The address of a new chat of that shape."""
     at = await rig.place(shape)
     if shape is Shape.FORUM:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 from urllib.parse import quote
@@ -15,9 +15,10 @@ from segue.platforms.matrix.adapter import MatrixAdapter, make
 from segue.platforms.spec import PlatformSettings
 from segue.testing.contract.fake import FakeRig
 from segue.testing.contract.malformed import Specimen
-from segue.testing.contract.rig import CHATTER, Act, Feature, File, Place, Seen
+from segue.testing.contract.rig import CHATTER, Feature, File, Place, Seen
 from tests.fakes.matrix import MatrixDriver, MatrixUser
-from tests.platforms.matrix.specimens import ANNA, ID, SPECIMENS
+from tests.rigs.matrix import MatrixRig
+from tests.rigs.matrix.specimens import ANNA, ID, SPECIMENS
 
 
 class Shape(StrEnum):
@@ -27,19 +28,14 @@ class Shape(StrEnum):
     ENCRYPTED_ROOM = "encrypted room"
 
 
-class MatrixRig(FakeRig):
+class AnnaOnMatrix(FakeRig):
     """Anna on Matrix."""
 
     driver: MatrixDriver
     author = ANNA
     serial = ID
     adapter: MatrixAdapter
-    methods: Mapping[Act, str] = {
-        **dict.fromkeys((Act.SEND, Act.EDIT, Act.OPEN_THREAD), "send"),
-        Act.TYPING: "typing",
-        Act.FETCH: "fetch",
-        Act.HISTORY: "history",
-    }
+    methods = MatrixRig.methods
     lacks = frozenset(
         {Feature.FORWARDS, Feature.THREAD_DELETION, Feature.EDIT_CHECKS, Feature.RAW_UPDATES}
     )
