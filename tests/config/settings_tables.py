@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from segue.config import schema
-from segue.config.schema import Family, Leaf, Part, Table
+from segue.config.schema import Family, Leaf, Section, SectionMember
 from segue.config.settings import VARIABLES
 
 DOCS = Path(__file__).parents[2] / "docs" / "settings.md"
@@ -27,24 +27,24 @@ class Row(NamedTuple):
     default: str
 
 
-def rows(node: Table | Family, name: str = "") -> Iterator[Row]:
+def rows(node: Section | Family, name: str = "") -> Iterator[Row]:
     """Yield a row for each setting. Entries with the same description have one row."""
-    if isinstance(node, Table):
-        for inner, part in node.parts.items():
+    if isinstance(node, Section):
+        for inner, member in node.members.items():
             full = f"{name}.{inner}" if name else inner
-            yield from _rows(part, full)
+            yield from _rows(member, full)
         return
     entries = node.entries
     for inner in entries.described or [entries.placeholder]:
-        for row in _rows(Part(node.node(inner), inner), f"{name}.{inner}"):
+        for row in _rows(SectionMember(node.node(inner), inner), f"{name}.{inner}"):
             yield _inherited(row, inner, name) if entries.inherit else row
 
 
-def _rows(part: Part, name: str) -> Iterator[Row]:
-    if isinstance(part.node, Leaf):
-        yield _row(name, part.node, _default(part, part.node))
+def _rows(member: SectionMember, name: str) -> Iterator[Row]:
+    if isinstance(member.node, Leaf):
+        yield _row(name, member.node, _default(member, member.node))
     else:
-        yield from rows(part.node, name)
+        yield from rows(member.node, name)
 
 
 def _row(name: str, leaf: Leaf, default: str) -> Row:
@@ -64,10 +64,10 @@ def _inherited(row: Row, placeholder: str, family: str) -> Row:
     return row._replace(meaning=f"the same for {placeholder}: see below", default=default)
 
 
-def _default(part: Part, leaf: Leaf) -> str:
+def _default(member: SectionMember, leaf: Leaf) -> str:
     if leaf.description.default:
         return leaf.description.default
-    value = leaf.description.unset if part.default is None else part.default
+    value = leaf.description.unset if member.default is None else member.default
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from segue.config import environment, file, machine, schema
 from segue.config.machine import ENVIRONMENT
-from segue.config.schema import Family, Leaf, Node, Table, Wrong
+from segue.config.schema import Family, Leaf, Node, Section, Wrong
 from segue.config.settings import Settings, absolute_path, url
 from segue.core.address import Platform
 from segue.core.errors import BadSettings
@@ -69,7 +69,7 @@ def _sources(environ: Mapping[str, str]) -> _Sources:
 
 def _settings(sources: _Sources, environ: Mapping[str, str]) -> Settings:
     path = sources.path
-    values = _Reader(path, sources.variables, _usual(environ)).settings(sources.whole)
+    values = _SettingReader(path, sources.variables, _usual(environ)).settings(sources.whole)
     model_from = sources.variables.get("model", f"model in {path}")
     return Settings(
         **values,
@@ -102,13 +102,13 @@ def check(raw: bytes, path: Path) -> None:
     """Raise BadSettings if `raw` is not a valid settings file. The environment is ignored."""
     tables, _ = file.adapt(raw, path)
     usual = dict.fromkeys(_usual({}), lambda: None)
-    _Reader(path, {}, usual).settings(tables)
+    _SettingReader(path, {}, usual).settings(tables)
 
 
 # Reading the tables
 
 
-class _Reader:
+class _SettingReader:
     """Makes the values of settings out of tables."""
 
     def __init__(
@@ -125,30 +125,30 @@ class _Reader:
         except Wrong as wrong:
             raise BadSettings(path=self._path, reason=one_line(str(wrong))) from wrong
 
-    def _fields(self, table: Table, given: object, name: str) -> dict[str, Any]:
-        """Return the fields of a table's value that are set or have a default of this machine."""
-        parts = schema.convert(given, dict[str, Any], name)
-        for inner in parts:
-            if not table.knows(inner):
-                raise Wrong(schema.no_setting(name, inner, table.names()))
+    def _fields(self, section: Section, given: object, name: str) -> dict[str, Any]:
+        """Return the fields of a section's value that are set or have a default of this machine."""
+        tables: dict[str, Any] = schema.convert(given, dict[str, Any], name)
+        for inner in tables:
+            if not section.knows(inner):
+                raise Wrong(schema.no_setting(name, inner, section.names()))
         fields: dict[str, Any] = {}
-        for inner, part in table.parts.items():
+        for inner, member in section.members.items():
             full = f"{name}.{inner}" if name else inner
-            value = self._value(part.node, parts.get(inner), full, parts)
+            value = self._value(member.node, tables.get(inner), full, tables)
             if value is None and full in self._usual:
                 value = self._usual[full]()
-            elif value is None and part.is_required:
+            elif value is None and member.is_required:
                 raise Wrong(f"{full} is missing")
             elif value is None:
                 continue
-            fields[part.field] = value
+            fields[member.field] = value
         return fields
 
     def _value(self, node: Node, given: object, name: str, around: Mapping[str, Any]) -> Any:
         """Return the value of a node, or None if it is not set. `around` is the table of it."""
         if isinstance(node, Leaf):
             return None if given is None else self._leaf(node, given, name)
-        if isinstance(node, Table):
+        if isinstance(node, Section):
             return node.make(**self._fields(node, {} if given is None else given, name))
         return None if given is None else self._entries(node, given, name, around)
 
@@ -193,7 +193,7 @@ def _inherited(node: Node, around: Mapping[str, Any], given: Any) -> Any:
     """Return an entry with what it leaves out taken from the table around its own."""
     if not isinstance(given, dict):
         return given
-    usual = {name: around[name] for name in cast("Table", node).names() if name in around}
+    usual = {name: around[name] for name in cast("Section", node).names() if name in around}
     return usual | cast("dict[str, Any]", given)
 
 
@@ -242,7 +242,7 @@ def _despite(error: BadSettings, environ: Mapping[str, str], name: str) -> str:
             raise unclear from error
         return ""
     given = tables.get(name, "")
-    unknown = tables.keys() - schema.root().parts.keys()
+    unknown = tables.keys() - schema.root().members.keys()
     if not isinstance(given, str) or difflib.get_close_matches(name, unknown):
         raise unclear from error
     return given
@@ -304,8 +304,8 @@ def _values(
     if isinstance(node, Leaf):
         yield name, _shown(node, value)
         return
-    if isinstance(node, Table):
-        parts = [(inner, _field(value, part.field)) for inner, part in node.parts.items()]
+    if isinstance(node, Section):
+        parts = [(inner, _field(value, it.field)) for inner, it in node.members.items()]
     elif name in absent:
         parts = [(it, value[it] if it in value else absent[name](it)) for it in node.names()]
     else:

@@ -1,6 +1,6 @@
 """The names of all settings, such as `endpoints.work.url`, and the type of each.
 
-They are read off the structs of `segue.config.settings`, as a tree: a Table has named parts, a
+They are read off the structs of `segue.config.settings`, as a tree: a Section has named members, a
 Family has entries that look alike, and a Leaf is one setting. Everything that has to know every
 setting walks this tree: reading the file, overriding it by variables, `segue config`, completion
 and docs/settings.md.
@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 
 from segue.config import machine
 from segue.config.settings import Settings, url
-from segue.core.description import Description, Entries
+from segue.core.described import Described, Entries
 from segue.core.errors import SettingRefused, UnknownSetting
 from segue.core.secret import Secret
 from segue.core.text import one_line
@@ -36,7 +36,7 @@ class Leaf(Struct, frozen=True):
 
     kind: Any
     """The type of its value, with its limits."""
-    description: Description
+    description: Described
 
     @property
     def is_secret(self) -> bool:
@@ -71,8 +71,8 @@ class Leaf(Struct, frozen=True):
         return convert(given, str if self.is_text else self.kind, name, strict=strict)
 
 
-class Part(Struct, frozen=True):
-    """A named part of a table."""
+class SectionMember(Struct, frozen=True):
+    """A named member of a section."""
 
     node: Node
     field: str
@@ -81,21 +81,21 @@ class Part(Struct, frozen=True):
     default: object = None
 
 
-class Table(Struct, frozen=True):
-    """A table whose parts have different names and types."""
+class Section(Struct, frozen=True):
+    """A table whose members have different names and types."""
 
     make: Callable[..., Any]
     """Makes its value out of its fields."""
-    parts: Mapping[str, Part]
+    members: Mapping[str, SectionMember]
 
     def names(self) -> list[str]:
-        return list(self.parts)
+        return list(self.members)
 
     def node(self, name: str) -> Node:
-        return self.parts[name].node
+        return self.members[name].node
 
     def knows(self, name: str) -> bool:
-        return name in self.parts
+        return name in self.members
 
 
 class Family(Struct, frozen=True):
@@ -114,34 +114,34 @@ class Family(Struct, frozen=True):
         return self.entries.names is None or name in self.names()
 
 
-Node = Leaf | Table | Family
+Node = Leaf | Section | Family
 
 
 # The tree
 
 
-def root() -> Table:
+def root() -> Section:
     """Return the tree of all settings."""
-    return _table(Settings)
+    return _section(Settings)
 
 
 @functools.cache
-def _table(kind: type[Struct]) -> Table:
-    parts: dict[str, Part] = {}
+def _section(kind: type[Struct]) -> Section:
+    members: dict[str, SectionMember] = {}
     for field in structs.fields(kind):
         node = _node(field.type)
         if node is not None:
             default = None if field.default is msgspec.NODEFAULT else field.default
-            parts[field.encode_name] = Part(node, field.name, field.required, default)
-    return Table(kind, parts)
+            members[field.encode_name] = SectionMember(node, field.name, field.required, default)
+    return Section(kind, members)
 
 
 def _node(kind: Any) -> Node | None:
     """Return the node of a field of this type, or None if the field is no setting."""
     if isinstance(kind, type) and issubclass(cast("type[Any]", kind), Struct):
-        return _table(kind)
+        return _section(kind)
     for about in getattr(kind, "__metadata__", ()):
-        if isinstance(about, Description):
+        if isinstance(about, Described):
             return Leaf(_without_description(kind), about)
         if isinstance(about, Entries):
             key, entry = get_args(get_args(kind)[0])
@@ -165,28 +165,28 @@ def _entry(kind: Any, entries: Entries, name: str) -> Node:
     if description := entries.described.get(name):
         return Leaf(kind, description)
     node = cast("Node", _node(kind))
-    if isinstance(node, Table) and entries.own_name:
-        return Table(functools.partial(kind, **{entries.own_name: name}), node.parts)
+    if isinstance(node, Section) and entries.own_name:
+        return Section(functools.partial(kind, **{entries.own_name: name}), node.members)
     return node
 
 
-def _platform(spec: PlatformSpec | None) -> Table:
+def _platform(spec: PlatformSpec | None) -> Section:
     """Return the table of a platform, with its own fields beside those of all platforms.
 
     Without a `spec`, it is that of any platform, as in the docs.
     """
-    parts = dict(_table(PlatformSettings).parts)
-    own = cast("Family", parts.pop("values").node)
+    members = dict(_section(PlatformSettings).members)
+    own = cast("Family", members.pop("values").node)
     if spec is None:
         name = own.entries.placeholder
-        return Table(PlatformSettings, {**parts, name: Part(own.node(name), name)})
+        return Section(PlatformSettings, {**members, name: SectionMember(own.node(name), name)})
     for field in spec.fields:
-        description = Description(
+        description = Described(
             field.label, (spec.variable(field),), read=url if field.kind is FieldKind.URL else None
         )
         kind = Secret if field.kind is FieldKind.SECRET else str
-        parts[field.name] = Part(Leaf(kind, description), field.name)
-    return Table(functools.partial(_platform_settings, spec), parts)
+        members[field.name] = SectionMember(Leaf(kind, description), field.name)
+    return Section(functools.partial(_platform_settings, spec), members)
 
 
 def _platform_settings(spec: PlatformSpec, **given: Any) -> PlatformSettings:
@@ -239,7 +239,7 @@ def leaf(name: str) -> Leaf:
         if isinstance(node, Leaf) or not part:
             raise unknown(name)
         if not node.knows(part):
-            if isinstance(node, Table):
+            if isinstance(node, Section):
                 raise unknown(name)
             raise SettingRefused(reason=no_setting(within, part, node.names()))
         node = node.node(part)
@@ -257,7 +257,7 @@ def unknown(name: str, endpoints: Iterable[str] = ()) -> UnknownSetting:
 
 
 def no_setting(table: str, name: str, names: Sequence[str]) -> str:
-    """Return that the table has no such part, and which it has."""
+    """Return that the table has no such member, and which it has."""
     import difflib  # noqa: PLC0415 - only when something is wrong
 
     prefix = f"{table}." if table else ""
@@ -267,7 +267,7 @@ def no_setting(table: str, name: str, names: Sequence[str]) -> str:
 
 
 def found(
-    tables: Mapping[str, Any], node: Table | Family | None = None, where: tuple[str, ...] = ()
+    tables: Mapping[str, Any], node: Section | Family | None = None, where: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Node | None, Any]]:
     """Yield where there is a setting in these tables, or anything else, with its value.
 
@@ -276,7 +276,7 @@ def found(
     node = node or root()
     for name, value in tables.items():
         inner = node.node(name) if node.knows(name) else None
-        if isinstance(inner, Table | Family) and isinstance(value, dict):
+        if isinstance(inner, Section | Family) and isinstance(value, dict):
             yield from found(cast("dict[str, Any]", value), inner, (*where, name))
         else:
             yield (*where, name), inner, value

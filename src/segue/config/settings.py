@@ -1,6 +1,6 @@
 """The settings: what can be set, and the values that the program uses.
 
-Each setting is a field, and its type, default and description are there: `segue.core.description`
+Each setting is a field, and its type, default and description are there: `segue.core.described`
 explains them. Fields without a description are worked out while the settings are read.
 """
 
@@ -16,23 +16,23 @@ from msgspec import Meta, Struct, field
 
 from segue.core.address import TARGETS, ChatType, Platform
 from segue.core.approval import Policy
-from segue.core.description import Description, Entries
+from segue.core.described import Described, Entries
 from segue.core.reset import ResetMode, ResetPolicies, ResetPolicy
 from segue.core.secret import Secret
 from segue.platforms import registry
 from segue.platforms.spec import PlatformSettings
 
-KEYS: Mapping[str, Description] = {
-    "anthropic": Description("the key for Anthropic", ("ANTHROPIC_API_KEY",)),
-    "openai": Description("the key for OpenAI", ("OPENAI_API_KEY",)),
-    "gemini": Description(
+KEYS: Mapping[str, Described] = {
+    "anthropic": Described("the key for Anthropic", ("ANTHROPIC_API_KEY",)),
+    "openai": Described("the key for OpenAI", ("OPENAI_API_KEY",)),
+    "gemini": Described(
         "the key for Gemini; the first variable takes precedence",
         ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     ),
-    "openrouter": Description("the key for OpenRouter", ("OPENROUTER_API_KEY",)),
-    "groq": Description("the key for Groq", ("GROQ_API_KEY",)),
-    "mistral": Description("the key for Mistral", ("MISTRAL_API_KEY",)),
-    "deepseek": Description("the key for DeepSeek", ("DEEPSEEK_API_KEY",)),
+    "openrouter": Described("the key for OpenRouter", ("OPENROUTER_API_KEY",)),
+    "groq": Described("the key for Groq", ("GROQ_API_KEY",)),
+    "mistral": Described("the key for Mistral", ("MISTRAL_API_KEY",)),
+    "deepseek": Described("the key for DeepSeek", ("DEEPSEEK_API_KEY",)),
 }
 """Known providers. The first one with a key is used if the user names no model."""
 
@@ -41,18 +41,18 @@ KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {name: key.variables for name, ke
 
 
 VARIABLES = (
-    Description(
+    Described(
         "the absolute path of another settings file",
         ("SEGUE_CONFIG",),
         "`config.toml` in your configuration folder",
     ),
-    Description(
+    Described(
         "another URL for OpenAI's API; it receives the key for OpenAI",
         ("OPENAI_BASE_URL",),
         "OpenAI itself",
     ),
-    Description("this machine's time zone", ("TZ",), "the system's"),
-    Description(
+    Described("this machine's time zone", ("TZ",), "the system's"),
+    Described(
         "the editor that `segue config edit` opens; the first takes precedence",
         ("VISUAL", "EDITOR"),
         "nano or vi",
@@ -106,14 +106,14 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
     name: str
     url: Annotated[
-        str, Description("the base URL of your own server, up to and including `/v1`", read=url)
+        str, Described("the base URL of your own server, up to and including `/v1`", read=url)
     ]
-    key: Annotated[Secret | None, Description("its key, if it needs one")] = None
+    key: Annotated[Secret | None, Described("its key, if it needs one")] = None
     context: Annotated[
-        int, Meta(ge=1024), Description("the context size of its models, in tokens")
+        int, Meta(ge=1024), Described("the context size of its models, in tokens")
     ] = 32_768
-    images: Annotated[bool, Description("whether its models accept images")] = False
-    small: Annotated[bool, Description("whether its models need a short prompt and few tools")] = (
+    images: Annotated[bool, Described("whether its models accept images")] = False
+    small: Annotated[bool, Described("whether its models need a short prompt and few tools")] = (
         False
     )
 
@@ -121,13 +121,13 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 class Approvals(Struct, frozen=True, kw_only=True):
     """Actions that the agent may perform without asking."""
 
-    policy: Annotated[Policy, Description("what the agent may do without asking")] = Policy.ASK
+    policy: Annotated[Policy, Described("what the agent may do without asking")] = Policy.ASK
     platforms: Annotated[
         Mapping[
             Platform,
             Annotated[
                 Policy,
-                Description(
+                Described(
                     "the same for one platform, such as local, web or telegram",
                     default="the value of `approvals.policy`",
                 ),
@@ -137,7 +137,7 @@ class Approvals(Struct, frozen=True, kw_only=True):
     ] = field(default_factory=dict[Platform, Policy])
     allowed_commands: Annotated[
         tuple[str, ...],
-        Description("the first words of commands that `allow-list` allows: see below"),
+        Described("the first words of commands that `allow-list` allows: see below"),
     ] = ()
 
     def policy_on(self, platform: Platform) -> Policy:
@@ -147,17 +147,17 @@ class Approvals(Struct, frozen=True, kw_only=True):
 class WebSettings(Struct, frozen=True, kw_only=True):
     """How the built-in page is served."""
 
-    enabled: Annotated[bool, Description("whether the gateway serves the built-in page")] = True
+    enabled: Annotated[bool, Described("whether the gateway serves the built-in page")] = True
     port: Annotated[
         Annotated[int, Meta(ge=0, le=65535)] | None,
-        Description(
+        Described(
             "the port of the page; 0 means the last port used, at first 8790 or the next free one",
             unset=0,
         ),
     ] = None
     lan: Annotated[
         bool,
-        Description(
+        Described(
             "whether the local network may open the page; if not set, `/handoff web` asks: see"
             " [the page](web.md)"
         ),
@@ -167,16 +167,16 @@ class WebSettings(Struct, frozen=True, kw_only=True):
 class ResetRule(Struct, frozen=True, kw_only=True):
     """When some chats start a new session."""
 
-    mode: Annotated[ResetMode, Description("when a chat starts a new session")] = ResetMode.NONE
+    mode: Annotated[ResetMode, Described("when a chat starts a new session")] = ResetMode.NONE
     idle_minutes: Annotated[
         float,
         Meta(ge=0.001, le=36_500 * 24 * 60),
-        Description("minutes without a message before a reset, for `idle` and `both`"),
+        Described("minutes without a message before a reset, for `idle` and `both`"),
     ] = 24 * 60.0
     hour: Annotated[
         int,
         Meta(ge=0, le=23),
-        Description("the hour of the reset, from 0 to 23, for `daily` and `both`"),
+        Described("the hour of the reset, from 0 to 23, for `daily` and `both`"),
     ] = 4
 
     @property
@@ -208,7 +208,7 @@ class ResetSettings(ResetRule, frozen=True, kw_only=True):
 
     zone: Annotated[
         tzinfo,
-        Description(
+        Described(
             "the time zone of that hour, such as `Europe/Oslo`",
             default="this machine's",
             read=time_zone,
@@ -230,7 +230,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     store: Annotated[
         str,
-        Description(
+        Described(
             "where conversations are stored: see [store.md](store.md)",
             ("SEGUE_STORE",),
             "a file in your data folder",
@@ -239,21 +239,21 @@ class Settings(Struct, frozen=True, kw_only=True):
     """A URL: `sqlite:///absolute/path.db` or `postgresql://…`. It may contain a password."""
     model: Annotated[
         str | None,
-        Description("the model to use: see below", ("SEGUE_MODEL",), "the first that can work"),
+        Described("the model to use: see below", ("SEGUE_MODEL",), "the first that can work"),
     ] = None
     private_network: Annotated[
-        bool, Description("whether the agent may fetch pages from private addresses")
+        bool, Described("whether the agent may fetch pages from private addresses")
     ] = False
     server_accounts: Annotated[
         tuple[str, ...],
-        Description(
+        Described(
             "other accounts of this machine, such as `ollama`, whose model servers may receive"
             " conversations: see [models](models.md)"
         ),
     ] = ()
     models_folder: Annotated[
         Path,
-        Description(
+        Described(
             "the absolute path of the embedded model's folder",
             ("SEGUE_MODELS",),
             "`models` in your data folder",
@@ -263,11 +263,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     idle_minutes: Annotated[
         float,
         Meta(gt=0),
-        Description("minutes without use before the embedded model is unloaded from memory"),
+        Described("minutes without use before the embedded model is unloaded from memory"),
     ] = 10.0
     gateway_log: Annotated[
         Path,
-        Description(
+        Described(
             "the absolute path of a background gateway's log",
             ("SEGUE_GATEWAY_LOG",),
             "`gateway.log` in your data folder",

@@ -14,7 +14,7 @@ from typing import Annotated, Protocol
 from msgspec import Struct, field
 
 from segue.core.address import Platform
-from segue.core.description import Description, Entries
+from segue.core.described import Described, Entries
 from segue.core.secret import Secret
 from segue.platforms.uploads import UploadRules
 
@@ -160,14 +160,14 @@ class PlatformSettings(Struct, frozen=True, kw_only=True):
     platform: Platform
     enabled: Annotated[
         bool,
-        Description(
+        Described(
             "whether a gateway serves the platform",
             default="true, once any other setting of the platform or its table is present",
         ),
     ] = True
     adapter: Annotated[
         str,
-        Description(
+        Described(
             "your own adapter, as `package.module:function`",
             default="the built-in one",
             read=function_name,
@@ -175,7 +175,7 @@ class PlatformSettings(Struct, frozen=True, kw_only=True):
     ] = ""
     groups: Annotated[
         Groups,
-        Description(
+        Described(
             "which messages are answered in chats with several people, all or those to the agent"
             " (by name, as a reply, or in a thread opened by Segue)"
         ),
@@ -185,7 +185,7 @@ class PlatformSettings(Struct, frozen=True, kw_only=True):
             str,
             Annotated[
                 str | Secret,
-                Description(
+                Described(
                     "a value that the platform needs, such as its `token` (`SEGUE_TELEGRAM_TOKEN`),"
                     " or the `url` of your own server; tokens and other secrets are never shown:"
                     " see below",

@@ -1,6 +1,6 @@
 """How a setting is described: beside its field, as a part of its type.
 
-    hour: Annotated[int, Meta(ge=0, le=23), Description("the hour of the reset")] = 4
+    hour: Annotated[int, Meta(ge=0, le=23), Described("the hour of the reset")] = 4
 
 `segue.config` reads the settings file by these fields and descriptions, and they are what
 docs/settings.md says. A field without a description is no setting.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec import Struct
 
 
-class Description(Struct, frozen=True):
+class Described(Struct, frozen=True):
     """What there is to know about a setting, besides its type and its default."""
 
     meaning: str
@@ -35,7 +35,7 @@ class Entries(Struct, frozen=True):
     """The name of an entry in docs/settings.md."""
     names: Callable[[], Iterable[str]] | None = None
     """The possible names of entries. None if the user chooses them."""
-    described: Mapping[str, Description] = {}
+    described: Mapping[str, Described] = {}
     """The entries with a description of their own."""
     own_name: str = ""
     """The field of an entry that holds its name."""
