@@ -20,14 +20,14 @@ import pytest
 
 from segue.agent import loop
 from segue.agent.loop import Agent
+from segue.agent.models import anthropic as anthropic_wire
+from segue.agent.models import gemini as gemini_wire
+from segue.agent.models import openai as openai_wire
 from segue.agent.models.anthropic import AnthropicModel
-from segue.agent.models.anthropic import request as anthropic_wire
 from segue.agent.models.base import Model, Prompt
 from segue.agent.models.gemini import GeminiModel
-from segue.agent.models.gemini import request as gemini_wire
 from segue.agent.models.http import Timeouts
 from segue.agent.models.openai import OpenAIModel
-from segue.agent.models.openai import request as openai_wire
 from segue.agent.models.scripted import Say, Script, ScriptedModel
 from segue.agent.tools.base import Plan, Tool, Workplace
 from segue.approvals.rules import Risk, Rules

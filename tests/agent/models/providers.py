@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from segue.agent.models import anthropic as to_anthropic
+from segue.agent.models import gemini as to_gemini
 from segue.agent.models.anthropic import AnthropicModel
-from segue.agent.models.anthropic import request as to_anthropic
 from segue.agent.models.base import Piece, Prompt
 from segue.agent.models.gemini import GeminiModel
-from segue.agent.models.gemini import request as to_gemini
 from segue.agent.models.hosted import HostedModel
 from segue.agent.models.http import Timeouts
 from segue.core.transcript import Message

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.agent.models.anthropic import client
-from segue.agent.models.anthropic.request import build
+from segue.agent.models import anthropic
+from segue.agent.models.anthropic import build
 from segue.agent.models.base import End, Stop
 from segue.agent.models.parts import ONWARD, OPENING
 from segue.core.errors import (
@@ -58,7 +58,7 @@ async def test_an_answer_with_text_and_two_parallel_calls_is_complete():
 async def test_an_answer_is_complete_even_if_the_stream_stays_open(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(client, "_LAST_BYTES", 0.05)
+    monkeypatch.setattr(anthropic, "_LAST_BYTES", 0.05)
     stream = sse(DONE)
     late = Stream(body=stream, travel=Travel(stall_after=len(stream)))
     assert joined(await exchange(late))[0] == "Done."

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from segue.agent.models.base import Stop, ToolSpec
-from segue.agent.models.gemini.request import UNSIGNED, build
+from segue.agent.models.gemini import UNSIGNED, build
 from segue.agent.models.parts import ONWARD, OPENING
 from segue.core.errors import (
     BadKey,

@@ -8,8 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Any
 
 from segue.agent.models.base import Call, Piece, Prompt, Text, ToolSpec
-from segue.agent.models.openai import OpenAIModel
-from segue.agent.models.openai.request import ServerDialect, build
+from segue.agent.models.openai import OpenAIModel, ServerDialect, build
 from segue.core.session import Usage
 from segue.core.transcript import Message, ToolCall
 from tests.agent.models import answers

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from segue.agent.models.base import End, Prompt, Stop, Text
-from segue.agent.models.openai.request import ServerDialect, build
+from segue.agent.models.openai import ServerDialect, build
 from segue.core.errors import (
     ModelRefused,
 )

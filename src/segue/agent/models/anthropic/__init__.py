@@ -1,3 +1,0 @@
-"""Anthropic's Messages API, with streaming."""
-
-from segue.agent.models.anthropic.client import AnthropicModel as AnthropicModel
