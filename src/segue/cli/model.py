@@ -87,7 +87,9 @@ def use(around: Around, *, name: str) -> None:
     """Use the model NAME from now on."""
     from segue.agent.models.offers import check  # noqa: PLC0415 - needs httpx2
 
-    settings, servers, environ = around.settings(), around.servers, around.environ
+    settings = around.settings()
+    servers = around.servers
+    environ = around.environ
 
     async def checked() -> tuple[str, str]:
         choice = await choose(settings, name, servers=servers)
@@ -204,7 +206,9 @@ async def _ask(model: Model) -> Trial:
     asked = spoken(_QUESTION, datetime.now(UTC), provenance.PROGRAM)
     prompt = Prompt(system="", messages=(asked,), max_tokens=_MAX_TOKENS)
     began = time.monotonic()
-    first, answer, tokens = 0.0, "", 0
+    first = 0.0
+    answer = ""
+    tokens = 0
     async with contextlib.aclosing(model.stream(prompt)) as pieces:
         async for piece in pieces:
             if isinstance(piece, Text):

@@ -121,7 +121,8 @@ def _command(spec: PlatformSpec) -> click.Command:
     @click.pass_context
     def command(ctx: click.Context, *, no_wait: bool, **given: Any) -> None:
         values = {field.name: _read(given.pop(field.name) or "") for field in spec.asked}
-        asks, waits = is_interactive(), not no_wait
+        asks = is_interactive()
+        waits = not no_wait
         options = SetupOptions(spec=spec, values=values, waits=waits, asks=asks, **given)
         ctx.exit(0 if asyncio.run(_set_up(options)) else 1)
 
@@ -208,7 +209,8 @@ async def install_packages(options: SetupOptions) -> None:
 
     Raise LibraryMissing if the user does not, or SetupFailed.
     """
-    spec, locked = options.spec, LOCKS / f"{options.spec.extra}.txt"
+    spec = options.spec
+    locked = LOCKS / f"{options.spec.extra}.txt"
     try:
         registry.load(spec, spec.make)
     except LibraryMissing:
@@ -270,11 +272,13 @@ async def _tried(options: SetupOptions) -> tuple[Mapping[str, str], Adapter] | N
     known = known or PlatformSettings(
         platform=options.platform, folder=config.platform_folder(options.platform)
     )
-    spec, given = options.spec, {name: it for name, it in options.values.items() if it}
+    spec = options.spec
+    given = {name: it for name, it in options.values.items() if it}
     values = {field.name: known.value(field.name) for field in spec.fields} | given
     if spec.sign_in and any(field.name in given for field in spec.sign_in.fields):
         values[spec.sign_in.gives] = ""  # the user wants a new one
-    missing, doubtful = spec.missing(values), spec.missing(given)
+    missing = spec.missing(values)
+    doubtful = spec.missing(given)
     values |= _ask(options, missing, values)
     tried = await _examined(options, known, values)
     while tried is None and doubtful and options.asks:
@@ -282,7 +286,8 @@ async def _tried(options: SetupOptions) -> tuple[Mapping[str, str], Adapter] | N
         if spec.sign_in and spec.sign_in.gives not in given:
             values[spec.sign_in.gives] = ""
         values |= _ask(options, doubtful, values, guided=bool(missing))
-        tried, missing = await _examined(options, known, values), doubtful
+        tried = await _examined(options, known, values)
+        missing = doubtful
     return tried
 
 
@@ -290,7 +295,8 @@ async def _examined(
     options: SetupOptions, known: PlatformSettings, given: Mapping[str, str]
 ) -> tuple[Mapping[str, str], Adapter] | None:
     """Sign in, if the platform needs that, and check the account."""
-    spec, values = options.spec, dict(given)
+    spec = options.spec
+    values = dict(given)
     if spec.sign_in is not None:
         sign_in: Any = registry.load(spec, spec.sign_in.make)
         try:
@@ -412,7 +418,8 @@ def _is_connected(gateway: GatewayRecord, platform: Platform) -> bool:
 
 async def _awaited(adapter: Adapter, options: SetupOptions) -> bool:
     """Wait until the user has done what needs a running gateway, such as to enter a webhook."""
-    deadline, told = time.monotonic() + options.seconds, False
+    deadline = time.monotonic() + options.seconds
+    told = False
     while True:
         found = [finding for finding in await adapter.examine(None) if finding.awaited]
         is_done = all(finding.ok for finding in found)

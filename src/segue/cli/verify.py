@@ -14,7 +14,8 @@ from segue.platforms.folder import PrivateFolder
 from segue.platforms.matrix import state
 from segue.terminal.output import say
 
-_WAITS, _LOOK = 60.0, 0.2
+_WAITS = 60.0
+_LOOK = 0.2
 _NOTHING = (
     "No verification has been started. In your Matrix client, open the bot's profile and choose"
     " Verify user. The gateway must be running."

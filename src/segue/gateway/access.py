@@ -77,7 +77,8 @@ class Gate:
         return answered
 
     def _may_guess(self, sender: Sender) -> bool:
-        now, guesser = self._clock(), (sender.platform, sender.user_id)
+        now = self._clock()
+        guesser = (sender.platform, sender.user_id)
         while self._guesses and self._guesses[0][0] <= now - GUESS_WINDOW:
             _, past = self._guesses.popleft()
             self._counts[past] -= 1

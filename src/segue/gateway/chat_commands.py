@@ -83,7 +83,8 @@ class ChatCommands:
 
     @classmethod
     async def of(cls, chat_turns: ChatTurns, pending: PendingMessage) -> ChatCommands:
-        store, address = chat_turns.store, pending.address
+        store = chat_turns.store
+        address = pending.address
         known = await bindings.get(store, address) or await stored_doors.get(store, address)
         session = await sessions.get(store, known.session_id) if known else None
         is_mine = session is not None and session.owner == pending.owner

@@ -144,7 +144,8 @@ class PlatformConnection:
         self.connected = True
         self.tried = True
         self._reason = ""
-        account, link = adapter.account, adapter.pairing_link(CODE)
+        account = adapter.account
+        link = adapter.pairing_link(CODE)
         await gateways.report(
             self._store,
             self.platform,

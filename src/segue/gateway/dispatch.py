@@ -104,14 +104,16 @@ class Dispatcher:
     async def _edit(self, pending: PendingMessage) -> None:
         """Apply an edit to a message that is still waiting to be answered."""
         changed = pending.inbound
-        address, lines = pending.address, (self._chat_turns.doors, self._queues)
+        address = pending.address
+        lines = (self._chat_turns.doors, self._queues)
         is_same = partial(_is_same, changed)
         waiting = next(filter(None, (line.find(address, is_same) for line in lines)), None)
         waiting = waiting or await self._not_taken(pending)
         if waiting is None:
             await self._chat_turns.conclude(pending, texts.ANSWERED_ALREADY)
             return
-        first, author = waiting.inbound, changed.forwarded_from
+        first = waiting.inbound
+        author = changed.forwarded_from
         inbound = replace(
             first,
             text=changed.text,
@@ -353,7 +355,8 @@ class Dispatcher:
 
     async def _answer(self, pending: PendingMessage) -> None:
         """Answer the message, once its session is here or the owner has chosen another one."""
-        address, waiting = pending.address, pending
+        address = pending.address
+        waiting = pending
         while True:
             await self._continue(await arrivals.wait_for_arrivals(self._store, address))
             try:

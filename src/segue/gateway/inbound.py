@@ -145,7 +145,8 @@ class Receiver:
         """Return a reaction as the button that it stands for, or None if it stands for none."""
         if inbound.kind is not InboundKind.REACTION:
             return inbound
-        at, message = inbound.address, inbound.message_id
+        at = inbound.address
+        message = inbound.message_id
         data = await reactions.chosen(self._store, at, message, inbound.text)
         if data is None:
             return None

@@ -85,7 +85,8 @@ async def record(
     store: Store, account: str, owner: str, inbound: Inbound, update_id: str | None = None
 ) -> PendingMessage | None:
     """Record the update, under its own id unless `update_id` is given. None if it is known."""
-    update_id, body = update_id or inbound.update_id, encode(inbound)
+    update_id = update_id or inbound.update_id
+    body = encode(inbound)
     inbox_id = await inbox.record(
         store, account, update_id, inbound.address, body, inbound.message_id
     )

@@ -107,7 +107,8 @@ class Outbound:
         connected = frozenset(self._connected())
         if now < self._recovers and connected <= self._recovered:
             return
-        self._recovers, self._recovered = now + RECOVER_SECONDS, connected
+        self._recovers = now + RECOVER_SECONDS
+        self._recovered = connected
         await outbox.release(self._store)
         keyed = [name for name in connected if self._adapters[name].capabilities.keys]
         ages = self._key_ages(keyed)
@@ -201,7 +202,8 @@ class Outbound:
         try:
             await self._audiences.check(session.owner, outgoing.address)
         except ConnectFailed as error:
-            platform, reason = outgoing.address.platform, str(error).rstrip(".")
+            platform = outgoing.address.platform
+            reason = str(error).rstrip(".")
             raise DeliveryFailed(
                 platform=platform, reason=reason, retry=True, after=error.after
             ) from error

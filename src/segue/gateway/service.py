@@ -153,7 +153,8 @@ class Gateway:
             self._dispatcher.continue_turn,
         )
         self._janitor = Janitor(store)
-        settle, note = self._outbound.settle, self._chat_turns.note
+        settle = self._outbound.settle
+        note = self._chat_turns.note
         self._jobs = JobRunner(store, turns, settings, places, settle, note, self.serving)
 
     def serving(self) -> Collection[Platform]:
@@ -171,7 +172,9 @@ class Gateway:
     def reload(self, settings: Settings) -> None:
         """Use new settings from now on. Platforms whose settings changed are connected again, and
         those that are down: the user may have fixed the cause, or installed packages."""
-        self._settings = self._expiry.settings = self._chat_turns.settings = settings
+        self._settings = settings
+        self._expiry.settings = settings
+        self._chat_turns.settings = settings
         self._jobs.settings = settings
         self._read_again = True
         self._due.set()
@@ -273,7 +276,8 @@ class Gateway:
         the settings were read again, replace those that are not connected, too."""
         read_again = self._read_again
         self._read_again = False
-        before, after = self._configured, _enabled(self._settings)
+        before = self._configured
+        after = _enabled(self._settings)
         for platform in sorted(before.keys() | after.keys()):
             link = self._links.get(platform)
             waits = link is not None and link.tried and not link.connected

@@ -191,7 +191,8 @@ class LiveAnswer:
         """Send the bubble. The store records it first, so that it is found again after a crash."""
         bubble = self._bubble
         bubble.begun = UnconfirmedBubble(f"bubble:{secrets.token_hex(12)}", text)
-        key, body = bubble.begun.key, bubble.begun.body
+        key = bubble.begun.key
+        body = bubble.begun.body
         await bubbles.begin(self._store, self._address, key, body, self._session_id)
         try:
             bubble.receipt = await self._adapter.send(self._address, part, key=key)

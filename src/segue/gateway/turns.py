@@ -269,7 +269,8 @@ class ChatTurns:
         paused: bool = False,
     ) -> str | events.TurnPaused | None:
         """Run the turn until it ends, as for `_turn`, or pauses."""
-        address, session_id = pending.address, running.session_id
+        address = pending.address
+        session_id = running.session_id
         adapter = self._adapters[address.platform]
         place = self.places.place(address, inbound=pending.inbound, approve=questions.approve)
         writer = self._outbound.writer
@@ -455,7 +456,8 @@ class DoorQuestions:
     ) -> PendingMessage | None:
         """Ask once, and wait until a session is there. Return the message, which may have been
         edited meanwhile, or None if the owner stopped it."""
-        address, asking = pending.address, door_question(pending, elsewhere)
+        address = pending.address
+        asking = door_question(pending, elsewhere)
         topics = (Topic.INBOX, Topic.LEASES, Topic.HANDOFFS)
         async with self._store.listen(*topics) as wake:
             waiting = self._waiting[address] = _Waiting(pending, wake)

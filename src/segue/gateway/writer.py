@@ -92,11 +92,13 @@ class ChatWriter:
         able = adapter.capabilities
         buttons = [Button(label, data, questions.typed(data)) for label, data in outgoing.buttons]
         asks = bool(buttons)
-        body, file = outgoing.body, None
+        body = outgoing.body
+        file = None
         if not able.buttons:
             if able.reactions and adapter.trusts_reactions(outgoing.address):
                 body = reactions.offer(body, buttons)
-            body, buttons = questions.without_buttons(body, buttons), []
+            body = questions.without_buttons(body, buttons)
+            buttons = []
         if outgoing.file is not None:
             file = upload(Path(outgoing.file), await outbox.data(self._store, outgoing), able)
         if isinstance(file, str):

@@ -233,7 +233,8 @@ class Console:
         completing = Condition(self._is_command) | has_completions
         # The menus of a PromptSession have only the height of the input, so they move outwards.
         entry = next(part for part in layout.walk() if isinstance(part, FloatContainer))
-        menus, entry.floats = entry.floats, []
+        menus = entry.floats
+        entry.floats = []
         layout.container = FloatContainer(
             HSplit(
                 [
@@ -275,7 +276,8 @@ class Console:
         tmux copies a screen that is erased from its top into the history. So the rows below the
         cursor are erased first, and the others one by one.
         """
-        renderer, output = self._session.app.renderer, self._session.output
+        renderer = self._session.app.renderer
+        output = self._session.output
         x, y = renderer._cursor_pos  # pyright: ignore[reportPrivateUsage]
         output.cursor_backward(x)
         output.write_raw("\x1b7\x1b[B\x1b[J\x1b8\x1b[2K" + "\x1b[A\x1b[2K" * y)

@@ -160,7 +160,8 @@ class Conversation:
         async with self._beginning:
             if self.session is None:
                 await owners.ensure(self.store, ME)
-                title, cwd = self.title, str(self._cwd)
+                title = self.title
+                cwd = str(self._cwd)
                 await self._take(
                     await sessions.create(self.store, ME, Platform.LOCAL, title=title, cwd=cwd)
                 )
@@ -182,7 +183,8 @@ class Conversation:
         try:
             self.departure = departure
             while await self._run(message, departure, paused=paused) and not self.closing:
-                message, paused = None, True
+                message = None
+                paused = True
                 if await self._move_turn(departure):
                     return
             destination = await departure.wanted()
@@ -286,7 +288,8 @@ class Conversation:
 
     async def _hand_off_soon(self, destination: Destination) -> None:
         """Move at the next safe point of the running turn. What prevents it is reported now."""
-        departure, session = self.departure, await self._seen()
+        departure = self.departure
+        session = await self._seen()
         if departure is not None:
             async with departure.to(destination):
                 await handoffs.destination(self.store, session.id, destination.platform)
@@ -294,7 +297,8 @@ class Conversation:
     async def _hand_off(self, destination: Destination, *, mid_turn: bool = False) -> bool:
         """Hand the session off, and return whether it has moved. The program then ends, unless
         another process asked for it."""
-        held, wish = await self._in_hand(), destination.wish
+        held = await self._in_hand()
+        wish = destination.wish
         await self._keep_model(held)
         self.interrupt = asyncio.Event()
         if wish is not None:
@@ -314,7 +318,8 @@ class Conversation:
         try:
             async for progress in steps:
                 if isinstance(progress, handoffs.Completed):
-                    moved, self._handed_off = True, held
+                    moved = True
+                    self._handed_off = held
                     await self._moved(progress, leaves=wish is None)
                 elif not isinstance(progress, handoffs.Kept):
                     await self._display.progress(progress)
@@ -326,7 +331,8 @@ class Conversation:
         if not leaves:
             await self._display.went(await handoffs.arrived(self.store, done))
             return
-        self._left, self._farewell = True, await handoffs.handed_over(self.store, done)
+        self._farewell = await handoffs.handed_over(self.store, done)
+        self._left = True
         self.link = await web_page.link_to(self.store, done)
 
     async def _grant(self) -> None:
@@ -390,7 +396,9 @@ class Conversation:
             hold(self.store, session.id, holder(), take_over=take_over, address=address(session.id))
         )
         await self._let_go()
-        self.session, self._held, self._hold = session, held, taking
+        self.session = session
+        self._held = held
+        self._hold = taking
         self._watching = [
             asyncio.create_task(watch)
             for watch in (self._watch(held), self._heed(held), self._announce(held))
@@ -442,7 +450,9 @@ class Conversation:
             watching.cancel()
             await asyncio.wait({watching})
         self._watching = []
-        self.session = self._display.session = self._held = None
+        self.session = None
+        self._display.session = None
+        self._held = None
         self._display.moved = False
         await self._hold.aclose()
 
@@ -506,7 +516,8 @@ class Conversation:
             raise NothingSaid
         if (found := await sessions.get(self.store, self.session.id)) is None:
             raise SessionNotFound(name=self.session.name)
-        self.session = self._display.session = found
+        self.session = found
+        self._display.session = found
         return found
 
     async def refresh(self) -> None:

@@ -70,7 +70,8 @@ class Departure:
         """Pause the turn in order to move there, unless the block, which checks that the session
         can, raises an error or the wish is taken back meanwhile."""
         self.drop()
-        self._destination, self._display.leaving_for = destination, destination.platform
+        self._destination = destination
+        self._display.leaving_for = destination.platform
         try:
             yield
         except BaseException:
@@ -108,7 +109,8 @@ class Departure:
 
     def drop(self) -> None:
         """Forget where to move."""
-        self._destination = self._display.leaving_for = None
+        self._destination = None
+        self._display.leaving_for = None
         self.pause.clear()
         if self._offering is not None and self._offering is not asyncio.current_task():
             self._offering.cancel()

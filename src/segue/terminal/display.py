@@ -121,7 +121,8 @@ class Display:
 
     async def rest(self) -> None:
         """Print the rest of the answer."""
-        stream, self._console.still_coming = self._console.still_coming, None
+        stream = self._console.still_coming
+        self._console.still_coming = None
         if stream is not None:
             await self._words(stream.end())
 

@@ -109,7 +109,8 @@ def folded(text: str, width: int | None, indent: str = "", first: str | None = N
     Code in backticks and links stay on one line, so that they can be pasted. `first` replaces
     `indent` on the first line.
     """
-    initial, text = indent if first is None else first, pasteable(text)
+    initial = indent if first is None else first
+    text = pasteable(text)
     if width is None:
         return initial + text
     room = max(min(width, READABLE), len(indent) + NARROWEST)

@@ -161,7 +161,8 @@ class _Keyboard:
             data = b""
         self._line += data
         if not data or data.endswith(b"\n"):
-            line, self._line = self._line, b""
+            line = self._line
+            self._line = b""
             if line:
                 self._hear(line.decode(sys.stdin.encoding, "replace"))
         if not data:

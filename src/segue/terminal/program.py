@@ -114,7 +114,8 @@ class _Program:
                     text = await console.read()
                 if conversation.has_failed and not is_interactive():
                     ok = False
-                farewell, link = await conversation.farewell(), conversation.link
+                farewell = await conversation.farewell()
+                link = conversation.link
         finally:
             console.close()
             await asyncio.wait({drawing})

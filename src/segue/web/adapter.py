@@ -60,7 +60,8 @@ class WebAdapter(BaseAdapter):
     async def connect(self) -> None:
         if self._served is None:
             page = WebPage(self._store)
-            self._url, self._served = await self._server.mount_page(page), page
+            self._url = await self._server.mount_page(page)
+            self._served = page
         await self._make_home()
 
     async def _make_home(self) -> None:

@@ -122,7 +122,8 @@ class OpenPage:
         async with asyncio.TaskGroup() as group:
             watching = [group.create_task(self._watch()), group.create_task(self._watch_jobs())]
             self._listed = listed = await self._list()
-            host, version = socket.gethostname(), segue.__version__
+            host = socket.gethostname()
+            version = segue.__version__
             await self._send(
                 frames.Hello(version=version, host=host, chats=listed.chats, more=listed.more)
             )
@@ -171,11 +172,13 @@ class OpenPage:
         match later:
             case _Listing():
                 listed = await self._list()
-                changed, self._listed = listed != self._listed, listed
+                changed = listed != self._listed
+                self._listed = listed
                 return listed if changed else None
             case _JobListing():
                 found = await jobs.look(self._store, self._visitor.owner)
-                changed, self._jobs = found != self._jobs, found
+                changed = found != self._jobs
+                self._jobs = found
                 return found if changed else None
             case _Opening(ask=ask):
                 return await self._open(ask)
@@ -265,7 +268,8 @@ class OpenPage:
                 self._health = True
                 await self._out.put(await views.gateway_health(self._store, owner))
             case frames.ListJobs():
-                self._shows_jobs, self._jobs = True, None
+                self._shows_jobs = True
+                self._jobs = None
                 self._soon(_JobListing())
             case frames.ChangeJob(number=number, key=key, action=action):
                 await OwnerJobs(self._store, owner).act(number, action)
@@ -319,7 +323,8 @@ class OpenPage:
     ) -> None:
         match ask:
             case frames.Bring(key=key):
-                page, browser = await self._page(entry), self._visitor.browser
+                page = await self._page(entry)
+                browser = self._visitor.browser
                 await pages.bring(self._store, page, key, browser, entry.id)
             case frames.Rename(title=title):
                 await sessions.rename(self._store, entry.id, title)
@@ -367,7 +372,8 @@ class OpenPage:
     # Sessions
 
     async def _list(self) -> frames.Chats:
-        owner, limit = self._visitor.owner, self._limit
+        owner = self._visitor.owner
+        limit = self._limit
         found = await page_sessions.list_entries(self._store, owner, limit=limit + 1)
         chats = tuple(map(views.chat_entry, found[:limit]))
         if home := await pages.home(self._store, owner):
@@ -393,7 +399,8 @@ class OpenPage:
         owner = self._visitor.owner
         if page := await page_sessions.page_of(self._store, owner, entry.id):
             return page
-        title, key = views.chat_entry(entry).title, f"session:{entry.id}:{entry.seq}"
+        title = views.chat_entry(entry).title
+        key = f"session:{entry.id}:{entry.seq}"
         return (await pages.begin(self._store, owner, title, key=key, session=entry.id)).id
 
     async def _open(self, ask: frames.Open) -> frames.Shown | None:
@@ -418,7 +425,8 @@ class OpenPage:
             return None
         lines, messages, moves = await views.part_frames(part)
         page = self._view.page if self._view else None
-        chat, at = views.chat_entry(entry), _page_at(entry.address)
+        chat = views.chat_entry(entry)
+        at = _page_at(entry.address)
         self._view = _View(entry.id, chat, entry.seq, entry.edits, at, page)
         return frames.Shown(
             chat=entry.id,
@@ -474,7 +482,8 @@ class OpenPage:
 
     async def _export(self, entry: Entry, key: str) -> None:
         """Send the session as JSON lines, like `segue sessions export`."""
-        name, part = f"{entry.id}.jsonl", bytearray()
+        name = f"{entry.id}.jsonl"
+        part = bytearray()
         async for line in transcripts.export(self._store, self._visitor.owner, entry.id):
             part += line
             if len(part) >= _EXPORT_PART:

@@ -61,7 +61,8 @@ def html(text: str) -> str:
 
 
 def _rendered(text: str) -> str:
-    parser, env = _parser(), {_COLOURS: Colours()}
+    parser = _parser()
+    env = {_COLOURS: Colours()}
     tokens = parser.parse(text, env)
     if markdown.is_cut(tokens):
         return plain(text)
@@ -97,7 +98,8 @@ def _link(token: Token, env: Any) -> str:
 
 def _image(token: Token, env: Any) -> str:
     """Render a link to the image: loading it would reveal the reader to a stranger's server."""
-    source, name = str(token.attrGet("src") or ""), token.content or "picture"
+    source = str(token.attrGet("src") or "")
+    name = token.content or "picture"
     if not _is_web(source):
         return escape(name)
     return f'<a href="{escape(source)}" {_REL}>{escape(name)}</a>'

@@ -54,7 +54,8 @@ class Browser:
 
     async def say(self, text: str) -> int:
         """Send `text`, and return the seq of the message before it once the server has it."""
-        key, last = str(uuid.uuid4()), max(self.lines, default=0)
+        key = str(uuid.uuid4())
+        last = max(self.lines, default=0)
         await _send(self._wire, frames.Say(chat=self.conversation, key=key, text=text))
         await self.until(lambda: key in self._taken)
         return last

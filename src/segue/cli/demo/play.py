@@ -340,7 +340,8 @@ class DemoReport:
 
     def end(self, record: DemoRecord) -> None:
         whole = seconds(sum(step.ms for step in record.steps))
-        pickup, moved = record.pickup_ms, seconds(record.handoff_ms or 0)
+        pickup = record.pickup_ms
+        moved = seconds(record.handoff_ms or 0)
         used = "used" if record.saw_earlier else "did not use"
         self._say(
             f"Done in {whole}. The handoff was picked up after {pickup} ms and completed after"

@@ -143,7 +143,8 @@ class Splitter:
         return self._block(lines, self._piece)
 
     def _given(self) -> list[Block]:
-        given, self._done = self._done, []
+        given = self._done
+        self._done = []
         return given
 
     def _take(self, line: str) -> None:
@@ -198,8 +199,10 @@ class Splitter:
         if is_over:
             self._reset()
             return
-        self._lines, self._piece = self._lines[last.start :], last
-        self._parsed, self._size = len(self._lines), sum(len(line) + 1 for line in self._lines)
+        self._lines = self._lines[last.start :]
+        self._piece = last
+        self._parsed = len(self._lines)
+        self._size = sum(len(line) + 1 for line in self._lines)
         if kind == "fence":
             self._open_code(last.token)
 
@@ -256,7 +259,8 @@ class Splitter:
         """
         while count and not self._lines[count - 1].strip():
             count -= 1
-        lines, self._lines = self._lines[:count], self._lines[count:]
+        lines = self._lines[:count]
+        self._lines = self._lines[count:]
         if lines:
             self._done.append(self._block(lines, None))
             self._parts += 1
@@ -282,9 +286,11 @@ def _pieces(lines: Sequence[str], before: _Piece | None) -> Iterator[_Piece]:
                 yield _Piece(token=token, start=start, end=end)
         elif token.level == 1 and token.type == "list_item_open" and opened:
             yield _Piece(token=opened, start=start, end=end, joined=joined, number=number)
-            joined, number = True, None if number is None else number + 1
+            joined = True
+            number = None if number is None else number + 1
         elif token.level == 0:
-            joined, number = False, None
+            joined = False
+            number = None
 
 
 def _is_blank(line: str) -> bool:

@@ -71,7 +71,8 @@ def wrap_aligned(text: str, columns: int) -> list[str]:
     starts = [gap.end() for gap in _GAP.finditer(text)]
     fitting = [at for at in starts if width(text[:at]) <= columns - _LEAST_COLUMN]
     start = fitting[-1] if fitting else 0
-    head, indent = text[:start], " " * width(text[:start])
+    head = text[:start]
+    indent = " " * width(text[:start])
     first, *more = wrap(text[start:], columns - len(indent))
     return [head + first, *(indent + line for line in more)]
 

@@ -16,7 +16,8 @@ TAB = 4
 """Columns between tab stops, the same as in Markdown."""
 
 _BREAKS = frozenset("\n\r\v\f\x85\u2028\u2029")
-_ZWNJ, _ZWJ = "\u200c", "\u200d"
+_ZWNJ = "\u200c"
+_ZWJ = "\u200d"
 _PRESENTATIONS = frozenset("\ufe0e\ufe0f")
 """Select the text or emoji form of a symbol."""
 
@@ -63,7 +64,8 @@ class Cleaner:
 
     def end(self) -> str:
         """End the text, and return what was held back."""
-        held, self._held = self._held, ""
+        held = self._held
+        self._held = ""
         return "\ufffd" if _is_half(held) else ""
 
     def _is_simple(self, text: str) -> bool:
@@ -88,7 +90,8 @@ class Cleaner:
                 return ""
         if not _is_half(self._held):
             return self._text(c)
-        high, self._held = self._held, ""
+        high = self._held
+        self._held = ""
         if _is_other_half(c):
             return self._text(whole(high + c))
         return self._shown("\ufffd") + self._text(c)
@@ -114,14 +117,18 @@ class Cleaner:
         return self._shown(c)
 
     def _new_line(self, c: str) -> str:
-        after_cr, self._after_cr = self._after_cr, c == "\r"
+        after_cr = self._after_cr
+        self._after_cr = c == "\r"
         if after_cr and c == "\n":
             return ""
-        self._held, self._last, self._column = "", "", 0
+        self._held = ""
+        self._last = ""
+        self._column = 0
         return self._break
 
     def _shown(self, text: str) -> str:
-        joiner, self._held = self._held, ""
+        joiner = self._held
+        self._held = ""
         if joiner and not _joins(joiner, self._last, text[0]):
             joiner = ""
         self._last = text[-1]

@@ -160,7 +160,8 @@ def _edge(corner: str, title: str, screen: Screen) -> str:
 
 
 def _framed(line: str, screen: Screen) -> list[str]:
-    bar, folded = screen.glyphs.bar, screen.glyphs.folded
+    bar = screen.glyphs.bar
+    folded = screen.glyphs.folded
     return [
         f"{screen.paint(folded if n else bar, Style.WARNING)} {part}"
         for n, part in enumerate(cells.fold(line, screen.columns - 2))

@@ -123,13 +123,15 @@ class _Page:
         return _wrap(text, min(width, self._readable))
 
     def _list(self, node: SyntaxTreeNode, width: int) -> list[Text]:
-        number, self._number = self._number, None
+        number = self._number
+        self._number = None
         if number is None:
             number = int(node.attrs.get("start", 1))
         lines: list[Text] = []
         for n, item in enumerate(node.children, number):
             sign = f"{n}. " if node.type == "ordered_list" else f"{self._glyphs.bullet} "
-            marker, space = Text(sign, _ADDRESS), Text(" " * len(sign))
+            marker = Text(sign, _ADDRESS)
+            space = Text(" " * len(sign))
             lines += _beside(marker, space, lambda w, item=item: self._item(item, w), width)
         return lines
 
@@ -307,7 +309,8 @@ class Highlighter:
 
     def take(self, lines: tuple[str, ...]) -> list[Text]:
         """Return the next lines, highlighted."""
-        start, text = len(self._before), self._before + _joined(lines)
+        start = len(self._before)
+        text = self._before + _joined(lines)
         tokens = self._tokens(text)
         if self._lexer:
             self._before = self._needed(text, tokens)
@@ -363,7 +366,8 @@ def _lines(tokens: list[_Token], start: int) -> list[Text]:
     """Return the lines of the text from `start`."""
     lines = [Text()]
     for style, value in tokens:
-        skipped, start = min(start, len(value)), max(0, start - len(value))
+        skipped = min(start, len(value))
+        start = max(0, start - len(value))
         first, *more = value[skipped:].split("\n")
         lines[-1].append(first, style)
         lines.extend(Text(piece, style or "") for piece in more)

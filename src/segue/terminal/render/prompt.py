@@ -30,10 +30,13 @@ def status_line(*, title: str, model: str, usage: Usage, where: str, screen: Scr
     If the line is too long, first the title is shortened, then these are dropped in order: the
     tokens, the provider of the model, the place, the model.
     """
-    title, model, where = one_line(title), one_line(model), one_line(where)
+    title = one_line(title)
+    model = one_line(model)
+    where = one_line(where)
     spent = usage.input + usage.output
     tokens = f"{_short(spent)} tokens" if spent else ""
-    between, more = f" {screen.glyphs.dot} ", screen.glyphs.more
+    between = f" {screen.glyphs.dot} "
+    more = screen.glyphs.more
     brief = cells.fit(title, _SHORT_TITLE, more)
 
     def versions() -> Iterator[tuple[str, ...]]:
@@ -84,7 +87,8 @@ def _beside(command: Command, column: int, screen: Screen) -> Sequence[str]:
     first, *more = cells.wrap(command.summary, screen.readable - column - 2 * len(_INDENT))
     name, _, arguments = command.usage.partition(" ")
     used = f"{screen.paint(name, Style.CYAN)} {arguments}".rstrip()
-    gap, space = " " * (column - cells.width(command.usage)), " " * column
+    gap = " " * (column - cells.width(command.usage))
+    space = " " * column
     lines = [f"{used}{gap}{_INDENT}{first}", *(f"{space}{_INDENT}{line}" for line in more)]
     return [f"{_INDENT}{line}" for line in lines]
 
