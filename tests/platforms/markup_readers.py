@@ -6,7 +6,7 @@ import html
 import re
 
 from segue.platforms.base import Capabilities, Dialect, Part, Unit
-from segue.platforms.markup import ranges
+from segue.platforms.markup import dialects
 
 LIMITS = {
     Dialect.PLAIN: (4096, Unit.CHARACTERS),
@@ -109,7 +109,7 @@ def check(part: Part, dialect: Dialect) -> None:
     if dialect is Dialect.SIGNAL:
         marks = [mark for mark in part.text if "\ufdd0" <= mark <= "\ufdd4"]
         assert 2 * marks.count("\ufdd4") == len(marks), "a mark that is not closed"
-        assert len(list(ranges.ranges(part.text))) <= len(marks) // 2
+        assert len(list(dialects.ranges(part.text))) <= len(marks) // 2
     if dialect in (Dialect.SLACK, Dialect.WHATSAPP):
         assert part.text.count("```") % 2 == 0
     if dialect is Dialect.SLACK:

@@ -7,8 +7,7 @@ import dataclasses
 import pytest
 
 from segue.platforms.base import Capabilities, Dialect, Part, Upload
-from segue.platforms.markup import parts
-from segue.platforms.markup.files import pieces
+from segue.platforms.markup import parts, pieces
 
 ABLE = Capabilities(files=True, code_files=True, length=200, dialect=Dialect.SLACK)
 LINES = "\n".join(f"line {number} <&>" for number in range(40))

@@ -13,7 +13,7 @@ from markdown_it.token import Token
 from segue.core.text import is_empty, is_hidden
 from segue.platforms.base import Dialect, Part, Unit
 from segue.platforms.markup import parts, size
-from segue.platforms.markup.sizes import chop
+from segue.platforms.markup.splitter import chop
 from tests.platforms.markup_readers import TAGS, capabilities, check, read_html
 
 DIALECTS = st.sampled_from([d for d in Dialect if d is not Dialect.SOURCE])

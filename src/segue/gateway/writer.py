@@ -26,7 +26,6 @@ from segue.gateway import reactions, texts
 from segue.gateway.containment import error_text
 from segue.platforms import markup
 from segue.platforms.base import Adapter, Button, Capabilities, Part, Receipt, Upload
-from segue.platforms.markup import files
 from segue.platforms.uploads import media_type
 from segue.store import Store, bubbles, outbox, retries
 from segue.store.bindings import MOVED
@@ -236,7 +235,7 @@ async def _messages(
     if isinstance(file, Upload):
         first, *rest = await parts() or [_NOTHING]
         return [(file, first), *((None, part) for part in rest)]
-    pieces = await (parts() if asks else rendered(files.pieces, body, able))
+    pieces = await (parts() if asks else rendered(markup.pieces, body, able))
     found = pieces or await rendered_parts(NO_ANSWER, able)
     return [(it, _NOTHING) if isinstance(it, Upload) else (None, it) for it in found]
 

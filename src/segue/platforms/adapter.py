@@ -31,7 +31,7 @@ from segue.platforms.base import (
 from segue.platforms.connection import C, Connection
 from segue.platforms.containment import Containment
 from segue.platforms.errors import Failures, Refused
-from segue.platforms.markup.sizes import size
+from segue.platforms.markup.splitter import size
 
 logger = logging.getLogger(__name__)
 

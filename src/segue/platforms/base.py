@@ -210,7 +210,7 @@ class Dialect(StrEnum):
     """org.matrix.custom.html"""
     WHATSAPP = "whatsapp"
     SIGNAL = "signal"
-    """Text with marks that `segue.platforms.markup.ranges` turns into ranges."""
+    """Text with marks that `segue.platforms.markup.dialects` turns into ranges."""
 
 
 class Unit(StrEnum):

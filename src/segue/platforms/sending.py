@@ -27,7 +27,7 @@ from segue.platforms.base import (
     Upload,
 )
 from segue.platforms.errors import Failures, Refused
-from segue.platforms.markup.sizes import chop, ruler, size
+from segue.platforms.markup.splitter import chop, ruler, size
 
 T = TypeVar("T")
 

@@ -26,7 +26,7 @@ from segue.platforms.discord.client import FAILURES, NO_THREADS, DiscordClient, 
 from segue.platforms.discord.spec import UPLOADS
 from segue.platforms.discord.wire import Channel, Interaction, Message, Named, Resource
 from segue.platforms.errors import Lost, Refused, converted, tolerating_absence
-from segue.platforms.markup.sizes import size
+from segue.platforms.markup.splitter import size
 from segue.platforms.spec import PlatformSettings
 
 CAPABILITIES = base.Capabilities(

@@ -82,3 +82,8 @@ class Listing:
 
 
 Block = Paragraph | Heading | Code | Rule | Table | QuoteBlock | Listing
+
+
+def written_out(href: str) -> str:
+    """The URL as it is shown after a link's text."""
+    return f" ({href.removeprefix('mailto:')})"

@@ -1,15 +1,112 @@
-"""The markup of each platform: bold, lists, quotes and the rest."""
+"""The markup of each platform: how it escapes, and its bold, lists, quotes and the rest.
+
+Text that a dialect would take for markup or a mention is made harmless, character by character, so
+that text can be cut anywhere and escaped in pieces. `marks_of` has the marks of a dialect.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from segue.platforms.base import Dialect
-from segue.platforms.markup import escapes, ranges
-from segue.platforms.markup.blocks import MarkKind
-from segue.platforms.markup.flow import Wrap
-from segue.platforms.markup.spans import written_out
+from segue.platforms.base import Dialect, Unit
+from segue.platforms.markup.blocks import MarkKind, written_out
+from segue.platforms.markup.splitter import Wrap, size
+
+# Escaping
+
+_UNSEEN = "\u200b"
+"""Zero width space. In dialects without escapes it separates a markup character from the text that
+would activate it."""
+_URL = r"https?://(?:[^\s<>`*|\\\[\]~]|~(?!~))+"
+
+# Discord's Markdown. URLs are left alone: a backslash would become part of them.
+_DISCORD = re.compile(
+    rf"(?P<same>{_URL})|^(?P<before>\s*)(?P<first>[-#>])|^(?P<number>\s*\d+)(?=\.)|[\\`*_~|\[\]<]"
+)
+# Slack and WhatsApp have no escapes. A markup character between two spaces, or an underscore within
+# a word, has no effect.
+_SIGN = re.compile(
+    rf"(?P<same>{_URL}|(?<=\s)[*_~`](?=\s)|(?<=[^\W_])_(?=[^\W_]))|(?<!\S)(?P<quote>>)|[*_~`]"
+)
+_FENCE = "```"
+
+
+def html(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def attribute(text: str) -> str:
+    return html(text).replace('"', "&quot;")
+
+
+def discord(text: str) -> str:
+    return _DISCORD.sub(_backslashed, text)
+
+
+def _backslashed(match: re.Match[str]) -> str:
+    if match["same"]:
+        return match[0]
+    if match["number"]:
+        return f"{match[0]}\\"
+    return f"{match['before']}\\{match['first']}" if match["first"] else f"\\{match[0]}"
+
+
+def disarmed(text: str) -> str:
+    """Disarm markup characters where there are no escapes: keep them off the edges of words."""
+    return _SIGN.sub(_disarmed, text)
+
+
+def _disarmed(match: re.Match[str]) -> str:
+    if match["same"]:
+        return match[0]
+    return f"{_UNSEEN}>" if match["quote"] else f"{match[0]}{_UNSEEN}"
+
+
+def same(text: str) -> str:
+    return text
+
+
+def unfenced(code: str) -> str:
+    """Return code that cannot close the fence around it."""
+    return code.replace("`", f"`{_UNSEEN}") if _FENCE in code else code
+
+
+def quiet(pattern: str) -> Callable[[str], str]:
+    """Return a function that adds a zero width space after every match, to prevent mentions."""
+    found = re.compile(pattern)
+    return lambda text: found.sub(rf"\g<0>{_UNSEEN}", text)
+
+
+# Ranges: a platform takes plain text, and the parts of it that are bold as ranges. The marks are
+# noncharacters, which Unicode reserves for use within a program: no text has them.
+
+BOLD, ITALIC, STRIKE, CODE, END = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd3", "\ufdd4"
+_STYLES = {BOLD: "BOLD", ITALIC: "ITALIC", STRIKE: "STRIKETHROUGH", CODE: "MONOSPACE"}
+_MARK = re.compile(f"([{BOLD}-{END}])")
+
+
+def without_marks(text: str) -> str:
+    return _MARK.sub("", text)
+
+
+def ranges(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield each style in `text` with the start and the length of what has it, counted in UTF-16
+    units of the text without marks."""
+    at, opened = 0, list[tuple[str, int]]()
+    for piece in _MARK.split(text):
+        if piece == END and opened:
+            mark, start = opened.pop()
+            if at > start:
+                yield _STYLES[mark], start, at - start
+        elif _MARK.fullmatch(piece):
+            opened.append((piece, at))
+        else:
+            at += size(piece, Unit.UTF16)
+
+
+# Dialects
 
 _BULLETS = "•◦▪"
 _QUOTED = Wrap("> ", "", "> ")
@@ -22,11 +119,11 @@ _DISCORD_HREF = str.maketrans({sign: f"%{ord(sign):X}" for sign in "()*~"})
 class Marks:
     """One dialect. After a line break in a Wrap comes the line prefix of the outer frames."""
 
-    escape: Callable[[str], str] = escapes.same
-    escape_code: Callable[[str], str] = escapes.same
-    still: Callable[[str], str] = escapes.same
+    escape: Callable[[str], str] = same
+    escape_code: Callable[[str], str] = same
+    still: Callable[[str], str] = same
     """Applied to text before it is cut, so that it mentions no users."""
-    still_code: Callable[[str], str] = escapes.same
+    still_code: Callable[[str], str] = same
     styles: Mapping[MarkKind, Wrap] = field(default_factory=dict[MarkKind, Wrap])
     """Bold, italic and strikethrough. A missing style is not shown."""
     styles_in_word: Mapping[MarkKind, Wrap] | None = None
@@ -83,7 +180,7 @@ def _html_fence(language: str) -> Wrap:
 
 
 def _html_link(href: str) -> Wrap:
-    return _tag("a", f' href="{escapes.attribute(href)}"')
+    return _tag("a", f' href="{attribute(href)}"')
 
 
 # Discord
@@ -112,10 +209,10 @@ def _single_code(code: str) -> Wrap | None:
 
 
 def _slack_link(href: str) -> Wrap:
-    return Wrap(f"<{escapes.html(href.replace('|', '%7C'))}|", ">")
+    return Wrap(f"<{html(href.replace('|', '%7C'))}|", ">")
 
 
-_quiet_slack = escapes.quiet(r"<(?=!(?:channel|here|everyone|subteam|date)\b|[@#][A-Z])")
+_quiet_slack = quiet(r"<(?=!(?:channel|here|everyone|subteam|date)\b|[@#][A-Z])")
 _SINGLE = {
     MarkKind.BOLD: _around("*"),
     MarkKind.ITALIC: _around("_"),
@@ -126,9 +223,9 @@ _PLAIN = Marks()
 _DIALECTS = {
     Dialect.PLAIN: _PLAIN,
     Dialect.MARKDOWN: Marks(
-        escape=escapes.discord,
-        still=escapes.quiet(r"@(?=everyone|here)|<(?=[@#]\W?\d)"),
-        still_code=escapes.unfenced,
+        escape=discord,
+        still=quiet(r"@(?=everyone|here)|<(?=[@#]\W?\d)"),
+        still_code=unfenced,
         styles={
             MarkKind.BOLD: _around("**"),
             MarkKind.ITALIC: _around("_"),
@@ -148,9 +245,9 @@ _DIALECTS = {
         bullets="-",
     ),
     Dialect.TELEGRAM: Marks(
-        escape=escapes.html,
-        escape_code=escapes.html,
-        still=escapes.quiet(r"(?<![\w/.@])@(?=[A-Za-z]\w{3})"),
+        escape=html,
+        escape_code=html,
+        still=quiet(r"(?<![\w/.@])@(?=[A-Za-z]\w{3})"),
         styles={MarkKind.BOLD: _tag("b"), MarkKind.ITALIC: _tag("i"), MarkKind.STRIKE: _tag("s")},
         span_code=lambda code: _tag("code"),
         link=_html_link,
@@ -159,10 +256,10 @@ _DIALECTS = {
         inner_quote=Wrap("&gt; ", "", "&gt; "),
     ),
     Dialect.SLACK: Marks(
-        escape=escapes.html,
-        escape_code=escapes.html,
-        still=lambda text: _quiet_slack(escapes.disarmed(text)),
-        still_code=lambda code: _quiet_slack(escapes.unfenced(code)),
+        escape=html,
+        escape_code=html,
+        still=lambda text: _quiet_slack(disarmed(text)),
+        still_code=lambda code: _quiet_slack(unfenced(code)),
         styles=_SINGLE,
         styles_in_word={},
         span_code=_single_code,
@@ -171,9 +268,9 @@ _DIALECTS = {
         code_in_quote=False,
     ),
     Dialect.MATRIX: Marks(
-        escape=escapes.html,
-        escape_code=escapes.html,
-        still=escapes.quiet(r"@(?=room\b)"),
+        escape=html,
+        escape_code=html,
+        still=quiet(r"@(?=room\b)"),
         styles={
             MarkKind.BOLD: _tag("strong"),
             MarkKind.ITALIC: _tag("em"),
@@ -196,8 +293,8 @@ _DIALECTS = {
         ),
     ),
     Dialect.WHATSAPP: Marks(
-        still=escapes.disarmed,
-        still_code=escapes.unfenced,
+        still=disarmed,
+        still_code=unfenced,
         styles=_SINGLE,
         styles_in_word={},
         span_code=_single_code,
@@ -206,14 +303,14 @@ _DIALECTS = {
         bullets="-",
     ),
     Dialect.SIGNAL: Marks(
-        escape=ranges.without_marks,
-        escape_code=ranges.without_marks,
+        escape=without_marks,
+        escape_code=without_marks,
         styles={
-            MarkKind.BOLD: Wrap(ranges.BOLD, ranges.END),
-            MarkKind.ITALIC: Wrap(ranges.ITALIC, ranges.END),
-            MarkKind.STRIKE: Wrap(ranges.STRIKE, ranges.END),
+            MarkKind.BOLD: Wrap(BOLD, END),
+            MarkKind.ITALIC: Wrap(ITALIC, END),
+            MarkKind.STRIKE: Wrap(STRIKE, END),
         },
-        span_code=lambda code: Wrap(ranges.CODE, ranges.END),
-        fence=lambda language: Wrap(ranges.CODE, ranges.END),
+        span_code=lambda code: Wrap(CODE, END),
+        fence=lambda language: Wrap(CODE, END),
     ),
 }

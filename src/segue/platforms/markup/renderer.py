@@ -1,4 +1,5 @@
-"""Render blocks as atoms of a dialect."""
+"""Render blocks as atoms of a dialect. A table becomes text: in columns where the platform has code
+blocks, otherwise row by row."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from segue.platforms.base import Dialect
-from segue.platforms.markup import escapes, tables
+from segue.platforms.markup import dialects
 from segue.platforms.markup.blocks import (
     Block,
     Code,
@@ -22,12 +23,23 @@ from segue.platforms.markup.blocks import (
     Rule,
     Span,
     Table,
+    written_out,
 )
 from segue.platforms.markup.dialects import Marks, marks_of
-from segue.platforms.markup.flow import NOTHING, ROOT, Atom, Frame, Nest, Rank, Wrap, shared
-from segue.platforms.markup.sizes import Ruler
-from segue.platforms.markup.spans import written_out
+from segue.platforms.markup.splitter import (
+    NOTHING,
+    ROOT,
+    Atom,
+    Frame,
+    Nest,
+    Rank,
+    Ruler,
+    Wrap,
+    shared,
+)
 
+_WIDEST = 80
+"""Width in characters. Wider tables are unreadable in columns on a phone."""
 _PLAIN = marks_of(Dialect.PLAIN)
 _BOXES = {True: "☑ ", False: "☐ "}
 
@@ -88,7 +100,7 @@ class _Writer:
                 self._add(place.frame, place.frame, _PLAIN.rule, lambda _: self._marks.rule)
             case Table():
                 in_code = self._marks.fence is not None
-                self.blocks(tables.laid_out(block, in_code=in_code), place)
+                self.blocks(laid_out(block, in_code=in_code), place)
             case QuoteBlock():
                 self._quote(block, place)
             case Listing():
@@ -160,7 +172,7 @@ class _Writer:
         frame = self._signed(number, listed, place)
         self._rank = Rank.NEVER
         if item.done is not None:
-            self._add(frame, frame, _BOXES[item.done], escapes.same, exact=True)
+            self._add(frame, frame, _BOXES[item.done], dialects.same, exact=True)
             self._rank = Rank.NEVER
         inner = _Place(frame, place.bare, place.depth + 1, place.lists + 1, place.quoted)
         self.blocks(item.blocks, inner, close=True)
@@ -177,7 +189,7 @@ class _Writer:
         if frame is listed:
             self._add(place.frame, place.frame, plain.open, self._marks.escape, exact=True)
             return place.frame
-        self._add(frame, frame, "", escapes.same, exact=True)
+        self._add(frame, frame, "", dialects.same, exact=True)
         # Further lines of the item are indented to match, in this part and the next.
         text = text._replace(open=text.line or text.open)
         return self._nest.enter(listed, key, text, plain._replace(open=plain.line))
@@ -289,3 +301,45 @@ def _within_words(line: Line, *, parted: bool) -> set[Mark]:
             if not (parted and ended and begun):
                 found |= ended | begun
     return found
+
+
+# Tables
+
+
+def laid_out(table: Table, *, in_code: bool) -> tuple[Block, ...]:
+    """The table as other blocks."""
+    widths = [max(map(_width, column)) for column in zip(*table.rows, strict=True)]
+    if sum(widths) + 2 * (len(widths) - 1) > _WIDEST:
+        return tuple(_record(table.rows[0], row) for row in table.rows[1:] or table.rows)
+    if not in_code:
+        return (Paragraph(tuple((Span(" | ".join(row)),) for row in table.rows)),)
+    header, *rows = (_row(row, widths, table.right) for row in table.rows)
+    rule = "  ".join("─" * width for width in widths)
+    return (Code("\n".join((header, rule, *rows))),)
+
+
+def _row(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    padded = (
+        f"{' ' * (width - _width(cell))}{cell}" if at_right else cell + " " * (width - _width(cell))
+        for cell, width, at_right in zip(cells, widths, right, strict=True)
+    )
+    return "  ".join(padded).rstrip()
+
+
+def _record(names: Sequence[str], values: Sequence[str]) -> Paragraph:
+    """`Name: value` on a line each; empty values are left out."""
+    if values is names:
+        return Paragraph(tuple((Span(name),) for name in names if name))
+    return Paragraph(tuple(_entry(*pair) for pair in zip(names, values, strict=True) if pair[1]))
+
+
+def _entry(name: str, value: str) -> Line:
+    return (Span(f"{name}:", (Mark(MarkKind.BOLD),)), Span(f" {value}")) if name else (Span(value),)
+
+
+def _width(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # noqa: PLC0415 - only for who needs it
+
+    return cell_len(text)

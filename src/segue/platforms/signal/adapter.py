@@ -17,7 +17,7 @@ from segue.platforms.adapter import RemoteAdapter
 from segue.platforms.base import Button, Finding, Inbound, Receipt, Upload
 from segue.platforms.diagnostics import check
 from segue.platforms.errors import Lost, Refused, tolerating_absence
-from segue.platforms.markup import ranges
+from segue.platforms.markup import dialects
 from segue.platforms.recent import Recent
 from segue.platforms.signal.client import FAILURES, SendAnswer, SignalClient, SignalEntry
 from segue.platforms.signal.spec import COMMAND, GET, SIGNAL, UPLOADS
@@ -156,8 +156,8 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
 
     async def _post(self, to: Address, text: str, message: str = "", **more: Any) -> Receipt:
         """Send a message, or a new version of it. At least one user gets it, and each owner."""
-        styles = [f"{start}:{size}:{style}" for style, start, size in ranges.ranges(text)]
-        more |= {"message": ranges.without_marks(text) or None, "textStyle": styles or None}
+        styles = [f"{start}:{size}:{style}" for style, start, size in dialects.ranges(text)]
+        more |= {"message": dialects.without_marks(text) or None, "textStyle": styles or None}
         sent = await self.client.call("send", SendAnswer, **_target(to), **more)
         receipt = Receipt(message or str(sent.timestamp))
         self._sent[sent.timestamp] = receipt

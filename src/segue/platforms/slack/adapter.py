@@ -20,7 +20,8 @@ from segue.platforms.backlog import Backlog, BacklogPage
 from segue.platforms.base import Button, Finding, Inbound, Receipt, Upload
 from segue.platforms.diagnostics import check
 from segue.platforms.errors import Refused
-from segue.platforms.markup import block_kit, escapes, mrkdwn
+from segue.platforms.markup import dialects
+from segue.platforms.slack import mrkdwn
 from segue.platforms.slack.client import (
     FAILURES,
     HistoryMessage,
@@ -222,7 +223,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
     async def _send(
         self, to: Address, text: str, *, markup: bool, key: str, buttons: Sequence[Button]
     ) -> Receipt:
-        given = block_kit.content(text, buttons)
+        given = mrkdwn.content(text, buttons)
         return Receipt(await self._post(to, key, "segue_message", **given))
 
     async def _post(self, to: Address, key: str, kind: str, **given: Any) -> str:
@@ -261,7 +262,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         self, at: Address, receipt: Receipt, text: str, *, markup: bool, buttons: Sequence[Button]
     ) -> None:
         # Text alone would leave the buttons of the message as they are.
-        await self._update(at, receipt, **block_kit.content(text, buttons, blocks=[]))
+        await self._update(at, receipt, **mrkdwn.content(text, buttons, blocks=[]))
 
     async def _update(self, at: Address, message: str, **given: Any) -> None:
         await self._on(at, message, "chat.update", **given)
@@ -284,10 +285,10 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         new = await client.call("files.getUploadURLExternal", NewFile, **given)
         await client.upload(new.upload_url, file.data)
         # Files take no metadata, so the stamp is the name of a block.
-        text = escapes.html(name) if is_empty(caption) else caption
+        text = dialects.html(name) if is_empty(caption) else caption
         given = {"channel_id": to.chat_id, "thread_ts": to.thread_id}
         given["files"] = [{"id": new.file_id, "title": name}]
-        given["blocks"] = [block_kit.section(text, block_id=stamp(key))]
+        given["blocks"] = [mrkdwn.section(text, block_id=stamp(key))]
         await client.do("files.completeUploadExternal", **given)
         self._shows_typing.discard(to)
         # Slack does not name the message of a file. Without its name, it cannot be edited.
@@ -339,7 +340,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
 
     async def _open_thread(self, home: Address, title: str, *, key: str) -> Address:
         """Send a message with the title. The thread is that of the message."""
-        text = escapes.html(title)
+        text = dialects.html(title)
         root = await self._post(address(home.chat_id), key, "segue_thread", text=text)
         self._backlog.speaks(thread := address(home.chat_id, root), root)
         return thread

@@ -25,8 +25,8 @@ from segue.platforms import content
 from segue.platforms.base import Attachment, Inbound, InboundKind, Quote
 from segue.platforms.content import FileKind
 from segue.platforms.errors import UNREADABLE, parsed
-from segue.platforms.markup import mrkdwn
 from segue.platforms.recent import Recent
+from segue.platforms.slack import mrkdwn
 from segue.platforms.slack.client import (
     FAILURES,
     Me,

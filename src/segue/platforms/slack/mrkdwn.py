@@ -1,4 +1,5 @@
-"""Slack's markup: what users typed, whom a message mentions, and what becomes a link.
+"""Slack's markup: what users typed, whom a message mentions, what becomes a link, and the blocks
+of a message with buttons.
 
 https://docs.slack.dev/messaging/formatting-message-text
 """
@@ -6,7 +7,11 @@ https://docs.slack.dev/messaging/formatting-message-text
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from segue.platforms import sending
+from segue.platforms.base import Button
 
 LINK = re.compile(r"<([^<>|]*)(?:\|([^<>]*))?>")
 """A link, a mention or a date, with its label."""
@@ -55,3 +60,24 @@ def inert(text: str) -> str:
     """The text without mentions and links, and with the same look. As the text grows, so does the
     result."""
     return _LIVE.sub("\\g<0>\u200b", text)
+
+
+# Blocks: https://docs.slack.dev/reference/block-kit
+
+
+def content(text: str, buttons: Sequence[Button], **more: Any) -> dict[str, Any]:
+    """The arguments for a message with buttons. `more` is for one without."""
+    if not buttons:
+        return {**more, "text": text}
+    rows = [[_button(button) for button in row] for row in sending.rows(buttons)]
+    actions = [{"type": "actions", "elements": row} for row in rows]
+    return {"text": text, "blocks": [section(text), *actions]}
+
+
+def section(text: str, **more: Any) -> dict[str, Any]:
+    return {"type": "section", "text": {"type": "mrkdwn", "text": text}, **more}
+
+
+def _button(button: Button) -> dict[str, Any]:
+    label = {"type": "plain_text", "text": button.label[:75]}
+    return {"type": "button", "text": label, "value": button.data, "action_id": button.data}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from segue.platforms.markup import mrkdwn
+from segue.platforms.slack import mrkdwn
 
 
 @pytest.mark.parametrize(
