@@ -14,8 +14,8 @@ import pytest
 
 from segue.core.errors import ConnectFailed, SetupNeeded
 from segue.platforms.base import Button, Inbound, InboundKind, MenuEntry, Quote
-from segue.platforms.discord import client, parser
-from segue.platforms.discord.wire import Channel, Message
+from segue.platforms.discord import client, updates
+from segue.platforms.discord.updates import Channel, Message
 from segue.testing.contract.history import only
 from segue.testing.contract.rig import listening, part
 from tests.fakes.discord import BOT, Kind, Settings
@@ -31,7 +31,7 @@ US = {**ANNA, "id": ME, "username": "segue", "global_name": None, "bot": True}
 def heard(**fields: Any) -> Inbound | None:
     """The Inbound for a message with these fields."""
     message = msgspec.convert({**MESSAGE, **fields}, Message)
-    return None if parser.is_ignored(message, ME) else parser.said(message, HERE, HERE, ME)
+    return None if updates.is_ignored(message, ME) else updates.said(message, HERE, HERE, ME)
 
 
 def words(**fields: Any) -> tuple[str, bool]:
@@ -132,7 +132,7 @@ def test_only_a_fresh_edit_is_one():
     for age, expected in ((None, None), (timedelta(days=2), None), (timedelta(1), "edit")):
         at = None if age is None else (now - age).isoformat()
         message = msgspec.convert({**MESSAGE, "edited_timestamp": at}, Message)
-        edit = parser.edited(message, inbound, now)
+        edit = updates.edited(message, inbound, now)
         assert (edit and edit.kind) == expected
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from segue.core.address import Sender
 from segue.platforms.base import Inbound
-from segue.platforms.matrix import parser
-from segue.platforms.matrix.wire import RoomEvent
+from segue.platforms.matrix import events
+from segue.platforms.matrix.events import RoomEvent
 from segue.testing.contract.rig import Place, hearing, home_of, listening
 from segue.testing.peers import Trouble
 from tests.fakes.matrix import MatrixUser
@@ -177,14 +177,14 @@ async def test_a_reply_whose_target_cannot_be_had_is_read_without_it(rig: AnnaOn
 async def test_the_owner_is_notified_of_a_message_that_is_set_aside(
     rig: AnnaOnMatrix, monkeypatch: pytest.MonkeyPatch
 ):
-    parse = parser.parse
+    parse = events.parse
 
     def broken(event: RoomEvent, *more: Any) -> Inbound | None:
         if event.content.body == "poison":
             raise ZeroDivisionError
         return parse(event, *more)
 
-    monkeypatch.setattr(parser, "parse", broken)
+    monkeypatch.setattr(events, "parse", broken)
     at = await rig.place(Shape.ENCRYPTED_DM)
     await rig.say(at, "poison")
     await rig.say(at, "Still there?")

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from segue.platforms.base import Finding, Inbound
-from segue.platforms.matrix import state
+from segue.platforms.matrix import folder
 from segue.platforms.matrix.adapter import MatrixAdapter
 from segue.testing.contract.rig import Ear, Place, failure, home_of, listening, part
 from tests.fakes.synapse import Account
@@ -61,11 +61,11 @@ def signs(emoji: Iterable[Sequence[str]]) -> list[str]:
 
 def compare(rig: AnnaOnMatrix, emoji: Iterable[Sequence[str]]) -> None:
     """Say that the emoji are the same, as `segue verify` does."""
-    found = state.find_pending(rig.driver.folder)
+    found = folder.find_pending(rig.driver.folder)
     assert found is not None
-    folder, shown = found
+    device, shown = found
     assert signs(shown.emoji) == signs(emoji)
-    folder.save(state.FILE, replace(shown, confirmed=True))
+    device.save(folder.FILE, replace(shown, confirmed=True))
 
 
 @contextlib.asynccontextmanager
@@ -186,7 +186,7 @@ async def test_the_owner_verifies_the_bots_device(rig: AnnaOnMatrix):
             await client("finish")
         await adapter.send(home, part("Secret."), key="1")
         await client("see", room=room, text="Secret.")
-        assert state.find_pending(rig.driver.folder) is None
+        assert folder.find_pending(rig.driver.folder) is None
 
 
 @pytest.mark.parametrize("answer", ["deny", "confirm"])
@@ -201,7 +201,7 @@ async def test_without_the_word_of_the_owner_on_both_sides_nothing_is_verified(
             await client(answer)
             await client("say", room=room, text="No.")
             await hearing
-        assert (state.find_pending(rig.driver.folder) is None) == (answer == "deny")
+        assert (folder.find_pending(rig.driver.folder) is None) == (answer == "deny")
         assert not adapter.client.keys.is_verified(rig.anna)
 
 

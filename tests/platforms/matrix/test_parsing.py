@@ -10,10 +10,10 @@ import pytest
 
 from segue.core.address import ChatType
 from segue.platforms.base import Inbound, InboundKind, Quote
-from segue.platforms.matrix import parser
+from segue.platforms.matrix import events
 from segue.platforms.matrix.client import FAILURES, _refused
-from segue.platforms.matrix.wire import EVENT, RoomEvent, is_id, state_event
-from segue.platforms.matrix.wire import ROOM as ROOM_SIGIL
+from segue.platforms.matrix.events import EVENT, RoomEvent, is_id, state_event
+from segue.platforms.matrix.events import ROOM as ROOM_SIGIL
 from tests.rigs.matrix.specimens import ANNA, BOT, FILE, ID, MESSAGE, ROOM
 
 ROOT, EVE = "$root", "@eve:segue.test"
@@ -27,9 +27,9 @@ def event(given: dict[str, Any]) -> RoomEvent:
 
 def parse(given: Any, about: Any = None, *, direct: bool = False) -> Inbound | None:
     members = {ANNA: "Anna", BOT: "Segue"} | ({} if direct else {EVE: "Eve"})
-    room = parser.Room(ROOM, direct=direct, name="Boats", members=members)
+    room = events.Room(ROOM, direct=direct, name="Boats", members=members)
     names = ("Segue", BOT, "@bot", "bot")
-    return parser.parse(event(given), room, BOT, names, about and event(about))
+    return events.parse(event(given), room, BOT, names, about and event(about))
 
 
 def heard(given: Any, about: Any = None, *, direct: bool = False) -> Inbound:
@@ -116,8 +116,8 @@ def test_a_reaction_in_an_encrypted_room_may_be_the_servers():
     reaction = event({**MESSAGE, "type": "m.reaction", "content": {"m.relates_to": relation}})
     question = event({**message("Well?"), "sender": BOT})
     for encrypted in (False, True):
-        room = parser.Room(ROOM, direct=True, encrypted=encrypted)
-        found = parser.parse(reaction, room, BOT, ("Segue",), question)
+        room = events.Room(ROOM, direct=True, encrypted=encrypted)
+        found = events.parse(reaction, room, BOT, ("Segue",), question)
         assert found is not None
         assert found.forgeable == encrypted
 
@@ -154,10 +154,10 @@ def test_a_busy_server_names_a_time():
 GOOD = "m.megolm.v1.aes-sha2"
 
 
-def state(kind: str, key: Any, content: Any, **more: Any) -> parser.Room:
+def state(kind: str, key: Any, content: Any, **more: Any) -> events.Room:
     """A direct message after this state event."""
     given = {"type": kind, "state_key": key, "sender": ANNA, "content": content, **more}
-    room = parser.Room(ROOM, direct=True, members={ANNA: "Anna", BOT: "Segue"})
+    room = events.Room(ROOM, direct=True, members={ANNA: "Anna", BOT: "Segue"})
     found = state_event(json.dumps(given).encode())
     assert found is not None
     room.apply(found)
@@ -189,9 +189,9 @@ def test_a_user_whose_membership_cannot_be_read_gets_no_keys_and_the_room_is_not
 ):
     room = state("m.room.member", EVE, content)
     assert EVE not in room.members
-    assert parser.inbound(InboundKind.JOINED, event(MESSAGE), room).readers
+    assert events.inbound(InboundKind.JOINED, event(MESSAGE), room).readers
     room = state("m.room.member", EVE, {"membership": "leave", "displayname": 5})
-    assert parser.inbound(InboundKind.JOINED, event(MESSAGE), room).readers == ""
+    assert events.inbound(InboundKind.JOINED, event(MESSAGE), room).readers == ""
 
 
 @pytest.mark.parametrize("kind", ["m.room.name", "m.room.topic", "m.room.tombstone"])

@@ -11,7 +11,7 @@ import pytest
 
 from segue.core.address import ChatType
 from segue.platforms.base import InboundKind
-from segue.platforms.matrix import history
+from segue.platforms.matrix import updates
 from segue.testing.contract.history import only
 from segue.testing.contract.rig import Place, failure, home_of, listening, part
 from tests.fakes.matrix import MatrixPeer, MatrixUser
@@ -92,7 +92,7 @@ async def test_more_messages_than_a_sync_contains_are_read_after_an_absence(rig:
 async def test_a_message_of_the_owner_is_heard_however_many_pages_follow_it(
     rig: AnnaOnMatrix, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(history, "_PAGE", 5)
+    monkeypatch.setattr(updates, "_PAGE", 5)
     at = await rig.place(Shape.DM)
     await rig.adapter.close()
     await rig.say(at, "first")

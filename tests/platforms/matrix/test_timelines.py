@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from segue.platforms.base import Inbound, InboundKind
-from segue.platforms.matrix.parser import address
+from segue.platforms.matrix.events import address
 from segue.testing.http import Request, Response
 from tests.platforms.matrix.homeserver import ANNA, ROOM, Homeserver, json_response
 

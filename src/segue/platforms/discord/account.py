@@ -11,8 +11,15 @@ from segue.core.text import count
 from segue.platforms.base import Finding
 from segue.platforms.diagnostics import check
 from segue.platforms.discord.client import PORTAL, DiscordClient
-from segue.platforms.discord.parser import address
-from segue.platforms.discord.wire import FORUMS, WITH_THREADS, Channel, Detail, Profile, Resource
+from segue.platforms.discord.updates import (
+    FORUMS,
+    WITH_THREADS,
+    Channel,
+    Detail,
+    Profile,
+    Resource,
+    address,
+)
 from segue.platforms.errors import tolerating_absence
 
 _ADMINISTRATOR = 1 << 3

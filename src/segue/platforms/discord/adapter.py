@@ -21,10 +21,10 @@ from segue.platforms import base, http, sending
 from segue.platforms.adapter import RemoteAdapter
 from segue.platforms.backlog import Backlog, BacklogPage, Events
 from segue.platforms.base import Button, Inbound, InboundKind, MenuEntry, Receipt, Upload
-from segue.platforms.discord import account, parser, wire
+from segue.platforms.discord import account, updates
 from segue.platforms.discord.client import FAILURES, NO_THREADS, DiscordClient, Event, where
 from segue.platforms.discord.spec import UPLOADS
-from segue.platforms.discord.wire import Channel, Interaction, Message, Named, Resource
+from segue.platforms.discord.updates import Channel, Interaction, Message, Named, Resource
 from segue.platforms.errors import Lost, Refused, converted, tolerating_absence
 from segue.platforms.markup.splitter import size
 from segue.platforms.spec import PlatformSettings
@@ -59,7 +59,7 @@ _POSTS = 10
 _KINDS = {
     "MESSAGE_CREATE": Message,
     "MESSAGE_UPDATE": Message,
-    "MESSAGE_DELETE": wire.Deletion,
+    "MESSAGE_DELETE": updates.Deletion,
     "INTERACTION_CREATE": Interaction,
 }
 
@@ -88,7 +88,7 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
         self.remember = self._backlog.remember
 
     async def _greet(self, client: DiscordClient) -> None:
-        me = await client.call("GET", "/users/@me", wire.Profile)
+        me = await client.call("GET", "/users/@me", updates.Profile)
         self.account, self.mention = me.id, f"@{me.name}"
         await client.connect()
 
@@ -125,13 +125,13 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
         match name, converted(data, _KINDS.get(name, Named)):
             case _, None if name != "RESUMED":
                 self._skip([name])
-            case _, Message() as message if not parser.is_ignored(message, self.account):
+            case _, Message() as message if not updates.is_ignored(message, self.account):
                 return await self._said(message, is_new=name == "MESSAGE_CREATE")
-            case _, wire.Deletion() as it:
+            case _, updates.Deletion() as it:
                 if channels := await self._place(it.channel_id):
-                    return parser.deleted(it, channels[0])
+                    return updates.deleted(it, channels[0])
             case _, Interaction() as it if channels := await self._place(it.channel_id):
-                return parser.acted(it, *channels)
+                return updates.acted(it, *channels)
             case "GUILD_CREATE", Named(guild):
                 self.connection.in_background(lambda client: self._register(client, guild))
             case _, it:  # perhaps a channel that was changed or deleted
@@ -141,23 +141,23 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
     async def _said(self, message: Message, *, is_new: bool) -> Inbound | None:
         if not (channels := await self._place(message.channel_id)):
             return None
-        inbound = parser.said(message, *channels, self.account)
+        inbound = updates.said(message, *channels, self.account)
         if inbound is not None:
             await self._backlog.arrived(inbound)
             inbound = await self._with_names(inbound)
         if is_new or not inbound:
             return inbound
-        return parser.edited(message, inbound, datetime.now(UTC))
+        return updates.edited(message, inbound, datetime.now(UTC))
 
     async def _with_names(self, inbound: Inbound) -> Inbound:
         """Show the names of the channels in the text. Discord sends the names of users only.
         Messages of others cause no calls."""
-        mentioned = parser.mentioned_channels(inbound.text)[:MENTIONS]
+        mentioned = updates.mentioned_channels(inbound.text)[:MENTIONS]
         if not mentioned or not await self._backlog.wants(inbound):
             return inbound
         found = await asyncio.gather(*map(self._channel_name, mentioned))
         names = {it: name for it, name in zip(mentioned, found, strict=True) if name}
-        return structs.replace(inbound, text=parser.with_channels(inbound.text, names))
+        return structs.replace(inbound, text=updates.with_channels(inbound.text, names))
 
     async def _channel_name(self, channel_id: str) -> str:
         """Empty if Discord does not say."""
@@ -217,10 +217,10 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
 
     async def _written(self, channel: str, messages: Sequence[Message]) -> list[Inbound]:
         """What users wrote, of messages in a channel."""
-        users = [it for it in messages if not parser.is_ignored(it, self.account)]
+        users = [it for it in messages if not updates.is_ignored(it, self.account)]
         if not users or not (channels := await self._place(channel)):
             return []
-        found = [parser.said(it, *channels, self.account) for it in users]
+        found = [updates.said(it, *channels, self.account) for it in users]
         return [await self._with_names(it) for it in found if it is not None]
 
     def acknowledge(self, press: Inbound) -> None:
@@ -250,7 +250,7 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
     async def _forum(self, at: Address) -> Channel | None:
         """The channel, if it is a forum."""
         channel = await self._channel(where(at))
-        return channel if channel.type in wire.FORUMS else None
+        return channel if channel.type in updates.FORUMS else None
 
     async def _post_in_forum(
         self, forum: Channel, to: Address, text: str, key: str, buttons: Sequence[Button]
@@ -331,11 +331,11 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
         chat = replace(home, thread_id=None)
         channel = await self.client.call("GET", f"/channels/{where(chat)}", Channel)
         given = await account.rights(self.client, channel, self.account)
-        if channel.type in wire.FORUMS:
+        if channel.type in updates.FORUMS:
             mark = _mark("Handoff", channel, key)
             thread = await self._find_post(channel, mark)
             thread = thread or await self._open_post(channel, title, f"{title}\n{mark}")
-        elif channel.type not in wire.WITH_THREADS or account.THREADS & ~given:
+        elif channel.type not in updates.WITH_THREADS or account.THREADS & ~given:
             return None
         elif given & account.SEND:
             thread = await self._open_under(chat, channel, title, key)
@@ -366,7 +366,7 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
             self._opened.add(unused[0])
             return unused[0]
         try:
-            return await self._open(channel.id, title, type=wire.WITH_THREADS[channel.type])
+            return await self._open(channel.id, title, type=updates.WITH_THREADS[channel.type])
         except Lost as lost:
             if not lost.arrived:
                 raise
@@ -394,7 +394,7 @@ class DiscordAdapter(RemoteAdapter[DiscordClient]):
     async def _active(self, channel: Channel) -> list[Channel]:
         """The threads of the bot in a channel that are not archived."""
         path = f"/guilds/{channel.guild_id}/threads/active"
-        active = (await self.client.call("GET", path, wire.Detail)).threads
+        active = (await self.client.call("GET", path, updates.Detail)).threads
         return [it for it in active if (it.parent, it.owner_id) == (channel.id, self.account)]
 
     async def _open(self, under: str, title: str, **more: Any) -> str:

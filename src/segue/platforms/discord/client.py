@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from segue.core.address import Address, Platform
 from segue.platforms.connection import Reconnects
-from segue.platforms.discord.wire import Detail, GatewayInfo
+from segue.platforms.discord.updates import Detail, GatewayInfo
 from segue.platforms.errors import FailureRule, Failures, Lost, Refused, converted, parsed
 from segue.platforms.http import HttpClient, decode
 from segue.platforms.sending import number

@@ -16,10 +16,9 @@ from segue.platforms.diagnostics import check
 from segue.platforms.errors import Lost, Refused, tolerating_absence
 from segue.platforms.matrix.client import FAILURES, MatrixClient, path
 from segue.platforms.matrix.device import MatrixDevice
+from segue.platforms.matrix.events import USER, MatrixAnswer, Room, is_id
 from segue.platforms.matrix.identity import CHANGED, MatrixIdentity
 from segue.platforms.matrix.keys import FILE, REFUSED, VERIFY
-from segue.platforms.matrix.parser import Room
-from segue.platforms.matrix.wire import USER, MatrixAnswer, is_id
 
 NO_TOKEN = Finding(
     False,

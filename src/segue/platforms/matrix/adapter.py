@@ -23,9 +23,9 @@ from segue.platforms.errors import Refused
 from segue.platforms.matrix import account, updates
 from segue.platforms.matrix.client import FAILURES, path
 from segue.platforms.matrix.device import MatrixDevice
-from segue.platforms.matrix.history import RoomHistory
-from segue.platforms.matrix.parser import address
+from segue.platforms.matrix.events import address
 from segue.platforms.matrix.spec import UPLOADS
+from segue.platforms.matrix.updates import RoomHistory
 from segue.platforms.spec import PlatformSettings
 
 CAPABILITIES = base.Capabilities(

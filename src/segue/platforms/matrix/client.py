@@ -9,8 +9,8 @@ from urllib.parse import quote
 from segue.core.address import Platform
 from segue.platforms.errors import FailureRule, Failures, Refused, parsed
 from segue.platforms.http import HttpClient, bearer, decode, encode
-from segue.platforms.matrix import wire
-from segue.platforms.matrix.wire import MatrixAnswer
+from segue.platforms.matrix import events
+from segue.platforms.matrix.events import MatrixAnswer
 
 T = TypeVar("T")
 
@@ -73,12 +73,12 @@ class MatrixClient:
     async def put(self, path: str, given: object, kind: type[T] = MatrixAnswer) -> T:
         return await self.call("PUT", f"{_API}{path}", kind, content=encode(given))
 
-    async def sync(self, since: str, seconds: float) -> wire.Synced:
+    async def sync(self, since: str, seconds: float) -> events.Synced:
         """Wait for updates, at most that long."""
         params = {"filter": _FILTER, "timeout": f"{seconds * 1000:.0f}"}
         params |= {"since": since} if since else {}
         more = {"params": params, "seconds": seconds + self._http.silence}
-        return await self.call("GET", f"{_API}/sync", wire.Synced, **more)
+        return await self.call("GET", f"{_API}/sync", events.Synced, **more)
 
     async def upload(self, data: bytes, media_type: str, name: str) -> str:
         """Upload a file, and return its mxc URL."""

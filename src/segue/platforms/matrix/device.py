@@ -16,22 +16,22 @@ from segue.core.text import one_line
 from segue.platforms.base import Wanted
 from segue.platforms.containment import Containment
 from segue.platforms.errors import Refused, converted, parsed, tolerating_absence
-from segue.platforms.folder import PrivateFolder
 from segue.platforms.matrix.client import MatrixClient, path
-from segue.platforms.matrix.identity import MatrixIdentity
-from segue.platforms.matrix.keys import ALGORITHM, Keys, NoKey
-from segue.platforms.matrix.parser import Room
-from segue.platforms.matrix.spec import FIRST_USE
-from segue.platforms.matrix.verification import Verifications
-from segue.platforms.matrix.wire import (
+from segue.platforms.matrix.events import (
     ROOM,
     EventContent,
     MatrixAnswer,
+    Room,
     RoomEvent,
     is_id,
     room_event,
     state_event,
 )
+from segue.platforms.matrix.folder import PrivateFolder
+from segue.platforms.matrix.identity import MatrixIdentity
+from segue.platforms.matrix.keys import ALGORITHM, Keys, NoKey
+from segue.platforms.matrix.spec import FIRST_USE
+from segue.platforms.matrix.verification import Verifications
 from segue.platforms.spec import PlatformSettings
 
 logger = logging.getLogger(__name__)

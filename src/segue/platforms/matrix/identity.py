@@ -20,9 +20,9 @@ from unpaddedbase64 import encode_base64
 from vodozemac import Ed25519PublicKey, Ed25519Signature
 
 from segue.platforms.errors import Refused, converted
-from segue.platforms.folder import PrivateFolder
 from segue.platforms.matrix.client import MatrixClient
-from segue.platforms.matrix.wire import IdentityKey, QueriedKeys
+from segue.platforms.matrix.events import IdentityKey, QueriedKeys
+from segue.platforms.matrix.folder import PrivateFolder
 
 logger = logging.getLogger(__name__)
 

@@ -22,11 +22,11 @@ from nio.store import SqliteStore
 
 from segue.platforms.containment import Containment
 from segue.platforms.errors import NONSENSE, Lost, Refused, converted, parsed
-from segue.platforms.folder import PrivateFolder
-from segue.platforms.matrix import wire
+from segue.platforms.matrix import events
 from segue.platforms.matrix.client import path
+from segue.platforms.matrix.events import Room
+from segue.platforms.matrix.folder import PrivateFolder
 from segue.platforms.matrix.identity import MatrixIdentity, named
-from segue.platforms.matrix.parser import Room
 from segue.system import files
 
 logger = logging.getLogger(__name__)
@@ -117,7 +117,7 @@ class Keys:
         count = answer.key_counts.get("signed_curve25519", 0)
         self.olm.handle_response(nio.KeysUploadResponse(0, count))
 
-    async def receive(self, synced: wire.Synced) -> list[dict[str, Any]]:
+    async def receive(self, synced: events.Synced) -> list[dict[str, Any]]:
         """Take the keys that other devices sent us. Return these events."""
         raw = [bytes(it) for it in synced.to_device.events]
         found = (parsed(it, dict[str, Any]) for it in raw if it not in self._handled)
@@ -186,7 +186,7 @@ class Keys:
         and none of the owner's if that has changed."""
         given = {"device_keys": {user: list[str]() for user in users}}
         answer = await self._ask("/keys/query", given, nio.KeysQueryResponse)
-        found = converted(answer, wire.QueriedKeys) or wire.QueriedKeys()
+        found = converted(answer, events.QueriedKeys) or events.QueriedKeys()
         vouched = self.identity.vouched(found)
         for device in self.olm.device_store.active_user_devices(self.identity.owner):
             if vouched is None:

@@ -1,10 +1,13 @@
-"""Updates: one sync after another, and what has to be done before users' words are read."""
+"""Updates: one sync after another, what has to be done before users' words are read, and what was
+said in a room since the last sync, of which a sync contains only the end."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -12,17 +15,136 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from segue.core.address import Platform, Sender
 from segue.platforms import sending
-from segue.platforms.base import Inbound, InboundKind
+from segue.platforms.backlog import BacklogPage, CatchUp, gap
+from segue.platforms.base import Inbound, InboundKind, Wanted
 from segue.platforms.connection import PollPace
 from segue.platforms.errors import Lost, Refused, parsed, tolerating_absence
-from segue.platforms.matrix import parser, verification
-from segue.platforms.matrix.client import FAILURES
+from segue.platforms.matrix import events, verification
+from segue.platforms.matrix.client import FAILURES, path
 from segue.platforms.matrix.device import MatrixDevice
-from segue.platforms.matrix.history import SINCE, RoomHistory
+from segue.platforms.matrix.events import HERE, EventList, Room, RoomEvent, Synced, state_event
 from segue.platforms.matrix.keys import NoKey
-from segue.platforms.matrix.parser import Room
-from segue.platforms.matrix.wire import EventList, RoomEvent, Synced, state_event
+
+SINCE = "since"
+"""The file with the sync token: everything before it is recorded."""
+_PAGE = 100
+_TOMBSTONE = "m.room.tombstone"
+
+
+class _Timed(Struct, frozen=True):
+    origin_server_ts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    events: Sequence[bytes]
+    """Oldest first, from the bot's invitation on."""
+    gap: Inbound | None = None
+    """What was not read, if there is something."""
+
+
+class RoomHistory:
+    """Reads the rooms of one adapter."""
+
+    def __init__(self) -> None:
+        self.wanted: Wanted | None = None
+        self.is_read = True
+        """Whether no room is being read whose end only was in the sync."""
+        self._catch_up = CatchUp(FAILURES)
+
+    def begin(self) -> None:
+        """A sync has arrived, and its rooms are read."""
+        self._catch_up.begin()
+
+    def end(self) -> None:
+        """Everything of the sync is recorded."""
+        self.is_read = True
+
+    async def read(
+        self, device: MatrixDevice, room_id: str, got: EventList, since: str
+    ) -> Timeline:
+        """The events of a room since the sync token `since`."""
+        if not got.limited:
+            return Timeline(_from_arrival(device, [bytes(raw) for raw in got.events]))
+        self.is_read = False
+        device.rooms.pop(room_id, None)  # its state may have changed in between
+        device.keys.members_changed(room_id)
+
+        async def page(begin: str) -> BacklogPage[bytes]:
+            if not begin:
+                return _page(device, got.events[::-1], got.prev_batch)
+            more: Any = {"dir": "b", "from": begin, "to": since, "limit": _PAGE}
+            found = await device.client.get(f"/rooms{path(room_id)}/messages", **more)
+            return _page(device, found.chunk, found.end if found.chunk else "")
+
+        async def wanted(raw: bytes) -> bool:
+            return await self._is_wanted(device, raw)
+
+        now = datetime.now(UTC)
+        past = await self._catch_up.read(room_id, page, wanted)
+        events = past.found[::-1]
+        if past.is_complete:
+            return Timeline(events)
+        with tolerating_absence():  # the bot may have left since
+            room = await device.room(room_id)
+            return Timeline(events, gap(room.at(), device.folder.written(SINCE), past, now))
+        return Timeline(events)
+
+    async def _is_wanted(self, device: MatrixDevice, raw: bytes) -> bool:
+        """Whether it is from a user whom the gateway knows, or about the bot or the whole room.
+        Other state is asked for again."""
+        if self.wanted is None:
+            return True
+        event = parsed(raw, RoomEvent)
+        if event is None:
+            return False
+        if event.state_key is not None:
+            return event.state_key == device.me.user_id or event.type == _TOMBSTONE
+        if event.sender in (device.owner, device.me.user_id):
+            return True
+        sender = Sender(platform=Platform.MATRIX, user_id=event.sender)
+        return await self.wanted(sender, event.content.body)
+
+
+def _page(device: MatrixDevice, newest_first: Sequence[Any], following: str) -> BacklogPage[bytes]:
+    events = [bytes(raw) for raw in reversed(newest_first)]
+    here = _from_arrival(device, events)
+    oldest = parsed(here[0], _Timed) if here else None
+    return BacklogPage(
+        found=here[::-1],
+        size=len(events),
+        edge=oldest and _time(oldest.origin_server_ts),
+        next="" if _arrival(device, events) is not None else following,
+    )
+
+
+def _time(milliseconds: int) -> datetime | None:
+    """A time that another server claims, which may be no time of ours."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _from_arrival(device: MatrixDevice, events: Sequence[bytes]) -> Sequence[bytes]:
+    return events[_arrival(device, events) or 0 :]
+
+
+def _arrival(device: MatrixDevice, events: Sequence[bytes]) -> int | None:
+    """Where the bot was invited or, without an invitation, came in. None if it was there before."""
+    found = None
+    for number, raw in enumerate(events):
+        event = parsed(raw, RoomEvent)
+        if event and (event.type, event.state_key) == ("m.room.member", device.me.user_id):
+            was_here = event.unsigned.prev_content.membership in HERE
+            if event.content.membership in HERE and not was_here:
+                found = number
+    return found
+
+
+# Syncs
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +167,7 @@ _NOT_ENCRYPTED = (
     "server could have made it up. If it is yours, send it from a client that encrypts, or use a "
     "room without encryption."
 )
-_SAID = (*parser.MESSAGES, "m.room.encrypted")
+_SAID = (*events.MESSAGES, "m.room.encrypted")
 
 
 class _EventHead(Struct, frozen=True):
@@ -185,16 +307,16 @@ async def _inbound(device: MatrixDevice, room_id: str, raw: bytes, edits: _Edits
         return None
     if event.redacted:
         room = await device.room(room_id)
-        return parser.redaction(event, room, device.known(event.redacted))
+        return events.redaction(event, room, device.known(event.redacted))
     room = await device.room(room_id)
-    if event.type in parser.MESSAGES and room.encrypted and not event.was_encrypted:
+    if event.type in events.MESSAGES and room.encrypted and not event.was_encrypted:
         await _report_plaintext(device, room_id, event)
         return None
     about = await device.about(room_id, event)
-    if event.type in parser.MESSAGES:
+    if event.type in events.MESSAGES:
         event = edits.apply(event)
         device.remember(event)
-    return parser.parse(event, room, device.me.user_id, device.names, about)
+    return events.parse(event, room, device.me.user_id, device.names, about)
 
 
 async def _state(device: MatrixDevice, room_id: str, event: RoomEvent) -> Inbound | None:
@@ -216,10 +338,10 @@ async def _state(device: MatrixDevice, room_id: str, event: RoomEvent) -> Inboun
         room = await device.room(room_id)
         if await device.replaces(room.predecessor, room_id):
             old = await device.room(room.predecessor)
-            return parser.inbound(InboundKind.MOVED, event, old, moved_to=room.at())
+            return events.inbound(InboundKind.MOVED, event, old, moved_to=room.at())
         if event.unsigned.prev_content.membership == "invite":
             invited = replace(event, sender=event.unsigned.prev_sender or event.sender)
-            return parser.inbound(InboundKind.JOINED, invited, room)
+            return events.inbound(InboundKind.JOINED, invited, room)
     return None
 
 

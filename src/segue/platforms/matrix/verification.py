@@ -20,10 +20,9 @@ from nio.event_builders import ToDeviceMessage
 from unpaddedbase64 import encode_base64
 
 from segue.platforms.errors import converted
-from segue.platforms.folder import PrivateFolder
+from segue.platforms.matrix.events import Relation
+from segue.platforms.matrix.folder import FILE, PendingVerification, PrivateFolder
 from segue.platforms.matrix.keys import Keys
-from segue.platforms.matrix.state import FILE, PendingVerification
-from segue.platforms.matrix.wire import Relation
 
 logger = logging.getLogger(__name__)
 

@@ -1,5 +1,5 @@
-"""A private folder for what an adapter has to keep. Several processes may use it at once: a
-gateway, one that stands by, and `segue setup`."""
+"""The private folder for what a device of the bot has to keep. Several processes may use it at
+once: a gateway, one that stands by, and `segue setup`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from segue.platforms.errors import parsed
 from segue.system import files, locks
@@ -53,3 +54,31 @@ class PrivateFolder:
         """Keep other processes, and other tasks, from the folder."""
         async with locks.locked(self.path / "lock"):
             yield
+
+
+# A verification that waits for the owner: the gateway writes the emoji into the folder, and
+# `segue verify` confirms them.
+
+FILE = "verification"
+
+
+class PendingVerification(Struct, frozen=True):
+    """Emoji that the owner has to compare."""
+
+    transaction: str
+    user_id: str
+    device_id: str
+    emoji: tuple[tuple[str, str], ...]
+    confirmed: bool = False
+    """The owner says that they are the same."""
+    verified: bool = False
+    """Both sides say so."""
+
+
+def find_pending(root: Path) -> tuple[PrivateFolder, PendingVerification] | None:
+    """The verification that waits for the owner, and the folder of its device."""
+    for path in root.glob(f"*/*/{FILE}"):
+        shown = (folder := PrivateFolder(path.parent)).load(PendingVerification, FILE)
+        if shown is not None and not shown.verified:
+            return folder, shown
+    return None

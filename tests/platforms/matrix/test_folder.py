@@ -7,7 +7,7 @@ import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from segue.platforms.folder import PrivateFolder
+from segue.platforms.matrix.folder import PrivateFolder
 
 
 def test_only_the_owner_can_read_the_folder(tmp_path: Path):
