@@ -6,8 +6,7 @@ import pytest
 
 from segue.core.address import Platform
 from segue.platforms import registry
-from segue.platforms.spec import PlatformSpec
-from segue.platforms.uploads import UploadRules
+from segue.platforms.spec import PlatformSpec, UploadRules
 from segue.web.adapter import WebAdapter
 
 MEGABYTE = 1024 * 1024

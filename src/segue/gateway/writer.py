@@ -26,7 +26,7 @@ from segue.gateway import reactions, texts
 from segue.gateway.containment import error_text
 from segue.platforms import markup
 from segue.platforms.base import Adapter, Button, Capabilities, Part, Receipt, Upload
-from segue.platforms.uploads import media_type
+from segue.platforms.spec import media_type
 from segue.store import Store, bubbles, outbox, retries
 from segue.store.bindings import MOVED
 from segue.store.bubbles import UnconfirmedBubble

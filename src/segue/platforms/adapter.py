@@ -14,7 +14,7 @@ from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.audience import Audience
 from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.core.text import whole
-from segue.platforms import diagnostics, sending
+from segue.platforms import sending
 from segue.platforms.base import (
     Attachment,
     Button,
@@ -28,7 +28,7 @@ from segue.platforms.base import (
     Upload,
     Wanted,
 )
-from segue.platforms.connection import C, Connection
+from segue.platforms.connection import C, Connection, examine
 from segue.platforms.containment import Containment
 from segue.platforms.errors import Failures, Refused
 from segue.platforms.markup.splitter import size
@@ -351,7 +351,7 @@ class RemoteAdapter(BaseAdapter, Generic[C]):
         if self.no_account is None:
             return ()
         check = partial(self._checks, home=home)
-        return await diagnostics.examine(self._make, check, self.failures, self.no_account)
+        return await examine(self._make, check, self.failures, self.no_account)
 
     def _skip(self, updates: Sequence[object]) -> None:
         """Log updates that are skipped because they could not be parsed, by their ids."""

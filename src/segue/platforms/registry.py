@@ -12,9 +12,8 @@ from segue.platforms.discord.spec import DISCORD
 from segue.platforms.matrix.spec import MATRIX
 from segue.platforms.signal.spec import SIGNAL
 from segue.platforms.slack.spec import SLACK
-from segue.platforms.spec import Field, PlatformSettings, PlatformSpec
+from segue.platforms.spec import Field, PlatformSettings, PlatformSpec, UploadRules
 from segue.platforms.telegram.spec import TELEGRAM
-from segue.platforms.uploads import UploadRules
 from segue.platforms.whatsapp.spec import WHATSAPP
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from segue.core.address import Address, HomeChannel
 from segue.core.audience import Audience, listed
 from segue.core.text import count
 from segue.platforms.base import Finding
-from segue.platforms.diagnostics import check
+from segue.platforms.connection import check
 from segue.platforms.discord.client import PORTAL, DiscordClient
 from segue.platforms.discord.updates import (
     FORUMS,

@@ -12,7 +12,7 @@ from segue.core.address import Address, HomeChannel
 from segue.core.audience import Audience, listed
 from segue.core.text import one_line
 from segue.platforms.base import Finding
-from segue.platforms.diagnostics import check
+from segue.platforms.connection import check
 from segue.platforms.errors import Lost, Refused, tolerating_absence
 from segue.platforms.matrix.client import FAILURES, MatrixClient, path
 from segue.platforms.matrix.device import MatrixDevice

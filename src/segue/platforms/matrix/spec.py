@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from segue.core.address import Platform
-from segue.platforms.spec import Field, FieldKind, PlatformSpec, SignIn, UserIds
-from segue.platforms.uploads import UploadRules
+from segue.platforms.spec import Field, FieldKind, PlatformSpec, SignIn, UploadRules, UserIds
 
 VERIFIED, FIRST_USE = "verified", "first-use"
 """Which devices get the keys of encrypted rooms: those that the owner has verified, or each device

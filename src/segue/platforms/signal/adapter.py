@@ -15,7 +15,7 @@ from segue.core.audience import Audience, listed
 from segue.platforms import base, sending
 from segue.platforms.adapter import RemoteAdapter
 from segue.platforms.base import Button, Finding, Inbound, Receipt, Upload
-from segue.platforms.diagnostics import check
+from segue.platforms.connection import check
 from segue.platforms.errors import Lost, Refused, tolerating_absence
 from segue.platforms.markup import dialects
 from segue.platforms.recent import Recent

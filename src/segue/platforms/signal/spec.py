@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from segue.core.address import Platform
-from segue.platforms.spec import Field, FieldKind, PlatformSpec, UserIds
-from segue.platforms.uploads import UploadRules
+from segue.platforms.spec import Field, FieldKind, PlatformSpec, UploadRules, UserIds
 
 URL = "http://127.0.0.1:8080"
 OLDEST = (0, 13)

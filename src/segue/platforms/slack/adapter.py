@@ -18,7 +18,7 @@ from segue.platforms import base, sending
 from segue.platforms.adapter import RemoteAdapter
 from segue.platforms.backlog import Backlog, BacklogPage
 from segue.platforms.base import Button, Finding, Inbound, Receipt, Upload
-from segue.platforms.diagnostics import check
+from segue.platforms.connection import check
 from segue.platforms.errors import Refused
 from segue.platforms.markup import dialects
 from segue.platforms.slack import mrkdwn

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from segue.core.address import Platform
-from segue.platforms.spec import SERVER, TOKEN, Field, PlatformSpec, UserIds
-from segue.platforms.uploads import UploadRules
+from segue.platforms.spec import SERVER, TOKEN, Field, PlatformSpec, UploadRules, UserIds
 
 COMMAND = "/segue"
 # Its lines fit a narrow terminal: a line break in a string would make it invalid.

@@ -28,8 +28,7 @@ from segue.core.text import is_empty
 from segue.platforms import base, sending
 from segue.platforms.adapter import RemoteAdapter
 from segue.platforms.base import Button, Finding, Inbound, MenuEntry, Receipt, Upload
-from segue.platforms.connection import PollPace
-from segue.platforms.diagnostics import check
+from segue.platforms.connection import PollPace, check
 from segue.platforms.errors import Refused, tolerating_absence
 from segue.platforms.spec import PlatformSettings
 from segue.platforms.telegram.client import BATCH, FAILURES, POLL_SECONDS, Client, where

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from segue.core.address import Platform
-from segue.platforms.spec import SERVER, TOKEN, PlatformSpec, UserIds
-from segue.platforms.uploads import UploadRules
+from segue.platforms.spec import SERVER, TOKEN, PlatformSpec, UploadRules, UserIds
 
 UPLOADS = UploadRules(most=50 * 1000 * 1000)
 

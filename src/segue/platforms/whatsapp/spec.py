@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from segue.core.address import Platform
-from segue.platforms.spec import SERVER, Field, FieldKind, PlatformSpec, UserIds
-from segue.platforms.uploads import UploadKind, UploadRules
+from segue.platforms.spec import (
+    SERVER,
+    Field,
+    FieldKind,
+    PlatformSpec,
+    UploadKind,
+    UploadRules,
+    UserIds,
+)
 
 _MEGABYTE = 1024 * 1024
 _OFFICE = "application/vnd.openxmlformats-officedocument."
