@@ -8,8 +8,7 @@ from segue.store import owners, sessions
 from segue.turns import Turns, agents
 
 
-async def main(words: str) -> None:
-    conf = config.load()
+async def main(words: str, conf: config.Settings) -> None:
     async with await store.open(conf.store) as db, Turns(db, agents.Agents(db, conf)) as turns:
         await owners.ensure(db, session.ME)
         here = await sessions.create(db, session.ME, address.Platform.LOCAL)
@@ -17,4 +16,4 @@ async def main(words: str) -> None:
             print(event.text if isinstance(event, events.TextDelta) else "", end="", flush=True)
 
 
-asyncio.run(main(input("> ")))
+asyncio.run(main(input("> "), config.load()))
