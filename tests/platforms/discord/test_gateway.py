@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from segue.core.errors import ConnectFailed, SetupNeeded
+from segue.testing.clock import JumpingLoop
 from segue.testing.contract.reconnecting import kept
 from segue.testing.contract.rig import listening, part
 from segue.testing.http import bind
-from segue.testing.jumping_loop import JumpingLoop
 from segue.testing.peers import Outage
 from tests.fakes.discord import Settings, serving
 from tests.rigs.discord.contract import AnnaOnDiscord, Shape

@@ -16,9 +16,9 @@ import pytest
 from segue.core.errors import ConnectFailed
 from segue.platforms.base import Adapter, Inbound
 from segue.platforms.connection import Reconnects
+from segue.testing.clock import JumpingLoop
 from segue.testing.contract.base import Contract
 from segue.testing.contract.rig import Place, part
-from segue.testing.jumping_loop import JumpingLoop
 from segue.testing.peers import Outage
 from segue.testing.peers.faults import RETRY_SECONDS
 
