@@ -124,11 +124,11 @@ async def opened(link: str) -> AsyncGenerator[Browser]:
     """
     wanted = parse_qs(urlsplit(link).fragment)
     async with connected(link) as wire:
-        await _check_used(link)
         browser = Browser(wire, wanted["c"][0])
         listening = asyncio.create_task(browser.listen())
         try:
             await browser.open()
+            await _check_used(link)  # not before: the server has answered, so the link is used up
             yield browser
         finally:
             listening.cancel()
