@@ -35,7 +35,7 @@ from segue.platforms.slack.client import (
 from segue.platforms.slack.messages import SentMessages, Streams, stamp
 from segue.platforms.slack.socket import EnvelopeDelivery
 from segue.platforms.slack.spec import MANIFEST, UPLOADS
-from segue.platforms.slack.updates import Names, Scope, address, deleted_thread, parse, written
+from segue.platforms.slack.updates import Scope, SlackNames, address, deleted_thread, parse, written
 from segue.platforms.spec import PlatformSettings
 
 CAPABILITIES = base.Capabilities(
@@ -90,7 +90,7 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         self._make = partial(SlackClient, token, app_token, url, silence)
         self._me = Me(user_id="")
         self._sent = SentMessages()
-        self._names = Names(lambda: self.client)
+        self._names = SlackNames(lambda: self.client)
         self._shows_typing: set[Address] = set()
         self._streams = Streams(
             self._start,

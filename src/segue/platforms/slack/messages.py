@@ -107,7 +107,7 @@ class _Stream:
     idle: asyncio.TimerHandle | None = None
 
 
-class Call(Protocol):
+class MessageCall(Protocol):
     async def __call__(self, at: Address, message: str, method: str, **given: Any) -> object: ...
 
 
@@ -117,7 +117,7 @@ class Streams:
     def __init__(
         self,
         start: Callable[[Address, str], Awaitable[str]],
-        call: Call,
+        call: MessageCall,
         in_background: Callable[[Callable[[Any], Awaitable[object]]], None],
     ) -> None:
         """`start` takes the first text and returns the id of the stream, and `call` calls a method

@@ -1,8 +1,8 @@
 """Slack's envelopes, as they arrive and as Inbounds: the adapter's edge.
 
 The first part has the payloads that we use (https://docs.slack.dev; what can be missing can be null
-too), and `parse` makes an Inbound of an envelope. Slack sends ids of users and channels: `Names`
-adds their names.
+too), and `parse` makes an Inbound of an envelope. Slack sends ids of users and channels:
+`SlackNames` adds their names.
 """
 
 from __future__ import annotations
@@ -293,7 +293,7 @@ def _attachment(file: SlackFile) -> Attachment:
 # Names
 
 
-class Names:
+class SlackNames:
     """The names of users and channels. Slack is asked once about each."""
 
     def __init__(self, client: Callable[[], SlackClient]) -> None:
