@@ -10,7 +10,7 @@ import pytest
 
 from segue.cli import setup
 from segue.cli.setup import SetupOptions, install_packages
-from segue.core.errors import LibraryMissing, SetupFailed
+from segue.core.errors import LibraryMissing, PlatformError
 from tests.agent.models.local.conftest import STAND_IN, bare_python
 from tests.agent.models.local.index import wheel
 from tests.harness.gateways import segue_says
@@ -56,7 +56,7 @@ async def test_missing_packages_are_installed_and_used_at_once(
 
 async def test_packages_with_other_hashes_are_not_installed(locks: Path):
     lock(locks, right=False)
-    with pytest.raises(SetupFailed, match="DO NOT MATCH THE HASHES"):
+    with pytest.raises(PlatformError, match="DO NOT MATCH THE HASHES"):
         await install_packages(SetupOptions(spec=SPEC, values={}, yes=True))
     assert not is_there()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from segue.core.errors import SetupFailed
+from segue.core.errors import PlatformError
 from segue.core.redaction import HIDDEN, redacted
 from segue.core.secret import Secret
 
@@ -14,7 +14,7 @@ TOKEN = "123456789:AAfive-hundred-and-twelve_of_them-x"
 @pytest.mark.parametrize("sent", [TOKEN, TOKEN.replace(":", "%3A")])
 def test_a_token_in_a_url_is_redacted(sent: str):
     Secret(TOKEN, "platforms.telegram.token")
-    error = SetupFailed(platform="telegram", reason=f"no such path /bot{sent}/getMe")
+    error = PlatformError(f"no such path /bot{sent}/getMe")
     assert f"no such path /bot{HIDDEN}/getMe" in str(error)
     assert sent not in redacted(f"<{sent}>")
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from segue.core.address import Platform
-from segue.core.errors import BadAdapter
+from segue.core.errors import PlatformError
 from segue.platforms import registry
 from segue.platforms.spec import PlatformSettings
 
@@ -59,14 +59,14 @@ def test_an_adapter_that_cannot_be_loaded_is_named_with_the_reason(
     folder: Path, adapter: str, expected: str
 ):
     (folder / "broken_of_mine.py").write_text("def make(:\n")
-    with pytest.raises(BadAdapter) as caught:
+    with pytest.raises(PlatformError) as caught:
         registry.make(Platform.SLACK, named(adapter))
     assert f"The adapter for slack cannot be loaded: {expected}" in str(caught.value)
     assert "platforms.slack.adapter" in str(caught.value)
 
 
 def test_an_adapter_for_another_platform_is_refused(folder: Path):
-    with pytest.raises(BadAdapter, match="adapters_of_mine:slack is one for slack"):
+    with pytest.raises(PlatformError, match="adapters_of_mine:slack is one for slack"):
         registry.make(Platform.WEB, named("adapters_of_mine:slack", Platform.WEB))
 
 

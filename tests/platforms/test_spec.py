@@ -11,7 +11,7 @@ import pytest
 
 from segue import config
 from segue.config import schema
-from segue.core.errors import BadSettings, LibraryMissing, ValuesMissing
+from segue.core.errors import BadSettings, LibraryMissing, PlatformError
 from segue.core.secret import Secret
 from segue.platforms import registry
 from segue.platforms.spec import FieldKind, PlatformSettings, PlatformSpec
@@ -120,7 +120,7 @@ def test_an_adapter_gets_the_values_of_the_fields(home: dict[str, str]):
 
 
 def test_missing_values_are_named_with_their_variables():
-    with pytest.raises(ValuesMissing) as caught:
+    with pytest.raises(PlatformError) as caught:
         registry.make(MATRIX.platform, PlatformSettings(platform=MATRIX.platform))
     assert str(caught.value) == (
         "matrix has no value for platforms.matrix.url, platforms.matrix.user_id,"

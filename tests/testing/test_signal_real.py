@@ -23,7 +23,7 @@ import httpx2
 import pytest
 
 from segue.cli.setup import Terminal
-from segue.core.errors import SetupFailed
+from segue.core.errors import PlatformError
 from segue.platforms.signal import client, setup
 from segue.platforms.signal.adapter import NO_ACCOUNT, SignalAdapter
 from tests.fakes.signal import Settings, running
@@ -103,7 +103,7 @@ def daemon(program: Path) -> Generator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{program.parent}:{os.defpath}")
         patch.setattr(setup, "START_SECONDS", 100.0)
-        with pytest.raises(SetupFailed, match="signal-cli cannot reach Signal"):
+        with pytest.raises(PlatformError, match="signal-cli cannot reach Signal"):
             asyncio.run(setup.prepare({"url": url}, Terminal(asks=True)))
     process = int((program.parent / "pid").read_text())
     yield url

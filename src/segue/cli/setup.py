@@ -26,16 +26,15 @@ from segue.core.errors import (
     DeliveryFailed,
     IdentityTaken,
     LibraryMissing,
-    NoSuchUser,
-    NoTerminal,
+    PlatformError,
     PullFailed,
-    SetupFailed,
 )
 from segue.core.session import ME
 from segue.core.text import one_line
 from segue.gateway import background, texts
 from segue.platforms import markup, registry
 from segue.platforms.base import Adapter, Finding
+from segue.platforms.errors import not_set_up
 from segue.platforms.spec import Field, FieldKind, PlatformSettings, PlatformSpec
 from segue.store import Store, Topic, gateways, owners, pairings
 from segue.store.base import Tx
@@ -207,7 +206,7 @@ async def _set_up(options: SetupOptions) -> bool:
 async def install_packages(options: SetupOptions) -> None:
     """Install the platform's packages if they are missing and the user agrees.
 
-    Raise LibraryMissing if the user does not, or SetupFailed.
+    Raise LibraryMissing if the user does not, or PlatformError.
     """
     spec = options.spec
     locked = LOCKS / f"{options.spec.extra}.txt"
@@ -224,7 +223,7 @@ async def install_packages(options: SetupOptions) -> None:
         await pip.install(locked, lambda _: None, from_source=spec.from_source)
     except PullFailed as error:
         reason = str(error.fields["reason"])
-        raise SetupFailed(platform=options.platform, reason=reason) from error
+        raise not_set_up(options.platform, reason) from error
     registry.load(spec, spec.make)
     say("Installed.")
 
@@ -312,17 +311,19 @@ async def _examined(
 
 
 async def _check_owner(adapter: Adapter, options: SetupOptions) -> None:
-    """Raise NoSuchUser if the platform does not have the user who should be the owner."""
+    """Raise PlatformError if the platform does not have the user who should be the owner."""
     if options.owner is None:
         return
     exists = await adapter.find_user(options.owner)
+    platform = options.platform
     if exists is False:
-        raise NoSuchUser(platform=options.platform, user_id=options.owner)
+        raise PlatformError(
+            f"There is no {platform} user {options.owner}, so nothing was changed. Check --owner,"
+            f" or type `segue setup {platform}` without it to pair with a code."
+        )
     if exists is None:
         notice(f"{options.spec.title} does not say whether there is a user {options.owner}.")
-        notice(
-            f"To be sure, type `segue setup {options.platform}` without --owner: it shows a code."
-        )
+        notice(f"To be sure, type `segue setup {platform}` without --owner: it shows a code.")
 
 
 def _ask(
@@ -332,11 +333,15 @@ def _ask(
     *,
     guided: bool = False,
 ) -> dict[str, str]:
-    """Ask for the values of `fields`, or raise NoTerminal. `guided`: the guide is on the screen."""
+    """Ask for the values of `fields`, or raise PlatformError if there is no terminal. `guided`: the
+    guide is on the screen."""
     if fields and not options.asks:
         labels = ", ".join(field.label for field in fields)
         flags = ", ".join(map(_flag, fields))
-        raise NoTerminal(platform=options.platform, labels=labels, options=flags)
+        raise PlatformError(
+            f"{options.platform} needs {labels}, and there is no terminal to ask on. Add {flags};"
+            " the value - is read from standard input."
+        )
     steps = options.spec.guide.splitlines() if fields and not guided else []
     print_lines([folded(step, screen(), "   ", "") for step in steps])
     return {field.name: _answer(field, known.get(field.name, "")) for field in fields}
@@ -367,14 +372,14 @@ def _keep(options: SetupOptions, values: Mapping[str, str]) -> bool:
 
 
 def _in_force(options: SetupOptions, values: Mapping[str, str]) -> Settings:
-    """Return the settings, or raise SetupFailed if a gateway would use another value."""
+    """Return the settings, or raise PlatformError if a gateway would use another value."""
     settings = config.load()
     kept = settings.platforms[options.platform]
     for field in options.spec.fields:
         variable = config.overruled(options.spec.setting(field))
         if variable and kept.value(field.name) != values[field.name]:
             reason = f"{variable} holds another value, which overrides it"
-            raise SetupFailed(platform=options.platform, reason=reason)
+            raise not_set_up(options.platform, reason)
     return settings
 
 
@@ -449,7 +454,7 @@ async def _home(
         home = await adapter.find_chat(chat)
         if home is None:
             reason = f"the bot is not in a chat with the id {one_line(chat)}"
-            raise SetupFailed(platform=platform, reason=reason)
+            raise not_set_up(platform, reason)
         home = await _with_audience(store, adapter, home, options)
         try:
             await store.write(_link, home, options.owner)
@@ -476,7 +481,7 @@ async def _home(
 async def _with_audience(
     store: Store, adapter: Adapter, home: HomeChannel, options: SetupOptions
 ) -> HomeChannel:
-    """The home channel with who can read it now. Raise SetupFailed if the owner cannot."""
+    """The home channel with who can read it now. Raise PlatformError if the owner cannot."""
     known = await owners.identities(store, ME)
     users = [it.sender.user_id for it in known if it.sender.platform is home.platform]
     users += [options.owner] if options.owner is not None else []
@@ -485,10 +490,10 @@ async def _with_audience(
     try:
         audience = await adapter.audience(home.address, users)
     except DeliveryFailed as error:
-        raise SetupFailed(platform=home.platform, reason=error.reason) from error
+        raise not_set_up(home.platform, error.reason) from error
     if audience is not None and not audience.has_owner:
         reason = f"{one_line(users[-1])} is not in {home}"
-        raise SetupFailed(platform=home.platform, reason=reason)
+        raise not_set_up(home.platform, reason)
     return replace(home, audience=audience)
 
 
@@ -559,7 +564,7 @@ async def _prove(store: Store, adapter: Adapter, home: HomeChannel) -> bool:
         await adapter.send(thread or home.address, part, key=f"{key}/0")
     except (DeliveryFailed, ConnectFailed) as error:
         reason = str(error.fields.get("reason", error))
-        raise SetupFailed(platform=adapter.platform, reason=reason) from error
+        raise not_set_up(adapter.platform, reason) from error
     where = "in a new thread" if thread else "in your home channel"
     say(f"Sent a message {where}: look at your phone.")
     say(f"Done. To hand off a conversation, type /handoff {adapter.platform} in it.")

@@ -16,12 +16,7 @@
     │   │   ├── LibraryMissing      `segue setup`, which offers to install it
     │   │   ├── ConnectFailed       connections, which try again, and whatever sends
     │   │   │   └── SetupNeeded     a connection, which waits until the settings change
-    │   │   ├── DeliveryFailed      the outbox and handoffs, which send again or give up
-    │   │   ├── BadAdapter
-    │   │   ├── ValuesMissing
-    │   │   ├── NoTerminal
-    │   │   ├── SetupFailed
-    │   │   └── NoSuchUser
+    │   │   └── DeliveryFailed      the outbox and handoffs, which send again or give up
     │   ├── ModelError              a turn, which ends with it
     │   │   ├── NoModel             the demo
     │   │   ├── ForeignServer       `segue model`, which shows what to type
@@ -184,33 +179,9 @@ class PlatformError(UserError):
     """Something went wrong on a platform."""
 
 
-class BadAdapter(PlatformError):
-    """The adapter for {platform} cannot be loaded: {reason}. Check platforms.{platform}.adapter
-    with `segue config show`, or set platforms.{platform}.enabled to false."""
-
-
 class LibraryMissing(PlatformError):
     """{platform} needs packages that are not installed. Type `segue setup {platform} --yes`, which
     installs them, or `make extra NAME={extra}` in a clone of the project."""
-
-
-class ValuesMissing(PlatformError):
-    """{platform} has no value for {settings}. Type `segue setup {platform}`, or set {variables}."""
-
-
-class NoTerminal(PlatformError):
-    """{platform} needs {labels}, and there is no terminal to ask on. Add {options}; the value - is
-    read from standard input."""
-
-
-class SetupFailed(PlatformError):
-    """{platform} is not set up yet: {reason}. Fix that, then type `segue setup {platform}`
-    again."""
-
-
-class NoSuchUser(PlatformError):
-    """There is no {platform} user {user_id}, so nothing was changed. Check --owner, or type `segue
-    setup {platform}` without it to pair with a code."""
 
 
 class ConnectFailed(PlatformError):

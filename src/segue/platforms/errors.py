@@ -1,6 +1,7 @@
 """Failures of calls to a platform, and their translation to the contract's errors.
 
 A client raises Refused or Lost. Each adapter has one `Failures` with the platform's own rules.
+The functions at the end are the sentences that more than one place reports.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from segue.core.address import Platform
-from segue.core.errors import ConnectFailed, DeliveryFailed, SetupNeeded
+from segue.core.errors import ConnectFailed, DeliveryFailed, PlatformError, SetupNeeded
 
 NONSENSE = "its answer makes no sense"
 
@@ -231,6 +232,20 @@ def lenient(value: object, kind: type[S]) -> S:
         if found is not None:
             good[field.name] = found
     return kind(**good)
+
+
+def bad_adapter(platform: Platform, reason: str) -> PlatformError:
+    return PlatformError(
+        f"The adapter for {platform} cannot be loaded: {reason}. Check platforms.{platform}.adapter"
+        f" with `segue config show`, or set platforms.{platform}.enabled to false."
+    )
+
+
+def not_set_up(platform: Platform, reason: str) -> PlatformError:
+    return PlatformError(
+        f"{platform} is not set up yet: {reason}. Fix that, then type `segue setup {platform}`"
+        " again."
+    )
 
 
 def _rule(refused: Refused, rules: Sequence[FailureRule]) -> FailureRule:

@@ -7,8 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from segue.core.address import TARGETS, Platform
-from segue.core.errors import BadAdapter, LibraryMissing, ValuesMissing
+from segue.core.errors import LibraryMissing, PlatformError
 from segue.platforms.discord.spec import DISCORD
+from segue.platforms.errors import bad_adapter
 from segue.platforms.matrix.spec import MATRIX
 from segue.platforms.signal.spec import SIGNAL
 from segue.platforms.slack.spec import SLACK
@@ -44,26 +45,27 @@ def listed() -> str:
 def make(platform: Platform, settings: PlatformSettings) -> Adapter:
     """Create the adapter of `platform`, not yet connected.
 
-    Raise ValuesMissing, LibraryMissing or BadAdapter if that is impossible.
+    Raise PlatformError if that is impossible: LibraryMissing without the packages that it needs.
     An adapter's function is called with the PlatformSettings, and may reject them with a UserError.
     """
     spec = SPECS[platform]
     name = settings.adapter or spec.make
     missing = [field for field in spec.fields if field.required and not settings.value(field.name)]
     if missing and not settings.adapter:
-        raise ValuesMissing(
-            platform=platform,
-            settings=", ".join(map(spec.setting, missing)),
-            variables=", ".join(map(spec.variable, missing)),
+        values = ", ".join(map(spec.setting, missing))
+        variables = ", ".join(map(spec.variable, missing))
+        raise PlatformError(
+            f"{platform} has no value for {values}. Type `segue setup {platform}`, or set"
+            f" {variables}."
         )
     made = cast("Adapter", load(spec, name)(settings))
     if made.platform is not platform:
-        raise BadAdapter(platform=platform, reason=f"{name} is one for {made.platform}")
+        raise bad_adapter(platform, f"{name} is one for {made.platform}")
     return made
 
 
 def load(spec: PlatformSpec, name: str) -> Callable[[PlatformSettings], object]:
-    """Import the function `name`, which makes the adapter. Raise LibraryMissing or BadAdapter."""
+    """Import the function `name`, which makes the adapter. Raise what `make` raises."""
     platform = spec.platform
     module, _, function = name.partition(":")
     try:
@@ -72,9 +74,9 @@ def load(spec: PlatformSpec, name: str) -> Callable[[PlatformSettings], object]:
         library, _, _ = str(getattr(error, "name", "")).partition(".")
         if library in spec.libraries:
             raise LibraryMissing(platform=platform, extra=spec.extra) from error
-        raise BadAdapter(platform=platform, reason=f"{name}: {error}") from error
+        raise bad_adapter(platform, f"{name}: {error}") from error
     except AttributeError as error:
-        raise BadAdapter(platform=platform, reason=f"there is no {name}") from error
+        raise bad_adapter(platform, f"there is no {name}") from error
     if not callable(found):
-        raise BadAdapter(platform=platform, reason=f"{name} is no function")
+        raise bad_adapter(platform, f"{name} is no function")
     return found

@@ -10,8 +10,8 @@ from typing import Protocol, runtime_checkable
 from msgspec import Struct
 
 from segue.core.address import Platform
-from segue.core.errors import BadAdapter
 from segue.core.text import one_line
+from segue.platforms.errors import bad_adapter
 from segue.platforms.spec import PlatformSettings
 
 
@@ -28,11 +28,11 @@ class WebhookRules(Struct, frozen=True, kw_only=True):
 
 
 def own_port(settings: PlatformSettings) -> int | None:
-    """The port of a webhook that has one to itself, or raise BadAdapter."""
+    """The port of a webhook that has one to itself, or raise PlatformError."""
     port = settings.value("port")
     if port and not (port.isdecimal() and 0 < int(port) < 2**16):
         reason = f"platforms.{settings.platform}.port is {one_line(port)}, which is no port"
-        raise BadAdapter(platform=settings.platform, reason=reason)
+        raise bad_adapter(settings.platform, reason)
     return int(port) if port else None
 
 

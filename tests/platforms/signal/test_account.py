@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from segue.cli.setup import Terminal
-from segue.core.errors import SetupFailed
+from segue.core.errors import PlatformError
 from segue.platforms.base import Finding
 from segue.platforms.signal import setup
 from segue.platforms.signal.setup import prepare
@@ -57,7 +57,7 @@ async def test_set_up_says_what_is_missing(
     rig: AnnaOnSignal, settings: Settings, account: str, asks: bool, reason: str
 ):
     await rig.driver.settings(settings)
-    with pytest.raises(SetupFailed, match=reason):
+    with pytest.raises(PlatformError, match=reason):
         await prepare({"url": rig.url, "account": account}, Terminal(asks))
 
 
@@ -72,7 +72,7 @@ async def test_an_account_that_the_phone_unlinked_can_be_linked_again(rig: AnnaO
 
 async def test_a_daemon_that_answers_nonsense_is_not_started_again(rig: AnnaOnSignal):
     await rig.driver.fail("version", Trouble.GARBLED)
-    with pytest.raises(SetupFailed, match="makes no sense"):
+    with pytest.raises(PlatformError, match="makes no sense"):
         await prepare({"url": rig.url}, Terminal(asks=True))
 
 
@@ -82,15 +82,15 @@ async def test_a_program_that_does_not_start_is_reported(
     nowhere = {"url": "http://127.0.0.1:9"}
     monkeypatch.setattr(setup, "START_SECONDS", 1_000.0)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SetupFailed, match=r"neither running nor installed\. Install"):
+    with pytest.raises(PlatformError, match=r"neither running nor installed\. Install"):
         await prepare(nowhere, Terminal(asks=True))
     program = tmp_path / "signal-cli"
     program.write_text("#!/bin/sh\nexit 1\n")
     program.chmod(0o700)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.defpath}")
-    with pytest.raises(SetupFailed, match="did not start"):
+    with pytest.raises(PlatformError, match="did not start"):
         await prepare(nowhere, Terminal(asks=True))
-    with pytest.raises(SetupFailed, match="no signal-cli daemon answers at"):
+    with pytest.raises(PlatformError, match="no signal-cli daemon answers at"):
         await prepare({"url": "http://192.0.2.1:9"}, Terminal(asks=True))
 
 

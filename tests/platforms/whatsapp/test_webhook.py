@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from segue.core.address import Platform, Sender
-from segue.core.errors import BadAdapter, ConnectFailed
+from segue.core.errors import ConnectFailed, PlatformError
 from segue.platforms.base import Inbound, InboundKind
 from segue.platforms.errors import Lost
 from segue.platforms.webhook import WebhookRequest
@@ -213,6 +213,8 @@ async def test_a_platform_that_is_out_of_reach_is_noticed_without_an_update(
 
 @pytest.mark.parametrize("port", ["x", "0", "65536"])
 async def test_a_port_that_is_none_is_refused(rig: AnnaOnWhatsApp, port: str):
-    with pytest.raises(BadAdapter, match=rf"platforms\.whatsapp\.port is {port}, which is no port"):
+    with pytest.raises(
+        PlatformError, match=rf"platforms\.whatsapp\.port is {port}, which is no port"
+    ):
         rig.made(port=port)
     assert rig.made(port="8443").webhook_rules.port == 8443

@@ -12,8 +12,7 @@ from functools import partial
 from urllib.parse import urlsplit
 
 from segue.core.address import Platform
-from segue.core.errors import SetupFailed
-from segue.platforms.errors import Lost, Refused
+from segue.platforms.errors import Lost, Refused, not_set_up
 from segue.platforms.signal.client import SignalClient
 from segue.platforms.signal.spec import COMMAND, GET
 from segue.platforms.spec import SetupTerminal
@@ -35,7 +34,7 @@ _REGISTER = (
 
 async def prepare(values: Mapping[str, str], terminal: SetupTerminal) -> Mapping[str, str]:
     """Start the daemon if it is installed and does not run, and link an account if it has none.
-    Return the values with the account. Raise SetupFailed."""
+    Return the values with the account. Raise PlatformError."""
     client = SignalClient(values.get("account", ""), values.get("url", ""), 20.0)
     try:
         try:
@@ -51,7 +50,7 @@ async def prepare(values: Mapping[str, str], terminal: SetupTerminal) -> Mapping
                 raise
             await _link(client, terminal)
     except (Refused, Lost) as error:
-        raise SetupFailed(platform=Platform.SIGNAL, reason=error.reason) from error
+        raise not_set_up(Platform.SIGNAL, error.reason) from error
     finally:
         await client.close()
     return {**values, "account": client.account}
