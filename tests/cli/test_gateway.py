@@ -18,7 +18,7 @@ import pytest
 
 import segue.store
 from segue.core.address import HomeChannel, Platform
-from segue.core.errors import GatewayElsewhere, GatewayFailed, GatewayStuck
+from segue.core.errors import UserError
 from segue.core.session import ME
 from segue.gateway import background
 from segue.store import Store, Topic, gateways, outbox, owners, sessions
@@ -197,9 +197,8 @@ async def test_a_gateway_on_another_machine_cannot_be_stopped(
         monkeypatch.setattr("socket.gethostname", lambda: "far-away")
         async with announced(person, Platform.TELEGRAM):
             monkeypatch.undo()
-            with pytest.raises(GatewayElsewhere) as caught:
+            with pytest.raises(UserError, match=r"it belongs to the machine far-away\."):
                 await background.stop(here)
-            assert caught.value.fields["where"] == "the machine far-away"
 
 
 async def test_a_gateway_that_does_not_stop_is_reported_with_its_process(person: Person):
@@ -220,9 +219,8 @@ async def test_a_gateway_that_does_not_stop_is_reported_with_its_process(person:
             assert process.stdout is not None
             assert await asyncio.to_thread(process.stdout.readline) == "here\n"
             async with await segue.store.open(url) as store:
-                with pytest.raises(GatewayStuck) as caught:
+                with pytest.raises(UserError, match=rf"did not stop .* `kill -9 {process.pid}`\."):
                     await background.stop(store, seconds=0.5)
-                assert caught.value.fields["pid"] == process.pid
             assert await asyncio.to_thread(process.stdout.readline) == "heard\n"
         finally:
             process.kill()
@@ -240,7 +238,7 @@ async def test_a_gateway_that_is_not_ready_in_time_is_stopped(
             monkeypatch.setenv(name, value)
         child = background._Child()
         monkeypatch.setattr(background, "_Child", lambda: child)
-        with pytest.raises(GatewayFailed, match="was not ready within 0 seconds"):
+        with pytest.raises(UserError, match="was not ready within 0 seconds"):
             await background.start(store, log, seconds=0.01)
         assert child.pid is not None
         await asyncio.to_thread(ended, child.pid)

@@ -18,7 +18,6 @@ from segue.commands.base import Command
 from segue.config import Settings
 from segue.core.address import HomeChannel, Platform
 from segue.core.errors import (
-    BadCommand,
     CommandElsewhere,
     NoModel,
     NothingSaid,
@@ -270,7 +269,7 @@ async def test_compress_continues_from_a_summary(stage: Stage):
 @pytest.mark.parametrize("text", ["/undo x", "/undo -1", "/undo 0", "/history 1.5", "/undo ²"])
 async def test_an_invalid_number_is_refused(stage: Stage, text: str):
     await stage.say("one")
-    with pytest.raises(BadCommand, match="is not a number"):
+    with pytest.raises(UserError, match="is not a number"):
         await stage.do(text)
 
 
@@ -327,7 +326,7 @@ async def test_status_and_usage_show_the_session(stage: Stage):
 async def test_export_writes_a_file_and_never_replaces_one(stage: Stage, tmp_path: Path):
     await stage.say("hello")
     assert await stage.do("/export talk.jsonl") == f"2 messages written to {tmp_path}/talk.jsonl."
-    with pytest.raises(BadCommand, match="File exists"):
+    with pytest.raises(UserError, match="File exists"):
         await stage.do("/export talk.jsonl")
     assert (tmp_path / "talk.jsonl").stat().st_mode & 0o077 == 0
     lines = (tmp_path / "talk.jsonl").read_bytes().splitlines()

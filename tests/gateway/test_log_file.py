@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from segue.core.errors import GatewayFailed, NoGatewayLog
+from segue.core.errors import UserError
 from segue.gateway import log_file
 
 
@@ -63,7 +63,7 @@ def test_the_log_is_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 def test_a_log_that_cannot_be_written_is_reported(tmp_path: Path):
     (tmp_path / "gateway.log").mkdir()
-    with pytest.raises(GatewayFailed, match=r"gateway\.log cannot be written \(Is a directory\)"):
+    with pytest.raises(UserError, match=r"gateway\.log cannot be written \(Is a directory\)"):
         log_file.write_to(tmp_path / "gateway.log")
 
 
@@ -72,7 +72,7 @@ def test_the_last_lines_are_found_however_long_they_are(
 ):
     monkeypatch.setattr(log_file, "_BLOCK", 7)
     file = tmp_path / "log"
-    with pytest.raises(NoGatewayLog):
+    with pytest.raises(UserError, match="There is no log at"):
         list(log_file.lines(file, 5))
     lines = ["a" * 20, "", "bö", "c" * 7, "d"]
     file.write_text("\n".join(lines) + "\n")

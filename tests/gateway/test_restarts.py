@@ -17,7 +17,7 @@ import segue.store
 from segue.agent.models.base import Prompt
 from segue.agent.models.scripted import ScriptedModel
 from segue.core.address import Address, ChatType, Platform, Sender
-from segue.core.errors import GatewayRunning, StoreError
+from segue.core.errors import StoreError, UserError
 from segue.gateway import service
 from segue.gateway.dispatch import Dispatcher
 from segue.gateway.messages import PendingMessage
@@ -345,7 +345,7 @@ async def test_an_interrupted_tool_call_is_reported_and_not_run_again(house: Hou
 
 async def test_a_second_gateway_is_refused_by_name(house: House):
     async with house.gateway():
-        with pytest.raises(GatewayRunning, match="a gateway on"):
+        with pytest.raises(UserError, match="a gateway on"):
             async with house.gateway():
                 pass
         serving = await gateways.serving(house.store, TELEGRAM)

@@ -15,7 +15,6 @@ import pytest
 
 import segue
 from segue.cli.main import main
-from segue.core.errors import GatewayNotRunning
 from segue.terminal import output
 from segue.terminal.render import cells
 from segue.terminal.render.cells import pasteable
@@ -87,7 +86,10 @@ async def test_commands_printed_in_a_conversation_can_be_pasted(person: Person):
 
 @pytest.mark.parametrize("columns", range(36, 90, 7))
 def test_no_line_breaks_within_a_command(columns: int):
-    text = f"{GatewayNotRunning()} See `segue gateway status`, or ask (`segue pair list`)."
+    text = (
+        "No gateway is running. Type `segue gateway start`. See `segue gateway status`, or ask"
+        " (`segue pair list`)."
+    )
     for lines in (cells.wrap(text, columns), output.folded(text, columns).split("\n")):
         assert " ".join(lines) == text
         assert all(line.count("`") % 2 == 0 for line in lines), lines

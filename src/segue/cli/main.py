@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 import segue
-from segue.core.errors import TooManyFiles, UserError
+from segue.core.errors import UserError
 from segue.core.text import one_line
 
 if TYPE_CHECKING:
@@ -99,7 +99,10 @@ class Program(click.Group):
                 _end(_lost_output(error))
             if error.errno not in (errno.EMFILE, errno.ENFILE):
                 raise
-            raise click.ClickException(str(TooManyFiles())) from error
+            raise click.ClickException(
+                "Too many files are open. Type `ulimit -n 4096`, or close programs that use many,"
+                " then try again."
+            ) from error
         except UserError as error:
             _end(click.ClickException(one_line(str(error))))
         except click.ClickException as error:

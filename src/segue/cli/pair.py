@@ -17,7 +17,7 @@ import click
 
 from segue.cli.common import JSON, YES, ago, confirm, pass_json_on, with_store
 from segue.core.address import TARGETS, Platform
-from segue.core.errors import NotPaired
+from segue.core.errors import UserError
 from segue.core.session import ME
 from segue.core.text import one_line
 from segue.gateway import texts
@@ -259,7 +259,10 @@ async def _paired(store: Store, platform: Platform, user_id: str) -> Identity:
     for identity in await owners.identities(store, ME):
         if (identity.sender.platform, identity.sender.user_id) == (platform, user_id):
             return identity
-    raise NotPaired(platform=platform, user_id=user_id)
+    raise UserError(
+        f"{platform} user {user_id!r} is not paired with you. Type `segue pair list` to see your"
+        " paired accounts."
+    )
 
 
 async def _unlink(store: Store, platform: Platform, user_id: str) -> bool:

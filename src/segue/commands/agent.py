@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from segue.commands.base import PREFIX, ChatContext, CommandContext, number
+from segue.commands.base import PREFIX, ChatContext, CommandContext, bad_command, number
 from segue.core import provenance
 from segue.core.approval import Answer
-from segue.core.errors import BadCommand
 from segue.core.text import one_line
 
 _APPROVE = "approve NUMBER [session]"
@@ -57,7 +56,7 @@ async def memory(context: CommandContext, arguments: str) -> None:
             text = f"Removed note {note.number}: {note.text}"
         case _:
             reason = f"unknown action {one_line(verb, 20)!r}"
-            raise BadCommand(usage=f"{PREFIX}memory {MEMORY_ARGUMENTS}", reason=reason)
+            raise bad_command(f"{PREFIX}memory {MEMORY_ARGUMENTS}", reason)
     await context.notice(text)
 
 
@@ -71,7 +70,7 @@ async def approve(context: ChatContext, arguments: str) -> None:
             await context.answer(Answer.SESSION, number(which, _APPROVE))
         case _:
             reason = "allow it once, or for the whole session"
-            raise BadCommand(usage=f"{PREFIX}{_APPROVE}", reason=reason)
+            raise bad_command(f"{PREFIX}{_APPROVE}", reason)
 
 
 async def deny(context: ChatContext, arguments: str) -> None:

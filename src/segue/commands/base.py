@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from segue.core.address import Platform
 from segue.core.approval import Answer
-from segue.core.errors import BadCommand, NothingSaid
+from segue.core.errors import NothingSaid, UserError
 from segue.core.session import Session
 from segue.core.text import one_line
 from segue.core.transcript import Message
@@ -175,10 +175,14 @@ def unquoted(name: str) -> str:
 
 
 def number(text: str, usage: str, default: int | None = None) -> int:
-    """Parse a number that the user typed. Raise BadCommand for anything else."""
+    """Parse a number that the user typed. Raise UserError for anything else."""
     if not text and default is not None:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 9 and int(text) > 0):
         reason = f"{one_line(text, 20)!r} is not a number" if text else "the number is missing"
-        raise BadCommand(usage=f"{PREFIX}{usage}", reason=reason)
+        raise bad_command(f"{PREFIX}{usage}", reason)
     return int(text)
+
+
+def bad_command(usage: str, reason: str) -> UserError:
+    return UserError(f"That does not work: {reason}. Type {usage}.")

@@ -6,10 +6,9 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from segue.commands.base import PREFIX, CommandContext, Where, number
+from segue.commands.base import PREFIX, CommandContext, Where, bad_command, number
 from segue.core import provenance
 from segue.core.context import Delivery
-from segue.core.errors import BadCommand
 from segue.core.text import one_line
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ async def jobs(context: CommandContext, arguments: str) -> None:
         text = _done(action, await owned.act(which, action))
     else:
         reason = f"unknown action {one_line(verb, 20)!r}"
-        raise BadCommand(usage=f"{PREFIX}jobs {JOBS_ARGUMENTS}", reason=reason)
+        raise bad_command(f"{PREFIX}jobs {JOBS_ARGUMENTS}", reason)
     await context.notice(text)
 
 
@@ -86,7 +85,7 @@ async def remind(context: CommandContext, arguments: str) -> None:
 
     if (said := _REMIND.fullmatch(arguments)) is None:
         usage = f"{PREFIX}remind 20 Call the bank, or {PREFIX}remind 09:00 Call the bank"
-        raise BadCommand(usage=usage, reason="it needs minutes or a time, and the text")
+        raise bad_command(usage, "it needs minutes or a time, and the text")
     owned = OwnerJobs(context.store, context.owner)
     await owned.require_gateway()
     minutes, now = said["minutes"], datetime.now(UTC)

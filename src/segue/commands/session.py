@@ -11,12 +11,13 @@ from segue.commands.base import (
     ChatContext,
     CommandContext,
     TerminalContext,
+    bad_command,
     number,
     there,
     unquoted,
 )
 from segue.core.address import TARGETS, Address, HomeChannel, Platform
-from segue.core.errors import AmbiguousSession, BadCommand, SessionNotFound, no_home_channel
+from segue.core.errors import AmbiguousSession, SessionNotFound, no_home_channel
 from segue.core.session import Session
 from segue.core.text import count, one_line, quoted
 from segue.core.transcript import Message, Role, Transcript
@@ -135,7 +136,7 @@ async def resume_in_chat(context: ChatContext, arguments: str) -> None:
     elif arguments.isdecimal() and len(arguments) <= _DIGITS:
         if not 0 < int(arguments) <= len(offered):
             reason = f"there is no number {arguments} in the list"
-            raise BadCommand(usage=f"{PREFIX}resume to see it", reason=reason)
+            raise bad_command(f"{PREFIX}resume to see it", reason)
         await context.resume(offered[int(arguments) - 1])
     else:
         try:
@@ -177,14 +178,14 @@ async def export(context: CommandContext, arguments: str) -> None:
 
 
 def _write(folder: Path, name: str, lines: list[bytes]) -> Path:
-    """Write a new file. Raise BadCommand if it exists or cannot be created."""
+    """Write a new file. Raise UserError if it exists or cannot be created."""
     path = folder / Path(name).expanduser()
     try:
         with files.new_file(path) as file:
             file.writelines(lines)
     except OSError as error:
         reason = f"{path}: {error.strerror}"
-        raise BadCommand(usage=f"{PREFIX}export FILE", reason=reason) from error
+        raise bad_command(f"{PREFIX}export FILE", reason) from error
     return path
 
 
@@ -218,7 +219,7 @@ async def _hand_off(context: CommandContext, command: str, arguments: str) -> bo
     platform = " ".join(word for word in words if word not in {NEW_THREAD, _LAN})
     if _LAN in words and platform != Platform.WEB:
         usage = f"{PREFIX}{command} {Platform.WEB} {_LAN}"
-        raise BadCommand(usage=usage, reason=f"{_LAN} is for the web page")
+        raise bad_command(usage, f"{_LAN} is for the web page")
     if not platform:
         return False
     await context.hand_off(platform, new_thread=NEW_THREAD in words, lan=_LAN in words)

@@ -52,31 +52,18 @@
     │   ├── AddressTaken            reports of jobs
     │   ├── StoreError              all work of the gateway, which waits until the store is back
     │   │   └── StoreUncertain      writes that may not be repeated
-    │   ├── AccessError
-    │   │   ├── PairingRefused      the gate of the gateway and that of the page
-    │   │   ├── ApprovalNotShown    the gateway, which shows the question in full
-    │   │   └── NotPaired
-    │   ├── GatewayError
-    │   │   ├── PlatformLost        a connection, which ends; no item is set aside
-    │   │   ├── NoPage              the gateway, which keeps its settings
-    │   │   ├── GatewayRunning
-    │   │   ├── GatewayNotRunning
-    │   │   ├── GatewayFailed
-    │   │   ├── GatewayElsewhere
-    │   │   ├── GatewayStuck
-    │   │   ├── NoGatewayLog
-    │   │   └── NoNetwork
-    │   ├── CommandError
-    │   │   ├── UnknownCommand      a message that only looks like a command
-    │   │   ├── CommandElsewhere    the same
-    │   │   └── BadCommand
+    │   ├── PairingRefused          the gate of the gateway and that of the page
+    │   ├── ApprovalNotShown        the gateway, which shows the question in full
+    │   ├── PlatformLost            a connection, which ends; no item is set aside
+    │   ├── NoPage                  the gateway, which keeps its settings
+    │   ├── UnknownCommand          a message that only looks like a command
+    │   ├── CommandElsewhere        the same
     │   ├── JobError
     │   │   ├── JobNotFound         the agent's tool, which tells the model
     │   │   ├── BadJob              the agent's tool, which tells the model
     │   │   ├── JobChanged
     │   │   ├── ConditionFailed
     │   │   └── NoGatewayForJobs
-    │   ├── TooManyFiles
     │   ├── _NoAnswer
     │   └── _NoTokensLeft
     └── StoreClosed                 tasks that end with the store
@@ -230,21 +217,12 @@ class DeliveryFailed(PlatformError):
 # Access
 
 
-class AccessError(UserError):
-    """You are not allowed to do that."""
-
-
-class PairingRefused(AccessError):
+class PairingRefused(UserError):
     """That code is not valid: it was used already, or it has expired. Type `segue pair` for a new
     one."""
 
 
-class NotPaired(AccessError):
-    """{platform} user {user_id!r} is not paired with you. Type `segue pair list` to see your paired
-    accounts."""
-
-
-class ApprovalNotShown(AccessError):
+class ApprovalNotShown(UserError):
     """Question {number} has not been delivered in full yet. Wait until you see all of it, then
     answer it."""
 
@@ -252,50 +230,13 @@ class ApprovalNotShown(AccessError):
 # The gateway
 
 
-class GatewayError(UserError):
-    """Something is wrong with the gateway."""
-
-
-class GatewayRunning(GatewayError):
-    """{name} already serves {platforms}. Type `segue gateway status` to look at it, or `segue
-    gateway stop` to stop it first."""
-
-
-class GatewayNotRunning(GatewayError):
-    """No gateway is running. Type `segue gateway start`."""
-
-
-class GatewayFailed(GatewayError):
-    """The gateway did not start: {reason}. Type `segue gateway logs` to see more."""
-
-
-class GatewayElsewhere(GatewayError):
-    """{name} cannot be stopped from here: it belongs to {where}. Type `segue gateway stop`
-    there."""
-
-
-class GatewayStuck(GatewayError):
-    """{name} did not stop within {seconds:.0f} seconds. Type `segue gateway logs` to see what it is
-    doing, or `kill -9 {pid}`. The next gateway continues its work."""
-
-
-class PlatformLost(GatewayError):
+class PlatformLost(UserError):
     """Another gateway serves {platform} now. Type `segue gateway status` to see which."""
 
 
-class NoGatewayLog(GatewayError):
-    """There is no log at {path} yet. Type `segue gateway start` to start a gateway, which creates
-    it."""
-
-
-class NoPage(GatewayError):
+class NoPage(UserError):
     """The web page is disabled, so it cannot be served to the local network. Type `segue config set
     web.enabled true`, then try again."""
-
-
-class NoNetwork(GatewayError):
-    """This machine is in no local network, so a phone cannot reach the web page. Type the command
-    without --lan, or connect the machine to a network."""
 
 
 # Models
@@ -388,20 +329,12 @@ class DemoFailed(UserError):
 # Commands
 
 
-class CommandError(UserError):
-    """That command does not work."""
-
-
-class UnknownCommand(CommandError):
+class UnknownCommand(UserError):
     """There is no command /{name} here.{hint} Type /help to see all commands."""
 
 
-class CommandElsewhere(CommandError):
+class CommandElsewhere(UserError):
     """/{name} works only in {where}. Here, type {instead}."""
-
-
-class BadCommand(CommandError):
-    """That does not work: {reason}. Type {usage}."""
 
 
 # Jobs
@@ -518,11 +451,6 @@ class StoreUncertain(StoreError):
 
 
 # Backups
-
-
-class TooManyFiles(UserError):
-    """Too many files are open. Type `ulimit -n 4096`, or close programs that use many, then try
-    again."""
 
 
 class StoreClosed(SegueError):

@@ -14,14 +14,7 @@ from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import IO
 
-from segue.core.errors import (
-    GatewayElsewhere,
-    GatewayFailed,
-    GatewayNotRunning,
-    GatewayRunning,
-    GatewayStuck,
-    StoreError,
-)
+from segue.core.errors import StoreError, UserError
 from segue.core.text import one_line
 from segue.gateway import log_file
 from segue.store import Store, Topic, gateways
@@ -64,15 +57,22 @@ async def start(
     store: Store, log: Path, *, lan: bool = False, seconds: float = START_TIMEOUT
 ) -> GatewayRecord:
     """Start a gateway that outlives this program, and return once it is present in the store. With
-    `lan`, its page listens on the local network regardless of the settings. Raise GatewayRunning if
-    this machine already has one, and GatewayFailed with its error output if it exits first."""
+    `lan`, its page listens on the local network regardless of the settings. Raise UserError if this
+    machine already has one, or, with its error output, if it exits first."""
     for gateway in here(await gateways.alive(store)):
         platforms = ", ".join(sorted(gateway.platforms)) or "nothing"
-        raise GatewayRunning(name=gateway.name, platforms=platforms)
+        raise already_serving(gateway.name, platforms)
     log_file.make(log)
     with tempfile.TemporaryFile() as words:
         async with _spawned(words, log, ["--lan"] if lan else []) as child:
             return await _shown(store, child, words, seconds)
+
+
+def already_serving(name: str, platforms: str) -> UserError:
+    return UserError(
+        f"{name} already serves {platforms}. Type `segue gateway status` to look at it, or `segue"
+        " gateway stop` to stop it first."
+    )
 
 
 class _Child:
@@ -138,9 +138,9 @@ async def _shown(store: Store, child: _Child, words: IO[bytes], seconds: float) 
                     child.shown = True
                     return gateway
             if child.ended:
-                raise GatewayFailed(reason=_last_of(words))
+                raise log_file.not_started(_last_of(words))
             await wake.wait(_POLL_SECONDS)
-    raise GatewayFailed(reason=f"it was not ready within {seconds:.0f} seconds, and was ended")
+    raise log_file.not_started(f"it was not ready within {seconds:.0f} seconds, and was ended")
 
 
 async def settled(store: Store, gateway: GatewayRecord, seconds: float) -> GatewayRecord:
@@ -169,15 +169,15 @@ def _last_of(words: IO[bytes]) -> str:
 
 
 async def stop(store: Store, *, seconds: float = STOP_TIMEOUT) -> list[GatewayRecord]:
-    """Stop the gateways of this machine and wait until they have exited. Raise GatewayNotRunning,
-    GatewayElsewhere, or GatewayStuck after a timeout."""
+    """Stop the gateways of this machine and wait until they have exited. Raise UserError if there
+    is none, if one cannot be stopped from here, or after a timeout."""
     alive = await gateways.alive(store)
     if not (mine := here(alive)):
         for gateway in alive:
             where, _ = whose(gateway.process)
             if where != machine():
-                raise GatewayElsewhere(name=gateway.name, where=f"the machine {where}")
-        raise GatewayNotRunning
+                raise _elsewhere(gateway.name, f"the machine {where}")
+        raise UserError("No gateway is running. Type `segue gateway start`.")
     for gateway in mine:
         _end(gateway)
     await _gone(store, mine, seconds)
@@ -192,8 +192,14 @@ def _end(gateway: GatewayRecord) -> None:
     except ProcessLookupError:
         pass
     except PermissionError as error:
-        where = "another account of this machine"
-        raise GatewayElsewhere(name=gateway.name, where=where) from error
+        raise _elsewhere(gateway.name, "another account of this machine") from error
+
+
+def _elsewhere(name: str, where: str) -> UserError:
+    return UserError(
+        f"{name} cannot be stopped from here: it belongs to {where}. Type `segue gateway stop`"
+        " there."
+    )
 
 
 async def _gone(store: Store, gateways: Sequence[GatewayRecord], seconds: float) -> None:
@@ -205,7 +211,10 @@ async def _gone(store: Store, gateways: Sequence[GatewayRecord], seconds: float)
                 return
             await wake.wait(_POLL_SECONDS)
     _, pid = whose(gateways[0].process)
-    raise GatewayStuck(name=gateways[0].name, seconds=seconds, pid=pid)
+    raise UserError(
+        f"{gateways[0].name} did not stop within {seconds:.0f} seconds. Type `segue gateway logs`"
+        f" to see what it is doing, or `kill -9 {pid}`. The next gateway continues its work."
+    )
 
 
 async def _left(store: Store, asked: Sequence[GatewayRecord]) -> list[GatewayRecord]:

@@ -12,12 +12,11 @@ from msgspec.structs import replace
 
 from segue import commands, handoffs
 from segue.approvals import questions
-from segue.commands.base import PREFIX, Command, Where
+from segue.commands.base import PREFIX, Command, Where, bad_command
 from segue.core.address import Address, HomeChannel, Platform
 from segue.core.approval import Answer
 from segue.core.errors import (
     AddressTaken,
-    BadCommand,
     ConnectFailed,
     DeliveryFailed,
     NothingSaid,
@@ -197,7 +196,7 @@ class ChatCommands:
     async def hand_off(self, platform: str, *, new_thread: bool = False, lan: bool = False) -> None:
         if lan:
             reason = "--lan works only in the terminal"
-            raise BadCommand(usage=f"{PREFIX}move {platform}", reason=reason)
+            raise bad_command(f"{PREFIX}move {platform}", reason)
         if self.session is None:
             raise NothingSaid
         session = await self.begun()
@@ -337,7 +336,7 @@ class ChatCommands:
             case [kind, number] if kind == questions.SHOW and number.isdecimal():
                 await self.show(int(number))
             case _:
-                raise BadCommand(usage=f"{PREFIX}help", reason="that button is no longer known")
+                raise bad_command(f"{PREFIX}help", "that button is no longer known")
 
 
 def _begin_turn(tx: Tx, command: PendingMessage, session_id: str) -> int:

@@ -11,7 +11,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import IO
 
-from segue.core.errors import GatewayFailed, NoGatewayLog
+from segue.core.errors import UserError
 from segue.core.redaction import redacted
 from segue.core.text import visible
 from segue.system import files
@@ -42,14 +42,18 @@ def write_to(file: Path | None) -> None:
 
 
 def make(file: Path) -> None:
-    """Create the log file if needed. Raise GatewayFailed if that is impossible."""
+    """Create the log file if needed. Raise UserError if that is impossible."""
     try:
         files.make_folder(file.parent)
         os.close(files.opener(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND))
     except OSError as error:
         way_out = "set SEGUE_GATEWAY_LOG to another file"
         reason = f"{file} cannot be written ({error.strerror}): {way_out}"
-        raise GatewayFailed(reason=reason) from error
+        raise not_started(reason) from error
+
+
+def not_started(reason: str) -> UserError:
+    return UserError(f"The gateway did not start: {reason}. Type `segue gateway logs` to see more.")
 
 
 class _Private(RotatingFileHandler):
@@ -69,11 +73,14 @@ class _Visible(logging.Formatter):
 
 def lines(path: Path, number: int, *, follow: bool = False) -> Generator[str]:
     """Yield the last `number` lines. With `follow`, also yield new lines as they come, across log
-    rotation. Raise NoGatewayLog if there is no log."""
+    rotation. Raise UserError if there is no log."""
     try:
         file = path.open("rb")
     except FileNotFoundError:
-        raise NoGatewayLog(path=path) from None
+        raise UserError(
+            f"There is no log at {path} yet. Type `segue gateway start` to start a gateway, which"
+            " creates it."
+        ) from None
     try:
         rest = yield from _whole(_last(file, number))
         while follow:

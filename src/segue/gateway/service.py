@@ -22,10 +22,11 @@ from segue import config
 from segue.agent.models.pool import Models
 from segue.config import Settings
 from segue.core.address import Platform
-from segue.core.errors import BadSettings, GatewayRunning, NoPage, StoreError
+from segue.core.errors import BadSettings, NoPage, StoreError
 from segue.core.session import ME
 from segue.gateway import connections, watchdog
 from segue.gateway.access import Gate
+from segue.gateway.background import already_serving
 from segue.gateway.connections import PlatformConnection
 from segue.gateway.containment import cancel, keep_running
 from segue.gateway.dispatch import Dispatcher
@@ -76,7 +77,7 @@ async def serve(
     load: Callable[[], Settings] | None = None,
     stopping: Callable[[], None] | None = None,
 ) -> None:
-    """Run the gateway until SIGTERM or SIGINT. Raise GatewayRunning if there is already one.
+    """Run the gateway until SIGTERM or SIGINT. Raise UserError if there is already one.
     `models` replace those from the settings. `load` returns the settings after their file has
     changed; without it, changes have no effect. `stopping` is called at a signal."""
     stop = asyncio.Event()
@@ -330,13 +331,13 @@ class Gateway:
         return self._is_shared or not self._adapters
 
     async def _give_way(self) -> None:
-        """Raise GatewayRunning if another gateway serves one of our platforms."""
+        """Raise UserError if another gateway serves one of our platforms."""
         alive = await gateways.alive(self._store)
         if others := [g for g in alive if g.platforms & self._adapters.keys()]:
             await gateways.withdraw(self._store)
             served = frozenset[Platform]().union(*(g.platforms for g in others))
             name = ", ".join(g.name for g in others)
-            raise GatewayRunning(name=name, platforms=_listed(served & self._adapters.keys()))
+            raise already_serving(name, _listed(served & self._adapters.keys()))
 
 
 def _enabled(settings: Settings) -> Mapping[Platform, PlatformSettings]:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from segue import config
 from segue.config import Settings
 from segue.core.address import Platform
-from segue.core.errors import NoNetwork, NoPage
+from segue.core.errors import NoPage, UserError
 from segue.core.session import ME
 from segue.core.text import one_line
 from segue.gateway import background
@@ -170,13 +170,16 @@ async def decide_on_phones(store: Store, display: Display, *, lan: bool) -> Sett
 async def let_phones_in(store: Store, notice: Callable[[str], Awaitable[None]] = _print) -> None:
     """Remember that phones may open the page, and have the running gateway serve it to them.
 
-    Raise NoPage or NoNetwork if that is impossible.
+    Raise NoPage, or another UserError, if that is impossible.
     """
     settings = config.load()
     if not is_built_in(settings):
         raise NoPage
     if not endpoints.is_in_network():
-        raise NoNetwork
+        raise UserError(
+            "This machine is in no local network, so a phone cannot reach the web page. Type the"
+            " command without --lan, or connect the machine to a network."
+        )
     if not settings.web.lan:
         config.change(_SETTING, ["true"])
     serving = await gateways.serving(store, Platform.WEB)
