@@ -12,10 +12,11 @@ from benchmarks.alternation import of_process
 from benchmarks.figures import Base, Figure, growth, milliseconds, percentile
 from benchmarks.gateway.house import House, house
 from benchmarks.store import samples
-from segue.core.job import NewJob, parse_targets
-from segue.core.schedule import Once
 from segue.core.session import ME
-from segue.store import Store, Topic, Tx, jobs
+from segue.jobs.queries import jobs
+from segue.jobs.schedule import Once
+from segue.jobs.values import NewJob, parse_targets
+from segue.store import Store, Topic, Tx
 from segue.store.values import moment
 from tests.harness.gateway_processes import Process
 

@@ -11,7 +11,8 @@ from benchmarks.store import samples
 from benchmarks.store.places import Place
 from segue import store
 from segue.core.address import Platform
-from segue.store import Tx, jobs, reports, runs
+from segue.jobs.queries import jobs, reports, runs
+from segue.store import Tx
 from segue.store.values import moment
 
 FEW = 1

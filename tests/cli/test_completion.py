@@ -18,10 +18,11 @@ from click.testing import CliRunner
 import segue.store
 from segue.cli.main import main
 from segue.core.address import Platform
-from segue.core.job import LOCAL, NewJob
-from segue.core.schedule import Once
 from segue.core.session import ME
-from segue.store import jobs, owners, sessions
+from segue.jobs.queries import jobs
+from segue.jobs.schedule import Once
+from segue.jobs.values import LOCAL, NewJob
+from segue.store import owners, sessions
 from tests.harness.screen import plain
 
 ODD = 'what is *? "quoted" $HOME `x` it\'s, ok'

@@ -16,10 +16,11 @@ from msgspec.structs import replace
 import segue.store
 from segue.core import provenance
 from segue.core.address import Address, ChatType, HomeChannel, Platform
-from segue.core.job import Seen
 from segue.core.provenance import Provenance
 from segue.core.session import ME
-from segue.store import Store, gateways, jobs, owners, reports, runs
+from segue.jobs.queries import jobs, reports, runs
+from segue.jobs.values import Seen
+from segue.store import Store, gateways, owners
 from tests.harness.command_line import Command
 
 CHAT = Address(platform=Platform.TELEGRAM, chat_type=ChatType.DM, chat_id="42")

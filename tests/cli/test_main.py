@@ -99,8 +99,13 @@ def test_output_that_cannot_be_written_is_reported_in_one_line(
     assert done.returncode == 1
 
 
-RUNNING = ["cronsim", "segue.store.jobs", "segue.store.runs", "segue.store.reports"]
-SCHEDULES = [*RUNNING, "segue.core.job", "segue.core.schedule"]
+RUNNING = [
+    "cronsim",
+    "segue.jobs.queries.jobs",
+    "segue.jobs.queries.runs",
+    "segue.jobs.queries.reports",
+]
+SCHEDULES = [*RUNNING, "segue.jobs.values", "segue.jobs.schedule"]
 
 
 @pytest.mark.parametrize(

@@ -5,19 +5,10 @@ from __future__ import annotations
 import json
 
 import segue.store
+from segue.approvals import queries as approvals
 from segue.core.address import HomeChannel, Platform
 from segue.core.session import ME, Origin
-from segue.store import (
-    Store,
-    approvals,
-    bindings,
-    gateways,
-    inbox,
-    leases,
-    outbox,
-    owners,
-    sessions,
-)
+from segue.store import Store, bindings, gateways, inbox, leases, outbox, owners, sessions
 from segue.store.gateways import LinkState
 from segue.store.outbox import Draft
 from segue.web.open_page import address_of
@@ -142,7 +133,7 @@ async def test_a_question_that_waits_is_listed_also_without_a_gateway(person: Pe
         await leases.release(store, lease)
         shown = segue_says(person, "status").stdout
         output = json.loads(segue_says(person, "status", "--json").stdout)
-        await approvals.void(store, session.id)
+        await sessions.void_approvals(store, session.id)
         later = segue_says(person, "status").stdout
     waits = f"question {asked.id} waits for your answer on telegram dm 42: shell date"
     assert f"questions  {waits}\n" in shown

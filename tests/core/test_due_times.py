@@ -9,8 +9,8 @@ from itertools import takewhile
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from segue.core.job import MISSED_LIMIT, RunNow, Skip, catch_up
-from segue.core.schedule import Cron, Every, Schedule, upcoming
+from segue.jobs.schedule import Cron, Every, Schedule, upcoming
+from segue.jobs.values import MISSED_LIMIT, RunNow, Skip, catch_up
 from tests.core.test_schedule import BERLIN, HOUR, MINUTE, Fields, changes, local, walk
 
 _KINDS = st.deferred(

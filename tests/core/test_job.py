@@ -15,7 +15,9 @@ from segue.core import provenance
 from segue.core.address import Platform
 from segue.core.context import Delivery
 from segue.core.errors import BadDelivery, BadJob
-from segue.core.job import (
+from segue.core.provenance import Author
+from segue.jobs.schedule import Cron, Every, Once, Schedule, upcoming
+from segue.jobs.values import (
     DAILY_TOKENS,
     AllHomes,
     Condition,
@@ -34,8 +36,6 @@ from segue.core.job import (
     parse_targets,
     targets_text,
 )
-from segue.core.provenance import Author
-from segue.core.schedule import Cron, Every, Once, Schedule, upcoming
 
 NOW = datetime(2026, 11, 17, 11, 27, tzinfo=UTC)
 HOUR = timedelta(hours=1)

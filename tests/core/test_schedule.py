@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.core.schedule import Cron, Every, Once, upcoming
+from segue.jobs.schedule import Cron, Every, Once, upcoming
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)

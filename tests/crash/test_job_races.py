@@ -20,13 +20,14 @@ import pytest
 
 import segue.store
 from segue.core.address import HomeChannel, Platform
-from segue.core.job import NewJob, RunState, parse_targets
-from segue.core.schedule import Every, Once
 from segue.core.transcript import Kind, Role
-from segue.store import Store, bindings, gateways, jobs, owners, reports, transcripts
+from segue.jobs.queries import jobs, reports
+from segue.jobs.queries.runs import ABANDONED
+from segue.jobs.schedule import Every, Once
+from segue.jobs.values import NewJob, RunState, parse_targets
+from segue.store import Store, bindings, gateways, owners, transcripts
 from segue.store.base import Row, Tx
 from segue.store.processes import whose
-from segue.store.runs import ABANDONED
 from segue.store.values import micros, moment
 from tests import program
 from tests.crash.conftest import Fakes

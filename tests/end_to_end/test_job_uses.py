@@ -12,9 +12,10 @@ import msgspec
 import pytest
 
 from segue.core.address import Platform
-from segue.core.job import ReportState, RunState
 from segue.core.session import ME
-from segue.store import Topic, jobs
+from segue.jobs.queries import jobs
+from segue.jobs.values import ReportState, RunState
+from segue.store import Topic
 from segue.testing.http import Request, Response
 from segue.testing.http import serving as serving_http
 from tests.end_to_end.conftest import tool_call

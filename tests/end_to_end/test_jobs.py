@@ -13,11 +13,11 @@ import msgspec
 import pytest
 
 from segue.core.address import Platform
-from segue.core.job import Job, Report, ReportState, Run, RunState
 from segue.core.session import ME
+from segue.jobs.queries import jobs as stored_jobs
+from segue.jobs.queries import runs as stored_runs
+from segue.jobs.values import Job, Report, ReportState, Run, RunState
 from segue.store import Topic, gateways
-from segue.store import jobs as stored_jobs
-from segue.store import runs as stored_runs
 from segue.store.base import Tx
 from segue.store.gateways import LinkState
 from tests.end_to_end.conftest import tool_call, write

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from segue.agent.loop import UNANSWERED
 from segue.agent.models.base import Prompt
+from segue.approvals import queries as approvals
 from segue.approvals import questions
 from segue.core.address import Address, ChatType, Platform, Sender
 from segue.core.approval import Answer, Description
@@ -20,7 +21,7 @@ from segue.core.session import ME
 from segue.core.transcript import Role, ToolCall
 from segue.gateway import dispatch, texts
 from segue.platforms.base import Inbound, InboundKind
-from segue.store import approvals, outbox, owners, pairings, sessions
+from segue.store import outbox, owners, pairings, sessions
 from segue.testing.platform import Message, PeerAdapter, Rules, Shape
 from segue.testing.platform.adapter import Client
 from segue.turns import hold

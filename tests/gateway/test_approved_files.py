@@ -8,8 +8,8 @@ import pytest
 
 from segue.agent.models.base import Prompt
 from segue.agent.models.scripted import Say
+from segue.approvals import queries as approvals
 from segue.core.transcript import Role
-from segue.store import approvals
 from tests.gateway.test_approvals import question
 from tests.harness.house import House
 from tests.turns.conftest import call

@@ -12,15 +12,15 @@ import pytest
 import segue.store
 from segue.agent.models.base import Piece, Prompt
 from segue.agent.models.scripted import ScriptedModel
-from segue.core.job import Job, NewJob, Run, RunState, parse_targets
 from segue.core.lease import SECOND, Ticks
-from segue.core.schedule import Every, Once, Schedule
 from segue.core.session import ME
 from segue.gateway import jobs
 from segue.gateway.service import Gateway
+from segue.jobs.queries import jobs as stored_jobs
+from segue.jobs.queries import runs as stored_runs
+from segue.jobs.schedule import Every, Once, Schedule
+from segue.jobs.values import Job, NewJob, Run, RunState, parse_targets
 from segue.store import Store, Topic
-from segue.store import jobs as stored_jobs
-from segue.store import runs as stored_runs
 from segue.store.clock import SystemClock
 from tests.harness.house import WITHIN, House
 

@@ -14,17 +14,17 @@ from msgspec import structs
 import segue.gateway.jobs
 from segue.agent.models.base import Piece, Prompt
 from segue.agent.models.scripted import Say, ScriptedModel
+from segue.approvals import queries as approvals
 from segue.approvals.rules import fingerprint
 from segue.config import Approvals
 from segue.core.address import Platform
 from segue.core.approval import Policy
-from segue.core.job import (
-    RunState,
-)
 from segue.core.session import ME, Usage
 from segue.core.transcript import Role, ToolCall
 from segue.gateway.jobs import AT_ONCE
-from segue.store import approvals, jobs, runs, transcripts
+from segue.jobs.queries import jobs, runs
+from segue.jobs.values import RunState
+from segue.store import transcripts
 from segue.testing.http import Request, Response, serving
 from segue.turns import hold
 from tests.gateway.test_approvals import numbered, question

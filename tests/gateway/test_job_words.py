@@ -9,11 +9,11 @@ from zoneinfo import ZoneInfo
 
 from segue.agent.models.base import Prompt
 from segue.core.context import Delivery
-from segue.core.job import Job, RunState
-from segue.core.schedule import Cron, Every
 from segue.core.session import ME
 from segue.core.transcript import Role, ToolCall
-from segue.store import jobs, runs
+from segue.jobs.queries import jobs, runs
+from segue.jobs.schedule import Cron, Every
+from segue.jobs.values import Job, RunState
 from tests.gateway.test_approvals import numbered, settled
 from tests.gateway.test_jobs import ended
 from tests.harness.house import House, texts

@@ -15,9 +15,15 @@ import segue.gateway.jobs
 import segue.store
 from segue.agent.models.base import Prompt
 from segue.agent.models.scripted import ScriptedModel
+from segue.approvals import queries as approvals
 from segue.core.address import Address, Platform
 from segue.core.errors import ModelOffline
-from segue.core.job import (
+from segue.core.session import ME
+from segue.core.transcript import Role
+from segue.jobs.queries import jobs, reports
+from segue.jobs.queries import runs as stored_runs
+from segue.jobs.schedule import Every, Once
+from segue.jobs.values import (
     Condition,
     ConditionKind,
     Job,
@@ -28,22 +34,7 @@ from segue.core.job import (
     RunState,
     parse_targets,
 )
-from segue.core.schedule import Every, Once
-from segue.core.session import ME
-from segue.core.transcript import Role
-from segue.store import (
-    Store,
-    Topic,
-    Tx,
-    approvals,
-    gateways,
-    jobs,
-    leases,
-    owners,
-    reports,
-    transcripts,
-)
-from segue.store import runs as stored_runs
+from segue.store import Store, Topic, Tx, gateways, leases, owners, transcripts
 from tests.gateway.test_approvals import question
 from tests.harness.house import WITHIN, House, serve, texts
 from tests.store.samples import answered, called, said

@@ -18,7 +18,7 @@ from segue.core.transcript import Message, Outcome, Role, ToolCall, spoken
 from segue.handoffs import delivery
 from segue.store import transcripts
 from segue.testing.platform import Shape
-from segue.turns import hold, records
+from segue.turns import hold, queries
 from tests.gateway.test_approvals import question
 from tests.harness.house import Desk, House, echoing
 from tests.turns.conftest import call
@@ -174,7 +174,7 @@ async def test_the_turn_ends_if_the_session_is_taken_away_first(
     session, now = desk.session, desk.session.started
     here = Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id=session.id)
     async with hold(house.store, session.id, "a terminal", address=here) as held:
-        start = await house.store.write(records.begin, held.lease, spoken("stop", now), [], now)
+        start = await house.store.write(queries.begin, held.lease, spoken("stop", now), [], now)
         assert [m.outcome for m in start.repairs] == [Outcome.NOT_BEGUN]
     async with house.gateway(model=[]):
         await house.idle()

@@ -21,7 +21,7 @@ from segue.handoffs import delivery
 from segue.store import Store, errors, handoffs, inbox, outbox, retries, transcripts
 from segue.store.outbox import OutgoingState
 from segue.testing.platform import Rules, Shape
-from segue.turns import records
+from segue.turns import queries
 from tests.gateway.test_commands import Waiting, message_with
 from tests.handoffs.conftest import Faulty
 from tests.harness.house import TELEGRAM, WITHIN, House
@@ -105,7 +105,7 @@ async def test_a_message_that_another_gateway_took_over_is_not_sent_to_its_end(h
 async def test_an_answer_is_stored_after_the_outage_and_the_model_is_not_asked_again(house: House):
     house.model = ScriptedModel(["the only answer"])
     chat = await house.chat()
-    async with stumbling(house, records.add):
+    async with stumbling(house, queries.add):
         await house.driver.say(house.anna, chat, "hello")
         await house.driver.message("the only answer", chat=chat)
         await house.idle()
@@ -185,7 +185,7 @@ async def test_a_message_whose_record_was_uncertain_is_answered_once(
 async def test_a_store_that_fails_in_a_turn_is_not_the_answer(house: House, uncertain: int):
     """Such as when the window is read: no one retries that."""
     chat = await house.chat()
-    async with stumbling(house, records.add, fails=0, uncertain=uncertain) as engine:
+    async with stumbling(house, queries.add, fails=0, uncertain=uncertain) as engine:
         engine.reads_of = transcripts.window
         engine.reads = failures(1 - uncertain)
         await house.driver.say(house.anna, chat, "one")

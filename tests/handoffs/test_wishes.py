@@ -13,7 +13,7 @@ from segue.core.handoff import Handoff
 from segue.core.session import Session
 from segue.core.transcript import Outcome, ToolCall
 from segue.store import Store, sessions
-from segue.turns import hold, records
+from segue.turns import hold, queries
 from tests.crash.trap import Trap, Traps
 from tests.handoffs import processes
 from tests.handoffs.conftest import BOUND, Gateway
@@ -65,7 +65,7 @@ class Scene:
         """The calls that a process which continues the turn can run."""
         async with hold(self.store, self.session.id, "another") as held:
             assert held.wish is None
-            start = await self.store.write(records.begin, held.lease, None, [], AT)
+            start = await self.store.write(queries.begin, held.lease, None, [], AT)
         if not start.not_begun:
             assert [m.outcome for m in start.repairs] == [Outcome.INTERRUPTED]
         return start.not_begun

@@ -12,8 +12,8 @@ import pytest
 from segue.agent.tools.base import Workplace
 from segue.agent.tools.search import PrivateFiles
 from segue.core.errors import ConditionFailed
-from segue.core.job import EXCERPT_LIMIT, Condition, ConditionKind, Seen
 from segue.jobs import conditions
+from segue.jobs.values import EXCERPT_LIMIT, Condition, ConditionKind, Seen
 from segue.testing.http import Request, Response, serving
 
 PLAIN = {"Content-Type": "text/plain"}

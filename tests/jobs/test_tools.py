@@ -17,7 +17,14 @@ from segue.core import provenance
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.approval import Answer, Policy
 from segue.core.context import Context, Delivery
-from segue.core.job import (
+from segue.core.provenance import Author
+from segue.core.session import Session
+from segue.core.text import local_time
+from segue.core.transcript import Role, ToolCall, spoken
+from segue.jobs.queries import jobs, runs
+from segue.jobs.schedule import Cron, Every, Once
+from segue.jobs.service import unattended
+from segue.jobs.values import (
     LOCAL,
     AllHomes,
     Condition,
@@ -26,16 +33,10 @@ from segue.core.job import (
     JobState,
     NewJob,
     RunState,
-    local_time,
     next_times,
     parse_targets,
 )
-from segue.core.provenance import Author
-from segue.core.schedule import Cron, Every, Once
-from segue.core.session import Session
-from segue.core.transcript import Role, ToolCall, spoken
-from segue.jobs.service import unattended
-from segue.store import gateways, jobs, owners, runs, transcripts
+from segue.store import gateways, owners, transcripts
 from segue.turns import Place
 from tests.harness.approver import Approver
 from tests.turns.conftest import Desk, SmallModel

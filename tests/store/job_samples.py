@@ -9,18 +9,14 @@ from zoneinfo import ZoneInfo
 from msgspec.structs import replace
 
 from segue.core.address import Address, Platform
-from segue.core.job import (
-    Job,
-    NewJob,
-    ReportState,
-    parse_targets,
-)
 from segue.core.reset import ResetPolicies
-from segue.core.schedule import Cron, Once, Schedule
-from segue.store import Store, jobs, outbox, reports, runs
+from segue.jobs.queries import jobs, reports, runs
+from segue.jobs.queries.runs import Claim
+from segue.jobs.schedule import Cron, Once, Schedule
+from segue.jobs.values import Job, NewJob, ReportState, parse_targets
+from segue.store import Store, outbox
 from segue.store.base import Tx
 from segue.store.outbox import Outgoing, OutgoingState
-from segue.store.runs import Claim
 from segue.testing.clock import FakeClock
 
 HOUR = timedelta(hours=1)

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from segue.approvals.queries import Approval, whole_key
 from segue.core.address import Address, ChatType, Platform
 from segue.core.lease import Lease
 from segue.core.transcript import Image, Kind, Message, Role, ToolCall
 from segue.store import Store, Waiter, leases, outbox, transcripts
-from segue.store.approvals import Approval, whole_key
 from segue.store.base import Tx
 from segue.store.outbox import Draft
 

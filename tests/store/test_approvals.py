@@ -10,30 +10,21 @@ import pytest
 from msgspec import structs
 
 import segue.store
+from segue.approvals import queries as approvals
+from segue.approvals.queries import Approval, ApprovalState, Visibility, part_key, whole_key
 from segue.core.address import Address, Platform
 from segue.core.approval import Answer
 from segue.core.errors import ApprovalNotShown, SessionMoved, SessionNotFound, UserError
-from segue.core.job import LOCAL, NewJob
 from segue.core.lease import SECOND, Lease
-from segue.core.schedule import Once
 from segue.core.session import EndReason, Origin, Session
 from segue.core.transcript import Outcome
-from segue.store import (
-    Store,
-    Tx,
-    approvals,
-    bindings,
-    jobs,
-    leases,
-    outbox,
-    owners,
-    sessions,
-    transcripts,
-)
-from segue.store.approvals import Approval, ApprovalState, Visibility, part_key, whole_key
+from segue.jobs.queries import jobs
+from segue.jobs.schedule import Once
+from segue.jobs.values import LOCAL, NewJob
+from segue.store import Store, Tx, bindings, leases, outbox, owners, sessions, transcripts
 from segue.store.outbox import OutgoingState, finish
 from segue.testing.clock import FakeClock
-from segue.turns import records
+from segue.turns import queries
 from tests.store.conftest import OpenStore
 from tests.store.samples import (
     AT,
@@ -404,8 +395,8 @@ async def test_voiding_returns_the_number_of_open_or_unused_questions(
     await answer(store, first)
     await approvals.use(store, lease, first.id)
     await answer(store, second)
-    assert await approvals.void(store, session.id) == 2
-    assert await approvals.void(store, session.id) == 0
+    assert await sessions.void_approvals(store, session.id) == 2
+    assert await sessions.void_approvals(store, session.id) == 0
     states = [await stands(store, asked) for asked in (first, second, third, theirs)]
     assert states == [
         ApprovalState.USED,
@@ -438,7 +429,7 @@ async def test_questions_are_deleted_with_their_session(store: Store, session: S
     asked = await ask(store, lease)
     await sessions.delete(store, session.id, lease=lease)
     assert await approvals.get(store, asked.id) is None
-    assert await approvals.void(store, session.id) == 0
+    assert await sessions.void_approvals(store, session.id) == 0
     with pytest.raises(UserError, match="There is no question"):
         await answer(store, asked)
 
@@ -466,7 +457,7 @@ async def test_the_open_questions_of_an_owner_are_listed(
 async def outcomes(store: Store, session: Session) -> list[Outcome | None]:
     """Take the session over, say something, and return the results of the interrupted calls."""
     lease = await leases.acquire(store, session.id, "another terminal", take_over=True)
-    start = await store.write(records.begin, lease, said("go on"), (), AT)
+    start = await store.write(queries.begin, lease, said("go on"), (), AT)
     return [message.outcome for message in start.repairs]
 
 

@@ -9,6 +9,7 @@ from datetime import UTC, timedelta
 import pytest
 from msgspec import structs
 
+from segue.approvals import queries as approvals
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.audience import listed
 from segue.core.errors import (
@@ -21,17 +22,7 @@ from segue.core.errors import (
 )
 from segue.core.reset import ResetMode, ResetPolicies, ResetPolicy
 from segue.core.session import EndReason, Origin, Session
-from segue.store import (
-    Store,
-    approvals,
-    bindings,
-    inbox,
-    leases,
-    outbox,
-    owners,
-    sessions,
-    transcripts,
-)
+from segue.store import Store, bindings, inbox, leases, outbox, owners, sessions, transcripts
 from segue.store.bindings import BoundSession
 from segue.store.handoffs import CLAIM_SECONDS
 from segue.store.leases import LEASE_SECONDS

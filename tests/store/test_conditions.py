@@ -7,19 +7,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from segue.core.address import HomeChannel
-from segue.core.job import (
-    MAX_FAILURES,
-    Condition,
-    ConditionKind,
-    Job,
-    JobState,
-    RunState,
-    Seen,
-)
-from segue.core.schedule import Every, Once
 from segue.core.session import Usage
-from segue.store import Store, jobs, leases, owners, runs, sessions, transcripts
-from segue.store.runs import Claim
+from segue.jobs.queries import jobs, runs
+from segue.jobs.queries.runs import Claim
+from segue.jobs.schedule import Every, Once
+from segue.jobs.values import MAX_FAILURES, Condition, ConditionKind, Job, JobState, RunState, Seen
+from segue.store import Store, leases, owners, sessions, transcripts
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.job_samples import (

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 import segue.store
+from segue.approvals import queries as approvals
 from segue.core.address import Platform
 from segue.core.errors import SessionMoved, SessionNotFound
 from segue.core.session import EndReason, Session
-from segue.store import Store, Tx, approvals, leases, sessions
+from segue.store import Store, Tx, leases, sessions
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.samples import DM, hold

@@ -14,7 +14,7 @@ from segue.core.session import Origin, Session, Usage
 from segue.store import Store, Tx, bindings, gateways, inbox, sessions, transcripts
 from segue.store.gateways import ALIVE_SECONDS
 from segue.testing.clock import FakeClock
-from segue.turns import records
+from segue.turns import queries
 from tests.store.conftest import OpenStore
 from tests.store.samples import AT, CHANNEL, DM, ODD, ROOM, TOPIC, answered, hold, on_postgres, said
 
@@ -217,8 +217,8 @@ async def test_a_gateway_that_lost_a_platform_cannot_change_its_inbox(
     for refused in (
         inbox.record(store, "bot", "2", DM, "late"),
         inbox.finish(store, [number]),
-        store.write(records.begin, lease, said("hello"), [number], AT),
-        store.write(records.add, lease, answered("hello"), Usage(), inbox_ids=[number]),
+        store.write(queries.begin, lease, said("hello"), [number], AT),
+        store.write(queries.add, lease, answered("hello"), Usage(), inbox_ids=[number]),
     ):
         with pytest.raises(PlatformLost, match="Another gateway serves telegram now"):
             await refused

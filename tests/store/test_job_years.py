@@ -9,9 +9,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from segue.core.job import NewJob, RunState, parse_targets
-from segue.core.schedule import Cron
-from segue.store import Store, jobs, runs
+from segue.jobs.queries import jobs, runs
+from segue.jobs.schedule import Cron
+from segue.jobs.values import NewJob, RunState, parse_targets
+from segue.store import Store
 from segue.testing.clock import FakeClock
 
 FIRST, LAST = date(2016, 1, 1), date(2026, 1, 1)

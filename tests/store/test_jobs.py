@@ -10,7 +10,11 @@ import pytest
 
 from segue.core.address import HomeChannel
 from segue.core.errors import BadJob, JobNotFound, UserError
-from segue.core.job import (
+from segue.core.transcript import Role
+from segue.jobs.queries import jobs, runs
+from segue.jobs.queries.runs import KEPT
+from segue.jobs.schedule import Cron, Every, Once
+from segue.jobs.values import (
     MAX_FAILURES,
     MAX_JOBS,
     Condition,
@@ -19,11 +23,8 @@ from segue.core.job import (
     NewJob,
     RunState,
 )
-from segue.core.schedule import Cron, Every, Once
-from segue.core.transcript import Role
-from segue.store import Store, jobs, leases, owners, runs, sessions, transcripts
+from segue.store import Store, leases, owners, sessions, transcripts
 from segue.store.base import Tx
-from segue.store.runs import KEPT
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.job_samples import (

@@ -19,10 +19,10 @@ import psycopg
 import pytest
 
 import segue.store
+from segue.approvals.queries import ApprovalState
 from segue.core.address import Platform
 from segue.core.handoff import State
 from segue.store import Store, leases, owners, schema, search, sessions, transcripts
-from segue.store.approvals import ApprovalState
 from segue.store.base import SqlDialect
 from segue.store.outbox import OutgoingState
 from segue.testing.clock import FakeClock

@@ -9,9 +9,10 @@ from msgspec import structs
 
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.audience import Audience
-from segue.core.job import Condition, ConditionKind, Seen
 from segue.core.session import ME, Origin, Session
-from segue.store import Store, bindings, handoffs, inbox, outbox, owners, pages, runs, sessions
+from segue.jobs.queries import runs
+from segue.jobs.values import Condition, ConditionKind, Seen
+from segue.store import Store, bindings, handoffs, inbox, outbox, owners, pages, sessions
 from segue.store.outbox import OutgoingState
 from segue.testing.clock import FakeClock
 from tests.store.job_samples import claimed, make

@@ -31,7 +31,7 @@ from segue.store.outbox import Draft
 from segue.store.page_sessions import LINES, SessionActivity
 from segue.store.pages import Page
 from segue.testing.clock import FakeClock
-from segue.turns import records
+from segue.turns import queries
 from tests.store.job_samples import ready, reported
 from tests.store.samples import DM, on_sqlite
 from tests.store.test_upgrade import Earlier, knows
@@ -346,7 +346,7 @@ async def test_a_report_that_the_transcript_gets_later_is_shown_once(
     await reported(store, clock, "origin", origin=at(page))
     assert await ready(store) == 0
     shown = await pages.show(store, page.id, "report:1/0", "rain")
-    await store.write(records.begin, lease, spoken("thanks", session.started), [], clock.now())
+    await store.write(queries.begin, lease, spoken("thanks", session.started), [], clock.now())
     part = await page_sessions.part(store, "me", session.id)
     assert part is not None
     assert [line.content for line in part.lines][-2:] == ["rain", "thanks"]

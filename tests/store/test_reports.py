@@ -5,33 +5,19 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
+from segue.approvals import queries as approvals
 from segue.core import provenance
 from segue.core.address import Address, HomeChannel, Platform
 from segue.core.errors import BadJob, HandoffError
-from segue.core.job import (
-    ReportState,
-    parse_targets,
-)
-from segue.core.schedule import Once
 from segue.core.session import Origin, Session
 from segue.core.transcript import Kind, Role
-from segue.store import (
-    Store,
-    approvals,
-    bindings,
-    gateways,
-    leases,
-    outbox,
-    owners,
-    placement,
-    reports,
-    runs,
-    sessions,
-    transcripts,
-)
+from segue.jobs.queries import reports, runs
+from segue.jobs.schedule import Once
+from segue.jobs.values import ReportState, parse_targets
+from segue.store import Store, bindings, gateways, leases, outbox, owners, sessions, transcripts
 from segue.store.outbox import OutgoingState
 from segue.testing.clock import FakeClock
-from segue.turns import records
+from segue.turns import queries
 from tests.store.job_samples import (
     DAY,
     HOUR,
@@ -128,7 +114,7 @@ async def test_a_report_does_not_wait_for_the_answer_to_a_question(
     assert await ready(store) == 1
     await approvals.ask(store, lease, "call 1", "f" * 64, "rm -r build", DM, seconds=3600)
     assert await ready(store) == 0
-    (aside,) = await store.read(placement.aside, session.id)
+    (aside,) = await store.read(queries.reports_aside, session.id)
     assert not aside.is_placed
 
 
@@ -169,18 +155,18 @@ async def test_a_report_is_sent_at_once_to_the_thread_of_a_session_that_is_open_
     assert sending is not None
     assert (sending.address, sending.body, sending.session_id) == (TOPIC, "rain", session.id)
     assert await states(store, job_id) == [("origin", TOPIC, ReportState.QUEUED)]
-    (aside,) = await store.read(placement.aside, session.id)
+    (aside,) = await store.read(queries.reports_aside, session.id)
     assert (aside.job, aside.body, aside.is_placed) == ("weather", "rain", False)
     # The holder alone appends: its next turn begins with the report.
     assert len((await transcripts.load(store, session.id)).messages) == 2
-    await store.write(records.begin, lease, said("thanks"), [], clock.now())
+    await store.write(queries.begin, lease, said("thanks"), [], clock.now())
     *_, intro, report, thanks = await transcripts.load(store, session.id)
     assert f'Job {job_id}, "weather"' in intro.content
     assert (report.role, report.content) == (Role.ASSISTANT, "rain")
     assert thanks.content == "thanks"
-    (aside,) = await store.read(placement.aside, session.id)
+    (aside,) = await store.read(queries.reports_aside, session.id)
     assert aside.is_placed
-    await store.write(records.begin, lease, said("bye"), [], clock.now())
+    await store.write(queries.begin, lease, said("bye"), [], clock.now())
     contents = [message.content for message in await transcripts.load(store, session.id)]
     assert contents.count("rain") == 1
 

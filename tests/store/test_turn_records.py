@@ -14,14 +14,14 @@ from segue.core.lease import Lease
 from segue.core.session import Session, Usage
 from segue.core.transcript import Message
 from segue.store import Store, inbox, leases, outbox, sessions, transcripts
-from segue.turns import records
+from segue.turns import queries
 from tests.store import samples
 from tests.store.conftest import OpenStore
 from tests.store.samples import AT, DM, TOPIC, answered, called, hold, result, said, texts
 
 
 async def begin(store: Store, lease: Lease, message: Message, *inbox_ids: int) -> None:
-    await store.write(records.begin, lease, message, inbox_ids, AT)
+    await store.write(queries.begin, lease, message, inbox_ids, AT)
 
 
 async def add(
@@ -32,7 +32,7 @@ async def add(
     deliver_to: Address | None = None,
 ) -> None:
     await store.write(
-        records.add, lease, message, Usage(), inbox_ids=inbox_ids, deliver_to=deliver_to
+        queries.add, lease, message, Usage(), inbox_ids=inbox_ids, deliver_to=deliver_to
     )
 
 

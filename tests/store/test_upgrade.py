@@ -15,6 +15,7 @@ import pytest
 from msgspec import structs
 
 import segue.store
+from segue.approvals import queries as approvals
 from segue.core import provenance
 from segue.core.address import HomeChannel, Platform, Sender
 from segue.core.approval import Answer
@@ -26,7 +27,6 @@ from segue.core.transcript import Image, Kind, Message, Outcome, Role, ToolCall
 from segue.store import (
     Store,
     Tx,
-    approvals,
     bindings,
     bubbles,
     files,
@@ -48,7 +48,7 @@ from segue.store.base import SqlDialect
 from segue.store.gateways import LinkState
 from segue.store.outbox import OutgoingState
 from segue.testing.clock import FakeClock
-from segue.turns import records
+from segue.turns import queries
 from tests.store.samples import CHANNEL, DM, TOPIC, answered, draft, said, texts, waiting
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -406,9 +406,9 @@ async def test_an_upgraded_store_supports_new_features(
         await gateways.announce(new, "takes over", [DM.platform])
         (incoming,) = await inbox.waiting(new)
         await transcripts.append(new, lease, [picture])
-        await new.write(records.begin, lease, said("look"), [incoming.no], NOON)
+        await new.write(queries.begin, lease, said("look"), [incoming.no], NOON)
         answer = answered("a rose")
-        await new.write(records.add, lease, answer, Usage(), inbox_ids=[incoming.no], deliver_to=DM)
+        await new.write(queries.add, lease, answer, Usage(), inbox_ids=[incoming.no], deliver_to=DM)
         loaded = await transcripts.load(new, session.id)
         assert [m.images for m in loaded] == [()] * 4 + [picture.images, (), ()]
         assert await waiting(new, DM) == 2

@@ -14,24 +14,25 @@ import psycopg
 import pytest
 
 import segue.store
+from segue.approvals import queries as approvals
+from segue.approvals.queries import Approval
 from segue.core.address import Platform, Sender
 from segue.core.approval import Answer
 from segue.core.errors import SessionHeld, SessionMoved, SessionNotFound, StoreError
 from segue.core.handoff import Step
-from segue.core.job import LOCAL, NewJob
 from segue.core.lease import Lease
-from segue.core.schedule import Once
 from segue.core.session import EndReason, Origin, Session, Usage
+from segue.jobs.queries import jobs
+from segue.jobs.schedule import Once
+from segue.jobs.values import LOCAL, NewJob
 from segue.store import (
     Store,
     Topic,
     Tx,
     Waiter,
-    approvals,
     bindings,
     gateways,
     inbox,
-    jobs,
     leases,
     lifeline,
     outbox,
@@ -43,10 +44,9 @@ from segue.store import (
     transcripts,
 )
 from segue.store import wake as wake_ups
-from segue.store.approvals import Approval
 from segue.store.leases import LEASE_SECONDS
 from segue.testing.clock import FakeClock
-from segue.turns import records
+from segue.turns import queries
 from tests.harness import stores
 from tests.store.conftest import OpenStore
 from tests.store.samples import (
@@ -106,7 +106,7 @@ async def answer(process: OtherProcess) -> None:
 
 
 async def void(process: OtherProcess) -> None:
-    await approvals.void(process.store, process.lease.session_id)
+    await sessions.void_approvals(process.store, process.lease.session_id)
 
 
 async def move_away(process: OtherProcess) -> None:
@@ -114,7 +114,7 @@ async def move_away(process: OtherProcess) -> None:
 
 
 async def speak(process: OtherProcess) -> None:
-    await process.store.write(records.add, process.lease, answered("hi"), Usage(), deliver_to=DM)
+    await process.store.write(queries.add, process.lease, answered("hi"), Usage(), deliver_to=DM)
 
 
 async def fail_to_hand_off(process: OtherProcess) -> None:

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import pytest
 
 import segue.store
+from segue.approvals import queries as approvals
 from segue.core.address import Platform
 from segue.core.errors import SessionMoved
 from segue.core.lease import Lease
 from segue.core.session import ME, Origin, Session
 from segue.core.transcript import Kind, Message, Role
-from segue.store import Store, approvals, bindings, gateways, leases, owners, sessions, transcripts
+from segue.store import Store, bindings, gateways, leases, owners, sessions, transcripts
 from tests.harness.pty import Terminal
 from tests.harness.terminal import Person
 from tests.store.samples import AT, DM, answered, said

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import segue.store
 from segue.core.address import Platform
-from segue.core.job import NewJob, parse_targets
 from segue.core.reset import ResetPolicies
-from segue.core.schedule import Once
 from segue.core.session import ME, Origin
 from segue.core.transcript import Outcome, Transcript
-from segue.store import Topic, bindings, jobs, page_sessions, reports, runs, sessions
+from segue.jobs.queries import jobs, reports, runs
+from segue.jobs.schedule import Once
+from segue.jobs.values import NewJob, parse_targets
+from segue.store import Topic, bindings, page_sessions, sessions
 from segue.store.page_sessions import SessionActivity
 from segue.turns import hold
 from tests.fakes.models.openai import Say

@@ -15,23 +15,24 @@ from msgspec import inspect
 
 from segue.agent.tools.base import Plan, Tool, ToolFailed, Workplace
 from segue.approvals import questions
+from segue.approvals.queries import Approval, ApprovalState
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.approval import Description
 from segue.core.context import Context, Delivery
 from segue.core.excerpt import excerpt
-from segue.core.job import PROMPT_LIMIT, Job, NewJob
 from segue.core.lease import Ticks
 from segue.core.note import NOTE_LIMIT
-from segue.core.schedule import Cron
 from segue.core.session import ME, Session
 from segue.core.transcript import ToolCall
 from segue.jobs import reminders
+from segue.jobs.queries import jobs
+from segue.jobs.schedule import Cron
 from segue.jobs.service import unattended
+from segue.jobs.values import PROMPT_LIMIT, Job, NewJob
 from segue.platforms import markup
 from segue.platforms.base import Capabilities
 from segue.platforms.whatsapp.client import from_template
-from segue.store import gateways, jobs, owners
-from segue.store.approvals import Approval, ApprovalState
+from segue.store import gateways, owners
 from segue.terminal.render.events import approval
 from segue.terminal.render.screen import Screen
 from segue.turns import toolbox

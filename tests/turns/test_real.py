@@ -22,7 +22,8 @@ from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.approval import Policy
 from segue.core.events import TurnDone
 from segue.core.session import ME
-from segue.store import Store, gateways, jobs, owners, sessions, transcripts
+from segue.jobs.queries import jobs
+from segue.store import Store, gateways, owners, sessions, transcripts
 from segue.system import files
 from segue.turns import Turns
 from segue.turns.agents import Agents

@@ -9,10 +9,12 @@ from zoneinfo import ZoneInfo
 from msgspec import structs
 
 from segue.core.address import Platform
-from segue.core.job import LOCAL, JobState, NewJob, local_time, next_times, parse_targets
-from segue.core.schedule import Cron, Once
 from segue.core.session import ME
-from segue.store import Store, gateways, jobs, owners, runs
+from segue.core.text import local_time
+from segue.jobs.queries import jobs, runs
+from segue.jobs.schedule import Cron, Once
+from segue.jobs.values import LOCAL, JobState, NewJob, next_times, parse_targets
+from segue.store import Store, gateways, owners
 from tests.web.bare_server import Door
 from tests.web.browser import Browser
 from tests.web.conftest import Site

@@ -10,23 +10,14 @@ from typing import Any
 
 import pytest
 
+from segue.approvals import queries as approvals
 from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import SessionMoved, SessionNotFound
 from segue.core.handoff import Step
 from segue.core.session import ME, Origin, Session
 from segue.core.transcript import Message, Role, ToolCall, spoken
 from segue.handoffs import Failed, Progress, Working, hand_off
-from segue.store import (
-    Store,
-    approvals,
-    bindings,
-    leases,
-    owners,
-    page_sessions,
-    pages,
-    sessions,
-    transcripts,
-)
+from segue.store import Store, bindings, leases, owners, page_sessions, pages, sessions, transcripts
 from segue.store.leases import LEASE_SECONDS
 from segue.turns import HeldLease, hold
 from segue.web.open_page import LISTED, address_of

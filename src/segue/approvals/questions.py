@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
+from segue.approvals import queries as approvals
+from segue.approvals.queries import Approval, ApprovalState, Visibility, part_key, whole_key
 from segue.core import excerpt
 from segue.core.address import Address
 from segue.core.approval import Answer, Description
@@ -21,8 +23,7 @@ from segue.core.errors import ApprovalNotShown, UserError
 from segue.core.text import count
 from segue.core.transcript import ToolCall
 from segue.platforms.base import Button
-from segue.store import Store, Topic, approvals, outbox
-from segue.store.approvals import Approval, ApprovalState, Visibility, part_key, whole_key
+from segue.store import Store, Topic, outbox
 from segue.store.lease_keeper import HeldLease
 from segue.store.outbox import Draft, OutgoingState
 

@@ -22,8 +22,8 @@ from segue.core.session import ME
 from segue.core.text import one_line
 
 if TYPE_CHECKING:
-    from segue.core.job import Job
     from segue.core.session import Session
+    from segue.jobs.values import Job
     from segue.store import Store
 
 _SESSIONS = 500
@@ -146,7 +146,7 @@ def jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Co
     import asyncio  # noqa: PLC0415
 
     from segue.cli.common import with_store  # noqa: PLC0415
-    from segue.store import jobs as stored_jobs  # noqa: PLC0415
+    from segue.jobs.queries import jobs as stored_jobs  # noqa: PLC0415
 
     async def known(store: Store) -> Sequence[Job]:
         async with asyncio.timeout(_SECONDS):

@@ -13,10 +13,13 @@ from msgspec.structs import replace
 from segue import config
 from segue.cli import completion
 from segue.cli.common import JSON, YES, confirm, pass_json_on, with_store
-from segue.core import job_text, provenance
+from segue.core import provenance
 from segue.core.context import Delivery
 from segue.core.errors import BadJob
-from segue.core.job import (
+from segue.core.session import ME
+from segue.jobs import texts
+from segue.jobs.service import OwnerJobs
+from segue.jobs.values import (
     DAILY_TOKENS,
     LOCAL,
     AllHomes,
@@ -30,8 +33,6 @@ from segue.core.job import (
     parse_targets,
     parse_time,
 )
-from segue.core.session import ME
-from segue.jobs.service import OwnerJobs
 from segue.store import Store, owners
 from segue.terminal.output import fields, folded, print_result, screen
 
@@ -62,8 +63,8 @@ def jobs(ctx: click.Context, *, as_json: bool) -> None:
 
 def _list(*, as_json: bool) -> None:
     found = with_store(lambda store: OwnerJobs(store, ME).list())
-    lines = [folded(job_text.summary(job, last), screen(), " " * 5) for job, last in found]
-    value = [job_text.as_json(job, [last] if last else []) for job, last in found]
+    lines = [folded(texts.summary(job, last), screen(), " " * 5) for job, last in found]
+    value = [texts.as_json(job, [last] if last else []) for job, last in found]
     print_result(value, lines or [_EMPTY], as_json=as_json)
 
 
@@ -143,7 +144,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
 @JSON
 def add(text: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
     """Add a job that asks the agent TEXT at a set time."""
-    zone = given["zone"] or job_text.zone_name(config.load().zone)
+    zone = given["zone"] or texts.zone_name(config.load().zone)
     now = datetime.now(UTC)
 
     async def make(store: Store) -> Job:
@@ -200,7 +201,7 @@ def edit(number: int, text: tuple[str, ...], *, as_json: bool, **given: Any) -> 
         return job, await owned.edit(job, changed)
 
     former, job = with_store(change)
-    _print(job, f"Changed.{job_text.no_longer(former, job)}", as_json=as_json)
+    _print(job, f"Changed.{texts.no_longer(former, job)}", as_json=as_json)
 
 
 @jobs.command()
@@ -209,16 +210,16 @@ def edit(number: int, text: tuple[str, ...], *, as_json: bool, **given: Any) -> 
 def show(number: int, *, as_json: bool) -> None:
     """Show job NUMBER and its last runs."""
 
-    async def read(store: Store) -> tuple[Job, Sequence[job_text.Last], int]:
+    async def read(store: Store) -> tuple[Job, Sequence[texts.Last], int]:
         owned = OwnerJobs(store, ME)
         job = await owned.found(number)
         history = await owned.history(number, limit=_HISTORY)
         return job, history, await owned.tokens_today(job)
 
     job, history, used = with_store(read)
-    lines = fields(job_text.facts(job, used), screen())
-    lines += [folded(job_text.run_line(job, *last), screen(), "    ", "  ") for last in history]
-    print_result(job_text.as_json(job, history), lines, as_json=as_json)
+    lines = fields(texts.facts(job, used), screen())
+    lines += [folded(texts.run_line(job, *last), screen(), "    ", "  ") for last in history]
+    print_result(texts.as_json(job, history), lines, as_json=as_json)
 
 
 @jobs.command()
@@ -244,7 +245,7 @@ def run(number: int, *, as_json: bool) -> None:
     """Run job NUMBER now, besides its set times."""
     job = _act(number, JobAction.RUN)
     line = f"Running. Type `segue jobs show {number}` to see the result."
-    print_result(job_text.as_json(job), [line], as_json=as_json)
+    print_result(texts.as_json(job), [line], as_json=as_json)
 
 
 @jobs.command()
@@ -256,7 +257,7 @@ def delete(number: int, *, yes: bool, as_json: bool) -> None:
     job = with_store(lambda store: OwnerJobs(store, ME).found(number))
     confirm(f"Delete job {number}, {job.name!r}?", "delete it", yes=yes)
     _act(number, JobAction.DELETE)
-    print_result(job_text.as_json(job), ["Deleted."], as_json=as_json)
+    print_result(texts.as_json(job), ["Deleted."], as_json=as_json)
 
 
 def _act(number: int, action: JobAction) -> Job:
@@ -264,8 +265,8 @@ def _act(number: int, action: JobAction) -> Job:
 
 
 def _print(job: Job, done: str, *, as_json: bool) -> None:
-    lines = [done, *(folded(line, screen()) for line in job_text.made(job))]
-    print_result(job_text.as_json(job), lines, as_json=as_json)
+    lines = [done, *(folded(line, screen()) for line in texts.made(job))]
+    print_result(texts.as_json(job), lines, as_json=as_json)
 
 
 def _when(given: dict[str, Any]) -> When:

@@ -36,8 +36,7 @@ from segue.platforms import markup, registry
 from segue.platforms.base import Adapter, Finding
 from segue.platforms.errors import not_set_up
 from segue.platforms.spec import Field, FieldKind, PlatformSettings, PlatformSpec
-from segue.store import Store, Topic, gateways, owners, pairings
-from segue.store.base import Tx
+from segue.store import Store, Topic, Tx, gateways, owners, pairings
 from segue.store.gateways import GatewayRecord, LinkState, PlatformHealth
 from segue.store.outbox import OutgoingState
 from segue.store.pairings import CODE_SECONDS

@@ -14,20 +14,22 @@ import segue
 import segue.store
 from segue import config
 from segue.agent.models.choice import Choice, choose
+from segue.approvals import queries as approvals
+from segue.approvals.queries import Approval
 from segue.cli import gateway
 from segue.cli.common import JSON, ago
 from segue.cli.gateway import GatewayStatus
 from segue.cli.sessions import session_json, session_place
 from segue.config import Settings
-from segue.core import job_text
 from segue.core.address import Platform
 from segue.core.errors import ModelError
 from segue.core.handoff import Failure, Handoff
-from segue.core.job import Job, Report, local_time
 from segue.core.session import ME, Session
-from segue.core.text import count, one_line
-from segue.store import approvals, jobs, reports, sessions
-from segue.store.approvals import Approval
+from segue.core.text import count, local_time, one_line
+from segue.jobs import texts
+from segue.jobs.queries import jobs, reports
+from segue.jobs.values import Job, Report
+from segue.store import sessions
 from segue.store.gateways import LinkState
 from segue.terminal import web_page
 from segue.terminal.output import fields, print_result, screen
@@ -99,7 +101,7 @@ class Status:
 
     def _jobs(self) -> list[tuple[str, str]]:
         times = [f"{job.name}: {local_time(job.due, job.zone)}" for job in self.jobs if job.due]
-        lost = [job_text.not_delivered(job, report) for job, report in self.reports[:_LAST]]
+        lost = [texts.not_delivered(job, report) for job, report in self.reports[:_LAST]]
         return [
             *(("jobs" * (n == 0), line) for n, line in enumerate(times)),
             *(("reports" * (n == 0), line) for n, line in enumerate(lost)),
@@ -132,9 +134,9 @@ class Status:
                 "count": self.sessions,
                 "last": list(map(session_json, self.last)),
             },
-            "jobs": list(map(job_text.as_json, self.jobs)),
+            "jobs": list(map(texts.as_json, self.jobs)),
             "reports_not_delivered": [
-                {"job": job.id, **job_text.report_json(report)} for job, report in self.reports
+                {"job": job.id, **texts.report_json(report)} for job, report in self.reports
             ],
             "questions": [
                 {

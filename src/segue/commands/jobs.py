@@ -12,8 +12,8 @@ from segue.core.context import Delivery
 from segue.core.text import one_line
 
 if TYPE_CHECKING:
-    from segue.core.job import Job, JobAction
     from segue.jobs.service import OwnerJobs
+    from segue.jobs.values import Job, JobAction
 
 JOBS_ARGUMENTS = "[NUMBER | pause | resume | run | delete]"
 REMIND_ARGUMENTS = "MINUTES | TIME, TEXT"
@@ -30,16 +30,16 @@ _REMIND = re.compile(
 
 
 async def jobs(context: CommandContext, arguments: str) -> None:
-    from segue.core import job_text  # noqa: PLC0415
-    from segue.core.job import JobAction  # noqa: PLC0415
+    from segue.jobs import texts  # noqa: PLC0415
     from segue.jobs.service import OwnerJobs  # noqa: PLC0415
+    from segue.jobs.values import JobAction  # noqa: PLC0415
 
     owned = OwnerJobs(context.store, context.owner)
     verb, _, rest = arguments.partition(" ")
     if verb.isdecimal():
         verb, rest = "show", verb
     if verb == "":
-        lines = [job_text.summary(job, last) for job, last in await owned.list()]
+        lines = [texts.summary(job, last) for job, last in await owned.list()]
         text = "\n".join(lines) or f"There are no jobs yet. Type {PREFIX}remind 20 Call the bank."
     elif verb == "show":
         text = await _shown(owned, number(rest, "jobs NUMBER"))
@@ -54,24 +54,24 @@ async def jobs(context: CommandContext, arguments: str) -> None:
 
 
 async def _shown(owned: OwnerJobs, which: int) -> str:
-    from segue.core import job_text  # noqa: PLC0415
+    from segue.jobs import texts  # noqa: PLC0415
 
     job = await owned.found(which)
     history = await owned.history(which, limit=_RUNS)
     used = await owned.tokens_today(job)
-    facts = [f"{name}: {value}" if name else value for name, value in job_text.facts(job, used)]
-    return "\n".join([*facts, *(job_text.run_line(job, *last) for last in history)])
+    facts = [f"{name}: {value}" if name else value for name, value in texts.facts(job, used)]
+    return "\n".join([*facts, *(texts.run_line(job, *last) for last in history)])
 
 
 def _done(action: JobAction, job: Job) -> str:
-    from segue.core import job_text  # noqa: PLC0415
-    from segue.core.job import JobAction  # noqa: PLC0415
+    from segue.jobs import texts  # noqa: PLC0415
+    from segue.jobs.values import JobAction  # noqa: PLC0415
 
     match action:
         case JobAction.PAUSE:
             return f"Paused job {job.id}. Type {PREFIX}jobs resume {job.id} to go on."
         case JobAction.RESUME:
-            return "\n".join(job_text.made(job))
+            return "\n".join(texts.made(job))
         case JobAction.RUN:
             return f"Running. Type {PREFIX}jobs {job.id} to see the result."
         case JobAction.DELETE:
@@ -79,9 +79,9 @@ def _done(action: JobAction, job: Job) -> str:
 
 
 async def remind(context: CommandContext, arguments: str) -> None:
-    from segue.core import job_text  # noqa: PLC0415
-    from segue.core.job import AllHomes, NewJob, When  # noqa: PLC0415
+    from segue.jobs import texts  # noqa: PLC0415
     from segue.jobs.service import OwnerJobs  # noqa: PLC0415
+    from segue.jobs.values import AllHomes, NewJob, When  # noqa: PLC0415
 
     if (said := _REMIND.fullmatch(arguments)) is None:
         usage = f"{PREFIX}remind 20 Call the bank, or {PREFIX}remind 09:00 Call the bank"
@@ -91,7 +91,7 @@ async def remind(context: CommandContext, arguments: str) -> None:
     minutes, now = said["minutes"], datetime.now(UTC)
     when = When(in_minutes=int(minutes)) if minutes else When(at=said["time"])
     is_chat = context.where is Where.CHAT
-    zone = job_text.zone_name(context.zone)
+    zone = texts.zone_name(context.zone)
     reminder = NewJob(
         prompt=said["in_text"] or said["at_text"],
         schedule=when.schedule(zone, now),
@@ -102,4 +102,4 @@ async def remind(context: CommandContext, arguments: str) -> None:
         provenance=provenance.OWNER,
     )
     job = await owned.create(reminder)
-    await context.notice("\n".join(job_text.made(job)))
+    await context.notice("\n".join(texts.made(job)))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 import unicodedata
-from datetime import datetime
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 # Letters and symbols by category that are drawn blank: Hangul fillers, the empty braille cell, CGJ,
 # the musical null notehead.
@@ -42,6 +43,21 @@ def is_hidden(c: str) -> bool:
 def clock_time(at: datetime, now: datetime) -> str:
     """Return a time of day, such as `08:35`, with its date if that is not the date of `now`."""
     return f"{at:%H:%M}" if at.date() == now.date() else f"{at:%Y-%m-%d %H:%M}"
+
+
+def local_time(moment: datetime, zone: str) -> str:
+    """A time in words, on the wall clock of a zone: `Tue 2026-11-17 09:00 (Europe/Oslo)`."""
+    place = find_zone(zone)
+    local = moment.astimezone(place or UTC)
+    return f"{local:%a %Y-%m-%d %H:%M} ({zone if place else 'UTC'})"
+
+
+def find_zone(name: str) -> ZoneInfo | None:
+    """The zone with this name, or None if this machine does not know it."""
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        return None
 
 
 def visible(text: str) -> str:

@@ -17,8 +17,7 @@ from segue.core.session import Owner
 from segue.gateway import messages, texts
 from segue.gateway.messages import PendingMessage
 from segue.platforms.base import Inbound, InboundKind
-from segue.store import Store, inbox, outbox, owners, pairings
-from segue.store.base import Tx
+from segue.store import Store, Tx, inbox, outbox, owners, pairings
 
 MAX_GUESSES = 5
 """Pairing codes per sender and GUESS_WINDOW seconds. `segue.core.pairing` explains the odds."""

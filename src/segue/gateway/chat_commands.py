@@ -31,6 +31,7 @@ from segue.gateway.turns import ChatTurns
 from segue.handoffs import greeting
 from segue.store import (
     Topic,
+    Tx,
     bindings,
     errors,
     inbox,
@@ -41,7 +42,6 @@ from segue.store import (
     wishes,
 )
 from segue.store import doors as stored_doors
-from segue.store.base import Tx
 from segue.store.bindings import RESUME, bring_back
 from segue.store.outbox import Draft, OutgoingState
 from segue.turns import HeldLease, hold

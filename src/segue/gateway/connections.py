@@ -28,8 +28,7 @@ from segue.platforms.base import Adapter, Gap, MenuEntry
 from segue.platforms.connection import Reconnects
 from segue.platforms.spec import PlatformSettings
 from segue.platforms.webhook import Webhook, WebhookServer
-from segue.store import Store, bindings, gateways, inbox, outbox, owners, retries
-from segue.store.base import Tx
+from segue.store import Store, Tx, bindings, gateways, inbox, outbox, owners, retries
 from segue.store.gateways import LinkState
 from segue.store.outbox import Draft
 

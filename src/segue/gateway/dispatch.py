@@ -30,8 +30,7 @@ from segue.gateway.messages import PendingMessage
 from segue.gateway.turns import ChatTurns
 from segue.handoffs import arrivals
 from segue.platforms.base import Inbound, InboundKind
-from segue.store import Store, inbox, outbox, retries, sessions
-from segue.store.base import Tx
+from segue.store import Store, Tx, inbox, outbox, retries, sessions
 from segue.store.inbox import Incoming
 from segue.system.backoff import Backoff
 

@@ -19,8 +19,7 @@ from segue.gateway.containment import contain
 from segue.gateway.dispatch import Dispatcher
 from segue.handoffs import arrivals
 from segue.platforms.base import Adapter, Gap, Inbound, InboundKind
-from segue.store import Store, bindings, doors, errors, inbox, outbox
-from segue.store.base import Tx
+from segue.store import Store, Tx, bindings, doors, errors, inbox, outbox
 from segue.store.outbox import Draft
 from segue.store.values import MESSAGE_LIMIT
 

@@ -15,8 +15,8 @@ from segue.core.text import one_line
 from segue.core.transcript import Kind, Message, Role
 from segue.gateway import texts
 from segue.gateway.containment import contain
-from segue.store import Store, inbox, outbox, runs, transcripts
-from segue.store.base import Tx
+from segue.jobs.queries import runs
+from segue.store import Store, Tx, inbox, outbox, transcripts
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.turns import hold
 

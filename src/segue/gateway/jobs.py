@@ -24,18 +24,19 @@ from segue.core import events, provenance
 from segue.core.address import Address
 from segue.core.approval import Answer, Description
 from segue.core.errors import SessionHeld, StoreError, UserError
-from segue.core.job import Job, Report, Run, local_time, targets_text
 from segue.core.session import Session
-from segue.core.text import is_empty
+from segue.core.text import is_empty, local_time
 from segue.core.transcript import Message, Outcome, Role, ToolCall, Transcript, prompted
 from segue.gateway import texts
 from segue.gateway.containment import cancel, contain, finish
 from segue.gateway.places import Places, PlatformsNow
 from segue.jobs import conditions
+from segue.jobs.queries import jobs, reports, runs
+from segue.jobs.queries.runs import LEASE_SECONDS, Claim
 from segue.jobs.tools import NOTHING_TO_REPORT
-from segue.store import Store, Topic, claims, jobs, reports, retries, runs, transcripts
+from segue.jobs.values import Job, Report, Run, targets_text
+from segue.store import Store, Topic, claims, retries, transcripts
 from segue.store.claims import ClaimLost
-from segue.store.runs import LEASE_SECONDS, Claim
 from segue.turns import HeldLease, Turns, hold
 
 AT_ONCE = 4

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+from segue.approvals import queries as approvals
 from segue.core.address import Address, Platform
 from segue.core.errors import AudienceChanged, ConnectFailed, DeliveryFailed
 from segue.gateway import texts, writer
@@ -17,8 +18,7 @@ from segue.gateway.containment import contain, finish, only_log
 from segue.gateway.places import Audiences, PlatformsNow
 from segue.gateway.writer import ChatWriter
 from segue.platforms.base import Adapter, Capabilities
-from segue.store import Store, Topic, approvals, doors, gateways, outbox, owners, retries, sessions
-from segue.store.base import Tx
+from segue.store import Store, Topic, Tx, doors, gateways, outbox, owners, retries, sessions
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.store.wake import Waiter
 from segue.system.backoff import pause

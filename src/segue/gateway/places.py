@@ -16,8 +16,8 @@ from segue.core.approval import Approve
 from segue.core.audience import Audience, growth
 from segue.core.context import Context
 from segue.core.errors import AudienceChanged
-from segue.core.job import Job
 from segue.jobs.service import unattended
+from segue.jobs.values import Job
 from segue.platforms.base import Adapter, Inbound
 from segue.store import Store, owners
 from segue.turns import Place

@@ -56,7 +56,7 @@ from segue.platforms.spec import Groups
 from segue.store import (
     Store,
     Topic,
-    approvals,
+    Tx,
     bindings,
     inbox,
     outbox,
@@ -65,7 +65,6 @@ from segue.store import (
     retries,
     sessions,
 )
-from segue.store.base import Tx
 from segue.store.bindings import RESUME
 from segue.store.outbox import Draft
 from segue.store.page_sessions import SessionActivity
@@ -438,7 +437,7 @@ class ChatTurns:
 def _conclude(tx: Tx, number: int, drafts: list[Draft], void: str | None) -> None:
     inbox.finish(tx, [number])
     if void is not None:
-        approvals.void(tx, void)
+        sessions.void_approvals(tx, void)
     for draft in drafts:
         outbox.enqueue(tx, draft)
 

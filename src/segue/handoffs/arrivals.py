@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from segue.core.address import Address, ChatType
 from segue.core.handoff import Handoff, Step
-from segue.store import Store, Topic, bindings, doors, handoffs, inbox, sessions
-from segue.store.base import Tx
+from segue.store import Store, Topic, Tx, bindings, doors, handoffs, inbox, sessions
 from segue.store.inbox import Incoming
 
 POLL_SECONDS = 1.0

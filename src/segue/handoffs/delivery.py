@@ -38,6 +38,7 @@ from segue.platforms.base import Adapter
 from segue.store import (
     Store,
     Topic,
+    Tx,
     bindings,
     doors,
     gateways,
@@ -48,7 +49,6 @@ from segue.store import (
     sessions,
     transcripts,
 )
-from segue.store.base import Tx
 from segue.store.claims import ClaimLost, keep
 from segue.store.doors import Door
 from segue.store.gateways import LinkState

@@ -16,8 +16,8 @@ from pathlib import Path
 from segue.agent.tools import search, shell
 from segue.agent.tools.base import ToolFailed, Workplace, clean, shorten
 from segue.core.errors import ConditionFailed
-from segue.core.job import EXCERPT_LIMIT, Condition, ConditionKind, Seen
 from segue.core.text import one_line
+from segue.jobs.values import EXCERPT_LIMIT, Condition, ConditionKind, Seen
 
 COMMAND_SECONDS = 60
 MAX_BYTES = 16 * 1024 * 1024

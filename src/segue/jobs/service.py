@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from segue.core.errors import JobChanged, NoGatewayForJobs
-from segue.core.job import Job, JobAction, NewJob, as_asked
-from segue.core.job_text import Last
-from segue.store import Store, gateways, jobs, reports, runs
-from segue.store.base import Tx
+from segue.jobs.queries import jobs, reports, runs
+from segue.jobs.texts import Last
+from segue.jobs.values import Job, JobAction, NewJob, as_asked
+from segue.store import Store, Tx, gateways
 from segue.turns.brain import Unattended
 
 

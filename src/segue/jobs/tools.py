@@ -18,12 +18,17 @@ from msgspec import Meta, Struct, structs
 
 from segue.agent.tools.base import Plan, Tool, ToolFailed, Work, Workplace, shorten
 from segue.approvals.rules import Risk
-from segue.core import excerpt, job_text, provenance
+from segue.core import excerpt, provenance
 from segue.core.address import Address, Platform
 from segue.core.approval import Description
 from segue.core.context import Delivery
 from segue.core.errors import BadJob, JobNotFound, UserError
-from segue.core.job import (
+from segue.core.text import one_line, visible, visible_name
+from segue.jobs import texts
+from segue.jobs.reminders import RemindArguments
+from segue.jobs.schedule import Schedule
+from segue.jobs.service import OwnerJobs
+from segue.jobs.values import (
     LOCAL,
     NAME_LIMIT,
     PROMPT_LIMIT,
@@ -44,10 +49,6 @@ from segue.core.job import (
     parse_time,
     times_from,
 )
-from segue.core.schedule import Schedule
-from segue.core.text import one_line, visible, visible_name
-from segue.jobs.reminders import RemindArguments
-from segue.jobs.service import OwnerJobs
 from segue.store import Store
 from segue.turns.brain import Assignment
 
@@ -171,7 +172,7 @@ def place_of(assignment: Assignment, zone: tzinfo) -> JobPlace:
         origin=None if is_terminal else context.source,
         deliver=(homes if is_terminal else Delivery(),),
         cwd=context.cwd,
-        zone=partial(job_text.zone_name, zone),
+        zone=partial(texts.zone_name, zone),
         now=assignment.now,
     )
 
@@ -181,10 +182,10 @@ def list_jobs(jobs: OwnerJobs) -> Tool[ListJobsArguments]:
 
     async def look(number: int | None) -> str:
         if number is None:
-            lines = [job_text.summary(job, last) for job, last in await jobs.list()]
+            lines = [texts.summary(job, last) for job, last in await jobs.list()]
         else:
             job = await jobs.found(number)
-            lines = [f"{name}: {fact}" if name else fact for name, fact in job_text.facts(job)]
+            lines = [f"{name}: {fact}" if name else fact for name, fact in texts.facts(job)]
             lines += [_run_text(job, *last) for last in await jobs.history(number, limit=_HISTORY)]
         return shorten("\n".join(lines) or "There are no jobs.")
 
@@ -257,7 +258,7 @@ def change_job(jobs: OwnerJobs, place: JobPlace) -> Tool[ChangeJobArguments]:
             case JobAction.PAUSE | JobAction.RESUME:
                 return _made(f"{action.capitalize()}d", done)
             case JobAction.RUN:
-                return f"Job {job.id} runs now, and reports to {job_text.places(job.deliver)}."
+                return f"Job {job.id} runs now, and reports to {texts.places(job.deliver)}."
             case JobAction.DELETE:
                 return f"Deleted job {job.id}."
 
@@ -430,7 +431,7 @@ _TOO_MUCH = (
 
 def _terms(job: NewJob, times: Sequence[datetime] = ()) -> list[tuple[str, str]]:
     """The terms of a job. A command that it runs is one of them."""
-    terms = job_text.terms(job, times)
+    terms = texts.terms(job, times)
     if job.only_if is None or not _runs_command(job):
         return terms
     command = [(_COMMAND, visible_name(job.only_if.target)), (_CONDITION, _CHANGED)]
@@ -493,11 +494,11 @@ def _named(job: Job) -> str:
 
 
 def _made(done: str, job: Job) -> str:
-    return "\n".join([f"{done}.", *job_text.made(job)])
+    return "\n".join([f"{done}.", *texts.made(job)])
 
 
 def _run_text(job: Job, run: Run, reports: Sequence[Report]) -> str:
-    line = job_text.run_line(job, run, reports)
+    line = texts.run_line(job, run, reports)
     return f"{line}\n  {one_line(reports[0].body, _REPORT_LIMIT)}" if reports else line
 
 

@@ -14,18 +14,7 @@ from segue.core.errors import AddressTaken, SessionElsewhere
 from segue.core.reset import ResetPolicies, ResetPolicy
 from segue.core.session import Binding, EndReason, Origin, Session
 from segue.core.text import one_line
-from segue.store import (
-    approvals,
-    doors,
-    inbox,
-    leases,
-    moves,
-    outbox,
-    pages,
-    sessions,
-    transcripts,
-    wishes,
-)
+from segue.store import doors, inbox, leases, moves, outbox, pages, sessions, transcripts, wishes
 from segue.store.base import Row, Topic, Transactions, Tx, reads, writes
 from segue.store.values import micros, moment
 
@@ -235,12 +224,12 @@ def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | N
         sessions.placed(tx, there.session_id, None)
     sessions.reopen(tx, session_id)  # otherwise the next message there would replace it
     if left is None or left[0] != address.key:
-        approvals.void(tx, session_id)
+        sessions.void_approvals(tx, session_id)
         if left is not None:
             _tell_left(tx, Address.parse(left[0]), sessions.found(tx, session_id))
     if there is None or there.session_id == session_id:
         return None
-    approvals.void(tx, there.session_id)
+    sessions.void_approvals(tx, there.session_id)
     return there.session_id
 
 

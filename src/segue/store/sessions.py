@@ -25,7 +25,7 @@ from segue.core.session import (
     split_title,
 )
 from segue.core.text import one_line
-from segue.store import approvals, errors, inbox, leases, owners, pages, search
+from segue.store import errors, inbox, leases, owners, pages, search
 from segue.store.base import (
     Row,
     SqlDialect,
@@ -354,7 +354,7 @@ def close(tx: Tx, session_id: str, lease: Lease | None, reason: EndReason) -> No
     """End the session but keep its binding: the next message there replaces it and says so. Refused
     while another process holds the session or a handoff is in flight."""
     no = in_hand(tx, session_id, lease)
-    approvals.void(tx, session_id)
+    void_approvals(tx, session_id)
     sql = (
         "UPDATE sessions SET ended = :now, end_reason = :reason, epoch = epoch + 1,"
         " holder = NULL, process = NULL, lease_until = NULL WHERE no = :no"
@@ -432,3 +432,17 @@ def _session(row: Row) -> Session:
         end_reason=None if end_reason is None else EndReason(end_reason),
         address=address_or_none(address),
     )
+
+
+@writes
+def void_approvals(tx: Tx, session_id: str) -> int:
+    """Void the session's open questions, which nobody can answer any more, and return how
+    many there were."""
+    changed = tx.change(
+        "UPDATE approvals SET state = 'void' WHERE state IN ('waiting', 'answered')"
+        " AND session_no = (SELECT no FROM sessions WHERE id = :id)",
+        id=session_id,
+    )
+    if changed:
+        tx.nudge(Topic.APPROVALS)
+    return changed

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from segue import commands, handoffs
+from segue.approvals import queries as approvals
+from segue.approvals.queries import ApprovalState
 from segue.commands.base import Command, Where
 from segue.config import Settings
 from segue.core.address import Platform
@@ -31,15 +33,14 @@ from segue.core.events import TurnFailed, TurnInterrupted, TurnPaused
 from segue.core.session import ME, Session
 from segue.core.text import one_line
 from segue.core.transcript import Message, ToolCall
-from segue.store import Store, Topic, approvals, leases, owners, placement, sessions, transcripts
-from segue.store.approvals import ApprovalState
+from segue.store import Store, Topic, leases, owners, sessions, transcripts
 from segue.store.leases import Pause
-from segue.store.placement import AsideReport
 from segue.terminal import departure, web_page
 from segue.terminal.departure import Departure, Destination
 from segue.terminal.display import Display
 from segue.terminal.location import address, holder
-from segue.turns import HeldLease, Place, Turns, hold
+from segue.turns import HeldLease, Place, Turns, hold, queries
+from segue.turns.queries import AsideReport
 
 _FOLLOW = 0.5
 _STOPPED = "The agent was working on it here, and was stopped."
@@ -487,7 +488,7 @@ class Conversation:
             with contextlib.suppress(StoreError):  # the next message reports it
                 async with self.store.listen(Topic.JOBS) as wake:
                     while True:
-                        reports = await self.store.read(placement.aside, session_id)
+                        reports = await self.store.read(queries.reports_aside, session_id)
                         if known is None:
                             known = {report.no for report in reports if report.is_placed}
                         await self._show_reports([r for r in reports if r.no not in known])

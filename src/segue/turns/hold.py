@@ -10,8 +10,7 @@ from segue.core.address import Address
 from segue.core.errors import StoreError
 from segue.core.lease import Lease
 from segue.core.session import Origin
-from segue.store import Store, bindings, leases, wishes
-from segue.store.base import Tx
+from segue.store import Store, Tx, bindings, leases, wishes
 from segue.store.lease_keeper import HeldLease as HeldLease
 from segue.store.leases import LEASE_SECONDS
 from segue.store.wishes import Wish

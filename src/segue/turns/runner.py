@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from segue.approvals import queries as approvals
 from segue.core import events, provenance
 from segue.core.address import Address, ChatType, Platform
 from segue.core.approval import Approve
@@ -20,11 +21,11 @@ from segue.core.errors import ModelError, UserError
 from segue.core.provenance import Provenance
 from segue.core.session import Session, Usage
 from segue.core.transcript import Message, Transcript, prompted, spoken
-from segue.store import Store, approvals, retries, sessions, transcripts
-from segue.turns import compaction, records
+from segue.store import Store, retries, sessions, transcripts
+from segue.turns import compaction, queries
 from segue.turns.brain import Assignment, Brain, Brains, Unattended, deny_all
 from segue.turns.hold import HeldLease, hold
-from segue.turns.records import SessionData, TurnStart
+from segue.turns.queries import SessionData, TurnStart
 from segue.turns.titles import Titles
 
 READ_AHEAD = 2
@@ -135,7 +136,7 @@ class Turns:
         said = spoken(said, now) if isinstance(said, str) else said
         async with self._in_hand(session_id, place, held) as held:
             start = await self._store.write(
-                records.begin,
+                queries.begin,
                 held.lease,
                 said,
                 inbox_ids,
@@ -171,7 +172,7 @@ class Turns:
         `only`, the agent has just these tools, and they need no approval. No message from a
         platform can reach this path.
         """
-        data = await self._store.read(records.read, session_id)
+        data = await self._store.read(queries.read, session_id)
         assignment = self._assignment(data, replace(place, approve=deny_all))
         brain = await self._brains.open(replace(assignment, only=only, max_steps=SYNTHETIC_STEPS))
         window, now = await self._window(session_id, brain), self._now()
@@ -199,7 +200,7 @@ class Turns:
     ) -> Message:
         """Compact the session and return the summary. Raise SessionError for a short one."""
         async with self._in_hand(session_id, place, held) as held:
-            data = await self._store.read(records.read, session_id)
+            data = await self._store.read(queries.read, session_id)
             brain = await self._brains.open(self._assignment(data, place, held))
             window = await self._window(session_id, brain)
             window = await compaction.compress(self._store, held.lease, brain, window, self._now())
@@ -217,7 +218,7 @@ class Turns:
 
     async def brain(self, session: Session, place: Place) -> Brain:
         """The brain that runs the session's turns. Raise NoModel if there is no model for it."""
-        data = await self._store.read(records.read, session.id)
+        data = await self._store.read(queries.read, session.id)
         return await self._brains.open(self._assignment(data, place))
 
     # One turn
@@ -284,7 +285,7 @@ class Turns:
 
         async def write() -> None:
             await self._store.write(
-                records.add, lease, message, usage, inbox_ids=ids, deliver_to=deliver_to
+                queries.add, lease, message, usage, inbox_ids=ids, deliver_to=deliver_to
             )
 
         if deliver_to is None:  # the user sees that it was not stored

@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from segue.core import handoff
-from segue.core.job import JobAction, JobState
 from segue.core.transcript import Role
+from segue.jobs.values import JobAction, JobState
 from segue.store.gateways import LinkState
 from segue.store.page_sessions import SessionActivity
 from segue.store.pages import PageAuthor

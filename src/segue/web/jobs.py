@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from segue.core import job_text
-from segue.core.job import (
-    Job,
-    JobState,
-    Report,
-    ReportState,
-    Run,
-    RunState,
-    local_time,
-    next_times,
-)
-from segue.core.text import one_line
+from segue.core.text import local_time, one_line
+from segue.jobs import texts
 from segue.jobs.service import OwnerJobs
+from segue.jobs.values import Job, JobState, Report, ReportState, Run, RunState, next_times
 from segue.store import Store
 from segue.web import frames
 
@@ -32,7 +23,7 @@ async def look(store: Store, owner: str) -> frames.JobList:
     return frames.JobList(jobs=tuple(_entry(job, last) for job, last in found))
 
 
-def _entry(job: Job, last: job_text.Last | None) -> frames.JobEntry:
+def _entry(job: Job, last: texts.Last | None) -> frames.JobEntry:
     run = last and last[0]
     return frames.JobEntry(
         number=job.id,
@@ -41,9 +32,9 @@ def _entry(job: Job, last: job_text.Last | None) -> frames.JobEntry:
         error=job.error,
         next=tuple(local_time(due, job.zone) for due in next_times(job)),
         # Its next time says the same as the schedule of a job that is due once.
-        facts=tuple(job_text.terms(job, [])[1 if job.is_reminder and job.due else 0 :]),
+        facts=tuple(texts.terms(job, [])[1 if job.is_reminder and job.due else 0 :]),
         prompt=job.prompt,
-        last=job_text.outcome(*last) if last else None,
+        last=texts.outcome(*last) if last else None,
         lamp=_lamp(*last) if last else "",
         at=run and run.started,
         session=job.session_id,

@@ -16,7 +16,6 @@ from segue.agent.tools.notes import remember
 from segue.agent.tools.sessions import search_sessions
 from segue.agent.tools.shell import shell
 from segue.agent.tools.web import FETCH
-from segue.core.job import LOCAL
 from segue.core.text import visible
 from segue.core.transcript import ToolCall
 from segue.jobs.tools import (
@@ -26,6 +25,7 @@ from segue.jobs.tools import (
     list_jobs,
     make_job,
 )
+from segue.jobs.values import LOCAL
 from tests.agent.tools.calls import question
 
 

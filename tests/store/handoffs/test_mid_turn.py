@@ -12,8 +12,8 @@ from segue.core.lease import Lease
 from segue.core.session import Session
 from segue.core.transcript import Message, Outcome
 from segue.store import Store, gateways, inbox, leases, sessions, transcripts
-from segue.turns import records
-from segue.turns.records import TurnStart
+from segue.turns import queries
+from segue.turns.queries import TurnStart
 from tests.store.conftest import OpenStore
 from tests.store.samples import AT, TOPIC, called, hold, result, said, texts
 
@@ -38,7 +38,7 @@ async def moved(store: Store, session: Session) -> None:
 
 
 async def begin(store: Store, lease: Lease, message: Message | None = None) -> TurnStart:
-    return await store.write(records.begin, lease, message, [], AT)
+    return await store.write(queries.begin, lease, message, [], AT)
 
 
 async def test_the_moved_turn_has_an_inbox_entry_taken_by_the_session(

@@ -6,9 +6,9 @@ import pytest
 from msgspec import structs
 from playwright.async_api import Locator, Page, expect
 
-from segue.core.job import JobState
 from segue.core.session import ME
-from segue.store import jobs
+from segue.jobs.queries import jobs
+from segue.jobs.values import JobState
 from tests.web.chromium.watched_page import DESKTOP, PHONE, Eyes, link, live, say
 from tests.web.conftest import Site
 from tests.web.test_jobs import NEWS

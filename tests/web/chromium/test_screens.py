@@ -14,7 +14,7 @@ from msgspec import structs
 from playwright.async_api import Page, expect
 
 from segue.core.session import ME
-from segue.store import jobs as stored_jobs
+from segue.jobs.queries import jobs as stored_jobs
 from tests.turns.conftest import call
 from tests.web.chromium.watched_page import (
     DESKTOP,

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Locator, Page, expect
 
+from segue.approvals import queries as approvals
 from segue.core.address import ChatType, HomeChannel
 from segue.core.approval import Answer
 from segue.core.session import ME, Origin
 from segue.core.transcript import Message, Role, spoken
-from segue.store import approvals, bindings, leases, owners, transcripts
+from segue.store import bindings, leases, owners, transcripts
 from tests.harness.house import Desk
 from tests.web.chromium.watched_page import DESKTOP, PHONE, Eyes, link, live, say, shows
 from tests.web.conftest import Site

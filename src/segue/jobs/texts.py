@@ -9,7 +9,9 @@ from zoneinfo import ZoneInfo
 
 from segue.core.context import Delivery
 from segue.core.errors import BadJob
-from segue.core.job import (
+from segue.core.text import count, find_zone, local_time, one_line, visible_name
+from segue.jobs.schedule import Once
+from segue.jobs.values import (
     LOCAL,
     AllHomes,
     Job,
@@ -19,13 +21,9 @@ from segue.core.job import (
     ReportState,
     Run,
     RunState,
-    find_zone,
-    local_time,
     next_times,
     schedule_text,
 )
-from segue.core.schedule import Once
-from segue.core.text import count, one_line, visible_name
 
 
 def zone_name(zone: tzinfo) -> str:

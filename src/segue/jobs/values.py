@@ -21,7 +21,7 @@ from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
 from itertools import takewhile
 from typing import TypeAlias
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
@@ -31,8 +31,8 @@ from segue.core.approval import plain_words
 from segue.core.context import Delivery, parse_delivery
 from segue.core.errors import BadDelivery, BadJob
 from segue.core.provenance import Author, Provenance
-from segue.core.schedule import Cron, Every, Once, Schedule, on_clock, upcoming
-from segue.core.text import is_empty, one_line
+from segue.core.text import find_zone, is_empty, local_time, one_line
+from segue.jobs.schedule import Cron, Every, Once, Schedule, on_clock, upcoming
 
 MISSED_LIMIT = timedelta(hours=12)
 """A recurring run that is later than this does not happen. Its owner gets a notice."""
@@ -459,21 +459,6 @@ def schedule_text(schedule: Schedule, zone: str) -> str:
             return f"every {minutes} minutes" if minutes != 1 else "every minute"
         case Cron(expression):
             return f"cron {expression} ({zone})"
-
-
-def local_time(moment: datetime, zone: str) -> str:
-    """A time in words, on the wall clock of a zone: `Tue 2026-11-17 09:00 (Europe/Oslo)`."""
-    place = find_zone(zone)
-    local = moment.astimezone(place or UTC)
-    return f"{local:%a %Y-%m-%d %H:%M} ({zone if place else 'UTC'})"
-
-
-def find_zone(name: str) -> ZoneInfo | None:
-    """The zone with this name, or None if this machine does not know it."""
-    try:
-        return ZoneInfo(name)
-    except (ValueError, OSError, ZoneInfoNotFoundError):
-        return None
 
 
 def _check_condition(condition: Condition) -> None:

@@ -14,9 +14,16 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from segue.approvals import queries as approvals
 from segue.core import provenance
 from segue.core.address import Address, Platform
-from segue.core.job import (
+from segue.core.lease import Lease
+from segue.core.provenance import Provenance
+from segue.core.session import clean_title
+from segue.core.text import local_time, short_reason
+from segue.core.transcript import Message
+from segue.jobs.queries import jobs, reports
+from segue.jobs.values import (
     MAX_ATTEMPTS,
     MAX_FAILURES,
     Job,
@@ -28,15 +35,9 @@ from segue.core.job import (
     Skip,
     catch_up,
     day,
-    local_time,
     next_due,
 )
-from segue.core.lease import Lease
-from segue.core.provenance import Provenance
-from segue.core.session import clean_title
-from segue.core.text import short_reason
-from segue.core.transcript import Message
-from segue.store import approvals, jobs, reports, sessions, transcripts
+from segue.store import sessions, transcripts
 from segue.store.base import (
     Row,
     Topic,
@@ -307,7 +308,7 @@ def begin(tx: Tx, claimed: Claim, lease: Lease, prompt: Message) -> int | None:
     (known,) = tx.one("SELECT seq FROM runs WHERE id = :id", id=claimed.run.id)
     if known is not None:
         return known
-    approvals.void(tx, lease.session_id)
+    sessions.void_approvals(tx, lease.session_id)
     last = transcripts.tail(tx, lease.session_id, 0)
     repairs = approvals.unfinished(tx, lease.session_id, last, prompt.at)
     seq = transcripts.append(tx, lease, [*repairs, prompt])

@@ -11,7 +11,9 @@ from msgspec.structs import replace
 
 from segue.core import provenance
 from segue.core.errors import BadDelivery, BadJob, JobNotFound, UserError
-from segue.core.job import (
+from segue.core.text import one_line
+from segue.jobs.schedule import Cron, Every, Once, Schedule
+from segue.jobs.values import (
     LOCAL,
     MAX_JOBS,
     NAME_LIMIT,
@@ -26,8 +28,6 @@ from segue.core.job import (
     parse_targets,
     targets_text,
 )
-from segue.core.schedule import Cron, Every, Once, Schedule
-from segue.core.text import one_line
 from segue.store import owners
 from segue.store.base import Row, Topic, Tx, reads, writes
 from segue.store.values import (

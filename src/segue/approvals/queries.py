@@ -290,19 +290,6 @@ def unfinished(
     return transcript.unfinished(at, Outcome.NOT_BEGUN if never_began else Outcome.INTERRUPTED)
 
 
-@writes
-def void(tx: Tx, session_id: str) -> int:
-    """Void the session's open approvals and return how many there were."""
-    changed = tx.change(
-        "UPDATE approvals SET state = 'void' WHERE state IN ('waiting', 'answered')"
-        " AND session_no = (SELECT no FROM sessions WHERE id = :id)",
-        id=session_id,
-    )
-    if changed:
-        tx.nudge(Topic.APPROVALS)
-    return changed
-
-
 def _approval(tx: Tx, row: Row) -> Approval:
     """Return the approval in `row`. A waiting one past its deadline is expired, even if the row
     does not say so yet."""

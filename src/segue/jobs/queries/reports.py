@@ -19,33 +19,33 @@ from datetime import datetime, tzinfo
 
 from msgspec import Struct
 
+from segue.approvals import queries as approvals
 from segue.core import provenance
 from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import AddressTaken, BadJob, no_home_channel
-from segue.core.job import LOCAL, AllHomes, Job, Report, ReportState, Target, local_time
 from segue.core.provenance import Provenance
 from segue.core.reset import ResetPolicies
 from segue.core.session import Session, clean_title
-from segue.core.text import short_reason
+from segue.core.text import local_time, short_reason
+from segue.jobs.queries import jobs
+from segue.jobs.values import LOCAL, AllHomes, Job, Report, ReportState, Target
 from segue.store import (
-    approvals,
     bindings,
     doors,
     gateways,
     inbox,
-    jobs,
     leases,
     outbox,
     owners,
     pages,
-    placement,
     sessions,
     transcripts,
 )
 from segue.store.base import Row, Topic, Tx, reads, writes
 from segue.store.bindings import BoundSession
-from segue.store.placement import ReportAuthors
 from segue.store.values import address_or_none, micros, moment, text
+from segue.turns import queries
+from segue.turns.queries import ReportAuthors
 
 _HOLDER = "a gateway, for a moment"
 _SELECT = (
@@ -222,13 +222,13 @@ def send(
         return None
     body = report.body + _reason(tx, report)
     if is_in_use:  # only the holder appends: see `placement.place`
-        key = placement.set_aside(tx, report.no, session_id, body)
+        key = queries.set_report_aside(tx, report.no, session_id, body)
     else:
         when = local_time(moment(due), zone_name)
         intro = f'[Job {job_id}, "{name}", which was due at {when}, reports here:]'
         lease = leases.acquire(tx, session_id, _HOLDER, seconds=0)
         by = ReportAuthors(job=provenance.parse(authors), body=_authors(tx, report))
-        seq = transcripts.append(tx, lease, placement.messages(tx, lease, intro, body, by))
+        seq = transcripts.append(tx, lease, queries.report_messages(tx, lease, intro, body, by))
         leases.release(tx, lease)
         key = f"{session_id}/{seq}"
     draft = outbox.Draft(
@@ -278,7 +278,7 @@ def _session(
 def _authors(tx: Tx, report: Report) -> Provenance:
     """Whose words the report has. The platform wrote why it stands in for another."""
     (stored,) = tx.one("SELECT provenance FROM reports WHERE no = :no", no=report.no)
-    return placement.report_authors(stored, report.instead_of)
+    return queries.report_authors(stored, report.instead_of)
 
 
 @writes
