@@ -47,7 +47,7 @@ class Visitor:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class ServerNames:
     """The names of a server."""
 
     hosts: frozenset[str] = frozenset()

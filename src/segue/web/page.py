@@ -15,7 +15,7 @@ from websockets.http11 import Request, Response
 from segue.store import Store
 from segue.web import guard, http
 from segue.web.frames import FRAME_LIMIT
-from segue.web.guard import Names
+from segue.web.guard import ServerNames
 from segue.web.http import Strangers
 from segue.web.open_page import OpenPage, Preview
 
@@ -74,7 +74,7 @@ class WebPage:
 
     # Called by the server
 
-    def answer(self, request: Request, names: Names) -> Response | None:
+    def answer(self, request: Request, names: ServerNames) -> Response | None:
         """Return the response, or None to open the WebSocket. Raise Refused."""
         path = request.path.partition("?")[0]
         if path == "/" and request.headers.get_all("Host") == [names.alias]:

@@ -33,7 +33,7 @@ from segue.store.pages import PageLocation
 from segue.store.processes import machine
 from segue.web import endpoints, http
 from segue.web.frames import FRAME_LIMIT, PROOF_LIMIT
-from segue.web.guard import Names
+from segue.web.guard import ServerNames
 from segue.web.http import BodyReceiver, HttpConnection, HttpSite, Refused, Strangers
 from segue.web.page import WebPage
 
@@ -120,7 +120,7 @@ class Server:
         self.moved = ""
         """Why it is not on the port that was wanted, for display. Empty if it is."""
         self._addresses = tuple(addresses)
-        self._names = Names()
+        self._names = ServerNames()
         self._servers: list[WebSocketServer] = []
 
     @property
@@ -135,7 +135,7 @@ class Server:
         if bound.held is not None:
             again = "; open it with a new link" if last is not None else ""
             self.moved = f"{bound.held.reason}, so the page is on port {actual}{again}"
-        self._names = Names(
+        self._names = ServerNames(
             hosts=frozenset(f"{address}:{actual}" for address in self._addresses),
             alias=f"localhost:{actual}",
             url=f"http://{self._addresses[-1]}:{actual}",

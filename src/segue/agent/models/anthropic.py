@@ -75,7 +75,7 @@ class _BlockDelta(Struct):
     stop_reason: str | None = None
 
 
-class _Error(Struct):
+class _AnthropicError(Struct):
     type: str = ""
     message: str = ""
 
@@ -87,7 +87,7 @@ class _Event(Struct):
     content_block: _Block | None = None
     delta: _BlockDelta | None = None
     usage: _EventUsage | None = None
-    error: _Error | None = None
+    error: _AnthropicError | None = None
 
 
 _EVENTS = msgspec.json.Decoder(_Event)
@@ -116,7 +116,7 @@ class _Growing:
         return ToolCall(self.block.id, self.block.name, self.whole or given)
 
 
-class _Answer:
+class _AnthropicAnswer:
     """An answer, assembled from its events."""
 
     def __init__(self) -> None:
@@ -339,11 +339,11 @@ _NO_CREDIT = ("credit balance", "api usage limits")
 _TOO_LONG = ("prompt is too long", "exceed context limit", "context window")
 
 
-class _Refused(Struct):
-    error: _Error
+class _AnthropicRefusal(Struct):
+    error: _AnthropicError
 
 
-_REFUSAL = msgspec.json.Decoder(_Refused)
+_REFUSAL = msgspec.json.Decoder(_AnthropicRefusal)
 
 
 class AnthropicModel(HostedModel):
@@ -359,7 +359,7 @@ class AnthropicModel(HostedModel):
     async def _ask(self, prompt: Prompt, included: frozenset[str]) -> AsyncGenerator[Piece]:
         kinds = KINDS if IMAGE in included else ()
         asked = build(self._model, prompt, thinking=_THINKING in included, kinds=kinds)
-        answer = _Answer()
+        answer = _AnthropicAnswer()
         async with aclosing(self._client.events("/v1/messages", encoded(asked))) as events:
             async for event in events:
                 news = self._read(event.data, _EVENTS)
@@ -378,7 +378,7 @@ class AnthropicModel(HostedModel):
     def _translate(self, refusal: Refusal) -> errors.ModelError:
         return self._fault(refusal.status, _REFUSAL.decode(refusal.body).error)
 
-    def _fault(self, status: int, error: _Error) -> errors.ModelError:
+    def _fault(self, status: int, error: _AnthropicError) -> errors.ModelError:
         """Translate an API error. `status` is 0 for an error inside a stream."""
         reason = error.message.strip().rstrip(".") or error.type
         return self._error(_kind(status, error.type, reason.lower()), reason)

@@ -72,23 +72,23 @@ class _UsageMetadata(Struct, rename="camel"):
     tool_use_prompt_token_count: int = 0
 
 
-class _Error(Struct):
+class _GeminiError(Struct):
     code: int = 0
     message: str = ""
     status: str = ""
 
 
-class _Chunk(Struct, rename="camel"):
+class _GeminiChunk(Struct, rename="camel"):
     candidates: list[_Candidate] = []
     prompt_feedback: _Feedback | None = None
     usage_metadata: _UsageMetadata | None = None
-    error: _Error | None = None
+    error: _GeminiError | None = None
 
 
-_CHUNKS = msgspec.json.Decoder(_Chunk)
+_CHUNKS = msgspec.json.Decoder(_GeminiChunk)
 
 
-class _Answer:
+class _GeminiAnswer:
     """An answer, assembled from its parts."""
 
     def __init__(self, provider: str) -> None:
@@ -99,7 +99,7 @@ class _Answer:
         self._message = ""
         self._tokens = _UsageMetadata()
 
-    def take(self, news: _Chunk) -> Iterator[str]:
+    def take(self, news: _GeminiChunk) -> Iterator[str]:
         """Yield the new text for the user."""
         if news.prompt_feedback and (blocked := news.prompt_feedback.block_reason):
             reason = f"the prompt was blocked ({blocked})"
@@ -358,12 +358,12 @@ _NOTHING_LEFT = re.compile(r"\bcredits?\b|prepay|limit: 0\b")
 _WAIT = re.compile(r"retry in|retrydelay")
 
 
-class _Refused(Struct):
-    error: _Error
+class _GeminiRefusal(Struct):
+    error: _GeminiError
 
 
-_REFUSAL: msgspec.json.Decoder[_Refused | list[_Refused]] = msgspec.json.Decoder(
-    _Refused | list[_Refused]
+_REFUSAL: msgspec.json.Decoder[_GeminiRefusal | list[_GeminiRefusal]] = msgspec.json.Decoder(
+    _GeminiRefusal | list[_GeminiRefusal]
 )
 
 
@@ -379,7 +379,7 @@ class GeminiModel(HostedModel):
         kinds = _SEEN if IMAGE in included else ()
         asked = build(model, prompt, signed=_SIGNATURE in included, kinds=kinds)
         path = f"/models/{quote(model, safe='')}:streamGenerateContent?alt=sse"
-        answer = _Answer(self._client.provider)
+        answer = _GeminiAnswer(self._client.provider)
         async with aclosing(self._client.events(path, encoded(asked))) as events:
             async for event in events:
                 news = self._read(event.data, _CHUNKS)
@@ -395,7 +395,7 @@ class GeminiModel(HostedModel):
         error = (decoded[0] if isinstance(decoded, list) else decoded).error
         return self._fault(refusal.status, error, refusal.body)
 
-    def _fault(self, status: int, error: _Error, body: str) -> errors.ModelError:
+    def _fault(self, status: int, error: _GeminiError, body: str) -> errors.ModelError:
         """Translate an API error. `body` is the complete response, with the details."""
         reason = error.message.strip().rstrip(".") or error.status
         return self._error(_kind(status, error.status, reason.lower(), body.lower()), reason)

@@ -79,14 +79,14 @@ class _ChunkUsage(Struct):
     prompt_tokens_details: _Details | None = None
 
 
-class _Chunk(Struct):
+class _OpenAIChunk(Struct):
     choices: list[_Choice] | None = None
     usage: _ChunkUsage | None = None
     error: Any = None
     object: Any = None
 
 
-_CHUNKS = msgspec.json.Decoder(_Chunk)
+_CHUNKS = msgspec.json.Decoder(_OpenAIChunk)
 _STOPS = {
     "tool_calls": Stop.CALLS,
     "function_call": Stop.CALLS,
@@ -95,7 +95,7 @@ _STOPS = {
 }
 
 
-class _Answer:
+class _OpenAIAnswer:
     """An answer, assembled from its chunks."""
 
     def __init__(self, plain_tools: Iterable[str]) -> None:
@@ -109,7 +109,7 @@ class _Answer:
     def finished(self) -> bool:
         return self._stop is not None
 
-    def read(self, chunk: _Chunk) -> Iterator[Piece]:
+    def read(self, chunk: _OpenAIChunk) -> Iterator[Piece]:
         if chunk.usage is not None:
             self._usage = _usage(chunk.usage)
         for choice in chunk.choices or ():
@@ -481,7 +481,7 @@ class OpenAIModel(HostedModel):
 
     async def _send(self, prompt: Prompt, dialect: ServerDialect) -> AsyncGenerator[Piece]:
         plain_calls = self.small and plain.are_wanted(prompt.messages)
-        answer = _Answer({t.name for t in prompt.tools} if plain_calls else ())
+        answer = _OpenAIAnswer({t.name for t in prompt.tools} if plain_calls else ())
         body = build(prompt, model=self._model, dialect=dialect, small=self.small)
         async with aclosing(self._client.events("/chat/completions", body)) as events:
             try:
@@ -498,9 +498,9 @@ class OpenAIModel(HostedModel):
             raise self._error(errors.ModelCutOff)
         yield answer.end()
 
-    def _chunk(self, event: httpx2.ServerSentEvent) -> _Chunk:
+    def _chunk(self, event: httpx2.ServerSentEvent) -> _OpenAIChunk:
         if not event.data.strip():
-            return _Chunk()
+            return _OpenAIChunk()
         try:
             chunk = _CHUNKS.decode(event.data)
         except (msgspec.DecodeError, UnicodeError) as error:

@@ -143,7 +143,7 @@ class _Parameters(Struct, frozen=True):
     migrate_to_chat_id: int | None = None
 
 
-class _Error(Struct, frozen=True):
+class _TelegramError(Struct, frozen=True):
     """https://core.telegram.org/bots/api#making-requests"""
 
     description: str = ""
@@ -151,7 +151,7 @@ class _Error(Struct, frozen=True):
 
 
 def _refusal(status: int, body: bytes) -> Refused:
-    error = parsed(body, _Error) or _Error()
+    error = parsed(body, _TelegramError) or _TelegramError()
     reason = _PREFIX.sub("", error.description, count=1).rstrip(".") or f"HTTP {status}"
     more = error.parameters
     return Refused(status, reason, after=more.retry_after, moved_to=more.migrate_to_chat_id)
