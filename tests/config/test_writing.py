@@ -12,12 +12,7 @@ import pytest
 import segue
 from segue import config
 from segue.config import schema
-from segue.core.errors import (
-    BadSettings,
-    SettingRefused,
-    SettingsUnwritable,
-    UnknownSetting,
-)
+from segue.core.errors import BadSettings, SettingsError
 from tests.config.test_config import FULL, SECRET, write
 from tests.config.test_config import home as home
 
@@ -76,14 +71,14 @@ def test_a_broken_file_is_not_written(home: dict[str, str]):
 
 
 def test_a_special_file_is_not_replaced():
-    with pytest.raises(SettingsUnwritable, match="no ordinary file"):
+    with pytest.raises(SettingsError, match="no ordinary file"):
         config.set_model("local", {"SEGUE_CONFIG": "/dev/null"})
 
 
 def test_a_folder_that_cannot_be_created_is_reported(home: dict[str, str]):
     path = write(home, "")
     inside = {"SEGUE_CONFIG": str(path / "config.toml")}
-    with pytest.raises((SettingsUnwritable, BadSettings), match="Not a directory"):
+    with pytest.raises(SettingsError, match="Not a directory"):
         config.set_model("local", inside)
 
 
@@ -208,7 +203,7 @@ def test_a_change_that_would_make_the_file_invalid_is_refused(
     home: dict[str, str], name: str, given: list[str], expected: str
 ):
     path = write(home, FULL)
-    with pytest.raises((SettingRefused, UnknownSetting)) as caught:
+    with pytest.raises(SettingsError) as caught:
         config.change(name, given, home)
     assert expected in str(caught.value)
     assert path.read_text() == FULL
@@ -222,6 +217,6 @@ def test_a_wrong_setting_can_be_fixed_by_setting_it(home: dict[str, str]):
 
 def test_a_refusal_does_not_show_a_key(home: dict[str, str]):
     write(home, FULL)
-    with pytest.raises(SettingRefused) as caught:
+    with pytest.raises(SettingsError, match="Nothing was changed: ") as caught:
         config.change("endpoints.new.key", [SECRET], home)
     assert SECRET not in str(caught.value)

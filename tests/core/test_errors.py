@@ -41,7 +41,11 @@ WAYS_OUT = (
     "|Type|Update|Use|Wait"
 )
 _WAY_OUT = re.compile(rf"(?:[.;:,] |\.value |^)(?:{WAYS_OUT})\b", re.IGNORECASE)
-NOTHING_TO_FIX = ("There is no earlier message of yours to undo.", "There is nothing to ")
+NOTHING_TO_FIX = (
+    "The agent gave no answer.",
+    "There is no earlier message of yours to undo.",
+    "There is nothing to ",
+)
 
 
 class Field:

@@ -11,7 +11,7 @@ import pytest
 
 from segue.agent.tools.base import Workplace
 from segue.agent.tools.search import PrivateFiles
-from segue.core.errors import ConditionFailed
+from segue.core.errors import UserError
 from segue.jobs import conditions
 from segue.jobs.values import EXCERPT_LIMIT, Condition, ConditionKind, Seen
 from segue.testing.http import Request, Response, serving
@@ -64,7 +64,7 @@ async def test_a_change_in_the_middle_of_a_long_output_is_seen(place: Workplace)
     ],
 )
 async def test_a_command_that_fails_is_not_a_change(place: Workplace, failing: str, reason: str):
-    with pytest.raises(ConditionFailed) as failed:
+    with pytest.raises(UserError) as failed:
         await command(failing, place)
     assert reason in str(failed.value)
     assert f"`{failing}`" in str(failed.value)
@@ -74,12 +74,12 @@ async def test_a_command_that_takes_too_long_is_stopped(
     place: Workplace, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(conditions, "COMMAND_SECONDS", 0)
-    with pytest.raises(ConditionFailed, match="it took longer"):
+    with pytest.raises(UserError, match="it took longer"):
         await command("sleep 600", place)
 
 
 async def test_a_folder_that_is_gone_fails_the_command(tmp_path: Path):
-    with pytest.raises(ConditionFailed, match="could not be started"):
+    with pytest.raises(UserError, match="could not be started"):
         await command("true", Workplace(cwd=tmp_path / "gone"))
 
 
@@ -114,13 +114,13 @@ async def test_a_page_that_answers_with_an_error_is_not_a_change(place: Workplac
     site = Site()
     site.response = Response(503, PLAIN, b"try later")
     async with serving(site) as url:
-        with pytest.raises(ConditionFailed, match="it answers with status 503"):
+        with pytest.raises(UserError, match="it answers with status 503"):
             await look(ConditionKind.PAGE, url, place)
 
 
 async def test_a_page_on_a_private_network_is_not_read(tmp_path: Path):
     async with serving(Site()) as url:
-        with pytest.raises(ConditionFailed, match="private network"):
+        with pytest.raises(UserError, match="private network"):
             await look(ConditionKind.PAGE, url, Workplace(cwd=tmp_path))
 
 
@@ -179,13 +179,13 @@ async def test_a_link_that_leads_elsewhere_is_a_change(place: Workplace):
     assert [first.excerpt, (await file("link", place)).excerpt] == ["a", "b"]
     link.unlink()
     link.symlink_to("link")
-    with pytest.raises(ConditionFailed):
+    with pytest.raises(UserError):
         await file("link", place)
 
 
 async def test_a_file_that_cannot_be_read_fails(place: Workplace):
     name = "x" * 300
-    with pytest.raises(ConditionFailed, match="File name too long"):
+    with pytest.raises(UserError, match="File name too long"):
         await file(name, place)
 
 
@@ -198,7 +198,7 @@ async def test_a_file_with_nothing_to_read_yet_is_not_waited_for(
     writer = os.open(place.cwd / "pipe", os.O_RDWR)
     try:
         async with asyncio.timeout(10):
-            with pytest.raises(ConditionFailed, match="it has no content to read now"):
+            with pytest.raises(UserError, match="it has no content to read now"):
                 await file("pipe", place)
     finally:
         os.close(writer)

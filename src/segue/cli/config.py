@@ -19,7 +19,7 @@ from segue import config as settings
 from segue.cli import common, completion
 from segue.cli.common import JSON
 from segue.config import Setting
-from segue.core.errors import BadSettings, NoEditor
+from segue.core.errors import BadSettings, SettingsError
 from segue.core.secret import Secret
 from segue.core.text import one_line
 from segue.terminal import output
@@ -155,19 +155,23 @@ def _edited(copy: Path) -> bytes:
     """Open the editor, and return what it saved."""
     command = shlex.split(settings.editor()) or list(filter(shutil.which, _EDITORS))[:1]
     if not command:
-        raise NoEditor(reason="No editor was found")
+        raise _no_editor("No editor was found")
     # Ctrl-C is for the editor. Not SIG_IGN, because the editor would inherit it.
     before = signal.signal(signal.SIGINT, lambda number, frame: None)
     try:
         ended = subprocess.run([*command, str(copy)], check=False).returncode
     except OSError as error:
         reason = f"The editor {one_line(command[0])} cannot be started ({error.strerror})"
-        raise NoEditor(reason=reason) from error
+        raise _no_editor(reason) from error
     finally:
         signal.signal(signal.SIGINT, before)
     if ended:
-        raise NoEditor(reason=f"The editor {one_line(command[0])} failed; nothing was changed")
+        raise _no_editor(f"The editor {one_line(command[0])} failed; nothing was changed")
     return copy.read_bytes()
+
+
+def _no_editor(reason: str) -> SettingsError:
+    return SettingsError(f"{reason}. Set EDITOR to your editor, or type `segue config set`.")
 
 
 def _take_over(before: bytes, after: bytes) -> None:

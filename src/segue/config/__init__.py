@@ -42,7 +42,7 @@ from segue.config.settings import ResetSettings as ResetSettings
 from segue.config.settings import Settings as Settings
 from segue.config.settings import WebSettings as WebSettings
 from segue.config.settings import url as url
-from segue.core.errors import BadSettings, SettingRefused, SettingsBroken
+from segue.core.errors import BadSettings
 
 RELOADED = frozenset(
     {"model", "keys", "endpoints", "server_accounts", "approvals", "private_network"}
@@ -83,8 +83,8 @@ def explain(environ: Mapping[str, str] | None = None) -> tuple[Setting, ...]:
 def change(name: str, given: Sequence[str], environ: Mapping[str, str] | None = None) -> Path:
     """Set the setting `name` in the file to `given`, and leave the rest of the file unchanged.
 
-    Raises UnknownSetting, SettingRefused if the file would become invalid, or SettingsBroken if it
-    is invalid already.
+    Raises SettingsError if there is no such setting or the file would become invalid, or
+    BadSettings if it is invalid already.
     """
     whole = path(environ)
     found = file.read(whole)
@@ -97,8 +97,13 @@ def change(name: str, given: Sequence[str], environ: Mapping[str, str] | None = 
     except BadSettings as error:
         if (broken := _error_in(before, whole)) is not None:
             reason = broken.fields["reason"]
-            raise SettingsBroken(path=whole, reason=reason) from broken
-        raise SettingRefused(reason=error.fields["reason"]) from error
+            raise BadSettings(
+                f"Nothing was changed: {whole} has an error already: {reason}. Type `segue config"
+                " edit` to fix it.",
+                path=whole,
+                reason=reason,
+            ) from broken
+        raise schema.refused(str(error.fields["reason"])) from error
     file.replace(whole, after)
     return whole
 

@@ -18,7 +18,7 @@ from typing import Any, cast, get_origin
 
 import segue
 from segue.config import schema
-from segue.core.errors import BadSettings, SettingRefused, SettingsUnwritable
+from segue.core.errors import BadSettings, SettingsError
 from segue.system import files
 
 Version = tuple[int, ...]
@@ -116,21 +116,21 @@ def warnings(path: Path, mode: int, tables: Mapping[str, Any]) -> list[str]:
 
 
 def value(name: str, given: Sequence[str]) -> object:
-    """Return `given` as a value for the file, or raise UnknownSetting or SettingRefused.
+    """Return `given` as a value for the file, or raise SettingsError.
 
     A list is given as several values, or as one value that is a TOML list.
     """
     leaf = schema.leaf(name)
     if not all(text.isprintable() for text in given):
-        raise SettingRefused(reason=f"{name}: a value has only characters that can be seen")
+        raise schema.refused(f"{name}: a value has only characters that can be seen")
     if get_origin(leaf.kind) is tuple:
         return _several(name, given)
     if len(given) != 1:
-        raise SettingRefused(reason=f"{name} takes one value, not {len(given)}")
+        raise schema.refused(f"{name} takes one value, not {len(given)}")
     try:
         meant = leaf.convert(given[0], name, strict=False)
     except schema.Wrong as wrong:
-        raise SettingRefused(reason=str(wrong)) from wrong
+        raise schema.refused(str(wrong)) from wrong
     if isinstance(meant, float) and meant.is_integer():
         return int(meant)
     return str(meant) if isinstance(meant, str) else meant
@@ -144,7 +144,7 @@ def _several(name: str, given: Sequence[str]) -> list[Any]:
     try:
         return tomllib.loads(f"list = {given[0]}")["list"]
     except tomllib.TOMLDecodeError as error:
-        raise SettingRefused(reason=f"{name}: that is no list in TOML: {error}") from error
+        raise schema.refused(f"{name}: that is no list in TOML: {error}") from error
 
 
 def changed(
@@ -166,7 +166,7 @@ def changed(
     # Do not trust the library's output for unusual files.
     if parse(after, path) != wanted:
         reason = f"{path} is written in a way in which {name} cannot be put into it"
-        raise SettingRefused(reason=f"{reason}; `segue config edit` can")
+        raise schema.refused(f"{reason}; `segue config edit` can")
     return after
 
 
@@ -212,15 +212,22 @@ def with_record(raw: bytes) -> bytes:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Replace the file with `data`, readable by its owner only, or raise SettingsUnwritable.
+    """Replace the file with `data`, readable by its owner only, or raise SettingsError.
 
     The replacement is atomic: a concurrent reader sees the old file or the new one. Symbolic links
     are followed and kept.
     """
     try:
         if path.exists() and not path.is_file():
-            raise SettingsUnwritable(path=path, reason="it is no ordinary file")
+            raise _unwritable(path, "it is no ordinary file")
         files.make_folder(Path(os.path.realpath(path)).parent)
         files.replace(path, data)
     except OSError as error:
-        raise SettingsUnwritable(path=path, reason=error.strerror or error) from error
+        raise _unwritable(path, error.strerror or error) from error
+
+
+def _unwritable(path: Path, reason: object) -> SettingsError:
+    return SettingsError(
+        f"The settings in {path} cannot be written: {reason}. Make the file and its folder writable"
+        " for you."
+    )

@@ -21,7 +21,7 @@ from msgspec import Struct, structs
 from segue.config import machine
 from segue.config.settings import Settings, url
 from segue.core.described import Described, Entries
-from segue.core.errors import SettingRefused, UnknownSetting
+from segue.core.errors import SettingsError
 from segue.core.secret import Secret
 from segue.core.text import one_line
 from segue.platforms import registry
@@ -231,7 +231,7 @@ def parts(name: str) -> tuple[str, ...]:
 def leaf(name: str) -> Leaf:
     """Return the setting of this name.
 
-    Raise UnknownSetting if there is none, or SettingRefused if it is an entry that cannot exist.
+    Raise SettingsError if there is none, or if it is an entry that cannot exist.
     """
     node: Node = root()
     within = ""
@@ -241,7 +241,7 @@ def leaf(name: str) -> Leaf:
         if not node.knows(part):
             if isinstance(node, Section):
                 raise unknown(name)
-            raise SettingRefused(reason=no_setting(within, part, node.names()))
+            raise refused(no_setting(within, part, node.names()))
         node = node.node(part)
         within = f"{within}.{part}" if within else part
     if not isinstance(node, Leaf):
@@ -249,11 +249,20 @@ def leaf(name: str) -> Leaf:
     return node
 
 
-def unknown(name: str, endpoints: Iterable[str] = ()) -> UnknownSetting:
+def unknown(name: str, endpoints: Iterable[str] = ()) -> SettingsError:
     import difflib  # noqa: PLC0415 - only when something is wrong
 
     near = difflib.get_close_matches(name, every(endpoints), 1)
-    return UnknownSetting(name=name, hint=f" (there is {near[0]!r})" if near else "")
+    hint = f" (there is {near[0]!r})" if near else ""
+    return SettingsError(
+        f"There is no setting {name!r}{hint}. Type `segue config show` to see all settings."
+    )
+
+
+def refused(reason: str) -> SettingsError:
+    return SettingsError(
+        f"Nothing was changed: {reason}. Type `segue config show` to see the current settings."
+    )
 
 
 def no_setting(table: str, name: str, names: Sequence[str]) -> str:

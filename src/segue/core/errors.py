@@ -11,7 +11,7 @@
     │   │   └── NothingSaid         a terminal that ends
     │   ├── HandoffError            the terminal, which stays open
     │   │   ├── NoGateway           the terminal, which offers to start one
-    │   │   └── AudienceChanged
+    │   │   └── AudienceChanged     the outbox, which holds a question back
     │   ├── PlatformError           `segue doctor`
     │   │   ├── LibraryMissing      `segue setup`, which offers to install it
     │   │   ├── ConnectFailed       connections, which try again, and whatever sends
@@ -39,12 +39,7 @@
     │   ├── NoteError               the agent's tool, which tells the model
     │   ├── SettingsError           `segue doctor`
     │   │   ├── BadSettings         the gateway, which keeps its settings; `segue config`
-    │   │   │   └── SettingsBroken
-    │   │   ├── HistoryUnwritable   the terminal, which goes on without a history
-    │   │   ├── SettingsUnwritable
-    │   │   ├── UnknownSetting
-    │   │   ├── SettingRefused
-    │   │   └── NoEditor
+    │   │   └── HistoryUnwritable   the terminal, which goes on without a history
     │   ├── BadImage                the gateway, which leaves the picture out
     │   ├── BadDelivery             the agent's tool, which tells the model
     │   ├── OwnerNotFound           the page
@@ -58,14 +53,8 @@
     │   ├── NoPage                  the gateway, which keeps its settings
     │   ├── UnknownCommand          a message that only looks like a command
     │   ├── CommandElsewhere        the same
-    │   ├── JobError
-    │   │   ├── JobNotFound         the agent's tool, which tells the model
-    │   │   ├── BadJob              the agent's tool, which tells the model
-    │   │   ├── JobChanged
-    │   │   ├── ConditionFailed
-    │   │   └── NoGatewayForJobs
-    │   ├── _NoAnswer
-    │   └── _NoTokensLeft
+    │   ├── JobNotFound             the agent's tool, which tells the model
+    │   └── BadJob                  the agent's tool, which tells the model
     └── StoreClosed                 tasks that end with the store
 
 A class exists where somebody catches it by its type. Any other error is a sentence: the nearest
@@ -340,31 +329,13 @@ class CommandElsewhere(UserError):
 # Jobs
 
 
-class JobError(UserError):
-    """Something is wrong with this job."""
-
-
-class JobNotFound(JobError):
+class JobNotFound(UserError):
     """There is no job {number}. Type /jobs, or `segue jobs` in a shell, to list yours."""
 
 
-class BadJob(JobError):
+class BadJob(UserError):
     """That job cannot be scheduled: {reason}. Type `segue jobs add --help` to see how to write
     times."""
-
-
-class JobChanged(JobError):
-    """Job {number} was changed in the meantime, so nothing was done. Type /jobs {number} to look at
-    it, then try again."""
-
-
-class ConditionFailed(JobError):
-    """Could not check whether {condition} ({reason}). Try it yourself, or type `segue jobs edit
-    --help` to see how to change the condition."""
-
-
-class NoGatewayForJobs(JobError):
-    """No gateway is running, so no job can run. Type `segue gateway start`, then try again."""
 
 
 # Notes
@@ -385,31 +356,9 @@ class BadSettings(SettingsError):
     """The settings in {path} cannot be used: {reason}. Fix that, then try again."""
 
 
-class SettingsUnwritable(SettingsError):
-    """The settings in {path} cannot be written: {reason}. Make the file and its folder writable for
-    you."""
-
-
 class HistoryUnwritable(SettingsError):
     """The input history cannot be saved: {path} is not writable ({reason}). Make it writable for
     you, or set XDG_STATE_HOME to another folder."""
-
-
-class UnknownSetting(SettingsError):
-    """There is no setting {name!r}{hint}. Type `segue config show` to see all settings."""
-
-
-class SettingRefused(SettingsError):
-    """Nothing was changed: {reason}. Type `segue config show` to see the current settings."""
-
-
-class SettingsBroken(BadSettings):
-    """Nothing was changed: {path} has an error already: {reason}. Type `segue config edit` to fix
-    it."""
-
-
-class NoEditor(SettingsError):
-    """{reason}. Set EDITOR to your editor, or type `segue config set`."""
 
 
 # What comes in

@@ -266,7 +266,11 @@ class JobRunner:
                             enough.set()
                     case events.TurnPaused():
                         limit = f"{claim.job.token_limit:,}"
-                        failed = _NoTokensLeft(limit=limit, job=claim.job.id)
+                        failed = UserError(
+                            f"It was stopped, because it had used its {limit} tokens of today."
+                            f" Type `segue jobs edit {claim.job.id} --daily-tokens NUMBER` to allow"
+                            " more."
+                        )
                     case events.TurnFailed(error):
                         failed = error
                     case _:
@@ -368,15 +372,6 @@ def _report(messages: Transcript) -> str | None:
         return None
     last: Message = messages.messages[-1]
     if is_empty(last.content):
-        raise _NoAnswer
+        raise UserError("The agent gave no answer.")
     cut_off = [m.tool_name or "a tool" for m in messages if m.outcome is Outcome.INTERRUPTED]
     return f"{texts.cut_off(cut_off)}\n\n{last.content}" if cut_off else last.content
-
-
-class _NoAnswer(UserError):
-    """The agent gave no answer."""
-
-
-class _NoTokensLeft(UserError):
-    """It was stopped, because it had used its {limit} tokens of today. Type `segue jobs edit {job}
-    --daily-tokens NUMBER` to allow more."""

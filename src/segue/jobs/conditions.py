@@ -15,7 +15,7 @@ from pathlib import Path
 
 from segue.agent.tools import search, shell
 from segue.agent.tools.base import ToolFailed, Workplace, clean, shorten
-from segue.core.errors import ConditionFailed
+from segue.core.errors import UserError
 from segue.core.text import one_line
 from segue.jobs.values import EXCERPT_LIMIT, Condition, ConditionKind, Seen
 
@@ -26,7 +26,7 @@ _REASON_LIMIT = 200
 
 
 async def look(condition: Condition, place: Workplace, environment: dict[str, str]) -> Seen:
-    """Return what there is to see now. Raise ConditionFailed if that cannot be found out."""
+    """Return what there is to see now. Raise UserError if that cannot be found out."""
     try:
         match condition.kind:
             case ConditionKind.COMMAND:
@@ -36,7 +36,11 @@ async def look(condition: Condition, place: Workplace, environment: dict[str, st
             case ConditionKind.FILE:
                 return await asyncio.to_thread(_file, condition.target, place)
     except (ToolFailed, OSError, RuntimeError) as error:  # a loop of links
-        raise ConditionFailed(condition=condition, reason=str(error).rstrip(".")) from error
+        reason = str(error).rstrip(".")
+        raise UserError(
+            f"Could not check whether {condition} ({reason}). Try it yourself, or type `segue jobs"
+            " edit --help` to see how to change the condition."
+        ) from error
 
 
 async def _command(command: str, place: Workplace, environment: dict[str, str]) -> Seen:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from segue.core.errors import JobChanged, NoGatewayForJobs
+from segue.core.errors import UserError
 from segue.jobs.queries import jobs, reports, runs
 from segue.jobs.texts import Last
 from segue.jobs.values import Job, JobAction, NewJob, as_asked
@@ -37,9 +37,12 @@ class OwnerJobs:
         return await runs.tokens_today(self._store, job)
 
     async def require_gateway(self) -> None:
-        """Raise NoGatewayForJobs if no gateway is running."""
+        """Raise UserError if no gateway is running."""
         if not await gateways.alive(self._store):
-            raise NoGatewayForJobs
+            raise UserError(
+                "No gateway is running, so no job can run. Type `segue gateway start`, then try"
+                " again."
+            )
 
     async def check(self, new: NewJob) -> None:
         """Raise an error if no gateway could run the job, or it could not deliver."""
@@ -51,14 +54,14 @@ class OwnerJobs:
         return await jobs.create(self._store, self._owner, new)
 
     async def edit(self, before: Job, changed: Job) -> Job:
-        """Change the job. Raise JobChanged if it is no longer as it was before."""
+        """Change the job. Raise UserError if it is no longer as it was before."""
         await self.check(changed)
         return await self._store.write(_edit, self._owner, before, changed)
 
     async def act(self, number: int, action: JobAction, before: Job | None = None) -> Job:
         """Do that with the job, and return it as it is then, or as it was if it is deleted.
 
-        `before` is the job as it was shown when its owner was asked: raise JobChanged if it is no
+        `before` is the job as it was shown when its owner was asked: raise UserError if it is no
         longer like that, and check that it can deliver."""
         if action in (JobAction.RESUME, JobAction.RUN):
             await (self.require_gateway() if before is None else self.check(before))
@@ -95,4 +98,7 @@ def _act(tx: Tx, owner: str, number: int, action: JobAction, before: Job | None)
 def _require_unchanged(tx: Tx, owner: str, before: Job) -> None:
     """What was approved is what is done."""
     if as_asked(jobs.found(tx, owner, before.id)) != as_asked(before):
-        raise JobChanged(number=before.id)
+        raise UserError(
+            f"Job {before.id} was changed in the meantime, so nothing was done. Type /jobs"
+            f" {before.id} to look at it, then try again."
+        )
