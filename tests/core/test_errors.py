@@ -10,7 +10,7 @@ import pytest
 
 from segue.core import errors
 from segue.core.errors import SegueError, UserError
-from tests.harness.sentences import Sentence, is_a, sentences, source
+from tests.harness.sentences import Sentence, caught, is_a, sentences, source
 
 CLASSES = [
     thing
@@ -75,6 +75,14 @@ def test_the_error_tree_in_the_docstring_has_every_error_under_its_base():
         drawn[found[2]] = above[-2] if depth else "Exception"
     bases = {error: next(b for b in named if b) for error, named in source().bases.items()}
     assert drawn == bases
+
+
+# Scripts read these names as the `kind` in the output of --json.
+NAMED_ONLY = {"NoCredit", "ContextTooLong"}
+
+
+def test_every_error_class_is_caught_by_its_type():
+    assert source().bases.keys() - caught() == NAMED_ONLY
 
 
 @pytest.mark.parametrize("cls", CLASSES)

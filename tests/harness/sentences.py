@@ -51,6 +51,30 @@ def source() -> Source:
             return Source(bases, docstrings, trees)
 
 
+def caught() -> set[str]:
+    """The names of all classes that the source catches or tells apart by their type."""
+    return {
+        _name(part)
+        for tree in source().trees.values()
+        for node in ast.walk(tree)
+        for chosen in _types(node)
+        for part in ast.walk(chosen)
+        if isinstance(part, ast.Name | ast.Attribute)
+    }
+
+
+def _types(node: ast.AST) -> list[ast.expr]:
+    match node:
+        case ast.ExceptHandler(type=ast.expr() as chosen) | ast.MatchClass(cls=chosen):
+            return [chosen]
+        case ast.Call(func=ast.Name("isinstance"), args=[_, chosen]):
+            return [chosen]
+        case ast.Call(func=ast.Name("suppress") | ast.Attribute(attr="suppress"), args=chosen):
+            return chosen
+        case _:
+            return []
+
+
 def is_a(error: str, base: str) -> bool:
     """Whether the class `error` is `base`, or derived from it."""
     return error == base or any(is_a(it, base) for it in source().bases.get(error, ()))

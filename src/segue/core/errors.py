@@ -23,17 +23,15 @@
     │   │   ├── BadKey              a check of the models, which asks for another key
     │   │   ├── UnknownModel        a check of the models
     │   │   ├── ModelRefused        the clients, which ask once more without what was refused
-    │   │   │   └── UnknownField
+    │   │   │   └── UnknownField    the client for chat completions
     │   │   ├── ModelOffline        a check of the models; the embedded model
     │   │   ├── LocalMissing        the demo, which downloads it
-    │   │   ├── ModelUnusable
-    │   │   ├── NoCredit
-    │   │   ├── ContextTooLong
-    │   │   ├── ModelBusy
-    │   │   ├── ModelServerError
-    │   │   ├── ModelStalled
-    │   │   ├── ModelCutOff
-    │   │   └── LocalFailed
+    │   │   ├── NoCredit            scripts, which read its name in the output of --json
+    │   │   ├── ContextTooLong      the same
+    │   │   ├── ModelBusy           the client, which tries again
+    │   │   ├── ModelServerError    the same
+    │   │   ├── ModelStalled        the client, which ignores it after a finished answer
+    │   │   └── ModelCutOff         the same
     │   ├── PullFailed              the demo, `segue setup` and `segue model pull`
     │   ├── DemoFailed              the demo, while it waits
     │   ├── NoteError               the agent's tool, which tells the model
@@ -240,10 +238,6 @@ class NoModel(ModelError):
     """No model is available yet: {reason}. Type `segue model` to see the options."""
 
 
-class ModelUnusable(ModelError):
-    """The model {model!r} cannot be used: {reason}. Type `segue model` to see the options."""
-
-
 class ForeignServer(ModelError):
     """{provider} at {place} runs as {account}, not as you, and would receive this conversation. If
     you trust it, type `segue config set server_accounts {accounts}`."""
@@ -295,11 +289,6 @@ class ModelCutOff(ModelError):
 class LocalMissing(ModelError):
     """The embedded model is not installed yet: {missing}. Type `segue model pull` to download
     it."""
-
-
-class LocalFailed(ModelError):
-    """The embedded model did not start: {reason}. See {log}, or type /model to choose another
-    model."""
 
 
 class PullFailed(UserError):

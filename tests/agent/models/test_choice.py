@@ -37,7 +37,6 @@ from segue.core.errors import (
     LocalMissing,
     ModelError,
     ModelOffline,
-    ModelUnusable,
     NoModel,
     UnknownModel,
 )
@@ -245,7 +244,7 @@ async def test_a_key_of_a_provider_without_a_default_model_needs_a_model_name(
         await choose(settings, servers=NOBODY)
     told = {c.title: c.why for c in (await survey(settings, servers=NOBODY)).considered}
     assert told["Groq"] == "GROQ_API_KEY is set, but its models have to be chosen by name."
-    with pytest.raises(ModelUnusable, match="`segue model list groq` shows them"):
+    with pytest.raises(ModelError, match="`segue model list groq` shows them"):
         await choose(settings, "groq", servers=NOBODY)
 
 
@@ -282,12 +281,12 @@ async def test_a_named_model_that_cannot_work_is_refused_and_not_replaced(
     environ: dict[str, str], embedded: None, name: str, told: str
 ):
     settings = config.load({**environ, "OPENROUTER_API_KEY": "k"})
-    with pytest.raises(ModelUnusable, match=told):
+    with pytest.raises(ModelError, match=told):
         await choose(settings, name, servers=SERVERS[:0])
     broken = config.load({**environ, "OPENROUTER_API_KEY": "k", "SEGUE_MODEL": name})
-    with pytest.raises(ModelUnusable, match=told):
+    with pytest.raises(ModelError, match=told):
         await choose(broken, servers=NOBODY)
-    with pytest.raises(ModelUnusable, match=told):
+    with pytest.raises(ModelError, match=told):
         connect(name, settings, servers=NOBODY)
 
 
@@ -684,9 +683,9 @@ async def test_an_error_of_one_service_does_not_affect_the_others(
 async def test_only_an_available_provider_can_be_listed(settings: Settings, embedded: None):
     (local,) = await offers.available(settings, "local", servers=NOBODY)
     assert local.models == ("local",)
-    with pytest.raises(ModelUnusable, match="no key for Anthropic"):
+    with pytest.raises(ModelError, match="no key for Anthropic"):
         await offers.available(settings, "anthropic", servers=NOBODY)
-    with pytest.raises(ModelUnusable, match="no provider 'x'"):
+    with pytest.raises(ModelError, match="no provider 'x'"):
         await offers.available(settings, "x", servers=NOBODY)
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from segue.agent.models.catalog import PROVIDERS, SERVERS, ApiFormat, ModelServer, Provider
 from segue.config import KEY_VARIABLES, Endpoint, Settings
-from segue.core.errors import BadKey, ForeignServer, ModelUnusable
+from segue.core.errors import BadKey, ForeignServer, ModelError
 from segue.core.secret import Secret
 from segue.system import accounts
 
@@ -47,7 +47,7 @@ class Route(Struct, frozen=True, kw_only=True):
 
     def model(self, name: str) -> str:
         """The service's own name for the model `name`, or for the default model without one. Raise
-        ModelUnusable if there is neither."""
+        ModelError if there is neither."""
         given = name.partition("/")[2]
         if isinstance(self.service, Provider):
             given = self.service.model(given or self.service.default or "")
@@ -56,7 +56,7 @@ class Route(Struct, frozen=True, kw_only=True):
                 f"it names no model; `segue model list {self.name}` shows them, "
                 f"`segue model use {self.name}/…` chooses one"
             )
-            raise ModelUnusable(model=name, reason=reason)
+            raise _unusable(name, reason)
         return given
 
     def full_name(self, model: str) -> str:
@@ -70,7 +70,7 @@ def find(name: str, settings: Settings, servers: Iterable[ModelServer] = SERVERS
     """Find the route for a model name (or for a service name alone).
 
     An endpoint that the user configured takes precedence over a built-in service of the same name.
-    Raise ModelUnusable if there is no such service, or no key for it.
+    Raise ModelError if there is no such service, or no key for it.
     """
     head = name.partition("/")[0]
     if endpoint := settings.endpoints.get(head):
@@ -82,7 +82,7 @@ def find(name: str, settings: Settings, servers: Iterable[ModelServer] = SERVERS
         return to_server(server)
     known = ", ".join((*settings.endpoints, *PROVIDERS, *local))
     reason = f"there is no provider {head!r}; there are {known}, and the model `local`"
-    raise ModelUnusable(model=name, reason=reason)
+    raise _unusable(name, reason)
 
 
 def strangers(server: ModelServer, settings: Settings) -> list[str]:
@@ -118,8 +118,14 @@ def _to_provider(provider: Provider, settings: Settings, name: str) -> Route:
         variables = KEY_VARIABLES[provider.name]
         where = " or ".join((*variables, f"keys.{provider.name} in {settings.path}"))
         reason = f"there is no key for {provider.title}; set {where}"
-        raise ModelUnusable(model=name, reason=reason)
+        raise _unusable(name, reason)
     return Route(service=provider, base_url=elsewhere or provider.base_url, key=key)
+
+
+def _unusable(name: str, reason: str) -> ModelError:
+    return ModelError(
+        f"The model {name!r} cannot be used: {reason}. Type `segue model` to see the options."
+    )
 
 
 def to_server(server: ModelServer) -> Route:

@@ -18,7 +18,7 @@ import pytest
 from segue.agent.models.base import End, Model, Prompt, Stop, Text
 from segue.agent.models.local import runtime
 from segue.agent.models.local.model import LocalModel
-from segue.core.errors import LocalFailed, LocalMissing, ModelCutOff
+from segue.core.errors import LocalMissing, ModelCutOff, ModelError
 from segue.core.transcript import Message, Role
 from tests.agent.models.local.conftest import CONTENT, until
 from tests.agent.models.local.index import weights
@@ -98,7 +98,7 @@ async def test_a_server_that_was_killed_between_turns_is_started_again(here: Pat
 async def test_a_server_that_dies_before_it_answers_is_started_again_once(here: Path):
     async with local(here) as model:
         assert (await ask(model, "die once")).endswith(": die once")
-        with pytest.raises(LocalFailed, match="it ended before it answered"):
+        with pytest.raises(ModelError, match="it ended before it answered"):
             await ask(model, "die")
         assert (await ask(model, "hello")).endswith(": hello")
 

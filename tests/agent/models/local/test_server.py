@@ -15,7 +15,7 @@ import pytest
 
 from segue.agent.models.local import serve
 from segue.agent.models.local.serve import RunFolder, ServerAddress
-from segue.core.errors import LocalFailed
+from segue.core.errors import ModelError
 from segue.system import files, locks
 from tests.agent.models.local.conftest import put, server, until
 
@@ -116,7 +116,7 @@ async def test_a_killed_server_is_replaced_despite_its_state_file(here: Path):
 async def test_the_state_file_of_a_killed_server_is_not_used_for_the_next(here: Path):
     await kill(here, await reach(here))
     put(here, b"slow")
-    with pytest.raises(LocalFailed, match="longer than 1 seconds"):
+    with pytest.raises(ModelError, match="longer than 1 seconds"):
         async with server(here, patience=0.6).serving():
             pass
 
@@ -195,7 +195,7 @@ async def test_a_server_whose_files_are_deleted_stops(here: Path, what: str):
 
 async def test_a_server_that_cannot_load_its_weights_reports_it(here: Path):
     put(here, b"junk")
-    with pytest.raises(LocalFailed, match=r"tiny.gguf cannot be loaded: .*server.log"):
+    with pytest.raises(ModelError, match=r"tiny.gguf cannot be loaded: .*server.log"):
         await reach(here)
     assert not running(here)
 
@@ -206,12 +206,12 @@ async def test_a_server_without_a_system_library_names_it(
     missing = "libgomp.so.1: cannot open shared object file"
     (tmp_path / "xllamacpp.py").write_text(f"raise ImportError({missing!r})")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(LocalFailed, match="apt install libgomp1"):
+    with pytest.raises(ModelError, match="apt install libgomp1"):
         await reach(here)
 
 
 async def test_a_server_that_starts_too_slowly_times_out(here: Path):
     put(here, b"slow")
-    with pytest.raises(LocalFailed, match="longer than 1 seconds"):
+    with pytest.raises(ModelError, match="longer than 1 seconds"):
         async with server(here, patience=0.6).serving():
             pass

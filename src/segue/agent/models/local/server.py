@@ -15,7 +15,7 @@ import msgspec
 
 from segue.agent.models.local import serve
 from segue.agent.models.local.serve import RunFolder, ServerAddress
-from segue.core.errors import LocalFailed
+from segue.core.errors import ModelError
 from segue.system import files, locks
 
 _POLL_SECONDS = 0.05
@@ -35,7 +35,7 @@ class LocalServer:
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncGenerator[ServerAddress]:
-        """Yield how to reach the server, starting it if needed. Raise LocalFailed if that fails.
+        """Yield how to reach the server, starting it if needed. Raise ModelError if that fails.
         The server does not stop for being idle while the context is open."""
         try:
             files.make_private_folder(self.run.folder)
@@ -47,8 +47,11 @@ class LocalServer:
             finally:
                 os.utime(use)
 
-    def failed(self, reason: str) -> LocalFailed:
-        return LocalFailed(reason=reason, log=self.run.log)
+    def failed(self, reason: str) -> ModelError:
+        return ModelError(
+            f"The embedded model did not start: {reason}. See {self.run.log}, or type /model to"
+            " choose another model."
+        )
 
     async def _reach(self) -> ServerAddress:
         try:
