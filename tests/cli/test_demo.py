@@ -169,7 +169,9 @@ def test_what_the_demo_downloaded_is_named(tmp_path: Path):
 
 
 def test_make_demo_asks_nothing():
-    command = ["make", "--dry-run", "--no-print-directory", "--old-file=.venv/.core", "demo"]
+    # Without ARGS it would be given those of a `make test ARGS=…` that runs this test.
+    command = ["make", "--dry-run", "--no-print-directory", "--old-file=.venv/.core"]
+    command += ["demo", "ARGS="]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == ".venv/bin/segue demo --yes \n"
 
