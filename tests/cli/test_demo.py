@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from segue import config
-from segue.agent.models.local.weights import QWEN, mark
+from segue.agent.models.local.runtime import QWEN, mark
 from segue.cli.demo.gateway import installed
 from segue.cli.demo.play import FACT, QUESTION, DemoRecord, left
 from segue.core.transcript import ToolCall

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from segue.agent.models.local.pull import PullProgress
-from segue.agent.models.local.weights import Site, Weights, present
+from segue.agent.models.local.runtime import Site, Weights, has_weights
 from segue.cli import first_model
 from segue.core.errors import PullFailed
 from segue.testing.http import Request, Response, serving
@@ -58,7 +58,7 @@ async def test_with_yes_it_does_not_ask_and_without_a_terminal_prints_few_lines_
     async with serving(handle) as url:
         await pulled(folder, weights(url))
         output = capsys.readouterr().out
-        assert present(folder, weights(url))
+        assert has_weights(folder, weights(url))
         assert output.startswith("A tiny model, 1 MB, licence MIT\n  from the test's own site,")
         assert str(folder) in output
         assert "100 %  1 of 1 MB  from the test's own site\n" in output
@@ -79,7 +79,7 @@ async def test_an_interrupted_download_is_resumed(runtime: None, tmp_path: Path)
     (tmp_path / "tiny.gguf.part").write_bytes(DATA[:half])
     async with serving(handle) as url:
         await pulled(tmp_path, weights(url))
-        assert present(tmp_path, weights(url))
+        assert has_weights(tmp_path, weights(url))
 
 
 async def test_the_reason_for_a_failure_is_printed(runtime: None, tmp_path: Path):

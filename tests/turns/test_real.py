@@ -16,7 +16,7 @@ from msgspec import structs
 
 import segue.store
 from segue import config
-from segue.agent.models.local.weights import QWEN, present
+from segue.agent.models.local.runtime import QWEN, has_weights
 from segue.config import Approvals, Settings
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.approval import Policy
@@ -51,7 +51,7 @@ def cwd() -> Generator[Path]:
 def local(settings: Settings, tmp_path: Path) -> Generator[Settings]:
     """Settings with the embedded model, which runs in a separate server."""
     fetched = config.load().models_folder
-    assert present(fetched), f"no weights in {fetched}: run `make test-real`"
+    assert has_weights(fetched), f"no weights in {fetched}: run `make test-real`"
     folder = tmp_path / "models"
     files.make_private_folder(folder)
     (folder / QWEN.file).symlink_to(fetched / QWEN.file)

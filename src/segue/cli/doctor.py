@@ -332,7 +332,7 @@ async def _model(settings: Settings, servers: Sequence[ModelServer]) -> Finding:
 def _embedded(settings: Settings) -> Finding:
     found = embedded(settings)
     version = _version(runtime.PACKAGE) or "(unknown version)"
-    runs = f"{runtime.PACKAGE} {version}" if runtime.present() else ""
+    runs = f"{runtime.PACKAGE} {version}" if runtime.has_package() else ""
     where = f" {runs}, weights in {settings.models_folder}." if found.name else ""
     return Finding("embedded", f"{found.why}{where}")
 

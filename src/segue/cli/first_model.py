@@ -16,7 +16,7 @@ from segue.agent.models import routes
 from segue.agent.models.catalog import PROVIDERS, SERVERS, ModelServer, Provider
 from segue.agent.models.choice import Candidate, answering, choose, embedded
 from segue.agent.models.local import runtime
-from segue.agent.models.local.weights import QWEN, Weights, present
+from segue.agent.models.local.runtime import QWEN, Weights, has_weights
 from segue.config import Settings
 from segue.core.errors import BadKey, ModelError, PullFailed
 from segue.core.secret import Secret
@@ -156,7 +156,7 @@ def pull(folder: Path, *, ask: bool, weights: Weights = QWEN) -> None:
     With `ask`, the user is asked first, and without a terminal nothing is downloaded. Raises
     PullFailed on failure. A partial download is kept for the next attempt.
     """
-    if runtime.present() and present(folder, weights):
+    if runtime.has_package() and has_weights(folder, weights):
         say("The embedded model is already installed. Type `segue model test local` to try it.")
         return
     _print_offer(folder, weights)
@@ -173,7 +173,7 @@ def _print_offer(folder: Path, weights: Weights) -> None:
     say(f"{weights.label}, {weights.size / 1e6:.0f} MB, licence {weights.licence}")
     say(f"  from {sources}, checked by its hash")
     say(f"  to   {one_line(str(folder))}")
-    if not runtime.present():
+    if not runtime.has_package():
         say(f"  with the Python package {runtime.PACKAGE}, which runs it, about 34 MB")
 
 

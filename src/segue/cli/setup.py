@@ -17,7 +17,6 @@ from msgspec import structs
 
 import segue.store
 from segue import config
-from segue.agent.models.local import pip
 from segue.cli.common import interruptible
 from segue.config import Settings
 from segue.core.address import Address, HomeChannel, Platform, Sender
@@ -40,6 +39,7 @@ from segue.store import Store, Topic, Tx, gateways, owners, pairings
 from segue.store.gateways import GatewayRecord, LinkState, PlatformHealth
 from segue.store.outbox import OutgoingState
 from segue.store.pairings import CODE_SECONDS
+from segue.system import pip
 from segue.terminal import web_page
 from segue.terminal.output import draw, folded, is_interactive, notice, print_lines, say, screen
 

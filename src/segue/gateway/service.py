@@ -19,7 +19,7 @@ from msgspec import structs
 
 import segue.store
 from segue import config
-from segue.agent.models.pool import Models
+from segue.agent.models.choice import Models
 from segue.config import Settings
 from segue.core.address import Platform
 from segue.core.errors import BadSettings, NoPage, StoreError

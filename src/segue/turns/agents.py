@@ -11,7 +11,7 @@ from segue import config
 from segue.agent import instructions
 from segue.agent.instructions import Projects
 from segue.agent.loop import MAX_STEPS, Agent
-from segue.agent.models.pool import Models, Pool
+from segue.agent.models.choice import Models, Pool
 from segue.agent.tools import credentials
 from segue.agent.tools.base import Tool, Workplace
 from segue.approvals.rules import Rules

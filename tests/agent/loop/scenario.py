@@ -26,7 +26,7 @@ from segue.agent.models import openai as openai_wire
 from segue.agent.models.anthropic import AnthropicModel
 from segue.agent.models.base import Model, Prompt
 from segue.agent.models.gemini import GeminiModel
-from segue.agent.models.http import Timeouts
+from segue.agent.models.hosted import Timeouts
 from segue.agent.models.openai import OpenAIModel
 from segue.agent.models.scripted import Say, Script, ScriptedModel
 from segue.agent.tools.base import Plan, Tool, Workplace

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from segue.agent.models.base import Call, End, Model, Piece, Prompt, Text, ToolSpec
-from segue.agent.models.http import Timeouts
+from segue.agent.models.hosted import Timeouts
 from segue.core.transcript import Message, Role, ToolCall
 
 AT = datetime(2026, 11, 1, tzinfo=UTC)

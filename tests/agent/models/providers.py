@@ -12,8 +12,7 @@ from segue.agent.models import gemini as to_gemini
 from segue.agent.models.anthropic import AnthropicModel
 from segue.agent.models.base import Piece, Prompt
 from segue.agent.models.gemini import GeminiModel
-from segue.agent.models.hosted import HostedModel
-from segue.agent.models.http import Timeouts
+from segue.agent.models.hosted import HostedModel, Timeouts
 from segue.core.transcript import Message
 from segue.testing.http import serving
 from tests.agent.models.answers import HASTE, ask, heard

@@ -11,7 +11,7 @@ import pytest
 from segue.agent.models import anthropic
 from segue.agent.models.anthropic import build
 from segue.agent.models.base import End, Stop
-from segue.agent.models.parts import ONWARD, OPENING
+from segue.agent.models.messages import ONWARD, OPENING
 from segue.core.errors import (
     BadKey,
     ContextTooLong,

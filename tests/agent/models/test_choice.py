@@ -23,11 +23,10 @@ from segue.agent.models import offers, routes
 from segue.agent.models.anthropic import AnthropicModel
 from segue.agent.models.base import Model, Prompt
 from segue.agent.models.catalog import PROVIDERS, SERVERS, ApiFormat, ModelServer
-from segue.agent.models.choice import Choice, choose, connect, survey
+from segue.agent.models.choice import Choice, Pool, choose, connect, survey
 from segue.agent.models.gemini import GeminiModel
 from segue.agent.models.local.model import LocalModel
 from segue.agent.models.openai import OpenAIModel
-from segue.agent.models.pool import Pool
 from segue.agent.models.routes import Route
 from segue.agent.models.scripted import ScriptedModel
 from segue.config import Settings
@@ -101,7 +100,7 @@ async def answering(body: bytes, **more: Any) -> AsyncGenerator[ModelServer]:
 @pytest.fixture
 def embedded(environ: Mapping[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The package and the weights of the embedded model, or files that look like them."""
-    from segue.agent.models.local.weights import QWEN, mark
+    from segue.agent.models.local.runtime import QWEN, mark
 
     packages = tmp_path / "packages"
     packages.mkdir()

@@ -10,7 +10,7 @@ import pytest
 
 from segue.agent.models.base import Stop, ToolSpec
 from segue.agent.models.gemini import UNSIGNED, build
-from segue.agent.models.parts import ONWARD, OPENING
+from segue.agent.models.messages import ONWARD, OPENING
 from segue.core.errors import (
     BadKey,
     ContextTooLong,

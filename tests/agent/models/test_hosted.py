@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from segue.agent.models.base import Call, End, Model, Piece, Text
-from segue.agent.models.http import Timeouts
+from segue.agent.models.hosted import Timeouts
 from segue.core.errors import (
     BadKey,
     ContextTooLong,

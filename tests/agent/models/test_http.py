@@ -11,11 +11,7 @@ from typing import Any
 
 import pytest
 
-from segue.agent.models.http import (
-    ProviderClient,
-    Refusal,
-    Timeouts,
-)
+from segue.agent.models.hosted import ProviderClient, Refusal, Timeouts
 from segue.core.errors import (
     BadKey,
     ModelBusy,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from segue.agent.models.parts import Unlaid, layout_of
+from segue.agent.models.messages import Unlaid, layout_of
 from segue.core.transcript import ToolCall
 from tests.agent.models.answers import assistant
 

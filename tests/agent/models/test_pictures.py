@@ -16,9 +16,9 @@ import pytest
 from segue.agent.models.anthropic import AnthropicModel
 from segue.agent.models.base import End, Model, Piece, Prompt, Text, ToolSpec
 from segue.agent.models.gemini import GeminiModel
-from segue.agent.models.http import Timeouts
+from segue.agent.models.hosted import Timeouts
+from segue.agent.models.messages import MAX_BYTES, MAX_PICTURES, sentence
 from segue.agent.models.openai import OpenAIModel
-from segue.agent.models.pictures import MAX_BYTES, MAX_PICTURES, sentence
 from segue.core.errors import ModelRefused, ModelServerError
 from segue.core.images import LIMIT, image
 from segue.core.transcript import Image, Message, Role, ToolCall

@@ -25,9 +25,8 @@ from segue.agent.models.base import (
     is_object,
 )
 from segue.agent.models.catalog import ApiFormat
-from segue.agent.models.hosted import IMAGE, HostedModel
-from segue.agent.models.http import Refusal, encoded, passing, read_out
-from segue.agent.models.parts import Json, Unlaid, by_turns, layout_of
+from segue.agent.models.hosted import IMAGE, HostedModel, Refusal, encoded, passing, read_out
+from segue.agent.models.messages import Json, Unlaid, by_turns, layout_of
 from segue.core import errors
 from segue.core.images import KINDS
 from segue.core.session import Usage

@@ -16,9 +16,8 @@ from msgspec import Struct
 
 from segue.agent.models.base import Call, End, Piece, Prompt, Stop, Text, ToolSpec, as_object
 from segue.agent.models.catalog import ApiFormat
-from segue.agent.models.hosted import IMAGE, HostedModel
-from segue.agent.models.http import Refusal, encoded, passing
-from segue.agent.models.parts import Json, Unlaid, by_turns, layout_of
+from segue.agent.models.hosted import IMAGE, HostedModel, Refusal, encoded, passing
+from segue.agent.models.messages import Json, Unlaid, by_turns, layout_of
 from segue.core import errors
 from segue.core.errors import ModelCutOff, ModelError, ModelRefused
 from segue.core.images import KINDS

@@ -36,9 +36,16 @@ from segue.agent.models.base import (
     is_object,
 )
 from segue.agent.models.catalog import ApiFormat
-from segue.agent.models.hosted import IMAGE, HostedModel
-from segue.agent.models.http import RETRIED, Refusal, encoded, passing, read_out
-from segue.agent.models.pictures import shown
+from segue.agent.models.hosted import (
+    IMAGE,
+    RETRIED,
+    HostedModel,
+    Refusal,
+    encoded,
+    passing,
+    read_out,
+)
+from segue.agent.models.messages import shown
 from segue.core import errors
 from segue.core.images import KINDS
 from segue.core.session import Usage

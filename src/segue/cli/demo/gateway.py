@@ -25,10 +25,9 @@ from msgspec.structs import replace
 from segue import config
 from segue.agent.models.base import Prompt
 from segue.agent.models.catalog import SCRIPTED
-from segue.agent.models.choice import Choice, choose
+from segue.agent.models.choice import Choice, Models, choose
 from segue.agent.models.local import runtime
-from segue.agent.models.local.weights import QWEN, present
-from segue.agent.models.pool import Models
+from segue.agent.models.local.runtime import QWEN, has_weights
 from segue.agent.models.scripted import ScriptedModel
 from segue.cli import first_model
 from segue.config import Approvals, ResetSettings, Settings, WebSettings
@@ -85,11 +84,11 @@ def installed(settings: Settings) -> list[str]:
     """Return which parts of the embedded model are there, in words."""
     folder = settings.models_folder
     found: list[str] = []
-    if present(folder, QWEN):
+    if has_weights(folder, QWEN):
         found.append(f"the model in {one_line(str(folder))}")
     elif (folder / f"{QWEN.file}.part").exists():
         found.append(f"a part of the model in {one_line(str(folder))}")
-    if runtime.present():
+    if runtime.has_package():
         found.append(f"the Python package {runtime.PACKAGE}, which runs the model")
     return found
 

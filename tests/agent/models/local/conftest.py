@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from segue.agent.models.local.model import LocalServer
+from segue.agent.models.local.runtime import Weights, mark
 from segue.agent.models.local.serve import RunFolder
-from segue.agent.models.local.server import LocalServer
-from segue.agent.models.local.weights import Weights, mark
 from segue.system import files, locks
 from tests.agent.models.local.index import weights
 

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 
-from segue.agent.models.local.weights import Index, Site, Weights
+from segue.agent.models.local.runtime import Index, Site, Weights
 from segue.testing.http import HangUp, Request, Response
 
 BYTES = bytes(range(256)) * 4_000

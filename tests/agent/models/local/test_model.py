@@ -148,7 +148,7 @@ async def test_the_log_has_a_size_limit(here: Path):
 
 def test_checking_for_the_local_model_loads_nothing_heavy():
     script = (
-        "import sys; import segue.agent.models.local.weights, segue.agent.models.local.runtime;"
+        "import sys; import segue.agent.models.local.runtime, segue.agent.models.local.runtime;"
         "print(sorted({'httpx2', 'xllamacpp', 'zipfile'} & sys.modules.keys()))"
     )
     environment = {"PYTHONPATH": os.pathsep.join(sys.path)}

@@ -13,7 +13,7 @@ import pytest
 
 from segue.agent.models.local import pull
 from segue.agent.models.local.pull import PullProgress, fetch
-from segue.agent.models.local.weights import QWEN, Index, Site, Weights, mark, present
+from segue.agent.models.local.runtime import QWEN, Index, Site, Weights, has_weights, mark
 from segue.core.errors import PullFailed
 from segue.testing.http import Request, Response, serving
 from tests.agent.models.local.conftest import STAND_IN
@@ -44,7 +44,7 @@ def own_index_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def assert_here(folder: Path, tiny: Weights) -> None:
-    assert present(folder, tiny)
+    assert has_weights(folder, tiny)
     assert (folder / tiny.file).read_bytes() == BYTES
     assert names(folder) == {tiny.file, f"{tiny.file}.verified", "pull.lock"}
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -106,7 +106,7 @@ async def test_changed_weights_are_downloaded_again(tmp_path: Path):
         tiny = weights(site(url))
         await fetch(tmp_path, unheard, tiny)
         (tmp_path / tiny.file).write_bytes(b"x" * tiny.size)
-        assert not present(tmp_path, tiny)
+        assert not has_weights(tmp_path, tiny)
         await fetch(tmp_path, unheard, tiny)
     assert_here(tmp_path, tiny)
 
@@ -114,7 +114,7 @@ async def test_changed_weights_are_downloaded_again(tmp_path: Path):
 async def test_a_correct_file_that_was_copied_by_hand_is_accepted(tmp_path: Path):
     tiny = weights(NOWHERE)
     (tmp_path / tiny.file).write_bytes(BYTES)
-    assert not present(tmp_path, tiny), "nobody has looked at it yet"
+    assert not has_weights(tmp_path, tiny), "nobody has looked at it yet"
     await fetch(tmp_path, unheard, tiny)
     assert_here(tmp_path, tiny)
 
@@ -153,7 +153,7 @@ async def test_a_cancelled_pull_can_be_resumed(tmp_path: Path):
         pulling.cancel()
         with pytest.raises(asyncio.CancelledError):
             await pulling
-        assert not present(tmp_path, tiny)
+        assert not has_weights(tmp_path, tiny)
         assert part(tmp_path).stat().st_size > 0
         await fetch(tmp_path, unheard, tiny)
     assert_here(tmp_path, tiny)
@@ -414,15 +414,15 @@ async def test_a_second_concurrent_pull_waits_for_the_first(tmp_path: Path):
 
 
 def test_weights_that_were_not_downloaded_are_not_present(tmp_path: Path):
-    assert not present(tmp_path)
-    assert not present(tmp_path / "nothing")
+    assert not has_weights(tmp_path)
+    assert not has_weights(tmp_path / "nothing")
     (tmp_path / "file").touch()
-    assert not present(tmp_path / "file")
+    assert not has_weights(tmp_path / "file")
 
 
 def test_a_mark_for_other_weights_is_ignored(tmp_path: Path):
     tiny = weights()
     (tmp_path / tiny.file).write_bytes(BYTES)
     mark(tmp_path, tiny)
-    assert present(tmp_path, tiny)
-    assert not present(tmp_path, replace(tiny, sha256=hashlib.sha256(b"").hexdigest()))
+    assert has_weights(tmp_path, tiny)
+    assert not has_weights(tmp_path, replace(tiny, sha256=hashlib.sha256(b"").hexdigest()))

@@ -21,8 +21,8 @@ from segue.agent.loop import Agent
 from segue.agent.models.base import End, Piece, Prompt, Text
 from segue.agent.models.local import pull, runtime
 from segue.agent.models.local.model import LocalModel
+from segue.agent.models.local.runtime import QWEN, has_weights
 from segue.agent.models.local.serve import RunFolder, ServerAddress
-from segue.agent.models.local.weights import QWEN, present
 from segue.agent.tools import files
 from segue.agent.tools.base import Tool, Workplace
 from segue.approvals.rules import Rules
@@ -44,7 +44,7 @@ LONG = "Count from 1 to 500, one number a line."
 def fetched() -> Path:
     """The weights. `make test-real` downloads them, as a user would, before it runs any test."""
     folder = config.load().models_folder
-    assert present(folder), f"no weights in {folder}: run `make test-real`"
+    assert has_weights(folder), f"no weights in {folder}: run `make test-real`"
     return folder
 
 
@@ -118,7 +118,7 @@ async def turn(model: LocalModel, cwd: Path, messages: list[Message], *tools: To
 
 
 def test_the_weights_can_be_downloaded_and_have_the_right_hash(fetched: Path):
-    assert present(fetched)
+    assert has_weights(fetched)
     assert pull._sha256(fetched / QWEN.file) == QWEN.sha256
 
 

@@ -95,10 +95,10 @@ def test_the_runtime_is_detected_without_loading_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(runtime, "PACKAGE", NAME)
-    assert not runtime.present()
+    assert not runtime.has_package()
     (tmp_path / f"{NAME}.py").write_text("raise SystemExit")
     monkeypatch.syspath_prepend(tmp_path)
-    assert runtime.present()
+    assert runtime.has_package()
     assert NAME not in sys.modules
 
 

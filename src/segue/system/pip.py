@@ -26,7 +26,7 @@ async def install(
 
     No package is built here, since that may need a compiler, except those named in `from_source`.
     """
-    await pip(
+    await run(
         "install",
         "--require-hashes",
         "--no-deps",
@@ -39,7 +39,7 @@ async def install(
     importlib.invalidate_caches()
 
 
-async def pip(
+async def run(
     *arguments: str, scratch: Path | None = None, report: Callable[[str], None] | None = None
 ) -> None:
     """Run pip for this Python. Raise PullFailed with pip's error message if it fails. `report`
