@@ -37,7 +37,7 @@ import segue.store
 from segue.cli.main import main
 from segue.core.lease import SECOND, Ticks
 from segue.gateway import background
-from segue.store.clock import SystemClock
+from segue.store.base import SystemClock
 
 REAL_START = {"TESTS_REAL_START": "1"}
 """An environment in which background gateways start as they do for users."""

@@ -28,11 +28,11 @@ from segue.store import (
     Clock,
     Store,
     archives,
+    database,
     leases,
     notes,
     owners,
     pages,
-    schema,
     sessions,
     transcripts,
 )
@@ -691,7 +691,7 @@ def test_a_backup_of_a_newer_version_is_refused(
             manifest["format"] = 2
             del manifest["store"]
         else:
-            manifest["store"]["schema"] = schema.LATEST + 1
+            manifest["store"]["schema"] = database.LATEST + 1
 
     rewrite(file, tmp_path / "parts", change)
     assert "newer version of Segue (99.0.0)" in other.restore.refused(str(file))

@@ -12,12 +12,12 @@ import segno
 
 import segue.store
 from segue.core.address import HomeChannel, Platform, Sender
-from segue.core.pairing import looks_like_code
 from segue.core.session import ME
 from segue.gateway.access import Gate
 from segue.platforms.base import Inbound, InboundKind
 from segue.store import Store, gateways, outbox, owners, pairings
 from segue.store.gateways import LinkState
+from segue.store.pairings import looks_like_code
 from segue.terminal import web_page
 from tests.harness.gateways import segue_says
 from tests.harness.pty import Terminal

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from segue.store import connections, lifeline
+from segue.store import connections
 from segue.testing.platform import serving
 from tests.crash.chaos import chaos
 from tests.fakes import postgres
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.real
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give up stalled connections sooner, so that there is time for more of them."""
     monkeypatch.setattr(connections, "ANSWER_SECONDS", 2.0)
-    monkeypatch.setattr(lifeline, "PING_SECONDS", 1.0)
-    monkeypatch.setattr(lifeline, "POLL_SECONDS", 0.5)
+    monkeypatch.setattr(connections, "PING_SECONDS", 1.0)
+    monkeypatch.setattr(connections, "POLL_SECONDS", 0.5)
 
 
 @pytest.mark.timeout(300)

@@ -29,7 +29,7 @@ QUICK = {
     "segue.gateway.service.FLUSH_TIMEOUT": 0.5,
     "segue.gateway.service.CLOSE_TIMEOUT": 2.0,
     "segue.store.connections.ANSWER_SECONDS": 2.0,
-    "segue.store.lifeline.PING_SECONDS": 1.0,
+    "segue.store.connections.PING_SECONDS": 1.0,
 }
 
 pytestmark = pytest.mark.real

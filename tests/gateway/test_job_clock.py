@@ -21,7 +21,7 @@ from segue.jobs.queries import runs as stored_runs
 from segue.jobs.schedule import Every, Once, Schedule
 from segue.jobs.values import Job, NewJob, Run, RunState, parse_targets
 from segue.store import Store, Topic
-from segue.store.clock import SystemClock
+from segue.store.base import SystemClock
 from tests.harness.house import WITHIN, House
 
 HOUR = timedelta(hours=1)

@@ -15,7 +15,7 @@ from segue.core.handoff import Handoff, State
 from segue.core.lease import SECOND, Ticks
 from segue.gateway import service
 from segue.store import Store, gateways, inbox
-from segue.store.clock import SystemClock
+from segue.store.base import SystemClock
 from segue.store.gateways import ALIVE_SECONDS, LinkState
 from segue.store.handoffs import LEASE_SECONDS
 from segue.testing.platform import Driver, PeerAdapter, Shape, serving

@@ -9,8 +9,8 @@ from typing import Any
 
 import psycopg
 
-from segue.store import files, postgres_schema
-from segue.store.clock import SystemClock
+from segue.store import postgres_schema, sqlite
+from segue.store.base import SystemClock
 
 # SQLite
 
@@ -31,7 +31,7 @@ def _prebuilt() -> bytes:
     with tempfile.TemporaryDirectory(prefix="segue-") as folder:
         path = Path(folder) / "segue.db"
         _run(path).mkdir(0o700)
-        files.prepare(path, _run(path), SystemClock())
+        sqlite.prepare(path, _run(path), SystemClock())
         return path.read_bytes()
 
 

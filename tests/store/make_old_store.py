@@ -31,7 +31,7 @@ from typing import Any
 import apsw
 import psycopg
 
-from segue.store import schema
+from segue.store import database
 from tests.fakes import postgres
 from tests.harness import stores
 
@@ -297,7 +297,7 @@ def _end_at(version: int, source: Path) -> None:
     for script in (source.parent / MIGRATIONS).glob("*.sql"):
         if int(script.name[:4]) > version:
             script.unlink()
-    module = source / "segue/store/schema.py"
+    module = source / "segue/store/database.py"
     module.write_text(re.sub(r"(?m)^LATEST = \d+$", f"LATEST = {version}", module.read_text()))
 
 
@@ -455,7 +455,7 @@ def names(version: int) -> list[Path]:
 def main() -> None:
     missing = [n for n in numbers() if not all(path.exists() for path in names(n))]
     versions = [int(word) for word in sys.argv[1:]] or missing
-    assert numbers()[-1] == schema.LATEST
+    assert numbers()[-1] == database.LATEST
     with postgres.running() as server, server.database() as url:
         for version in versions:
             with tempfile.TemporaryDirectory(prefix="segue-") as folder:

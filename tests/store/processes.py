@@ -39,7 +39,7 @@ from segue.core.address import Address, Platform
 from segue.core.errors import SegueError
 from segue.core.handoff import Handoff, Step
 from segue.core.lease import Lease
-from segue.store import Store, Topic, Tx, handoffs, leases, owners, schema, sessions, transcripts
+from segue.store import Store, Topic, Tx, database, handoffs, leases, owners, sessions, transcripts
 from segue.store.base import SqlDialect
 from tests.store.samples import said
 
@@ -246,7 +246,7 @@ class Part:
 
     async def migrate_and_die(self, url: str, migration: int, statements: int) -> str:
         """Open the store, but kill the process after so many statements of a migration."""
-        whole = schema.scripts
+        whole = database.scripts
 
         def scripts(dialect: SqlDialect, version: int) -> list[str]:
             missing = whole(dialect, version)
@@ -254,7 +254,7 @@ class Part:
             return DyingScripts([*earlier, *begun[dialect]], self._say)
 
         begun = {d: statements_of(d, migration)[:statements] for d in SqlDialect}
-        schema.scripts = scripts
+        database.scripts = scripts
         return await self.open(url)
 
     async def command_and_die(self, words: list[str], environment: dict[str, str], at: int) -> int:
@@ -587,8 +587,8 @@ class Steps:
 
 def statements_of(dialect: SqlDialect, migration: int) -> list[str]:
     """The statements of one migration."""
-    later = len(schema.scripts(dialect, migration))
-    scripts = schema.scripts(dialect, migration - 1)
+    later = len(database.scripts(dialect, migration))
+    scripts = database.scripts(dialect, migration - 1)
     whole = "\n".join(scripts[: len(scripts) - later])
     return [part for part in whole.split(";\n") if part.strip()]
 

@@ -25,7 +25,7 @@ from segue.core.address import Platform
 from segue.core.errors import StoreError, StoreUncertain
 from segue.core.handoff import Handoff, State
 from segue.core.lease import Lease
-from segue.store import Store, Tx, errors, files, leases, owners, sessions, transcripts
+from segue.store import Store, Tx, errors, leases, owners, sessions, sqlite, transcripts
 from tests.fakes import postgres
 from tests.harness import stores
 from tests.harness.descriptors import exhausted
@@ -443,7 +443,7 @@ async def test_a_nudge_that_cannot_be_sent_does_not_fail_the_write(tmp_path: Pat
 async def test_a_locked_database_is_reported_as_busy_and_works_again_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(files, "LOCK_TIMEOUT", 0.1)
+    monkeypatch.setattr(sqlite, "LOCK_TIMEOUT", 0.1)
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
         lease = await begin(store, ["one"])
         other = apsw.Connection(str(tmp_path / "segue.db"))  # which does not use our gate

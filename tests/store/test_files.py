@@ -22,7 +22,7 @@ import pytest
 import segue.store
 from segue.core.address import Platform
 from segue.core.errors import SessionHeld, StoreClosed, StoreError
-from segue.store import Store, leases, owners, schema, sessions, sqlite, transcripts
+from segue.store import Store, database, leases, owners, sessions, sqlite, transcripts
 from tests.fakes import postgres
 from tests.store.processes import Troupe, stage_door
 from tests.store.samples import said
@@ -84,7 +84,7 @@ async def test_a_newer_store_is_refused_and_unchanged(url: str):
     set_version(url, 99)
     with pytest.raises(StoreError, match=r"schema 99; this version supports \d+"):
         await segue.store.open(url)
-    set_version(url, schema.LATEST)
+    set_version(url, database.LATEST)
     assert await load(url, session) == ["hello"]
 
 

@@ -8,18 +8,18 @@ import pytest
 
 import segue.store
 from segue.core.address import Platform
-from segue.store import Store, health, owners, sessions
+from segue.store import Store, database, owners, sessions
 
 
 async def test_health_reports_the_size_of_the_store_and_no_faults(store: Store, url: str):
-    found = await health.look(store)
+    found = await database.health(store)
     assert 10_000 < found.size < 100_000_000
     assert found.faults == (() if url.startswith("sqlite:") else None)
 
 
 async def test_a_large_store_is_not_checked_in_full(store: Store, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(health, "CHECK_LIMIT", 1000)
-    assert (await health.look(store)).faults is None
+    monkeypatch.setattr(database, "CHECK_LIMIT", 1000)
+    assert (await database.health(store)).faults is None
 
 
 async def test_damage_is_found(tmp_path: Path):
@@ -35,4 +35,4 @@ async def test_damage_is_found(tmp_path: Path):
     path.write_bytes(data)
     path.with_name("segue.db-wal").unlink()
     async with await segue.store.open(f"sqlite://{path}") as store:
-        assert (await health.look(store)).faults
+        assert (await database.health(store)).faults

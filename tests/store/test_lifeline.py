@@ -14,7 +14,7 @@ import pytest
 from segue.core.address import Platform
 from segue.core.errors import SessionHeld, SessionMoved, StoreError
 from segue.core.session import Session
-from segue.store import Store, gateways, leases, lifeline, owners, transcripts
+from segue.store import Store, connections, gateways, leases, owners, transcripts
 from segue.store.gateways import ALIVE_SECONDS
 from segue.store.postgres import CONNECTIONS, PostgresEngine
 from segue.testing.clock import FakeClock
@@ -40,14 +40,14 @@ def cut(admin: psycopg.Connection[Any], store: Store) -> None:
     sql = (
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_locks"
         " WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted"
-        f" AND ((classid::bigint << 32) | objid::bigint) = {lifeline.LOCK}"
+        f" AND ((classid::bigint << 32) | objid::bigint) = {connections.LOCK}"
     )
     found = admin.execute(sql.encode(), {"process": store.process}).fetchall()
     assert found == [(True,)]
 
 
 def is_held(admin: psycopg.Connection[Any], store: Store) -> bool:
-    sql = f"SELECT pg_try_advisory_xact_lock_shared({lifeline.LOCK})"
+    sql = f"SELECT pg_try_advisory_xact_lock_shared({connections.LOCK})"
     return admin.execute(sql.encode(), {"process": store.process}).fetchall() == [(False,)]
 
 
@@ -88,7 +88,7 @@ async def test_a_process_without_its_lifeline_cannot_write(
     postgres_server: postgres.Server,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(lifeline, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(connections, "WAIT_SECONDS", 0.01)
     other = await open_store()
     lease = await hold(store, session.id)
     await gateways.announce(store, "cut off", [TELEGRAM])
@@ -132,7 +132,7 @@ async def test_a_process_that_was_cut_off_declares_no_gateway_gone_for_a_while(
     await gateways.announce(serving, "serving", [TELEGRAM])
     await leases.acquire(serving, session.id, "serving", seconds=NEVER)
     for grace, taken in ((NEVER, set[Platform]()), (0.0, {TELEGRAM})):
-        monkeypatch.setattr(lifeline, "GRACE_SECONDS", grace)
+        monkeypatch.setattr(connections, "GRACE_SECONDS", grace)
         with administering(url) as admin:
             cut(admin, store)
             await until_held(admin, store)
@@ -149,7 +149,7 @@ async def test_a_process_that_was_cut_off_declares_no_process_dead_for_a_while(
 ):
     dying = await open_store()
     await hold(dying, session.id)
-    monkeypatch.setattr(lifeline, "GRACE_SECONDS", NEVER)
+    monkeypatch.setattr(connections, "GRACE_SECONDS", NEVER)
     with administering(url) as admin:
         cut(admin, store)
         await until_held(admin, store)

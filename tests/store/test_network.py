@@ -13,7 +13,7 @@ import pytest
 
 import segue.store
 from segue.core.errors import StoreError
-from segue.store import Store, Tx, connections, lifeline, owners, postgres
+from segue.store import Store, Tx, connections, owners, postgres
 from tests.harness.database_proxy import DatabaseProxy
 from tests.store.conftest import OpenStore
 from tests.store.processes import until
@@ -114,8 +114,8 @@ async def test_a_call_on_a_stalled_connection_ends_with_an_error(
 async def test_a_stalled_lifeline_is_replaced(
     store: Store, url: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(lifeline, "PING_SECONDS", 0.3)
-    monkeypatch.setattr(lifeline, "POLL_SECONDS", 0.1)
+    monkeypatch.setattr(connections, "PING_SECONDS", 0.3)
+    monkeypatch.setattr(connections, "POLL_SECONDS", 0.1)
     async with behind_proxy(url) as (behind, proxy):
         before = set(proxy.links)
         proxy.stall()
@@ -130,7 +130,7 @@ async def test_a_store_on_a_stalled_network_can_be_closed(
     store: Store, url: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(connections, "ANSWER_SECONDS", 0.5)
-    monkeypatch.setattr(lifeline, "PING_SECONDS", 0.3)
+    monkeypatch.setattr(connections, "PING_SECONDS", 0.3)
     async with behind_proxy(url) as (behind, proxy):
         await owners.ensure(behind, "before")
         proxy.stall()

@@ -22,7 +22,7 @@ import segue.store
 from segue.approvals.queries import ApprovalState
 from segue.core.address import Platform
 from segue.core.handoff import State
-from segue.store import Store, leases, owners, schema, search, sessions, transcripts
+from segue.store import Store, database, leases, owners, search, sessions, transcripts
 from segue.store.base import SqlDialect
 from segue.store.outbox import OutgoingState
 from segue.testing.clock import FakeClock
@@ -112,7 +112,7 @@ def tables(url: str) -> set[str]:
 
 
 def test_every_migration_has_its_store():
-    assert list(range(1, schema.LATEST + 1)) == VERSIONS
+    assert list(range(1, database.LATEST + 1)) == VERSIONS
     missing = [path.name for n in VERSIONS for path in make_old_store.names(n) if not path.exists()]
     assert not missing, "Type `.venv/bin/python -m tests.store.make_old_store`, and commit them."
 
@@ -141,7 +141,7 @@ async def test_a_store_of_every_version_is_upgraded_with_its_conversations(
     put(version, url)
     async with await segue.store.open(url, clock=clock) as store:
         assert await conversations(store) == written(version)
-    assert version_of(url) == schema.LATEST
+    assert version_of(url) == database.LATEST
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -208,7 +208,7 @@ async def kill_and_open(troupe: Troupe, url: str, version: int, migration: int, 
         assert version_of(url) == version
     async with await segue.store.open(url, clock=FakeClock()) as store:
         assert await conversations(store) == written(version)
-    assert version_of(url) == schema.LATEST
+    assert version_of(url) == database.LATEST
 
 
 @pytest.mark.parametrize("migration", VERSIONS)

@@ -17,7 +17,7 @@ import pytest
 
 import segue.store
 from segue.core.errors import StoreError
-from segue.store import lifeline, owners, postgres_schema, processes, schema
+from segue.store import connections, database, owners, postgres_schema, processes
 from segue.store.base import SqlDialect
 from segue.store.connections import LimitedConnection
 from segue.store.processes import OpenProcess
@@ -25,7 +25,7 @@ from tests.store.samples import on_postgres, on_sqlite
 from tests.store.test_files import set_version
 from tests.store.test_lifeline import administering
 
-OLD = schema.LATEST - 1
+OLD = database.LATEST - 1
 
 LIVING = """
 import fcntl, os, sys
@@ -37,7 +37,7 @@ sys.stdin.read()
 """An older program, as far as a newer one knows it. Its lock file is empty."""
 
 
-async def make(url: str, version: int = schema.LATEST) -> None:
+async def make(url: str, version: int = database.LATEST) -> None:
     async with await segue.store.open(url) as store:
         await owners.ensure(store, "me")
     set_version(url, version)
@@ -76,7 +76,7 @@ async def test_a_store_that_an_older_program_uses_is_not_migrated(url: str, tmp_
     assert f"(process {pid}, since 20" in said
     assert "gateway run" in said
     assert f"Type `kill {pid}`" in said
-    assert f"from schema {OLD} to {schema.LATEST}" in said
+    assert f"from schema {OLD} to {database.LATEST}" in said
 
 
 @on_sqlite
@@ -86,10 +86,10 @@ async def test_the_lock_file_of_a_program_that_was_killed_does_not_block_a_migra
     await make(url, OLD)
     with older(tmp_path / "segue.db-run"):
         pass
-    monkeypatch.setattr(schema, "scripts", lambda *_: ["SELECT 1"])
+    monkeypatch.setattr(database, "scripts", lambda *_: ["SELECT 1"])
     async with await segue.store.open(url) as store:
         assert await owners.get(store, "me")
-    assert version_of(url) == schema.LATEST
+    assert version_of(url) == database.LATEST
 
 
 @on_sqlite
@@ -99,9 +99,9 @@ async def test_a_program_of_this_version_does_not_block_a_migration(
     """Such as one that starts at the same time."""
     await make(url, OLD)
     other = processes.Processes(tmp_path / "segue.db-run", processes.new_process_name())
-    monkeypatch.setattr(schema, "scripts", lambda *_: ["SELECT 1"])
+    monkeypatch.setattr(database, "scripts", lambda *_: ["SELECT 1"])
     async with await segue.store.open(url):
-        assert version_of(url) == schema.LATEST
+        assert version_of(url) == database.LATEST
     other.close()
 
 
@@ -118,7 +118,7 @@ def connected(url: str, application: str, process: str = "") -> Generator[None]:
     """A program that has the PostgreSQL store open."""
     with psycopg.connect(url, autocommit=True, application_name=application) as connection:
         if process:
-            lock = f"SELECT pg_advisory_lock({lifeline.LOCK})"
+            lock = f"SELECT pg_advisory_lock({connections.LOCK})"
             connection.execute(lock.encode(), {"process": process})
         yield
 
@@ -175,15 +175,15 @@ async def test_an_older_program_of_this_machine_is_named_with_its_command_line(u
 
 
 @on_postgres
-@pytest.mark.parametrize("application", ["psql", f"segue {schema.LATEST} here-1-abcd1234"])
+@pytest.mark.parametrize("application", ["psql", f"segue {database.LATEST} here-1-abcd1234"])
 async def test_other_connections_do_not_block_a_migration(
     url: str, application: str, monkeypatch: pytest.MonkeyPatch
 ):
     await make(url, OLD)
-    monkeypatch.setattr(schema, "scripts", lambda *_: ["SELECT 1"])
+    monkeypatch.setattr(database, "scripts", lambda *_: ["SELECT 1"])
     with connected(url, application):
         async with await segue.store.open(url):
-            assert version_of(url) == schema.LATEST
+            assert version_of(url) == database.LATEST
 
 
 @on_postgres
@@ -200,10 +200,10 @@ async def test_an_older_program_that_has_just_ended_does_not_block_a_migration(
         other.close()
         return found
 
-    monkeypatch.setattr(schema, "scripts", lambda *_: ["SELECT 1"])
+    monkeypatch.setattr(database, "scripts", lambda *_: ["SELECT 1"])
     monkeypatch.setattr(postgres_schema, "_older", look)
     async with await segue.store.open(url):
-        assert version_of(url) == schema.LATEST
+        assert version_of(url) == database.LATEST
 
 
 @on_postgres
@@ -222,7 +222,7 @@ async def test_an_older_program_that_connects_during_the_migration_stops_it(
             other.execute("SET application_name = 'segue'")
         return real(connection)
 
-    monkeypatch.setattr(schema, "scripts", lambda *_: ["CREATE TABLE segue.half (a INT)"])
+    monkeypatch.setattr(database, "scripts", lambda *_: ["CREATE TABLE segue.half (a INT)"])
     monkeypatch.setattr(postgres_schema, "_older", look)
     with other, pytest.raises(StoreError, match="An older version of Segue uses"):
         await segue.store.open(url)
@@ -235,14 +235,14 @@ async def test_of_programs_that_migrate_at_once_all_open_the_store(
     url: str, monkeypatch: pytest.MonkeyPatch
 ):
     await make(url, OLD)
-    real = schema.scripts
+    real = database.scripts
 
     def scripts(dialect: SqlDialect, version: int) -> list[str]:
         return ["SELECT 1"] if version == OLD else real(dialect, version)
 
-    monkeypatch.setattr(schema, "scripts", scripts)
+    monkeypatch.setattr(database, "scripts", scripts)
     stores = await asyncio.gather(*(segue.store.open(url) for _ in range(5)))
-    assert version_of(url) == schema.LATEST
+    assert version_of(url) == database.LATEST
     for store in stores:
         assert await owners.get(store, "me")
         await store.close()
@@ -253,7 +253,7 @@ async def test_an_older_program_that_opens_a_migrated_store_is_refused(
 ):
     await make(url)
     async with await segue.store.open(url):
-        monkeypatch.setattr(schema, "LATEST", OLD)
+        monkeypatch.setattr(database, "LATEST", OLD)
         with pytest.raises(StoreError, match="written by a newer version"):
             await segue.store.open(url)
 
@@ -273,7 +273,7 @@ async def test_a_false_schema_version_is_refused_and_nothing_is_changed(url: str
         await segue.store.open(url)
     assert f" is {version}, which is not true: " in str(refused.value)
     assert version_of(url) == version
-    set_version(url, schema.LATEST)
+    set_version(url, database.LATEST)
     async with await segue.store.open(url) as store:
         assert await owners.get(store, "me")
 

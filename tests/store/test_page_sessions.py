@@ -16,13 +16,13 @@ from segue.store import (
     Store,
     Tx,
     bindings,
+    database,
     inbox,
     leases,
     outbox,
     owners,
     page_sessions,
     pages,
-    schema,
     sessions,
     transcripts,
 )
@@ -294,7 +294,7 @@ async def test_after_an_upgrade_the_page_shows_the_transcript_and_open_questions
 
         await old.write(fill)
     before_moves.over()
-    assert before_moves.version < schema.LATEST
+    assert before_moves.version < database.LATEST
     async with await segue.store.open(url, clock=clock) as new:
         part = await page_sessions.part(new, "me", "s")
         assert part is not None

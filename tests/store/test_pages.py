@@ -12,7 +12,7 @@ from segue.core import proof
 from segue.core.address import Address, ChatType, Platform, Sender
 from segue.core.errors import OwnerNotFound, PairingRefused
 from segue.core.session import Origin, Session
-from segue.store import Store, Topic, Tx, bindings, owners, page_sessions, pages, pairings, schema
+from segue.store import Store, Topic, Tx, bindings, database, owners, page_sessions, pages, pairings
 from segue.store.pages import Credential, Page, PageAction, PageAuthor, PageLocation
 from segue.store.pairings import CODE_SECONDS, MAX_OPEN
 from segue.testing.clock import FakeClock
@@ -363,7 +363,7 @@ async def test_an_older_store_is_upgraded_with_the_page(
         await owners.ensure(old, "me", "Me")
         code = await pairings.begin(old, "me")
     before_the_page.over()
-    assert before_the_page.version < schema.LATEST
+    assert before_the_page.version < database.LATEST
     async with await segue.store.open(url, clock=clock) as new:
         assert await page_sessions.list_entries(new, "me", limit=9) == ()
         assert await pages.unheard(new) == ()

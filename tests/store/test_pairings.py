@@ -9,10 +9,9 @@ import pytest
 
 from segue.core.address import Platform, Sender
 from segue.core.errors import IdentityTaken, OwnerNotFound, PairingRefused
-from segue.core.pairing import looks_like_code, normal
 from segue.core.session import Owner
 from segue.store import Store, Tx, owners, pairings
-from segue.store.pairings import CODE_SECONDS, MAX_OPEN
+from segue.store.pairings import CODE_SECONDS, MAX_OPEN, looks_like_code, normal
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.samples import ODD, on_sqlite

@@ -24,7 +24,7 @@ import pytest
 import segue.store
 from segue.core.address import Platform
 from segue.core.session import Session
-from segue.store import Store, files, handoffs, owners, postgres, search, sessions, sqlite
+from segue.store import Store, handoffs, owners, postgres, search, sessions, sqlite
 from segue.store.base import Tx
 from segue.testing.clock import FakeClock
 from tests.harness import stores
@@ -118,12 +118,12 @@ ALLOWED_STATEMENTS = {
 }
 _ELSEWHERE = {
     "sqlite": {
-        ("health.py", "pg_total_relation_size"),
+        ("database.py", "pg_total_relation_size"),
         ("search.py", "low=no << 32, high=no + 1"),
         ("search.py", "EXPLAIN"),
     },
     "postgres": {
-        ("health.py", "PRAGMA"),
+        ("database.py", "PRAGMA"),
         ("search.py", "no=no, low=no << 32"),
         ("search.py", "word_terms"),
         ("search.py", "_TERMS"),
@@ -210,7 +210,7 @@ def _record_sqlite(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[plans.Recorder, list[StoreTest]]:
     monkeypatch.setattr(sqlite.SqliteEngine, "_wait_for_disk", lambda *_, **__: None)
-    monkeypatch.setattr(files, "connect", _connect_without_disk)
+    monkeypatch.setattr(sqlite, "connect", _connect_without_disk)
     urls = (stores.create(folder / f"{number}.db") for number in itertools.count())
     return _record(sqlite.SqliteTx, _tests(), lambda: next(urls), folder)
 
@@ -244,7 +244,7 @@ def _planned(recorder: plans.Recorder) -> Iterator[tuple[str, Mapping[str, Any]]
             yield sql, values or dict.fromkeys(re.findall(r"(?<![:\w]):([a-z_]+)", sql), 1)
 
 
-_connect = files.connect
+_connect = sqlite.connect
 
 
 def _connect_without_disk(path: Path) -> apsw.Connection:

@@ -19,7 +19,7 @@ import pytest
 
 from segue.core.address import Address, ChatType, Platform
 from segue.core.handoff import MAX_ATTEMPTS, State, Step
-from segue.store import files
+from segue.store import sqlite
 from segue.store.processes import Processes
 from tests.fakes import postgres
 from tests.store.model import fast_folder
@@ -556,7 +556,7 @@ def older_store(url: str) -> None:
         path = Path(url.removeprefix("sqlite://"))
         path.with_name(path.name + "-run").mkdir(0o700)
         connection = apsw.Connection(str(path))
-        connection.pragma("application_id", files.APPLICATION_ID)
+        connection.pragma("application_id", sqlite.APPLICATION_ID)
         connection.pragma("journal_mode", "wal")
         connection.close()
         return

@@ -12,7 +12,7 @@ import pytest
 
 import segue.store
 from segue.core.errors import StoreError
-from segue.store import owners, schema
+from segue.store import database, owners
 from tests.fakes import postgres
 from tests.store.test_files import set_version
 
@@ -82,10 +82,10 @@ async def test_a_role_that_may_not_migrate_the_tables_learns_how_to(
     async with await segue.store.open(guest.theirs) as store:
         await owners.ensure(store, "me")
     await guest.may()
-    set_version(guest.theirs, schema.LATEST - 1)
+    set_version(guest.theirs, database.LATEST - 1)
     alter = ["ALTER TABLE segue.owners ADD COLUMN new_one BIGINT"]
     with monkeypatch.context() as patched:
-        patched.setattr(schema, "scripts", lambda *_: alter)
+        patched.setattr(database, "scripts", lambda *_: alter)
         with pytest.raises(StoreError, match='GRANT "postgres" TO "guest"'):
             await segue.store.open(guest.url)
         await guest.may()

@@ -11,7 +11,7 @@ import pytest
 from segue.core.address import Platform
 from segue.core.session import Session
 from segue.core.transcript import Role
-from segue.store import Store, Tx, indexing, leases, owners, search, sessions, transcripts
+from segue.store import Store, Tx, leases, owners, search, sessions, transcripts
 from segue.store.base import SqlDialect
 from segue.store.search import _BATCH, _DEPTH, Hit
 from tests.store.conftest import OpenStore
@@ -181,7 +181,7 @@ async def _index_tickets(store: Store, session: Session) -> None:
     lines = [said("ticket 4711 and lilies"), said("the note 4711"), said("ticket 4711 again")]
     lines += [said(f"ticket {i} and roses") for i in range(150)]
     await say(store, session.id, *lines)
-    await indexing.catch_up(store)
+    await search.catch_up(store)
     await store.write(_analyze)
 
 
@@ -409,7 +409,7 @@ async def test_an_imported_session_is_queued_for_the_index(store: Store, session
 async def test_the_background_indexes_everything(
     store: Store, session: Session, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(indexing, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(search, "PAUSE_SECONDS", 0.0)
     await say(store, session.id, *(said(f"line {i}") for i in range(2 * _BATCH + 1)))
-    await indexing.catch_up(store)
+    await search.catch_up(store)
     assert await search.is_complete(store)

@@ -29,7 +29,7 @@ from segue.store import (
     Tx,
     bindings,
     bubbles,
-    files,
+    database,
     gateways,
     inbox,
     leases,
@@ -39,9 +39,9 @@ from segue.store import (
     pairings,
     postgres_schema,
     processes,
-    schema,
     search,
     sessions,
+    sqlite,
     transcripts,
 )
 from segue.store.base import SqlDialect
@@ -133,7 +133,7 @@ def earlier(
     def new_era(connection: apsw.Connection, era: str) -> None:
         connection.execute("INSERT OR REPLACE INTO meta VALUES ('era', ?)", (era,))
 
-    monkeypatch.setattr(files, "_new_era", new_era)
+    monkeypatch.setattr(sqlite, "_new_era", new_era)
     return knows(request.param, tmp_path, monkeypatch)
 
 
@@ -141,11 +141,11 @@ def knows(version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Earl
     """The program with the migrations up to that version only."""
     folder = tmp_path / "scripts"
     folder.mkdir()
-    for script in schema._FOLDER.glob("*.sql"):
+    for script in database._FOLDER.glob("*.sql"):
         if int(script.name[:4]) <= version:
             shutil.copy(script, folder)
-    monkeypatch.setattr(schema, "_FOLDER", folder)
-    monkeypatch.setattr(schema, "LATEST", version)
+    monkeypatch.setattr(database, "_FOLDER", folder)
+    monkeypatch.setattr(database, "LATEST", version)
     if version < 26:  # which knew no platforms, counts and queue of sessions
 
         def nothing(*_: object) -> int:
@@ -264,7 +264,7 @@ async def test_an_older_store_is_upgraded_with_all_its_data(
         # By two processes at once.
         new, other = await asyncio.gather(*(segue.store.open(url, clock=clock) for _ in range(2)))
         async with new, other:
-            assert await new.write(version) == schema.LATEST
+            assert await new.write(version) == database.LATEST
             assert list(await transcripts.load(new, session.id)) == MESSAGES
             assert texts(await transcripts.window(other, session.id, 9)) == ["so far"]
             await everything_is_there(new, session, old.process)

@@ -31,10 +31,10 @@ from segue.store import (
     Tx,
     Waiter,
     bindings,
+    connections,
     gateways,
     inbox,
     leases,
-    lifeline,
     outbox,
     owners,
     pages,
@@ -278,7 +278,7 @@ async def test_a_waiter_is_not_woken_by_a_failed_write(store: Store, open_store:
 async def test_frequent_changes_wake_a_waiter_together(
     store: Store, open_store: OpenStore, session: Session, monkeypatch: pytest.MonkeyPatch
 ):
-    for module, name in ((sqlite, "POLL"), (lifeline, "POLL"), (wake_ups, "SOON")):
+    for module, name in ((sqlite, "POLL"), (connections, "POLL"), (wake_ups, "SOON")):
         monkeypatch.setattr(module, f"{name}_SECONDS", 3600.0)
     other = await open_store()
     lease = await hold(other, session.id)
@@ -310,7 +310,7 @@ async def test_a_waiter_in_the_writing_process_is_woken(store: Store):
 @pytest.fixture
 def never_looking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a nudge wakes a listener."""
-    for engine in (sqlite, lifeline):
+    for engine in (sqlite, connections):
         monkeypatch.setattr(engine, "POLL_SECONDS", 1000.0)
 
 

@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Collection, Generator
 from datetime import datetime
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -20,8 +20,10 @@ from segue.core.errors import BadSettings, StoreError
 from segue.core.text import count, one_line
 from segue.gateway import background
 from segue.store import Store, gateways
-from segue.store.progress import Progress
 from segue.terminal.output import notice
+
+if TYPE_CHECKING:
+    from segue.store.archives import Progress
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 YES = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")

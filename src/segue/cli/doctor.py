@@ -49,7 +49,7 @@ from segue.core.session import ME
 from segue.core.text import count, one_line
 from segue.platforms import registry
 from segue.platforms.base import Finding as Examined
-from segue.store import Store, gateways, health, outbox, owners, sessions
+from segue.store import Store, database, gateways, outbox, owners, sessions
 from segue.store.outbox import PlatformPause
 from segue.terminal.output import folded, print_json, screen
 
@@ -230,7 +230,7 @@ async def _store(url: str) -> list[Finding]:
 
 
 async def _contents(store: Store, shown: str) -> Finding:
-    found = await health.look(store)
+    found = await database.health(store)
     held = f"{count(await sessions.count(store), 'session')}, {size(found.size)}"
     if found.faults:
         told = f"{shown} is damaged: {'; '.join(found.faults)}. Stop Segue, keep a copy of it,"

@@ -12,15 +12,15 @@ from msgspec import Struct, structs
 
 from segue.core.address import ChatType, HomeChannel, Platform, Sender
 from segue.core.errors import IdentityTaken, PairingRefused
-from segue.core.pairing import looks_like_code
 from segue.core.session import Owner
 from segue.gateway import messages, texts
 from segue.gateway.messages import PendingMessage
 from segue.platforms.base import Inbound, InboundKind
 from segue.store import Store, Tx, inbox, outbox, owners, pairings
+from segue.store.pairings import looks_like_code
 
 MAX_GUESSES = 5
-"""Pairing codes per sender and GUESS_WINDOW seconds. `segue.core.pairing` explains the odds."""
+"""Pairing codes per sender and GUESS_WINDOW seconds. `segue.store.pairings` explains the odds."""
 GUESS_WINDOW = 600.0
 
 _PAIRING = frozenset({InboundKind.MESSAGE, InboundKind.COMMAND})

@@ -35,8 +35,8 @@ from segue.jobs.queries import jobs, reports, runs
 from segue.jobs.queries.runs import LEASE_SECONDS, Claim
 from segue.jobs.tools import NOTHING_TO_REPORT
 from segue.jobs.values import Job, Report, Run, targets_text
-from segue.store import Store, Topic, claims, retries, transcripts
-from segue.store.claims import ClaimLost
+from segue.store import Store, Topic, retries, transcripts
+from segue.store.retries import ClaimLost
 from segue.turns import HeldLease, Turns, hold
 
 AT_ONCE = 4
@@ -213,7 +213,7 @@ class JobRunner:
 
     def _keep(self, claim: Claim) -> contextlib.AbstractAsyncContextManager[None]:
         beat = partial(runs.heartbeat, self._store, claim)
-        return claims.keep(self._store, Topic.JOBS, beat, LEASE_SECONDS / 4)
+        return retries.keep_claim(self._store, Topic.JOBS, beat, LEASE_SECONDS / 4)
 
     @contextlib.asynccontextmanager
     async def _hold(self, claim: Claim) -> AsyncGenerator[HeldLease]:

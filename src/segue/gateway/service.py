@@ -42,7 +42,7 @@ from segue.jobs import reminders
 from segue.platforms.base import Adapter
 from segue.platforms.spec import Groups, PlatformSettings
 from segue.platforms.webhook import Webhook, WebhookServer
-from segue.store import Store, gateways, inbox, indexing, owners, retries
+from segue.store import Store, gateways, inbox, owners, retries, search
 from segue.turns import Turns
 from segue.turns.agents import Agents
 
@@ -200,7 +200,7 @@ class Gateway:
                 "reports": self._jobs.deliver,
                 "janitor": self._janitor.run,
                 "overlooked": self._look_again,
-                "search index": partial(indexing.run, self._store),
+                "search index": partial(search.keep_indexed, self._store),
                 **({"settings": watch} if watch else {}),
             }.items()
         }

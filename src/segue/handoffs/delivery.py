@@ -49,12 +49,12 @@ from segue.store import (
     sessions,
     transcripts,
 )
-from segue.store.claims import ClaimLost, keep
 from segue.store.doors import Door
 from segue.store.gateways import LinkState
 from segue.store.handoffs import LEASE_SECONDS
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.store.page_sessions import SessionActivity
+from segue.store.retries import ClaimLost, keep_claim
 from segue.system import backoff
 from segue.turns import Place, Turns
 
@@ -153,7 +153,7 @@ async def deliver(context: DeliveryContext, claim: Handoff) -> None:
     """
     try:
         beat = functools.partial(context.store.heartbeat_handoff, claim)
-        async with keep(context.store, Topic.HANDOFFS, beat, LEASE_SECONDS / 4):
+        async with keep_claim(context.store, Topic.HANDOFFS, beat, LEASE_SECONDS / 4):
             arrival = await _prepare(context, claim)
         await _commit(context.store, claim, arrival)  # the store checks the claim itself
     except ClaimLost:

@@ -14,8 +14,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from segue.store import errors
-from segue.store.base import Topic, Tx
-from segue.store.clock import Clock, SystemClock
+from segue.store.base import Clock, SystemClock, Topic, Tx
 from segue.store.store import Store
 from segue.store.values import shown
 from segue.store.wake import Waiter

@@ -1,7 +1,8 @@
 """The file of a backup: a tar with a manifest, which names each file with its size and checksum.
 
 With a passphrase, the whole tar is encrypted in the format of age, which the program `age` can also
-read. A file appears under its name only when it is whole.
+read. A file appears under its name only when it is whole. Long copies report how much is done, in
+bytes or in pages.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import io
 import os
 import re
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -21,15 +22,65 @@ from msgspec import Struct
 
 import segue
 from segue.core.errors import UserError
-from segue.store import errors, schema, staging
-from segue.store.progress import (
-    CopyMeter,
-    DigestedFile,
-    MeteredFile,
-    Progress,
-    ignore_progress,
-)
+from segue.store import database, errors, staging
 from segue.system import files
+
+Progress = Callable[[int, int], None]
+"""Called with what is done, and with the whole."""
+_CHUNK = 1 << 20
+
+
+def ignore_progress(done: int, whole: int) -> None:
+    """Show no progress."""
+
+
+class CopyMeter:
+    """Adds up what is done and reports the sum."""
+
+    def __init__(self, whole: int, progress: Progress) -> None:
+        self._whole = whole
+        self._progress = progress
+        self._done = 0
+
+    def add(self, count: int) -> None:
+        self._done += count
+        self._progress(self._done, self._whole)
+
+
+class MeteredFile:
+    """A file to read from. The meter counts what is read."""
+
+    def __init__(self, file: IO[bytes], meter: CopyMeter) -> None:
+        self._file = file
+        self._meter = meter
+
+    def read(self, size: int = -1, /) -> bytes:
+        chunk = self._file.read(size)
+        self._meter.add(len(chunk))
+        return chunk
+
+    def chunks(self) -> Iterator[bytes]:
+        """The rest of the file, in parts."""
+        while chunk := self.read(_CHUNK):
+            yield chunk
+
+
+class DigestedFile:
+    """A file to read from, whose contents are digested on the way."""
+
+    def __init__(self, file: MeteredFile) -> None:
+        self._file = file
+        self._sha256 = hashlib.sha256()
+
+    def read(self, size: int = -1, /) -> bytes:
+        chunk = self._file.read(size)
+        self._sha256.update(chunk)
+        return chunk
+
+    def digest(self) -> str:
+        """Return the SHA-256 of what was read."""
+        return self._sha256.hexdigest()
+
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -223,7 +274,7 @@ def _manifest(raw: bytes, path: Path) -> Manifest:
         manifest = msgspec.json.decode(raw, type=Manifest)
     except msgspec.MsgspecError as error:
         raise errors.backup_damaged(path, "its manifest cannot be read") from error
-    if manifest.store.schema > schema.LATEST:
+    if manifest.store.schema > database.LATEST:
         raise errors.backup_newer(path, manifest.program)
     return manifest
 

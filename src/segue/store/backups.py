@@ -24,9 +24,15 @@ import apsw
 import msgspec
 from msgspec import Struct
 
-from segue.store import archives, schema
-from segue.store.archives import StoreContents, StoreState
-from segue.store.progress import CopyMeter, MeteredFile, Progress, ignore_progress
+from segue.store import archives, database
+from segue.store.archives import (
+    CopyMeter,
+    MeteredFile,
+    Progress,
+    StoreContents,
+    StoreState,
+    ignore_progress,
+)
 from segue.store.staging import StagingFolder
 from segue.system import files
 
@@ -309,7 +315,7 @@ def load_postgres(
     connection.execute("CREATE SCHEMA segue")
     connection.execute("CREATE TABLE segue.schema_version (version BIGINT NOT NULL)")
     connection.execute("INSERT INTO segue.schema_version VALUES (%s)", (version,))
-    for script in schema.scripts_to(version):
+    for script in database.scripts_to(version):
         connection.execute(script.encode())
     copies = msgspec.json.decode((folder / TABLES).read_bytes(), type=TableCopies)
     sizes = [(folder / "tables" / table).stat().st_size for table in copies.columns]

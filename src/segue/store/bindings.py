@@ -14,7 +14,7 @@ from segue.core.errors import AddressTaken, SessionElsewhere
 from segue.core.reset import ResetPolicies, ResetPolicy
 from segue.core.session import Binding, EndReason, Origin, Session
 from segue.core.text import one_line
-from segue.store import doors, inbox, leases, moves, outbox, pages, sessions, transcripts, wishes
+from segue.store import doors, inbox, leases, outbox, pages, sessions, transcripts, wishes
 from segue.store.base import Row, Topic, Transactions, Tx, reads, writes
 from segue.store.values import micros, moment
 
@@ -203,7 +203,7 @@ def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | N
     if left is not None:
         doors.left(tx, no, left[0], seq)
     doors.arrived(tx, no, address)
-    moves.record(tx, no, seq, address)
+    doors.record_move(tx, no, seq, address)
     wishes.forget(tx, no)
     tx.nudge(Topic.SESSIONS)
     tx.insert(

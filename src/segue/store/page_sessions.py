@@ -16,9 +16,9 @@ from segue.core.address import Address, Platform
 from segue.core.errors import SessionNotFound
 from segue.core.session import lineage_key
 from segue.core.transcript import Message
-from segue.store import bindings, doors, leases, moves, pages, sessions, transcripts
+from segue.store import bindings, doors, leases, pages, sessions, transcripts
 from segue.store.base import Row, Tx, reads, writes
-from segue.store.moves import Move
+from segue.store.doors import Move
 from segue.store.pages import PageMessage
 from segue.store.search import folded
 from segue.store.values import MESSAGE_COLUMNS, address_or_none, message, moment, text
@@ -189,7 +189,7 @@ def part(
         shows=pages.in_transcript(tx, session_id, low, end),
         more=more,
         messages=pages.between(tx, session_id, no, low, end),
-        moves=tuple(m for m in moves.list_moves(tx, no) if low <= m.seq < end),
+        moves=tuple(m for m in doors.list_moves(tx, no) if low <= m.seq < end),
     )
 
 

@@ -15,8 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from segue.core.errors import StoreError, StoreUncertain
 from segue.core.lease import Ticks
 from segue.store import errors
-from segue.store.base import Row, SqlDialect, Topic, Tx
-from segue.store.clock import Clock
+from segue.store.base import Clock, Row, SqlDialect, Topic, Tx
 from segue.store.processes import new_process_name
 from segue.store.threads import CallResult, StoreCall, Threads
 from segue.store.values import micros, shown
@@ -28,7 +27,12 @@ try:
     from psycopg.pq import TransactionStatus
 
     from segue.store.connections import (
+        CHANNEL,
+        END_BACKEND,
+        LOCK,
+        MY_BACKEND,
         OPTIONS,
+        Lifeline,
         LimitedAsyncConnection,
         application_name,
         connect,
@@ -36,7 +40,6 @@ try:
         reason_of,
         told,
     )
-    from segue.store.lifeline import CHANNEL, END_BACKEND, LOCK, MY_BACKEND, Lifeline
     from segue.store.postgres_schema import NOW, prepare
 except ImportError as missing:
     raise StoreError(

@@ -7,10 +7,9 @@ from pathlib import Path
 import psycopg
 
 from segue.store import backups, errors, postgres_schema, restores
-from segue.store.archives import Manifest, StoreState
+from segue.store.archives import Manifest, Progress, StoreState
 from segue.store.connections import LimitedConnection, connect, told
 from segue.store.postgres_schema import MIGRATION_SECONDS
-from segue.store.progress import Progress
 from segue.store.values import shown
 
 _SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"

@@ -11,10 +11,9 @@ import psycopg
 from psycopg import errors as refusals
 
 from segue.core.errors import StoreError
-from segue.store import errors, processes, schema
+from segue.store import database, errors, processes
 from segue.store.base import SqlDialect
-from segue.store.connections import LimitedConnection, connect, forbidden, reason_of, told
-from segue.store.lifeline import LOCK
+from segue.store.connections import LOCK, LimitedConnection, connect, forbidden, reason_of, told
 from segue.store.processes import OpenProcess
 from segue.store.values import shown
 
@@ -53,7 +52,7 @@ def prepare(url: str) -> None:
 
 
 def _migrate(connection: LimitedConnection, url: str, version: int) -> None:
-    missing = schema.scripts(SqlDialect.POSTGRES, version)
+    missing = database.scripts(SqlDialect.POSTGRES, version)
     if not missing:
         return
     if version:
@@ -70,12 +69,12 @@ def _migrate(connection: LimitedConnection, url: str, version: int) -> None:
     if version:
         # Again: an older program has no connection for a moment while it opens the store.
         _require_alone(connection, url, version)
-    connection.execute("UPDATE segue.schema_version SET version = %s", (schema.LATEST,))
+    connection.execute("UPDATE segue.schema_version SET version = %s", (database.LATEST,))
 
 
 def _back_up(connection: LimitedConnection, url: str, version: int) -> None:
     from segue.config import machine  # noqa: PLC0415 - only for an upgrade
-    from segue.store import archives, backups  # noqa: PLC0415 - only for an upgrade
+    from segue.store import archives, backups  # noqa: PLC0415
 
     # Each database has a folder, because two may be upgraded at once.
     name = hashlib.sha256(url.encode()).hexdigest()[:12]
@@ -98,7 +97,7 @@ def _require_alone(connection: LimitedConnection, url: str, version: int) -> Non
             time.sleep(0.05)
             continue
         raise errors.in_use(
-            shown(url), version, schema.LATEST, processes.running(older), processes.way_out(older)
+            shown(url), version, database.LATEST, processes.running(older), processes.way_out(older)
         )
 
 
@@ -126,7 +125,7 @@ def _older(connection: LimitedConnection) -> list[OpenProcess]:
     for application, began in connected:
         words = application.split(" ")
         known = int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
-        if known >= schema.LATEST:
+        if known >= database.LATEST:
             continue
         if len(words) > 2:
             name = words[2]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from segue.store import schema
+from segue.store import database
 from segue.system import files, locks
 
 _SUFFIX = ".lock"
@@ -96,7 +96,7 @@ def way_out(processes: Sequence[OpenProcess], *, stops_gateway: bool = False) ->
 
 def older(folder: Path) -> list[OpenProcess]:
     """The live programs with an older schema, according to the lock files in `folder`."""
-    return _open(folder, schema.LATEST)
+    return _open(folder, database.LATEST)
 
 
 def alive(folder: Path) -> list[OpenProcess]:
@@ -151,7 +151,7 @@ class Processes:
         self._path = folder / (me + _SUFFIX)
         self._fd = files.open_file(self._path)
         # Before the lock, so that a newer program that finds the lock also finds this.
-        os.write(self._fd, f"{schema.LATEST}\n".encode())
+        os.write(self._fd, f"{database.LATEST}\n".encode())
         locks.lock(self._fd)
 
     def dead(self, process: str) -> bool:

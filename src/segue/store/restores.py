@@ -17,10 +17,9 @@ from typing import cast
 import apsw
 
 from segue.core.errors import UserError
-from segue.store import backups, errors, files, parse, processes, shown, staging
-from segue.store.archives import Manifest, StoreState
+from segue.store import backups, errors, parse, processes, shown, sqlite, staging
+from segue.store.archives import CopyMeter, Manifest, MeteredFile, Progress, StoreState
 from segue.store.processes import OpenProcess
-from segue.store.progress import CopyMeter, MeteredFile, Progress
 from segue.store.sqlite import WriteGate
 from segue.system import files as system_files
 
@@ -40,7 +39,7 @@ def copy_store(url: str, folder: Path, progress: Progress) -> StoreState:
         raise errors.nothing_to_back_up(shown(url))
     staging.remove_leftovers(path.parent)
     try:
-        connection = files.connect(path)
+        connection = sqlite.connect(path)
         try:
             return backups.copy_sqlite(connection, folder, progress)
         finally:
@@ -48,7 +47,7 @@ def copy_store(url: str, folder: Path, progress: Progress) -> StoreState:
     except apsw.FullError as error:
         raise errors.backup_unwritable(folder, "No space left on device") from error
     except apsw.Error as error:
-        raise files.translate(error, path) from error
+        raise sqlite.translate(error, path) from error
 
 
 def check(url: str, folder: Path, manifest: Manifest, backup: Path) -> None:
@@ -69,7 +68,7 @@ def check(url: str, folder: Path, manifest: Manifest, backup: Path) -> None:
     copied = apsw.Connection(os.fspath(folder / backups.DATABASE))
     try:
         (fault,) = cast("tuple[str]", copied.execute("PRAGMA quick_check(1)").fetchall()[0])
-        is_ours = copied.pragma("application_id") == files.APPLICATION_ID
+        is_ours = copied.pragma("application_id") == sqlite.APPLICATION_ID
     except _DAMAGED as error:
         raise errors.backup_damaged(backup, str(error)) from error
     finally:
@@ -157,9 +156,9 @@ def replace(
         finally:
             gate.close()
     except apsw.Error as error:
-        raise files.translate(error, path) from error
+        raise sqlite.translate(error, path) from error
     except OSError as error:
-        raise files.refused(error, path) from error
+        raise sqlite.refused(error, path) from error
 
 
 def _settle(path: Path) -> StoreState | None:
@@ -169,7 +168,7 @@ def _settle(path: Path) -> StoreState | None:
         return None
     connection = apsw.Connection(os.fspath(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
-        connection.set_busy_timeout(round(files.LOCK_TIMEOUT * 1000))
+        connection.set_busy_timeout(round(sqlite.LOCK_TIMEOUT * 1000))
         connection.pragma("journal_mode", "delete")
         return backups.state_of(connection)
     except (*_DAMAGED, apsw.SQLError):

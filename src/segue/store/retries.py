@@ -1,14 +1,21 @@
-"""Retries for writes that record what has already happened, until the store works again."""
+"""Holding on while the store does not work: retries for writes that record what has already
+happened, and the heartbeat of a claim while a gateway works on it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from segue.core.errors import StoreError, StoreUncertain
+from segue.store.base import Topic
 from segue.system.backoff import Backoff
+
+if TYPE_CHECKING:
+    from segue.store.store import Store
 
 PAUSE = 0.1
 MAX_PAUSE = 1.0
@@ -49,3 +56,40 @@ async def keep(what: str, work: Callable[[], Awaitable[T]], *, repeatable: bool 
                 logger.info("stored after failed attempts attempts=%d what=%s", failed, what)
             return result
         await asyncio.sleep(backoff.next())
+
+
+class ClaimLost(Exception):
+    """The work was cancelled, or another gateway has claimed it."""
+
+
+@contextlib.asynccontextmanager
+async def keep_claim(
+    store: Store, topic: Topic, beat: Callable[[], Awaitable[bool]], seconds: float
+) -> AsyncGenerator[None]:
+    """Call `beat` every `seconds`, and when `topic` changes, while this context is open. If it
+    returns False, stop the block at once and raise ClaimLost."""
+    block = asyncio.current_task()
+    lost = False
+
+    async def beats() -> None:
+        async with store.listen(topic) as wake:
+            while await beat():
+                await wake.wait(seconds)
+
+    async def watch() -> None:
+        nonlocal lost
+        await keep(f"heartbeat of {topic}", beats)
+        lost = True
+        if block is not None:
+            block.cancel()
+
+    beating = asyncio.create_task(watch())
+    try:
+        yield
+    except asyncio.CancelledError:
+        if lost and block is not None and not block.uncancel():
+            raise ClaimLost from None
+        raise
+    finally:
+        beating.cancel()
+        await asyncio.wait({beating})

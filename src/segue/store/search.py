@@ -8,24 +8,28 @@ The index collects all messages with a word before it can say which is the newes
 words, a search looks up only the rare ones, and compares the messages that have them with the
 others.
 
-The index is filled in the background: `unindexed` names the sessions with messages that it lacks,
-and `sessions.indexed_seq` says how far it has come in each.
+The index is filled in the background, a little at a time, so that others can write: `unindexed`
+names the sessions with messages that it lacks, and `sessions.indexed_seq` says how far it has come
+in each.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
 import string
 import unicodedata
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from functools import partial
 
 from msgspec import Struct
 
 from segue.core.lease import SECOND
 from segue.core.text import one_line
 from segue.core.transcript import Role
+from segue.store import retries
 from segue.store.base import Row, SqlDialect, Transactions, Tx, marks, reads
 from segue.store.values import moment, text
 
@@ -433,3 +437,26 @@ def forget(tx: Tx, no: int) -> None:
     else:
         sql = "DELETE FROM words WHERE id >= :low AND id < :high"
         tx.change(sql, low=no << 32, high=(no + 1) << 32)
+
+
+POLL_SECONDS = 15.0
+"""Seconds between two looks for new messages. A search finds them without the index."""
+PAUSE_SECONDS = 0.02
+"""Seconds after each batch."""
+
+
+async def keep_indexed(store: Transactions) -> None:
+    """Index new messages until cancelled."""
+    while True:
+        await catch_up(store)
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def catch_up(store: Transactions) -> None:
+    """Index all messages that are not indexed yet."""
+    if await retries.keep("look at the search index", partial(is_complete, store)):
+        return
+    more = True
+    while more:
+        more = await retries.keep("search index", partial(index_some, store))
+        await asyncio.sleep(PAUSE_SECONDS)

@@ -16,7 +16,7 @@ from segue.core.text import one_line
 from segue.core.transcript import Message, Role, display_text, words
 from segue.platforms.registry import SPECS
 from segue.store import Store, gateways, outbox, sessions
-from segue.store.moves import Move
+from segue.store.doors import Move
 from segue.store.page_sessions import Entry, SessionActivity, TranscriptPart
 from segue.store.pages import Page, PageAuthor, PageMessage
 from segue.web import frames, render

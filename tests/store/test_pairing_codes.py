@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.core.pairing import ALPHABET, LENGTH, looks_like_code, new_code, normal
+from segue.store.pairings import ALPHABET, LENGTH, looks_like_code, new_code, normal
 
 entropy = st.binary(min_size=16, max_size=32)
 
