@@ -11,8 +11,7 @@ from segue.cli import setup, single_turn
 from segue.cli.main import main
 from segue.core.address import Platform
 from segue.core.events import TextDelta
-from segue.core.redaction import HIDDEN
-from segue.core.secret import Secret
+from segue.core.secret import HIDDEN, Secret
 from segue.platforms.telegram.spec import TELEGRAM
 from segue.store.gateways import GatewayRecord, LinkState, PlatformHealth
 from segue.terminal import output

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from segue.core.errors import PlatformError
-from segue.core.redaction import HIDDEN, redacted
-from segue.core.secret import Secret
+from segue.core.secret import HIDDEN, Secret, redacted
 
 TOKEN = "123456789:AAfive-hundred-and-twelve_of_them-x"
 

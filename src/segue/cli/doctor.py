@@ -44,7 +44,7 @@ from segue.core.errors import (
     StoreError,
     UnknownModel,
 )
-from segue.core.redaction import redacted
+from segue.core.secret import redacted
 from segue.core.session import ME
 from segue.core.text import count, one_line
 from segue.platforms import registry

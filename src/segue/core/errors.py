@@ -62,7 +62,7 @@ A class whose message is always the same has it as its docstring, and its fields
 
 from __future__ import annotations
 
-from segue.core.redaction import redacted
+from segue.core.secret import redacted
 
 
 class SegueError(Exception):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from segue.core.errors import UserError
-from segue.core.redaction import redacted
+from segue.core.secret import redacted
 from segue.core.text import visible
 from segue.system import files
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from segue.core.redaction import redacted
+from segue.core.secret import redacted
 from segue.core.text import is_hidden
 from segue.terminal.render import cells
 from segue.terminal.render.cells import pasteable

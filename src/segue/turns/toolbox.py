@@ -8,9 +8,8 @@ from typing import Any
 
 from segue.agent.tools.base import Tool, ToolFailed
 from segue.agent.tools.files import FILES
+from segue.agent.tools.memory import remember, search_sessions
 from segue.agent.tools.messages import SentFile, send_file, send_message
-from segue.agent.tools.notes import remember
-from segue.agent.tools.sessions import search_sessions
 from segue.agent.tools.shell import shell
 from segue.agent.tools.web import FETCH
 from segue.core.address import Address, Platform

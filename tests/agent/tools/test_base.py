@@ -11,9 +11,8 @@ import pytest
 
 from segue.agent.tools.base import Tool, ToolFailed, Workplace, clean, shorten
 from segue.agent.tools.files import EDIT, FILES, LIST, READ, SEARCH, WRITE
+from segue.agent.tools.memory import remember, search_sessions
 from segue.agent.tools.messages import send_message
-from segue.agent.tools.notes import remember
-from segue.agent.tools.sessions import search_sessions
 from segue.agent.tools.shell import shell
 from segue.agent.tools.web import FETCH
 from segue.core.text import visible

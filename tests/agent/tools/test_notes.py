@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from segue.agent.tools.base import ToolFailed, Workplace
-from segue.agent.tools.notes import remember
+from segue.agent.tools.memory import remember
 from segue.approvals.rules import Risk
 from segue.core import provenance
 from segue.core.errors import NoteError

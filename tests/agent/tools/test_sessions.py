@@ -11,7 +11,7 @@ import pytest
 
 import segue.store
 from segue.agent.tools.base import OUTPUT_LIMIT, ToolFailed, Workplace
-from segue.agent.tools.sessions import MAX_HITS, FoundMessage, search_sessions
+from segue.agent.tools.memory import MAX_HITS, FoundMessage, search_sessions
 from segue.approvals.rules import Risk
 from segue.core.address import Platform
 from segue.core.transcript import Message, Role

@@ -15,10 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from segue.agent.tools import launcher
 from segue.agent.tools import shell as module
 from segue.agent.tools.base import OUTPUT_LIMIT, ToolFailed, Workplace
-from segue.agent.tools.shell import shell
+from segue.agent.tools.shell import _hand_over, shell
 from tests.agent.tools.calls import use
 
 ENVIRONMENT = {"PATH": os.defpath, "GREETING": "hello"}
@@ -365,7 +364,7 @@ def test_a_command_that_is_stopped_before_it_has_started_gets_the_signal(place: 
     request = b"\0".join(map(os.fsencode, (place.cwd, "exec sleep 60")))
     with ours, theirs, Path(os.devnull).open("wb") as output:
         ours.sendall(b"%d\n%b" % (len(request), request) + b"t")
-        launcher._hand_over(theirs.fileno(), output.fileno())
+        _hand_over(theirs.fileno(), output.fileno())
         theirs.close()
         ours.settimeout(10)
         assert ours.recv(100) == b"-15\n"

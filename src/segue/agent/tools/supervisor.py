@@ -1,6 +1,6 @@
 """Runs commands, and stops everything they started, even outside their process group.
 
-This file is a program that `launcher` runs, so it imports only the standard library. It forks for
+This file is a program that `shell` runs, so it imports only the standard library. It forks for
 every command, which takes a fraction of the time of starting an interpreter. Each fork supervises
 one command. On Linux it adopts every process that the command leaves behind (it is their
 "subreaper"), however often they fork. So it can find and stop them, and knows when none are left.
