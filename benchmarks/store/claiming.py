@@ -15,6 +15,7 @@ from benchmarks.store.places import Place
 from benchmarks.workers import GO, Line
 from segue import store
 from segue.core.address import Platform
+from segue.handoffs import queries as handoffs
 from segue.store import Topic, bindings
 
 P50 = 8.0
@@ -91,7 +92,7 @@ async def _request(url: str, count: int, other: Callable[[], None]) -> dict[str,
             assert binding is not None
             await asyncio.sleep(random.uniform(0.002, 0.02))
             requested[binding.session_id] = _now()
-            await s.request_handoff(binding.session_id, Platform.TELEGRAM)
+            await handoffs.request(s, binding.session_id, Platform.TELEGRAM)
             await asyncio.sleep(random.uniform(0.002, 0.02))
             other()
     return requested
@@ -106,9 +107,9 @@ async def _serve(line: Line, url: str, count: int, idle_seconds: float) -> None:
     async with await store.open(url) as s, s.listen(Topic.HANDOFFS) as wake:
         line.tell(await _idle(idle_seconds))
         while len(claimed) < count:
-            while claim := await s.claim_next_handoff(_PLATFORMS):
+            while claim := await handoffs.claim_next(s, _PLATFORMS):
                 claimed[claim.session_id] = _now()
-                await s.fail_handoff(claim, "only measured")
+                await handoffs.fail(s, claim, "only measured")
             if len(claimed) < count:
                 await wake.wait()
     line.tell(claimed)
@@ -168,10 +169,10 @@ def _claimant(line: Line, url: str, claims: int) -> None:
 async def _claim(line: Line, url: str, claims: int) -> None:
     claimed: dict[int, int] = {}
     async with await store.open(url) as s:
-        await s.list_pending_handoffs()
+        await handoffs.pending(s)
         line.wait_for_go()
         while len(claimed) < claims:
-            if claim := await s.claim_next_handoff(_PLATFORMS, seconds=_LEASE):
+            if claim := await handoffs.claim_next(s, _PLATFORMS, seconds=_LEASE):
                 claimed[claim.id] = _now()
         line.tell(claimed)
         line.hear()  # until all are done: the handoffs of an ended process would be claimed again

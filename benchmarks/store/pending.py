@@ -11,7 +11,8 @@ from benchmarks.figures import Base, Figure, growth, median, milliseconds
 from benchmarks.store import samples
 from benchmarks.store.places import Place
 from segue import store
-from segue.store import Store, Tx, handoffs
+from segue.handoffs import queries as handoffs
+from segue.store import Store, Tx
 
 FEW = 1_000
 WAITING = 5
@@ -65,7 +66,7 @@ async def _called(s: Store, fetch: bare.Fetch, times: int) -> tuple[float, float
     least: list[float] = []
     for _ in range(times):
         began = time.perf_counter()
-        listed = await s.list_pending_handoffs()
+        listed = await handoffs.pending(s)
         between = time.perf_counter()
         await asyncio.to_thread(fetch, _QUERY)
         least.append(time.perf_counter() - between)

@@ -21,6 +21,7 @@ from segue.core.address import HomeChannel, Platform
 from segue.core.errors import UserError
 from segue.core.session import ME
 from segue.gateway import background
+from segue.handoffs import queries as handoffs
 from segue.store import Store, Topic, gateways, outbox, owners, sessions
 from segue.store.gateways import LinkState
 from segue.store.outbox import Draft
@@ -298,12 +299,12 @@ async def test_the_status_lists_platforms_handoffs_and_failed_deliveries(person:
         )
         await gateways.report(store, Platform.MATRIX, LinkState.DOWN, detail="the server is asleep")
         session = await sessions.create(store, ME, Platform.LOCAL, title="Boats")
-        await store.request_handoff(session.id, Platform.TELEGRAM, home=DM)
+        await handoffs.request(store, session.id, Platform.TELEGRAM, home=DM)
         over = await sessions.create(store, ME, Platform.LOCAL, title="Ships")
-        await store.request_handoff(over.id, Platform.TELEGRAM, home=DM)
-        claims = [await store.claim_next_handoff([Platform.TELEGRAM]) for _ in range(2)]
+        await handoffs.request(store, over.id, Platform.TELEGRAM, home=DM)
+        claims = [await handoffs.claim_next(store, [Platform.TELEGRAM]) for _ in range(2)]
         ships = next(claim for claim in claims if claim and claim.session_id == over.id)
-        assert await store.fail_handoff(ships, "The chat is closed.")
+        assert await handoffs.fail(store, ships, "The chat is closed.")
         await outbox.enqueue(store, Draft(key="k", address=DM, body="hello"))
         (outgoing,) = await outbox.claim(store, [Platform.TELEGRAM])
         assert await outbox.uncertain(store, outgoing, "It may have arrived.")

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 import pytest
 
 from segue.core.address import Platform
-from segue.core.handoff import State
 from segue.core.session import ME, Session
+from segue.handoffs import queries as handoffs
+from segue.handoffs.values import State
 from segue.store import Topic, leases, sessions
 from segue.turns import hold
 from tests.handoffs.conftest import STEPS, Gateway
@@ -60,7 +61,7 @@ async def test_with_json_every_step_is_a_line_and_the_last_is_the_outcome(person
         with segue_handoff(person, session.id, f"telegram:{DM.chat_id}", "--json") as command:
             claim = await gateway.claim()
             for step in STEPS:
-                assert await gateway.store.record_handoff_step(claim, step)
+                assert await handoffs.record_step(gateway.store, claim, step)
             assert await gateway.complete(claim)
             code, out, err = await command.ends()
         assert (code, err) == (0, "")
@@ -83,7 +84,7 @@ async def test_a_failed_handoff_exits_with_1_and_its_reason(person: Person):
             words = ["Boats", "telegram", *(["--json"] if as_json else [])]
             with segue_handoff(person, *words) as command:
                 claim = await gateway.claim()
-                assert await gateway.store.fail_handoff(claim, "The chat is closed.\x1b[2J")
+                assert await handoffs.fail(gateway.store, claim, "The chat is closed.\x1b[2J")
                 code, out, err = await command.ends()
             assert code == 1
             if as_json:
@@ -117,7 +118,7 @@ async def test_a_refused_handoff_exits_with_1_and_its_reason(
         (only,) = events(as_json.stdout)
         assert only["event"] == "refused"
         assert expected in str(only["reason"])
-        assert await gateway.store.recent_handoffs(5) == ()
+        assert await handoffs.recent(gateway.store, 5) == ()
 
 
 async def test_a_session_that_is_open_elsewhere_is_not_taken_away(person: Person):
@@ -171,14 +172,14 @@ async def test_ctrl_c_cancels_the_handoff_and_exits_with_130(
         session = await session_of(gateway)
         with segue_handoff(person, "Boats", "telegram", "--json") as command:
             async with gateway.store.listen(Topic.HANDOFFS) as wake:
-                while not await gateway.store.list_pending_handoffs():
+                while not await handoffs.pending(gateway.store):
                     await wake.wait(0.25)
             assert "waiting" in await command.line(command.stdout)
             command.process.send_signal(ending)
             code, out, _ = await command.ends()
         assert code == 130
         assert events(out)[-1]["cancelled"] is True
-        latest = await gateway.store.get_handoff_state(session.id)
+        latest = await handoffs.current(gateway.store, session.id)
         assert latest is not None
         assert latest.state is State.FAILED
         assert await leases.get(gateway.store, session.id) is None

@@ -17,6 +17,7 @@ from segue.cli.sessions import sessions_listed
 from segue.core.address import Address, ChatType, Platform
 from segue.core.session import ME, Origin, Session, Usage
 from segue.core.transcript import Message, Role, ToolCall, spoken
+from segue.handoffs import queries as handoffs
 from segue.store import Store, Tx, bindings, errors, leases, owners, sessions, transcripts
 from tests.harness.command_line import Command
 
@@ -243,8 +244,8 @@ def test_a_session_is_found_by_title_id_prefix_or_latest(person: SessionsCommand
 def test_the_holder_and_the_handoffs_of_a_session_are_shown(person: SessionsCommand):
     async def hand_off(store: Store) -> tuple[str, Any]:
         session = await sessions.create(store, ME, Platform.LOCAL, title="mine")
-        handoff = await store.request_handoff(session.id, Platform.TELEGRAM)
-        await store.cancel_handoff(handoff.id)
+        handoff = await handoffs.request(store, session.id, Platform.TELEGRAM)
+        await handoffs.cancel(store, handoff.id)
         await leases.acquire(store, session.id, "a terminal on desk (12)")
         # Checked while this process is open: a lease ends with its holder.
         shown = await asyncio.to_thread(person, "show", "mine")

@@ -8,6 +8,7 @@ import segue.store
 from segue.approvals import queries as approvals
 from segue.core.address import HomeChannel, Platform
 from segue.core.session import ME, Origin
+from segue.handoffs import queries as handoffs
 from segue.store import Store, bindings, gateways, inbox, leases, outbox, owners, sessions
 from segue.store.gateways import LinkState
 from segue.store.outbox import Draft
@@ -34,7 +35,7 @@ async def at_work(store: Store) -> None:
     ships = await sessions.find(store, ME, "Ships")
     await store.write(bindings.rebind, ships.id, address_of(ME, "0123"), Origin.HANDOFF)
     boats = await sessions.find(store, ME, "Boats")
-    await store.request_handoff(boats.id, Platform.TELEGRAM, home=DM)
+    await handoffs.request(store, boats.id, Platform.TELEGRAM, home=DM)
     await outbox.enqueue(store, Draft(key="k", address=DM, body="hello"))
     (outgoing,) = await outbox.claim(store, [Platform.TELEGRAM])
     assert await outbox.uncertain(store, outgoing, "It may have arrived.")
@@ -109,9 +110,9 @@ async def test_failed_messages_and_handoffs_are_listed_with_their_reason(person:
         assert no is not None
         await inbox.set_aside(store, no, "ValueError: no such escape")
         session = await sessions.create(store, ME, Platform.LOCAL, title="Boats")
-        await store.request_handoff(session.id, Platform.TELEGRAM, home=DM)
-        (handoff,) = await store.in_flight()
-        await store.cancel_handoff(handoff.id, "ZeroDivisionError: our fault")
+        await handoffs.request(store, session.id, Platform.TELEGRAM, home=DM)
+        (handoff,) = await handoffs.in_flight(store)
+        await handoffs.cancel(store, handoff.id, "ZeroDivisionError: our fault")
         shown = segue_says(person, "status").stdout
         output = json.loads(segue_says(person, "status", "--json").stdout)
     assert "problems  1 message could not be answered" in shown
@@ -148,13 +149,13 @@ async def test_a_handoff_that_was_not_confirmed_is_listed_with_what_to_look_for(
     async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
         await owners.ensure(store, ME)
         session = await sessions.create(store, ME, Platform.LOCAL, title="Boats")
-        await store.request_handoff(session.id, Platform.TELEGRAM, home=DM)
-        claim = await store.claim_next_handoff([Platform.TELEGRAM])
+        await handoffs.request(store, session.id, Platform.TELEGRAM, home=DM)
+        claim = await handoffs.claim_next(store, [Platform.TELEGRAM])
         assert claim is not None
         await outbox.enqueue(store, Draft(key=claim.recap_key, address=DM, body="hello"))
         (outgoing,) = await outbox.claim(store, [Platform.TELEGRAM])
         await outbox.uncertain(store, outgoing, "500")
-        await store.complete_handoff(claim, address=DM)
+        await handoffs.complete(store, claim, address=DM)
         shown = segue_says(person, "status").stdout
         output = json.loads(segue_says(person, "status", "--json").stdout)
     assert "Boats to telegram, just now, completed: telegram did not confirm" in shown

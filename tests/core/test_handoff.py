@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from segue.core import handoff
 from segue.core.address import Address, ChatType, Platform
-from segue.core.handoff import Handoff, HandoffEvent, State, next_state, stayed
 from segue.core.lease import Ticks
 from segue.core.text import REASON_LIMIT, short_reason
+from segue.handoffs import values as handoff
+from segue.handoffs.values import Handoff, HandoffEvent, State, next_state, stayed
 
 # Repeated on purpose: a mistake in the table must be noticed.
 ALLOWED = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from segue.core.session import ME
+from segue.handoffs import queries as handoff_queries
 from segue.store import bindings, bubbles, inbox, transcripts
 from tests.crash.oracle import Evidence
 from tests.crash.world import Life, World, outgoing, title
@@ -16,7 +17,7 @@ async def gather(world: World, life: Life, told: str | None) -> Evidence:
     heads = [m for m in view.messages if m.thread is None and m.text == title(life.chat)]
     bound = await bindings.list_bindings(store, ME, limit=10_000)
     addresses = tuple(b.address for b in bound if b.session_id == life.session_id)
-    handoffs = await store.list_handoffs(life.session_id)
+    handoffs = await handoff_queries.history(store, life.session_id)
     shown = await bubbles.shown(store, [world.rig.platform])
     return Evidence(
         session_id=life.session_id,

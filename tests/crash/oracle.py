@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from segue.core.address import Address, Platform
-from segue.core.handoff import Failure, Handoff, State
 from segue.core.transcript import Kind, Message, Outcome, Role
 from segue.gateway.texts import INTERRUPTED
+from segue.handoffs.values import Failure, Handoff, State
 from segue.store.outbox import Outgoing, OutgoingState
 from tests.crash.model import HANDOFF, WORD
 from tests.rigs import Message as Shown

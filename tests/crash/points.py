@@ -220,8 +220,8 @@ RETURNING: dict[str, Moment] = {
 
 # The answer to a message
 
-_BEGIN = "records.begin"
-_ADD = "records.add"
+_BEGIN = "turns.begin"
+_ADD = "turns.add"
 _ASKED = ("Role.USER",)
 _CALLED = ("tool_calls=(ToolCall",)
 _RESULT = ("Role.TOOL",)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
-from segue.core.handoff import State
+from segue.handoffs.queries import CLAIM_SECONDS
 from segue.handoffs.request import CLAIM_TIMEOUT
-from segue.store.handoffs import CLAIM_SECONDS
+from segue.handoffs.values import State
 from segue.testing.contract.rig import Act
 from segue.testing.peers import Trouble
 from tests.crash.history import gather

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from segue.core.handoff import Failure, State
 from segue.core.transcript import Kind, Role
+from segue.handoffs.values import Failure, State
 from segue.store import outbox, transcripts
 from tests import rigs
 from tests.crash.conftest import Fakes

@@ -34,7 +34,8 @@ class Trap(msgspec.Struct, frozen=True):
     """Where to hang."""
 
     work: str = ""
-    """The write to hang at, such as `handoffs.complete`; empty for any."""
+    """The write to hang at, by its module, or the package of a module called queries, such as
+    `handoffs.complete`. Empty for any."""
     after: bool = False
     """Hang after the write, not before."""
     about: tuple[str, ...] = ()
@@ -125,7 +126,8 @@ class Ground:
 
     def trapped(self, write: Write) -> Write:
         async def trapped(engine: Engine, work: Callable[..., Any], *args: Any, **more: Any) -> Any:
-            name = f"{work.__module__.rpartition('.')[2]}.{work.__name__}"
+            *_, package, module = work.__module__.split(".")
+            name = f"{package if module == 'queries' else module}.{work.__name__}"
             await self._look(name, after=False, told=(args, more))
             result = await write(engine, work, *args, **more)
             await self._look(name, after=True, told=(args, more, result))

@@ -23,9 +23,10 @@ import msgspec
 import segue
 import segue.store
 from segue.core.address import Address, ChatType, HomeChannel, Platform
-from segue.core.handoff import Handoff
 from segue.core.session import ME, Origin
 from segue.core.transcript import Role
+from segue.handoffs import queries as handoffs
+from segue.handoffs.values import Handoff
 from segue.store import (
     Store,
     bindings,
@@ -543,7 +544,7 @@ class World:
 
     async def latest(self, life: Life) -> Handoff | None:
         """The newest handoff, read without changing anything."""
-        latest = await self.store.list_handoffs(life.session_id, limit=1)
+        latest = await handoffs.history(self.store, life.session_id, limit=1)
         return latest[0] if latest else None
 
     async def settle(self, life: Life, *, since: float | None = None) -> None:
@@ -567,7 +568,7 @@ class World:
         latest = await self.latest(life)
         if latest is not None and latest.in_flight:
             yield f"{latest}"
-        every = await self.store.list_handoffs(life.session_id)
+        every = await handoffs.history(self.store, life.session_id)
         places = {life.home, *(it.thread for it in every if it.thread is not None)}
         if not await self.rig.is_recorded(self.store, life.chat, places):
             yield "the platform has updates that no gateway confirmed"

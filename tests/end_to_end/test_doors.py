@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from segue.core.handoff import State
 from segue.core.session import ME
+from segue.handoffs.values import State
 from segue.store import sessions
 from segue.testing.contract.rig import Act
 from segue.testing.peers import Trouble

@@ -10,9 +10,9 @@ import pytest
 
 from segue import config
 from segue.core.address import Platform
-from segue.core.handoff import Handoff, State
 from segue.core.session import ME
 from segue.core.transcript import Kind, Role
+from segue.handoffs.values import Handoff, State
 from segue.store import sessions, transcripts
 from segue.store.gateways import LinkState
 from tests import rigs

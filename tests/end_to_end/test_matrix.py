@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from segue.core.handoff import State
+from segue.handoffs.values import State
 from segue.store.gateways import LinkState
 from tests.end_to_end.conftest import asks_under_an_answer, tool_call
 from tests.fakes.matrix import MatrixPeer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from segue.core.handoff import State
 from segue.core.transcript import ToolCall
+from segue.handoffs.values import State
 from tests import rigs
 from tests.end_to_end.conftest import tool_call
 from tests.end_to_end.test_features import QUESTION

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from segue.core.handoff import Failure, State
+from segue.handoffs.values import Failure, State
 from segue.store import outbox
 from segue.store.gateways import LinkState
 from segue.testing.contract.rig import Act

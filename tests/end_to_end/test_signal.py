@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from segue.core.address import Address, ChatType, HomeChannel, Platform
-from segue.core.handoff import State
 from segue.core.session import ME as OWNER
+from segue.handoffs.values import State
 from segue.store import Topic, outbox, owners, sessions
 from segue.store.outbox import OutgoingState
 from tests.end_to_end.conftest import tool_call, write

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from segue.core.address import ChatType
-from segue.core.handoff import State
 from segue.core.session import ME
+from segue.handoffs.values import State
 from segue.store import outbox, owners
 from segue.testing.peers import Trouble
 from tests.fakes import slack

@@ -8,9 +8,9 @@ import httpx2
 import pytest
 
 from segue.core.address import Address, ChatType, Platform
-from segue.core.handoff import State
 from segue.core.session import ME
 from segue.gateway.streaming import BUBBLE_DELAY
+from segue.handoffs.values import State
 from segue.store import gateways, outbox, sessions
 from segue.store.gateways import LinkState
 from segue.system.http import tls

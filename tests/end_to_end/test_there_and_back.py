@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from segue.core.handoff import State
 from segue.core.session import ME
+from segue.handoffs.values import State
 from segue.store import owners, sessions
 from tests import rigs
 from tests.end_to_end.conftest import tool_call

@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from segue.core.handoff import State
+from segue.handoffs.values import State
 from segue.store import outbox
 from segue.store.outbox import OutgoingState
 from segue.testing.contract.rig import Act

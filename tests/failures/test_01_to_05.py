@@ -9,11 +9,12 @@ import pytest
 
 from segue.core.address import Address, Platform
 from segue.core.errors import NoGateway
-from segue.core.handoff import Failure, State, Step
 from segue.core.session import ME
+from segue.handoffs import queries as handoffs
+from segue.handoffs.queries import CLAIM_SECONDS, LEASE_SECONDS
 from segue.handoffs.request import CLAIM_TIMEOUT
+from segue.handoffs.values import Failure, State, Step
 from segue.store import Topic, sessions
-from segue.store.handoffs import CLAIM_SECONDS, LEASE_SECONDS
 from segue.testing.platform import PeerAdapter, Shape
 from tests.failures.conftest import HANDED_OFF, STAYED, WITHIN, Household
 from tests.gateway.test_handoffs import DIRECT, SAID
@@ -247,6 +248,6 @@ async def test_the_request_of_a_killed_terminal_is_not_executed_an_hour_later(ho
         gateway.kill()
         household.advance(CLAIM_TIMEOUT)
         async with asyncio.timeout(WITHIN), household.store.listen(Topic.HANDOFFS) as wake:
-            while await household.store.list_pending_handoffs():
+            while await handoffs.pending(household.store):
                 await wake.wait(0.1)
         await nothing_was_executed(household)

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from segue.core.address import Platform
-from segue.core.handoff import State
 from segue.core.session import ME
 from segue.handoffs import Completed, handed_over
+from segue.handoffs.values import State
 from segue.store import bindings, sessions
 from segue.testing.platform import Shape, Trouble
 from tests.failures.conftest import STAYED, Household

@@ -7,9 +7,9 @@ import asyncio
 import re
 import shlex
 
-from segue.core.handoff import REASONS, Failure, State
 from segue.core.session import ME
 from segue.handoffs.request import CLAIM_TIMEOUT
+from segue.handoffs.values import REASONS, Failure, State
 from segue.store import sessions
 from segue.testing.contract.rig import Act
 from segue.testing.platform import Shape, Trouble

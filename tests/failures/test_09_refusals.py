@@ -11,12 +11,12 @@ import pytest
 
 from segue import commands
 from segue.cli.main import main
-from segue.core import handoff as handoffs
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.errors import HandoffError
-from segue.core.handoff import State
 from segue.core.session import ME
 from segue.gateway import texts
+from segue.handoffs import values as handoff
+from segue.handoffs.values import State
 from segue.store import owners
 from segue.testing.platform import Shape, serving
 from tests.failures.advice import (
@@ -44,7 +44,7 @@ def every_text() -> Iterator[str]:
     docstrings = source().docstrings.items()
     yield from (text for error, text in docstrings if is_a(error, "UserError"))
     yield from (said.text for said in sentences())
-    for module in (handoffs, texts):
+    for module in (handoff, texts):
         values = (value for name, value in vars(module).items() if name.isupper())
         yield from (value for value in values if isinstance(value, str))
 

@@ -7,8 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from segue.core.handoff import Handoff, State
 from segue.core.session import ME
+from segue.handoffs import queries as handoffs
+from segue.handoffs.values import Handoff, State
 from segue.store import Topic, sessions
 from segue.testing.platform import Shape, Trouble
 from tests.failures.conftest import WITHIN, Household
@@ -44,7 +45,7 @@ async def taken_up(house: House, session_id: str) -> Handoff:
     """The session's handoff, once a gateway has claimed it."""
     async with asyncio.timeout(WITHIN), house.store.listen(Topic.HANDOFFS) as wake:
         while True:
-            handoff = await house.store.get_handoff_state(session_id)
+            handoff = await handoffs.current(house.store, session_id)
             if handoff is not None and handoff.claimed is not None:
                 return handoff
             await wake.wait(0.05)
@@ -72,7 +73,7 @@ async def test_a_handoff_that_hangs_does_not_delay_others(house: House, slow: st
             assert done.claimed is not None
             assert done.claimed - done.requested < CLAIMED_WITHIN
             assert not hanging.done()
-            still = await house.store.get_handoff_state(first.session.id)
+            still = await handoffs.current(house.store, first.session.id)
             assert still is not None
             assert still.state is State.RUNNING
             model.go.set()

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from segue.core.address import Platform
-from segue.core.handoff import State
+from segue.handoffs.values import State
 from segue.store import Topic, outbox
 from segue.testing.contract.rig import Act
 from segue.testing.platform import Trouble

@@ -10,8 +10,8 @@ import pytest
 
 from segue.core.address import Platform
 from segue.core.errors import ModelError, ModelOffline
-from segue.core.handoff import STEPS, Failure, State, Step
 from segue.handoffs import Completed, handed_over
+from segue.handoffs.values import STEPS, Failure, State, Step
 from segue.store import Topic, inbox
 from segue.testing.contract.rig import Act
 from segue.testing.platform import Shape, Trouble

@@ -9,10 +9,10 @@ import pytest
 
 from segue.core.address import Address, ChatType
 from segue.core.errors import AudienceChanged
-from segue.core.handoff import State
 from segue.core.session import ME
 from segue.gateway import outbound
 from segue.gateway.places import FRESH_SECONDS, Audiences
+from segue.handoffs.values import State
 from segue.store import Topic, outbox, owners
 from segue.testing.platform import Shape, Trouble
 from tests.gateway.test_approvals import asked, runs

@@ -15,13 +15,14 @@ import segue.store
 from segue.agent.models.base import Prompt
 from segue.core.address import Address, Platform, Sender
 from segue.core.errors import StoreError
-from segue.core.handoff import State
 from segue.core.session import ME, EndReason
 from segue.core.transcript import Message
 from segue.gateway import containment, dispatch, expiry, janitor, texts
 from segue.gateway.containment import contain, keep_running
 from segue.gateway.janitor import Janitor
 from segue.gateway.service import Gateway
+from segue.handoffs import queries as handoffs
+from segue.handoffs.values import State
 from segue.platforms import markup
 from segue.platforms.base import Button, Capabilities, Inbound, InboundKind, Part, Receipt
 from segue.store import Store, errors, gateways, inbox, outbox, sessions
@@ -243,13 +244,13 @@ async def test_an_unreadable_handoff_fails_and_does_not_block_others(house: Hous
     chat = await house.chat()
     home = await house.home(chat)
     session = await sessions.create(house.store, ME, Platform.LOCAL)
-    await house.store.request_handoff(session.id, TELEGRAM, home=home)
+    await handoffs.request(house.store, session.id, TELEGRAM, home=home)
     await house.store.write(corrupt, f"UPDATE handoffs SET {column} = '{{'")
     async with house.gateway(), house.terminal(("a", "b")) as desk:
         assert (await desk.hand_off()).state is State.COMPLETED
         await house.driver.say(house.anna, chat, "hello")
         await house.driver.message("(1) hello", chat=chat)
-    bad = await house.store.get_handoff_state(session.id)
+    bad = await handoffs.current(house.store, session.id)
     assert bad is not None
     assert bad.state is State.FAILED
     assert "cannot be read" in (bad.error or "")

@@ -19,12 +19,13 @@ from segue.agent.models.scripted import Say, ScriptedModel, Step
 from segue.config import Approvals
 from segue.core.address import Platform
 from segue.core.approval import Policy
-from segue.core.handoff import State
 from segue.core.session import Origin
 from segue.core.transcript import Outcome, Role
 from segue.gateway.handoffs import Handoffs
 from segue.gateway.turns import ChatTurns
 from segue.handoffs import STAYS, Completed, Held, IfHeld, Progress, hand_off_session
+from segue.handoffs import queries as handoffs
+from segue.handoffs.values import State
 from segue.store import bindings, sessions, transcripts, wishes
 from segue.testing.platform import Driver, Shape
 from segue.turns import HeldLease, hold
@@ -140,7 +141,7 @@ async def test_a_handoff_typed_during_a_turn_moves_the_turn_at_the_safe_point(
         await t.runs("1")
         await t.says("/move matrix")
         await message_with(house, t.chat, MOVING)
-        assert await house.store.in_flight() == ()  # nothing moves while a tool runs
+        assert await handoffs.in_flight(house.store) == ()  # nothing moves while a tool runs
         t.go()
         await t.driver.message("result: 1, 2", chat=t.there)
         await message_with(house, t.chat, WENT)
@@ -162,7 +163,7 @@ async def test_stop_cancels_the_handoff_and_the_turn_continues(house: House, tmp
         await message_with(house, t.chat, STAYS)
         t.go()
         await house.driver.message("result: 1, 2", chat=t.chat)
-        assert await house.store.recent_handoffs() == ()
+        assert await handoffs.recent(house.store) == ()
     await t.runs("1", "2")
 
 
@@ -220,11 +221,11 @@ async def test_the_session_moves_after_the_answer_is_complete(house: House, tmp_
         await model.asked.wait()
         await t.says("/move matrix")
         await message_with(house, t.chat, MOVING)
-        assert await house.store.in_flight() == ()
+        assert await handoffs.in_flight(house.store) == ()
         model.go.set()
         await house.driver.message("(1) hello", chat=t.chat)
         await message_with(house, t.chat, WENT)
-        (done,) = await house.store.recent_handoffs()
+        (done,) = await handoffs.recent(house.store)
         assert not done.mid_turn
 
 
@@ -261,7 +262,7 @@ async def test_a_handoff_that_is_impossible_is_refused_at_once(
         await house.driver.message("(1) hello", chat=t.chat)
         await t.says(typed)
         await message_with(house, t.chat, says)
-        assert await house.store.recent_handoffs() == ()
+        assert await handoffs.recent(house.store) == ()
 
 
 async def test_a_button_of_an_old_message_with_a_handoff_is_answered_with_the_command(
@@ -272,7 +273,7 @@ async def test_a_button_of_an_old_message_with_a_handoff_is_answered_with_the_co
         said = await house.driver.message("(1) hello", chat=t.chat)
         await house.driver.press(house.anna, said.id, "Leave", "/handoff matrix")
         await message_with(house, t.chat, "Here, type /move PLATFORM.")
-        assert await house.store.recent_handoffs() == ()
+        assert await handoffs.recent(house.store) == ()
 
 
 async def test_move_without_another_platform_says_so(house: House, tmp_path: Path):
@@ -315,7 +316,7 @@ async def test_another_process_waits_for_the_safe_point_and_follows_the_turn(
         await t.runs("1")
         async with t.elsewhere(IfHeld.WAIT) as steps:
             assert isinstance(await anext(steps), Held)
-            assert await house.store.in_flight() == ()
+            assert await handoffs.in_flight(house.store) == ()
             t.go()
             done = [step async for step in steps][-1]
         assert isinstance(done, Completed)
@@ -386,7 +387,7 @@ async def test_the_next_gateway_waits_for_the_handoff_of_a_turn_that_a_dead_one_
 
     async def grant_and_hang(turns: ChatTurns, held: HeldLease, _: asyncio.Event) -> bool:
         assert held.wish is not None
-        await turns.store.grant_handoff(held.wish, held.lease, mid_turn=True, claim_seconds=600)
+        await handoffs.grant(turns.store, held.wish, held.lease, mid_turn=True, claim_seconds=600)
         granted.set()
         return await asyncio.Event().wait()
 
@@ -409,7 +410,7 @@ async def test_the_next_gateway_waits_for_the_handoff_of_a_turn_that_a_dead_one_
         await message_with(house, chat, "This conversation went to")
         await house.idle()
     await trip.runs("1", "2")
-    assert [h.state for h in await house.store.recent_handoffs()] == [State.COMPLETED]
+    assert [h.state for h in await handoffs.recent(house.store)] == [State.COMPLETED]
 
 
 async def test_a_message_whose_session_leaves_before_its_turn_is_not_answered_in_it(

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from segue.core.address import Address
-from segue.core.handoff import State
 from segue.core.session import ME
 from segue.gateway import service
 from segue.handoffs import Completed, Working, delivery, handed_over
+from segue.handoffs import queries as handoffs
+from segue.handoffs.values import State
 from segue.store import Topic, owners, sessions
 from segue.store.outbox import OFFER
 from segue.testing.platform import Rules, Shape, Trouble
@@ -116,7 +117,7 @@ async def thinking_in(house: House, model: Slow) -> str:
 async def waits(desk: Desk) -> None:
     """Wait until an answer delays the handoff."""
     async with asyncio.timeout(40), desk.store.listen(Topic.HANDOFFS) as wake:
-        while not (found := await desk.store.get_handoff_state(desk.session.id)) or (
+        while not (found := await handoffs.current(desk.store, desk.session.id)) or (
             found.detail != "an answer is being written there"
         ):
             await wake.wait(0.05)

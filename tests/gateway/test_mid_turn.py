@@ -13,9 +13,9 @@ from segue.agent.models.base import Prompt
 from segue.config import Approvals
 from segue.core.address import Address, ChatType, Platform
 from segue.core.approval import Policy
-from segue.core.handoff import Handoff, State
 from segue.core.transcript import Message, Outcome, Role, ToolCall, spoken
 from segue.handoffs import delivery
+from segue.handoffs.values import Handoff, State
 from segue.store import transcripts
 from segue.testing.platform import Shape
 from segue.turns import hold, queries

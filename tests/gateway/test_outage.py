@@ -14,11 +14,12 @@ import segue.store
 from segue.agent.models.scripted import ScriptedModel
 from segue.core.errors import StoreError, StoreUncertain
 from segue.core.events import NO_ANSWER
-from segue.core.handoff import State
 from segue.gateway import service
 from segue.gateway.turns import _conclude
 from segue.handoffs import delivery
-from segue.store import Store, errors, handoffs, inbox, outbox, retries, transcripts
+from segue.handoffs import queries as handoffs
+from segue.handoffs.values import State
+from segue.store import Store, errors, inbox, outbox, retries, transcripts
 from segue.store.outbox import OutgoingState
 from segue.testing.platform import Rules, Shape
 from segue.turns import queries
@@ -156,8 +157,8 @@ async def test_the_heartbeat_of_a_handoff_resumes_when_the_store_is_back(
                 if not engine.writes:
                     break
                 await asyncio.sleep(0.005)
-        (running,) = await house.store.in_flight()
-        await house.store.cancel_handoff(running.id, "enough")
+        (running,) = await handoffs.in_flight(house.store)
+        await handoffs.cancel(house.store, running.id, "enough")
         assert (await handing_off).error == "enough"
         async with asyncio.timeout(WITHIN):
             while True:

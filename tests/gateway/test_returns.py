@@ -11,10 +11,10 @@ import pytest
 import segue.store
 from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed
-from segue.core.handoff import Handoff, State
 from segue.core.session import ME, Session
 from segue.core.transcript import Message, Role, spoken
 from segue.handoffs import Completed, handed_over
+from segue.handoffs.values import Handoff, State
 from segue.store import outbox, sessions, transcripts
 from segue.store.outbox import OFFER
 from segue.testing.platform import PeerAdapter, Rules, Shape, Trouble

@@ -11,13 +11,14 @@ import pytest
 
 import segue.store
 from segue.core.address import Platform
-from segue.core.handoff import Handoff, State
 from segue.core.lease import SECOND, Ticks
 from segue.gateway import service
+from segue.handoffs import queries as handoffs
+from segue.handoffs.queries import LEASE_SECONDS
+from segue.handoffs.values import Handoff, State
 from segue.store import Store, gateways, inbox
 from segue.store.base import SystemClock
 from segue.store.gateways import ALIVE_SECONDS, LinkState
-from segue.store.handoffs import LEASE_SECONDS
 from segue.testing.platform import Driver, PeerAdapter, Shape, serving
 from tests.gateway.test_commands import Waiting
 from tests.harness.house import TELEGRAM, WITHIN, House
@@ -140,7 +141,7 @@ async def test_a_handoff_to_a_lost_platform_can_be_claimed_at_once(house: House)
     async with on_two(house), house.terminal(("What is 6 times 7?", "42.")) as desk:
         handing_off = asyncio.create_task(desk.hand_off())
         await model.asked.wait()
-        (running,) = await house.store.in_flight()
+        (running,) = await handoffs.in_flight(house.store)
         assert running.state is State.RUNNING
         assert running.lease_until is not None
         async with rival(house) as other, await segue.store.open(house.url) as next_one:
@@ -148,7 +149,7 @@ async def test_a_handoff_to_a_lost_platform_can_be_claimed_at_once(house: House)
 
             async def is_claimed() -> bool:
                 nonlocal claim
-                claim = await next_one.claim_next_handoff([TELEGRAM])
+                claim = await handoffs.claim_next(next_one, [TELEGRAM])
                 return claim is not None
 
             await other.take()
@@ -156,7 +157,7 @@ async def test_a_handoff_to_a_lost_platform_can_be_claimed_at_once(house: House)
             assert claim is not None
             assert SystemClock().ticks() < running.lease_until, "it was not given up, but ran out"
             assert claim.thread == running.thread
-            await next_one.fail_handoff(claim, "enough")
+            await handoffs.fail(next_one, claim, "enough")
         assert (await handing_off).error == "enough"
 
 

@@ -12,11 +12,12 @@ import pytest
 
 from segue.core.address import Address, HomeChannel, Platform
 from segue.core.errors import StoreError
-from segue.core.handoff import Handoff, State, Step
 from segue.core.session import Session
 from segue.core.transcript import Message
 from segue.handoffs import Completed, Failed, Progress, hand_off
+from segue.handoffs import queries as handoffs
 from segue.handoffs import request as requests
+from segue.handoffs.values import Handoff, State, Step
 from segue.store import Store, Topic, gateways, owners, sessions
 from segue.store.base import Engine
 from segue.turns import HeldLease, hold
@@ -47,20 +48,20 @@ class Gateway:
     async def claim(self) -> Handoff:
         """Wait for a handoff and claim it."""
         async with asyncio.timeout(BOUND), self.store.listen(Topic.HANDOFFS) as wake:
-            while not (claim := await self.store.claim_next_handoff([TELEGRAM])):
+            while not (claim := await handoffs.claim_next(self.store, [TELEGRAM])):
                 await wake.wait(0.25)
         return claim
 
     async def come_to(self, claim: Handoff, step: Step) -> None:
         """Record every step up to `step`."""
         for taken in STEPS[: STEPS.index(step) + 1] if step in STEPS else ():
-            assert await self.store.record_handoff_step(claim, taken)
+            assert await handoffs.record_step(self.store, claim, taken)
 
     async def complete(
         self, claim: Handoff, messages: Sequence[Message] = (), at: Address = TOPIC
     ) -> bool:
         """Complete the handoff, and return whether that succeeded."""
-        done = await self.store.complete_handoff(claim, address=at, messages=messages)
+        done = await handoffs.complete(self.store, claim, address=at, messages=messages)
         return done is not None
 
 
@@ -144,16 +145,16 @@ def _is(wanted: Any, work: Any) -> bool:
 
 
 async def state(store: Store, session_id: str) -> Handoff:
-    latest = await store.get_handoff_state(session_id)
+    latest = await handoffs.current(store, session_id)
     assert latest is not None
     return latest
 
 
 async def nothing_is_left(store: Store, session: Session) -> None:
     """Check that the session is as before the request: not moved, and without an active handoff."""
-    latest = await store.get_handoff_state(session.id)
+    latest = await handoffs.current(store, session.id)
     assert latest is None or latest.state is State.FAILED
-    assert await store.list_pending_handoffs() == ()
+    assert await handoffs.pending(store) == ()
     found = await sessions.get(store, session.id)
     assert found is not None
     assert (found.address, found.ended) == (None, None)

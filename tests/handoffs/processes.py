@@ -17,8 +17,9 @@ from typing import Any, Concatenate, ParamSpec
 
 import segue.store
 from segue.core.address import Address, Platform
-from segue.core.handoff import Step
 from segue.handoffs import IfHeld, grant, hand_off, hand_off_session
+from segue.handoffs import queries as handoffs
+from segue.handoffs.values import Step
 from segue.store import Topic, gateways
 from segue.turns import hold
 from tests import program
@@ -36,11 +37,11 @@ async def gateway(say: Say, url: str, step: Step, thread: Address) -> None:
     async with await segue.store.open(url) as store, store.listen(Topic.HANDOFFS) as wake:
         await gateways.announce(store, "gateway", [Platform.TELEGRAM])
         say("here")
-        while not (claim := await store.claim_next_handoff([Platform.TELEGRAM])):
+        while not (claim := await handoffs.claim_next(store, [Platform.TELEGRAM])):
             await wake.wait(0.25)
         for taken in STEPS[: STEPS.index(step) + 1] if step in STEPS else ():
-            await store.record_handoff_step(claim, taken)
-        await store.record_handoff_step(claim, step, thread=thread)
+            await handoffs.record_step(store, claim, taken)
+        await handoffs.record_step(store, claim, step, thread=thread)
         say("claimed")
         await asyncio.Event().wait()
 

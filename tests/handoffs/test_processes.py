@@ -11,9 +11,10 @@ import pytest
 
 import segue.store
 from segue.core.address import HomeChannel, Platform
-from segue.core.handoff import REASONS, Failure, State, Step
 from segue.core.session import Session
 from segue.handoffs import Completed, Stranded, Working
+from segue.handoffs import queries as handoffs
+from segue.handoffs.values import REASONS, Failure, State, Step
 from segue.store import Store, owners, sessions
 from segue.turns import hold
 from tests.handoffs import processes
@@ -116,7 +117,7 @@ async def test_failure_5_the_request_of_a_killed_terminal_expires(url: str, tmp_
             await program.says("Waiting")
             await program.ends(signal.SIGKILL)
         clock.advance(BOUND)
-        assert await store.claim_next_handoff([TELEGRAM]) is None
+        assert await handoffs.claim_next(store, [TELEGRAM]) is None
         assert (await state(store, session.id)).failure is Failure.EXPIRED
         await nothing_is_left(store, session)
 

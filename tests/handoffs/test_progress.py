@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Iterable
 import pytest
 
 from segue.core.errors import SessionNotFound, StoreError
-from segue.core.handoff import MAX_ATTEMPTS, REASONS, Failure, Handoff, State, Step
 from segue.core.session import Session
 from segue.handoffs import (
     Completed,
@@ -21,9 +20,11 @@ from segue.handoffs import (
     follow,
     request,
 )
+from segue.handoffs import queries as handoffs
+from segue.handoffs.queries import CLAIM_SECONDS, LEASE_SECONDS
 from segue.handoffs.request import CLAIM_TIMEOUT, MAX_FAILED_POLLS
+from segue.handoffs.values import MAX_ATTEMPTS, REASONS, Failure, Handoff, State, Step
 from segue.store import Store, errors, gateways, sessions
-from segue.store.handoffs import CLAIM_SECONDS, LEASE_SECONDS
 from segue.store.wake import Notifier, Notify
 from segue.testing.clock import FakeClock
 from tests.handoffs.conftest import BOUND, STEPS, TELEGRAM, Faulty, Gateway, outcome
@@ -64,9 +65,9 @@ async def test_each_step_is_reported_once_as_it_happens(
     claim = await gateway.claim()
     assert await next_progress(steps) == Working(TELEGRAM, Step.CLAIMED)
     for step in STEPS:
-        assert await gateway.store.record_handoff_step(claim, step)
+        assert await handoffs.record_step(gateway.store, claim, step)
         assert await next_progress(steps) == Working(TELEGRAM, step)
-        assert await gateway.store.heartbeat_handoff(claim)  # which is nothing new
+        assert await handoffs.heartbeat(gateway.store, claim)  # which is nothing new
     assert await gateway.complete(claim)
     last = await next_progress(steps)
     assert isinstance(last, Completed)
@@ -83,7 +84,7 @@ async def test_each_step_wakes_the_followers(
     claim = await gateway.claim()
     await next_progress(steps)
     for step in STEPS * 3:
-        await gateway.store.record_handoff_step(claim, step)
+        await handoffs.record_step(gateway.store, claim, step)
         await next_progress(steps)
 
 
@@ -113,7 +114,7 @@ async def test_a_completed_handoff_is_reported_with_its_place(
 async def test_a_failed_handoff_is_reported_with_its_reason(
     store: Store, asked: Handoff, gateway: Gateway
 ):
-    await gateway.store.fail_handoff(await gateway.claim(), "The chat is\x1b[31m gone.")
+    await handoffs.fail(gateway.store, await gateway.claim(), "The chat is\x1b[31m gone.")
     (last,) = await all_told(store, asked)
     assert last.text() == "The handoff failed. The chat is[31m gone."
 
@@ -121,7 +122,7 @@ async def test_a_failed_handoff_is_reported_with_its_reason(
 async def test_the_outcome_is_reported_even_if_another_handoff_was_requested(
     store: Store, asked: Handoff
 ):
-    assert await store.cancel_handoff(asked.id)
+    assert await handoffs.cancel(store, asked.id)
     await ask(store, asked.session_id, None, "telegram")
     (last,) = await all_told(store, asked)
     assert outcome(last).id == asked.id
@@ -129,7 +130,7 @@ async def test_the_outcome_is_reported_even_if_another_handoff_was_requested(
 
 
 async def test_following_ends_if_the_session_is_deleted(store: Store, asked: Handoff):
-    await store.cancel_handoff(asked.id)
+    await handoffs.cancel(store, asked.id)
     await sessions.delete(store, asked.session_id)
     with pytest.raises(SessionNotFound):
         await all_told(store, asked)
@@ -147,7 +148,7 @@ async def test_a_request_that_is_not_claimed_within_seconds_fails_and_says_how_t
     last = await next_progress(steps)
     assert outcome(last).failure is Failure.EXPIRED
     assert "`segue gateway start`" in last.text()
-    assert await gateway.store.claim_handoff(asked.id) is None
+    assert await handoffs.claim(gateway.store, asked.id) is None
 
 
 async def test_a_request_claimed_at_the_last_moment_continues(
@@ -173,8 +174,8 @@ async def test_failure_3_the_terminal_waits_for_a_slow_gateway(
     for _ in range(60):  # ten minutes
         clock.advance(10)
         await gateways.heartbeat(gateway.store)
-        assert await gateway.store.heartbeat_handoff(claim)
-    await gateway.store.record_handoff_step(claim, Step.REPLYING)
+        assert await handoffs.heartbeat(gateway.store, claim)
+    await handoffs.record_step(gateway.store, claim, Step.REPLYING)
     assert await next_progress(steps) == Working(TELEGRAM, Step.REPLYING)
     assert await gateway.complete(claim)
     assert isinstance(await next_progress(steps), Completed)
@@ -189,7 +190,7 @@ async def test_failure_4_if_the_gateway_dies_the_next_one_continues(
     steps = follow(store, asked)
     await next_progress(steps)
     claim = await gateway.claim()
-    await gateway.store.record_handoff_step(claim, Step.OPENING, thread=TOPIC)
+    await handoffs.record_step(gateway.store, claim, Step.OPENING, thread=TOPIC)
     await next_progress(steps)
     await gateway.store.close()
     assert await next_progress(steps) == Stranded(TELEGRAM)
@@ -277,7 +278,7 @@ async def test_occasional_failed_polls_are_not_added_up(
     claim = await gateway.claim()
     for step in (Step.CLAIMED, *STEPS):
         engine.reads = [errors.busy("the store")] * 2
-        await gateway.store.record_handoff_step(claim, step)
+        await handoffs.record_step(gateway.store, claim, step)
         assert await next_progress(steps) == Working(TELEGRAM, step)
         assert engine.reads == []
 
@@ -344,9 +345,9 @@ async def test_a_handoff_cancelled_in_time_is_not_carried_out(
     store: Store, asked: Handoff, gateway: Gateway
 ):
     claim = await gateway.claim()
-    assert await store.cancel_handoff(asked.id) is True
+    assert await handoffs.cancel(store, asked.id) is True
     assert await gateway.complete(claim) is False
-    assert await store.cancel_handoff(asked.id) is False
+    assert await handoffs.cancel(store, asked.id) is False
     (last,) = await all_told(store, asked)
     assert last.text() == REASONS[Failure.CANCELLED]
 
@@ -355,7 +356,7 @@ async def test_failure_3_a_late_cancel_never_undoes_a_completed_handoff(
     store: Store, asked: Handoff, gateway: Gateway
 ):
     assert await gateway.complete(await gateway.claim())
-    assert await store.cancel_handoff(asked.id) is False
+    assert await handoffs.cancel(store, asked.id) is False
     (last,) = await all_told(store, asked)
     assert isinstance(last, Completed)
     found = await sessions.get(store, asked.session_id)

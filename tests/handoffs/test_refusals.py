@@ -16,9 +16,10 @@ from segue.core.errors import (
     SessionNotFound,
     StoreUncertain,
 )
-from segue.core.handoff import State
 from segue.core.session import Origin, Session
 from segue.handoffs import ask
+from segue.handoffs import queries as handoffs
+from segue.handoffs.values import State
 from segue.platforms import registry
 from segue.store import Store, bindings, gateways, leases, owners, sessions
 from segue.testing.clock import FakeClock
@@ -34,7 +35,7 @@ async def refused(store: Store, session: Session, platform: str = "telegram") ->
     """The error with which the request is refused."""
     with pytest.raises(Exception, match=r"\.$") as raised:
         await ask(store, session.id, None, platform)
-    assert await store.list_handoffs(session.id) == ()
+    assert await handoffs.history(store, session.id) == ()
     return raised.value
 
 
@@ -148,7 +149,7 @@ async def test_a_second_request_is_refused_while_the_first_is_in_flight(
     first = await ask(store, session.id, None, "telegram")
     with pytest.raises(HandoffError, match="telegram"):
         await ask(store, session.id, None, "telegram")
-    assert await store.list_handoffs(session.id) == (first,)
+    assert await handoffs.history(store, session.id) == (first,)
 
 
 @pytest.mark.usefixtures("gateway")
@@ -162,7 +163,7 @@ async def test_of_two_concurrent_requests_one_is_refused(
         return_exceptions=True,
     )
     assert sorted(type(each).__name__ for each in asked) == ["Handoff", "HandoffError"]
-    assert len(await store.list_pending_handoffs()) == 1
+    assert len(await handoffs.pending(store)) == 1
 
 
 async def test_failure_9_following_every_advice_leads_to_success(
@@ -195,7 +196,7 @@ async def test_a_request_has_the_target_and_the_message(
     await say(store, session.id, said("Hello"))
     lease = await hold(store, session.id)
     asked = await ask(store, session.id, lease, "telegram", message="Go on there.")
-    assert await gateway.store.list_pending_handoffs() == (asked,)
+    assert await handoffs.pending(gateway.store) == (asked,)
     assert (asked.home, asked.message) == (DM, "Go on there.")
 
 
@@ -204,8 +205,8 @@ async def test_failure_5_a_request_expires_after_a_few_seconds_even_if_the_termi
 ):
     asked = await ask(store, session.id, None, "telegram")
     clock.advance(6)
-    assert await gateway.store.claim_handoff(asked.id) is None
-    assert await gateway.store.claim_next_handoff([TELEGRAM]) is None
+    assert await handoffs.claim(gateway.store, asked.id) is None
+    assert await handoffs.claim_next(gateway.store, [TELEGRAM]) is None
     assert (await state(store, session.id)).state is State.FAILED
 
 
@@ -220,7 +221,7 @@ async def test_only_the_holder_of_the_session_can_request_a_handoff(
     await leases.acquire(other, session.id, "a terminal on sofa", take_over=True)
     with pytest.raises(SessionMoved, match="a terminal on sofa"):
         await ask(store, session.id, lease, "telegram")
-    assert await store.list_handoffs(session.id) == ()
+    assert await handoffs.history(store, session.id) == ()
 
 
 @pytest.mark.usefixtures("gateway")
@@ -236,7 +237,7 @@ async def test_a_request_whose_commit_is_uncertain_is_made_once(store: Store, se
     engine.kept = [StoreUncertain(path="the store")]
     asked = await ask(Store(engine), session.id, None, "telegram")
     assert engine.kept == []
-    assert await store.list_handoffs(session.id) == (asked,)
+    assert await handoffs.history(store, session.id) == (asked,)
 
 
 # Another chat than the home channel
@@ -278,7 +279,7 @@ async def test_a_chat_without_an_owner_or_of_another_owner_is_refused(
     for chat in ("78", "79", "80", ""):
         with pytest.raises(HandoffError, match="is not one of your chats"):
             await ask(store, session.id, None, "telegram", chat_id=chat)
-    assert await store.list_handoffs(session.id) == ()
+    assert await handoffs.history(store, session.id) == ()
 
 
 async def test_a_named_chat_needs_no_home_channel(store: Store, session: Session):

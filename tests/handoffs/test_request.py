@@ -9,10 +9,11 @@ import random
 import pytest
 
 from segue.core.errors import NoGateway, SessionMoved
-from segue.core.handoff import REASONS, Failure, Handoff, State, Step
 from segue.core.session import Session
 from segue.handoffs import Completed, Failed, Stranded, Waiting, Working, hand_off
+from segue.handoffs import queries as handoffs
 from segue.handoffs.request import CLAIM_TIMEOUT
+from segue.handoffs.values import REASONS, Failure, Handoff, State, Step
 from segue.store import Store, errors, sessions, transcripts
 from segue.testing.clock import FakeClock
 from segue.turns import hold
@@ -57,7 +58,7 @@ async def test_a_session_moves_and_every_step_is_reported(
         assert claim.message == "Go on there."
         await terminal.hears(Working, Step.CLAIMED)
         for step in STEPS:
-            await gateway.store.record_handoff_step(claim, step)
+            await handoffs.record_step(gateway.store, claim, step)
             await terminal.hears(Working, step)
         assert await gateway.complete(claim, [said("You are here now."), answered("I am.")])
         last = await task
@@ -110,7 +111,7 @@ async def test_a_refused_request_leaves_nothing_behind(
 ):
     with pytest.raises(NoGateway):
         await terminal.hand_off()
-    assert await store.list_handoffs(session.id) == ()
+    assert await handoffs.history(store, session.id) == ()
     await transcripts.append(store, terminal.held.lease, [said("Then I stay.")])
 
 
@@ -118,7 +119,7 @@ async def test_a_failed_handoff_leaves_the_session_in_the_terminal(
     terminal: Terminal, store: Store, gateway: Gateway, session: Session
 ):
     async with running(terminal) as task:
-        await gateway.store.fail_handoff(await gateway.claim(), "The chat is gone.")
+        await handoffs.fail(gateway.store, await gateway.claim(), "The chat is gone.")
         last = await task
     assert last.text() == "The handoff failed. The chat is gone."
     await nothing_is_left(store, session)
@@ -133,7 +134,7 @@ async def test_failure_5_a_request_that_was_not_claimed_fails_and_no_gateway_fin
         clock.advance(CLAIM_TIMEOUT)
         assert isinstance(await task, Failed)
     await nothing_is_left(store, session)
-    assert await gateway.store.claim_next_handoff([TELEGRAM]) is None
+    assert await handoffs.claim_next(gateway.store, [TELEGRAM]) is None
     await transcripts.append(store, terminal.held.lease, [said("Then I stay.")])
 
 
@@ -170,7 +171,7 @@ async def test_failure_5_ctrl_c_at_any_step_leaves_no_ghost(
     latest = await state(store, session.id)
     assert (latest.state, latest.failure) == (State.FAILED, Failure.CANCELLED)
     assert await gateway.complete(latest) is False
-    assert await gateway.store.claim_next_handoff([TELEGRAM]) is None
+    assert await handoffs.claim_next(gateway.store, [TELEGRAM]) is None
     # The terminal has its session, and can try again.
     await transcripts.append(store, terminal.held.lease, [said("Then I stay.")])
     again = Terminal(store, terminal.held)
@@ -355,7 +356,7 @@ async def test_a_terminal_that_no_longer_has_the_session_cannot_hand_it_off(
     async with hold(other, session.id, "a terminal on sofa", take_over=True):
         with pytest.raises(SessionMoved, match="a terminal on sofa"):
             await terminal.hand_off()
-    assert await other.list_handoffs(session.id) == ()
+    assert await handoffs.history(other, session.id) == ()
 
 
 async def test_two_terminals_can_hand_off_at_the_same_time(

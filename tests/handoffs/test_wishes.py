@@ -9,9 +9,10 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
 
-from segue.core.handoff import Handoff
 from segue.core.session import Session
 from segue.core.transcript import Outcome, ToolCall
+from segue.handoffs import queries as handoffs
+from segue.handoffs.values import Handoff
 from segue.store import Store, sessions
 from segue.turns import hold, queries
 from tests.crash.trap import Trap, Traps
@@ -91,7 +92,7 @@ async def test_a_wish_ends_with_the_process_that_waits(url: str, tmp_path: Path)
     async with scene(url, tmp_path, NOT_GRANTED) as s:
         await s.kill(s.waiter)
         await s.holder.says("Kept")
-        assert await s.store.recent_handoffs() == ()
+        assert await handoffs.recent(s.store) == ()
 
 
 async def test_a_granted_wish_needs_no_waiting_process(url: str, tmp_path: Path):
@@ -123,7 +124,7 @@ async def test_after_both_are_killed_the_session_is_free_and_nothing_moves_it(
     async with scene(url, tmp_path, NOT_GRANTED) as s:
         await s.kill(s.holder, s.waiter)
         assert await s.not_begun() == ()
-        assert await s.store.recent_handoffs() == ()
+        assert await handoffs.recent(s.store) == ()
 
 
 async def test_after_both_are_killed_a_granted_wish_still_moves_the_session(

@@ -14,11 +14,11 @@ from segue.agent.models.scripted import Script, ScriptedModel, Step
 from segue.config import Settings
 from segue.core.address import Address, ChatType, HomeChannel, Platform, Sender
 from segue.core.errors import NoModel
-from segue.core.handoff import Handoff
 from segue.core.session import ME, Session
 from segue.core.transcript import Message, Role, spoken
 from segue.gateway.service import Gateway
 from segue.handoffs import Completed, Failed, Progress, hand_off
+from segue.handoffs.values import Handoff
 from segue.jobs import reminders
 from segue.platforms.base import Adapter
 from segue.platforms.webhook import WebhookServer

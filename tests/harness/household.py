@@ -23,10 +23,11 @@ import pytest
 
 import segue.store
 from segue.core.address import Address, ChatType, Platform
-from segue.core.handoff import Handoff, State, Step
 from segue.core.session import ME, Session
 from segue.core.transcript import Message, Role, spoken
+from segue.handoffs import queries as handoff_queries
 from segue.handoffs import request
+from segue.handoffs.values import Handoff, State, Step
 from segue.store import Store, Topic, gateways, outbox, owners, sessions, transcripts
 from segue.store.gateways import LinkState, PlatformHealth
 from segue.testing.http import HangUp, Request, Response
@@ -405,14 +406,14 @@ class Household:
 
     async def handoffs(self) -> Sequence[Handoff]:
         """Newest first."""
-        return await self.store.recent_handoffs(20)
+        return await handoff_queries.recent(self.store, 20)
 
     async def handoff(self, *states: State, step: Step | None = None) -> Handoff:
         """Wait until the newest handoff is in one of these states, and at that step, and return
         it."""
         async with asyncio.timeout(WITHIN), self.store.listen(Topic.HANDOFFS) as wake:
             while True:
-                for newest in await self.store.recent_handoffs(1):
+                for newest in await handoff_queries.recent(self.store, 1):
                     if newest.state in states and step in (None, newest.step):
                         return newest
                 await wake.wait(0.1)

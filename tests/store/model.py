@@ -21,10 +21,11 @@ from msgspec import structs
 import segue.store
 from segue.core.address import Address, Platform
 from segue.core.errors import SessionError, SessionHeld, SessionMoved
-from segue.core.handoff import MAX_ATTEMPTS, Failure, Handoff, State, Step
 from segue.core.lease import SECOND, Lease, Ticks
 from segue.core.session import Origin
-from segue.store import Store, bindings, errors, handoffs, leases, owners, sessions, transcripts
+from segue.handoffs import queries as handoffs
+from segue.handoffs.values import MAX_ATTEMPTS, Failure, Handoff, State, Step
+from segue.store import Store, bindings, errors, leases, owners, sessions, transcripts
 from segue.store.base import Tx
 from segue.testing.clock import FakeClock
 from tests.fakes import postgres
@@ -140,33 +141,33 @@ class StoreOpening:
         self.run(transcripts.append(self.store, lease, [said(text) for text in texts]))
 
     def request(self, session: str, lease: Lease | None) -> Handoff:
-        return self.run(self.store.request_handoff(session, Platform.TELEGRAM, lease=lease))
+        return self.run(handoffs.request(self.store, session, Platform.TELEGRAM, lease=lease))
 
     def cancel(self, handoff_id: int) -> bool:
-        return self.run(self.store.cancel_handoff(handoff_id))
+        return self.run(handoffs.cancel(self.store, handoff_id))
 
     def claim(self, handoff_id: int) -> Handoff | None:
-        return self.run(self.store.claim_handoff(handoff_id))
+        return self.run(handoffs.claim(self.store, handoff_id))
 
     def claim_next(self) -> Handoff | None:
-        return self.run(self.store.claim_next_handoff([Platform.TELEGRAM]))
+        return self.run(handoffs.claim_next(self.store, [Platform.TELEGRAM]))
 
     def heartbeat(self, claim: Handoff) -> bool:
-        return self.run(self.store.heartbeat_handoff(claim))
+        return self.run(handoffs.heartbeat(self.store, claim))
 
     def record_step(self, claim: Handoff, step: Step, thread: Address | None) -> bool:
-        return self.run(self.store.record_handoff_step(claim, step, thread=thread))
+        return self.run(handoffs.record_step(self.store, claim, step, thread=thread))
 
     def complete(self, claim: Handoff, address: Address, texts: Sequence[str]) -> bool:
         messages = [said(text) for text in texts]
-        done = self.run(self.store.complete_handoff(claim, address=address, messages=messages))
+        done = self.run(handoffs.complete(self.store, claim, address=address, messages=messages))
         return done is not None
 
     def fail(self, claim: Handoff) -> bool:
-        return self.run(self.store.fail_handoff(claim, "the platform said no"))
+        return self.run(handoffs.fail(self.store, claim, "the platform said no"))
 
     def expire(self) -> int:
-        return self.run(self.store.expire_handoffs())
+        return self.run(handoffs.expire(self.store))
 
     def crash(self) -> None:
         self._opened.remove(self)

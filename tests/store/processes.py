@@ -37,9 +37,10 @@ import segue.store
 from segue.cli import main as cli
 from segue.core.address import Address, Platform
 from segue.core.errors import SegueError
-from segue.core.handoff import Handoff, Step
 from segue.core.lease import Lease
-from segue.store import Store, Topic, Tx, database, handoffs, leases, owners, sessions, transcripts
+from segue.handoffs import queries as handoffs
+from segue.handoffs.values import Handoff, Step
+from segue.store import Store, Topic, Tx, database, leases, owners, sessions, transcripts
 from segue.store.base import SqlDialect
 from tests.store.samples import said
 
@@ -367,7 +368,7 @@ class Part:
 
     async def request(self, session: str, leased: bool = True) -> int:
         lease = self._leases[session] if leased else None
-        asked = await self.store.request_handoff(session, Platform.TELEGRAM, lease=lease)
+        asked = await handoffs.request(self.store, session, Platform.TELEGRAM, lease=lease)
         return asked.id
 
     async def request_and_hang(self, session: str) -> None:
@@ -412,7 +413,7 @@ class Part:
         return made
 
     async def cancel(self, handoff: int) -> bool:
-        return await self.store.cancel_handoff(handoff)
+        return await handoffs.cancel(self.store, handoff)
 
     async def cancel_and_hang(self, handoff: int) -> None:
         def work(tx: Tx) -> None:
@@ -422,7 +423,7 @@ class Part:
         await self.store.write(work)
 
     async def state(self, session: str) -> str | None:
-        handoff = await self.store.get_handoff_state(session)
+        handoff = await handoffs.current(self.store, session)
         return handoff.state if handoff else None
 
     async def look(self, sessions: list[str]) -> list[tuple[Any, ...]]:
@@ -434,12 +435,12 @@ class Part:
         return await asyncio.gather(*map(one, sessions))
 
     async def pending(self) -> int:
-        return len(await self.store.list_pending_handoffs())
+        return len(await handoffs.pending(self.store))
 
     # Handoffs: the gateway's side
 
     async def claim(self, handoff: int, seconds: float = 60) -> dict[str, Any] | None:
-        claim = await self.store.claim_handoff(handoff, seconds=seconds)
+        claim = await handoffs.claim(self.store, handoff, seconds=seconds)
         if claim is None:
             return None
         self._claims[handoff] = claim
@@ -447,21 +448,22 @@ class Part:
         return {"step": claim.step, "thread": thread, "attempt": claim.attempt}
 
     async def claim_all(self) -> int:
-        while claim := await self.store.claim_next_handoff([Platform.TELEGRAM], seconds=300):
+        while claim := await handoffs.claim_next(self.store, [Platform.TELEGRAM], seconds=300):
             self._claims[claim.id] = claim
         return len(self._claims)
 
     async def heartbeat(self, handoff: int) -> bool:
-        return await self.store.heartbeat_handoff(self._claims[handoff])
+        return await handoffs.heartbeat(self.store, self._claims[handoff])
 
     async def step(self, handoff: int, step: str, thread: str | None = None) -> bool:
         address = Address.parse(thread) if thread else None
-        return await self.store.record_handoff_step(
-            self._claims[handoff], Step(step), thread=address
+        return await handoffs.record_step(
+            self.store, self._claims[handoff], Step(step), thread=address
         )
 
     async def complete(self, handoff: int, thread: str, texts: list[str]) -> bool:
-        done = await self.store.complete_handoff(
+        done = await handoffs.complete(
+            self.store,
             self._claims[handoff],
             address=Address.parse(thread),
             messages=list(map(said, texts)),
@@ -507,14 +509,14 @@ class Part:
         return await self.complete(handoff, thread, texts)
 
     async def fail(self, handoff: int) -> bool:
-        return await self.store.fail_handoff(self._claims[handoff], "it failed")
+        return await handoffs.fail(self.store, self._claims[handoff], "it failed")
 
     async def drain(self) -> list[int]:
         """Claim handoffs as they arrive, until another command is received."""
         claimed: list[int] = []
         async with self.store.listen(Topic.HANDOFFS) as wake:
             while True:
-                claim = await self.store.claim_next_handoff([Platform.TELEGRAM], seconds=300)
+                claim = await handoffs.claim_next(self.store, [Platform.TELEGRAM], seconds=300)
                 if claim is not None:
                     claimed.append(claim.id)
                 elif select.select([self._line], [], [], 0)[0]:

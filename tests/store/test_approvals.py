@@ -18,6 +18,7 @@ from segue.core.errors import ApprovalNotShown, SessionMoved, SessionNotFound, U
 from segue.core.lease import SECOND, Lease
 from segue.core.session import EndReason, Origin, Session
 from segue.core.transcript import Outcome
+from segue.handoffs import queries as handoffs
 from segue.jobs.queries import jobs
 from segue.jobs.schedule import Once
 from segue.jobs.values import LOCAL, NewJob
@@ -377,11 +378,11 @@ async def test_the_questions_of_a_session_are_void_when_another_takes_its_place(
 async def test_the_questions_of_a_session_are_void_after_a_handoff(store: Store, session: Session):
     lease = await hold(store, session.id)
     asked = await ask(store, lease)
-    handoff = await store.request_handoff(session.id, Platform.TELEGRAM, lease=lease)
-    claim = await store.claim_handoff(handoff.id)
+    handoff = await handoffs.request(store, session.id, Platform.TELEGRAM, lease=lease)
+    claim = await handoffs.claim(store, handoff.id)
     assert claim is not None
     assert await stands(store, asked) is ApprovalState.WAITING
-    assert await store.complete_handoff(claim, address=TOPIC)
+    assert await handoffs.complete(store, claim, address=TOPIC)
     assert await stands(store, asked) is ApprovalState.VOID
 
 

@@ -22,9 +22,10 @@ from segue.core.errors import (
 )
 from segue.core.reset import ResetMode, ResetPolicies, ResetPolicy
 from segue.core.session import EndReason, Origin, Session
+from segue.handoffs import queries as handoffs
+from segue.handoffs.queries import CLAIM_SECONDS
 from segue.store import Store, bindings, inbox, leases, outbox, owners, sessions, transcripts
 from segue.store.bindings import BoundSession
-from segue.store.handoffs import CLAIM_SECONDS
 from segue.store.leases import LEASE_SECONDS
 from segue.store.outbox import Draft, Outgoing
 from segue.testing.clock import FakeClock
@@ -217,17 +218,17 @@ async def test_a_session_that_is_being_handed_off_is_not_reset(
 ):
     session = (await arrive(store, IDLE)).session
     clock.advance(HOUR)
-    asked = await store.request_handoff(session.id, Platform.SLACK)
+    asked = await handoffs.request(store, session.id, Platform.SLACK)
     if running:
-        await store.claim_handoff(asked.id)
+        await handoffs.claim(store, asked.id)
     assert (await arrive(store, IDLE)).session.id == session.id
-    await store.cancel_handoff(asked.id)
+    await handoffs.cancel(store, asked.id)
     assert (await arrive(store, IDLE)).replaced == session.id
 
 
 async def test_an_expired_handoff_does_not_prevent_a_reset(store: Store, clock: FakeClock):
     session = (await arrive(store, IDLE)).session
-    await store.request_handoff(session.id, Platform.SLACK)
+    await handoffs.request(store, session.id, Platform.SLACK)
     clock.advance(HOUR + CLAIM_SECONDS)
     assert (await arrive(store, IDLE)).replaced == session.id
 
@@ -431,7 +432,7 @@ async def test_a_session_held_by_another_process_is_not_ended_in_its_chat(
     newest = await leases.acquire(await open_store(), session.id, "another", take_over=True)
     with pytest.raises(SessionMoved):
         await sessions.close(store, session.id, stale, EndReason.IDLE)
-    await store.request_handoff(session.id, Platform.SLACK, lease=newest)
+    await handoffs.request(store, session.id, Platform.SLACK, lease=newest)
     with pytest.raises(SessionError, match="A handoff of this session is in progress"):
         await sessions.close(store, session.id, newest, EndReason.IDLE)
     assert (await arrive(store)).session.id == session.id
@@ -545,9 +546,9 @@ async def test_a_session_that_runs_moves_or_was_handed_off_is_not_stale(
     await chat(store, replace(DM, chat_id="44"), Origin.HANDOFF)
     clock.advance(HOUR)
     lease = await hold(store, running)
-    asked = await store.request_handoff(moving, Platform.SLACK)
+    asked = await handoffs.request(store, moving, Platform.SLACK)
     assert await stale(store) == []
-    await store.cancel_handoff(asked.id)
+    await handoffs.cancel(store, asked.id)
     assert await stale(store) == [moving]
     clock.advance(LEASE_SECONDS)
     assert await stale(store) == [running, moving]

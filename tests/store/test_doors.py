@@ -14,6 +14,7 @@ from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import AddressTaken, SessionElsewhere
 from segue.core.reset import ResetPolicy
 from segue.core.session import EndReason, Origin, Session
+from segue.handoffs import queries as handoffs
 from segue.store import Store, Tx, bindings, doors, outbox, owners, sessions
 from segue.store.bindings import RESUME, Elsewhere
 from segue.testing.clock import FakeClock
@@ -57,7 +58,7 @@ async def test_a_held_session_stays_and_the_caller_learns_where_it_is(store: Sto
 
 async def test_a_session_that_is_being_handed_off_stays(store: Store):
     session = await opened(store)
-    await store.request_handoff(session.id, Platform.WEB, home=ROOM)
+    await handoffs.request(store, session.id, Platform.WEB, home=ROOM)
     found = await bindings.enter(store, TOPIC, "me")
     assert isinstance(found, Elsewhere)
     assert (found.session.id, found.holder) == (session.id, None)
@@ -173,10 +174,10 @@ async def test_doors_are_deleted_with_their_session(store: Store):
 
 async def test_a_request_says_whether_a_new_thread_is_wanted(store: Store):
     session = await sessions.create(store, "me", Platform.LOCAL)
-    plain = await store.request_handoff(session.id, Platform.WEB)
+    plain = await handoffs.request(store, session.id, Platform.WEB)
     assert plain.new_thread is False
-    await store.cancel_handoff(plain.id, None)
-    wanted = await store.request_handoff(session.id, Platform.WEB, new_thread=True)
+    await handoffs.cancel(store, plain.id, None)
+    wanted = await handoffs.request(store, session.id, Platform.WEB, new_thread=True)
     assert wanted.new_thread is True
 
 

@@ -23,8 +23,9 @@ import pytest
 import segue.store
 from segue.core.address import Platform
 from segue.core.errors import StoreError, StoreUncertain
-from segue.core.handoff import Handoff, State
 from segue.core.lease import Lease
+from segue.handoffs import queries as handoffs
+from segue.handoffs.values import Handoff, State
 from segue.store import Store, Tx, errors, leases, owners, sessions, sqlite, transcripts
 from tests.fakes import postgres
 from tests.harness import stores
@@ -398,7 +399,7 @@ async def test_a_handoff_moves_completely_or_not_at_all_after_any_fault(folder: 
                 claim = await claimed(store, lease)
                 fault.armed = True
                 outcome = await told(
-                    store.complete_handoff(claim, address=TOPIC, messages=[said("here")])
+                    handoffs.complete(store, claim, address=TOPIC, messages=[said("here")])
                 )
                 fault.armed = False
                 subprocess.run(["cp", "-a", place, f"{place}-crashed"], check=True)
@@ -417,15 +418,15 @@ async def test_a_handoff_moves_completely_or_not_at_all_after_any_fault(folder: 
 
 
 async def claimed(store: Store, lease: Lease) -> Handoff:
-    asked = await store.request_handoff(lease.session_id, Platform.TELEGRAM, lease=lease)
-    claim = await store.claim_handoff(asked.id)
+    asked = await handoffs.request(store, lease.session_id, Platform.TELEGRAM, lease=lease)
+    claim = await handoffs.claim(store, asked.id)
     assert claim is not None
     return claim
 
 
 async def state(url: str, session_id: str) -> tuple[Any, ...]:
     async with await segue.store.open(url) as store:
-        (handoff,) = await store.list_handoffs(session_id)
+        (handoff,) = await handoffs.history(store, session_id)
         session = await sessions.get(store, session_id)
         assert session is not None
         return handoff.state, session.address, await texts(store, session_id)
@@ -436,8 +437,8 @@ async def test_a_nudge_that_cannot_be_sent_does_not_fail_the_write(tmp_path: Pat
         lease = await begin(store, ["one"])
         loop = tmp_path / "segue.db-run" / "unreachable.sock"
         loop.symlink_to(loop)
-        asked = await store.request_handoff(lease.session_id, Platform.TELEGRAM, lease=lease)
-        assert await store.list_pending_handoffs() == (asked,)
+        asked = await handoffs.request(store, lease.session_id, Platform.TELEGRAM, lease=lease)
+        assert await handoffs.pending(store) == (asked,)
 
 
 async def test_a_locked_database_is_reported_as_busy_and_works_again_later(

@@ -9,6 +9,7 @@ from segue.approvals import queries as approvals
 from segue.core.address import Platform
 from segue.core.errors import SessionMoved, SessionNotFound
 from segue.core.session import EndReason, Session
+from segue.handoffs import queries as handoffs
 from segue.store import Store, Tx, leases, sessions
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
@@ -39,10 +40,10 @@ async def test_a_grant_survives_a_handoff(store: Store, session: Session, open_s
     gateway = await open_store()
     lease = await hold(store, session.id)
     await approvals.grant(store, lease, ONE)
-    await store.request_handoff(session.id, Platform.TELEGRAM, lease=lease)
-    claim = await gateway.claim_next_handoff({Platform.TELEGRAM})
+    await handoffs.request(store, session.id, Platform.TELEGRAM, lease=lease)
+    claim = await handoffs.claim_next(gateway, {Platform.TELEGRAM})
     assert claim
-    assert await gateway.complete_handoff(claim, address=DM)
+    assert await handoffs.complete(gateway, claim, address=DM)
     assert await approvals.granted(gateway, session.id) == {ONE}
     with pytest.raises(SessionMoved, match="telegram dm 42"):
         await approvals.grant(store, lease, TWO)

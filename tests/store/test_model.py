@@ -26,8 +26,8 @@ from hypothesis.stateful import (
 
 from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import HandoffError, SegueError, SessionError, SessionHeld, SessionMoved
-from segue.core.handoff import MAX_ATTEMPTS, Handoff, State, Step
 from segue.core.lease import SECOND, Lease
+from segue.handoffs.values import MAX_ATTEMPTS, Handoff, State, Step
 from tests.fakes import postgres
 from tests.store.model import (
     CLAIM_LEASE,

@@ -21,7 +21,7 @@ import pytest
 import segue.store
 from segue.approvals.queries import ApprovalState
 from segue.core.address import Platform
-from segue.core.handoff import State
+from segue.handoffs.values import State
 from segue.store import Store, database, leases, owners, search, sessions, transcripts
 from segue.store.base import SqlDialect
 from segue.store.outbox import OutgoingState

@@ -10,11 +10,13 @@ from msgspec import structs
 from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.audience import Audience
 from segue.core.session import ME, Origin, Session
+from segue.handoffs import queries as handoffs
 from segue.jobs.queries import runs
 from segue.jobs.values import Condition, ConditionKind, Seen
-from segue.store import Store, bindings, handoffs, inbox, outbox, owners, pages, sessions
+from segue.store import Store, bindings, inbox, outbox, owners, pages, sessions
 from segue.store.outbox import OutgoingState
 from segue.testing.clock import FakeClock
+from segue.turns import queries
 from tests.store.job_samples import claimed, make
 from tests.store.samples import DM, TOPIC, draft, hold, said
 
@@ -124,10 +126,10 @@ async def test_a_page_shows_edits_and_hears_its_messages(store: Store, session: 
 
 async def test_recent_handoffs_and_paused_turns_are_found(store: Store, session: Session):
     lease = await hold(store, session.id, said("hello"))
-    asked = await store.request_handoff(session.id, DM.platform, lease=lease, mid_turn=True)
-    assert await store.recent_handoffs() == (asked,)
-    assert await store.write(handoffs.end_pause, lease)
-    assert not await store.write(handoffs.end_pause, lease)
+    asked = await handoffs.request(store, session.id, DM.platform, lease=lease, mid_turn=True)
+    assert await handoffs.recent(store) == (asked,)
+    assert await store.write(queries.end_pause, lease)
+    assert not await store.write(queries.end_pause, lease)
     assert await sessions.count(store) == 1
 
 

@@ -24,7 +24,8 @@ import pytest
 import segue.store
 from segue.core.address import Platform
 from segue.core.session import Session
-from segue.store import Store, handoffs, owners, postgres, search, sessions, sqlite
+from segue.handoffs import queries as handoffs
+from segue.store import Store, owners, postgres, search, sessions, sqlite
 from segue.store.base import Tx
 from segue.testing.clock import FakeClock
 from tests.harness import stores

@@ -16,8 +16,9 @@ import pytest
 
 import segue.store
 from segue.core.address import Platform
-from segue.core.handoff import Step
 from segue.core.session import Session
+from segue.handoffs import queries as handoffs
+from segue.handoffs.values import Step
 from segue.store import Store, gateways, leases, owners, sessions, transcripts
 from tests.store.model import fast_folder
 from tests.store.samples import said
@@ -137,11 +138,11 @@ async def test_a_requested_handoff_does_not_survive_a_power_cut(folder: Path, di
         session = await begun(store)
         lease = await leases.acquire(store, session.id, "the terminal")
         before = disk.syncs
-        asked = await store.request_handoff(session.id, Platform.WEB, lease=lease)
-        assert await store.claim_handoff(asked.id) is not None
+        asked = await handoffs.request(store, session.id, Platform.WEB, lease=lease)
+        assert await handoffs.claim(store, asked.id) is not None
         assert disk.syncs == before
         async with await disk.after_the_cut() as found:
-            assert await found.in_flight() == ()
+            assert await handoffs.in_flight(found) == ()
             await leases.acquire(found, session.id, "the next one")
 
 
@@ -151,12 +152,12 @@ async def test_a_handoff_that_has_reached_the_platform_survives_a_power_cut(
     async with await segue.store.open(f"sqlite://{folder}/segue.db") as store:
         session = await begun(store)
         lease = await leases.acquire(store, session.id, "the terminal")
-        asked = await store.request_handoff(session.id, Platform.WEB, lease=lease)
-        claim = await store.claim_handoff(asked.id)
+        asked = await handoffs.request(store, session.id, Platform.WEB, lease=lease)
+        claim = await handoffs.claim(store, asked.id)
         assert claim is not None
-        await store.record_handoff_step(claim, Step.OPENING)
+        await handoffs.record_step(store, claim, Step.OPENING)
         async with await disk.after_the_cut() as found:
-            (known,) = await found.in_flight()
+            (known,) = await handoffs.in_flight(found)
             assert (known.id, known.step) == (asked.id, Step.OPENING)
 
 

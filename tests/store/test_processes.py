@@ -18,7 +18,7 @@ import psycopg
 import pytest
 
 from segue.core.address import Address, ChatType, Platform
-from segue.core.handoff import MAX_ATTEMPTS, State, Step
+from segue.handoffs.values import MAX_ATTEMPTS, State, Step
 from segue.store import sqlite
 from segue.store.processes import Processes
 from tests.fakes import postgres

@@ -13,8 +13,9 @@ from segue.approvals import queries as approvals
 from segue.core.address import Platform
 from segue.core.reset import ResetMode, ResetPolicies, ResetPolicy
 from segue.core.session import Session
+from segue.handoffs import queries as handoffs
 from segue.jobs.queries import reports, runs
-from segue.store import Store, bindings, handoffs, inbox, leases, outbox, sessions
+from segue.store import Store, bindings, inbox, leases, outbox, sessions
 from segue.store.base import Tx
 from segue.store.sqlite import SqliteTx
 from segue.store.values import moment

@@ -11,6 +11,7 @@ from segue.core.address import Address, HomeChannel, Platform
 from segue.core.errors import BadJob, HandoffError
 from segue.core.session import Origin, Session
 from segue.core.transcript import Kind, Role
+from segue.handoffs import queries as handoffs
 from segue.jobs.queries import reports, runs
 from segue.jobs.schedule import Once
 from segue.jobs.values import ReportState, parse_targets
@@ -123,9 +124,9 @@ async def test_a_report_waits_while_the_session_there_is_handed_off(
 ):
     await bindings.rebind(store, session.id, DM, Origin.RESUME)
     await reported(store, clock, "origin", origin=DM)
-    handoff = await store.request_handoff(session.id, Platform.SLACK)
+    handoff = await handoffs.request(store, session.id, Platform.SLACK)
     assert await ready(store) == 1
-    await store.cancel_handoff(handoff.id)
+    await handoffs.cancel(store, handoff.id)
     assert await ready(store) == 0
 
 

@@ -19,6 +19,7 @@ from segue.core.errors import (
     UserError,
 )
 from segue.core.session import EndReason, Origin, Session, Usage
+from segue.handoffs import queries as handoffs
 from segue.store import Store, Tx, bindings, leases, owners, sessions, transcripts
 from segue.store.leases import LEASE_SECONDS
 from segue.testing.clock import FakeClock
@@ -441,14 +442,14 @@ async def test_a_session_that_is_being_handed_off_is_neither_ended_nor_deleted(
     store: Store, session: Session, running: bool
 ):
     lease = await hold(store, session.id)
-    asked = await store.request_handoff(session.id, Platform.TELEGRAM, lease=lease)
+    asked = await handoffs.request(store, session.id, Platform.TELEGRAM, lease=lease)
     if running:
-        await store.claim_handoff(asked.id)
+        await handoffs.claim(store, asked.id)
     with pytest.raises(SessionError, match="A handoff of this session is in progress"):
         await sessions.end(store, session.id, EndReason.NEW, lease=lease)
     with pytest.raises(SessionError, match="A handoff of this session is in progress"):
         await sessions.delete(store, session.id, lease=lease)
-    await store.cancel_handoff(asked.id)
+    await handoffs.cancel(store, asked.id)
     await sessions.end(store, session.id, EndReason.NEW, lease=lease)
 
 
@@ -467,12 +468,12 @@ async def test_a_session_is_deleted_with_all_its_data(store: Store, session: Ses
     await say(store, session.id, said("secret"))
     await say(store, other.id, said("kept"))
     await bindings.rebind(store, session.id, DM, Origin.MESSAGE)
-    asked = await store.request_handoff(session.id, Platform.TELEGRAM)
-    await store.cancel_handoff(asked.id)
+    asked = await handoffs.request(store, session.id, Platform.TELEGRAM)
+    await handoffs.cancel(store, asked.id)
     await sessions.delete(store, session.id)
     assert await sessions.get(store, session.id) is None
     assert await bindings.get(store, DM) is None
-    assert await store.get_handoff_state(session.id) is None
+    assert await handoffs.current(store, session.id) is None
     with pytest.raises(SessionNotFound):
         await transcripts.load(store, session.id)
     assert len(await transcripts.load(store, other.id)) == 1

@@ -19,11 +19,12 @@ from segue.approvals import queries as approvals
 from segue.core import provenance
 from segue.core.address import HomeChannel, Platform, Sender
 from segue.core.approval import Answer
-from segue.core.handoff import Failure, State, Step
 from segue.core.lease import SECOND
 from segue.core.provenance import Author
 from segue.core.session import Origin, Session, Usage
 from segue.core.transcript import Image, Kind, Message, Outcome, Role, ToolCall
+from segue.handoffs import queries as handoffs
+from segue.handoffs.values import Failure, State, Step
 from segue.store import (
     Store,
     Tx,
@@ -282,7 +283,7 @@ async def everything_is_there(store: Store, session: Session, gateway: str) -> N
     lease = await leases.get(store, session.id)
     assert lease is not None
     assert lease.holder == "a terminal on desk"
-    handoff = await store.get_handoff_state(session.id)
+    handoff = await handoffs.current(store, session.id)
     assert handoff is not None
     assert (handoff.state, handoff.step, handoff.thread) == (State.RUNNING, Step.OPENING, TOPIC)
     assert handoff.reply is None
@@ -312,7 +313,7 @@ async def test_an_upgrade_turns_failure_messages_into_failure_kinds(
             await old.write(fail_handoff, session.id, message)
     before.over()
     async with await segue.store.open(url, clock=clock) as new:
-        found = reversed(await new.list_handoffs(session.id))
+        found = reversed(await handoffs.history(new, session.id))
         assert {handoff.failure: handoff.error for handoff in found} == messages
 
 

@@ -19,9 +19,10 @@ from segue.approvals.queries import Approval
 from segue.core.address import Platform, Sender
 from segue.core.approval import Answer
 from segue.core.errors import SessionHeld, SessionMoved, SessionNotFound, StoreError
-from segue.core.handoff import Step
 from segue.core.lease import Lease
 from segue.core.session import EndReason, Origin, Session, Usage
+from segue.handoffs import queries as handoff_queries
+from segue.handoffs.values import Step
 from segue.jobs.queries import jobs
 from segue.jobs.schedule import Once
 from segue.jobs.values import LOCAL, NewJob
@@ -75,10 +76,10 @@ async def take_over(store: Store, lease: Lease) -> None:
 
 
 async def hand_off(store: Store, lease: Lease) -> None:
-    await store.request_handoff(lease.session_id, Platform.TELEGRAM, lease=lease)
-    claim = await store.claim_next_handoff({Platform.TELEGRAM})
+    await handoff_queries.request(store, lease.session_id, Platform.TELEGRAM, lease=lease)
+    claim = await handoff_queries.claim_next(store, {Platform.TELEGRAM})
     assert claim
-    assert await store.complete_handoff(claim, address=DM)
+    assert await handoff_queries.complete(store, claim, address=DM)
 
 
 async def end(store: Store, lease: Lease) -> None:
@@ -118,13 +119,13 @@ async def speak(process: OtherProcess) -> None:
 
 
 async def fail_to_hand_off(process: OtherProcess) -> None:
-    asked = await process.store.request_handoff(
-        process.lease.session_id, Platform.TELEGRAM, lease=process.lease
+    asked = await handoff_queries.request(
+        process.store, process.lease.session_id, Platform.TELEGRAM, lease=process.lease
     )
-    claim = await process.store.claim_handoff(asked.id)
+    claim = await handoff_queries.claim(process.store, asked.id)
     assert claim
-    await process.store.record_handoff_step(claim, Step.OPENING, thread=TOPIC)
-    await process.store.fail_handoff(claim, "no")
+    await handoff_queries.record_step(process.store, claim, Step.OPENING, thread=TOPIC)
+    await handoff_queries.fail(process.store, claim, "no")
 
 
 async def deliver(process: OtherProcess) -> None:
@@ -156,7 +157,7 @@ NUDGES = [
 
 async def ask(store: Store) -> None:
     session = await sessions.create(store, "me", Platform.LOCAL)
-    await store.request_handoff(session.id, Platform.TELEGRAM)
+    await handoff_queries.request(store, session.id, Platform.TELEGRAM)
 
 
 async def drained(wake: Waiter) -> None:
@@ -170,7 +171,7 @@ async def test_a_woken_listener_sees_the_change(store: Store, open_store: OpenSt
     async with store.listen(Topic.HANDOFFS) as wake:
         for count in range(1, 6):
             asking = asyncio.create_task(ask(terminal))
-            while len(await store.list_pending_handoffs()) < count:
+            while len(await handoff_queries.pending(store)) < count:
                 assert await wake.wait(SOON)
             await asking
 
@@ -208,7 +209,7 @@ async def test_every_topic_wakes_its_own_waiter(  # noqa: C901 - a case for each
             await settled(wake)
             match topic:
                 case Topic.HANDOFFS:
-                    await other.request_handoff(session.id, Platform.TELEGRAM)
+                    await handoff_queries.request(other, session.id, Platform.TELEGRAM)
                 case Topic.INBOX:
                     await inbox.record(other, "bot", "1", DM, "hello")
                 case Topic.OUTBOX:
@@ -362,17 +363,17 @@ async def test_every_step_of_a_handoff_wakes_its_followers(
             assert await wake.wait(SOON)
             return done
 
-        asked = await wakes(other.request_handoff(session.id, Platform.TELEGRAM))
-        assert await wakes(other.cancel_handoff(asked.id))
-        asked = await wakes(other.request_handoff(session.id, Platform.TELEGRAM))
-        claim = await wakes(other.claim_handoff(asked.id))
+        asked = await wakes(handoff_queries.request(other, session.id, Platform.TELEGRAM))
+        assert await wakes(handoff_queries.cancel(other, asked.id))
+        asked = await wakes(handoff_queries.request(other, session.id, Platform.TELEGRAM))
+        claim = await wakes(handoff_queries.claim(other, asked.id))
         assert claim is not None
-        assert await wakes(other.record_handoff_step(claim, Step.OPENING))
-        assert await wakes(other.fail_handoff(claim, "no"))
-        await other.request_handoff(session.id, Platform.TELEGRAM)
-        claim = await wakes(other.claim_next_handoff({Platform.TELEGRAM}))
+        assert await wakes(handoff_queries.record_step(other, claim, Step.OPENING))
+        assert await wakes(handoff_queries.fail(other, claim, "no"))
+        await handoff_queries.request(other, session.id, Platform.TELEGRAM)
+        claim = await wakes(handoff_queries.claim_next(other, {Platform.TELEGRAM}))
         assert claim is not None
-        assert await wakes(other.complete_handoff(claim, address=DM))
+        assert await wakes(handoff_queries.complete(other, claim, address=DM))
 
 
 @pytest.mark.usefixtures("never_looking")
@@ -534,7 +535,7 @@ async def test_polling_makes_up_for_a_lost_nudge_on_postgres(
             )
             assert await cut.fetchall() == [(True,), (True,)]
         await ask(terminal)
-        while not await store.list_pending_handoffs():
+        while not await handoff_queries.pending(store):
             assert await wake.wait(SOON)
         for _ in range(3):
             await settled(wake)

@@ -8,8 +8,9 @@ import pytest
 
 from segue.core.address import Platform
 from segue.core.errors import HandoffError, SessionError, SessionMoved, SessionNotFound
-from segue.core.handoff import State
 from segue.core.session import Origin, Session
+from segue.handoffs import queries as handoffs
+from segue.handoffs.values import State
 from segue.store import Store, Topic, bindings, gateways, inbox, leases, sessions, wishes
 from segue.store.base import Tx
 from segue.store.wishes import Wish
@@ -79,12 +80,12 @@ async def test_the_wish_of_a_dead_process_counts_as_withdrawn(
     wish = await wishes.make(waits, session.id, DM)
     await waits.close()
     lease = await hold(store, session.id)
-    assert await store.grant_handoff(wish, lease) is None
-    assert not (await store.look_at_wish(wish)).is_open
+    assert await handoffs.grant(store, wish, lease) is None
+    assert not (await handoffs.look(store, wish)).is_open
     async with hold_session(store, session.id, "a terminal", take_over=True) as held:
         assert held.wish is None
     other = await wishes.make(store, session.id, TOPIC)
-    assert (await store.look_at_wish(other)).is_open
+    assert (await handoffs.look(store, other)).is_open
 
 
 async def test_a_session_has_one_wish(store: Store, session: Session, open_store: OpenStore):
@@ -96,7 +97,7 @@ async def test_a_session_has_one_wish(store: Store, session: Session, open_store
 async def test_a_wish_for_a_session_that_is_being_handed_off_is_refused(
     store: Store, session: Session
 ):
-    await store.request_handoff(session.id, TELEGRAM)
+    await handoffs.request(store, session.id, TELEGRAM)
     with pytest.raises(SessionError, match="A handoff of this session is in progress"):
         await wishes.make(store, session.id, DM)
 
@@ -112,18 +113,18 @@ async def test_a_granted_wish_becomes_a_handoff_with_its_fields_and_the_paused_t
     waits = await open_store()
     lease = await hold(store, session.id, *PAUSED)
     wish = await wishes.make(waits, session.id, DM, message="off", new_thread=True)
-    assert (await waits.look_at_wish(wish)).holder == "a terminal on desk"
+    assert (await handoffs.look(waits, wish)).holder == "a terminal on desk"
     async with waits.listen(Topic.HANDOFFS) as wake:
         await settled(wake)
-        granted = await store.grant_handoff(wish, lease, mid_turn=True)
+        granted = await handoffs.grant(store, wish, lease, mid_turn=True)
         assert await wake.wait(10)
     assert granted is not None
     assert (granted.state, granted.platform, granted.home) == (State.PENDING, TELEGRAM, DM)
     assert (granted.message, granted.new_thread, granted.mid_turn) == ("off", True, True)
-    seen = await waits.look_at_wish(wish)
+    seen = await handoffs.look(waits, wish)
     assert (seen.handoff, seen.is_open) == (granted, False)
     assert not await wishes.take_back(waits, session.id, wish.key)  # cancel the handoff instead
-    assert await store.grant_handoff(wish, lease, mid_turn=True) == granted
+    assert await handoffs.grant(store, wish, lease, mid_turn=True) == granted
 
 
 async def test_a_withdrawn_wish_cannot_be_granted(store: Store, session: Session):
@@ -131,8 +132,8 @@ async def test_a_withdrawn_wish_cannot_be_granted(store: Store, session: Session
     wish = await wishes.make(store, session.id, DM)
     assert await wishes.take_back(store, session.id)
     assert not await wishes.take_back(store, session.id)
-    assert await store.grant_handoff(wish, lease) is None
-    assert await store.list_handoffs(session.id) == ()
+    assert await handoffs.grant(store, wish, lease) is None
+    assert await handoffs.history(store, session.id) == ()
 
 
 async def test_only_the_holder_can_grant_a_wish(
@@ -142,14 +143,14 @@ async def test_only_the_holder_can_grant_a_wish(
     wish = await wishes.make(store, session.id, DM)
     await leases.acquire(await open_store(), session.id, "another", take_over=True)
     with pytest.raises(SessionMoved):
-        await store.grant_handoff(wish, lease)
-    assert (await store.look_at_wish(wish)).is_open
+        await handoffs.grant(store, wish, lease)
+    assert (await handoffs.look(store, wish)).is_open
 
 
 async def test_moving_the_session_elsewhere_closes_its_wish(store: Store, session: Session):
     wish = await wishes.make(store, session.id, DM)
     await bindings.rebind(store, session.id, TOPIC, Origin.RESUME)
-    seen = await store.look_at_wish(wish)
+    seen = await handoffs.look(store, wish)
     assert (seen.handoff, seen.is_open) == (None, False)
 
 
@@ -158,17 +159,17 @@ async def test_a_session_is_not_free_while_a_gateway_can_resume_its_turn(
 ):
     """It would move without the turn, and the message would not be answered."""
     wish = await wishes.make(store, session.id, DM)
-    assert (await store.look_at_wish(wish)).is_free
+    assert (await handoffs.look(store, wish)).is_free
     lease = await hold(store, session.id)
-    assert not (await store.look_at_wish(wish)).is_free
+    assert not (await handoffs.look(store, wish)).is_free
     await leases.release(store, lease)
     await gateways.announce(store, "gateway", [TELEGRAM])
     number = await inbox.record(store, "bot", "1", TOPIC, "hello")
     assert number is not None
     await store.write(_taken, number, session.id)
-    assert not (await store.look_at_wish(wish)).is_free
+    assert not (await handoffs.look(store, wish)).is_free
     await inbox.finish(store, [number])
-    assert (await store.look_at_wish(wish)).is_free
+    assert (await handoffs.look(store, wish)).is_free
 
 
 async def test_a_turn_that_moves_is_finished_at_its_old_address(store: Store, session: Session):
@@ -179,10 +180,10 @@ async def test_a_turn_that_moves_is_finished_at_its_old_address(store: Store, se
     await store.write(_taken, number, session.id)
     lease = await hold(store, session.id, *PAUSED)
     wish = await wishes.make(store, session.id, DM)
-    assert await store.grant_handoff(wish, lease, mid_turn=True)
-    claim = await store.claim_next_handoff([TELEGRAM])
+    assert await handoffs.grant(store, wish, lease, mid_turn=True)
+    claim = await handoffs.claim_next(store, [TELEGRAM])
     assert claim is not None
-    assert await store.complete_handoff(claim, address=TOPIC)
+    assert await handoffs.complete(store, claim, address=TOPIC)
     assert [entry.address for entry in await inbox.waiting(store)] == [TOPIC]
 
 
@@ -190,4 +191,4 @@ async def test_a_deleted_session_has_no_wish(store: Store, session: Session):
     await say(store, session.id, said("hello"))
     wish = await wishes.make(store, session.id, DM)
     await sessions.delete(store, session.id)
-    assert not (await store.look_at_wish(wish)).is_open
+    assert not (await handoffs.look(store, wish)).is_open

@@ -7,9 +7,10 @@ from collections.abc import AsyncGenerator
 
 import segue.store
 from segue.core.address import HomeChannel
-from segue.core.handoff import STEPS as SHOWN
-from segue.core.handoff import State
 from segue.core.session import ME
+from segue.handoffs import queries as handoffs
+from segue.handoffs.values import STEPS as SHOWN
+from segue.handoffs.values import State
 from segue.store import Store, Topic, owners, sessions
 from tests.handoffs.conftest import STEPS, Gateway
 from tests.harness import quiet_adapter
@@ -39,7 +40,7 @@ async def begun(shown: Terminal) -> None:
 
 async def in_flight(store: Store) -> list[State]:
     (session,) = await sessions.list_sessions(store, ME)
-    return [handoff.state for handoff in await store.list_handoffs(session.id)]
+    return [handoff.state for handoff in await handoffs.history(store, session.id)]
 
 
 async def test_without_a_gateway_the_handoff_is_refused_and_the_session_stays(person: Person):
@@ -61,7 +62,7 @@ async def test_enter_and_ctrl_c_in_one_write_put_the_command_back_into_the_promp
         shown.press("c-c")
         shown.say("still here")
         await shown.shows("what I hear: still here")
-        assert await gateway.store.recent_handoffs(1) == ()
+        assert await handoffs.recent(gateway.store, 1) == ()
 
 
 async def test_without_a_gateway_a_platform_that_is_not_set_up_is_reported(person: Person):
@@ -142,7 +143,7 @@ async def test_the_steps_are_shown_and_the_terminal_leaves(person: Person):
         claim = await gateway.claim()
         await shown.see("taken up by a gateway")
         for step in STEPS:
-            assert await gateway.store.record_handoff_step(claim, step)
+            assert await handoffs.record_step(gateway.store, claim, step)
             await shown.see(f"{SHOWN[step]} on telegram")
         assert await gateway.complete(claim)
         assert await shown.end() == 0
@@ -160,7 +161,7 @@ async def test_ctrl_c_cancels_the_handoff(person: Person):
         await begun(shown)
         shown.say("/handoff telegram")
         async with gateway.store.listen(Topic.HANDOFFS) as wake:
-            while not await gateway.store.list_pending_handoffs():
+            while not await handoffs.pending(gateway.store):
                 await wake.wait(0.25)
         await shown.see("waiting for a gateway")
         shown.press("c-c")
@@ -188,7 +189,7 @@ async def test_a_failed_handoff_shows_the_reason_and_the_session_stays(person: P
         await begun(shown)
         shown.say("/handoff telegram")
         claim = await gateway.claim()
-        assert await gateway.store.fail_handoff(claim, "The chat is closed.\x1b[2J")
+        assert await handoffs.fail(gateway.store, claim, "The chat is closed.\x1b[2J")
         await shown.see("The handoff failed. The chat is closed.")
         await shown.ready()
         shown.say("still writable")

@@ -9,10 +9,11 @@ import pytest
 
 import segue.store
 from segue import config
-from segue.core.handoff import State
 from segue.core.session import ME
 from segue.core.transcript import Outcome, Role, Transcript
 from segue.handoffs import STAYS
+from segue.handoffs import queries as handoffs
+from segue.handoffs.values import State
 from segue.store import Store, gateways, inbox, sessions, transcripts
 from segue.terminal.conversation import Conversation
 from segue.terminal.departure import Departure
@@ -100,7 +101,7 @@ async def test_the_turn_moves_after_the_result_of_the_running_call(
         await wished(shown, person, drawn=not environment)
         if not environment:
             await shown.see(MOVING)
-        assert await gateway.store.in_flight() == ()  # nothing moves while a tool runs
+        assert await handoffs.in_flight(gateway.store) == ()  # nothing moves while a tool runs
         go(person)
         claim = await gateway.claim()
         assert claim.mid_turn
@@ -129,7 +130,7 @@ async def test_a_handoff_during_an_answer_moves_the_session_after_the_turn(
         await model.asked.wait()
         shown.say("/handoff telegram")
         await shown.see(MOVING)
-        assert await gateway.store.in_flight() == ()  # nor while an answer is half written
+        assert await handoffs.in_flight(gateway.store) == ()  # nor while an answer is half written
         model.go.set()
         claim = await gateway.claim()
         assert not claim.mid_turn
@@ -174,7 +175,7 @@ async def test_ctrl_c_cancels_the_handoff_and_the_turn_continues(person: Person)
         go(person)
         await shown.shows("It is done.")
         await over(shown)
-        assert await gateway.store.recent_handoffs(1) == ()
+        assert await handoffs.recent(gateway.store, 1) == ()
         assert await roles(gateway.store) == ["user", "assistant", "tool", "tool", "assistant"]
     await runs(person, "1", "2")
 
@@ -196,7 +197,7 @@ async def test_enter_and_ctrl_c_in_one_write_request_no_handoff_and_the_turn_con
         go(person)
         await shown.shows("It is done.")
         await over(shown)
-        assert await gateway.store.recent_handoffs(1) == ()
+        assert await handoffs.recent(gateway.store, 1) == ()
     await runs(person, "1", "2")
 
 
@@ -230,7 +231,7 @@ async def test_the_next_ctrl_c_stops_the_turn(person: Person):
         shown.press("c-c")
         await shown.shows("Interrupted.")
         await shown.ready()
-        assert await gateway.store.recent_handoffs(1) == ()
+        assert await handoffs.recent(gateway.store, 1) == ()
 
 
 @pytest.mark.parametrize("end", ["fails", "is cancelled"])
@@ -246,7 +247,7 @@ async def test_after_a_failed_handoff_the_terminal_continues_the_turn(person: Pe
         claim = await gateway.claim()
         await shown.see("taken up by a gateway")
         if end == "fails":
-            assert await gateway.store.fail_handoff(claim, "The chat is closed.")
+            assert await handoffs.fail(gateway.store, claim, "The chat is closed.")
             await shown.shows("The handoff failed. The chat is closed.")
         else:
             shown.press("c-c")
@@ -257,7 +258,7 @@ async def test_after_a_failed_handoff_the_terminal_continues_the_turn(person: Pe
         found = await transcript(gateway.store)
         assert [m.role.value for m in found] == ["user", "assistant", "tool", "tool", "assistant"]
         assert [m.outcome for m in found if m.role is Role.TOOL] == [None, None]
-        assert [h.state for h in await gateway.store.recent_handoffs()] == [State.FAILED]
+        assert [h.state for h in await handoffs.recent(gateway.store)] == [State.FAILED]
     await runs(person, "1", "2")
 
 
@@ -282,7 +283,7 @@ async def test_an_impossible_handoff_is_refused_at_once_and_the_turn_continues(p
         go(person)
         await shown.shows("It is done.")
         await over(shown)
-        assert await gateway.store.recent_handoffs(1) == ()
+        assert await handoffs.recent(gateway.store, 1) == ()
 
 
 async def test_the_turn_continues_if_the_gateway_stops_before_the_safe_point(
@@ -316,7 +317,7 @@ async def test_ctrl_d_during_the_handoff_leaves_and_the_session_does_not_move(pe
         await shown.see("taken up by a gateway")
         shown.press("c-d")
         assert await shown.end() == 0
-        assert [h.state for h in await gateway.store.recent_handoffs()] == [State.FAILED]
+        assert [h.state for h in await handoffs.recent(gateway.store)] == [State.FAILED]
     await runs(person, "1")
     async with person.talks_to("I see."), person.opens("-c") as back:
         await back.ready()
@@ -366,7 +367,7 @@ async def test_a_long_wait_offers_to_wait_or_to_stay(person: Person, answer: str
             await shown.gone(MOVING)
             go(person)
             await shown.shows("It is done.")
-            assert await gateway.store.recent_handoffs(1) == ()
+            assert await handoffs.recent(gateway.store, 1) == ()
         else:
             await shown.see("[s]tay here")  # and asks again
             go(person)
@@ -411,4 +412,4 @@ async def test_ctrl_c_at_the_offer_keeps_the_session(person: Person):
         await shown.shows(STAYS)
         go(person)
         await shown.shows("It is done.")
-        assert await gateway.store.recent_handoffs(1) == ()
+        assert await handoffs.recent(gateway.store, 1) == ()

@@ -9,9 +9,10 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from segue.core.handoff import State
 from segue.core.transcript import Outcome, Role
 from segue.handoffs import STAYS
+from segue.handoffs import queries as handoffs
+from segue.handoffs.values import State
 from tests.handoffs.conftest import Gateway
 from tests.harness.gateways import Piped, piped, segue_says
 from tests.harness.pty import Terminal
@@ -61,7 +62,7 @@ async def waiting(person: Person, shown: Terminal) -> AsyncGenerator[Piped]:
 
 async def test_the_command_waits_for_the_safe_point_and_the_turn_moves(person: Person):
     async with at_work(person) as (gateway, shown), waiting(person, shown) as command:
-        assert await gateway.store.in_flight() == ()  # nothing moves while a tool runs
+        assert await handoffs.in_flight(gateway.store) == ()  # nothing moves while a tool runs
         go(person)
         claim = await gateway.claim()
         assert claim.mid_turn
@@ -91,7 +92,7 @@ async def test_ctrl_c_withdraws_the_wish_and_the_turn_continues(person: Person):
         await shown.gone(MOVING)
         go(person)
         await shown.shows("It is done.")
-        assert await gateway.store.recent_handoffs() == ()
+        assert await handoffs.recent(gateway.store) == ()
     await runs(person, "1", "2")
 
 
@@ -105,7 +106,7 @@ async def test_ctrl_c_in_the_terminal_refuses_the_wish(person: Person):
         await shown.shows(STAYS)
         go(person)
         await shown.shows("It is done.")
-        assert await gateway.store.recent_handoffs() == ()
+        assert await handoffs.recent(gateway.store) == ()
     await runs(person, "1", "2")
 
 
@@ -117,7 +118,7 @@ async def test_after_the_command_is_killed_the_turn_continues_in_the_terminal(pe
             go(person)
             await shown.shows("It is done.")
             await over(shown)
-        assert await gateway.store.recent_handoffs() == ()
+        assert await handoffs.recent(gateway.store) == ()
         roles = [m.role.value for m in await transcript(gateway.store)]
         assert roles == ["user", "assistant", "tool", "tool", "assistant"]
     await runs(person, "1", "2")
@@ -137,13 +138,13 @@ async def test_after_a_failed_handoff_the_terminal_continues_the_turn(person: Pe
     async with at_work(person, "It is done.") as (gateway, shown):
         async with waiting(person, shown) as command:
             go(person)
-            assert await gateway.store.fail_handoff(await gateway.claim(), "The chat is closed.")
+            assert await handoffs.fail(gateway.store, await gateway.claim(), "The chat is closed.")
             code, _, err = await command.ends()
             assert code == 1
             assert "The chat is closed." in err
         await shown.shows(GOES_ON)
         await shown.shows("It is done.")
-        assert [h.state for h in await gateway.store.recent_handoffs()] == [State.FAILED]
+        assert [h.state for h in await handoffs.recent(gateway.store)] == [State.FAILED]
     await runs(person, "1", "2")
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from segue.core.handoff import State
 from segue.core.session import ME
+from segue.handoffs.values import State
 from segue.store import sessions
 from tests.gateway.test_approvals import runs
 from tests.turns.conftest import call

@@ -14,9 +14,9 @@ import pytest
 from segue import config
 from segue.core.address import Address
 from segue.core.errors import HandoffError
-from segue.core.handoff import Handoff
 from segue.core.session import ME
 from segue.handoffs import Completed, hand_off
+from segue.handoffs.values import Handoff
 from segue.store import bindings, transcripts
 from tests.harness.house import Desk
 from tests.web import gateways

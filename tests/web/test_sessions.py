@@ -13,10 +13,11 @@ import pytest
 from segue.approvals import queries as approvals
 from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import SessionMoved, SessionNotFound
-from segue.core.handoff import Step
 from segue.core.session import ME, Origin, Session
 from segue.core.transcript import Message, Role, ToolCall, spoken
 from segue.handoffs import Failed, Progress, Working, hand_off
+from segue.handoffs import queries as handoffs
+from segue.handoffs.values import Step
 from segue.store import Store, bindings, leases, owners, page_sessions, pages, sessions, transcripts
 from segue.store.leases import LEASE_SECONDS
 from segue.turns import HeldLease, hold
@@ -135,8 +136,8 @@ async def test_a_cancelled_or_failed_handoff_leaves_no_entry_and_no_message(
                 if cancelled:
                     interrupt.set()
                 else:
-                    [claimed] = await site.store.recent_handoffs(1)
-                    assert await site.store.fail_handoff(claimed, "It did not work.")
+                    [claimed] = await handoffs.recent(site.store, 1)
+                    assert await handoffs.fail(site.store, claimed, "It did not work.")
         assert isinstance(seen[-1], Failed)
         assert len(await site.store.read(lambda tx: tx.rows("SELECT id FROM pages"))) == 1
         shown = await opened(browser, desk.session.id)

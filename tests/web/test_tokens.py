@@ -17,6 +17,7 @@ from segue.core.address import Platform, Sender
 from segue.core.errors import PairingRefused
 from segue.core.proof import ProofExchange
 from segue.core.transcript import Message, Role, spoken
+from segue.handoffs import queries as handoffs
 from segue.store import Tx, gateways, leases, owners, pages, pairings, sessions, transcripts
 from segue.store.pairings import CODE_SECONDS
 from tests.web.bare_server import Door, page_server
@@ -424,7 +425,7 @@ async def test_the_health_of_another_owners_sessions_is_hidden(door: Door):
     spoke = [spoken("hello", session.started), Message(Role.ASSISTANT, "hi", session.started)]
     await transcripts.append(store, lease, spoke)
     await gateways.announce(store, "gateway", [Platform.WEB])
-    await store.request_handoff(session.id, Platform.WEB, lease=lease)
+    await handoffs.request(store, session.id, Platform.WEB, lease=lease)
     async with (
         door.browser(await door.key("me")) as mine,
         door.browser(await door.key("you")) as other,

@@ -23,11 +23,12 @@ from segue.cli.sessions import handoff_json, handoff_text
 from segue.config import Settings
 from segue.core.address import HomeChannel, Platform
 from segue.core.errors import NoPage, UserError
-from segue.core.handoff import Handoff
 from segue.core.session import ME
 from segue.core.text import clock_time, one_line
 from segue.gateway import background, log_file
 from segue.gateway.watchdog import ExitDeadline
+from segue.handoffs import queries as handoff_queries
+from segue.handoffs.values import Handoff
 from segue.store import Store, gateways, inbox, outbox, owners, sessions
 from segue.store.gateways import GatewayRecord, LinkState, PlatformHealth
 from segue.store.inbox import Incoming
@@ -231,8 +232,8 @@ class GatewayStatus:
 
 
 async def load_status(store: Store, log: Path) -> GatewayStatus:
-    recent = await store.recent_handoffs(_HANDOFFS)
-    under_way = await store.in_flight()
+    recent = await handoff_queries.recent(store, _HANDOFFS)
+    under_way = await handoff_queries.in_flight(store)
     handoffs = {handoff.id: handoff for handoff in (*recent, *under_way)}
     session_ids = {handoff.session_id for handoff in handoffs.values()}
     found = [await sessions.get(store, session_id) for session_id in session_ids]

@@ -15,7 +15,6 @@ from segue.cli import completion
 from segue.cli.common import on_stop_signals, with_store
 from segue.core.address import TARGETS, Platform
 from segue.core.errors import HandoffError, SessionHeld, UserError
-from segue.core.handoff import STEPS, Failure
 from segue.core.session import ME
 from segue.handoffs import (
     Completed,
@@ -28,6 +27,7 @@ from segue.handoffs import (
     Waiting,
     Working,
 )
+from segue.handoffs.values import STEPS, Failure
 from segue.store import Store, sessions
 from segue.terminal import web_page
 from segue.terminal.location import holder

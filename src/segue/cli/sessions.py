@@ -19,10 +19,11 @@ from segue.cli import completion
 from segue.cli.common import JSON, YES, ago, confirm, pass_json_on, with_store
 from segue.core.address import Platform
 from segue.core.errors import SessionHeld
-from segue.core.handoff import STEPS, Handoff, State
 from segue.core.session import ME, Session
 from segue.core.text import count, one_line, quoted
 from segue.core.transcript import Role, Transcript
+from segue.handoffs import queries as handoff_queries
+from segue.handoffs.values import STEPS, Handoff, State
 from segue.store import Store, leases, owners, transcripts
 from segue.store import search as stored_search
 from segue.store import sessions as stored_sessions
@@ -134,7 +135,7 @@ async def _details(store: Store, name: str) -> SessionDetails:
     return SessionDetails(
         session=session,
         holder=lease.holder if lease else None,
-        handoffs=await store.list_handoffs(session.id, limit=5),
+        handoffs=await handoff_queries.history(store, session.id, limit=5),
         end=await transcripts.last(store, session.id, _LAST_MESSAGES),
     )
 

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 
 from msgspec import structs
 
-import segue.store
 from segue.config import Settings
 from segue.core import provenance
 from segue.core.address import Platform
@@ -26,6 +25,7 @@ from segue.core.events import (
 from segue.core.session import ME, Session
 from segue.core.text import is_empty
 from segue.core.transcript import spoken
+from segue.handoffs.store import open_store
 from segue.jobs import reminders
 from segue.store import Store, owners, sessions
 from segue.terminal.location import here
@@ -51,7 +51,7 @@ async def take_single_turn(
     line. Return False if the turn failed.
     """
     async with (
-        await segue.store.open(settings.store) as store,
+        await open_store(settings.store) as store,
         Turns(store, Agents(store, settings, more_tools=reminders.tools)) as turns,
     ):
         session = await _session(store, resume)

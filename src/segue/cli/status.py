@@ -23,9 +23,9 @@ from segue.cli.sessions import session_json, session_place
 from segue.config import Settings
 from segue.core.address import Platform
 from segue.core.errors import ModelError
-from segue.core.handoff import Failure, Handoff
 from segue.core.session import ME, Session
 from segue.core.text import count, local_time, one_line
+from segue.handoffs.values import Failure, Handoff
 from segue.jobs import texts
 from segue.jobs.queries import jobs, reports
 from segue.jobs.values import Job, Report

@@ -9,11 +9,12 @@ from functools import partial
 
 from segue.core.address import Address, Platform
 from segue.core.errors import StoreError
-from segue.core.handoff import Handoff
 from segue.gateway import texts
 from segue.gateway.containment import cancel, contain, finish
 from segue.gateway.places import Audiences, Places, PlatformsNow
+from segue.handoffs import queries as handoffs
 from segue.handoffs.delivery import DeliveryContext, claims, deliver
+from segue.handoffs.values import Handoff
 from segue.platforms.base import Adapter
 from segue.store import Store
 from segue.turns import Turns
@@ -60,7 +61,7 @@ class Handoffs:
         left = {task: claim for task, claim in self._running.items() if claim.platform is platform}
         await cancel(*left)
         for claim in left.values():
-            await self._store.heartbeat_handoff(claim, seconds=0)
+            await handoffs.heartbeat(self._store, claim, seconds=0)
 
     async def finish(self, seconds: float) -> None:
         """Wait up to `seconds` for running handoffs. The next gateway resumes the rest."""
@@ -88,4 +89,4 @@ class Handoffs:
             await self._continue_turn(claim.session_id)
 
     async def _fail(self, claim: Handoff, reason: str) -> None:
-        await self._store.fail_handoff(claim, texts.not_handed_off(reason))
+        await handoffs.fail(self._store, claim, texts.not_handed_off(reason))

@@ -17,7 +17,6 @@ from functools import partial
 
 from msgspec import structs
 
-import segue.store
 from segue import config
 from segue.agent.models.choice import Models
 from segue.config import Settings
@@ -38,6 +37,7 @@ from segue.gateway.jobs import JobRunner
 from segue.gateway.outbound import Outbound
 from segue.gateway.places import Audiences, Places
 from segue.gateway.turns import ChatTurns
+from segue.handoffs.store import open_store
 from segue.jobs import reminders
 from segue.platforms.base import Adapter
 from segue.platforms.spec import Groups, PlatformSettings
@@ -92,7 +92,7 @@ async def serve(
 
     for ending in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(ending, end)
-    async with await segue.store.open(settings.store) as store:
+    async with await open_store(settings.store) as store:
         agents = Agents(store, settings, models, more_tools=reminders.tools)
         async with Turns(store, agents) as turns:
             await owners.ensure(store, ME)

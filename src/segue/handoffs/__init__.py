@@ -1,4 +1,16 @@
-"""Handoffs: moving a live session. `request` is the sending side, `delivery` the receiving side."""
+"""Handoffs: a live session moves to another place.
+
+`request` is the side that lets the session go. It finds out where a handoff can lead (the home
+channel of a platform), asks for the handoff, waits, and tells what happens (`progress`). `delivery`
+is the side that takes it: a gateway claims the handoff, opens a thread, lets the agent confirm
+there what it was doing (`greeting`), and completes the handoff in one transaction. Before that
+nothing has moved, after it everything has. `arrivals` is what the gateway knows about sessions on
+their way.
+
+A handoff (`values`) is a state machine in the store. Each step is one guarded UPDATE (`queries`),
+so that of two processes only one wins, and a gateway that dies leaves a handoff that the next one
+goes on with. `store` has the same operations as methods of the store that programs open.
+"""
 
 from segue.handoffs.progress import Completed as Completed
 from segue.handoffs.progress import Failed as Failed

@@ -7,8 +7,9 @@ arrived, otherwise like any other message at their address.
 from __future__ import annotations
 
 from segue.core.address import Address, ChatType
-from segue.core.handoff import Handoff, Step
-from segue.store import Store, Topic, Tx, bindings, doors, handoffs, inbox, sessions
+from segue.handoffs import queries as handoffs
+from segue.handoffs.values import Handoff, Step
+from segue.store import Store, Topic, Tx, bindings, doors, inbox, sessions
 from segue.store.inbox import Incoming
 
 POLL_SECONDS = 1.0
@@ -34,7 +35,7 @@ def _look(tx: Tx, address: Address) -> tuple[tuple[Handoff, ...], Incoming | Non
 
 async def is_opened(store: Store, address: Address, owner: str) -> bool:
     """Whether `address` is the thread of a handoff in flight of one of the owner's sessions."""
-    for handoff in await store.in_flight():
+    for handoff in await handoffs.in_flight(store):
         if handoff.thread == address:
             session = await sessions.get(store, handoff.session_id)
             return session is not None and session.owner == owner
@@ -44,12 +45,12 @@ async def is_opened(store: Store, address: Address, owner: str) -> bool:
 async def wait_for_departure(store: Store, session_id: str) -> None:
     """Return once no handoff of this session is in flight: it may take the session's turn along."""
     async with store.listen(Topic.HANDOFFS) as wake:
-        while (latest := await store.get_handoff_state(session_id)) and latest.in_flight:
+        while (latest := await handoffs.current(store, session_id)) and latest.in_flight:
             await wake.wait(POLL_SECONDS)
 
 
 async def _is_arriving(store: Store, address: Address) -> bool:
-    for handoff in await store.in_flight():
+    for handoff in await handoffs.in_flight(store):
         if handoff.platform is not address.platform:
             continue
         if handoff.thread is not None:

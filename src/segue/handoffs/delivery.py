@@ -29,11 +29,13 @@ from segue.core.errors import (
     UserError,
     no_home_channel,
 )
-from segue.core.handoff import Handoff, Step
 from segue.core.session import Session
 from segue.core.text import clock_time, one_line
 from segue.handoffs import greeting
+from segue.handoffs import queries as handoffs
 from segue.handoffs.greeting import Reply
+from segue.handoffs.queries import LEASE_SECONDS
+from segue.handoffs.values import Handoff, Step
 from segue.platforms.base import Adapter
 from segue.store import (
     Store,
@@ -51,7 +53,6 @@ from segue.store import (
 )
 from segue.store.doors import Door
 from segue.store.gateways import LinkState
-from segue.store.handoffs import LEASE_SECONDS
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.store.page_sessions import SessionActivity
 from segue.store.retries import ClaimLost, keep_claim
@@ -132,12 +133,12 @@ async def claims(
     async with store.listen(Topic.HANDOFFS) as wake:
         woken = True
         while True:
-            if woken or await store.in_flight():
-                while claim := await store.claim_next_handoff(platforms(), besides=in_hand()):
+            if woken or await handoffs.in_flight(store):
+                while claim := await handoffs.claim_next(store, platforms(), besides=in_hand()):
                     yield claim
-                in_flight = await store.in_flight()
+                in_flight = await handoffs.in_flight(store)
                 if any(handoff.claimed_by != store.process for handoff in in_flight):
-                    await store.expire_handoffs()
+                    await handoffs.expire(store)
             woken = await wake.wait(POLL_SECONDS)
 
 
@@ -152,7 +153,7 @@ async def deliver(context: DeliveryContext, claim: Handoff) -> None:
     next claim resumes it.
     """
     try:
-        beat = functools.partial(context.store.heartbeat_handoff, claim)
+        beat = functools.partial(handoffs.heartbeat, context.store, claim)
         async with keep_claim(context.store, Topic.HANDOFFS, beat, LEASE_SECONDS / 4):
             arrival = await _prepare(context, claim)
         await _commit(context.store, claim, arrival)  # the store checks the claim itself
@@ -163,7 +164,7 @@ async def deliver(context: DeliveryContext, claim: Handoff) -> None:
     except UserError as error:
         logger.warning("handoff failed session=%s: %s", claim.session_id, error)
         reason = str(error)
-        await retries.keep("handoff failure", lambda: context.store.fail_handoff(claim, reason))
+        await retries.keep("handoff failure", lambda: handoffs.fail(context.store, claim, reason))
     else:
         logger.info("handoff delivered session=%s platform=%s", claim.session_id, claim.platform)
 
@@ -264,7 +265,7 @@ async def _wait_for_thread(
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:
-        if await store.heartbeat_handoff(claim):
+        if await handoffs.heartbeat(store, claim):
             raise
         return await opening
 
@@ -466,7 +467,8 @@ async def _commit(store: Store, claim: Handoff, arrival: _Arrival) -> None:
     body = greeting.reply_text(reply, confirmed=arrival.confirmed, mid_turn=claim.mid_turn)
     draft = Draft(key=claim.reply_key, address=address, body=body, session_id=claim.session_id)
     complete = functools.partial(
-        store.complete_handoff,
+        handoffs.complete,
+        store,
         claim,
         address=address,
         messages=reply.messages,
@@ -490,7 +492,7 @@ async def _record_step(
     detail: str | None = None,
 ) -> None:
     record = functools.partial(
-        store.record_handoff_step, claim, step, thread=thread, reply=reply, detail=detail
+        handoffs.record_step, store, claim, step, thread=thread, reply=reply, detail=detail
     )
     if not await retries.keep(f"handoff step {step}", record):
         raise ClaimLost

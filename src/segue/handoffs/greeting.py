@@ -8,10 +8,10 @@ import msgspec
 from msgspec import Struct, field
 
 from segue.core.address import Address
-from segue.core.handoff import Handoff
 from segue.core.session import Session, Usage
 from segue.core.text import is_empty, one_line
 from segue.core.transcript import Message, Role, Transcript
+from segue.handoffs.values import Handoff
 
 RECAP_MESSAGES = 40
 """How many messages to search for the last exchanges."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from segue.core.address import Platform
-from segue.core.handoff import MAX_ATTEMPTS, REASONS, STEPS, Failure, Handoff, State, Step
 from segue.core.text import one_line
+from segue.handoffs.values import MAX_ATTEMPTS, REASONS, STEPS, Failure, Handoff, State, Step
 
 
 class Held(Struct, frozen=True):

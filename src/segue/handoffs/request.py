@@ -34,11 +34,12 @@ from segue.core.errors import (
     StoreUncertain,
     no_home_channel,
 )
-from segue.core.handoff import Handoff
 from segue.core.lease import Lease
 from segue.core.session import Session
 from segue.core.text import one_line
+from segue.handoffs import queries as handoffs
 from segue.handoffs.progress import Completed, Failed, Held, Kept, Progress, progress
+from segue.handoffs.values import Handoff
 from segue.store import Store, Topic, Waiter, bindings, gateways, owners, sessions, wishes
 from segue.store.wishes import Wish
 from segue.turns import HeldLease, hold
@@ -80,7 +81,8 @@ async def ask(
     continues there."""
     home = await destination(store, session_id, platform, chat_id=chat_id)
     request = functools.partial(
-        store.request_handoff,
+        handoffs.request,
+        store,
         session_id,
         home.platform,
         lease=lease,
@@ -206,10 +208,10 @@ async def _is_alive(store: Store, gateway: str | None) -> bool:
 
 async def _current(store: Store, handoff: Handoff) -> Handoff:
     """`handoff` as it is now. If no gateway claimed it in time, reading it here fails it."""
-    latest = await store.get_handoff_state(handoff.session_id)
+    latest = await handoffs.current(store, handoff.session_id)
     if latest is not None and latest.id == handoff.id:
         return latest
-    for earlier in await store.list_handoffs(handoff.session_id):  # the session has a newer one
+    for earlier in await handoffs.history(store, handoff.session_id):  # the session has a newer one
         if earlier.id == handoff.id:
             return earlier
     raise SessionNotFound(name=handoff.session_id)
@@ -265,7 +267,7 @@ async def grant(
     """Hand the held session off as another process wishes, like `hand_off`. The only Progress is
     Kept if the wish was taken back."""
     ask = functools.partial(
-        store.grant_handoff, wish, held.lease, mid_turn=mid_turn, claim_seconds=CLAIM_TIMEOUT
+        handoffs.grant, store, wish, held.lease, mid_turn=mid_turn, claim_seconds=CLAIM_TIMEOUT
     )
 
     async def request() -> Handoff | None:
@@ -327,7 +329,7 @@ async def _cancel_on_interrupt(
         while True:
             try:
                 # If it was this handoff that took the session, this changes nothing.
-                await store.cancel_handoff(handoff.id, str(moved) if moved else None)
+                await handoffs.cancel(store, handoff.id, str(moved) if moved else None)
                 return
             except StoreError as error:
                 logger.warning("handoff not cancelled session=%s: %s", handoff.session_id, error)
@@ -347,7 +349,7 @@ async def _cancel_request(store: Store, asking: asyncio.Task[Handoff | None]) ->
     if asking.exception() or (handoff := asking.result()) is None:
         return
     try:
-        await store.cancel_handoff(handoff.id)
+        await handoffs.cancel(store, handoff.id)
     except StoreError as error:
         logger.warning("handoff not cancelled session=%s: %s", handoff.session_id, error)
 
@@ -438,7 +440,7 @@ async def _wait_and_hand_off(
         while True:
             if stop.is_set():
                 await wishes.take_back(store, session_id, wish.key)
-            state = await store.look_at_wish(wish)
+            state = await handoffs.look(store, wish)
             if state.handoff is not None:
                 steps = _see_through(store, None, _same(state.handoff), stop)
                 break

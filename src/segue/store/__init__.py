@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from segue.store import errors
-from segue.store.base import Clock, SystemClock, Topic, Tx
+from segue.store.base import Clock, Engine, SystemClock, Topic, Tx
 from segue.store.store import Store
 from segue.store.values import shown
 from segue.store.wake import Waiter
@@ -28,14 +28,19 @@ async def open(url: str, *, clock: Clock | None = None) -> Store:  # noqa: A001 
     Create it if it does not exist. Raise a StoreError, and change nothing, if the store is newer
     than this program, damaged, unreachable, or belongs to another program.
     """
+    return Store(await open_engine(url, clock=clock))
+
+
+async def open_engine(url: str, *, clock: Clock | None = None) -> Engine:
+    """Open the database of a store, for an object that is more than a Store. Like `open`."""
     scheme, path = parse(url)
     if scheme == "sqlite":
         from segue.store.sqlite import open_sqlite  # noqa: PLC0415 - only what is used
 
-        return Store(await open_sqlite(Path(path), clock or SystemClock()))
+        return await open_sqlite(Path(path), clock or SystemClock())
     from segue.store.postgres import open_postgres  # noqa: PLC0415 - only what is used
 
-    return Store(await open_postgres(url, clock))
+    return await open_postgres(url, clock)
 
 
 def parse(url: str) -> tuple[str, str]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from segue.core.handoff import Handoff
-from segue.store import handoffs
 from segue.store.base import Engine, Topic, Tx
 from segue.store.lease_keeper import LeaseKeeper
 from segue.store.wake import Waiter
@@ -20,26 +18,8 @@ class Store:
     """All persistent state, and the only thing that the terminal and the gateway share.
 
     `await sessions.create(store, …)` runs a function in a transaction of its own, and `write` runs
-    several in one. The handoff methods are on the store itself, under the names used in this field.
+    several in one.
     """
-
-    # For the terminal
-    request_handoff = handoffs.request
-    grant_handoff = handoffs.grant
-    look_at_wish = handoffs.look
-    list_handoffs = handoffs.history
-    recent_handoffs = handoffs.recent
-    in_flight = handoffs.in_flight
-    cancel_handoff = handoffs.cancel
-    # For the gateway; a claim is the Handoff that a claim method returned
-    list_pending_handoffs = handoffs.pending
-    claim_handoff = handoffs.claim
-    claim_next_handoff = handoffs.claim_next
-    heartbeat_handoff = handoffs.heartbeat
-    record_handoff_step = handoffs.record_step
-    complete_handoff = handoffs.complete
-    fail_handoff = handoffs.fail
-    expire_handoffs = handoffs.expire
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -83,17 +63,8 @@ class Store:
             self._closed = True
             await self._engine.close()
 
-    async def __aenter__(self) -> Store:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    async def get_handoff_state(self, session_id: str) -> Handoff | None:
-        """The session's latest handoff, or None if it has none or does not exist. A void handoff is
-        failed first."""
-        latest, due = await handoffs.due(self, session_id)
-        if due:
-            await handoffs.expire(self)
-            latest, _ = await handoffs.due(self, session_id)
-        return latest

@@ -169,14 +169,14 @@ class _Program:
         from segue.store import sessions  # noqa: PLC0415
 
         await asyncio.to_thread(import_module, "segue.terminal.conversation")
-        import segue.store  # noqa: PLC0415
+        from segue.handoffs.store import open_store  # noqa: PLC0415
         from segue.jobs import reminders  # noqa: PLC0415
         from segue.terminal.conversation import Conversation  # noqa: PLC0415
         from segue.turns import Turns  # noqa: PLC0415
         from segue.turns.agents import Agents  # noqa: PLC0415
 
         async with (
-            await segue.store.open(self._settings.store) as store,
+            await open_store(self._settings.store) as store,
             Turns(store, Agents(store, self._settings, more_tools=reminders.tools)) as turns,
         ):
             name = options.resume

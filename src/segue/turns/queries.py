@@ -24,18 +24,7 @@ from segue.core.provenance import Provenance
 from segue.core.session import Session, Usage
 from segue.core.text import is_empty, local_time, one_line, tokens_in
 from segue.core.transcript import Message, Outcome, Role, ToolCall, prompted
-from segue.store import (
-    bindings,
-    handoffs,
-    inbox,
-    leases,
-    notes,
-    outbox,
-    owners,
-    pages,
-    sessions,
-    transcripts,
-)
+from segue.store import bindings, inbox, leases, notes, outbox, owners, pages, sessions, transcripts
 from segue.store.base import Topic, Tx
 from segue.store.outbox import Draft
 from segue.store.values import moment
@@ -181,7 +170,7 @@ def begin(
         raise leases.moved(tx, lease.session_id)
     newest = transcripts.tail(tx, lease.session_id, 0)
     if newest.unanswered:  # else a pause leaves nothing open
-        paused = handoffs.end_pause(tx, lease) or paused
+        paused = end_pause(tx, lease) or paused
     if said is None and newest.unanswered:
         if paused:
             return TurnStart(data, not_begun=newest.unanswered)
@@ -239,3 +228,13 @@ def _marked(tx: Tx, session_id: str, address: Address, body: str) -> str:
     return (
         f"{one_line(sessions.calling(tx, session))}, which was set aside here, answers:\n\n{body}"
     )
+
+
+def end_pause(tx: Tx, lease: Lease) -> bool:
+    """Return whether the session's last turn was paused for a handoff and nothing has happened in
+    it since. From now on it no longer counts as paused: a tool call of it may start."""
+    sql = (  # 1: the turn is paused, 2: it goes on
+        "UPDATE handoffs SET mid_turn = 2 WHERE mid_turn = 1"
+        " AND (session_no, seq) = (SELECT no, last_seq FROM sessions WHERE id = :id)"
+    )
+    return tx.change(sql, id=lease.session_id) > 0

@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from segue.core import handoff
 from segue.core.transcript import Role
+from segue.handoffs import values as handoff
 from segue.jobs.values import JobAction, JobState
 from segue.store.gateways import LinkState
 from segue.store.page_sessions import SessionActivity

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 
 from segue.core.address import Address, Platform
 from segue.core.excerpt import telling
-from segue.core.handoff import STEPS
 from segue.core.session import Session
 from segue.core.text import one_line
 from segue.core.transcript import Message, Role, display_text, words
+from segue.handoffs import queries as handoff_queries
+from segue.handoffs.values import STEPS
 from segue.platforms.registry import SPECS
 from segue.store import Store, gateways, outbox, sessions
 from segue.store.doors import Move
@@ -167,7 +168,7 @@ async def gateway_health(store: Store, owner: str) -> frames.Healthy:
             error=handoff.error or handoff.warning or None,
             at=handoff.requested,
         )
-        for handoff in await store.recent_handoffs(_LAST)
+        for handoff in await handoff_queries.recent(store, _LAST)
         if (session := await owned(handoff.session_id))
     ]
     troubles = [

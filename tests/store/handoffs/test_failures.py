@@ -6,14 +6,11 @@ import pytest
 
 from segue.core.address import Platform
 from segue.core.errors import HandoffError, SessionMoved
-from segue.core.handoff import (
-    Handoff,
-    State,
-    Step,
-)
 from segue.core.session import EndReason, Origin, Session
+from segue.handoffs import queries as handoffs
+from segue.handoffs.queries import CLAIM_SECONDS, LEASE_SECONDS
+from segue.handoffs.values import Handoff, State, Step
 from segue.store import Store, bindings, leases, outbox, sessions, transcripts
-from segue.store.handoffs import CLAIM_SECONDS, LEASE_SECONDS
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
@@ -40,11 +37,11 @@ async def test_failure_1_a_leaving_terminal_cannot_close_the_session_it_gave_awa
     store: Store, session: Session, open_store: OpenStore
 ):
     lease = await hold(store, session.id, said("hello"))
-    asked = await store.request_handoff(session.id, TELEGRAM, lease=lease)
+    asked = await handoffs.request(store, session.id, TELEGRAM, lease=lease)
     gateway = await open_store()
-    claim = await gateway.claim_handoff(asked.id)
+    claim = await handoffs.claim(gateway, asked.id)
     assert claim is not None
-    assert await gateway.complete_handoff(claim, address=TOPIC)
+    assert await handoffs.complete(gateway, claim, address=TOPIC)
     with pytest.raises(SessionMoved):
         await sessions.end(store, session.id, EndReason.CLOSED, lease=lease)
     assert not await leases.release(store, lease)
@@ -62,13 +59,13 @@ async def test_failure_3_a_terminal_that_gives_up_late_and_the_gateway_never_bot
 ):
     gateway = await open_store()
     lease = await hold(store, session.id, said("hello"))
-    asked = await store.request_handoff(session.id, TELEGRAM, lease=lease)
-    claim = await gateway.claim_handoff(asked.id, seconds=120)
+    asked = await handoffs.request(store, session.id, TELEGRAM, lease=lease)
+    claim = await handoffs.claim(gateway, asked.id, seconds=120)
     assert claim is not None
     clock.advance(61)
-    assert await store.cancel_handoff(asked.id)
+    assert await handoffs.cancel(store, asked.id)
     assert (
-        await gateway.complete_handoff(claim, address=TOPIC, messages=[answered("me too")])
+        await handoffs.complete(gateway, claim, address=TOPIC, messages=[answered("me too")])
     ) is None
     lease = await leases.renew(store, lease)
     await transcripts.append(store, lease, [said("I stayed")])
@@ -80,20 +77,20 @@ async def test_failure_4_a_gateway_killed_after_the_claim_does_not_leave_it_runn
 ):
     await claimed(await open_store(), session.id)
     with pytest.raises(HandoffError, match="already being handed off"):
-        await store.request_handoff(session.id, TELEGRAM)
+        await handoffs.request(store, session.id, TELEGRAM)
     clock.advance(LEASE_SECONDS + CLAIM_SECONDS)
-    again = await store.request_handoff(session.id, TELEGRAM)
+    again = await handoffs.request(store, session.id, TELEGRAM)
     assert again.state is State.PENDING
 
 
 async def test_failure_5_a_gateway_started_later_does_not_execute_a_ghost(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
-    await store.request_handoff(session.id, TELEGRAM)  # then Ctrl-C, without a cancellation
+    await handoffs.request(store, session.id, TELEGRAM)  # then Ctrl-C, without a cancellation
     clock.advance(3600)
     gateway = await open_store()
-    assert await gateway.list_pending_handoffs() == ()
-    assert await gateway.claim_next_handoff({TELEGRAM}) is None
+    assert await handoffs.pending(gateway) == ()
+    assert await handoffs.claim_next(gateway, {TELEGRAM}) is None
     assert (await state(gateway, session.id)).state is State.FAILED
 
 
@@ -102,12 +99,12 @@ async def test_failure_6_when_sending_fails_nothing_has_moved_and_a_retry_binds_
 ):
     await say(store, session.id, said("hello"))
     claim = await claimed(store, session.id)
-    await store.record_handoff_step(claim, Step.DELIVERING, thread=TOPIC)
-    assert await store.fail_handoff(claim, "telegram does not answer")
+    await handoffs.record_step(store, claim, Step.DELIVERING, thread=TOPIC)
+    assert await handoffs.fail(store, claim, "telegram does not answer")
     assert await bindings.list_bindings(store, "me") == ()
     assert texts(await transcripts.load(store, session.id)) == ["hello"]
     retried = await claimed(store, session.id)
-    assert await store.complete_handoff(retried, address=DM)
+    assert await handoffs.complete(store, retried, address=DM)
     assert [binding.address for binding in await bindings.list_bindings(store, "me")] == [DM]
 
 
@@ -115,14 +112,14 @@ async def test_failure_8_a_session_with_no_message_yet_can_be_handed_off(
     store: Store, session: Session
 ):
     claim = await claimed(store, session.id)
-    assert await store.complete_handoff(claim, address=TOPIC, messages=[answered("I am here.")])
+    assert await handoffs.complete(store, claim, address=TOPIC, messages=[answered("I am here.")])
     assert texts(await transcripts.load(store, session.id)) == ["I am here."]
 
 
 async def test_failure_10_a_handed_off_session_does_not_vanish_from_the_list(
     store: Store, session: Session
 ):
-    assert await store.complete_handoff(await claimed(store, session.id), address=TOPIC)
+    assert await handoffs.complete(store, await claimed(store, session.id), address=TOPIC)
     (listed,) = await sessions.list_sessions(store, "me")
     assert (listed.id, listed.address) == (session.id, TOPIC)
     assert await sessions.list_sessions(store, "me", platform=TELEGRAM) == (listed,)
@@ -132,10 +129,10 @@ async def test_failure_10_a_handed_off_session_does_not_vanish_from_the_list(
 async def test_failure_13_the_working_directory_is_carried_over(store: Store, session: Session):
     lease = await hold(store, session.id)
     await sessions.describe(store, lease, cwd="/home/me/elsewhere", model="some-model")
-    asked = await store.request_handoff(session.id, TELEGRAM, lease=lease)
-    claim = await store.claim_handoff(asked.id)
+    asked = await handoffs.request(store, session.id, TELEGRAM, lease=lease)
+    claim = await handoffs.claim(store, asked.id)
     assert claim is not None
-    assert await store.complete_handoff(claim, address=TOPIC)
+    assert await handoffs.complete(store, claim, address=TOPIC)
     moved = await sessions.get(store, session.id)
     assert moved is not None
     assert (moved.cwd, moved.model) == ("/home/me/elsewhere", "some-model")
@@ -150,13 +147,13 @@ async def test_the_reply_of_the_agent_is_kept_for_the_next_attempt(
     claim = await claimed(store, session.id)
     assert claim.reply is None
     reply = '[{"content": "I am here. ✓\\u0000"}]'.encode()
-    assert await store.record_handoff_step(claim, Step.REPLYING, reply=reply)
-    assert await store.record_handoff_step(claim, Step.DELIVERING, thread=TOPIC)
+    assert await handoffs.record_step(store, claim, Step.REPLYING, reply=reply)
+    assert await handoffs.record_step(store, claim, Step.DELIVERING, thread=TOPIC)
     clock.advance(LEASE_SECONDS)
-    again = await (await open_store()).claim_handoff(claim.id)
+    again = await handoffs.claim(await open_store(), claim.id)
     assert again is not None
     assert (again.reply, again.step, again.thread) == (reply, Step.DELIVERING, TOPIC)
-    assert not await store.record_handoff_step(claim, Step.REPLYING, reply=b"a late one")
+    assert not await handoffs.record_step(store, claim, Step.REPLYING, reply=b"a late one")
     assert (await state(store, session.id)).reply == reply
 
 
@@ -166,24 +163,24 @@ async def test_an_orphaned_handoff_expires_within_25_seconds(
     await claimed(store, session.id)
     other = await open_store()
     clock.advance(24.999)
-    assert await other.expire_handoffs() == 0
+    assert await handoffs.expire(other) == 0
     clock.advance(0.001)
-    assert await other.expire_handoffs() == 1
+    assert await handoffs.expire(other) == 1
 
 
 async def test_handoffs_of_all_sessions_are_listed_the_newest_first(store: Store, session: Session):
     other = await sessions.create(store, "me", Platform.LOCAL)
     first = await claimed(store, session.id)
-    await store.fail_handoff(first, "no")
-    second = await store.request_handoff(other.id, Platform.SLACK)
+    await handoffs.fail(store, first, "no")
+    second = await handoffs.request(store, other.id, Platform.SLACK)
     third = await claimed(store, session.id)
-    assert [h.id for h in await store.recent_handoffs(10)] == [third.id, second.id, first.id]
-    assert await store.recent_handoffs(1) == (third,)
-    assert await store.in_flight() == (second, third)
-    await store.cancel_handoff(second.id)
-    await store.complete_handoff(third, address=TOPIC)
-    assert await store.in_flight() == ()
-    assert len(await store.recent_handoffs()) == 3
+    assert [h.id for h in await handoffs.recent(store, 10)] == [third.id, second.id, first.id]
+    assert await handoffs.recent(store, 1) == (third,)
+    assert await handoffs.in_flight(store) == (second, third)
+    await handoffs.cancel(store, second.id)
+    await handoffs.complete(store, third, address=TOPIC)
+    assert await handoffs.in_flight(store) == ()
+    assert len(await handoffs.recent(store)) == 3
 
 
 # Threads that the session did not reach
@@ -196,7 +193,7 @@ async def stayed(store: Store, handoff: Handoff) -> Outgoing | None:
 async def opened(store: Store, session_id: str) -> Handoff:
     """A handoff for which a thread was opened."""
     claim = await claimed(store, session_id)
-    assert await store.record_handoff_step(claim, Step.REPLYING, thread=TOPIC)
+    assert await handoffs.record_step(store, claim, Step.REPLYING, thread=TOPIC)
     return claim
 
 
@@ -204,7 +201,7 @@ async def test_a_thread_is_notified_that_the_session_stayed_when_the_handoff_fai
     store: Store, session: Session
 ):
     claim = await opened(store, session.id)
-    assert await store.fail_handoff(claim, "The model is away. Type /model.")
+    assert await handoffs.fail(store, claim, "The model is away. Type /model.")
     notice = await stayed(store, claim)
     assert notice is not None
     assert (notice.address, notice.session_id, notice.state) == (
@@ -221,13 +218,13 @@ async def test_a_thread_is_notified_that_the_session_stayed_when_it_is_cancelled
     store: Store, session: Session, clock: FakeClock
 ):
     claim = await opened(store, session.id)
-    assert await store.cancel_handoff(claim.id)
+    assert await handoffs.cancel(store, claim.id)
     notice = await stayed(store, claim)
     assert notice is not None
     assert notice.body.endswith("the handoff failed. Cancelled.")
     claim = await opened(store, session.id)
     clock.advance(LEASE_SECONDS + CLAIM_SECONDS)
-    assert await store.expire_handoffs() == 1
+    assert await handoffs.expire(store) == 1
     notice = await stayed(store, claim)
     assert notice is not None
     assert "The gateway stopped during the handoff" in notice.body
@@ -237,9 +234,9 @@ async def test_a_thread_that_was_still_being_opened_is_notified_that_the_session
     store: Store, session: Session
 ):
     claim = await claimed(store, session.id)
-    assert await store.cancel_handoff(claim.id)
+    assert await handoffs.cancel(store, claim.id)
     assert await stayed(store, claim) is None
-    assert not await store.record_handoff_step(claim, Step.REPLYING, thread=TOPIC)
+    assert not await handoffs.record_step(store, claim, Step.REPLYING, thread=TOPIC)
     notice = await stayed(store, claim)
     assert notice is not None
     assert notice.address == TOPIC
@@ -251,8 +248,8 @@ async def test_a_gateway_whose_handoff_another_continues_does_not_notify_the_thr
 ):
     claim = await claimed(store, session.id)
     clock.advance(LEASE_SECONDS)
-    assert await store.claim_handoff(claim.id)
-    assert not await store.record_handoff_step(claim, Step.REPLYING, thread=TOPIC)
+    assert await handoffs.claim(store, claim.id)
+    assert not await handoffs.record_step(store, claim, Step.REPLYING, thread=TOPIC)
     assert await stayed(store, claim) is None
 
 
@@ -261,7 +258,7 @@ async def test_a_thread_is_notified_that_the_session_stayed_when_it_is_requested
 ):
     claim = await opened(store, session.id)
     clock.advance(LEASE_SECONDS + CLAIM_SECONDS)
-    assert await store.request_handoff(session.id, TELEGRAM)
+    assert await handoffs.request(store, session.id, TELEGRAM)
     assert await stayed(store, claim)
 
 
@@ -270,7 +267,7 @@ async def test_the_notice_in_the_thread_names_the_chat_in_which_the_session_stay
 ):
     await bindings.rebind(store, session.id, CHANNEL, Origin.MESSAGE)
     claim = await opened(store, session.id)
-    await store.fail_handoff(claim, "")
+    await handoffs.fail(store, claim, "")
     notice = await stayed(store, claim)
     assert notice is not None
     assert f"stayed where it was, on {CHANNEL}: " in notice.body
@@ -280,12 +277,12 @@ async def test_without_a_thread_there_is_no_notice_that_the_session_stayed(
     store: Store, session: Session, clock: FakeClock
 ):
     failed = await claimed(store, session.id)
-    await store.fail_handoff(failed, "no")
-    cancelled = await store.request_handoff(session.id, TELEGRAM)
-    await store.cancel_handoff(cancelled.id)
-    expired = await store.request_handoff(session.id, TELEGRAM)
+    await handoffs.fail(store, failed, "no")
+    cancelled = await handoffs.request(store, session.id, TELEGRAM)
+    await handoffs.cancel(store, cancelled.id)
+    expired = await handoffs.request(store, session.id, TELEGRAM)
     clock.advance(CLAIM_SECONDS)
-    await store.expire_handoffs()
+    await handoffs.expire(store)
     for handoff in (failed, cancelled, expired):
         assert await stayed(store, handoff) is None
 
@@ -302,7 +299,7 @@ async def test_the_own_thread_of_a_session_is_notified_only_if_its_return_may_be
         await outbox.sent(store, earlier)
     if begun:
         await outbox.claim(store, [TELEGRAM])
-    await store.fail_handoff(claim, "no")
+    await handoffs.fail(store, claim, "no")
     assert (await outbox.get(store, claim.return_key) is not None) == begun
     assert (await stayed(store, claim) is not None) == begun
 
@@ -313,11 +310,11 @@ async def test_a_completed_handoff_posts_no_notice_that_the_session_stayed(
     stale = await opened(store, session.id)
     clock.advance(LEASE_SECONDS)
     other = await open_store()
-    newest = await other.claim_handoff(stale.id)
+    newest = await handoffs.claim(other, stale.id)
     assert newest is not None
-    assert not await store.fail_handoff(stale, "it hung")
+    assert not await handoffs.fail(store, stale, "it hung")
     assert await stayed(store, stale) is None
-    assert await other.complete_handoff(newest, address=TOPIC)
-    assert not await store.cancel_handoff(stale.id)
-    assert not await other.fail_handoff(newest, "no")
+    assert await handoffs.complete(other, newest, address=TOPIC)
+    assert not await handoffs.cancel(store, stale.id)
+    assert not await handoffs.fail(other, newest, "no")
     assert await stayed(store, stale) is None

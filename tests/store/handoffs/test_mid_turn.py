@@ -7,10 +7,11 @@ import pytest
 
 from segue.core.address import Platform
 from segue.core.errors import PlatformLost
-from segue.core.handoff import Handoff
 from segue.core.lease import Lease
 from segue.core.session import Session
 from segue.core.transcript import Message, Outcome
+from segue.handoffs import queries as handoffs
+from segue.handoffs.values import Handoff
 from segue.store import Store, gateways, inbox, leases, sessions, transcripts
 from segue.turns import queries
 from segue.turns.queries import TurnStart
@@ -26,15 +27,15 @@ PAUSED = (said("do it"), CALLED, result(CALLED.tool_calls[0]))
 async def requested(store: Store, session: Session) -> tuple[Lease, Handoff]:
     """A terminal that has paused its turn after the first call, and requested a handoff."""
     lease = await hold(store, session.id, *PAUSED)
-    return lease, await store.request_handoff(session.id, TELEGRAM, lease=lease, mid_turn=True)
+    return lease, await handoffs.request(store, session.id, TELEGRAM, lease=lease, mid_turn=True)
 
 
 async def moved(store: Store, session: Session) -> None:
     await requested(store, session)
-    claim = await store.claim_next_handoff([TELEGRAM])
+    claim = await handoffs.claim_next(store, [TELEGRAM])
     assert claim is not None
     assert claim.mid_turn
-    assert await store.complete_handoff(claim, address=TOPIC)
+    assert await handoffs.complete(store, claim, address=TOPIC)
 
 
 async def begin(store: Store, lease: Lease, message: Message | None = None) -> TurnStart:
@@ -55,10 +56,10 @@ async def test_the_moved_turn_has_an_inbox_entry_taken_by_the_session(
 
 async def test_a_handoff_between_two_turns_adds_no_inbox_entry(store: Store, session: Session):
     lease = await hold(store, session.id, *PAUSED)
-    await store.request_handoff(session.id, TELEGRAM, lease=lease)
-    claim = await store.claim_next_handoff([TELEGRAM])
+    await handoffs.request(store, session.id, TELEGRAM, lease=lease)
+    claim = await handoffs.claim_next(store, [TELEGRAM])
     assert claim is not None
-    assert await store.complete_handoff(claim, address=TOPIC)
+    assert await handoffs.complete(store, claim, address=TOPIC)
     assert await inbox.waiting(store) == ()
 
 
@@ -77,7 +78,7 @@ async def test_an_open_call_is_interrupted_once_the_turn_has_started_at_the_new_
     start = await begin(store, there)
     assert start.not_begun == ()
     assert [m.outcome for m in start.repairs] == [Outcome.INTERRUPTED]
-    [handoff] = await store.list_handoffs(session.id)
+    [handoff] = await handoffs.history(store, session.id)
     assert handoff.mid_turn  # a process that checks only now still sees it
 
 
@@ -85,7 +86,7 @@ async def test_after_a_failed_handoff_the_open_calls_have_not_started(
     store: Store, session: Session
 ):
     lease, handoff = await requested(store, session)
-    assert await store.cancel_handoff(handoff.id)
+    assert await handoffs.cancel(store, handoff.id)
     assert (await begin(store, lease)).not_begun == (SECOND,)
     assert await inbox.waiting(store) == ()
 
@@ -102,7 +103,7 @@ async def test_a_new_message_ends_the_paused_turn_and_its_open_calls_are_not_beg
 
 async def test_a_pause_ends_when_the_session_continues(store: Store, session: Session):
     lease, handoff = await requested(store, session)
-    assert await store.cancel_handoff(handoff.id)
+    assert await handoffs.cancel(store, handoff.id)
     await transcripts.append(store, lease, [result(SECOND), called("third")])
     start = await begin(store, lease)
     assert [m.outcome for m in start.repairs] == [Outcome.INTERRUPTED]
@@ -113,11 +114,11 @@ async def test_a_gateway_that_lost_the_platform_cannot_complete_it(
 ):
     """The gateway that serves it would not find the turn."""
     await requested(store, session)
-    claim = await store.claim_next_handoff([TELEGRAM])
+    claim = await handoffs.claim_next(store, [TELEGRAM])
     assert claim is not None
     await gateways.announce(await open_store(), "another", [TELEGRAM])
     with pytest.raises(PlatformLost):
-        await store.complete_handoff(claim, address=TOPIC)
+        await handoffs.complete(store, claim, address=TOPIC)
     there = await sessions.get(store, session.id)
     assert there is not None
     assert there.address is None

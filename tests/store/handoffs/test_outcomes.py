@@ -9,11 +9,12 @@ from msgspec import structs
 
 from segue.core.address import Platform
 from segue.core.errors import SessionError, SessionMoved
-from segue.core.handoff import REASONS, Failure, State, Step
 from segue.core.session import Origin, Session, Usage
 from segue.core.text import REASON_LIMIT
+from segue.handoffs import queries as handoffs
+from segue.handoffs.queries import LEASE_SECONDS
+from segue.handoffs.values import REASONS, Failure, State, Step
 from segue.store import Store, bindings, leases, outbox, sessions, transcripts
-from segue.store.handoffs import LEASE_SECONDS
 from segue.store.outbox import OutgoingState
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
@@ -44,11 +45,12 @@ async def test_completing_moves_the_session_and_stores_its_messages_in_one_trans
     store: Store, session: Session, clock: FakeClock
 ):
     lease = await hold(store, session.id, said("fix the tests"))
-    asked = await store.request_handoff(session.id, TELEGRAM, lease=lease)
-    claim = await store.claim_handoff(asked.id)
+    asked = await handoffs.request(store, session.id, TELEGRAM, lease=lease)
+    claim = await handoffs.claim(store, asked.id)
     assert claim is not None
     clock.advance(2)
-    done = await store.complete_handoff(
+    done = await handoffs.complete(
+        store,
         claim,
         address=TOPIC,
         messages=[answered("I am here now."), answered("We were fixing the tests.")],
@@ -83,11 +85,11 @@ async def test_after_completing_the_old_terminal_learns_where_the_session_is(
     store: Store, session: Session, open_store: OpenStore
 ):
     lease = await hold(store, session.id, said("hello"))
-    asked = await store.request_handoff(session.id, TELEGRAM, lease=lease)
+    asked = await handoffs.request(store, session.id, TELEGRAM, lease=lease)
     gateway = await open_store()
-    claim = await gateway.claim_handoff(asked.id)
+    claim = await handoffs.claim(gateway, asked.id)
     assert claim is not None
-    assert await gateway.complete_handoff(claim, address=TOPIC)
+    assert await handoffs.complete(gateway, claim, address=TOPIC)
     with pytest.raises(
         SessionMoved, match="it is on telegram group -100200, thread 7 now"
     ) as caught:
@@ -104,7 +106,7 @@ async def test_the_session_keeps_its_id_its_directory_and_its_transcript(
     before = (said("list the files"), call, result(call.tool_calls[0], "a.py"), answered("a.py"))
     await say(store, session.id, *before)
     claim = await claimed(store, session.id)
-    await store.complete_handoff(claim, address=TOPIC, messages=[answered("here")])
+    await handoffs.complete(store, claim, address=TOPIC, messages=[answered("here")])
     moved = await sessions.get(store, session.id)
     assert moved is not None
     assert (moved.id, moved.owner) == (session.id, session.owner)
@@ -120,11 +122,11 @@ async def test_the_session_keeps_its_id_its_directory_and_its_transcript(
 
 
 async def test_a_session_moves_on_from_one_chat_to_another(store: Store, session: Session):
-    await store.complete_handoff(await claimed(store, session.id), address=TOPIC)
-    asked = await store.request_handoff(session.id, Platform.SLACK)
-    claim = await store.claim_handoff(asked.id)
+    await handoffs.complete(store, await claimed(store, session.id), address=TOPIC)
+    asked = await handoffs.request(store, session.id, Platform.SLACK)
+    claim = await handoffs.claim(store, asked.id)
     assert claim is not None
-    assert await store.complete_handoff(claim, address=CHANNEL)
+    assert await handoffs.complete(store, claim, address=CHANNEL)
     assert await bindings.get(store, TOPIC) is None
     binding = await bindings.get(store, CHANNEL)
     assert binding is not None
@@ -137,7 +139,7 @@ async def test_the_session_that_was_live_there_is_set_aside_not_ended(
     there = await sessions.create(store, "me", TELEGRAM, title="chat at home")
     await say(store, there.id, said("keep me"))
     await bindings.rebind(store, there.id, DM, Origin.MESSAGE)
-    done = await store.complete_handoff(await claimed(store, session.id), address=DM)
+    done = await handoffs.complete(store, await claimed(store, session.id), address=DM)
     assert done is not None
     assert done.displaced == there.id
     aside = await sessions.find(store, "me", "chat at home")
@@ -147,7 +149,7 @@ async def test_the_session_that_was_live_there_is_set_aside_not_ended(
 
 async def test_completing_where_it_already_is_displaces_no_session(store: Store, session: Session):
     await bindings.rebind(store, session.id, DM, Origin.MESSAGE)
-    done = await store.complete_handoff(await claimed(store, session.id), address=DM)
+    done = await handoffs.complete(store, await claimed(store, session.id), address=DM)
     assert done is not None
     assert done.displaced is None
     assert (await sessions.find(store, "me", session.id)).address == DM
@@ -155,17 +157,17 @@ async def test_completing_where_it_already_is_displaces_no_session(store: Store,
 
 async def test_a_reason_longer_than_500_characters_is_truncated(store: Store, session: Session):
     claim = await claimed(store, session.id)
-    assert await store.fail_handoff(claim, "x" * 5_000)
+    assert await handoffs.fail(store, claim, "x" * 5_000)
     error = (await state(store, session.id)).error
     assert error == "x" * (REASON_LIMIT - 1) + "…"
-    asked = await store.request_handoff(session.id, TELEGRAM)
-    assert await store.cancel_handoff(asked.id, "y" * REASON_LIMIT)
+    asked = await handoffs.request(store, session.id, TELEGRAM)
+    assert await handoffs.cancel(store, asked.id, "y" * REASON_LIMIT)
     assert (await state(store, session.id)).error == "y" * REASON_LIMIT
 
 
 async def test_any_text_can_be_a_reason(store: Store, session: Session):
     for reason, kept in (("", ""), (ODD, "a\ufffdb\ufffdc"), ("Ärger ☹", "Ärger ☹")):
-        assert await store.fail_handoff(await claimed(store, session.id), reason)
+        assert await handoffs.fail(store, await claimed(store, session.id), reason)
         assert (await state(store, session.id)).error == kept
 
 
@@ -174,14 +176,14 @@ async def test_only_the_newest_claim_can_complete_or_fail_a_handoff(
 ):
     stale = await claimed(store, session.id)
     clock.advance(LEASE_SECONDS)
-    newest = await store.claim_handoff(stale.id)
+    newest = await handoffs.claim(store, stale.id)
     assert newest is not None
     for fence in (0, stale.fence, newest.fence + 1):
         forged = structs.replace(newest, fence=fence)
-        assert await store.complete_handoff(forged, address=TOPIC) is None
-        assert not await store.fail_handoff(forged, "not mine to say")
-        assert not await store.heartbeat_handoff(forged)
-        assert not await store.record_handoff_step(forged, Step.DELIVERING, thread=CHANNEL)
+        assert await handoffs.complete(store, forged, address=TOPIC) is None
+        assert not await handoffs.fail(store, forged, "not mine to say")
+        assert not await handoffs.heartbeat(store, forged)
+        assert not await handoffs.record_step(store, forged, Step.DELIVERING, thread=CHANNEL)
     assert await state(store, session.id) == newest
     assert await bindings.get(store, TOPIC) is None
 
@@ -191,13 +193,14 @@ async def test_a_gateway_that_completes_after_losing_its_claim_changes_nothing(
 ):
     stopped, other = await open_store(), await open_store()
     lease = await hold(store, session.id, said("hello"))
-    asked = await store.request_handoff(session.id, TELEGRAM, lease=lease)
-    late = await stopped.claim_handoff(asked.id)
+    asked = await handoffs.request(store, session.id, TELEGRAM, lease=lease)
+    late = await handoffs.claim(stopped, asked.id)
     assert late is not None
     clock.advance(LEASE_SECONDS)
-    assert await other.claim_handoff(asked.id)
+    assert await handoffs.claim(other, asked.id)
     before = await sessions.get(store, session.id)
-    done = await stopped.complete_handoff(
+    done = await handoffs.complete(
+        stopped,
         late,
         address=TOPIC,
         messages=[answered("a ghost")],
@@ -218,13 +221,13 @@ async def test_a_gateway_that_completes_after_another_one_changes_nothing(
     other = await open_store()
     late = await claimed(store, session.id)
     clock.advance(LEASE_SECONDS)
-    newest = await other.claim_handoff(late.id)
+    newest = await handoffs.claim(other, late.id)
     assert newest is not None
-    await other.complete_handoff(newest, address=TOPIC, messages=[answered("here")])
+    await handoffs.complete(other, newest, address=TOPIC, messages=[answered("here")])
     assert (
-        await store.complete_handoff(late, address=CHANNEL, messages=[answered("me too")]) is None
+        await handoffs.complete(store, late, address=CHANNEL, messages=[answered("me too")]) is None
     )
-    assert not await store.fail_handoff(late, "too late")
+    assert not await handoffs.fail(store, late, "too late")
     assert (await state(store, session.id)).state is State.COMPLETED
     assert await bindings.get(store, CHANNEL) is None
     assert texts(await transcripts.load(store, session.id)) == ["here"]
@@ -235,17 +238,17 @@ async def test_completing_fails_and_changes_nothing_when_the_terminal_has_append
 ):
     gateway = await open_store()
     lease = await hold(store, session.id, said("hello"))
-    asked = await store.request_handoff(session.id, TELEGRAM, lease=lease)
-    claim = await gateway.claim_handoff(asked.id)
+    asked = await handoffs.request(store, session.id, TELEGRAM, lease=lease)
+    claim = await handoffs.claim(gateway, asked.id)
     assert claim is not None
     await transcripts.append(store, lease, [said("one more thing")])
     with pytest.raises(SessionError, match="continued elsewhere during the handoff"):
-        await gateway.complete_handoff(
-            claim, address=TOPIC, messages=[answered("x")], drafts=[draft("x", TOPIC)]
+        await handoffs.complete(
+            gateway, claim, address=TOPIC, messages=[answered("x")], drafts=[draft("x", TOPIC)]
         )
     await unmoved(store, session, ["hello", "one more thing"])
     assert await transcripts.append(store, lease, [said("and another")]) == 3
-    assert await gateway.fail_handoff(claim, "it went on")
+    assert await handoffs.fail(gateway, claim, "it went on")
 
 
 async def test_completing_fails_and_changes_nothing_after_a_takeover(
@@ -253,13 +256,13 @@ async def test_completing_fails_and_changes_nothing_after_a_takeover(
 ):
     gateway = await open_store()
     lease = await hold(store, session.id, said("hello"))
-    asked = await store.request_handoff(session.id, TELEGRAM, lease=lease)
-    claim = await gateway.claim_handoff(asked.id)
+    asked = await handoffs.request(store, session.id, TELEGRAM, lease=lease)
+    claim = await handoffs.claim(gateway, asked.id)
     assert claim is not None
     mine = await leases.acquire(store, session.id, "a terminal on sofa", take_over=True)
     with pytest.raises(SessionError, match="continued elsewhere during the handoff"):
-        await gateway.complete_handoff(
-            claim, address=TOPIC, messages=[answered("x")], drafts=[draft("x", TOPIC)]
+        await handoffs.complete(
+            gateway, claim, address=TOPIC, messages=[answered("x")], drafts=[draft("x", TOPIC)]
         )
     await unmoved(store, session, ["hello"])
     assert await transcripts.append(store, mine, [said("I go on")]) == 2
@@ -279,11 +282,15 @@ async def test_a_commit_that_fails_at_its_last_step_is_rolled_back(store: Store,
     claim = await claimed(store, session.id)
     broken = structs.replace(draft("y", TOPIC), body=None)
     with pytest.raises((AttributeError, TypeError)):
-        await store.complete_handoff(
-            claim, address=TOPIC, messages=[answered("x")], drafts=[draft("x", TOPIC), broken]
+        await handoffs.complete(
+            store,
+            claim,
+            address=TOPIC,
+            messages=[answered("x")],
+            drafts=[draft("x", TOPIC), broken],
         )
     await unmoved(store, session, ["hello"])
-    assert await store.complete_handoff(claim, address=TOPIC, messages=[answered("now")])
+    assert await handoffs.complete(store, claim, address=TOPIC, messages=[answered("now")])
 
 
 # Cancelling
@@ -292,13 +299,13 @@ async def test_a_commit_that_fails_at_its_last_step_is_rolled_back(store: Store,
 async def test_a_cancelled_request_shows_as_failed_with_its_reason(
     store: Store, session: Session, clock: FakeClock
 ):
-    asked = await store.request_handoff(session.id, TELEGRAM)
-    assert await store.cancel_handoff(asked.id)
+    asked = await handoffs.request(store, session.id, TELEGRAM)
+    assert await handoffs.cancel(store, asked.id)
     over = await state(store, session.id)
     assert (over.state, over.failure) == (State.FAILED, Failure.CANCELLED)
     assert (over.error, over.finished) == (REASONS[Failure.CANCELLED], clock.now())
-    assert await store.claim_handoff(asked.id) is None
-    assert not await store.cancel_handoff(asked.id)
+    assert await handoffs.claim(store, asked.id) is None
+    assert not await handoffs.cancel(store, asked.id)
 
 
 async def test_a_commit_after_cancelling_a_running_handoff_is_rolled_back(
@@ -306,14 +313,14 @@ async def test_a_commit_after_cancelling_a_running_handoff_is_rolled_back(
 ):
     gateway = await open_store()
     lease = await hold(store, session.id, said("hello"))
-    asked = await store.request_handoff(session.id, TELEGRAM, lease=lease)
-    claim = await gateway.claim_handoff(asked.id)
+    asked = await handoffs.request(store, session.id, TELEGRAM, lease=lease)
+    claim = await handoffs.claim(gateway, asked.id)
     assert claim is not None
-    assert await store.cancel_handoff(asked.id, "I stay.")
-    assert not await gateway.heartbeat_handoff(claim)
-    assert not await gateway.record_handoff_step(claim, Step.REPLYING)
-    done = await gateway.complete_handoff(
-        claim, address=TOPIC, messages=[answered("x")], drafts=[draft("x", TOPIC)]
+    assert await handoffs.cancel(store, asked.id, "I stay.")
+    assert not await handoffs.heartbeat(gateway, claim)
+    assert not await handoffs.record_step(gateway, claim, Step.REPLYING)
+    done = await handoffs.complete(
+        gateway, claim, address=TOPIC, messages=[answered("x")], drafts=[draft("x", TOPIC)]
     )
     assert done is None
     over = await state(store, session.id)
@@ -325,9 +332,9 @@ async def test_a_commit_after_cancelling_a_running_handoff_is_rolled_back(
 
 async def test_cancelling_after_the_commit_changes_nothing(store: Store, session: Session):
     claim = await claimed(store, session.id)
-    done = await store.complete_handoff(claim, address=TOPIC)
+    done = await handoffs.complete(store, claim, address=TOPIC)
     assert done is not None
-    assert not await store.cancel_handoff(claim.id)
+    assert not await handoffs.cancel(store, claim.id)
     assert await state(store, session.id) == done.handoff
     assert (await sessions.find(store, "me", session.id)).address == TOPIC
 
@@ -337,13 +344,13 @@ async def test_of_cancel_and_complete_exactly_one_wins(
 ):
     gateway = await open_store()
     for turn in range(20):
-        asked = await store.request_handoff(session.id, TELEGRAM)
-        claim = await gateway.claim_handoff(asked.id)
+        asked = await handoffs.request(store, session.id, TELEGRAM)
+        claim = await handoffs.claim(gateway, asked.id)
         assert claim is not None
         before = len(await transcripts.load(store, session.id))
         tries = [
-            gateway.complete_handoff(claim, address=TOPIC, messages=[answered("here")]),
-            store.cancel_handoff(asked.id),
+            handoffs.complete(gateway, claim, address=TOPIC, messages=[answered("here")]),
+            handoffs.cancel(store, asked.id),
         ]
         outcomes = await asyncio.gather(*(reversed(tries) if turn % 2 else tries))
         assert len([won for won in outcomes if won]) == 1

@@ -9,9 +9,9 @@ import pytest
 from playwright.async_api import Page, expect
 
 from segue.core.address import Platform
-from segue.core.handoff import State
 from segue.core.session import ME
 from segue.core.transcript import Kind
+from segue.handoffs.values import State
 from segue.store import sessions, transcripts
 from segue.store.gateways import LinkState
 from tests.harness import household

@@ -1,5 +1,5 @@
-"""Handoffs: each transition in core.handoff's table is one guarded UPDATE, so that only one process
-can win.
+"""The SQL of handoffs: each transition in the table of `values` is one guarded UPDATE, so that only
+one process can win.
 
 A handoff is in flight (pending or running) only until its `claim_by`. A claim and each heartbeat
 extend it. If the gateway dies, another one has until then to resume from the recorded step. After
@@ -16,13 +16,13 @@ from msgspec import Struct
 
 from segue.core.address import Address, Platform
 from segue.core.errors import SessionError
-from segue.core.handoff import MAX_ATTEMPTS, REASONS, Failure, Handoff, State, Step, stayed
 from segue.core.lease import Lease, Ticks
 from segue.core.session import Origin, Session, Usage
 from segue.core.text import one_line, short_reason
 from segue.core.transcript import Message
+from segue.handoffs.values import MAX_ATTEMPTS, REASONS, Failure, Handoff, State, Step, stayed
 from segue.store import bindings, errors, inbox, leases, outbox, sessions, transcripts, wishes
-from segue.store.base import Row, Topic, Tx, marks, reads, writes
+from segue.store.base import Row, Topic, Transactions, Tx, marks, reads, writes
 from segue.store.values import address_or_none, listed, moment, moment_or_none, text, unreadable
 from segue.store.wishes import Wish
 
@@ -175,6 +175,16 @@ def due(tx: Tx, session_id: str) -> tuple[Handoff | None, bool]:
     """The session's latest handoff, and whether `expire` would fail it."""
     latest = state(tx, session_id)
     return latest, latest is not None and _is_void(tx, latest)
+
+
+async def current(store: Transactions, session_id: str) -> Handoff | None:
+    """The session's latest handoff, or None if it has none or does not exist. A void handoff is
+    failed first."""
+    latest, is_due = await due(store, session_id)
+    if is_due:
+        await expire(store)
+        latest, _ = await due(store, session_id)
+    return latest
 
 
 @reads
@@ -380,16 +390,6 @@ def complete(
     tx.nudge(Topic.HANDOFFS)
     done = _handoff(tx.one(f"{_SELECT} WHERE h.id = :id", id=claimed.id))
     return Completion(handoff=done, displaced=displaced)
-
-
-def end_pause(tx: Tx, lease: Lease) -> bool:
-    """Return whether the session's last turn was paused for a handoff and nothing has happened in
-    it since. From now on it no longer counts as paused: a tool call of it may start."""
-    sql = (  # 1: the turn is paused, 2: it goes on
-        "UPDATE handoffs SET mid_turn = 2 WHERE mid_turn = 1"
-        " AND (session_no, seq) = (SELECT no, last_seq FROM sessions WHERE id = :id)"
-    )
-    return tx.change(sql, id=lease.session_id) > 0
 
 
 def _tell_displaced(tx: Tx, handoff_id: int, address: Address, displaced: Session) -> None:
