@@ -150,7 +150,7 @@ def _end_at(version: int, source: Path) -> None:
     for script in (source / "migrations").glob("*.sql"):
         if int(script.name[:4]) > version:
             script.unlink()
-    module = source / "schema.py"
+    module = source / "database.py"
     code = module.read_text("utf-8")
     (latest,) = re.findall(r"(?m)^LATEST = (\d+)$", code)
     ends = min(version, int(latest))

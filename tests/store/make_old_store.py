@@ -297,8 +297,12 @@ def _end_at(version: int, source: Path) -> None:
     for script in (source.parent / MIGRATIONS).glob("*.sql"):
         if int(script.name[:4]) > version:
             script.unlink()
-    module = source / "segue/store/database.py"
-    module.write_text(re.sub(r"(?m)^LATEST = \d+$", f"LATEST = {version}", module.read_text()))
+    last = re.compile(r"(?m)^LATEST = \d+$")
+    modules = [
+        path for path in (source / "segue/store").glob("*.py") if last.search(path.read_text())
+    ]
+    (module,) = modules  # named otherwise in earlier commits
+    module.write_text(last.sub(f"LATEST = {version}", module.read_text()))
 
 
 _WRITE = """
