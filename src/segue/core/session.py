@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 from msgspec import Struct
 
@@ -99,6 +99,16 @@ class Session(Struct, frozen=True, kw_only=True):
             return self.id
         base, number = split_title(self.title)
         return f"{base} #{number}"
+
+
+class MovingTurn(IntEnum):
+    """The turn that a handoff takes along with its session."""
+
+    NONE = 0
+    PAUSED = 1
+    """It waits for the place where the session arrives. Its open calls have not started."""
+    GOES_ON = 2
+    """It has been taken up. A call of it may have started."""
 
 
 class Origin(StrEnum):

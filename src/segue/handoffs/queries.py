@@ -14,13 +14,24 @@ from typing import Any
 
 from msgspec import Struct
 
+from segue.core import notices
 from segue.core.address import Address, Platform
 from segue.core.errors import SessionError
 from segue.core.lease import Lease, Ticks
-from segue.core.session import Origin, Session, Usage
-from segue.core.text import one_line, short_reason
+from segue.core.session import MovingTurn, Origin, Session, Usage
+from segue.core.text import short_reason
 from segue.core.transcript import Message
-from segue.handoffs.values import MAX_ATTEMPTS, REASONS, Failure, Handoff, State, Step, stayed
+from segue.handoffs.values import (
+    MAX_ATTEMPTS,
+    REASONS,
+    TRANSITIONS,
+    Failure,
+    Handoff,
+    HandoffEvent,
+    State,
+    Step,
+    stayed,
+)
 from segue.store import bindings, errors, inbox, leases, outbox, sessions, transcripts, wishes
 from segue.store.base import Row, Topic, Transactions, Tx, marks, reads, writes
 from segue.store.values import address_or_none, listed, moment, moment_or_none, text, unreadable
@@ -93,7 +104,7 @@ def request(
         home=home.key if home else None,
         message=None if message is None else text(message),
         new_thread=int(new_thread),
-        mid_turn=int(mid_turn),
+        mid_turn=(MovingTurn.PAUSED if mid_turn else MovingTurn.NONE).value,
         epoch=epoch,
         seq=seq,
         state=State.PENDING.value,
@@ -240,7 +251,7 @@ def _take(tx: Tx, handoff_id: int, seconds: float) -> Handoff | None:
         "UPDATE handoffs SET state = 'running', fence = fence + 1, attempt = attempt + 1,"
         " process = :process, lease_until = :lease, claim_by = :claim_by, claimed = :now,"
         " step = coalesce(step, :step)"
-        " WHERE id = :id AND state IN ('pending', 'running') AND claim_by > :ticks"
+        f" WHERE id = :id AND {_guard(HandoffEvent.CLAIM)} AND claim_by > :ticks"
         " AND attempt < :most",
         process=tx.process,
         lease=tx.after(seconds),
@@ -394,9 +405,7 @@ def complete(
 
 def _tell_displaced(tx: Tx, handoff_id: int, address: Address, displaced: Session) -> None:
     """Notify the chat that the session which was there before is set aside."""
-    name = sessions.calling(tx, displaced)
-    label = one_line(displaced.label)
-    body = f"{label}, which was here before, is set aside. Type /resume {name} to go on with it."
+    body = notices.displaced(displaced, sessions.calling(tx, displaced))
     key = f"handoff:{handoff_id}:displaced"
     buttons = (bindings.bring_back(displaced),)
     draft = outbox.Draft(
@@ -432,7 +441,7 @@ def cancel(tx: Tx, handoff_id: int, reason: str | None = None) -> bool:
 def _end(tx: Tx, handoff_id: int, failure: Failure, error: str = "") -> bool:
     tx.nudge(Topic.HANDOFFS)
     changed = tx.change(
-        f"UPDATE handoffs SET {_FAILED} WHERE id = :id AND state IN ('pending', 'running')",
+        f"UPDATE handoffs SET {_FAILED} WHERE id = :id AND {_guard(HandoffEvent.CANCEL)}",
         failure=failure.value,
         error=error or REASONS[failure],
         now=tx.now,
@@ -495,6 +504,11 @@ _FAILED = (
 )
 
 
+def _guard(event: HandoffEvent) -> str:
+    """The guard of an UPDATE for that event: the states from which the table lets it happen."""
+    return f"state IN ({listed(state for state, known in TRANSITIONS if known is event)})"
+
+
 def _advance(tx: Tx, claimed: Handoff, change: str, **values: Any) -> bool:
     """Change a running handoff if `claimed` is its newest claim. Return False if it is not."""
     sql = f"UPDATE handoffs SET {change} WHERE id = :id AND state = 'running' AND fence = :fence"
@@ -506,7 +520,7 @@ def _handoff(row: Row) -> Handoff:
     """Return the handoff in `row`. If the row is invalid, return a failed handoff without the
     invalid values: one bad row must not keep the others from being read."""
     handoff_id, session_id, platform, state, requested, claim_by, key, *rest = row
-    home, message, new_thread, mid_turn, attempt, fence, process, lease_until, *rest = rest
+    home, message, new_thread, turn, attempt, fence, process, lease_until, *rest = rest
     claimed, finished, step, thread, reply, failure, error, detail, confirmed, replaced = rest
     try:
         return Handoff(
@@ -520,7 +534,7 @@ def _handoff(row: Row) -> Handoff:
             home=address_or_none(home),
             message=message,
             new_thread=bool(new_thread),
-            mid_turn=bool(mid_turn),
+            turn=MovingTurn(turn),
             attempt=attempt,
             fence=fence,
             claimed_by=process,

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from segue.core.address import Address, Platform
 from segue.core.lease import Ticks
+from segue.core.session import MovingTurn
 from segue.core.text import one_line
 
 MAX_ATTEMPTS = 3
@@ -121,8 +122,8 @@ class Handoff(Struct, frozen=True, kw_only=True):
     """Text from the user to post there first."""
     new_thread: bool = False
     """Whether to open a new thread although the session has one there."""
-    mid_turn: bool = False
-    """Whether a paused turn moves with the session."""
+    turn: MovingTurn = MovingTurn.NONE
+    """The turn that moves with the session, if it was in the middle of one."""
     attempt: int = 0
     fence: int = 0
     """Counts the claims. Only the newest claim may finish the handoff."""
@@ -170,6 +171,11 @@ class Handoff(Struct, frozen=True, kw_only=True):
             " message whose first line says that the session continues or is back there. If there"
             " is none, send any message there, and it is sent again."
         )
+
+    @property
+    def mid_turn(self) -> bool:
+        """Whether a turn moves with the session."""
+        return self.turn is not MovingTurn.NONE
 
     @property
     def in_flight(self) -> bool:

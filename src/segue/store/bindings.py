@@ -9,6 +9,7 @@ from datetime import datetime, tzinfo
 from msgspec import Struct
 from msgspec.structs import replace
 
+from segue.core import notices
 from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import AddressTaken, SessionElsewhere
 from segue.core.reset import ResetPolicies, ResetPolicy
@@ -22,9 +23,6 @@ MOVED = "moved:"
 """How the outbox key of the notice begins that a session has left a chat."""
 RESUME = "r"
 """The data of a button that brings a session to its chat: this, a colon and the session's id."""
-
-_LABEL_LENGTH = 40
-_BRING_IT = "Bring it back"
 
 
 class BoundSession(Struct, frozen=True, kw_only=True):
@@ -278,12 +276,8 @@ def bring(tx: Tx, session: Session, address: Address) -> None:
     is_from_terminal = left is not None and left.platform is Platform.LOCAL
     if is_from_terminal and transcripts.is_cut_off(tx, session.id):
         # A chat finishes such a turn itself. The terminal is gone, so it is mentioned here.
-        body = (
-            "The agent was interrupted in the terminal before it had answered your last message"
-            " there."
-        )
         key = f"cut off:{session.id}:{session.messages}"
-        draft = outbox.Draft(key=key, address=address, body=body, session_id=session.id)
+        draft = outbox.Draft(key=key, address=address, body=notices.CUT_OFF, session_id=session.id)
         outbox.enqueue(tx, draft)
 
 
@@ -340,10 +334,7 @@ def _tell_left(tx: Tx, left: Address, session: Session) -> None:
     """Notify the chat that the session left, where the user may be waiting for an answer."""
     if left.platform is Platform.LOCAL:
         return
-    name = sessions.calling(tx, session)
-    body = (
-        f"This conversation went to {session.address}. Type /resume {name} to bring it back here."
-    )
+    body = notices.left(session, sessions.calling(tx, session))
     key = f"{MOVED}{session.id}:{secrets.token_hex(8)}"
     # Where there are threads, a message there is enough.
     buttons = (bring_back(session),) if left.thread_id is None else ()
@@ -353,31 +344,16 @@ def _tell_left(tx: Tx, left: Address, session: Session) -> None:
 
 def _tell_new(tx: Tx, address: Address, session: Session, former: Session) -> None:
     """Notify the chat that a new session answers, and not the one that was there last."""
-    name = sessions.calling(tx, former)
-    where = f"is on {former.address}" if former.address else "is set aside"
-    if former.address is not None and former.address.platform is Platform.LOCAL:
-        where = "is in the terminal"
-    where = "has ended" if former.ended else where
-    body = (
-        f"A new session answers here from now on. {one_line(former.label)} {where}: type /resume"
-        f" {name} to bring it back here."
-    )
+    body = notices.new_one(former, sessions.calling(tx, former))
     draft = outbox.Draft(key=f"new:{session.id}", address=address, body=body, session_id=session.id)
     outbox.enqueue(tx, replace(draft, buttons=(bring_back(former),)))
-
-
-_REASONS = {EndReason.IDLE: "it was idle for too long", EndReason.DAILY: "a new day has started"}
 
 
 def _tell_replaced(
     tx: Tx, address: Address, session: Session, former: Session, reason: EndReason | None
 ) -> None:
     """Notify the chat that a new session has replaced the one that was there."""
-    why = _REASONS.get(reason or EndReason.CLOSED, "it was closed")
-    body = (
-        f"This is a new session. {one_line(former.label)} ended because {why}. Type /resume"
-        f" {one_line(former.exact_name)} to go back."
-    )
+    body = notices.replaced(former, reason)
     key = f"replaced:{session.id}"
     draft = outbox.Draft(key=key, address=address, body=body, session_id=session.id)
     outbox.enqueue(tx, replace(draft, buttons=(bring_back(former),)))
@@ -385,8 +361,7 @@ def _tell_replaced(
 
 def bring_back(session: Session) -> tuple[str, str]:
     """The button that brings the session back to the chat."""
-    label = f"Bring back {one_line(session.title, _LABEL_LENGTH)}" if session.title else _BRING_IT
-    return label, f"{RESUME}:{session.id}"
+    return notices.bring_back_label(session), f"{RESUME}:{session.id}"
 
 
 @reads

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Any, cast
 
 import msgspec
@@ -47,9 +48,9 @@ def shown(url: str) -> str:
     return f"{scheme}://{host}"
 
 
-def listed(platforms: Iterable[Platform]) -> str:
-    """Platforms as SQL literals for IN (…). They are a closed set of plain words."""
-    return ", ".join(f"'{platform.value}'" for platform in sorted(platforms)) or "''"
+def listed(words: Iterable[StrEnum]) -> str:
+    """Platforms or states as SQL literals for IN (…). They are closed sets of plain words."""
+    return ", ".join(f"'{word.value}'" for word in sorted(words)) or "''"
 
 
 def micros(moment: datetime) -> int:

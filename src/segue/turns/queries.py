@@ -21,7 +21,7 @@ from segue.core.address import Address, HomeChannel
 from segue.core.lease import Lease
 from segue.core.note import Note
 from segue.core.provenance import Provenance
-from segue.core.session import Session, Usage
+from segue.core.session import MovingTurn, Session, Usage
 from segue.core.text import is_empty, local_time, one_line, tokens_in
 from segue.core.transcript import Message, Outcome, Role, ToolCall, prompted
 from segue.store import bindings, inbox, leases, notes, outbox, owners, pages, sessions, transcripts
@@ -233,8 +233,14 @@ def _marked(tx: Tx, session_id: str, address: Address, body: str) -> str:
 def end_pause(tx: Tx, lease: Lease) -> bool:
     """Return whether the session's last turn was paused for a handoff and nothing has happened in
     it since. From now on it no longer counts as paused: a tool call of it may start."""
-    sql = (  # 1: the turn is paused, 2: it goes on
-        "UPDATE handoffs SET mid_turn = 2 WHERE mid_turn = 1"
+    sql = (
+        "UPDATE handoffs SET mid_turn = :goes_on WHERE mid_turn = :paused"
         " AND (session_no, seq) = (SELECT no, last_seq FROM sessions WHERE id = :id)"
     )
-    return tx.change(sql, id=lease.session_id) > 0
+    changed = tx.change(
+        sql,
+        goes_on=MovingTurn.GOES_ON.value,
+        paused=MovingTurn.PAUSED.value,
+        id=lease.session_id,
+    )
+    return changed > 0
