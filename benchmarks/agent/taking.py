@@ -20,6 +20,7 @@ from segue.core.approval import Policy
 from segue.core.events import TurnDone
 from segue.core.session import ME
 from segue.core.transcript import Transcript
+from segue.jobs import reminders
 from segue.store import leases, owners, sessions, transcripts
 from segue.turns import Turns
 from segue.turns.agents import Agents
@@ -59,7 +60,9 @@ async def _turns(url: str, other: str, length: int, runs: int) -> tuple[float, f
         models = _One(samples.model("openai", url))
         async with (
             await segue.store.open(settings.store) as store,
-            Turns(store, Agents(store, settings, models), titles=False) as turns,
+            Turns(
+                store, Agents(store, settings, models, more_tools=reminders.tools), titles=False
+            ) as turns,
         ):
             await owners.ensure(store, ME)
             session = await sessions.create(store, ME, Platform.LOCAL, cwd=str(Path(folder)))

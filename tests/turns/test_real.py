@@ -22,6 +22,7 @@ from segue.core.address import Address, ChatType, HomeChannel, Platform
 from segue.core.approval import Policy
 from segue.core.events import TurnDone
 from segue.core.session import ME
+from segue.jobs import reminders
 from segue.jobs.queries import jobs
 from segue.store import Store, gateways, owners, sessions, transcripts
 from segue.system import files
@@ -66,7 +67,7 @@ async def started(local: Settings) -> AsyncGenerator[tuple[Store, Turns]]:
     """The program, from its start to its end."""
     async with (
         await segue.store.open(local.store) as store,
-        Turns(store, Agents(store, local)) as turns,
+        Turns(store, Agents(store, local, more_tools=reminders.tools)) as turns,
     ):
         await owners.ensure(store, ME)
         yield store, turns
