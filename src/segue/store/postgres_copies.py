@@ -44,7 +44,8 @@ def replace(
         with connect(url) as connection, connection.transaction():
             connection.seconds = MIGRATION_SECONDS
             connection.execute(postgres_schema.ALONE)
-            restores.require_alone(postgres_schema.connected(connection), url)
+            found = postgres_schema.settled(lambda: postgres_schema.connected(connection))
+            restores.require_alone(found, url)
             kept = _set_aside(connection, url, manifest, backup, stamp, force=force)
             backups.load_postgres(connection, folder, manifest.store.schema, progress)
             return kept

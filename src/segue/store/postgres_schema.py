@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -91,14 +92,20 @@ def _back_up(connection: LimitedConnection, url: str, version: int) -> None:
 
 def _require_alone(connection: LimitedConnection, url: str, version: int) -> None:
     """Raise StoreError if a program with an older schema has the store open."""
-    deadline = time.monotonic() + _CLOSING_SECONDS
-    while older := _older(connection):
-        if time.monotonic() < deadline:
-            time.sleep(0.05)
-            continue
+    older = settled(lambda: _older(connection))
+    if older:
         raise errors.in_use(
             shown(url), version, database.LATEST, processes.running(older), processes.way_out(older)
         )
+
+
+def settled(look: Callable[[], list[OpenProcess]]) -> list[OpenProcess]:
+    """The programs that `look` finds, without those that are just closing: the server ends a
+    connection a moment after its program has closed it."""
+    deadline = time.monotonic() + _CLOSING_SECONDS
+    while (found := look()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found
 
 
 def connected(connection: LimitedConnection) -> list[OpenProcess]:
