@@ -27,7 +27,9 @@ OURS = frozenset({"segue", "tests", "coverage", "cython_runtime"})
 """Packages that are no libraries of ours. Those with an underscore are parts of others."""
 VERSION = frozenset({"click"})
 SETTINGS = VERSION | {"msgspec", "platformdirs", "typing_extensions"}
-PROMPT = SETTINGS | {"apsw", "markdown_it", "mdurl", "prompt_toolkit", "rich", "wcwidth"}
+MARKDOWN = frozenset({"markdown_it", "mdurl", "pygments", "rich"})
+PROMPT = SETTINGS | MARKDOWN | {"apsw", "prompt_toolkit", "wcwidth"}
+"""What shows Markdown is imported in a thread, behind the first prompt."""
 PAGE = SETTINGS | {"apsw", "cronsim", "h11", "markdown_it", "mdurl", "websockets"}
 """For a gateway that has the page alone."""
 HTTP = SETTINGS | {"httpx2", "idna"}
