@@ -176,7 +176,8 @@ async def examine(
         async for finding in checks(client):
             found.append(finding)  # noqa: PERF401 - those before a failure count
     except failures.all as error:
-        failure, platform = failures.read(error), failures.platform
+        failure = failures.read(error)
+        platform = failures.platform
         denied = isinstance(failure, Refused) and failure.status in (401, 404)
         text = f"{platform.title()} cannot be asked: {failure.reason}."
         fix = f"Check the network, and platforms.{platform}.url if you have set it."

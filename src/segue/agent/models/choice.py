@@ -298,9 +298,12 @@ class Pool:
         """Choose by new settings from now on. Turns that are running keep their models."""
         self._settings = settings
         self._retired += self._models.values()
-        self._names, self._models = {}, {}
+        self._names = {}
+        self._models = {}
 
     async def close(self) -> None:
-        models, self._models, self._retired = [*self._retired, *self._models.values()], {}, []
+        models = [*self._retired, *self._models.values()]
+        self._models = {}
+        self._retired = []
         for model in models:
             await model.close()

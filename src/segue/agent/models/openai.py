@@ -333,7 +333,8 @@ def _messages(prompt: Prompt, kinds: Collection[str], *, small: bool) -> list[di
 
 
 def _merge(into: dict[str, Any], entry: dict[str, Any]) -> None:
-    before, after = into["content"], entry["content"]
+    before = into["content"]
+    after = entry["content"]
     into |= entry
     if isinstance(before, list) or isinstance(after, list):
         into["content"] = [*_parts(before), *_parts(after)]

@@ -87,7 +87,9 @@ def _pieces(markdown: str, capabilities: Capabilities) -> Iterator[Part | Upload
     from segue.platforms.markup import parser  # noqa: PLC0415
 
     source = parser.clean(markdown)
-    lines, done, number = source.split("\n"), 0, 0
+    lines = source.split("\n")
+    done = 0
+    number = 0
     for begin, end, code in parser.code_blocks(source):
         if len(parts("\n".join(lines[begin:end]), capabilities)) <= 1:
             continue

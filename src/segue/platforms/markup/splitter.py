@@ -32,13 +32,15 @@ def chop(text: str, room: int, most: int, measure: Ruler) -> Iterator[str]:
     """Yield `text` in pieces of up to `room`, cut between what users see as single characters. One
     of these may be larger, but one that is larger than `most` is cut too: accents piled on accents,
     not real text."""
-    piece, used = "", 0
+    piece = ""
+    used = 0
     for cluster in text if text.isascii() else _clusters(text):
         for whole in (cluster,) if (length := measure(cluster)) <= most else cluster:
             length = measure(whole)
             if piece and used + length > room:
                 yield piece
-                piece, used = "", 0
+                piece = ""
+                used = 0
             piece += whole
             used += length
     if piece:
@@ -157,7 +159,8 @@ def shared(one: Frame, other: Frame) -> Frame:
     while other.depth > one.depth and other.parent:
         other = other.parent
     while one.key is not other.key and one.parent and other.parent:
-        one, other = one.parent, other.parent
+        one = one.parent
+        other = other.parent
     return other
 
 
