@@ -55,9 +55,9 @@
     │   └── BadJob                  the agent's tool, which tells the model
     └── StoreClosed                 tasks that end with the store
 
-A class exists where somebody catches it by its type. Any other error is a sentence: the nearest
-class of the tree is raised with it, at the place where it goes wrong or by a function with a name.
-A class whose message is always the same has it as its docstring, and its fields fill the braces.
+An error has a class of its own only if the program catches that class. All others are raised as the
+nearest class of the tree, with a message. If several places need the same message, a function makes
+the error. If a class always has the same message, that is its docstring, with fields in braces.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""What chats are told when a session comes, goes or is replaced there. The store queues these
-notices in the transaction of the change itself, so that neither happens without the other."""
+"""The texts that tell a chat that a session came, went or was replaced.
+
+The store queues them in the same transaction as the change, so that both happen or neither.
+"""
 
 from __future__ import annotations
 

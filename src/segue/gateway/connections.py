@@ -1,7 +1,8 @@
 """The platforms of a gateway: their adapters are made, and each is kept connected.
 
 After a failure a platform is connected again with backoff, unless only the user can fix the cause.
-If it was away for longer than the platform keeps messages, its owners are told what may be missing.
+If the gateway was away for longer than the platform keeps messages, it tells the owners that some
+may be missing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The places where sessions are: what the agent is told about a chat and its user, and whether the
-chat is still as private as the owner believes.
+"""The chats of sessions.
 
-A chat is looked at before a handoff or a question goes there. See `segue.core.audience`.
+`Places` describes a chat and its user to the agent. `Audiences` checks, before a handoff or a
+question goes to a chat, that nobody new can read there. See `segue.core.audience`.
 """
 
 from __future__ import annotations

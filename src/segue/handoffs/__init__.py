@@ -1,11 +1,12 @@
 """Handoffs: a live session moves to another place.
 
-`request` is the side that lets the session go. It finds out where a handoff can lead (the home
-channel of a platform), asks for the handoff, waits, and tells what happens (`progress`). `delivery`
-is the side that takes it: a gateway claims the handoff, opens a thread, lets the agent confirm
-there what it was doing (`greeting`), and completes the handoff in one transaction. Before that
-nothing has moved, after it everything has. `arrivals` is what the gateway knows about sessions on
-their way.
+`request` is the sending side. It finds the destination, which is the home channel of a platform. It
+requests the handoff, waits, and reports each step (`progress`).
+
+`delivery` is the receiving side. A gateway claims the handoff and opens a thread. There the agent
+confirms what it was doing (`greeting`). Then one transaction completes the handoff: before it
+nothing has moved, after it everything has. `arrivals` makes messages wait in a chat where a session
+is about to arrive.
 
 A handoff (`values`) is a state machine in the store. Each step is one guarded UPDATE (`queries`),
 so that of two processes only one wins, and a gateway that dies leaves a handoff that the next one

@@ -1,5 +1,8 @@
-"""What can be done with the jobs of one owner: on the command line, with a slash command, and by
-the agent. All of them ask here, so that the same is checked whoever asks."""
+"""The operations on the jobs of one owner.
+
+The command line, the slash commands, the page and the agent's tools all use them, so the same
+checks apply to each.
+"""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ class UploadKind(Struct, frozen=True, kw_only=True):
 
 
 class UploadRules(Struct, frozen=True, kw_only=True):
-    """The files that can be sent on a platform. Known before its adapter is loaded, so that nobody
-    is asked about a file that cannot be sent."""
+    """The files that can be sent on a platform. The adapter need not be loaded to know them, so the
+    user is not asked to approve a file that cannot be sent."""
 
     most: int
     """Largest file in bytes. 0 if no files can be sent."""
