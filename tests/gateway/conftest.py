@@ -9,14 +9,10 @@ from pathlib import Path
 
 import pytest
 
-import segue.store
 from segue import config
 from segue.config import Settings
-from segue.core.session import ME
-from segue.store import owners
-from segue.testing.platform import serving
 from tests.harness import stores
-from tests.harness.house import House
+from tests.harness.house import House, build
 
 
 @pytest.fixture
@@ -33,18 +29,5 @@ def settings(tmp_path: Path) -> Settings:
 def house(settings: Settings, runner: asyncio.Runner) -> Generator[House]:
     """A house with Anna, who is paired, and Eve, who is not."""
     stack = contextlib.AsyncExitStack()
-
-    async def build() -> House:
-        peer = await stack.enter_async_context(serving())
-        driver = await stack.enter_async_context(peer.driver())
-        store = await stack.enter_async_context(await segue.store.open(settings.store))
-        await owners.ensure(store, ME)
-        await owners.introduced(store, ME)
-        house = House(peer, driver, settings.store, settings, store)
-        house.anna = await driver.user("Anna")
-        house.eve = await driver.user("Eve")
-        await house.pair(house.anna)
-        return house
-
-    yield runner.run(build())
+    yield runner.run(stack.enter_async_context(build(settings)))
     runner.run(stack.aclose())

@@ -34,7 +34,7 @@ from segue.store import (
     transcripts,
 )
 from segue.store.gateways import LinkState
-from segue.testing.platform import Driver, Peer, PeerAdapter, Shape, Shown
+from segue.testing.platform import Driver, Peer, PeerAdapter, Shape, Shown, serving
 from segue.turns import HeldLease, Turns, hold
 from segue.turns.agents import Agents
 
@@ -166,6 +166,23 @@ class House:
         """A terminal with a session that contains these exchanges."""
         async with terminal(self.url, *exchanges, **more) as desk:
             yield desk
+
+
+@contextlib.asynccontextmanager
+async def build(settings: Settings) -> AsyncGenerator[House]:
+    """A house with Anna, who is paired, and Eve, who is not."""
+    async with (
+        serving() as peer,
+        peer.driver() as driver,
+        await segue.store.open(settings.store) as store,
+    ):
+        await owners.ensure(store, ME)
+        await owners.introduced(store, ME)
+        house = House(peer, driver, settings.store, settings, store)
+        house.anna = await driver.user("Anna")
+        house.eve = await driver.user("Eve")
+        await house.pair(house.anna)
+        yield house
 
 
 @dataclass
