@@ -47,14 +47,14 @@ async def gateway(folder: Path, peer: Peer, url: str) -> AsyncGenerator[None]:
         await process.wait()
 
 
-async def serving(store: Store, *, besides: int = 0) -> int:
+async def serving(store: Store, *, exclude: int = 0) -> int:
     """The process that has connected to Telegram."""
     async with asyncio.timeout(WITHIN):
         while True:
             found = await gateways.serving(store, TELEGRAM)
             if found and found.links[TELEGRAM].state is LinkState.CONNECTED:
                 pid = whose(found.process)[1]
-                if pid != besides:
+                if pid != exclude:
                     return pid
             await asyncio.sleep(0.01)
 
@@ -82,6 +82,6 @@ async def test_a_killed_gateway_is_replaced_before_its_heartbeat_expires(
         first = await serving(store)
         began = time.monotonic()
         os.kill(first, signal.SIGKILL)
-        await serving(store, besides=first)
+        await serving(store, exclude=first)
         took = time.monotonic() - began
         assert took < SOON, f"it took {took:.1f} s"

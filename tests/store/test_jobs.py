@@ -321,7 +321,7 @@ async def test_a_run_in_hand_is_not_claimed_again_by_the_same_gateway(
     clock.advance(3600)
     first = await claimed(store)
     clock.advance(60)
-    assert await runs.claim(store, besides=[first.run.id]) is None
+    assert await runs.claim(store, exclude=[first.run.id]) is None
 
 
 async def test_a_run_that_kills_every_gateway_fails(

@@ -35,7 +35,7 @@ async def test_an_entry_is_listed_until_it_is_finished(store: Store):
     found = await inbox.unfinished(store, no)
     assert found is not None
     assert (found.body, found.starts) == ("hello!", 0)
-    assert await inbox.not_taken(store, DM, "m1", besides=other) == found
+    assert await inbox.not_taken(store, DM, "m1", exclude=other) == found
     await inbox.finish(store, [no])
     assert await inbox.unfinished(store, no) is None
     assert await inbox.waiting_numbers(store, [DM.platform]) == {other}

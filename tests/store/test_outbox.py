@@ -554,7 +554,7 @@ async def test_a_message_that_the_caller_is_sending_is_not_recovered(
 ):
     outgoing = await claimed(store)
     clock.advance(SEND_TIMEOUT)
-    assert await outbox.recover(store, set(), besides=[outgoing.no]) == ()
+    assert await outbox.recover(store, set(), exclude=[outgoing.no]) == ()
     assert await outbox.sent(store, outgoing, "77")
 
 

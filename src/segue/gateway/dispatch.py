@@ -131,7 +131,7 @@ class Dispatcher:
         """The edited message, if no session has taken it yet: it is being handled, and waits for
         its session, or nobody has taken it up."""
         message_id = edit.inbound.message_id
-        found = await inbox.not_taken(self._store, edit.address, message_id, besides=edit.inbox_id)
+        found = await inbox.not_taken(self._store, edit.address, message_id, exclude=edit.inbox_id)
         if found is None:
             return None
         inbound = messages.decode(found.body)
@@ -312,7 +312,7 @@ class Dispatcher:
     async def _reload(self, pending: PendingMessage) -> PendingMessage | None:
         """The same message, with the session that has taken it by now, or its begun command, once
         the store is back. None if it is finished: the store failed only afterwards."""
-        known = await retries.keep(
+        known = await retries.until_stored(
             f"state of message {pending.inbox_id}",
             lambda: inbox.unfinished(self._store, pending.inbox_id),
         )

@@ -126,7 +126,7 @@ class JobRunner:
         while True:
             in_hand = [running.claim.run.id for running in self._running.values()]
             only_texts = not self._has_room()
-            claim = await runs.claim(self._store, besides=in_hand, only_texts=only_texts)
+            claim = await runs.claim(self._store, exclude=in_hand, only_texts=only_texts)
             if claim is None:
                 return
             running = _Running(claim)
@@ -188,7 +188,7 @@ class JobRunner:
         logger.info("run finished job=%d silent=%s", claim.job.id, report is None)
 
     async def _end(self, end: Callable[[], Awaitable[bool]]) -> None:
-        if not await retries.keep("end of a run", end):
+        if not await retries.until_stored("end of a run", end):
             raise ClaimLost
 
     async def _is_wanted(self, running: _Running) -> bool:
@@ -213,7 +213,7 @@ class JobRunner:
 
     def _keep(self, claim: Claim) -> contextlib.AbstractAsyncContextManager[None]:
         beat = partial(runs.heartbeat, self._store, claim)
-        return retries.keep_claim(self._store, Topic.JOBS, beat, LEASE_SECONDS / 4)
+        return retries.claim_heartbeat(self._store, Topic.JOBS, beat, LEASE_SECONDS / 4)
 
     @contextlib.asynccontextmanager
     async def _hold(self, claim: Claim) -> AsyncGenerator[HeldLease]:

@@ -119,7 +119,7 @@ class Outbound:
             keyed,
             platforms=connected,
             alive=alive,
-            besides=self._in_hand,
+            exclude=self._in_hand,
             key_ages=ages,
         ):
             logger.warning("delivery uncertain key=%s: %s", lost.key, lost.error)
@@ -172,7 +172,7 @@ class Outbound:
     async def _set_aside(self, outgoing: Outgoing, reason: str) -> None:
         """Record the failure. Only the parts with a receipt were sent."""
         logger.error("not delivered key=%s address=%s: %s", outgoing.key, outgoing.address, reason)
-        await retries.keep(
+        await retries.until_stored(
             f"failure of {outgoing.key}", lambda: self._store.write(_set_aside, outgoing, reason)
         )
 
@@ -187,7 +187,7 @@ class Outbound:
         except AudienceChanged as error:
             reason = str(error).rstrip(".")
             logger.warning("question held key=%s: %s", outgoing.key, reason)
-            await retries.keep(
+            await retries.until_stored(
                 f"wait of {outgoing.key}", lambda: self._store.write(_hold, outgoing, reason)
             )
         finally:
@@ -222,17 +222,23 @@ class Outbound:
             logger.info(
                 "delivery retried key=%s seconds=%.1f: %s", outgoing.key, seconds, error.reason
             )
-            await retries.keep(what, lambda: self._store.write(_retry, outgoing, error, seconds))
+            await retries.until_stored(
+                what, lambda: self._store.write(_retry, outgoing, error, seconds)
+            )
             self._later(seconds)
             return
         if is_unconfirmed:
             logger.warning("delivery uncertain key=%s: %s", outgoing.key, error.reason)
-            await retries.keep(what, lambda: outbox.uncertain(self._store, outgoing, error.reason))
+            await retries.until_stored(
+                what, lambda: outbox.uncertain(self._store, outgoing, error.reason)
+            )
         else:
             logger.error(
                 "not delivered key=%s address=%s: %s", outgoing.key, outgoing.address, error
             )
-            await retries.keep(what, lambda: outbox.failed(self._store, outgoing, error.reason))
+            await retries.until_stored(
+                what, lambda: outbox.failed(self._store, outgoing, error.reason)
+            )
 
     def _later(self, seconds: float) -> None:
         if self._woken is not None:

@@ -254,7 +254,7 @@ class Gateway:
         while True:
             # Without a heartbeat we lose our platforms, so announce first when the store is back.
             async with asyncio.timeout(PRESENCE_TIMEOUT) as limit:
-                await retries.keep("presence", partial(self._renew, limit))
+                await retries.until_stored("presence", partial(self._renew, limit))
             wanted = len(self._serving) < len(self._adapters)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(STANDBY_SECONDS if wanted else HEARTBEAT_SECONDS):

@@ -428,7 +428,7 @@ class ChatTurns:
         `void` become unanswerable."""
         drafts = [messages.notice(pending.inbox_id, pending.address, text)] if text else []
         # The turn has happened: a store outage here must not make it run again.
-        await retries.keep(
+        await retries.until_stored(
             f"end of message {pending.inbox_id}",
             lambda: self.store.write(_conclude, pending.inbox_id, drafts, void),
         )

@@ -116,14 +116,16 @@ class ChatWriter:
             note = partial(
                 outbox.sent if is_last else outbox.progress, self._store, outgoing, receipt
             )
-            if not await retries.keep(f"receipt of {outgoing.key}", note):
+            if not await retries.until_stored(f"receipt of {outgoing.key}", note):
                 logger.warning("message no longer ours key=%s part=%d", outgoing.key, number)
                 return
             bubble = self._bubbles.get(outgoing.address)
             if bubble is not None and bubble.receipt == receipt:
                 bubble.clear()  # the store deleted it in the same transaction
         if len(parts) <= len(outgoing.receipts):
-            await retries.keep(f"end of {outgoing.key}", lambda: outbox.sent(self._store, outgoing))
+            await retries.until_stored(
+                f"end of {outgoing.key}", lambda: outbox.sent(self._store, outgoing)
+            )
 
     async def _send(
         self, adapter: Adapter, outgoing: Outgoing, number: int, part: Part, buttons: list[Button]
@@ -134,14 +136,14 @@ class ChatWriter:
         bubble = self._bubbles.get(address)
         if number == 0 and bubble:
             # A retry finds the bubble that the first attempt sent.
-            receipt = await retries.keep(
+            receipt = await retries.until_stored(
                 f"bubble of {outgoing.key}", lambda: bubble.found(self._store, adapter, address)
             )
             if receipt and await _edit(adapter, address, receipt, part, buttons):
                 return receipt
             if not (receipt and adapter.capabilities.edits_later):
-                await retries.keep("half a message", lambda: self._warn_of_half(outgoing))
-            await retries.keep(
+                await retries.until_stored("half a message", lambda: self._warn_of_half(outgoing))
+            await retries.until_stored(
                 f"end of a bubble at {address}", lambda: bubbles.put(self._store, address, None)
             )
             bubble.clear()
@@ -159,7 +161,7 @@ class ChatWriter:
             await _edit(adapter, address, bubble.receipt, parts.pop(0), [])
         for number, part in enumerate(parts):
             await adapter.send(address, part, key=f"interrupted:{outgoing.key}/{number}")
-        await retries.keep(
+        await retries.until_stored(
             f"end of a bubble at {address}", lambda: bubbles.put(self._store, address, None)
         )
         self._bubbles.pop(address).clear()  # the turn may not know yet that it is over

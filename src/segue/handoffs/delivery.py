@@ -55,7 +55,7 @@ from segue.store.doors import Door
 from segue.store.gateways import LinkState
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.store.page_sessions import SessionActivity
-from segue.store.retries import ClaimLost, keep_claim
+from segue.store.retries import ClaimLost, claim_heartbeat
 from segue.system import backoff
 from segue.turns import Place, Turns
 
@@ -134,7 +134,7 @@ async def claims(
         woken = True
         while True:
             if woken or await handoffs.in_flight(store):
-                while claim := await handoffs.claim_next(store, platforms(), besides=in_hand()):
+                while claim := await handoffs.claim_next(store, platforms(), exclude=in_hand()):
                     yield claim
                 in_flight = await handoffs.in_flight(store)
                 if any(handoff.claimed_by != store.process for handoff in in_flight):
@@ -154,7 +154,7 @@ async def deliver(context: DeliveryContext, claim: Handoff) -> None:
     """
     try:
         beat = functools.partial(handoffs.heartbeat, context.store, claim)
-        async with keep_claim(context.store, Topic.HANDOFFS, beat, LEASE_SECONDS / 4):
+        async with claim_heartbeat(context.store, Topic.HANDOFFS, beat, LEASE_SECONDS / 4):
             arrival = await _prepare(context, claim)
         await _commit(context.store, claim, arrival)  # the store checks the claim itself
     except ClaimLost:
@@ -164,7 +164,9 @@ async def deliver(context: DeliveryContext, claim: Handoff) -> None:
     except UserError as error:
         logger.warning("handoff failed session=%s: %s", claim.session_id, error)
         reason = str(error)
-        await retries.keep("handoff failure", lambda: handoffs.fail(context.store, claim, reason))
+        await retries.until_stored(
+            "handoff failure", lambda: handoffs.fail(context.store, claim, reason)
+        )
     else:
         logger.info("handoff delivered session=%s platform=%s", claim.session_id, claim.platform)
 
@@ -185,11 +187,15 @@ async def _prepare(context: DeliveryContext, claim: Handoff) -> _Arrival:
     await _wait_for_answer(context.store, claim, session.owner, thread)
     send_recap = functools.partial(_send_recap, context, claim, session)
     try:
-        confirmed = await retries.keep("handoff recap", functools.partial(send_recap, thread))
+        confirmed = await retries.until_stored(
+            "handoff recap", functools.partial(send_recap, thread)
+        )
     except _ThreadRefused:  # the outbox has it, so another gateway does the same
         logger.info("handoff thread refused session=%s thread=%s", claim.session_id, thread)
         thread = await _open_thread(context, claim, claim.home, session, then=Step.DELIVERING)
-        confirmed = await retries.keep("handoff recap", functools.partial(send_recap, thread))
+        confirmed = await retries.until_stored(
+            "handoff recap", functools.partial(send_recap, thread)
+        )
     return _Arrival(thread, reply, confirmed)
 
 
@@ -475,7 +481,7 @@ async def _commit(store: Store, claim: Handoff, arrival: _Arrival) -> None:
         usage=reply.usage,
         drafts=[draft] if body else [],
     )
-    if await retries.keep("handoff completion", complete) is None:
+    if await retries.until_stored("handoff completion", complete) is None:
         raise ClaimLost
 
 
@@ -494,5 +500,5 @@ async def _record_step(
     record = functools.partial(
         handoffs.record_step, store, claim, step, thread=thread, reply=reply, detail=detail
     )
-    if not await retries.keep(f"handoff step {step}", record):
+    if not await retries.until_stored(f"handoff step {step}", record):
         raise ClaimLost

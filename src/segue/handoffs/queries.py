@@ -278,10 +278,10 @@ def claim_next(
     platforms: Collection[Platform],
     *,
     seconds: float = LEASE_SECONDS,
-    besides: Collection[int] = (),
+    exclude: Collection[int] = (),
 ) -> Handoff | None:
     """Claim the oldest pending handoff to one of `platforms`, or else one whose gateway is gone and
-    that is not in `besides`."""
+    that is not in `exclude`."""
     among = listed(platforms)
     skip = f"{tx.for_update} SKIP LOCKED" if tx.for_update else ""
     waiting = tx.row(
@@ -297,7 +297,7 @@ def claim_next(
     )
     dead = {process for process in {row[1] for row in running} if tx.dead(process)}
     gone = (row[0] for row in running if row[1] in dead or tx.ticks >= row[2])
-    stranded = (handoff_id for handoff_id in gone if handoff_id not in besides)
+    stranded = (handoff_id for handoff_id in gone if handoff_id not in exclude)
     claimed = (claim(tx, handoff_id, seconds=seconds) for handoff_id in stranded)
     return next((handoff for handoff in claimed if handoff), None)
 

@@ -263,15 +263,16 @@ def take(tx: Tx, numbers: Sequence[int], session_id: str) -> None:
 
 
 @reads
-def not_taken(tx: Tx, address: Address, message_id: str, *, besides: int) -> Incoming | None:
-    """The entry of that message that no session has taken yet, without the entry `besides`."""
+def not_taken(tx: Tx, address: Address, message_id: str, *, exclude: int) -> Incoming | None:
+    """The entry of that message that no session has taken yet, except the entry with the
+    number `exclude`."""
     row = tx.row(
         f"SELECT {_COLUMNS} FROM inbox WHERE address = :address AND message_id = :message"
         " AND message_id <> '' AND session_id IS NULL AND finished IS NULL AND begun IS NULL"
-        " AND no <> :besides ORDER BY no LIMIT 1",
+        " AND no <> :exclude ORDER BY no LIMIT 1",
         address=address.key,
         message=text(message_id),
-        besides=besides,
+        exclude=exclude,
     )
     return _incoming(row) if row else None
 

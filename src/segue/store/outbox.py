@@ -207,7 +207,7 @@ def claim(
     if crowded:
         wanted = list(islice(ready, limit // 2))
         for platform in crowded:
-            wanted += _by_turn(tx, platform, limit - len(wanted), served, besides=set(wanted))
+            wanted += _by_turn(tx, platform, limit - len(wanted), served, exclude=set(wanted))
         wanted = list(dict.fromkeys([*wanted, *ready]))[:limit]
     else:
         wanted = sorted(ready)[:limit]
@@ -275,9 +275,10 @@ def _newest(tx: Tx, platforms: Collection[Platform]) -> list[_Head]:
 
 
 def _by_turn(
-    tx: Tx, platform: Platform, limit: int, served: dict[Platform, str], *, besides: Collection[int]
+    tx: Tx, platform: Platform, limit: int, served: dict[Platform, str], *, exclude: Collection[int]
 ) -> list[int]:
-    """The next message at each of the addresses whose turn it is, without those `besides`."""
+    """The next message at each of the addresses whose turn it is, without the numbers in
+    `exclude`."""
     found: list[int] = []
     for _ in range(_ROUNDS):
         after = served.get(platform, "")
@@ -286,7 +287,7 @@ def _by_turn(
             if len(found) >= limit:
                 return found
             served[platform] = head.address
-            if head.is_ready and head.no not in besides:
+            if head.is_ready and head.no not in exclude:
                 found.append(head.no)
         if len(lanes) < _WINDOW:  # the end: go on with the first address
             served[platform] = ""
@@ -600,7 +601,7 @@ def recover(
     *,
     platforms: Collection[Platform] | None = None,
     alive: Collection[str] | None = None,
-    besides: Collection[int] = (),
+    exclude: Collection[int] = (),
     key_ages: Mapping[Platform, timedelta] | None = None,
 ) -> tuple[Outgoing, ...]:
     """Recover what dead processes were sending, and return the messages that are now uncertain.
@@ -609,7 +610,7 @@ def recover(
     a live bubble. Otherwise it becomes uncertain. The receipts of parts that arrived are kept.
 
     `platforms` of None means all. `alive` names the only processes that may still be sending, if
-    the caller knows; otherwise a process that hangs keeps its messages for SEND_TIMEOUT. `besides`
+    the caller knows; otherwise a process that hangs keeps its messages for SEND_TIMEOUT. `exclude`
     are the numbers of messages that the caller itself is sending. `key_ages` says how long a
     platform remembers a key, if it does not remember all: a message that was sent longer ago
     becomes uncertain.
@@ -626,7 +627,7 @@ def recover(
     lost: list[Outgoing] = []
     for no, process, ends, platform, attempt, unconfirmed, is_edit in rows:
         gone = tx.dead(process) or (alive is not None and process not in alive)
-        if no in besides or (tx.ticks < ends and not gone):
+        if no in exclude or (tx.ticks < ends and not gone):
             continue
         where = Platform(platform)
         first = unconfirmed

@@ -1,5 +1,5 @@
-"""Holding on while the store does not work: retries for writes that record what has already
-happened, and the heartbeat of a claim while a gateway works on it.
+"""Retries while the store is unavailable: for writes that record what has already happened, and for
+the heartbeat of a claim while a gateway works on it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-async def keep(what: str, work: Callable[[], Awaitable[T]], *, repeatable: bool = True) -> T:
+async def until_stored(
+    what: str, work: Callable[[], Awaitable[T]], *, repeatable: bool = True
+) -> T:
     """Call `work` until the store accepts it, and return its result.
 
     Retries on StoreError without limit. `what` names the work in the log. If the work is not
@@ -63,7 +65,7 @@ class ClaimLost(Exception):
 
 
 @contextlib.asynccontextmanager
-async def keep_claim(
+async def claim_heartbeat(
     store: Store, topic: Topic, beat: Callable[[], Awaitable[bool]], seconds: float
 ) -> AsyncGenerator[None]:
     """Call `beat` every `seconds`, and when `topic` changes, while this context is open. If it
@@ -78,7 +80,7 @@ async def keep_claim(
 
     async def watch() -> None:
         nonlocal lost
-        await keep(f"heartbeat of {topic}", beats)
+        await until_stored(f"heartbeat of {topic}", beats)
         lost = True
         if block is not None:
             block.cancel()

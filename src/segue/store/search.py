@@ -454,9 +454,9 @@ async def keep_indexed(store: Transactions) -> None:
 
 async def catch_up(store: Transactions) -> None:
     """Index all messages that are not indexed yet."""
-    if await retries.keep("look at the search index", partial(is_complete, store)):
+    if await retries.until_stored("look at the search index", partial(is_complete, store)):
         return
     more = True
     while more:
-        more = await retries.keep("search index", partial(index_some, store))
+        more = await retries.until_stored("search index", partial(index_some, store))
         await asyncio.sleep(PAUSE_SECONDS)

@@ -291,7 +291,7 @@ class Turns:
         if deliver_to is None:  # the user sees that it was not stored
             await write()
         else:
-            await retries.keep(f"turn of {lease.session_id}", write, repeatable=False)
+            await retries.until_stored(f"turn of {lease.session_id}", write, repeatable=False)
 
     async def _window(self, session_id: str, brain: Brain) -> Transcript:
         return await transcripts.window(self._store, session_id, READ_AHEAD * brain.room)

@@ -147,7 +147,7 @@ async def test_a_gateway_does_not_claim_its_own_running_handoff_again(
 ):
     claim = await claimed(store, session.id)
     clock.advance(LEASE_SECONDS)
-    assert await handoffs.claim_next(store, {TELEGRAM}, besides=[claim.id]) is None
+    assert await handoffs.claim_next(store, {TELEGRAM}, exclude=[claim.id]) is None
     assert await handoffs.heartbeat(store, claim)
     clock.advance(LEASE_SECONDS)
     again = await handoffs.claim_next(store, {TELEGRAM})

@@ -93,18 +93,18 @@ def claim(
     tx: Tx,
     *,
     seconds: float = LEASE_SECONDS,
-    besides: Collection[int] = (),
+    exclude: Collection[int] = (),
     only_texts: bool = False,
 ) -> Claim | None:
     """Claim a run: one that its owner asked for, one whose gateway is gone and that is not in
-    `besides`, or one that is due. Return None if there is none. `only_texts`: only a run that
+    `exclude`, or one that is due. Return None if there is none. `only_texts`: only a run that
     delivers a text as it is, for a gateway that has no room for others.
 
     Runs that were missed for too long are recorded as skipped along the way.
     """
     _turn_back(tx)
     for run in _open(tx):
-        if run.id in besides or (job := jobs.get(tx, run.job_id)) is None:
+        if run.id in exclude or (job := jobs.get(tx, run.job_id)) is None:
             continue
         if (job.is_text or not only_texts) and (taken := _take_over(tx, job, run, seconds)):
             return taken
