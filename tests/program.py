@@ -35,7 +35,7 @@ from typing import IO, Any, NamedTuple, TextIO, cast
 import segue
 import segue.store
 from segue.cli.main import main
-from segue.core.lease import SECOND, Ticks
+from segue.core.session import SECOND, Ticks
 from segue.gateway import background
 from segue.store.base import SystemClock
 

@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 
 from benchmarks.alternation import by_turns, processor
 from benchmarks.figures import Base, Figure, milliseconds, progress
-from segue.core.lexers import LANGUAGES
+from segue.core.markdown import LANGUAGES
 from segue.platforms.base import Capabilities, Dialect, Unit
 from segue.platforms.markup import parts
 from segue.web import render

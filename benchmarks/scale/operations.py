@@ -16,9 +16,8 @@ from benchmarks.store import samples
 from segue import store
 from segue.core.address import Address, Platform
 from segue.core.errors import SessionNotFound
-from segue.core.lease import Lease
 from segue.core.reset import ResetMode, ResetPolicies, ResetPolicy
-from segue.core.session import Session
+from segue.core.session import Lease, Session
 from segue.store import (
     Store,
     bindings,

@@ -14,7 +14,7 @@ from benchmarks.store import samples
 from benchmarks.store.places import Place
 from benchmarks.workers import Line
 from segue import store
-from segue.core.lease import Lease
+from segue.core.session import Lease
 from segue.store import Store, leases, owners, transcripts
 
 RATES = {"sqlite": 0.6, "postgres": 0.8}

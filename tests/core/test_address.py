@@ -1,4 +1,5 @@
-"""Every Address has exactly one session key, and every key names exactly one Address."""
+"""Every Address has exactly one session key, and every key names exactly one Address. Whether more
+people can read a home channel than before."""
 
 from __future__ import annotations
 
@@ -9,7 +10,15 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from segue.core.address import Address, ChatType, HomeChannel, Platform
+from segue.core.address import (
+    Address,
+    Audience,
+    ChatType,
+    HomeChannel,
+    Platform,
+    audience_growth,
+    listed_audience,
+)
 
 # Including surrogates, NUL and unassigned characters: platforms can send any id.
 anything = st.characters(exclude_categories=())
@@ -153,3 +162,37 @@ def test_an_address_is_written_in_words():
 
 def test_a_home_channel_is_on_the_platform_of_its_address():
     assert HomeChannel(address=address("a")).platform is Platform.MATRIX
+
+
+PRIVATE = listed_audience(["anna", "bob"], has_owner=True, is_public=False)
+COUNTED = Audience(readers=3)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "found"),
+    [
+        (PRIVATE, PRIVATE, ""),
+        (PRIVATE, listed_audience(["anna"], has_owner=True, is_public=False), ""),
+        (
+            PRIVATE,
+            listed_audience(["anna", "eve"], has_owner=True, is_public=False),
+            "1 new reader",
+        ),
+        (PRIVATE, listed_audience(["anna"], has_owner=True, is_public=True), "it is public now"),
+        (COUNTED, COUNTED, ""),
+        (COUNTED, Audience(readers=2), ""),
+        (COUNTED, Audience(readers=5), "5 readers instead of 3"),
+        (COUNTED, Audience(is_public=True, readers=3), "it is public now"),
+        (Audience(), PRIVATE, ""),
+        (Audience(is_public=True, readers=3), Audience(is_public=True, readers=900), ""),
+    ],
+)
+def test_what_grew_is_named(before: Audience, now: Audience, found: str):
+    assert audience_growth(before, now) == found
+
+
+def test_a_long_list_is_kept_as_a_number():
+    many = listed_audience(map(str, range(501)), has_owner=True, is_public=False)
+    more = listed_audience(map(str, range(502)), has_owner=True, is_public=False)
+    assert many.names == ()
+    assert audience_growth(many, more) == "502 readers instead of 501"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from segue.core.address import Address, ChatType, HomeChannel, Platform
-from segue.core.context import Context, Delivery, parse_delivery
+from segue.core.address import Address, ChatType, Delivery, HomeChannel, Platform, parse_delivery
+from segue.core.context import Context
 from segue.core.errors import BadDelivery
 
 LABELS = [

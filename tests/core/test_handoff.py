@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from segue.core.address import Address, ChatType, Platform
-from segue.core.lease import Ticks
+from segue.core.session import Ticks
 from segue.core.text import REASON_LIMIT, short_reason
 from segue.handoffs import values as handoff
 from segue.handoffs.values import Handoff, HandoffEvent, State, next_state, stayed

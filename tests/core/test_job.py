@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from segue.core import provenance
-from segue.core.address import Platform
-from segue.core.context import Delivery
+from segue.core.address import Delivery, Platform
 from segue.core.errors import BadDelivery, BadJob
 from segue.core.provenance import Author
 from segue.jobs.schedule import Cron, Every, Once, Schedule, upcoming

@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from segue.core.address import Address, ChatType, Platform
-from segue.core.lease import Ticks
+from segue.core.session import Ticks
 from segue.core.transcript import Kind, Message, Outcome, Role, ToolCall
 from segue.handoffs.values import Failure, Handoff, State, Step
 from segue.store.outbox import Outgoing, OutgoingState

@@ -12,8 +12,7 @@ import pytest
 import segue.store
 from segue.agent.models.base import Piece, Prompt
 from segue.agent.models.scripted import ScriptedModel
-from segue.core.lease import SECOND, Ticks
-from segue.core.session import ME
+from segue.core.session import ME, SECOND, Ticks
 from segue.gateway import jobs
 from segue.gateway.service import Gateway
 from segue.jobs.queries import jobs as stored_jobs

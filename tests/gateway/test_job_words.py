@@ -8,7 +8,7 @@ from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 from segue.agent.models.base import Prompt
-from segue.core.context import Delivery
+from segue.core.address import Delivery
 from segue.core.session import ME
 from segue.core.transcript import Role, ToolCall
 from segue.jobs.queries import jobs, runs

@@ -11,7 +11,7 @@ import pytest
 
 import segue.store
 from segue.core.address import Platform
-from segue.core.lease import SECOND, Ticks
+from segue.core.session import SECOND, Ticks
 from segue.gateway import service
 from segue.handoffs import queries as handoffs
 from segue.handoffs.queries import LEASE_SECONDS

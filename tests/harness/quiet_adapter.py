@@ -7,8 +7,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from segue.core.address import Address, HomeChannel, Platform
-from segue.core.audience import Audience
+from segue.core.address import Address, Audience, HomeChannel, Platform
 from segue.core.errors import BadSettings
 from segue.platforms.base import (
     Adapter,

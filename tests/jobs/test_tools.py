@@ -14,9 +14,9 @@ from msgspec import structs
 from segue.agent.models.scripted import ScriptedModel
 from segue.config import Approvals, ResetSettings
 from segue.core import provenance
-from segue.core.address import Address, ChatType, HomeChannel, Platform
+from segue.core.address import Address, ChatType, Delivery, HomeChannel, Platform
 from segue.core.approval import Answer, Policy
-from segue.core.context import Context, Delivery
+from segue.core.context import Context
 from segue.core.provenance import Author
 from segue.core.session import Session
 from segue.core.text import local_time

@@ -21,8 +21,7 @@ from msgspec import structs
 import segue.store
 from segue.core.address import Address, Platform
 from segue.core.errors import SessionError, SessionHeld, SessionMoved
-from segue.core.lease import SECOND, Lease, Ticks
-from segue.core.session import Origin
+from segue.core.session import SECOND, Lease, Origin, Ticks
 from segue.handoffs import queries as handoffs
 from segue.handoffs.values import MAX_ATTEMPTS, Failure, Handoff, State, Step
 from segue.store import Store, bindings, errors, leases, owners, sessions, transcripts

@@ -37,7 +37,7 @@ import segue.store
 from segue.cli import main as cli
 from segue.core.address import Address, Platform
 from segue.core.errors import SegueError
-from segue.core.lease import Lease
+from segue.core.session import Lease
 from segue.handoffs import queries as handoffs
 from segue.handoffs.values import Handoff, Step
 from segue.store import Store, Topic, Tx, database, leases, owners, sessions, transcripts

@@ -9,7 +9,7 @@ import pytest
 
 from segue.approvals.queries import Approval, whole_key
 from segue.core.address import Address, ChatType, Platform
-from segue.core.lease import Lease
+from segue.core.session import Lease
 from segue.core.transcript import Image, Kind, Message, Role, ToolCall
 from segue.store import Store, Waiter, leases, outbox, transcripts
 from segue.store.base import Tx

@@ -15,8 +15,7 @@ from segue.approvals.queries import Approval, ApprovalState, Visibility, part_ke
 from segue.core.address import Address, Platform
 from segue.core.approval import Answer
 from segue.core.errors import ApprovalNotShown, SessionMoved, SessionNotFound, UserError
-from segue.core.lease import SECOND, Lease
-from segue.core.session import EndReason, Origin, Session
+from segue.core.session import SECOND, EndReason, Lease, Origin, Session
 from segue.core.transcript import Outcome
 from segue.handoffs import queries as handoffs
 from segue.jobs.queries import jobs

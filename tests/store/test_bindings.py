@@ -10,8 +10,7 @@ import pytest
 from msgspec import structs
 
 from segue.approvals import queries as approvals
-from segue.core.address import Address, ChatType, HomeChannel, Platform
-from segue.core.audience import listed
+from segue.core.address import Address, ChatType, HomeChannel, Platform, listed_audience
 from segue.core.errors import (
     AddressTaken,
     OwnerNotFound,
@@ -324,8 +323,8 @@ async def test_the_sessions_of_an_owner_are_listed_last_active_first(
         made.append(session.id)
         clock.advance(1)
     await say(store, made[0], said("awake"))
-    listed = await bindings.list_bindings(store, "me")
-    assert [binding.address for binding in listed] == [DM, CHANNEL, TOPIC]
+    listed_audience = await bindings.list_bindings(store, "me")
+    assert [binding.address for binding in listed_audience] == [DM, CHANNEL, TOPIC]
     assert len(await bindings.list_bindings(store, "me", limit=2)) == 2
 
 
@@ -601,7 +600,7 @@ async def test_a_session_already_bound_at_the_new_address_stays_there(store: Sto
 
 
 async def test_a_home_channel_that_moves_keeps_the_record_of_its_readers(store: Store):
-    private = listed(["anna"], has_owner=True, is_public=False)
+    private = listed_audience(["anna"], has_owner=True, is_public=False)
     await owners.set_home(store, "me", HomeChannel(address=CHANNEL, name="home", audience=private))
     moved = replace(CHANNEL, chat_id="elsewhere")
     await bindings.chat_moved(store, CHANNEL, moved)

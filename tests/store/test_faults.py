@@ -23,7 +23,7 @@ import pytest
 import segue.store
 from segue.core.address import Platform
 from segue.core.errors import StoreError, StoreUncertain
-from segue.core.lease import Lease
+from segue.core.session import Lease
 from segue.handoffs import queries as handoffs
 from segue.handoffs.values import Handoff, State
 from segue.store import Store, Tx, errors, leases, owners, sessions, sqlite, transcripts

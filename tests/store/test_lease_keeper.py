@@ -9,8 +9,7 @@ import pytest
 
 from segue.core.address import Platform
 from segue.core.errors import SessionMoved
-from segue.core.lease import Ticks
-from segue.core.session import EndReason, Session
+from segue.core.session import EndReason, Session, Ticks
 from segue.store import Store, leases, sessions, sqlite, transcripts
 from segue.store.lease_keeper import HeldLease
 from segue.store.leases import LEASE_SECONDS

@@ -12,8 +12,7 @@ import segue.store
 from segue.approvals import queries as approvals
 from segue.core.address import Platform
 from segue.core.errors import SessionHeld, SessionMoved, SessionNotFound
-from segue.core.lease import Lease
-from segue.core.session import EndReason, Origin, Session
+from segue.core.session import EndReason, Lease, Origin, Session
 from segue.store import Store, bindings, leases, sessions, transcripts
 from segue.store.leases import LEASE_SECONDS
 from segue.testing.clock import FakeClock

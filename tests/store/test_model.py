@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 
 from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import HandoffError, SegueError, SessionError, SessionHeld, SessionMoved
-from segue.core.lease import SECOND, Lease
+from segue.core.session import SECOND, Lease
 from segue.handoffs.values import MAX_ATTEMPTS, Handoff, State, Step
 from tests.fakes import postgres
 from tests.store.model import (

@@ -8,7 +8,7 @@ import pytest
 
 from segue.core import provenance
 from segue.core.errors import NoteError, OwnerNotFound
-from segue.core.note import MAX_NOTES, NOTE_LIMIT, Note
+from segue.core.session import MAX_NOTES, NOTE_LIMIT, Note
 from segue.store import Store, Tx, notes, owners
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore

@@ -7,8 +7,7 @@ from datetime import timedelta
 
 from msgspec import structs
 
-from segue.core.address import Address, ChatType, HomeChannel, Platform
-from segue.core.audience import Audience
+from segue.core.address import Address, Audience, ChatType, HomeChannel, Platform
 from segue.core.session import ME, Origin, Session
 from segue.handoffs import queries as handoffs
 from segue.jobs.queries import runs

@@ -10,8 +10,7 @@ import pytest
 
 from segue.core.address import Address, Platform
 from segue.core.errors import SessionError, SessionMoved
-from segue.core.lease import Lease
-from segue.core.session import Session, Usage
+from segue.core.session import Lease, Session, Usage
 from segue.core.transcript import Message
 from segue.store import Store, inbox, leases, outbox, sessions, transcripts
 from segue.turns import queries

@@ -19,9 +19,8 @@ from segue.approvals import queries as approvals
 from segue.core import provenance
 from segue.core.address import HomeChannel, Platform, Sender
 from segue.core.approval import Answer
-from segue.core.lease import SECOND
 from segue.core.provenance import Author
-from segue.core.session import Origin, Session, Usage
+from segue.core.session import SECOND, Origin, Session, Usage
 from segue.core.transcript import Image, Kind, Message, Outcome, Role, ToolCall
 from segue.handoffs import queries as handoffs
 from segue.handoffs.values import Failure, State, Step

@@ -19,8 +19,7 @@ from segue.approvals.queries import Approval
 from segue.core.address import Platform, Sender
 from segue.core.approval import Answer
 from segue.core.errors import SessionHeld, SessionMoved, SessionNotFound, StoreError
-from segue.core.lease import Lease
-from segue.core.session import EndReason, Origin, Session, Usage
+from segue.core.session import EndReason, Lease, Origin, Session, Usage
 from segue.handoffs import queries as handoff_queries
 from segue.handoffs.values import Step
 from segue.jobs.queries import jobs

@@ -12,8 +12,7 @@ import segue.store
 from segue.approvals import queries as approvals
 from segue.core.address import Platform
 from segue.core.errors import SessionMoved
-from segue.core.lease import Lease
-from segue.core.session import ME, Origin, Session
+from segue.core.session import ME, Lease, Origin, Session
 from segue.core.transcript import Kind, Message, Role
 from segue.store import Store, bindings, gateways, leases, owners, sessions, transcripts
 from tests.harness.pty import Terminal

@@ -16,13 +16,10 @@ from msgspec import inspect
 from segue.agent.tools.base import Plan, Tool, ToolFailed, Workplace
 from segue.approvals import questions
 from segue.approvals.queries import Approval, ApprovalState
-from segue.core.address import Address, ChatType, HomeChannel, Platform
-from segue.core.approval import Description
-from segue.core.context import Context, Delivery
-from segue.core.excerpt import excerpt
-from segue.core.lease import Ticks
-from segue.core.note import NOTE_LIMIT
-from segue.core.session import ME, Session
+from segue.core.address import Address, ChatType, Delivery, HomeChannel, Platform
+from segue.core.approval import Description, excerpt
+from segue.core.context import Context
+from segue.core.session import ME, NOTE_LIMIT, Session, Ticks
 from segue.core.transcript import ToolCall
 from segue.jobs import reminders
 from segue.jobs.queries import jobs

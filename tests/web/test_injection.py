@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segue.core.address import Platform
-from segue.core.lexers import LANGUAGES
+from segue.core.markdown import LANGUAGES
 from segue.core.session import Origin
 from segue.core.transcript import Message, Role, ToolCall, spoken
 from segue.store import bindings, leases, pages, sessions, transcripts

@@ -27,7 +27,7 @@ from msgspec.structs import replace
 from segue.core.address import Address
 from segue.core.approval import Answer
 from segue.core.errors import ApprovalNotShown, UserError
-from segue.core.lease import Lease, Ticks
+from segue.core.session import Lease, Ticks
 from segue.core.transcript import Message, Outcome, Transcript
 from segue.store import leases
 from segue.store.base import Row, Topic, Tx, reads, writes

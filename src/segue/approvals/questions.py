@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from segue.approvals import queries as approvals
 from segue.approvals.queries import Approval, ApprovalState, Visibility, part_key, whole_key
-from segue.core import excerpt
+from segue.core import approval
 from segue.core.address import Address
 from segue.core.approval import Answer, Description
 from segue.core.errors import ApprovalNotShown, UserError
@@ -118,7 +118,7 @@ async def _answered(store: Store, held: HeldLease, asked: Approval, key: str) ->
 
 def question(asked: Approval, what: Description, *, in_run: bool = False) -> Draft:
     """The message that asks, including the number that a typed answer must name."""
-    shown = excerpt.excerpt(what)
+    shown = approval.excerpt(what)
     number = asked.id
     title = f"May I do this? (question {number})"
     if in_run:  # for a place where it arrives without its buttons
@@ -145,7 +145,7 @@ def _whole_question(asked: Approval) -> Draft:
             " terminal."
         )
     lines = count(asked.what.count("\n") + 1, "line")
-    body = f"Question {asked.id}, all {lines}:\n\n{fenced(excerpt.full(asked.what))}"
+    body = f"Question {asked.id}, all {lines}:\n\n{fenced(approval.full_text(asked.what))}"
     key = whole_key(asked.id, secrets.token_hex(4))
     if asked.state is not ApprovalState.WAITING:
         return _draft(asked, key, body, [])

@@ -14,7 +14,7 @@ from segue import config
 from segue.cli import completion
 from segue.cli.common import JSON, YES, confirm, pass_json_on, with_store
 from segue.core import provenance
-from segue.core.context import Delivery
+from segue.core.address import Delivery
 from segue.core.errors import BadJob
 from segue.core.session import ME
 from segue.jobs import texts

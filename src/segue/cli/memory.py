@@ -9,8 +9,7 @@ import click
 
 from segue.cli.common import JSON, pass_json_on, with_store
 from segue.core import provenance
-from segue.core.note import Note
-from segue.core.session import ME
+from segue.core.session import ME, Note
 from segue.core.text import one_line
 from segue.store import Store, notes, owners
 from segue.terminal.output import folded, print_result, screen

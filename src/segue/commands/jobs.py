@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from segue.commands.base import PREFIX, CommandContext, Where, bad_command, number
 from segue.core import provenance
-from segue.core.context import Delivery
+from segue.core.address import Delivery
 from segue.core.text import one_line
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from msgspec import Struct, structs
 
 from segue.config import machine
 from segue.config.settings import Settings, url
-from segue.core.described import Described, Entries
 from segue.core.errors import SettingsError
 from segue.core.secret import Secret
+from segue.core.setting import Described, Entries
 from segue.core.text import one_line
 from segue.platforms import registry
 from segue.platforms.spec import FieldKind, PlatformSettings, PlatformSpec

@@ -1,6 +1,6 @@
 """The settings: what can be set, and the values that the program uses.
 
-Each setting is a field, and its type, default and description are there: `segue.core.described`
+Each setting is a field, and its type, default and description are there: `segue.core.setting`
 explains them. Fields without a description are worked out while the settings are read.
 """
 
@@ -16,9 +16,9 @@ from msgspec import Meta, Struct, field
 
 from segue.core.address import TARGETS, ChatType, Platform
 from segue.core.approval import Policy
-from segue.core.described import Described, Entries
 from segue.core.reset import ResetMode, ResetPolicies, ResetPolicy
 from segue.core.secret import Secret
+from segue.core.setting import Described, Entries
 from segue.platforms import registry
 from segue.platforms.spec import PlatformSettings
 

@@ -1,23 +1,33 @@
-"""The place of a conversation: platform, chat and optional thread.
+"""Places: where a conversation is, who writes there, who can read it, and where to deliver.
 
-An Address has one string form, the session key. The store keeps the key, so the two must never
-drift apart: every Address has exactly one key, and every key names exactly one Address.
+An Address is a platform, a chat and sometimes a thread. It has one string form, the session key.
+The store keeps the key, so the two must never drift apart: every Address has exactly one key, and
+every key names exactly one Address.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from urllib.parse import quote, unquote
 
-from segue.core.audience import Audience
-from segue.core.text import one_line
+from msgspec import Struct
+
+from segue.core.errors import BadDelivery
+from segue.core.text import count, one_line
 
 _PREFIX = "agent:main"
 # Left unescaped, so that keys stay readable. `%` and `:` have a meaning in keys, and invisible
 # characters are always escaped.
 _PLAIN = "!#$&'()*+,/;=?@[]^`{|}<>\""
+_ORIGIN = "origin"
+_MOST_NAMES = 500
+"""Of a chat with more readers, only their number is kept."""
+CHAT_ID_LIMIT = 255
+"""Fits the longest chat id found in practice (Matrix)."""
+_SHOWN_LIMIT = 80
 
 
 class Platform(StrEnum):
@@ -113,6 +123,53 @@ class Sender:
     name: str = ""
 
 
+# Home channels
+
+
+class Audience(Struct, frozen=True, omit_defaults=True):
+    """Who can read a chat, as far as its platform says.
+
+    What `/sethome` found is recorded with the home channel. Before a handoff or a question goes
+    there, it is compared with what the platform says then: a room can be opened to everyone, and
+    members come and go.
+    """
+
+    has_owner: bool = True
+    """Whether the owner can read it, too."""
+    is_public: bool = False
+    """Whether anyone can join it, or read it without that."""
+    readers: int | None = None
+    """How many can read it. None if the platform does not say."""
+    names: tuple[str, ...] = ()
+    """The ids of those who can read it: users, and roles on Discord. Empty if the platform does not
+    list them, or if there are too many."""
+
+
+def listed_audience(names: Iterable[str], *, has_owner: bool, is_public: bool) -> Audience:
+    """The audience of a chat whose readers the platform lists."""
+    known = sorted(set(names))
+    return Audience(
+        has_owner=has_owner,
+        is_public=is_public,
+        readers=len(known),
+        names=tuple(known) if len(known) <= _MOST_NAMES else (),
+    )
+
+
+def audience_growth(before: Audience, now: Audience) -> str:
+    """Who can read the chat now and could not before, for the owner. Empty if none can."""
+    if before.is_public:
+        return ""
+    if now.is_public:
+        return "it is public now"
+    if before.names and now.names:
+        new = len(set(now.names) - set(before.names))
+        return f"{count(new, 'new reader')}" if new else ""
+    if before.readers is not None and now.readers is not None and now.readers > before.readers:
+        return f"{count(now.readers, 'reader')} instead of {before.readers}"
+    return ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeChannel:
     """The Address where an Owner chose to receive handoffs on a platform."""
@@ -130,3 +187,47 @@ class HomeChannel:
         """For display: `telegram dm 42 (Anna)`."""
         name = one_line(self.name)
         return f"{self.address} ({name})" if name else f"{self.address}"
+
+
+# Deliveries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """A delivery target chosen by the agent. Without a platform: the chat it was asked in."""
+
+    platform: Platform | None = None
+    chat_id: str | None = None
+    """A chat on the platform. None means the platform's home channel, or the local machine."""
+
+    def __post_init__(self) -> None:
+        if self.chat_id is not None and self.platform in (None, Platform.LOCAL):
+            raise ValueError("a chat to deliver to is on a platform")
+
+    def __str__(self) -> str:
+        """As the agent writes it: `origin`, `local`, `telegram` or `telegram:42`."""
+        name = str(self.platform or _ORIGIN)
+        return name if self.chat_id is None else f"{name}:{self.chat_id}"
+
+
+def parse_delivery(text: str) -> Delivery:
+    """Parse a delivery target, or raise BadDelivery, which lists the allowed forms.
+
+    Does not check whether the platform is connected or the chat is known.
+    """
+    name, colon, chat_id = (part.strip() for part in text.partition(":"))
+    platform = _platform(name)
+    if not colon and (platform or name.lower() == _ORIGIN):
+        return Delivery(platform=platform)
+    if not platform or platform is Platform.LOCAL or not _is_id(chat_id):
+        raise BadDelivery(target=one_line(text, _SHOWN_LIMIT))
+    return Delivery(platform=platform, chat_id=chat_id)
+
+
+def _platform(name: str) -> Platform | None:
+    return next((p for p in Platform if p == name.lower()), None)
+
+
+def _is_id(text: str) -> bool:
+    # Platform ids contain no blanks or invisible characters; a careless sentence does.
+    return 0 < len(text) <= CHAT_ID_LIMIT and text.isprintable() and " " not in text

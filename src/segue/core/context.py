@@ -6,35 +6,13 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from segue.core.address import Address, HomeChannel, Platform
-from segue.core.errors import BadDelivery
+from segue.core.address import CHAT_ID_LIMIT, Address, Delivery, HomeChannel, Platform
 from segue.core.text import one_line
 
 _NAME_LIMIT = 80
-# Fits the longest chat id (Matrix) and channel topic (Slack) found in practice.
-_ID_LIMIT = 255
 _TOPIC_LIMIT = 255
+"""Fits the longest topic of a channel found in practice (Slack)."""
 _PATH_LIMIT = 400
-
-_ORIGIN = "origin"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
-    """A delivery target chosen by the agent. Without a platform: the chat it was asked in."""
-
-    platform: Platform | None = None
-    chat_id: str | None = None
-    """A chat on the platform. None means the platform's home channel, or the local machine."""
-
-    def __post_init__(self) -> None:
-        if self.chat_id is not None and self.platform in (None, Platform.LOCAL):
-            raise ValueError("a chat to deliver to is on a platform")
-
-    def __str__(self) -> str:
-        """As the agent writes it: `origin`, `local`, `telegram` or `telegram:42`."""
-        name = str(self.platform or _ORIGIN)
-        return name if self.chat_id is None else f"{name}:{self.chat_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,34 +54,11 @@ class Context:
                 yield Delivery(platform=platform)
 
 
-def parse_delivery(text: str) -> Delivery:
-    """Parse a delivery target, or raise BadDelivery, which lists the allowed forms.
-
-    Does not check whether the platform is connected or the chat is known.
-    """
-    name, colon, chat_id = (part.strip() for part in text.partition(":"))
-    platform = _platform(name)
-    if not colon and (platform or name.lower() == _ORIGIN):
-        return Delivery(platform=platform)
-    if not platform or platform is Platform.LOCAL or not _is_id(chat_id):
-        raise BadDelivery(target=one_line(text, _NAME_LIMIT))
-    return Delivery(platform=platform, chat_id=chat_id)
-
-
-def _platform(name: str) -> Platform | None:
-    return next((p for p in Platform if p == name.lower()), None)
-
-
-def _is_id(text: str) -> bool:
-    # Platform ids contain no blanks or invisible characters; a careless sentence does.
-    return 0 < len(text) <= _ID_LIMIT and text.isprintable() and " " not in text
-
-
 def _place(address: Address) -> str:
-    chat = f"{address.platform} {address.chat_type} {_quoted(address.chat_id, _ID_LIMIT)}"
+    chat = f"{address.platform} {address.chat_type} {_quoted(address.chat_id, CHAT_ID_LIMIT)}"
     if address.thread_id is None:
         return chat
-    return f"{chat}, thread {_quoted(address.thread_id, _ID_LIMIT)}"
+    return f"{chat}, thread {_quoted(address.thread_id, CHAT_ID_LIMIT)}"
 
 
 def _home(home: HomeChannel) -> str:

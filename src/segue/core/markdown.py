@@ -1,4 +1,4 @@
-"""The Markdown parser shared by the terminal, chats and the page.
+"""The Markdown parser and the lexers of code that the terminal, chats and the page share.
 
 It imports markdown-it, so import this module only where you use it.
 """
@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock, blockquote
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
+
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer
 
 _DEEPEST = 20
 """Maximum nesting depth of lists and quotes."""
@@ -99,3 +103,31 @@ def _plain(text: str) -> Iterator[Token]:
     for line in others:
         yield Token("softbreak", "br", 0)
         yield Token("text", "", 0, content=line.strip(" "))
+
+
+# Code
+
+
+LANGUAGES = frozenset({
+    "bash", "c", "clojure", "cmake", "cpp", "csharp", "css", "dart", "diff", "docker", "elixir",
+    "go", "graphql", "haskell", "html", "http", "java", "javascript", "json", "jsx", "julia",
+    "kotlin", "lua", "make", "markdown", "nginx", "nixos", "objective-c", "perl", "php",
+    "powershell", "protobuf", "pycon", "python", "ruby", "rust", "scala", "scss", "splus", "sql",
+    "swift", "tex", "toml", "tsx", "typescript", "xml", "yaml", "zig",
+})  # fmt: skip
+"""The highlighted languages, by the first name that Pygments has for each (R is `splus`).
+
+Of its hundreds of lexers, some take hours for a crafted line, and cannot be interrupted.
+"""
+
+
+def lexer(language: str) -> Lexer | None:
+    """Return the lexer for a language by any of its names, or None if it is not highlighted."""
+    from pygments.lexers import find_lexer_class_by_name  # noqa: PLC0415 - not every text has code
+    from pygments.util import ClassNotFound  # noqa: PLC0415
+
+    try:
+        found = find_lexer_class_by_name(language)
+    except ClassNotFound:
+        return None
+    return found(stripnl=False) if found.aliases[0] in LANGUAGES else None

@@ -1,15 +1,18 @@
-"""The durable identity of one conversation: its id, its title and its lineage."""
+"""One conversation and who may write to it: sessions, their titles, leases, owners and notes."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
+from typing import NewType
 
 from msgspec import Struct
 
+from segue.core import provenance
 from segue.core.address import Address, Platform
-from segue.core.errors import UserError
+from segue.core.errors import NoteError, UserError
+from segue.core.provenance import Provenance
 from segue.core.text import is_empty, one_line, quoted
 
 ME = "me"
@@ -130,11 +133,7 @@ class Binding(Struct, frozen=True, kw_only=True):
     bound: datetime
 
 
-class Owner(Struct, frozen=True, kw_only=True):
-    """The user that a session belongs to."""
-
-    id: str
-    name: str
+# Ids and titles
 
 
 def new_session_id(now: datetime, entropy: str) -> str:
@@ -179,3 +178,77 @@ def join_title(base: str, number: int) -> str:
 def numbered_base(base: str) -> str:
     """Return the base of a generated title: shorter than `base` if a number would not fit."""
     return base[: TITLE_LIMIT - _NUMBER_ROOM].rstrip()
+
+
+# Leases
+
+
+Ticks = NewType("Ticks", int)
+"""Microseconds of a monotonic clock, for leases and deadlines. Never shown to users."""
+
+SECOND = 1_000_000
+"""One second in Ticks."""
+
+
+class Lease(Struct, frozen=True, kw_only=True):
+    """The right to append to a session. Each acquisition gets a new epoch, never reused."""
+
+    session_id: str
+    holder: str
+    """The holder, for display: `a terminal on desk (1234)`."""
+    process: str
+    """The Process (one opening of the store) that acquired it."""
+    epoch: int
+    until: Ticks
+
+    def alive(self, now: Ticks) -> bool:
+        return now < self.until
+
+
+# Owners
+
+
+class Owner(Struct, frozen=True, kw_only=True):
+    """The user that a session belongs to."""
+
+    id: str
+    name: str
+
+
+NOTE_LIMIT = 500
+"""Maximum characters in a note."""
+MAX_NOTES = 100
+"""Maximum notes per owner. Every session begins with all of them."""
+
+
+class Note(Struct, frozen=True, kw_only=True):
+    """A short text about an Owner, shown to the agent in every Session."""
+
+    number: int
+    """The number that the owner uses for it. Not reused while any note exists."""
+    text: str
+    written: datetime
+    """When the current text was written."""
+    provenance: Provenance = provenance.UNKNOWN
+    """The authors of its text."""
+
+
+def clean_note(raw: str) -> str:
+    """Return a note as one line of visible text, or raise NoteError if it is empty or too long.
+
+    A note is not cut like a title: half a note may mean the opposite of the whole.
+    """
+    text = one_line(raw)
+    if is_empty(text):
+        raise NoteError("A note needs at least one visible character. Give it a text.")
+    if len(text) > NOTE_LIMIT:
+        raise NoteError(
+            f"That note has {len(text)} characters; the limit is {NOTE_LIMIT}, because the agent"
+            " reads all notes in every session. Make it shorter."
+        )
+    return text
+
+
+def same_note(one: str, other: str) -> bool:
+    """Return whether two cleaned notes are equal, ignoring case."""
+    return one.casefold() == other.casefold()

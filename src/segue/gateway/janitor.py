@@ -10,7 +10,7 @@ from pathlib import Path
 
 from segue.core import provenance
 from segue.core.errors import SessionError
-from segue.core.lease import Lease
+from segue.core.session import Lease
 from segue.core.text import one_line
 from segue.core.transcript import Kind, Message, Role
 from segue.gateway import texts

@@ -1,7 +1,7 @@
 """The chats of sessions.
 
 `Places` describes a chat and its user to the agent. `Audiences` checks, before a handoff or a
-question goes to a chat, that nobody new can read there. See `segue.core.audience`.
+question goes to a chat, that nobody new can read there. See `segue.core.address.Audience`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from segue.core.address import Address, HomeChannel, Platform
+from segue.core.address import Address, Audience, HomeChannel, Platform, audience_growth
 from segue.core.approval import Approve
-from segue.core.audience import Audience, growth
 from segue.core.context import Context
 from segue.core.errors import AudienceChanged
 from segue.jobs.service import unattended
@@ -108,7 +107,7 @@ class Audiences:
         if home.audience is None:  # it was chosen without a look, or by an older version
             await owners.record_audience(self._store, owner, home.address, audience)
             return
-        grown = growth(home.audience, audience)
+        grown = audience_growth(home.audience, audience)
         if grown:
             logger.warning("home channel has more readers address=%s: %s", chat, grown)
             raise AudienceChanged(

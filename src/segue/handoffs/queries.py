@@ -17,8 +17,7 @@ from msgspec import Struct
 from segue.core import notices
 from segue.core.address import Address, Platform
 from segue.core.errors import SessionError
-from segue.core.lease import Lease, Ticks
-from segue.core.session import MovingTurn, Origin, Session, Usage
+from segue.core.session import Lease, MovingTurn, Origin, Session, Ticks, Usage
 from segue.core.text import short_reason
 from segue.core.transcript import Message
 from segue.handoffs.values import (

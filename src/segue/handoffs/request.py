@@ -34,8 +34,7 @@ from segue.core.errors import (
     StoreUncertain,
     no_home_channel,
 )
-from segue.core.lease import Lease
-from segue.core.session import Session
+from segue.core.session import Lease, Session
 from segue.core.text import one_line
 from segue.handoffs import queries as handoffs
 from segue.handoffs.progress import Completed, Failed, Held, Kept, Progress, progress

@@ -19,8 +19,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from segue.core.address import Address, Platform
-from segue.core.lease import Ticks
-from segue.core.session import MovingTurn
+from segue.core.session import MovingTurn, Ticks
 from segue.core.text import one_line
 
 MAX_ATTEMPTS = 3

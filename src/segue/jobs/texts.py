@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from segue.core.context import Delivery
+from segue.core.address import Delivery
 from segue.core.errors import BadJob
 from segue.core.text import count, find_zone, local_time, one_line, visible_name
 from segue.jobs.schedule import Once

@@ -18,10 +18,9 @@ from msgspec import Meta, Struct, structs
 
 from segue.agent.tools.base import Plan, Tool, ToolFailed, Work, Workplace, shorten
 from segue.approvals.rules import Risk
-from segue.core import excerpt, provenance
-from segue.core.address import Address, Platform
+from segue.core import approval, provenance
+from segue.core.address import Address, Delivery, Platform
 from segue.core.approval import Description
-from segue.core.context import Delivery
 from segue.core.errors import BadJob, JobNotFound, UserError
 from segue.core.text import one_line, visible, visible_name
 from segue.jobs import texts
@@ -396,7 +395,7 @@ def _plan(new: NewJob, place: JobPlace, work: Work, before: Job | None = None) -
     kind = "make a job" if before is None else f"change {_named(before)}"
     head = [kind, *_grants(new), *_origin(new, place.origin)]
     command = list(_command(new))
-    if not excerpt.fits_anywhere(head, more=len(command)):
+    if not approval.fits_anywhere(head, more=len(command)):
         raise ToolFailed(_TOO_MUCH)
     asked = "delivers this text:" if new.verbatim else "asks the agent:"
     bound = f"{place.origin} {new.deliver} {before and as_asked(before)}"

@@ -26,9 +26,8 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 
 from segue.core import provenance
-from segue.core.address import Address, Platform
+from segue.core.address import Address, Delivery, Platform, parse_delivery
 from segue.core.approval import plain_words
-from segue.core.context import Delivery, parse_delivery
 from segue.core.errors import BadDelivery, BadJob
 from segue.core.provenance import Author, Provenance
 from segue.core.text import find_zone, is_empty, local_time, one_line

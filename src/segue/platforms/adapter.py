@@ -10,8 +10,7 @@ from datetime import datetime
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from segue.core.address import Address, ChatType, HomeChannel, Platform
-from segue.core.audience import Audience
+from segue.core.address import Address, Audience, ChatType, HomeChannel, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.core.text import whole
 from segue.platforms import sending

@@ -15,8 +15,7 @@ from typing import NewType, Protocol
 
 from msgspec import Struct
 
-from segue.core.address import Address, HomeChannel, Platform, Sender
-from segue.core.audience import Audience
+from segue.core.address import Address, Audience, HomeChannel, Platform, Sender
 
 BUTTON_LIMIT = 64
 """Maximum size of a button's data in bytes, set by the strictest platform."""

@@ -15,8 +15,8 @@ from typing import Annotated, Protocol
 from msgspec import Struct, field
 
 from segue.core.address import Platform
-from segue.core.described import Described, Entries
 from segue.core.secret import Secret
+from segue.core.setting import Described, Entries
 
 _ANY_TYPE = "application/octet-stream"
 _MEGABYTE = 1024 * 1024

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
-from segue.core.lease import SECOND, Ticks
+from segue.core.session import SECOND, Ticks
 from segue.store.wake import Notifier
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

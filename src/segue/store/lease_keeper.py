@@ -13,7 +13,7 @@ import time
 from collections.abc import Generator, Sequence
 
 from segue.core.errors import SessionError, StoreClosed, StoreError
-from segue.core.lease import Lease
+from segue.core.session import Lease
 from segue.store import leases, wishes
 from segue.store.base import Engine, Topic, Tx
 from segue.store.wake import Waiter

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from segue.core.address import Address, Platform
 from segue.core.errors import SessionError, SessionHeld, SessionMoved, SessionNotFound
-from segue.core.lease import Lease, Ticks
+from segue.core.session import Lease, Ticks
 from segue.store.base import Row, Topic, Tx, marks, reads
 from segue.store.values import text
 

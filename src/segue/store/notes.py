@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from segue.core import provenance
 from segue.core.errors import NoteError
-from segue.core.note import MAX_NOTES, Note, clean_note, same_note
 from segue.core.provenance import Provenance
+from segue.core.session import MAX_NOTES, Note, clean_note, same_note
 from segue.store import owners
 from segue.store.base import Tx, reads, writes
 from segue.store.values import moment

@@ -25,7 +25,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from segue.core.address import Address, Platform
-from segue.core.lease import SECOND
+from segue.core.session import SECOND
 from segue.core.text import short_reason
 from segue.store import bubbles
 from segue.store.base import Row, Topic, Transactions, Tx, reads, writes

@@ -7,8 +7,7 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
-from segue.core.address import Address, HomeChannel, Platform, Sender
-from segue.core.audience import Audience
+from segue.core.address import Address, Audience, HomeChannel, Platform, Sender
 from segue.core.errors import IdentityTaken, OwnerNotFound
 from segue.core.session import Owner
 from segue.store.base import Topic, Transactions, Tx, reads, writes

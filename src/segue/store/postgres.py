@@ -13,7 +13,7 @@ from functools import cache, partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from segue.core.errors import StoreError, StoreUncertain
-from segue.core.lease import Ticks
+from segue.core.session import Ticks
 from segue.store import errors
 from segue.store.base import Clock, Row, SqlDialect, Topic, Tx
 from segue.store.processes import new_process_name

@@ -26,7 +26,7 @@ from functools import partial
 
 from msgspec import Struct
 
-from segue.core.lease import SECOND
+from segue.core.session import SECOND
 from segue.core.text import one_line
 from segue.core.transcript import Role
 from segue.store import retries

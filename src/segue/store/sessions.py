@@ -10,10 +10,10 @@ from typing import Any
 
 from segue.core.address import Platform
 from segue.core.errors import AmbiguousSession, SessionError, SessionNotFound, UserError
-from segue.core.lease import Lease
 from segue.core.session import (
     TITLE_LIMIT,
     EndReason,
+    Lease,
     Session,
     Usage,
     clean_title,

@@ -12,9 +12,8 @@ from msgspec import structs
 from segue.core import provenance
 from segue.core.address import Platform
 from segue.core.errors import SessionError, SessionNotFound, UserError
-from segue.core.lease import SECOND, Lease
 from segue.core.provenance import Provenance
-from segue.core.session import Session, Usage
+from segue.core.session import SECOND, Lease, Session, Usage
 from segue.core.transcript import Kind, Message, Role, Transcript
 from segue.store import errors, leases, search, sessions
 from segue.store.base import Row, Topic, Transactions, Tx, reads, writes

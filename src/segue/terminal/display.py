@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from segue.core import excerpt
+from segue.core import approval
 from segue.core.address import Platform
 from segue.core.approval import Answer, Description
 from segue.core.errors import HandoffError, SessionError, UserError
@@ -204,7 +204,7 @@ class Display:
         """Ask whether to allow a call. One that is shown only in part cannot be allowed before the
         user has seen all of it."""
         if not self._asks_whole:
-            lines = count(len(excerpt.whole(what)), "line")
+            lines = count(len(approval.whole_lines(what)), "line")
             question = f"[v]iew all {lines} first, or [n]o"
             if (answer := await self._console.ask(question, UNSEEN)) is not None:
                 return answer

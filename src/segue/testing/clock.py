@@ -13,7 +13,7 @@ import selectors
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from segue.core.lease import SECOND, Ticks
+from segue.core.session import SECOND, Ticks
 
 _GRACE = 0.002
 """Seconds for bytes that are on their way through a loopback connection."""

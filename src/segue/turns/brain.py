@@ -11,8 +11,7 @@ from typing import Protocol
 from segue.core.approval import Answer, Approve, Description
 from segue.core.context import Context
 from segue.core.events import Event
-from segue.core.note import Note
-from segue.core.session import Session, Summary
+from segue.core.session import Note, Session, Summary
 from segue.core.transcript import ToolCall, Transcript
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from segue.core import provenance
 from segue.core.errors import SessionError
-from segue.core.lease import Lease
+from segue.core.session import Lease
 from segue.core.text import tokens_in
 from segue.core.transcript import Kind, Message, Role, Transcript
 from segue.store import Store, transcripts

@@ -8,8 +8,7 @@ from collections.abc import AsyncGenerator
 
 from segue.core.address import Address
 from segue.core.errors import StoreError
-from segue.core.lease import Lease
-from segue.core.session import Origin
+from segue.core.session import Lease, Origin
 from segue.store import Store, Tx, bindings, leases, wishes
 from segue.store.lease_keeper import HeldLease as HeldLease
 from segue.store.leases import LEASE_SECONDS

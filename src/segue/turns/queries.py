@@ -18,10 +18,8 @@ from msgspec import Struct
 from segue.approvals import queries as approvals
 from segue.core import provenance
 from segue.core.address import Address, HomeChannel
-from segue.core.lease import Lease
-from segue.core.note import Note
 from segue.core.provenance import Provenance
-from segue.core.session import MovingTurn, Session, Usage
+from segue.core.session import Lease, MovingTurn, Note, Session, Usage
 from segue.core.text import is_empty, local_time, one_line, tokens_in
 from segue.core.transcript import Message, Outcome, Role, ToolCall, prompted
 from segue.store import bindings, inbox, leases, notes, outbox, owners, pages, sessions, transcripts

@@ -12,11 +12,10 @@ from segue.agent.tools.memory import remember, search_sessions
 from segue.agent.tools.messages import SentFile, send_file, send_message
 from segue.agent.tools.shell import shell
 from segue.agent.tools.web import FETCH
-from segue.core.address import Address, Platform
-from segue.core.context import Context, Delivery
-from segue.core.note import Note
+from segue.core.address import Address, Delivery, Platform
+from segue.core.context import Context
 from segue.core.provenance import Provenance
-from segue.core.session import Session
+from segue.core.session import Note, Session
 from segue.platforms import registry
 from segue.store import Store, gateways, notes, outbox, owners, search, sessions
 from segue.store.outbox import Draft

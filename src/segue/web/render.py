@@ -17,7 +17,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
-from segue.core import lexers, markdown
+from segue.core import markdown
 from segue.core.text import is_empty
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Colours:
     def of(self, code: str, language: str) -> str:
         """The code as HTML."""
         known = bool(language) and len(code) <= LONGEST and self._left > 0
-        lexer = lexers.find(language) if known else None
+        lexer = markdown.lexer(language) if known else None
         if lexer is None:
             return escape(code)
         began = self._clock()

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from segue.core.address import Address, Platform
-from segue.core.excerpt import telling
+from segue.core.approval import identifying_arguments
 from segue.core.session import Session
 from segue.core.text import one_line
 from segue.core.transcript import Message, Role, display_text, words
@@ -92,7 +92,7 @@ def _line(message: Message, shows: int | None) -> frames.Line:
         html=_html(message),
         at=message.at,
         tools=tuple(
-            frames.Tool(call.name, one_line("  ".join(telling(call)), _TOOL_LENGTH))
+            frames.Tool(call.name, one_line("  ".join(identifying_arguments(call)), _TOOL_LENGTH))
             for call in message.tool_calls
         ),
         shows=shows,

@@ -10,8 +10,7 @@ import pytest
 from segue.agent.tools.base import Plan, Tool, ToolFailed, Workplace
 from segue.agent.tools.messages import TEXT_LIMIT, SentFile, send_file, send_message
 from segue.approvals.rules import Risk
-from segue.core.address import Address, ChatType, Platform
-from segue.core.context import Delivery
+from segue.core.address import Address, ChatType, Delivery, Platform
 from segue.core.errors import no_home_channel
 from tests.agent.tools.calls import call
 

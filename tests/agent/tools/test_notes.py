@@ -13,8 +13,8 @@ from segue.agent.tools.memory import remember
 from segue.approvals.rules import Risk
 from segue.core import provenance
 from segue.core.errors import NoteError
-from segue.core.note import NOTE_LIMIT, Note, clean_note
 from segue.core.provenance import Provenance
+from segue.core.session import NOTE_LIMIT, Note, clean_note
 from tests.agent.tools.calls import question, use
 
 PLACE = Workplace(cwd=Path("/"))

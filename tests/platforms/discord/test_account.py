@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from segue.core.address import Address, ChatType, HomeChannel, Platform
-from segue.core.audience import growth
+from segue.core.address import Address, ChatType, HomeChannel, Platform, audience_growth
 from segue.core.errors import ConnectFailed
 from segue.platforms import registry
 from segue.platforms.base import Finding, Upload
@@ -163,6 +162,6 @@ async def test_the_readers_of_a_private_channel_are_those_to_whom_it_is_open(rig
     assert without is not None
     assert public.is_public
     assert private.has_owner
-    assert growth(private, shared) == "1 new reader"
-    assert growth(private, public) == "it is public now"
+    assert audience_growth(private, shared) == "1 new reader"
+    assert audience_growth(private, public) == "it is public now"
     assert not without.has_owner

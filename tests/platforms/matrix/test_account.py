@@ -12,7 +12,7 @@ from urllib.parse import quote
 import httpx2
 import pytest
 
-from segue.core.audience import growth
+from segue.core.address import audience_growth
 from segue.core.errors import ConnectFailed, DeliveryFailed
 from segue.platforms.base import Part
 from segue.platforms.matrix import account
@@ -156,4 +156,4 @@ async def test_a_room_that_anyone_can_read_is_public(
     now = await rig.adapter.audience(home, [rig.anna])
     assert before is not None
     assert now is not None
-    assert growth(before, now) == "it is public now"
+    assert audience_growth(before, now) == "it is public now"

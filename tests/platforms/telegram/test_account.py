@@ -10,8 +10,7 @@ import traceback
 
 import pytest
 
-from segue.core.address import Address, ChatType, Platform
-from segue.core.audience import growth
+from segue.core.address import Address, ChatType, Platform, audience_growth
 from segue.core.errors import ConnectFailed, DeliveryFailed, LibraryMissing
 from segue.platforms import registry
 from segue.platforms.base import MenuEntry
@@ -199,7 +198,7 @@ async def test_a_group_with_a_public_name_is_public(rig: AnnaOnTelegram):
     now = await rig.adapter.audience(home, [rig.anna])
     assert before is not None
     assert now is not None
-    assert growth(before, now) == "it is public now"
+    assert audience_growth(before, now) == "it is public now"
 
 
 async def test_where_members_are_hidden_the_owner_counts_as_one(rig: AnnaOnTelegram):

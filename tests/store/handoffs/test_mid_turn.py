@@ -7,8 +7,7 @@ import pytest
 
 from segue.core.address import Platform
 from segue.core.errors import PlatformLost
-from segue.core.lease import Lease
-from segue.core.session import Session
+from segue.core.session import Lease, Session
 from segue.core.transcript import Message, Outcome
 from segue.handoffs import queries as handoffs
 from segue.handoffs.values import Handoff

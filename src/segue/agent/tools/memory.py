@@ -15,9 +15,8 @@ from segue.approvals.rules import Risk
 from segue.core import provenance
 from segue.core.approval import Description
 from segue.core.errors import NoteError
-from segue.core.note import NOTE_LIMIT, Note, clean_note
 from segue.core.provenance import Provenance
-from segue.core.session import TITLE_LIMIT
+from segue.core.session import NOTE_LIMIT, TITLE_LIMIT, Note, clean_note
 from segue.core.text import one_line, visible
 
 Keep = Callable[[str, Provenance], Awaitable[Note]]

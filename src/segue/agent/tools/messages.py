@@ -15,9 +15,8 @@ from segue.agent.tools.base import Plan, Tool, ToolFailed, Workplace
 from segue.agent.tools.files import PathArgument, resolve
 from segue.agent.tools.targets import Target, aim
 from segue.approvals.rules import Risk
-from segue.core.address import Address
+from segue.core.address import Address, Delivery, parse_delivery
 from segue.core.approval import Description
-from segue.core.context import Delivery, parse_delivery
 from segue.core.errors import BadDelivery, UserError
 from segue.core.text import is_empty, visible, visible_name
 

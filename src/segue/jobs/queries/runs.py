@@ -17,9 +17,8 @@ from msgspec.structs import replace
 from segue.approvals import queries as approvals
 from segue.core import provenance
 from segue.core.address import Address, Platform
-from segue.core.lease import Lease
 from segue.core.provenance import Provenance
-from segue.core.session import clean_title
+from segue.core.session import Lease, clean_title
 from segue.core.text import local_time, short_reason
 from segue.core.transcript import Message
 from segue.jobs.queries import jobs, reports

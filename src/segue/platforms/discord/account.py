@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Collection, Sequence
 from typing import Any
 
-from segue.core.address import Address, HomeChannel
-from segue.core.audience import Audience, listed
+from segue.core.address import Address, Audience, HomeChannel, listed_audience
 from segue.core.text import count
 from segue.platforms.base import Finding
 from segue.platforms.connection import check
@@ -117,7 +116,7 @@ async def audience(client: DiscordClient, chat: Address, users: Sequence[str]) -
     readers = [role for role in roles if _given(guild, channel, [role], "") & VIEW]
     named = {it.id for it in channel.permission_overwrites} - {guild.id, *roles}
     readers += [user for user in named if _given(guild, channel, [], user) & VIEW]
-    return listed(
+    return listed_audience(
         readers,
         has_owner=any([await _reads(client, guild, channel, user) for user in users]),
         is_public=bool(_given(guild, channel, [], "") & VIEW),

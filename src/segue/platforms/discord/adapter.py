@@ -14,8 +14,7 @@ from typing import Any
 from discord.utils import snowflake_time, time_snowflake
 from msgspec import structs
 
-from segue.core.address import Address, HomeChannel, Platform, Sender
-from segue.core.audience import Audience
+from segue.core.address import Address, Audience, HomeChannel, Platform, Sender
 from segue.core.text import one_line
 from segue.platforms import base, http, sending
 from segue.platforms.adapter import RemoteAdapter

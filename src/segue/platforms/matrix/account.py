@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from segue.core.address import Address, HomeChannel
-from segue.core.audience import Audience, listed
+from segue.core.address import Address, Audience, HomeChannel, listed_audience
 from segue.core.text import one_line
 from segue.platforms.base import Finding
 from segue.platforms.connection import check
@@ -79,7 +78,9 @@ async def audience(device: MatrixDevice, chat: Address, users: Sequence[str]) ->
     rules = await _state(device, at, "m.room.join_rules")
     history = await _state(device, at, "m.room.history_visibility")
     is_public = rules.join_rule == "public" or history.history_visibility == "world_readable"
-    return listed(joined, has_owner=not joined.keys().isdisjoint(users), is_public=is_public)
+    return listed_audience(
+        joined, has_owner=not joined.keys().isdisjoint(users), is_public=is_public
+    )
 
 
 async def _state(device: MatrixDevice, room: str, kind: str) -> MatrixAnswer:

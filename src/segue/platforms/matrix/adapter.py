@@ -13,8 +13,7 @@ import msgspec
 from nio.crypto.attachments import decrypt_attachment, encrypt_attachment
 from nio.exceptions import EncryptionError
 
-from segue.core.address import Address, ChatType, HomeChannel, Platform
-from segue.core.audience import Audience
+from segue.core.address import Address, Audience, ChatType, HomeChannel, Platform
 from segue.core.text import is_empty
 from segue.platforms import base, sending
 from segue.platforms.adapter import MarkedText, RemoteAdapter

@@ -10,8 +10,15 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from segue.core.address import Address, ChatType, HomeChannel, Platform, Sender
-from segue.core.audience import Audience, listed
+from segue.core.address import (
+    Address,
+    Audience,
+    ChatType,
+    HomeChannel,
+    Platform,
+    Sender,
+    listed_audience,
+)
 from segue.platforms import base, sending
 from segue.platforms.adapter import RemoteAdapter
 from segue.platforms.base import Button, Finding, Inbound, Receipt, Upload
@@ -212,7 +219,7 @@ class SignalAdapter(RemoteAdapter[SignalClient]):
             return None
         members = {name for it in group.members for name in (it.uuid, it.number) if name}
         readers = {it.uuid or it.number or "" for it in group.members}
-        return listed(readers, has_owner=not members.isdisjoint(users), is_public=False)
+        return listed_audience(readers, has_owner=not members.isdisjoint(users), is_public=False)
 
     # Setup
 

@@ -11,8 +11,15 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from segue.core.address import Address, ChatType, HomeChannel, Platform, Sender
-from segue.core.audience import Audience, listed
+from segue.core.address import (
+    Address,
+    Audience,
+    ChatType,
+    HomeChannel,
+    Platform,
+    Sender,
+    listed_audience,
+)
 from segue.core.text import is_empty
 from segue.platforms import base, sending
 from segue.platforms.adapter import RemoteAdapter
@@ -391,7 +398,9 @@ class SlackAdapter(RemoteAdapter[SlackClient]):
         is_public = not (channel.is_private or channel.is_mpim)
         if members is None:  # too many to look for the owner
             return Audience(is_public=is_public)
-        return listed(members, has_owner=not members.isdisjoint(users), is_public=is_public)
+        return listed_audience(
+            members, has_owner=not members.isdisjoint(users), is_public=is_public
+        )
 
     # Setup
 

@@ -22,8 +22,7 @@ from telegram import (
     Message,
 )
 
-from segue.core.address import Address, ChatType, HomeChannel, Platform
-from segue.core.audience import Audience
+from segue.core.address import Address, Audience, ChatType, HomeChannel, Platform
 from segue.core.text import is_empty
 from segue.platforms import base, sending
 from segue.platforms.adapter import RemoteAdapter

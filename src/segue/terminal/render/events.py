@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from segue.core import excerpt as excerpts
-from segue.core.approval import Description
+from segue.core import approval as approvals
+from segue.core.approval import Description, Excerpt
 from segue.core.events import (
     ApprovalNeeded,
     Compressing,
@@ -18,7 +18,6 @@ from segue.core.events import (
     TurnPaused,
     UsageAdded,
 )
-from segue.core.excerpt import Excerpt
 from segue.core.text import count
 from segue.core.transcript import ToolCall
 from segue.terminal.render import cells
@@ -98,8 +97,8 @@ def finished(result: str, screen: Screen, *, ok: bool, shown: int = SHOWN) -> li
 
 def excerpt(what: Description, screen: Screen) -> Excerpt:
     """Return as much of a call as the screen can show at once above the question."""
-    rows = max(excerpts.LEAST_ROWS, screen.height - _AROUND)
-    return excerpts.excerpt(_writable(what, screen), rows=rows, columns=screen.columns - 2)
+    rows = max(approvals.LEAST_ROWS, screen.height - _AROUND)
+    return approvals.excerpt(_writable(what, screen), rows=rows, columns=screen.columns - 2)
 
 
 def approval(call: ToolCall, what: Description, screen: Screen) -> list[str]:
@@ -111,7 +110,7 @@ def approval(call: ToolCall, what: Description, screen: Screen) -> list[str]:
 
 def whole_call(call: ToolCall, what: Description, screen: Screen) -> list[str]:
     """Return the whole call in a frame."""
-    lines = excerpts.whole(_writable(what, screen))
+    lines = approvals.whole_lines(_writable(what, screen))
     title = f"{_one_line(call.name)}, all {count(len(lines), 'line')}"
     return _in_frame(title, "\n".join(lines), screen)
 
@@ -122,7 +121,7 @@ def failure(sentence: str, screen: Screen) -> list[str]:
 
 
 def _about(call: ToolCall) -> str:
-    return "  ".join(map(_one_line, excerpts.telling(call)))
+    return "  ".join(map(_one_line, approvals.identifying_arguments(call)))
 
 
 def _one_line(text: str) -> str:

@@ -24,7 +24,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from segue.core import lexers
+from segue.core import markdown
 from segue.core.markdown import is_cut, parser
 from segue.terminal.render import cells
 from segue.terminal.render.blocks import LONGEST
@@ -374,7 +374,7 @@ def _lines(tokens: list[_Token], start: int) -> list[Text]:
     return lines[:-1]
 
 
-_lexer = lru_cache(maxsize=64)(lexers.find)
+_lexer = lru_cache(maxsize=64)(markdown.lexer)
 
 
 @cache

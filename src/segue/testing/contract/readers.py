@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from segue.core.address import ChatType
-from segue.core.audience import growth
+from segue.core.address import ChatType, audience_growth
 from segue.testing.contract.base import Contract
 from segue.testing.contract.rig import Feature, Rig, home_of, listening, require
 
@@ -19,12 +18,12 @@ class ReadersContract(Contract):
                 assert home.chat_type is ChatType.DM
                 return
             assert before.has_owner
-            assert growth(before, before) == ""
+            assert audience_growth(before, before) == ""
             await rig.inhabit(at, with_anna=True)
             after = await rig.adapter.audience(home, [rig.anna])
             assert after is not None
             assert after.has_owner
-            assert bool(growth(before, after)) is not before.is_public
+            assert bool(audience_growth(before, after)) is not before.is_public
             await rig.inhabit(at, with_anna=False)
             without = await rig.adapter.audience(home, [rig.anna])
             assert without is not None

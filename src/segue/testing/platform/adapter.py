@@ -12,8 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from segue.core.address import Address, ChatType, Platform, Sender
-from segue.core.audience import Audience, listed
+from segue.core.address import Address, Audience, ChatType, Platform, Sender, listed_audience
 from segue.core.text import whole
 from segue.platforms import content
 from segue.platforms.adapter import RemoteAdapter
@@ -201,7 +200,7 @@ class PeerAdapter(RemoteAdapter[Client]):
         ask = wire.AskReaders(chat=chat.chat_id)
         found = await self.client.call("readers", ask, wire.ChatReaders)
         has_owner = not set(found.members).isdisjoint(users)
-        return listed(found.members, has_owner=has_owner, is_public=found.public)
+        return listed_audience(found.members, has_owner=has_owner, is_public=found.public)
 
     async def offer(self, menu: Sequence[MenuEntry]) -> None:
         entries = tuple(wire.WireEntry(entry.name, entry.help) for entry in menu)

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segue.core.approval import Description
-from segue.core.excerpt import (
+from segue.core.approval import (
     COLUMNS,
     LEAST_COLUMNS,
     LEAST_ROWS,
     ROWS,
+    Description,
     Excerpt,
     excerpt,
     fits_anywhere,
-    full,
+    full_text,
 )
 from segue.core.text import is_hidden, visible
 
@@ -83,7 +83,7 @@ def test_a_long_line_is_cut_in_the_middle():
 )
 def test_hidden_characters_in_a_call_are_escaped(hidden: str, written: str):
     assert of(hidden).text == written
-    assert full(hidden) == written
+    assert full_text(hidden) == written
 
 
 @given(calls, st.integers(8, 60), st.integers(18, 200))
@@ -100,7 +100,7 @@ def test_every_call_fits_its_size_without_hidden_characters(what: str, rows: int
 
 @given(calls)
 def test_the_full_view_holds_the_whole_call(what: str):
-    dense = "".join(full(what).split())
+    dense = "".join(full_text(what).split())
     for word in visible(what).split():
         assert word in dense
 
