@@ -21,7 +21,6 @@ import psycopg
 import pytest
 
 import segue.store
-from segue.core import proof
 from segue.core.address import Platform, Sender
 from segue.core.session import ME
 from segue.store import (
@@ -30,14 +29,13 @@ from segue.store import (
     archives,
     database,
     leases,
-    notes,
     owners,
-    pages,
+    pairings,
     sessions,
     transcripts,
 )
 from segue.store.archives import StoreState
-from segue.store.pages import Credential
+from segue.store.pairings import Credential
 from segue.testing.clock import FakeClock
 from tests.fakes import postgres
 from tests.harness import stores
@@ -116,9 +114,9 @@ class Machine:
         async def admit() -> None:
             async with await segue.store.open(self.url) as store:
                 await owners.ensure(store, ME)
-                key, _ = proof.of_link(await pages.link(store, ME))
+                key, _ = pairings.link_keys(await pairings.link(store, ME))
                 sender = Sender(platform=Platform.WEB, user_id=browser)
-                await pages.admit(store, key, sender, secret, ORIGIN)
+                await pairings.admit(store, key, sender, secret, ORIGIN)
 
         asyncio.run(admit())
 
@@ -127,7 +125,7 @@ class Machine:
 
         async def read() -> Credential | None:
             async with await segue.store.open(self.url) as store:
-                return await pages.credential(store, browser, ORIGIN)
+                return await pairings.credential(store, browser, ORIGIN)
 
         return asyncio.run(read())
 
@@ -552,7 +550,7 @@ async def _append(store: Store, session: str) -> None:
 
 
 async def _remove_note(store: Store, session: str) -> None:
-    await notes.remove(store, ME, 1)
+    await owners.remove_note(store, ME, 1)
 
 
 async def _begin(store: Store, session: str) -> None:
@@ -564,7 +562,7 @@ async def _begin(store: Store, session: str) -> None:
 
 async def _add_note(store: Store, session: str) -> None:
     await owners.ensure(store, ME)
-    await notes.add(store, ME, f"a note, {session}")
+    await owners.add_note(store, ME, f"a note, {session}")
 
 
 CHANGES = [_rename, _delete, _undo, _append, _remove_note]

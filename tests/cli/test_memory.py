@@ -16,7 +16,7 @@ import pytest
 
 import segue.store
 from segue.core.session import ME
-from segue.store import Tx, notes, owners
+from segue.store import Tx, owners
 from tests.harness.command_line import Command
 
 
@@ -95,8 +95,8 @@ def test_only_the_notes_of_the_owner_of_this_machine_are_shown(memory: Command, 
     async def others() -> list[str]:
         async with await segue.store.open(url) as store:
             await owners.ensure(store, "you")
-            await notes.add(store, "you", "theirs")
-            return [note.text for note in await notes.list_notes(store, ME)]
+            await owners.add_note(store, "you", "theirs")
+            return [note.text for note in await owners.list_notes(store, ME)]
 
     assert asyncio.run(others()) == ["mine"]
     assert memory() == "  1  mine\n"

@@ -379,7 +379,7 @@ async def test_a_page_whose_port_is_taken_says_where_it_is_and_why(person: Perso
         with socket.create_server(("127.0.0.1", 0)) as other:
             last = PageLocation(port=other.getsockname()[1], addresses=("127.0.0.1",))
             async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
-                await pages.settle(store, machine(), last)
+                await pages.record_location(store, machine(), last)
             output = await says(person, "gateway", "start")
         held = f"port {last.port} is held by another program of yours, so the page is on port "
         [port] = re.findall(f"P{held[1:]}(\\d+); open it with a new link\\.\n", output.stdout)

@@ -19,7 +19,7 @@ from segue.core.transcript import Kind, Role
 from segue.gateway import expiry
 from segue.gateway.expiry import Expiry
 from segue.gateway.places import Places
-from segue.store import notes, sessions
+from segue.store import owners, sessions
 from segue.store.base import Tx
 from segue.store.values import micros, moment
 from segue.turns import Turns
@@ -56,7 +56,7 @@ async def expire(house: House, *script: object) -> None:
 async def there_is_a_note(house: House) -> None:
     async with asyncio.timeout(10):
         while True:
-            if await notes.list_notes(house.store, ME):
+            if await owners.list_notes(house.store, ME):
                 return
             await asyncio.sleep(0.01)
 
@@ -73,7 +73,9 @@ async def test_the_agent_takes_notes_before_a_stale_session_ends(house: House):
     ended = await sessions.get(house.store, first.id)
     assert ended is not None
     assert ended.end_reason is EndReason.IDLE
-    assert [n.text for n in await notes.list_notes(house.store, ME)] == ["The cat is called Tiger."]
+    assert [n.text for n in await owners.list_notes(house.store, ME)] == [
+        "The cat is called Tiger."
+    ]
     assert len(await house.said(first.id)) == 2
     reset = structs.replace(house.settings.reset, mode=ResetMode.NONE)
     house.settings = structs.replace(house.settings, reset=reset)
@@ -107,7 +109,7 @@ async def test_the_agent_takes_notes_when_a_message_ends_a_stale_session(house: 
         await message_with(house, chat, "This is a new session")
         await house.driver.message("hello to you", chat=chat)
         await there_is_a_note(house)
-    taken = await notes.list_notes(house.store, ME)
+    taken = await owners.list_notes(house.store, ME)
     assert {note.text for note in taken} == {"The cat is called Tiger."}
 
 

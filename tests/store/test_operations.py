@@ -12,7 +12,7 @@ from segue.core.session import ME, Origin, Session
 from segue.handoffs import queries as handoffs
 from segue.jobs.queries import runs
 from segue.jobs.values import Condition, ConditionKind, Seen
-from segue.store import Store, bindings, inbox, outbox, owners, pages, sessions
+from segue.store import Store, bindings, inbox, outbox, owners, pages, pairings, sessions
 from segue.store.outbox import OutgoingState
 from segue.testing.clock import FakeClock
 from segue.turns import queries
@@ -116,11 +116,11 @@ async def test_a_page_shows_edits_and_hears_its_messages(store: Store, session: 
         written.no,
         notice.no,
     ]
-    for update in await pages.unheard(store):
-        await pages.heard(store, update.no)
-    assert await pages.unheard(store) == ()
-    token = await pages.link(store, "me")
-    assert not await pages.is_link_used(store, token)
+    for update in await pages.unconfirmed_updates(store):
+        await pages.confirm_update(store, update.no)
+    assert await pages.unconfirmed_updates(store) == ()
+    token = await pairings.link(store, "me")
+    assert not await pairings.is_link_used(store, token)
 
 
 async def test_recent_handoffs_and_paused_turns_are_found(store: Store, session: Session):

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 import segue.store
-from segue.core import proof
 from segue.core.address import Address, ChatType, Platform, Sender
 from segue.core.errors import OwnerNotFound, PairingRefused
 from segue.core.session import Origin, Session
 from segue.store import Store, Topic, Tx, bindings, database, owners, page_sessions, pages, pairings
-from segue.store.pages import Credential, Page, PageAction, PageAuthor, PageLocation
-from segue.store.pairings import CODE_SECONDS, MAX_OPEN
+from segue.store.pages import Page, PageAction, PageAuthor, PageLocation
+from segue.store.pairings import CODE_SECONDS, MAX_OPEN, Credential
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.samples import ODD
@@ -40,20 +39,20 @@ ORIGIN = "http://127.0.0.1:8790"
 
 
 async def admit(store: Store, token: str, sender: Sender = BROWSER, secret: str = "00") -> None:
-    key, _ = proof.of_link(token)
-    await pages.admit(store, key, sender, secret, ORIGIN)
+    key, _ = pairings.link_keys(token)
+    await pairings.admit(store, key, sender, secret, ORIGIN)
 
 
 async def test_the_first_browser_that_uses_the_link_is_paired(store: Store):
-    token = await pages.link(store, "me")
-    key, secret = proof.of_link(token)
-    assert await pages.credential(store, key, ORIGIN) == Credential(
+    token = await pairings.link(store, "me")
+    key, secret = pairings.link_keys(token)
+    assert await pairings.credential(store, key, ORIGIN) == Credential(
         secret=secret, owner="me", is_link=True
     )
     await admit(store, token, secret="1234")
-    assert await pages.credential(store, key, ORIGIN) is None
+    assert await pairings.credential(store, key, ORIGIN) is None
     browser = Credential(secret="1234", owner="me", is_link=False)
-    assert await pages.credential(store, "b1", ORIGIN) == browser
+    assert await pairings.credential(store, "b1", ORIGIN) == browser
     owner = await owners.who(store, Platform.WEB, "b1")
     assert owner is not None
     assert owner.id == "me"
@@ -63,26 +62,26 @@ async def test_the_first_browser_that_uses_the_link_is_paired(store: Store):
 
 
 async def test_a_browser_is_known_only_at_the_origin_where_it_was_paired(store: Store):
-    await admit(store, await pages.link(store, "me"))
+    await admit(store, await pairings.link(store, "me"))
     for origin in ("http://127.0.0.1:8791", "http://192.168.1.2:8790", "", f"{ORIGIN}/"):
-        assert await pages.credential(store, "b1", origin) is None
-    assert await pages.credential(store, "b1", ORIGIN)
+        assert await pairings.credential(store, "b1", origin) is None
+    assert await pairings.credential(store, "b1", ORIGIN)
 
 
 async def test_a_link_is_valid_at_one_gateway_only(store: Store, open_store: OpenStore):
     gateway = await open_store()
-    token = await pages.link(store, "me", process=await gateway.read(lambda tx: tx.process))
-    key, _ = proof.of_link(token)
-    assert await pages.credential(store, key, ORIGIN) is None
+    token = await pairings.link(store, "me", process=await gateway.read(lambda tx: tx.process))
+    key, _ = pairings.link_keys(token)
+    assert await pairings.credential(store, key, ORIGIN) is None
     with pytest.raises(PairingRefused):
         await admit(store, token)
-    assert await pages.credential(gateway, key, ORIGIN)
+    assert await pairings.credential(gateway, key, ORIGIN)
     await admit(gateway, token)
-    assert await pages.credential(store, "b1", ORIGIN)
+    assert await pairings.credential(store, "b1", ORIGIN)
 
 
 async def test_of_many_browsers_that_use_a_link_at_once_one_is_paired(store: Store):
-    token = await pages.link(store, "me")
+    token = await pairings.link(store, "me")
     senders = [Sender(platform=Platform.WEB, user_id=f"{n}") for n in range(6)]
     outcomes = await asyncio.gather(
         *(admit(store, token, sender) for sender in senders), return_exceptions=True
@@ -92,9 +91,9 @@ async def test_of_many_browsers_that_use_a_link_at_once_one_is_paired(store: Sto
 
 
 async def test_an_expired_link_admits_no_browser(store: Store, clock: FakeClock):
-    token, short = await pages.link(store, "me"), await pages.link(store, "me", seconds=5)
+    token, short = await pairings.link(store, "me"), await pairings.link(store, "me", seconds=5)
     clock.advance(5)
-    assert await pages.credential(store, proof.of_link(short)[0], ORIGIN) is None
+    assert await pairings.credential(store, pairings.link_keys(short)[0], ORIGIN) is None
     with pytest.raises(PairingRefused):
         await admit(store, short)
     clock.advance(CODE_SECONDS - 5)
@@ -103,7 +102,7 @@ async def test_an_expired_link_admits_no_browser(store: Store, clock: FakeClock)
 
 
 async def test_the_token_of_a_link_is_not_stored(store: Store):
-    token = await pages.link(store, "me")
+    token = await pairings.link(store, "me")
 
     def kept(tx: Tx) -> list[str]:
         return [repr(row) for row in tx.rows("SELECT * FROM page_links")]
@@ -115,14 +114,14 @@ async def test_the_token_of_a_link_is_not_stored(store: Store):
 
 @pytest.mark.parametrize("key", ["", "x", ODD, "' OR 1=1 --", "x" * 10_000])
 async def test_an_unknown_key_is_refused(store: Store, key: str):
-    await admit(store, await pages.link(store, "me"))
-    assert await pages.credential(store, key, ORIGIN) is None
+    await admit(store, await pairings.link(store, "me"))
+    assert await pairings.credential(store, key, ORIGIN) is None
     with pytest.raises(PairingRefused):
-        await pages.admit(store, key, OTHER, "00", ORIGIN)
+        await pairings.admit(store, key, OTHER, "00", ORIGIN)
 
 
 async def test_the_oldest_links_of_an_owner_are_void_when_there_are_too_many(store: Store):
-    tokens = [await pages.link(store, "me") for _ in range(MAX_OPEN + 1)]
+    tokens = [await pairings.link(store, "me") for _ in range(MAX_OPEN + 1)]
     with pytest.raises(PairingRefused):
         await admit(store, tokens[0])
     await admit(store, tokens[1])
@@ -131,39 +130,39 @@ async def test_the_oldest_links_of_an_owner_are_void_when_there_are_too_many(sto
 async def test_unlinking_a_browser_removes_its_owner_and_wakes_listeners(
     store: Store, open_store: OpenStore
 ):
-    await admit(store, await pages.link(store, "me"))
+    await admit(store, await pairings.link(store, "me"))
     cli = await open_store()
     async with store.listen(Topic.OWNERS) as wake:
         await wake.wait(0)  # the initial wake-up
         assert not await owners.unlink(cli, Platform.WEB, "b2")
         assert await owners.unlink(cli, Platform.WEB, "b1")
         assert await wake.wait(10)
-    assert await pages.credential(store, "b1", ORIGIN) is None
+    assert await pairings.credential(store, "b1", ORIGIN) is None
     assert await owners.who(store, Platform.WEB, "b1") is None
 
 
 async def test_the_browsers_of_a_port_can_be_unpaired(store: Store):
-    await admit(store, await pages.link(store, "me"))
+    await admit(store, await pairings.link(store, "me"))
     for port in (879, 790, 18790):
-        assert await pages.forget(store, port) == 0
-    assert await pages.credential(store, "b1", ORIGIN)
-    assert await pages.forget(store, 8790) == 1
-    assert await pages.credential(store, "b1", ORIGIN) is None
+        assert await pairings.forget_browsers(store, port) == 0
+    assert await pairings.credential(store, "b1", ORIGIN)
+    assert await pairings.forget_browsers(store, 8790) == 1
+    assert await pairings.credential(store, "b1", ORIGIN) is None
     assert await owners.identities(store, "me") == ()
 
 
 async def test_an_unknown_owner_gets_no_link(store: Store):
     with pytest.raises(OwnerNotFound):
-        await pages.link(store, "nobody")
+        await pairings.link(store, "nobody")
 
 
 async def test_the_last_location_of_the_page_is_stored_per_machine(store: Store):
-    assert await pages.place(store, "desk") is None
+    assert await pages.location(store, "desk") is None
     for port, addresses in ((8790, ("127.0.0.1",)), (8791, ("127.0.0.1", "10.0.0.2"))):
         place = PageLocation(port=port, addresses=addresses)
-        await pages.settle(store, "desk", place)
-        assert await pages.place(store, "desk") == place
-    assert await pages.place(store, "shelf") is None
+        await pages.record_location(store, "desk", place)
+        assert await pages.location(store, "desk") == place
+    assert await pages.location(store, "shelf") is None
 
 
 # Conversations
@@ -264,13 +263,13 @@ async def test_a_message_is_shown_once_and_received_once(
     said = [await pages.say(o, page.id, "k", "b1", "hello") for o in openings * 2]
     assert len(set(said)) == 1
     assert (said[0].author, said[0].text) == (PageAuthor.PERSON, "hello")
-    [update] = await pages.unheard(store)
+    [update] = await pages.unconfirmed_updates(store)
     assert (update.page, update.browser, update.act, update.text, update.message) == (
         page.id, "b1", PageAction.SAY, "hello", said[0].no,
     )  # fmt: skip
-    await pages.heard(store, update.no)
+    await pages.confirm_update(store, update.no)
     await pages.say(store, page.id, "k", "b1", "hello")
-    assert await pages.unheard(store) == ()
+    assert await pages.unconfirmed_updates(store) == ()
 
 
 async def test_a_key_is_scoped_to_its_conversation(store: Store, page: Page):
@@ -287,11 +286,11 @@ async def test_a_button_can_be_pressed_once_and_only_in_its_conversation(store: 
     assert not await pages.press(store, page.id, "k2", "b1", shown.no, "Yes")
     assert not await pages.press(store, page.id, "k3", "b1", shown.no + 1, "y")
     assert not await pages.press(store, other.id, "k4", "b1", shown.no, "y")
-    assert await pages.unheard(store) == ()
+    assert await pages.unconfirmed_updates(store) == ()
     assert await pages.press(store, page.id, "k5", "b1", shown.no, "y")
     assert await pages.press(store, page.id, "k5", "b1", shown.no, "y")  # the same frame again
     assert not await pages.press(store, page.id, "k6", "b2", shown.no, "n")
-    [update] = await pages.unheard(store)
+    [update] = await pages.unconfirmed_updates(store)
     assert (update.act, update.text, update.message) == (PageAction.PRESS, "y", shown.no)
     [now] = await pages.messages(store, page.id)
     assert (now.no, now.buttons) == (shown.no, ())
@@ -310,19 +309,19 @@ async def test_of_concurrent_presses_one_is_received(
         )
     )
     assert sum(pressed) == 1
-    assert len(await pages.unheard(store)) == 1
+    assert len(await pages.unconfirmed_updates(store)) == 1
 
 
 async def test_only_unconfirmed_updates_are_received_again(store: Store, page: Page):
     for n in range(5):
         await pages.say(store, page.id, f"k{n}", "b1", f"{n}")
-    waiting = await pages.unheard(store)
+    waiting = await pages.unconfirmed_updates(store)
     assert [update.text for update in waiting] == ["0", "1", "2", "3", "4"]
-    assert [update.text for update in await pages.unheard(store, limit=2)] == ["0", "1"]
+    assert [update.text for update in await pages.unconfirmed_updates(store, limit=2)] == ["0", "1"]
     # Confirming one does not confirm those before it, which may be younger.
     for n in (0, 2):
-        await pages.heard(store, waiting[n].no)
-    assert [update.text for update in await pages.unheard(store)] == ["1", "3", "4"]
+        await pages.confirm_update(store, waiting[n].no)
+    assert [update.text for update in await pages.unconfirmed_updates(store)] == ["1", "3", "4"]
 
 
 async def test_a_listener_is_woken_by_a_message_on_the_page(
@@ -332,7 +331,7 @@ async def test_a_listener_is_woken_by_a_message_on_the_page(
     async with gateway.listen(Topic.PAGES) as wake:
         await pages.say(store, page.id, "k", "b1", "hello")
         assert await wake.wait(10)
-        assert len(await pages.unheard(gateway)) == 1
+        assert len(await pages.unconfirmed_updates(gateway)) == 1
 
 
 async def test_the_pages_of_an_owner_are_deleted_with_the_owner(store: Store):
@@ -345,7 +344,7 @@ async def test_the_pages_of_an_owner_are_deleted_with_the_owner(store: Store):
 
     await store.write(delete)
     assert await pages.get(store, page.id) is None
-    assert await pages.unheard(store) == ()
+    assert await pages.unconfirmed_updates(store) == ()
 
 
 # Earlier versions
@@ -366,15 +365,15 @@ async def test_an_older_store_is_upgraded_with_the_page(
     assert before_the_page.version < database.LATEST
     async with await segue.store.open(url, clock=clock) as new:
         assert await page_sessions.list_entries(new, "me", limit=9) == ()
-        assert await pages.unheard(new) == ()
-        await admit(new, await pages.link(new, "me"))
+        assert await pages.unconfirmed_updates(new) == ()
+        await admit(new, await pairings.link(new, "me"))
         page = await pages.begin(new, "me", "Sums", key="1")
         await pages.say(new, page.id, "k", "b1", "hello")
         telegram = Sender(platform=Platform.TELEGRAM, user_id="42")
         assert (await pairings.redeem(new, code, telegram)).id == "me"
     async with await segue.store.open(url, clock=clock) as again:
         assert await texts(again, page) == ["hello"]
-        assert len(await pages.unheard(again)) == 1
+        assert len(await pages.unconfirmed_updates(again)) == 1
 
 
 async def test_browsers_that_were_paired_by_cookie_must_be_paired_again(
@@ -393,4 +392,4 @@ async def test_browsers_that_were_paired_by_cookie_must_be_paired_again(
     earlier.over()
     async with await segue.store.open(url, clock=clock) as new:
         assert [i.sender.user_id for i in await owners.identities(new, "me")] == ["42"]
-        assert await pages.credential(new, "b1", ORIGIN) is None
+        assert await pairings.credential(new, "b1", ORIGIN) is None

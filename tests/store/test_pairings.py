@@ -1,17 +1,31 @@
-"""The sender of a one-time code, and no other user, is linked to the owner who was shown it."""
+"""A one-time code or link links the user who has it, and no other, to the owner who was shown it."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import hmac
+import re
+from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from segue.core.address import Platform, Sender
 from segue.core.errors import IdentityTaken, OwnerNotFound, PairingRefused
 from segue.core.session import Owner
 from segue.store import Store, Tx, owners, pairings
-from segue.store.pairings import CODE_SECONDS, MAX_OPEN, looks_like_code, normal
+from segue.store.pairings import (
+    ALPHABET,
+    CODE_SECONDS,
+    LENGTH,
+    MAX_OPEN,
+    ProofExchange,
+    looks_like_code,
+    new_code,
+    normal,
+)
 from segue.testing.clock import FakeClock
 from tests.store.conftest import OpenStore
 from tests.store.samples import ODD, on_sqlite
@@ -158,3 +172,105 @@ async def test_a_restart_of_the_machine_expires_all_codes(
 
 def digests(tx: Tx) -> list[str]:
     return [row[0] for row in tx.rows("SELECT digest FROM pairings")]
+
+
+entropy = st.binary(min_size=16, max_size=32)
+
+
+@given(entropy)
+def test_a_code_has_two_groups_of_four_and_is_recognised(random: bytes):
+    code = new_code(random)
+    assert re.fullmatch(f"[{ALPHABET}]{{4}}-[{ALPHABET}]{{4}}", code)
+    assert looks_like_code(code)
+
+
+def test_every_letter_of_a_code_is_random():
+    codes = [new_code(hashlib.sha256(str(n).encode()).digest()) for n in range(1000)]
+    for place in (0, 1, 2, 3, 5, 6, 7, 8):
+        assert {code[place] for code in codes} == set(ALPHABET), place
+    assert len(set(codes)) == len(codes)
+
+
+def test_too_few_random_bytes_are_refused():
+    with pytest.raises(ValueError, match="sixteen"):
+        new_code(b"x" * 15)
+
+
+def test_the_alphabet_of_codes_has_no_similar_letters_and_no_vowels():
+    assert len(set(ALPHABET)) == len(ALPHABET)
+    for lookalikes in ("0OD", "1IL", "2Z", "5S", "8B", "UV"):
+        assert len(set(lookalikes) & set(ALPHABET)) <= 1, lookalikes
+    assert not set(ALPHABET) & set("AEIOUY")
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["2345-CDFG", "2345cdfg", " 2345 cdfg\n", "23-45-CD-FG", "2345–cdfg", "2345\u00a0—\u2011CDFG"],
+)
+def test_case_spaces_and_dashes_of_a_code_do_not_matter(typed: str):
+    assert normal(typed) == normal("2345-CDFG") == "2345CDFG"
+    assert looks_like_code(typed)
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "",
+        "hello",
+        "2345-CDF",
+        "2345-CDFG2",
+        "2345-CDFA",
+        "2345_CDFG",
+        "\uff12\uff13\uff14\uff15CDFG",
+        "/start 2345-CDFG",
+        "2345-CDFG" + " " * 40,
+        "ß" * 4,
+    ],
+)
+def test_text_in_another_form_is_not_a_code(typed: str):
+    assert not looks_like_code(typed)
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_any_text_is_a_code_or_not(text: str):
+    if looks_like_code(text):
+        assert len(normal(text)) == LENGTH
+        assert set(normal(text)) <= set(ALPHABET)
+
+
+SECRET = "0f" * 32
+EXCHANGE = ProofExchange(
+    origin="http://127.0.0.1:8790", browser_nonce="aa" * 32, server_nonce="bb" * 32
+)
+
+
+def expected(purpose: str) -> str:
+    text = f"segue {purpose}\nhttp://127.0.0.1:8790\n{'aa' * 32}\n{'bb' * 32}"
+    return hmac.digest(b"\x0f" * 32, text.encode(), hashlib.sha256).hex()
+
+
+def test_each_side_signs_the_origin_and_both_nonces_for_its_own_purpose():
+    assert EXCHANGE.server_proof(SECRET) == expected("server")
+    assert EXCHANGE.browser_proof(SECRET) == expected("browser")
+    browser, secret = EXCHANGE.new_browser(SECRET)
+    assert browser == expected("browser id")[:16]
+    assert secret == expected("browser secret")
+
+
+def test_a_proof_is_valid_for_one_origin_one_pair_of_nonces_and_one_secret():
+    others = [
+        replace(EXCHANGE, origin="http://127.0.0.1:8791").browser_proof(SECRET),
+        replace(EXCHANGE, browser_nonce="ab" * 32).browser_proof(SECRET),
+        replace(EXCHANGE, server_nonce="ab" * 32).browser_proof(SECRET),
+        EXCHANGE.browser_proof("0e" * 32),
+        EXCHANGE.server_proof(SECRET),
+        EXCHANGE.browser_proof(SECRET),
+    ]
+    assert len(set(others)) == len(others)
+
+
+def test_the_id_of_a_link_does_not_reveal_its_secret():
+    key, secret = pairings.link_keys("nvkrgBTiLnHp0HebhKDkyg")
+    token = b"nvkrgBTiLnHp0HebhKDkyg"
+    assert key == hmac.digest(token, b"segue link id", hashlib.sha256).hex()[:32]
+    assert secret == hmac.digest(token, b"segue link secret", hashlib.sha256).hex()

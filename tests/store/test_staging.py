@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from segue.store.staging import StagingFolder, part_of, remove_leftovers
+from segue.store.archives import StagingFolder, part_of, remove_leftovers
 
 KILLED = """
 import os, pathlib, signal, sys
-from segue.store.staging import StagingFolder, part_of
+from segue.store.archives import StagingFolder, part_of
 place = pathlib.Path(sys.argv[1])
 staged = StagingFolder(place, "backup")
 (staged.parts / "store.db").write_text("half")

@@ -33,7 +33,6 @@ from segue.store import (
     gateways,
     inbox,
     leases,
-    notes,
     outbox,
     owners,
     pairings,
@@ -365,7 +364,7 @@ async def test_an_upgrade_finds_the_authors_of_messages(
             found = await transcripts.load(new, session.id)
             authors = [provenance.encode(m.provenance) for m in found]
             assert authors == [*OLD_AUTHORS.values(), "unknown"]
-            (note,) = await notes.list_notes(new, "me")
+            (note,) = await owners.list_notes(new, "me")
             assert note.provenance == provenance.UNKNOWN
 
 
@@ -415,7 +414,7 @@ async def test_an_upgraded_store_supports_new_features(
         await outbox.enqueue(new, structs.replace(draft("5"), buttons=(("Yes", "y"),)))
         await approvals.grant(new, lease, "0badcafe")
         assert await approvals.granted(new, session.id) == {"0badcafe"}
-        assert (await notes.add(new, "me", "likes roses")).number == 1
+        assert (await owners.add_note(new, "me", "likes roses")).number == 1
         asked = await approvals.ask(new, lease, "1", "0badcafe", "rm", CHANNEL, seconds=60)
         await approvals.give(new, asked.id, "me", CHANNEL, Answer.NEVER)
         code = await pairings.begin(new, "me")
@@ -423,6 +422,6 @@ async def test_an_upgraded_store_supports_new_features(
         assert not await owners.introduced(new, "me")
         await bubbles.put(new, DM, "79")
     async with await segue.store.open(url, clock=clock) as again:
-        assert [note.text for note in await notes.list_notes(again, "me")] == ["likes roses"]
+        assert [note.text for note in await owners.list_notes(again, "me")] == ["likes roses"]
         assert await bubbles.shown(again, [Platform.TELEGRAM]) == {DM: "79"}
         assert await owners.introduced(again, "me")

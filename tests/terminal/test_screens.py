@@ -8,7 +8,7 @@ import pytest
 
 import segue.store
 from segue.core.session import ME
-from segue.store import notes, sessions
+from segue.store import owners, sessions
 from tests.fakes.models.openai import refusal
 from tests.harness.pty import Terminal
 from tests.harness.terminal import Person, over, shell
@@ -80,7 +80,7 @@ async def test_a_title_and_a_note_cannot_control_the_terminal(person: Person):
         async with await segue.store.open(person.environment["SEGUE_STORE"]) as store:
             (session,) = await sessions.list_sessions(store, ME)
             await sessions.rename(store, session.id, f"Named {PAYLOAD}")
-            await notes.add(store, ME, f"note {PAYLOAD}")
+            await owners.add_note(store, ME, f"note {PAYLOAD}")
         shown.say("/title")
         await shown.see("The title of this session is “Named")
         shown.say("/memory")

@@ -20,7 +20,7 @@ from segue.core.events import Event, TurnPaused
 from segue.core.provenance import Author, Provenance
 from segue.core.session import Session
 from segue.core.transcript import Kind, Message, Role, spoken
-from segue.store import notes, sessions, transcripts
+from segue.store import owners, sessions, transcripts
 from segue.turns import Place, hold
 from tests.harness.approver import Approver
 from tests.turns.conftest import Desk, call
@@ -176,7 +176,7 @@ async def test_the_topic_of_a_chat_counts(desk: Desk, session: Session):
 async def test_a_note_counts_as_its_authors(
     desk: Desk, session: Session, by: Provenance, counts: bool
 ):
-    await notes.add(desk.store, "me", "likes tea", by)
+    await owners.add_note(desk.store, "me", "likes tea", by)
     assert await asks(desk, session) is counts
 
 
@@ -187,7 +187,7 @@ async def test_a_note_that_the_agent_keeps_inherits_what_it_has_read(
     place = Place(approve=Approver(always=Answer.ONCE))
     script = [call("read_file", 1, path="diary"), call("remember", 2, text="secret"), "Ok."]
     await desk.take(script, session, "Read my diary.", place)
-    (note,) = await notes.list_notes(desk.store, "me")
+    (note,) = await owners.list_notes(desk.store, "me")
     assert note.provenance == provenance.OWNER | provenance.AGENT | {Author.TOOL}
     fresh = await sessions.create(desk.store, "me", Platform.LOCAL)
     assert await asks(desk, fresh)
@@ -197,7 +197,7 @@ async def test_a_note_that_is_kept_without_asking_inherits_it_as_well(desk: Desk
     await desk.take(["I see."], session, spoken("> secret", session.started, provenance.STRANGER))
     async with desk.turns([call("remember", text="secret"), "Ok."]) as turns:
         await turns.take_synthetic_turn(session.id, Place(), "Note it.", only=("remember",))
-    (note,) = await notes.list_notes(desk.store, "me")
+    (note,) = await owners.list_notes(desk.store, "me")
     assert Author.STRANGER in note.provenance
 
 

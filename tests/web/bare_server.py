@@ -11,7 +11,7 @@ from typing import Any
 
 import segue.store
 from segue.config import WebSettings
-from segue.store import Store, owners, pages
+from segue.store import Store, owners, pairings
 from segue.testing.clock import FakeClock
 from segue.web.adapter import WebAdapter
 from segue.web.page import WebPage
@@ -94,7 +94,7 @@ class Door:
 
     async def key(self, owner: str = "me") -> Key:
         """The key of a new browser of that owner."""
-        key = await self.pair(await pages.link(self.store, owner))
+        key = await self.pair(await pairings.link(self.store, owner))
         assert key is not None
         return key
 

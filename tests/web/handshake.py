@@ -12,8 +12,8 @@ import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Origin
 
-from segue.core import proof
-from segue.core.proof import ProofExchange
+from segue.store import pairings
+from segue.store.pairings import ProofExchange
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Key:
 
 
 def link_key(token: str) -> Key:
-    return Key(*proof.of_link(token))
+    return Key(*pairings.link_keys(token))
 
 
 @contextlib.asynccontextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from segue.store import pages
+from segue.store import pages, pairings
 from segue.web import page
 from segue.web.http import MOST_STRANGERS, Strangers
 from tests.web.bare_server import Door, opened_door, page_server, parse
@@ -77,7 +77,7 @@ def door(tmp_path_factory: pytest.TempPathFactory, runner: asyncio.Runner) -> Ge
 async def is_as_it_was(door: Door) -> None:
     assert (await door.ask("/")).status == 200
     assert await door.store.read(lambda tx: tx.rows("SELECT id FROM pages")) == []
-    assert not await pages.unheard(door.store)
+    assert not await pages.unconfirmed_updates(door.store)
     assert not door.page.open_pages
 
 
@@ -445,7 +445,7 @@ async def test_the_page_works_under_any_number_of_other_connections(
         async with own_door.browser(key) as browser, silent(own_door, 2 * MOST_STRANGERS):
             await browser.new()
             await before.new()
-            assert await own_door.pair(await pages.link(own_door.store, "me"))
+            assert await own_door.pair(await pairings.link(own_door.store, "me"))
         assert len(own_door.server.site.strangers) <= MOST_STRANGERS
     assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
 

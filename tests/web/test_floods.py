@@ -68,10 +68,10 @@ async def test_an_invalid_frame_is_refused_and_has_no_effect(door: Door):
         for frame in SENSELESS:
             await browser.wire.send(frame.replace("CHAT", chat))
             await browser.until("refused")
-            assert not await pages.unheard(door.store), frame[:50]
+            assert not await pages.unconfirmed_updates(door.store), frame[:50]
         key = await browser.ask("say", chat=chat, text="good")
         await browser.until("taken", key=key)
-    assert [update.text for update in await pages.unheard(door.store)] == ["good"]
+    assert [update.text for update in await pages.unconfirmed_updates(door.store)] == ["good"]
     assert await door.store.read(lambda tx: tx.one("SELECT count(*) FROM pages")) == (1,)
 
 
@@ -82,7 +82,7 @@ async def test_a_binary_frame_is_ignored(door: Door):
         for frame in (json.dumps(say).encode(), b"\xff\xfe", b""):
             await browser.wire.send(frame)
             await browser.until("refused")
-    assert await pages.unheard(door.store) == ()
+    assert await pages.unconfirmed_updates(door.store) == ()
 
 
 async def test_the_longest_allowed_text_is_accepted(door: Door):
@@ -103,7 +103,7 @@ async def test_an_oversized_frame_closes_only_its_connection(door: Door):
         assert closed.value.rcvd.code == 1009
         key = await other.ask("say", chat=chat, text="good")
         await other.until("taken", key=key)
-    assert [update.text for update in await pages.unheard(door.store)] == ["good"]
+    assert [update.text for update in await pages.unconfirmed_updates(door.store)] == ["good"]
 
 
 async def test_a_frame_in_too_many_parts_closes_the_connection(door: Door):
@@ -130,7 +130,7 @@ async def test_a_press_of_an_unknown_button_is_ignored(door: Door):
         await pages.edit(door.store, shown.no, "Too late")
         key = await browser.ask("press", chat=chat, message=shown.no, data="y")
         assert (await browser.until("refused"))["key"] == key
-    assert await pages.unheard(door.store) == ()
+    assert await pages.unconfirmed_updates(door.store) == ()
 
 
 # Clients that never read

@@ -13,11 +13,10 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 import segue.store
-from segue.core import proof
 from segue.core.address import Platform, Sender
 from segue.core.errors import ConnectFailed
 from segue.core.session import ME
-from segue.store import owners, pages
+from segue.store import owners, pages, pairings
 from segue.store.pages import PageLocation
 from segue.store.processes import machine
 from segue.system import accounts
@@ -139,11 +138,13 @@ async def test_a_page_does_not_move_if_another_account_uses_its_port(tmp_path: P
     pages that can use their keys."""
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db") as store:
         await owners.ensure(store, ME)
-        await pages.settle(store, machine(), PageLocation(port=port, addresses=("127.0.0.1",)))
+        await pages.record_location(
+            store, machine(), PageLocation(port=port, addresses=("127.0.0.1",))
+        )
         for n, origin in enumerate((f"http://127.0.0.1:{port}", "http://127.0.0.1:1")):
             sender = Sender(platform=Platform.WEB, user_id=f"{n}")
-            link, _ = proof.of_link(await pages.link(store, ME))
-            await pages.admit(store, link, sender, "00", origin)
+            link, _ = pairings.link_keys(await pairings.link(store, ME))
+            await pairings.admit(store, link, sender, "00", origin)
         adapter = web_adapter(store)
         with impostor(port):
             with pytest.raises(ConnectFailed) as failed:
@@ -152,7 +153,7 @@ async def test_a_page_does_not_move_if_another_account_uses_its_port(tmp_path: P
             assert "segue config set web.port" in str(failed.value)
         assert [i.sender.user_id for i in await owners.identities(store, ME)] == ["1"]
         await adapter.connect()
-        assert await pages.place(store, machine()) == PageLocation(
+        assert await pages.location(store, machine()) == PageLocation(
             port=port, addresses=("127.0.0.1",)
         )
         await adapter.close()
@@ -237,7 +238,7 @@ async def test_without_a_private_network_the_page_is_for_this_machine_only(
         await owners.ensure(store, ME)
         adapter = web_adapter(store, lan=True)
         await adapter.connect()
-        place = await pages.place(store, machine())
+        place = await pages.location(store, machine())
         assert place is not None
         assert place.addresses == ("127.0.0.1",)
         assert "page served to this machine only: it is in no local network" in caplog.text

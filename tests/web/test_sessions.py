@@ -455,7 +455,7 @@ async def test_the_session_of_another_owner_can_be_neither_seen_nor_changed(
         await browser.until("health")
     assert "secret words" not in repr(browser.told)
     assert "secret?" not in repr(browser.told)
-    assert await pages.unheard(store) == ()
+    assert await pages.unconfirmed_updates(store) == ()
     assert (await sessions.get(store, session.id)) is not None
 
 

@@ -15,11 +15,10 @@ from websockets.exceptions import ConnectionClosed
 import segue.store
 from segue.core.address import Platform, Sender
 from segue.core.errors import PairingRefused
-from segue.core.proof import ProofExchange
 from segue.core.transcript import Message, Role, spoken
 from segue.handoffs import queries as handoffs
 from segue.store import Tx, gateways, leases, owners, pages, pairings, sessions, transcripts
-from segue.store.pairings import CODE_SECONDS
+from segue.store.pairings import CODE_SECONDS, ProofExchange
 from tests.web.bare_server import Door, page_server
 from tests.web.browser import WITHIN, Browser
 from tests.web.conftest import Site
@@ -29,21 +28,21 @@ from tests.web.handshake import Key, ask, link_key, opened, prove
 
 
 async def test_a_link_pairs_one_browser_once(door: Door):
-    token = await pages.link(door.store, "me")
+    token = await pairings.link(door.store, "me")
     assert await door.pair(token)
     assert await door.pair(token) is None
     assert len(await owners.identities(door.store, "me")) == 1
 
 
 async def test_of_many_browsers_that_open_a_link_at_once_one_is_paired(door: Door):
-    token = await pages.link(door.store, "me")
+    token = await pairings.link(door.store, "me")
     keys = await asyncio.gather(*(door.pair(token) for _ in range(10)))
     assert len([key for key in keys if key]) == 1
     assert len(await owners.identities(door.store, "me")) == 1
 
 
 async def test_an_expired_link_admits_no_browser(door: Door):
-    token = await pages.link(door.store, "me")
+    token = await pairings.link(door.store, "me")
     door.clock.advance(CODE_SECONDS)
     assert await door.pair(token) is None
     assert await owners.identities(door.store, "me") == ()
@@ -53,7 +52,7 @@ async def test_an_expired_link_admits_no_browser(door: Door):
 async def test_a_wrong_token_admits_no_browser_and_the_right_one_stays_valid(
     door: Door, wrong: str
 ):
-    token = await pages.link(door.store, "me")
+    token = await pairings.link(door.store, "me")
     for tried in (wrong, token[:-1], f"{token}x", token.swapcase(), f'"{token}"'):
         assert await door.pair(tried) is None
     assert await door.pair(token)
@@ -62,7 +61,7 @@ async def test_a_wrong_token_admits_no_browser_and_the_right_one_stays_valid(
 async def test_a_pairing_code_for_a_chat_is_not_a_token(door: Door):
     code = await pairings.begin(door.store, "me")
     assert await door.pair(code) is None
-    token = await pages.link(door.store, "me")
+    token = await pairings.link(door.store, "me")
     stranger = Sender(platform=Platform.TELEGRAM, user_id="42")
     with pytest.raises(PairingRefused):
         await pairings.redeem(door.store, token, stranger)
@@ -70,7 +69,7 @@ async def test_a_pairing_code_for_a_chat_is_not_a_token(door: Door):
 
 async def test_wrong_tokens_do_not_delay_the_right_one(door: Door):
     """A token has 128 bits, so guessing needs no lockout, which others could trigger."""
-    token = await pages.link(door.store, "me")
+    token = await pairings.link(door.store, "me")
     for n in range(5):
         tried = await asyncio.gather(*(door.pair(f"wrong {n} {m}") for m in range(20)))
         assert not any(tried)
@@ -79,7 +78,7 @@ async def test_wrong_tokens_do_not_delay_the_right_one(door: Door):
 
 async def test_a_link_is_void_when_its_gateway_is_gone(door: Door, tmp_path):
     """An impostor on the port of a stopped gateway may have seen it."""
-    token = await pages.link(door.store, "me")
+    token = await pairings.link(door.store, "me")
     async with await segue.store.open(f"sqlite://{tmp_path}/segue.db", clock=door.clock) as again:
         server = page_server(again)
         await server.start(0)
@@ -104,10 +103,10 @@ async def test_a_paired_browser_that_opens_links_stays_one_browser_and_uses_them
     key = await door.key()
     paired = await owners.identities(door.store, "me")
     for _ in range(3):
-        token = await pages.link(door.store, "me")
-        assert not await pages.is_link_used(door.store, token)
+        token = await pairings.link(door.store, "me")
+        assert not await pairings.is_link_used(door.store, token)
         assert await opens(door, key, link_key(token))
-        assert await pages.is_link_used(door.store, token)
+        assert await pairings.is_link_used(door.store, token)
         assert await opens(door, key, link_key(token)), "it needs no link"
         assert await door.pair(token) is None
     assert await owners.identities(door.store, "me") == paired
@@ -115,7 +114,7 @@ async def test_a_paired_browser_that_opens_links_stays_one_browser_and_uses_them
 
 async def test_a_paired_browser_never_uses_another_owners_link(door: Door):
     key = await door.key("me")
-    token = await pages.link(door.store, "you")
+    token = await pairings.link(door.store, "you")
     assert await opens(door, key, link_key(token))
     assert await owners.identities(door.store, "you") == ()
     assert await door.pair(token), "it is still good for a browser of its owner"
@@ -125,7 +124,7 @@ async def test_a_paired_browser_never_uses_another_owners_link(door: Door):
 async def test_a_link_is_used_up_only_by_a_browser_that_has_it(door: Door):
     """Its id is sent before the server has proven itself, so others may know it."""
     key = await door.key()
-    token = await pages.link(door.store, "me")
+    token = await pairings.link(door.store, "me")
     assert not await opens(door, key, Key(link_key(token).id, key.secret))
     assert await door.pair(token)
 
@@ -199,7 +198,7 @@ async def test_a_proof_for_one_port_is_invalid_at_another(door: Door):
         there = Door(moved, door.store, door.clock)
         assert not await there.knows(key)
         # By a link, which is valid at both.
-        link = link_key(await pages.link(door.store, "me"))
+        link = link_key(await pairings.link(door.store, "me"))
         exchange = await greeted(there, link)
         assert ProofExchange(
             origin=door.server.url,
@@ -266,7 +265,7 @@ async def test_a_page_that_proves_nothing_in_time_is_disconnected(
 
 
 async def test_cookies_headers_and_queries_admit_no_browser(door: Door):
-    key, token = await door.key(), await pages.link(door.store, "me")
+    key, token = await door.key(), await pairings.link(door.store, "me")
     before = await owners.identities(door.store, "me")
     for name, value in (
         ("Cookie", f"segue={key.secret}; t={token}"),
@@ -284,7 +283,7 @@ async def test_cookies_headers_and_queries_admit_no_browser(door: Door):
 
 
 async def test_tokens_are_not_stored(door: Door, tmp_path):
-    tokens = [await pages.link(door.store, "me") for _ in range(2)]
+    tokens = [await pairings.link(door.store, "me") for _ in range(2)]
     assert await door.pair(tokens[0])
     await door.server.stop()
     await door.store.close()
@@ -331,7 +330,7 @@ def log() -> Generator[Everything]:
 
 
 async def test_tokens_and_keys_are_never_logged(door: Door, log: Everything):
-    token = await pages.link(door.store, "me")
+    token = await pairings.link(door.store, "me")
     host = f"Host: {door.host}\r\n".encode()
     await door.ask(f"/?t={token}")
     await door.ask(f"/{token}", method=token.replace("_", "-"))
@@ -397,7 +396,7 @@ async def test_the_conversation_of_another_owner_cannot_be_read_or_changed(door:
         assert await asked(browser, "open", chat="no such") == not_here
     assert "secret" not in repr(browser.told)
     assert "Mine" not in repr(browser.told)
-    assert await pages.unheard(door.store) == ()
+    assert await pages.unconfirmed_updates(door.store) == ()
     assert [m.text for m in await pages.messages(door.store, page.id)] == ["secret words"]
 
 
@@ -483,7 +482,7 @@ async def test_requests_of_a_revoked_browser_are_refused(door: Door):
         await door.store.write(quietly)
         with pytest.raises(ConnectionClosed):
             await said(browser, chat)
-    assert await pages.unheard(door.store) == ()
+    assert await pages.unconfirmed_updates(door.store) == ()
 
 
 async def test_a_browser_that_is_linked_to_another_owner_loses_access_to_the_first(door: Door):
@@ -494,4 +493,4 @@ async def test_a_browser_that_is_linked_to_another_owner_loses_access_to_the_fir
         await owners.link(door.store, identity.sender, "you")
         with pytest.raises(ConnectionClosed):
             await said(browser, chat)
-    assert await pages.unheard(door.store) == ()
+    assert await pages.unconfirmed_updates(door.store) == ()

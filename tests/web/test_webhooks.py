@@ -578,7 +578,7 @@ async def test_a_gateway_mounts_the_hooks_of_its_adapters(tmp_path: Path, port: 
                 assert (await asked(port, post(b"%d" % n))).status == 200
             get = f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n"
             assert (await asked(port, get.encode())).status == (200 if page else 404)
-            place = await pages.place(store, machine())
+            place = await pages.location(store, machine())
             assert place is not None
             assert place.port == port
         finally:

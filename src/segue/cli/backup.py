@@ -15,7 +15,7 @@ from segue.core.address import Platform
 from segue.core.errors import UserError
 from segue.core.text import count, one_line
 from segue.store import archives, backups, errors, restores
-from segue.store.staging import StagingFolder
+from segue.store.archives import StagingFolder
 from segue.system import files
 from segue.terminal.output import print_result
 

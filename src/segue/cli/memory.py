@@ -11,7 +11,7 @@ from segue.cli.common import JSON, pass_json_on, with_store
 from segue.core import provenance
 from segue.core.session import ME, Note
 from segue.core.text import one_line
-from segue.store import Store, notes, owners
+from segue.store import Store, owners
 from segue.terminal.output import folded, print_result, screen
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ def memory(ctx: click.Context, *, as_json: bool) -> None:
     The agent reads all notes in every session. Without a command, list them.
     """
     if ctx.invoked_subcommand is None:
-        found = _with_notes(lambda store: notes.list_notes(store, ME))
+        found = _with_notes(lambda store: owners.list_notes(store, ME))
         print_result(found, _listed(found), as_json=as_json)
     elif as_json:
         pass_json_on(ctx)
@@ -46,7 +46,7 @@ _text = click.argument("text", nargs=-1, required=True)
 @JSON
 def add(text: tuple[str, ...], *, as_json: bool) -> None:
     """Add TEXT as a note."""
-    note = _with_notes(lambda store: notes.add(store, ME, " ".join(text), provenance.OWNER))
+    note = _with_notes(lambda store: owners.add_note(store, ME, " ".join(text), provenance.OWNER))
     _print_note("Added", note, as_json=as_json)
 
 
@@ -57,7 +57,7 @@ def add(text: tuple[str, ...], *, as_json: bool) -> None:
 def edit(number: int, text: tuple[str, ...], *, as_json: bool) -> None:
     """Replace note NUMBER with TEXT."""
     note = _with_notes(
-        lambda store: notes.edit(store, ME, number, " ".join(text), provenance.OWNER)
+        lambda store: owners.edit_note(store, ME, number, " ".join(text), provenance.OWNER)
     )
     _print_note("Changed", note, as_json=as_json)
 
@@ -67,7 +67,7 @@ def edit(number: int, text: tuple[str, ...], *, as_json: bool) -> None:
 @JSON
 def remove(number: int, *, as_json: bool) -> None:
     """Remove note NUMBER."""
-    note = _with_notes(lambda store: notes.remove(store, ME, number))
+    note = _with_notes(lambda store: owners.remove_note(store, ME, number))
     _print_note("Removed", note, as_json=as_json)
 
 

@@ -15,7 +15,7 @@ from segue.cli.backup import KEYS, PLATFORMS, SETTINGS
 from segue.cli.common import JSON, show_step
 from segue.core.text import count, one_line
 from segue.store import archives, errors, restores
-from segue.store.staging import StagingFolder
+from segue.store.archives import StagingFolder
 from segue.system import files
 from segue.terminal.output import notice, print_result
 
@@ -94,7 +94,7 @@ def _replace_settings(raw: bytes, stamp: str) -> str:
         return ""
     kept = path.with_name(f"{path.name}.before-{stamp}")
     if path.exists():
-        restores.keep(path, kept)
+        restores.link_or_copy(path, kept)
     config.file.replace(path, raw)
     return str(kept) if kept.exists() else ""
 

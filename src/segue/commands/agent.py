@@ -31,26 +31,28 @@ async def tools(context: CommandContext, _: str) -> None:
 
 
 async def memory(context: CommandContext, arguments: str) -> None:
-    from segue.store import notes  # noqa: PLC0415
+    from segue.store import owners  # noqa: PLC0415
 
     verb, _, rest = arguments.partition(" ")
     match verb:
         case "":
             lines = [
                 f"{note.number:>3}  {note.text}"
-                for note in await notes.list_notes(context.store, context.owner)
+                for note in await owners.list_notes(context.store, context.owner)
             ]
             text = "\n".join(lines) or f"There are no notes yet. Type {PREFIX}memory add TEXT."
         case "add":
-            note = await notes.add(context.store, context.owner, rest, provenance.OWNER)
+            note = await owners.add_note(context.store, context.owner, rest, provenance.OWNER)
             text = f"Added note {note.number}: {note.text}"
         case "edit":
             which, _, text = rest.partition(" ")
             wanted = number(which, "memory edit NUMBER TEXT")
-            note = await notes.edit(context.store, context.owner, wanted, text, provenance.OWNER)
+            note = await owners.edit_note(
+                context.store, context.owner, wanted, text, provenance.OWNER
+            )
             text = f"Changed note {note.number}: {note.text}"
         case "remove":
-            note = await notes.remove(
+            note = await owners.remove_note(
                 context.store, context.owner, number(rest, "memory remove NUMBER")
             )
             text = f"Removed note {note.number}: {note.text}"

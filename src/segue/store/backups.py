@@ -29,11 +29,11 @@ from segue.store.archives import (
     CopyMeter,
     MeteredFile,
     Progress,
+    StagingFolder,
     StoreContents,
     StoreState,
     ignore_progress,
 )
-from segue.store.staging import StagingFolder
 from segue.system import files
 
 if TYPE_CHECKING:

@@ -1,4 +1,5 @@
-"""Owners, the platform users linked to them, and their home channels."""
+"""Owners: the platform users linked to them, their home channels, and what the agent notes about
+them."""
 
 from __future__ import annotations
 
@@ -7,9 +8,11 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
+from segue.core import provenance
 from segue.core.address import Address, Audience, HomeChannel, Platform, Sender
-from segue.core.errors import IdentityTaken, OwnerNotFound
-from segue.core.session import Owner
+from segue.core.errors import IdentityTaken, NoteError, OwnerNotFound
+from segue.core.provenance import Provenance
+from segue.core.session import MAX_NOTES, Note, Owner, clean_note, same_note
 from segue.store.base import Topic, Transactions, Tx, reads, writes
 from segue.store.values import moment, text
 
@@ -65,6 +68,9 @@ def introduce(tx: Tx, owner: str) -> bool:
     found(tx, owner)
     sql = "UPDATE owners SET introduced = 1 WHERE id = :id AND introduced = 0"
     return tx.change(sql, id=owner) == 0
+
+
+# Platform users
 
 
 @writes
@@ -127,6 +133,9 @@ def identities(tx: Tx, owner: str) -> tuple[Identity, ...]:
     )
 
 
+# Home channels
+
+
 @writes
 def set_home(tx: Tx, owner: str, home: HomeChannel) -> None:
     """Set the owner's home channel on its platform."""
@@ -177,3 +186,93 @@ def _encoded(audience: Audience | None) -> str | None:
 
 def _decoded(audience: str | None) -> Audience | None:
     return None if audience is None else msgspec.json.decode(audience, type=Audience)
+
+
+# Notes
+
+
+@writes
+def add_note(tx: Tx, owner: str, text: str, by: Provenance = provenance.UNKNOWN) -> Note:
+    """Add a note that has these authors, or return the existing one that says the same.
+
+    Raise NoteError or OwnerNotFound.
+    """
+    wanted = clean_note(text)
+    found(tx, owner)
+    _lock_notes(tx, owner)
+    notes = list_notes(tx, owner)
+    if (same := next((note for note in notes if same_note(note.text, wanted)), None)) is not None:
+        return same
+    if len(notes) >= MAX_NOTES:
+        raise NoteError(
+            f"You already have {MAX_NOTES} notes, which is the limit, because the agent reads all"
+            " notes in every session. Type `segue memory` and remove one first."
+        )
+    # Numbering starts again at 1 once the owner has no notes left.
+    number = _last_note_number(tx, owner) + 1 if notes else 1
+    sql = "UPDATE owners SET last_note = :number WHERE id = :owner"
+    tx.change(sql, number=number, owner=owner)
+    authors = provenance.encode(by)
+    tx.insert("notes", owner=owner, number=number, text=wanted, written=tx.now, provenance=authors)
+    return Note(number=number, text=wanted, written=moment(tx.now), provenance=by)
+
+
+def _last_note_number(tx: Tx, owner: str) -> int:
+    return tx.one("SELECT last_note FROM owners WHERE id = :owner", owner=owner)[0]
+
+
+@reads
+def list_notes(tx: Tx, owner: str) -> tuple[Note, ...]:
+    """The owner's notes, in order of their numbers."""
+    sql = "SELECT number, text, written, provenance FROM notes WHERE owner = :owner ORDER BY number"
+    return tuple(
+        Note(
+            number=number, text=text, written=moment(written), provenance=provenance.parse(authors)
+        )
+        for number, text, written, authors in tx.rows(sql, owner=owner)
+    )
+
+
+@writes
+def edit_note(
+    tx: Tx, owner: str, number: int, text: str, by: Provenance = provenance.UNKNOWN
+) -> Note:
+    """Replace the text of a note, and its authors, even if another note says the same.
+
+    Raise NoteError if there is none, or if the text cannot be a note.
+    """
+    wanted = clean_note(text)
+    _lock_notes(tx, owner)
+    _found_note(tx, owner, number)
+    tx.change(
+        "UPDATE notes SET text = :text, written = :now, provenance = :provenance"
+        " WHERE owner = :owner AND number = :number",
+        text=wanted,
+        now=tx.now,
+        provenance=provenance.encode(by),
+        owner=owner,
+        number=number,
+    )
+    return Note(number=number, text=wanted, written=moment(tx.now), provenance=by)
+
+
+@writes
+def remove_note(tx: Tx, owner: str, number: int) -> Note:
+    """Delete a note and return it. Raise NoteError if it does not exist."""
+    _lock_notes(tx, owner)
+    note = _found_note(tx, owner, number)
+    sql = "DELETE FROM notes WHERE owner = :owner AND number = :number"
+    tx.change(sql, owner=owner, number=number)
+    return note
+
+
+def _found_note(tx: Tx, owner: str, number: int) -> Note:
+    # Not a query: the number may be too large for the database.
+    for note in list_notes(tx, owner):
+        if note.number == number:
+            return note
+    raise NoteError(f"There is no note {number}. Type `segue memory` to see yours.")
+
+
+def _lock_notes(tx: Tx, owner: str) -> None:
+    tx.lock(f"notes of {owner}")

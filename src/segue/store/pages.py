@@ -1,4 +1,4 @@
-"""The built-in web page, for which we are the server: browsers, conversations and messages.
+"""The built-in web page, for which we are the server: where it is, its conversations and messages.
 
 A conversation here is a place, such as a topic elsewhere. What people see is the session that is
 there (`page_sessions`): its transcript, and between its messages those that are only here, such as
@@ -14,10 +14,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from segue.core import proof
-from segue.core.address import Platform, Sender
-from segue.core.errors import PairingRefused
-from segue.store import owners, pairings
+from segue.store import owners
 from segue.store.base import Row, Topic, Tx, reads, writes
 from segue.store.values import Buttons, buttons_json, moment, parse_buttons, text
 
@@ -79,15 +76,6 @@ class PageUpdate(Struct, frozen=True, kw_only=True):
     """The number of the message that was sent, or whose button was pressed."""
 
 
-class Credential(Struct, frozen=True, kw_only=True):
-    """The secret that a browser must prove it has."""
-
-    secret: str
-    owner: str
-    is_link: bool
-    """True for a link, which pairs a browser; False for a browser that is paired."""
-
-
 class PageLocation(Struct, frozen=True, kw_only=True):
     """Where the page is served."""
 
@@ -95,95 +83,8 @@ class PageLocation(Struct, frozen=True, kw_only=True):
     addresses: tuple[str, ...]
 
 
-# Browsers
-
-
-@writes
-def link(
-    tx: Tx, owner: str, *, process: str | None = None, seconds: float = pairings.CODE_SECONDS
-) -> str:
-    """Create a token. The first browser that proves it has the token is paired with `owner`.
-
-    Only the gateway `process` accepts it; None means this one. The token itself is not stored.
-    """
-    owners.found(tx, owner)
-    tx.lock(f"page links of {owner}")
-    token = secrets.token_urlsafe(16)  # short, so that the link fits on a line and in a QR code
-    key, secret = proof.of_link(token)
-    tx.insert(
-        "page_links",
-        id=key,
-        secret=secret,
-        owner=owner,
-        process=process or tx.process,
-        until=tx.after(seconds),
-    )
-    pairings.forget_old(tx, "page_links", owner)
-    return token
-
-
 @reads
-def credential(tx: Tx, key: str, origin: str) -> Credential | None:
-    """The credential that a page loaded from `origin` must prove, or None.
-
-    `key` is the id of a browser that was paired at this origin, or of a link to this gateway.
-    """
-    browser = tx.row(
-        "SELECT b.secret, i.owner FROM browsers b"
-        " JOIN identities i ON i.platform = 'web' AND i.user_id = b.id"
-        " WHERE b.id = :id AND b.origin = :origin",
-        id=text(key),
-        origin=text(origin),
-    )
-    if browser is not None:
-        return Credential(secret=browser[0], owner=browser[1], is_link=False)
-    sql = "SELECT secret, owner FROM page_links WHERE id = :id AND process = :me AND until > :ticks"
-    link = tx.row(sql, id=text(key), me=tx.process, ticks=tx.ticks)
-    return Credential(secret=link[0], owner=link[1], is_link=True) if link else None
-
-
-@writes
-def admit(tx: Tx, key: str, sender: Sender, secret: str, origin: str) -> None:
-    """Pair a browser through the link with this id: the browser becomes a platform user linked
-    to the owner. Raise PairingRefused if the link was used or has expired."""
-    if (owner := use_link(tx, key)) is None:
-        raise PairingRefused
-    owners.link(tx, sender, owner)
-    tx.insert("browsers", id=sender.user_id, secret=secret, origin=text(origin), made=tx.now)
-
-
-@writes
-def use_link(tx: Tx, key: str) -> str | None:
-    """Use up the link with this id, and return its owner. None if it was used or has expired."""
-    sql = (
-        "DELETE FROM page_links WHERE id = :id AND process = :me AND until > :ticks RETURNING owner"
-    )
-    used = tx.row(sql, id=text(key), me=tx.process, ticks=tx.ticks)
-    return used[0] if used else None
-
-
-@reads
-def is_link_used(tx: Tx, token: str) -> bool:
-    """Whether the link with this token no longer exists."""
-    key, _ = proof.of_link(token)
-    return tx.row("SELECT 1 FROM page_links WHERE id = :id", id=key) is None
-
-
-@writes
-def forget(tx: Tx, port: int) -> int:
-    """Unpair the browsers that were paired on this port, and return how many there were."""
-    found = tx.rows("SELECT id FROM browsers WHERE origin LIKE :origin", origin=f"%:{port}")
-    for (browser,) in found:
-        tx.change("DELETE FROM browsers WHERE id = :id", id=browser)
-        owners.unlink(tx, Platform.WEB, browser)
-    return len(found)
-
-
-# Where it is served
-
-
-@reads
-def place(tx: Tx, machine: str) -> PageLocation | None:
+def location(tx: Tx, machine: str) -> PageLocation | None:
     """Where the page was last served on this machine, or None."""
     sql = "SELECT port, addresses FROM page_places WHERE machine = :machine"
     row = tx.row(sql, machine=text(machine))
@@ -191,14 +92,14 @@ def place(tx: Tx, machine: str) -> PageLocation | None:
 
 
 @writes
-def settle(tx: Tx, machine: str, place: PageLocation) -> None:
+def record_location(tx: Tx, machine: str, location: PageLocation) -> None:
     """Record where the page is served."""
     tx.insert(
         "page_places",
         conflict="(machine) DO UPDATE SET port = excluded.port, addresses = excluded.addresses",
         machine=text(machine),
-        port=place.port,
-        addresses=" ".join(place.addresses),
+        port=location.port,
+        addresses=" ".join(location.addresses),
     )
 
 
@@ -508,7 +409,7 @@ def _record(tx: Tx, page: str, key: str, browser: str, act: PageAction, body: st
 
 
 @reads
-def unheard(tx: Tx, *, limit: int = 100) -> tuple[PageUpdate, ...]:
+def unconfirmed_updates(tx: Tx, *, limit: int = 100) -> tuple[PageUpdate, ...]:
     """The user's actions that the adapter has not confirmed yet, in order."""
     rows = tx.rows(
         "SELECT no, page, browser, kind, text, message FROM page_updates WHERE heard = 0"
@@ -524,7 +425,7 @@ def unheard(tx: Tx, *, limit: int = 100) -> tuple[PageUpdate, ...]:
 
 
 @writes
-def heard(tx: Tx, no: int) -> None:
+def confirm_update(tx: Tx, no: int) -> None:
     """Confirm that this action is recorded elsewhere."""
     # Only this one: on PostgreSQL, a lower number may be committed later.
     tx.change("UPDATE page_updates SET heard = 1 WHERE no = :no", no=no)

@@ -12,32 +12,34 @@ import os
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import apsw
 
 from segue.core.errors import UserError
-from segue.store import backups, errors, parse, processes, shown, sqlite, staging
+from segue.store import archives, backups, errors, parse, processes, shown, sqlite
 from segue.store.archives import CopyMeter, Manifest, MeteredFile, Progress, StoreState
 from segue.store.processes import OpenProcess
 from segue.store.sqlite import WriteGate
 from segue.system import files as system_files
 
+if TYPE_CHECKING:
+    from segue.store.connections import LimitedConnection
+
 _DAMAGED = (apsw.CorruptError, apsw.NotADBError)
 _NAMES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
+_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 def copy_store(url: str, folder: Path, progress: Progress) -> StoreState:
     """Copy the store into `folder`, while programs use it. Raise UserError if there is none."""
     scheme, name = parse(url)
     if scheme != "sqlite":
-        from segue.store.postgres_copies import copy_store  # noqa: PLC0415 - only what is used
-
-        return copy_store(url, folder, progress)
+        return _copy_postgres(url, folder, progress)
     path = Path(os.path.realpath(name))
     if not path.exists():
         raise errors.nothing_to_back_up(shown(url))
-    staging.remove_leftovers(path.parent)
+    archives.remove_leftovers(path.parent)
     try:
         connection = sqlite.connect(path)
         try:
@@ -48,6 +50,23 @@ def copy_store(url: str, folder: Path, progress: Progress) -> StoreState:
         raise errors.backup_unwritable(folder, "No space left on device") from error
     except apsw.Error as error:
         raise sqlite.translate(error, path) from error
+
+
+def _copy_postgres(url: str, folder: Path, progress: Progress) -> StoreState:
+    """Copy the store into `folder`, as it is in one moment."""
+    import psycopg  # noqa: PLC0415 - only what is used
+
+    from segue.store import connections, postgres_schema  # noqa: PLC0415
+
+    try:
+        with connections.connect(url) as connection, connection.transaction():
+            connection.seconds = postgres_schema.MIGRATION_SECONDS
+            connection.execute(_SNAPSHOT)
+            if postgres_schema.version_of(connection, url) is None:
+                raise errors.nothing_to_back_up(shown(url))
+            return backups.copy_postgres(connection, folder, progress)
+    except psycopg.Error as error:
+        raise connections.told(error, url) from error
 
 
 def check(url: str, folder: Path, manifest: Manifest, backup: Path) -> None:
@@ -137,9 +156,7 @@ def replace(
     none. Raise UserError, and change nothing, if it is in use or newer than the backup."""
     scheme, name = parse(url)
     if scheme != "sqlite":
-        from segue.store.postgres_copies import replace  # noqa: PLC0415 - only what is used
-
-        return replace(url, folder, manifest, backup, stamp, progress, force=force)
+        return _replace_postgres(url, folder, manifest, backup, stamp, progress, force=force)
     path = Path(os.path.realpath(name))
     run = path.with_name(f"{path.name}-run")
     try:
@@ -149,7 +166,7 @@ def replace(
             # A program that opens the store from now on waits, and then finds the new one.
             with gate.passed():
                 require_alone(processes.alive(run), url)
-                found = _settle(path)
+                found = _checkpointed(path)
                 if not force:
                     require_older(found, manifest, url, backup)
                 return _replace(path, folder / backups.DATABASE, run, stamp, progress)
@@ -161,7 +178,7 @@ def replace(
         raise sqlite.refused(error, path) from error
 
 
-def _settle(path: Path) -> StoreState | None:
+def _checkpointed(path: Path) -> StoreState | None:
     """Move everything from the log into the database, which is one file afterwards. Return what it
     holds; None if there is none, or if it is damaged."""
     if not path.exists():
@@ -180,13 +197,13 @@ def _settle(path: Path) -> StoreState | None:
 def _replace(path: Path, new: Path, run: Path, stamp: str, progress: Progress) -> str:
     meter = CopyMeter(new.stat().st_size, progress)
     kept = path.with_name(f"{path.name}.before-{stamp}")
-    with staging.part_of(path) as (part, file):
+    with archives.part_of(path) as (part, file):
         with new.open("rb") as opened:
             for chunk in MeteredFile(opened, meter).chunks():
                 file.write(chunk)
         system_files.sync(file)
         if path.exists():
-            keep(path, kept)
+            link_or_copy(path, kept)
             for end in ("-wal", "-shm"):  # of a damaged store, whose log could not be moved into it
                 log = path.with_name(path.name + end)
                 if log.exists():
@@ -197,7 +214,7 @@ def _replace(path: Path, new: Path, run: Path, stamp: str, progress: Progress) -
     return str(kept) if kept.exists() else ""
 
 
-def keep(path: Path, kept: Path) -> None:
+def link_or_copy(path: Path, kept: Path) -> None:
     """Give a file a second name, or copy it where files cannot have two."""
     try:
         os.link(path, kept)
@@ -209,3 +226,56 @@ def keep(path: Path, kept: Path) -> None:
         except OSError:
             kept.unlink(missing_ok=True)
             raise
+
+
+# A store on PostgreSQL
+
+
+def _replace_postgres(
+    url: str,
+    folder: Path,
+    manifest: Manifest,
+    backup: Path,
+    stamp: str,
+    progress: Progress,
+    *,
+    force: bool,
+) -> str:
+    """Put the store in `folder` into the database. The replaced one is kept in another schema,
+    whose name is returned."""
+    import psycopg  # noqa: PLC0415 - only what is used
+
+    from segue.store import connections, postgres_schema  # noqa: PLC0415
+
+    try:
+        with connections.connect(url) as connection, connection.transaction():
+            connection.seconds = postgres_schema.MIGRATION_SECONDS
+            connection.execute(postgres_schema.ALONE)
+            found = postgres_schema.settled(lambda: postgres_schema.connected(connection))
+            require_alone(found, url)
+            kept = _set_aside_schema(connection, url, manifest, backup, stamp, force=force)
+            backups.load_postgres(connection, folder, manifest.store.schema, progress)
+            return kept
+    except psycopg.Error as error:
+        raise connections.told(error, url) from error
+
+
+def _set_aside_schema(
+    connection: LimitedConnection,
+    url: str,
+    manifest: Manifest,
+    backup: Path,
+    stamp: str,
+    *,
+    force: bool,
+) -> str:
+    from segue.store import postgres_schema  # noqa: PLC0415 - only what is used
+
+    if postgres_schema.version_of(connection, url) is None:
+        return ""
+    if not force:
+        found = backups.state_of_postgres(connection)
+        require_older(found, manifest, url, backup)
+    kept = f"segue_before_{stamp.replace('-', '_')}"
+    connection.execute(f"ALTER SCHEMA segue RENAME TO {kept}".encode())
+    return f"the schema {kept} of {shown(url)}"

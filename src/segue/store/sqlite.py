@@ -127,9 +127,9 @@ def _migrate(connection: apsw.Connection, clock: Clock, path: Path, run: Path) -
 
 
 def _back_up(connection: apsw.Connection, path: Path, version: int) -> None:
-    from segue.store import backups, staging  # noqa: PLC0415 - only for an upgrade
+    from segue.store import archives, backups  # noqa: PLC0415 - only for an upgrade
 
-    staging.remove_leftovers(path.parent)
+    archives.remove_leftovers(path.parent)
     try:
         backups.back_up_before_upgrade(
             path.with_name(f"{path.name}-backups"),

@@ -67,7 +67,7 @@ async def lan_addresses(store: Store, gateways: Iterable[GatewayRecord]) -> tupl
     """Return the local network addresses at which one of the gateways serves the page."""
     for gateway in gateways:
         if endpoints.page_url(gateway) and (
-            place := await pages.place(store, whose(gateway.process)[0])
+            place := await pages.location(store, whose(gateway.process)[0])
         ):
             return tuple(filter(endpoints.is_private, place.addresses))
     return ()

@@ -22,7 +22,7 @@ from segue.core.provenance import Provenance
 from segue.core.session import Lease, MovingTurn, Note, Session, Usage
 from segue.core.text import is_empty, local_time, one_line, tokens_in
 from segue.core.transcript import Message, Outcome, Role, ToolCall, prompted
-from segue.store import bindings, inbox, leases, notes, outbox, owners, pages, sessions, transcripts
+from segue.store import bindings, inbox, leases, outbox, owners, pages, sessions, transcripts
 from segue.store.base import Topic, Tx
 from segue.store.outbox import Draft
 from segue.store.values import moment
@@ -139,7 +139,7 @@ def read(tx: Tx, session_id: str) -> SessionData:
     session = sessions.found(tx, session_id)
     return SessionData(
         session=session,
-        notes=notes.list_notes(tx, session.owner),
+        notes=owners.list_notes(tx, session.owner),
         homes=owners.homes(tx, session.owner),
         granted=approvals.granted(tx, session_id),
     )

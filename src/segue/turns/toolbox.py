@@ -17,7 +17,7 @@ from segue.core.context import Context
 from segue.core.provenance import Provenance
 from segue.core.session import Note, Session
 from segue.platforms import registry
-from segue.store import Store, gateways, notes, outbox, owners, search, sessions
+from segue.store import Store, gateways, outbox, owners, search, sessions
 from segue.store.outbox import Draft
 from segue.store.search import Hit
 
@@ -41,7 +41,7 @@ def tools(
         return await search.messages(store, session.owner, words, limit=limit, without=session.id)
 
     async def keep(text: str, by: Provenance) -> Note:
-        return await notes.add(store, session.owner, text, by)
+        return await owners.add_note(store, session.owner, text, by)
 
     channels = _Channels(store, session, context)
     every: list[Tool[Any]] = [

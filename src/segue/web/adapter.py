@@ -80,10 +80,10 @@ class WebAdapter(BaseAdapter):
     async def receive(self) -> AsyncGenerator[Inbound | None]:
         async with self._store.listen(Topic.PAGES) as self._wake:
             while self._connected():
-                for update in await pages.unheard(self._store):
+                for update in await pages.unconfirmed_updates(self._store):
                     if inbound := await self._inbound(update):
                         yield inbound
-                    await pages.heard(self._store, update.no)
+                    await pages.confirm_update(self._store, update.no)
                 await self._wake.wait(_LOOK)
 
     def _connected(self) -> WebPage:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from segue.core.address import Address, Platform
-from segue.store import Store, gateways, pages
+from segue.store import Store, gateways, pairings
 from segue.store.gateways import GatewayRecord, LinkState
 from segue.store.pairings import CODE_SECONDS
 from segue.system import accounts
@@ -177,7 +177,7 @@ def pairing_link(page: str, code: str) -> str:
 async def is_link_used(store: Store, link: str) -> bool:
     """Whether a browser has used the link."""
     token = parse_qs(urlsplit(link).fragment)["t"][0]
-    return await pages.is_link_used(store, token)
+    return await pairings.is_link_used(store, token)
 
 
 async def page_link(
@@ -190,5 +190,5 @@ async def page_link(
     if gateway is None or page is None:
         return None
     conversation = f"&c={at.thread_id}" if at and at.thread_id else ""
-    token = await pages.link(store, owner, process=gateway.process, seconds=seconds)
+    token = await pairings.link(store, owner, process=gateway.process, seconds=seconds)
     return pairing_link(page, token) + conversation

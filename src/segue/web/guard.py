@@ -21,9 +21,8 @@ from websockets.datastructures import Headers
 
 from segue.core.address import Platform, Sender
 from segue.core.errors import PairingRefused
-from segue.core.proof import ProofExchange
-from segue.store import Store, owners, pages
-from segue.store.pages import Credential
+from segue.store import Store, owners, pairings
+from segue.store.pairings import Credential, ProofExchange
 from segue.system import accounts
 from segue.web import frames
 from segue.web.http import Refused
@@ -112,7 +111,7 @@ async def admit(
         greeting = await _received(connection)
         if not isinstance(greeting, frames.Greet):
             raise NotProven
-        if credential := await pages.credential(store, greeting.key, origin):
+        if credential := await pairings.credential(store, greeting.key, origin):
             _check_account(connection)
             exchange = ProofExchange(
                 origin=origin, browser_nonce=greeting.nonce, server_nonce=secrets.token_hex(32)
@@ -142,7 +141,7 @@ async def _paired(
     browser, secret = exchange.new_browser(link.secret)
     sender = Sender(platform=Platform.WEB, user_id=browser, name=name)
     try:
-        await pages.admit(store, key, sender, secret, exchange.origin)
+        await pairings.admit(store, key, sender, secret, exchange.origin)
     except PairingRefused:
         return None
     return Visitor(browser, link.owner)
@@ -153,11 +152,11 @@ async def _use_up(
 ) -> None:
     """Use up a link of the browser's owner. One of another owner stays valid: a browser never
     changes its owner."""
-    credential = await pages.credential(store, link.key, exchange.origin)
+    credential = await pairings.credential(store, link.key, exchange.origin)
     if credential is None or not credential.is_link or credential.owner != owner:
         return
     _check_proof(link.proof, exchange, credential)
-    await pages.use_link(store, link.key)
+    await pairings.use_link(store, link.key)
 
 
 async def _prove_each_other(

@@ -28,7 +28,7 @@ from segue.config import WebSettings
 from segue.core.address import Platform
 from segue.core.errors import ConnectFailed
 from segue.platforms.webhook import Webhook, WebhookRequest
-from segue.store import Store, pages
+from segue.store import Store, pages, pairings
 from segue.store.pages import PageLocation
 from segue.store.processes import machine
 from segue.web import endpoints, http
@@ -282,13 +282,13 @@ class SharedServer:
     async def _started(self, mount: Callable[[Server], None]) -> Server:
         server = Server(self._addresses())
         mount(server)  # first, so that no open page that reconnects finds nothing here
-        last = await pages.place(self._store, machine())
+        last = await pages.location(self._store, machine())
         async with contextlib.AsyncExitStack() as stack:
             place = await server.start(self._settings.port, last and last.port)
             stack.push_async_callback(server.stop)
             if server.moved:
                 logger.warning("page moved port=%d: %s", place.port, server.moved)
-            await pages.settle(self._store, machine(), place)
+            await pages.record_location(self._store, machine(), place)
             stack.pop_all()
         return server
 
@@ -301,7 +301,7 @@ class SharedServer:
     async def _forget(self, port: int) -> None:
         """Unpair the browsers of this port. A process of another account holds it, and may have
         served pages there that can use the browsers' keys."""
-        if forgotten := await pages.forget(self._store, port):
+        if forgotten := await pairings.forget_browsers(self._store, port):
             logger.warning("browsers unpaired port=%d number=%d", port, forgotten)
 
 

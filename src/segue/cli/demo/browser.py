@@ -18,9 +18,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin
 
-from segue.core import proof
 from segue.core.errors import DemoFailed
-from segue.core.proof import ProofExchange
+from segue.store import pairings
+from segue.store.pairings import ProofExchange
 from segue.system import http
 from segue.web import frames
 from segue.web.page import LIVE
@@ -159,7 +159,7 @@ async def _check_used(link: str) -> None:
 
 
 async def _pair(wire: ClientConnection, origin: str, token: str) -> None:
-    key, secret = proof.of_link(token)
+    key, secret = pairings.link_keys(token)
     nonce = secrets.token_hex(32)
     await _send(wire, frames.Greet(key=key, nonce=nonce))
     told = _tell.decode(await wire.recv())
