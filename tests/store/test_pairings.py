@@ -1,4 +1,4 @@
-"""A one-time code or link links the user who has it, and no other, to the owner who was shown it."""
+"""A one-time code or link links only the user who has it, only to the owner who was shown it."""
 
 from __future__ import annotations
 

@@ -11,15 +11,48 @@ engines.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Self
 from urllib.parse import unquote, urlsplit
 
 from segue.store import errors
 from segue.store.base import Clock, Engine, SystemClock, Topic, Tx
-from segue.store.store import Store
+from segue.store.lease_keeper import LeaseKeeper
 from segue.store.values import shown
 from segue.store.wake import Waiter
 
 __all__ = ["Clock", "Store", "Topic", "Tx", "Waiter", "open", "parse", "shown"]
+
+
+class Store:
+    """All persistent state, and the only thing that the terminal and the gateway share.
+
+    `await sessions.create(store, …)` runs a function in a transaction of its own. `read`, `write`
+    and `mark` run several in one: see `segue.store.base.Transactions`.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._closed = False
+        self.process = engine.process
+        """The unique name of this opening of the store."""
+        self.read = engine.read
+        self.write = engine.write
+        self.mark = engine.mark
+        self.listen = engine.notifier.listen
+        """Use as `async with store.listen(Topic.HANDOFFS) as wake: await wake.wait()`."""
+        self.keeper = LeaseKeeper(engine)
+
+    async def close(self) -> None:
+        """Finish pending work and close the store. Idempotent."""
+        if not self._closed:
+            self._closed = True
+            await self._engine.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
 
 async def open(url: str, *, clock: Clock | None = None) -> Store:  # noqa: A001 - reads as a sentence

@@ -15,7 +15,7 @@ from segue.store.base import Topic
 from segue.system.backoff import Backoff
 
 if TYPE_CHECKING:
-    from segue.store.store import Store
+    from segue.store import Store
 
 PAUSE = 0.1
 MAX_PAUSE = 1.0
