@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,15 +12,18 @@ import pytest
 from segue.core.address import Platform
 from segue.core.errors import ModelError, ModelOffline
 from segue.handoffs import Completed, handed_over
-from segue.handoffs.values import STEPS, Failure, State, Step
+from segue.handoffs import queries as handoffs
+from segue.handoffs.values import STEPS, Failure, Handoff, State, Step
 from segue.store import Topic, inbox
 from segue.testing.contract.rig import Act
 from segue.testing.platform import Shape, Trouble
 from tests.failures.conftest import HANDED_OFF, STAYED, WITHIN, Gateway, Household
-from tests.gateway.test_handoffs import home_in
-from tests.harness.house import House
+from tests.gateway.test_handoffs import SAID, home_in
+from tests.harness.house import House, Slow
 
 WORDS = ("first", "second", "third")
+CLAIMED_WITHIN = timedelta(seconds=1)
+"""The benchmarks hold it to 25 ms; here two tests may run at once on a busy machine."""
 
 
 # Messages in the new thread
@@ -195,3 +199,46 @@ async def test_without_a_model_the_session_still_arrives_with_the_reason(
     said = await house.said(desk.session.id)
     assert said[:2] == [("user", "one"), ("assistant", "1.")]
     assert said[-2:] == [("user", "go on"), ("assistant", "Here I am.")]
+
+
+# A slow one
+
+
+async def taken_up(house: House, session_id: str) -> Handoff:
+    """The session's handoff, once a gateway has claimed it."""
+    async with asyncio.timeout(WITHIN), house.store.listen(Topic.HANDOFFS) as wake:
+        while True:
+            handoff = await handoffs.current(house.store, session_id)
+            if handoff is not None and handoff.claimed is not None:
+                return handoff
+            await wake.wait(0.05)
+
+
+@pytest.mark.parametrize("slow", ["the model", "open_thread", "send"])
+async def test_a_handoff_that_hangs_does_not_delay_others(house: House, slow: str):
+    """One slow handoff blocks the others."""
+    model = Slow("handed off") if slow == "the model" else Slow("nothing")
+    async with house.gateway(model=model):
+        await home_in(house, Shape.FORUM)
+        async with house.terminal(*SAID, title="First") as first:
+            if slow != "the model":
+                await house.driver.fail(slow, Trouble.HANG)
+            hanging = asyncio.create_task(first.hand_off())
+            await taken_up(house, first.session.id)
+            if slow == "the model":
+                await model.thinks.wait()
+            else:
+                await house.driver.until(lambda shown: shown.hanging == 1)
+            model.only_once()
+            async with house.terminal(*SAID, title="Second") as second:
+                done = await second.hand_off()
+            assert done.state is State.COMPLETED, done.error
+            assert done.claimed is not None
+            assert done.claimed - done.requested < CLAIMED_WITHIN
+            assert not hanging.done()
+            still = await handoffs.current(house.store, first.session.id)
+            assert still is not None
+            assert still.state is State.RUNNING
+            model.go.set()
+            await house.driver.calm()
+            assert (await hanging).state is State.COMPLETED

@@ -55,9 +55,7 @@ async def test_a_session_that_was_deleted_meanwhile_is_not_found(
 @pytest.mark.parametrize(
     "title", ["my project", "plain", 'it\'s $(rm -rf) `here` "now"', "naïve 日本", "a #7", "-n"]
 )
-async def test_failure_9_the_advised_command_finds_the_session(
-    store: Store, session: Session, title: str
-):
+async def test_the_advised_command_finds_the_session(store: Store, session: Session, title: str):
     named = await sessions.rename(store, session.id, title)
     program, command, name = shlex.split(await way_back(store, named))
     assert (program, command) == ("segue", "resume")
@@ -69,9 +67,7 @@ async def test_a_session_without_a_title_is_resumed_by_its_id(store: Store, sess
     assert await way_back(store, session) == f"segue resume {session.id}"
 
 
-async def test_failure_9_a_title_that_finds_another_session_is_not_advised(
-    store: Store, session: Session
-):
+async def test_a_title_that_finds_another_session_is_not_advised(store: Store, session: Session):
     named = await sessions.rename(store, session.id, "my project")
     newer = await sessions.create(store, "me", Platform.LOCAL, title="my project")
     assert newer.title == "my project #2"
@@ -79,9 +75,7 @@ async def test_failure_9_a_title_that_finds_another_session_is_not_advised(
     assert await way_back(store, newer) == "segue resume 'my project #2'"
 
 
-async def test_failure_9_a_session_titled_latest_is_resumed_by_its_id(
-    store: Store, session: Session
-):
+async def test_a_session_titled_latest_is_resumed_by_its_id(store: Store, session: Session):
     named = await sessions.rename(store, session.id, "latest")
     await sessions.create(store, "me", Platform.LOCAL)
     assert await way_back(store, named) == f"segue resume {session.id}"

@@ -48,7 +48,7 @@ async def opened(
 
 
 @pytest.mark.parametrize("step", EVERY_STEP)
-async def test_failure_4_a_gateway_killed_at_any_step_is_replaced_by_the_next(url: str, step: Step):
+async def test_a_gateway_killed_at_any_step_is_replaced_by_the_next(url: str, step: Step):
     async with opened(url) as (store, session), hold(store, session.id, "a terminal") as held:
         terminal = Terminal(store, held)
         async with started(processes.gateway, url, step, TOPIC) as first:
@@ -67,7 +67,7 @@ async def test_failure_4_a_gateway_killed_at_any_step_is_replaced_by_the_next(ur
                     assert isinstance(await task, Completed)
 
 
-async def test_failure_4_after_the_gateway_is_killed_the_terminal_can_cancel_and_retry(
+async def test_after_the_gateway_is_killed_the_terminal_can_cancel_and_retry(
     url: str,
 ):
     async with opened(url) as (store, session), hold(store, session.id, "a terminal") as held:
@@ -92,7 +92,7 @@ async def test_failure_4_after_the_gateway_is_killed_the_terminal_can_cancel_and
 
 
 @pytest.mark.parametrize("step", [None, *EVERY_STEP])
-async def test_failure_5_a_real_ctrl_c_at_any_step_leaves_no_ghost(url: str, step: Step | None):
+async def test_a_real_ctrl_c_at_any_step_leaves_no_ghost(url: str, step: Step | None):
     async with opened(url) as (store, session):
         gateway = Gateway(store)
         await gateway.announce()
@@ -109,7 +109,7 @@ async def test_failure_5_a_real_ctrl_c_at_any_step_leaves_no_ghost(url: str, ste
             pass  # it has released the session, too
 
 
-async def test_failure_5_the_request_of_a_killed_terminal_expires(url: str, tmp_path: Path):
+async def test_the_request_of_a_killed_terminal_expires(url: str, tmp_path: Path):
     clock = SharedClock(tmp_path / "clock")
     async with opened(url, clock) as (store, session):
         await Gateway(store).announce()

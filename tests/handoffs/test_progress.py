@@ -164,7 +164,7 @@ async def test_a_request_claimed_at_the_last_moment_continues(
     assert isinstance(await next_progress(steps), Completed)
 
 
-async def test_failure_3_the_terminal_waits_for_a_slow_gateway(
+async def test_the_terminal_waits_for_a_slow_gateway(
     store: Store, asked: Handoff, gateway: Gateway, clock: FakeClock
 ):
     steps = follow(store, asked)
@@ -184,7 +184,7 @@ async def test_failure_3_the_terminal_waits_for_a_slow_gateway(
 # The gateway dies
 
 
-async def test_failure_4_if_the_gateway_dies_the_next_one_continues(
+async def test_if_the_gateway_dies_the_next_one_continues(
     store: Store, asked: Handoff, gateway: Gateway, open_store: OpenStore
 ):
     steps = follow(store, asked)
@@ -220,7 +220,7 @@ async def test_a_gateway_that_hangs_is_replaced_when_its_claim_expires(
     assert isinstance(await next_progress(steps), Completed)
 
 
-async def test_failure_4_if_no_gateway_replaces_a_dead_one_the_handoff_fails_and_can_be_retried(
+async def test_if_no_gateway_replaces_a_dead_one_the_handoff_fails_and_can_be_retried(
     store: Store, asked: Handoff, gateway: Gateway, open_store: OpenStore, clock: FakeClock
 ):
     steps = follow(store, asked)
@@ -352,7 +352,7 @@ async def test_a_handoff_cancelled_in_time_is_not_carried_out(
     assert last.text() == REASONS[Failure.CANCELLED]
 
 
-async def test_failure_3_a_late_cancel_never_undoes_a_completed_handoff(
+async def test_a_late_cancel_never_undoes_a_completed_handoff(
     store: Store, asked: Handoff, gateway: Gateway
 ):
     assert await gateway.complete(await gateway.claim())

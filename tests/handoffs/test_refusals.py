@@ -76,9 +76,7 @@ async def test_case_and_spaces_in_a_platform_name_do_not_matter(
 
 
 @pytest.mark.usefixtures("home")
-async def test_failure_5_without_a_gateway_the_handoff_is_refused_at_once(
-    store: Store, session: Session
-):
+async def test_without_a_gateway_the_handoff_is_refused_at_once(store: Store, session: Session):
     why = await refused(store, session)
     assert isinstance(why, NoGateway)
     assert "`segue gateway start`" in str(why)
@@ -166,7 +164,7 @@ async def test_of_two_concurrent_requests_one_is_refused(
     assert len(await handoffs.pending(store)) == 1
 
 
-async def test_failure_9_following_every_advice_leads_to_success(
+async def test_following_every_advice_leads_to_success(
     store: Store, session: Session, open_store: OpenStore
 ):
     assert str(await refused(store, session, "telegarm")).startswith(UNKNOWN_PLATFORM)
@@ -182,9 +180,7 @@ async def test_failure_9_following_every_advice_leads_to_success(
 
 
 @pytest.mark.usefixtures("gateway")
-async def test_failure_8_a_session_with_no_message_yet_can_be_handed_off(
-    store: Store, session: Session
-):
+async def test_a_session_with_no_message_yet_can_be_handed_off(store: Store, session: Session):
     assert session.messages == 0
     lease = await hold(store, session.id)
     assert (await ask(store, session.id, lease, "telegram")).state is State.PENDING
@@ -200,7 +196,7 @@ async def test_a_request_has_the_target_and_the_message(
     assert (asked.home, asked.message) == (DM, "Go on there.")
 
 
-async def test_failure_5_a_request_expires_after_a_few_seconds_even_if_the_terminal_is_dead(
+async def test_a_request_expires_after_a_few_seconds_even_if_the_terminal_is_dead(
     store: Store, session: Session, gateway: Gateway, clock: FakeClock
 ):
     asked = await ask(store, session.id, None, "telegram")

@@ -66,7 +66,7 @@ async def test_a_session_moves_and_every_step_is_reported(
     assert isinstance(last, Completed)
 
 
-async def test_failure_1_the_leaving_terminal_does_not_change_the_session(
+async def test_the_leaving_terminal_does_not_change_the_session(
     terminal: Terminal, store: Store, gateway: Gateway, session: Session
 ):
     async with hold(store, session.id, "a terminal on desk", take_over=True) as terminal.held:
@@ -87,7 +87,7 @@ async def test_failure_1_the_leaving_terminal_does_not_change_the_session(
     assert texts(kept) == ["You are here now.", "I am on my phone."]
 
 
-async def test_failure_8_a_session_with_no_message_yet_moves(
+async def test_a_session_with_no_message_yet_moves(
     terminal: Terminal, gateway: Gateway, session: Session
 ):
     assert session.messages == 0
@@ -96,7 +96,7 @@ async def test_failure_8_a_session_with_no_message_yet_moves(
         assert isinstance(await task, Completed)
 
 
-async def test_failure_10_a_handed_off_session_stays_in_the_list_of_the_terminal(
+async def test_a_handed_off_session_stays_in_the_list_of_the_terminal(
     terminal: Terminal, store: Store, gateway: Gateway, session: Session
 ):
     async with running(terminal) as task:
@@ -126,7 +126,7 @@ async def test_a_failed_handoff_leaves_the_session_in_the_terminal(
     await transcripts.append(store, terminal.held.lease, [said("Then I stay.")])
 
 
-async def test_failure_5_a_request_that_was_not_claimed_fails_and_no_gateway_finds_it_later(
+async def test_a_request_that_was_not_claimed_fails_and_no_gateway_finds_it_later(
     terminal: Terminal, store: Store, gateway: Gateway, session: Session, clock: FakeClock
 ):
     async with running(terminal) as task:
@@ -143,7 +143,7 @@ async def test_failure_5_a_request_that_was_not_claimed_fails_and_no_gateway_fin
 
 @pytest.mark.parametrize("step", EVERY_STEP)
 @pytest.mark.parametrize("way", ["interrupted", "cancelled", "cancelled again and again", "closed"])
-async def test_failure_5_ctrl_c_at_any_step_leaves_no_ghost(
+async def test_ctrl_c_at_any_step_leaves_no_ghost(
     terminal: Terminal,
     store: Store,
     gateway: Gateway,
@@ -194,7 +194,7 @@ async def test_a_terminal_that_breaks_out_of_the_loop_leaves_no_ghost(
     assert (await state(store, session.id)).failure is Failure.CANCELLED
 
 
-async def test_failure_5_ctrl_c_at_any_moment_of_the_request_leaves_no_ghost(
+async def test_ctrl_c_at_any_moment_of_the_request_leaves_no_ghost(
     terminal: Terminal, store: Store, gateway: Gateway, session: Session, seed: int
 ):
     chance = random.Random(seed)
@@ -376,7 +376,7 @@ async def test_two_terminals_can_hand_off_at_the_same_time(
             assert await gateway.complete(mine) is False
 
 
-async def test_failure_4_a_dead_gateway_only_delays_the_terminal(
+async def test_a_dead_gateway_only_delays_the_terminal(
     terminal: Terminal, gateway: Gateway, open_store: OpenStore
 ):
     async with running(terminal) as task:

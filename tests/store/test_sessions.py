@@ -286,7 +286,7 @@ async def test_latest_finds_nothing_without_sessions(store: Store):
         await sessions.find(store, "me", "latest")
 
 
-async def test_failure_15_resuming_by_name_never_finds_the_session_of_another_owner(store: Store):
+async def test_resuming_by_name_never_finds_the_session_of_another_owner(store: Store):
     await owners.ensure(store, "you")
     theirs = await create(store, "secret plans", "you")
     for name in ("secret plans", theirs.id, theirs.id[:-2], "latest", "2026"):

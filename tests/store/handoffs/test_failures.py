@@ -30,10 +30,10 @@ from tests.store.samples import (
     texts,
 )
 
-# How handoff fails elsewhere
+# Failures of other programs
 
 
-async def test_failure_1_a_leaving_terminal_cannot_close_the_session_it_gave_away(
+async def test_a_leaving_terminal_cannot_close_the_session_it_gave_away(
     store: Store, session: Session, open_store: OpenStore
 ):
     lease = await hold(store, session.id, said("hello"))
@@ -54,7 +54,7 @@ async def test_failure_1_a_leaving_terminal_cannot_close_the_session_it_gave_awa
     assert texts(await transcripts.load(gateway, session.id)) == ["hello"]
 
 
-async def test_failure_3_a_terminal_that_gives_up_late_and_the_gateway_never_both_write(
+async def test_a_terminal_that_gives_up_late_and_the_gateway_never_both_write(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
     gateway = await open_store()
@@ -72,7 +72,7 @@ async def test_failure_3_a_terminal_that_gives_up_late_and_the_gateway_never_bot
     assert texts(await transcripts.load(store, session.id)) == ["hello", "I stayed"]
 
 
-async def test_failure_4_a_gateway_killed_after_the_claim_does_not_leave_it_running_forever(
+async def test_a_gateway_killed_after_the_claim_does_not_leave_it_running_forever(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
     await claimed(await open_store(), session.id)
@@ -83,7 +83,7 @@ async def test_failure_4_a_gateway_killed_after_the_claim_does_not_leave_it_runn
     assert again.state is State.PENDING
 
 
-async def test_failure_5_a_gateway_started_later_does_not_execute_a_ghost(
+async def test_a_gateway_started_later_does_not_execute_a_ghost(
     store: Store, session: Session, open_store: OpenStore, clock: FakeClock
 ):
     await handoffs.request(store, session.id, TELEGRAM)  # then Ctrl-C, without a cancellation
@@ -94,7 +94,7 @@ async def test_failure_5_a_gateway_started_later_does_not_execute_a_ghost(
     assert (await state(gateway, session.id)).state is State.FAILED
 
 
-async def test_failure_6_when_sending_fails_nothing_has_moved_and_a_retry_binds_one_chat(
+async def test_when_sending_fails_nothing_has_moved_and_a_retry_binds_one_chat(
     store: Store, session: Session
 ):
     await say(store, session.id, said("hello"))
@@ -108,17 +108,13 @@ async def test_failure_6_when_sending_fails_nothing_has_moved_and_a_retry_binds_
     assert [binding.address for binding in await bindings.list_bindings(store, "me")] == [DM]
 
 
-async def test_failure_8_a_session_with_no_message_yet_can_be_handed_off(
-    store: Store, session: Session
-):
+async def test_a_session_with_no_message_yet_can_be_handed_off(store: Store, session: Session):
     claim = await claimed(store, session.id)
     assert await handoffs.complete(store, claim, address=TOPIC, messages=[answered("I am here.")])
     assert texts(await transcripts.load(store, session.id)) == ["I am here."]
 
 
-async def test_failure_10_a_handed_off_session_does_not_vanish_from_the_list(
-    store: Store, session: Session
-):
+async def test_a_handed_off_session_does_not_vanish_from_the_list(store: Store, session: Session):
     assert await handoffs.complete(store, await claimed(store, session.id), address=TOPIC)
     (listed,) = await sessions.list_sessions(store, "me")
     assert (listed.id, listed.address) == (session.id, TOPIC)
@@ -126,7 +122,7 @@ async def test_failure_10_a_handed_off_session_does_not_vanish_from_the_list(
     assert await sessions.find(store, "me", "latest") == listed
 
 
-async def test_failure_13_the_working_directory_is_carried_over(store: Store, session: Session):
+async def test_the_working_directory_is_carried_over(store: Store, session: Session):
     lease = await hold(store, session.id)
     await sessions.describe(store, lease, cwd="/home/me/elsewhere", model="some-model")
     asked = await handoffs.request(store, session.id, TELEGRAM, lease=lease)

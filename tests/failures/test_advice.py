@@ -1,5 +1,4 @@
-"""How handoff fails elsewhere, 9, and how it does not here: the advice after a failure, and for
-coming back, is followed literally and works."""
+"""The advice after a failure, and for coming back, is followed literally and works."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ from tests.harness.house import House
 async def test_following_the_advice_after_an_unclaimed_request_succeeds(
     household: Household,
 ):
-    """9. The advice after a handoff that expired."""
+    """The advice after a handoff that expired."""
     async with household.desk("one") as desk:
         async with household.gateway() as gateway:
             gateway.freeze()
@@ -52,7 +51,7 @@ async def test_following_the_advice_after_an_unclaimed_request_succeeds(
 async def test_a_failed_delivery_is_reported_and_can_be_requested_again(
     household: Household,
 ):
-    """9. The advice in DeliveryFailed."""
+    """The advice in DeliveryFailed."""
     await household.left("one")
     async with household.gateway():
         await household.rig.fail(Act.SEND, Trouble.FORBIDDEN, chat=household.chat)
@@ -66,7 +65,7 @@ async def test_a_failed_delivery_is_reported_and_can_be_requested_again(
 
 
 async def test_the_advised_resume_command_works(household: Household):
-    """9. The message of a leaving terminal."""
+    """The message of a leaving terminal."""
     await household.left("one", title="-now")
     async with household.gateway():
         left = await household.shell("handoff", "--", "-now", "telegram")
@@ -81,7 +80,7 @@ async def test_the_advised_resume_command_works(household: Household):
 
 
 async def test_both_places_that_a_session_left_say_how_to_bring_it_back(household: Household):
-    """9. The notice in a chat when a session leaves it for a terminal, and the other way round. 10.
+    """The notice in a chat when a session leaves it for a terminal, and the other way round.
     A session that left the terminal is in its list."""
     await household.left("one")
     async with household.gateway():
@@ -114,7 +113,7 @@ async def test_both_places_that_a_session_left_say_how_to_bring_it_back(househol
 
 
 async def test_resume_works_in_a_chat_as_the_chat_explains_it(house: House):
-    """9. The advice that cannot work elsewhere: /resume in the chat."""
+    """The advice that cannot work elsewhere: /resume in the chat."""
     async with house.terminal(("one", "1."), title="Sums") as desk:
         pass
     async with house.gateway():

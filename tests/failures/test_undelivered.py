@@ -1,4 +1,7 @@
-"""How handoff fails elsewhere, 17, and how it does not here."""
+"""Replies and handoffs that cannot be delivered.
+
+A docstring says how the handoff of other programs fails there.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,16 @@ import asyncio
 import pytest
 
 from segue.core.address import Platform
+from segue.core.session import ME
 from segue.handoffs.values import State
-from segue.store import Topic, outbox
+from segue.store import Topic, bindings, outbox, sessions
 from segue.testing.contract.rig import Act
-from segue.testing.platform import Trouble
-from tests.failures.conftest import HANDED_OFF, WITHIN, Household
+from segue.testing.platform import Shape, Trouble
+from tests.failures.conftest import HANDED_OFF, STAYED, WITHIN, Household
+from tests.gateway.test_handoffs import SAID, home_in
+from tests.harness.house import House
+
+SAID_SO_FAR = [text for exchange in SAID for text in exchange]
 
 
 def answers(texts: list[str], words: str) -> int:
@@ -22,7 +30,7 @@ def answers(texts: list[str], words: str) -> int:
 async def test_an_undelivered_reply_is_retried_until_it_arrives_once(
     household: Household, trouble: Trouble
 ):
-    """17. A reply was generated but its delivery failed: logged, never retried, the user waits for
+    """A reply was generated but its delivery failed: logged, never retried, the user waits for
     an hour."""
     async with household.gateway():
         async with household.desk("one") as desk:
@@ -48,7 +56,7 @@ async def test_an_undelivered_reply_is_retried_until_it_arrives_once(
 async def test_a_reply_of_a_killed_gateway_is_delivered_by_the_next(
     household: Household,
 ):
-    """17. The same when the gateway dies between the reply and its delivery."""
+    """The same when the gateway dies between the reply and its delivery."""
     async with household.gateway() as first:
         await household.rig.fail(Act.SEND, Trouble.HANG, chat=household.chat)
         await household.writes("hello")
@@ -69,7 +77,7 @@ async def test_a_reply_of_a_killed_gateway_is_delivered_by_the_next(
 
 
 async def test_an_undelivered_reply_is_reported_everywhere(household: Household):
-    """17. The same when it can never arrive: it is reported in the session, in the status and in
+    """The same when it can never arrive: it is reported in the session, in the status and in
     the log, and the agent knows."""
     household.reports_soon()
     async with household.gateway():
@@ -95,3 +103,33 @@ async def test_an_undelivered_reply_is_reported_everywhere(household: Household)
         await household.writes("and now?")
         await household.sees("and now?")
         assert "did not arrive" in str(household.model.requests[-1]["messages"])
+
+
+@pytest.mark.parametrize("method", ["send", "open_thread"])
+async def test_a_handoff_that_cannot_be_delivered_changes_nothing(house: House, method: str):
+    """Sending fails: marked failed, but routing stays moved, the synthetic turn stays in the
+    transcript, an empty topic remains, and the retry leaves two chats bound to one session."""
+    async with house.gateway():
+        chat, _ = await home_in(house, Shape.FORUM)
+        async with house.terminal(*SAID, title="Sums") as desk:
+            before = await sessions.get(house.store, desk.session.id)
+            await house.driver.fail(method, Trouble.FORBIDDEN, chat=chat)
+            failed = await desk.hand_off()
+            assert failed.state is State.FAILED
+            assert "The bot may not do that" in (failed.error or "")
+            assert await sessions.get(house.store, desk.session.id) == before
+            assert [text for _, text in await house.said(desk.session.id)] == SAID_SO_FAR
+            (binding,) = await bindings.list_bindings(house.store, ME)
+            assert binding.address.platform is Platform.LOCAL
+            await house.idle()
+            threads = (await house.driver.look(chat)).threads
+            assert len(threads) == (method == "send")
+            for thread in threads:
+                (only,) = [m for m in (await house.driver.look(chat)).messages if m.thread]
+                assert (only.thread, only.text[: len(STAYED)]) == (thread.id, STAYED)
+            done = await desk.hand_off()
+            assert done.state is State.COMPLETED, done.error
+        (binding,) = await bindings.list_bindings(house.store, ME)
+        assert (binding.address, binding.session_id) == (done.thread, desk.session.id)
+        roles = [role for role, _ in await house.said(desk.session.id)]
+        assert roles == ["user", "assistant"] * 4

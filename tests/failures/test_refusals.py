@@ -1,5 +1,4 @@
-"""How handoff fails elsewhere, 9, and how it does not here: the advice in every refusal is followed
-literally and works."""
+"""The advice in every refusal is followed literally and works."""
 
 from __future__ import annotations
 
@@ -49,28 +48,32 @@ def every_text() -> Iterator[str]:
         yield from (value for value in values if isinstance(value, str))
 
 
-TEXTS = [text for text in every_text() if "`segue" in text or re.search(r"(?<!\S)/[a-z]", text)]
+def test_every_advised_command_exists():
+    """Advice that cannot work ("/resume on the platform manually" → blocked)."""
+    texts = list(every_text())
+    in_shell = {command for text in texts for command in re.findall(r"`segue([^`]*)`", text)}
+    assert [command for command in sorted(in_shell) if not is_command(command)] == []
+    in_chat = {name for text in texts for name in re.findall(r"(?<!\S)/([a-z]+)\b", text)}
+    assert in_chat
+    assert in_chat <= {command.name for command in commands.COMMANDS}
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=lambda text: text[:40])
-def test_every_advised_command_exists(text: str):
-    """9. Advice that cannot work ("/resume on the platform manually" → blocked)."""
-    for command in re.findall(r"`segue([^`]*)`", text):
-        context, found = click.Context(main), main
-        for word in command.replace("{platform}", "telegram").split():
-            if not isinstance(found, click.Group):
-                break
-            found = found.get_command(context, word)
-            assert found is not None, f"there is no `segue{command}`"
-    for name in re.findall(r"(?<!\S)/([a-z]+)\b", text):
-        assert any(command.name == name for command in commands.COMMANDS), f"there is no /{name}"
+def is_command(typed: str) -> bool:
+    """Whether `segue` has the command, with its subcommands."""
+    context = click.Context(main)
+    found: click.Command | None = main
+    for word in typed.replace("{platform}", "telegram").split():
+        if not isinstance(found, click.Group):
+            break
+        found = found.get_command(context, word)
+    return found is not None
 
 
 # Refusals
 
 
 async def test_the_advice_after_an_unknown_platform_works(household: Household):
-    """9. The advice for an unknown platform, SessionNotFound, an unknown chat, which has two, and
+    """The advice for an unknown platform, SessionNotFound, an unknown chat, which has two, and
     SessionHeld."""
     other = await household.new_chat(GenericRig.forum)
     async with household.gateway():
@@ -93,7 +96,7 @@ async def test_the_advice_after_an_unknown_platform_works(household: Household):
 
 
 async def test_the_advice_without_a_gateway_starts_one(household: Household):
-    """9. The advice in NoGateway, and for a platform that no gateway would serve. (The tests of the
+    """The advice in NoGateway, and for a platform that no gateway would serve. (The tests of the
     terminal cover the offer to start one.)"""
     add_settings(household, "enabled = false\n")
     async with none_left(household.person), household.terminal() as shown:
@@ -110,7 +113,7 @@ async def test_the_advice_without_a_gateway_starts_one(household: Household):
 
 
 async def test_a_platform_that_is_not_set_up_can_have_an_external_adapter(household: Household):
-    """9. A platform that is not set up: an external adapter sets it up, too."""
+    """A platform that is not set up: an external adapter sets it up, too."""
     await household.left("one")
     async with serving() as other, other.driver() as driver:
         chat = await driver.chat(Shape.DM, [await driver.user("Anna")])
@@ -128,7 +131,7 @@ async def test_a_platform_that_is_not_set_up_can_have_an_external_adapter(househ
 
 
 async def test_without_a_home_channel_pairing_and_sethome_make_one(household: Household):
-    """9. The advice without a home channel, for a user who is not even paired."""
+    """The advice without a home channel, for a user who is not even paired."""
     await owners.unlink(household.store, Platform.TELEGRAM, household.anna)
     await owners.clear_home(household.store, ME, Platform.TELEGRAM)
     await household.left("one")
@@ -145,7 +148,7 @@ async def test_without_a_home_channel_pairing_and_sethome_make_one(household: Ho
 
 
 async def test_both_ways_out_of_a_running_turn_work(household: Household):
-    """9. The advice while a turn runs."""
+    """The advice while a turn runs."""
     advice = "Wait for it or press Ctrl-C, then type /handoff again."
     household.model.hold(HANDED_OFF)
     async with household.gateway(), household.terminal("one") as shown:
@@ -167,7 +170,7 @@ async def test_both_ways_out_of_a_running_turn_work(household: Household):
 async def test_a_handoff_in_flight_expires_soon_and_can_be_requested_again(
     household: Household,
 ):
-    """9. The advice for a handoff in flight and for a session that has changed: the terminal that
+    """The advice for a handoff in flight and for a session that has changed: the terminal that
     started it is dead, and the session continues in another."""
     household.model.hold(HANDED_OFF)
     session = await household.left("one")
