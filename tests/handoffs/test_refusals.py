@@ -179,13 +179,6 @@ async def test_following_every_advice_leads_to_success(
     assert (await ask(store, session.id, None, "telegram")).state is State.PENDING
 
 
-@pytest.mark.usefixtures("gateway")
-async def test_a_session_with_no_message_yet_can_be_handed_off(store: Store, session: Session):
-    assert session.messages == 0
-    lease = await hold(store, session.id)
-    assert (await ask(store, session.id, lease, "telegram")).state is State.PENDING
-
-
 async def test_a_request_has_the_target_and_the_message(
     store: Store, session: Session, gateway: Gateway
 ):

@@ -87,25 +87,6 @@ async def test_the_leaving_terminal_does_not_change_the_session(
     assert texts(kept) == ["You are here now.", "I am on my phone."]
 
 
-async def test_a_session_with_no_message_yet_moves(
-    terminal: Terminal, gateway: Gateway, session: Session
-):
-    assert session.messages == 0
-    async with running(terminal) as task:
-        assert await gateway.complete(await gateway.claim())
-        assert isinstance(await task, Completed)
-
-
-async def test_a_handed_off_session_stays_in_the_list_of_the_terminal(
-    terminal: Terminal, store: Store, gateway: Gateway, session: Session
-):
-    async with running(terminal) as task:
-        await gateway.complete(await gateway.claim())
-        await task
-    assert [found.id for found in await sessions.list_sessions(store, "me")] == [session.id]
-    assert (await sessions.find(store, "me", "latest")).id == session.id
-
-
 async def test_a_refused_request_leaves_nothing_behind(
     terminal: Terminal, store: Store, session: Session
 ):
