@@ -1,7 +1,9 @@
 """A household on each platform that brings a rig; see `tests.rigs`.
 
-The tests of the adapters cover the differences between kinds of chats, so each journey here uses
-one kind. What only one platform has is in a file of that platform, which selects its rig:
+The contract suite tests every adapter, and the tests of an adapter cover its kinds of chats. So
+each journey here uses one kind of chat, and `on` names the platforms on which it differs, or one if
+it does not. On the other platforms it runs each night. What only one platform has is in a file of
+that platform, which selects its rig:
 
     pytestmark = pytest.mark.parametrize("home", [TelegramRig], indirect=True)
 """
@@ -12,7 +14,7 @@ import asyncio
 import importlib
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -25,10 +27,12 @@ from segue.store.gateways import LinkState
 from tests import rigs
 from tests.fakes.models.openai import Say
 from tests.harness import household
+from tests.harness.cases import brief
 from tests.harness.gateways import begin_python
 from tests.harness.household import WITHIN, Household
 from tests.harness.terminal import Person
 from tests.harness.terminal import person as person
+from tests.rigs import PlatformRig
 
 
 @pytest.fixture(params=rigs.ALL, ids=lambda rig: rig.name)
@@ -39,6 +43,13 @@ def home(
     opened = household.opened(person, request.param)
     yield runner.run(opened.__aenter__())
     runner.run(opened.__aexit__(None, None, None))
+
+
+def on(
+    *usual: type[PlatformRig], among: Sequence[type[PlatformRig]] = rigs.ALL
+) -> pytest.MarkDecorator:
+    """Run a test on the platforms `usual`, and in `make test-long` on all others in `among`."""
+    return pytest.mark.parametrize("home", brief(among, usual), indirect=True)
 
 
 def tool_call(tool: str, **arguments: object) -> Say:

@@ -6,13 +6,18 @@ import pytest
 
 from segue.core.address import ChatType, Platform
 from tests.end_to_end.conftest import loaded
+from tests.harness.cases import brief
 from tests.harness.household import HANDED_OFF, Household, told
 from tests.rigs import DiscordRig, Kind
 
 pytestmark = pytest.mark.parametrize("home", [DiscordRig], indirect=True)
 
 
-@pytest.mark.parametrize("kind", [*DiscordRig.kinds, DiscordRig.posts], ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    "kind",
+    brief([*DiscordRig.kinds, DiscordRig.posts], [DiscordRig.forum, DiscordRig.posts]),
+    ids=lambda kind: kind.name,
+)
 async def test_a_session_comes_and_goes_in_every_kind_of_chat(home: Household, kind: Kind):
     await home.at_home(kind)
     async with home.gateway():

@@ -7,7 +7,7 @@ import pytest
 from segue import commands
 from segue.commands.base import Where
 from tests import rigs
-from tests.end_to_end.conftest import asks_under_an_answer, tool_call
+from tests.end_to_end.conftest import asks_under_an_answer, on, tool_call
 from tests.end_to_end.test_jobs import BREAD, asked_last, ended, jobs, pass_time, serving
 from tests.fakes.models.openai import Say
 from tests.fakes.pictures import png
@@ -16,9 +16,10 @@ from tests.rigs import File, View
 from tests.rigs import Message as Shown
 
 QUESTION = "May I do this?"
+WITH_MENU = tuple(rig for rig in rigs.ALL if rig.has_menu)
 
 
-@pytest.mark.parametrize("home", rigs.EDITING, indirect=True)
+@on(rigs.SlackRig, rigs.SignalRig, among=rigs.EDITING)
 async def test_only_the_owner_answers_with_a_button(home: Household):
     await home.at_home(home.rig.forum)
     path = home.person.cwd / "made"
@@ -44,6 +45,7 @@ async def test_only_the_owner_answers_with_a_button(home: Household):
     assert [m.id for m in said if "llowed" in m.text] == [question.id], "it is said once"
 
 
+@on(rigs.DiscordRig, rigs.WhatsAppRig)
 async def test_a_long_call_is_allowed_only_below_its_last_line(home: Household):
     """By button or reaction, and not by a number before that, whichever gateway runs."""
     await home.at_home(home.rig.dm)
@@ -75,15 +77,15 @@ async def offering(home: Household, label: str) -> Shown:
     return found(await home.rig.until(lambda view: bool(found(view)), home.chat))[0]
 
 
+@on(rigs.DiscordRig, among=WITH_MENU)
 async def test_the_menu_has_the_commands_of_the_table(home: Household):
-    if not home.rig.has_menu:
-        pytest.skip("the bot cannot set the menu of this platform")
     await home.at_home(home.rig.dm)
     async with home.gateway():
         shown = await home.rig.until(lambda view: bool(view.menu))
     assert shown.menu == {c.name: c.summary for c in commands.available(Where.CHAT)}
 
 
+@on(rigs.TelegramRig, rigs.WhatsAppRig)
 async def test_photos_from_the_phone_reach_the_model_as_one_message(home: Household):
     photos = 3 if home.rig.albums else 1
     await home.at_home(home.rig.dm)
@@ -101,6 +103,7 @@ async def test_photos_from_the_phone_reach_the_model_as_one_message(home: Househ
     assert "what is it?" in str(parts)
 
 
+@on(rigs.SignalRig)
 async def test_a_file_from_the_agent_arrives(home: Household):
     await home.at_home(home.rig.dm)
     notes = home.person.cwd / "notes.txt"
@@ -118,7 +121,11 @@ async def test_a_file_from_the_agent_arrives(home: Household):
 
 THREADS_UNDER_MESSAGES = pytest.mark.parametrize(
     ("home", "kind"),
-    [(rigs.SlackRig, "dm"), (rigs.SlackRig, "forum"), (rigs.DiscordRig, "forum")],
+    [
+        pytest.param(rigs.SlackRig, "dm", marks=pytest.mark.long),
+        (rigs.SlackRig, "forum"),
+        (rigs.DiscordRig, "forum"),
+    ],
     indirect=["home"],
 )
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from segue.core.transcript import ToolCall
 from segue.handoffs.values import State
 from tests import rigs
-from tests.end_to_end.conftest import tool_call
+from tests.end_to_end.conftest import on, tool_call
 from tests.end_to_end.test_features import QUESTION
 from tests.fakes.models.openai import Say
 from tests.harness.gateways import piped
@@ -20,6 +18,7 @@ def both(*answers: Say) -> Say:
     return Say(calls=tuple(ToolCall(f"c{n}", c.name, c.arguments) for n, c in enumerate(calls)))
 
 
+@on(rigs.TelegramRig, rigs.SignalRig)
 async def test_a_turn_that_waits_for_an_approval_is_approved_and_finished_on_the_phone(
     home: Household,
 ):
@@ -59,6 +58,7 @@ async def test_a_turn_that_waits_for_an_approval_is_approved_and_finished_on_the
     assert len([text for text in await home.texts(thread) if "continues here" in text]) == 1
 
 
+@on(rigs.WhatsAppRig)
 async def test_segue_handoff_waits_and_the_turn_is_finished_on_the_phone(home: Household):
     await home.at_home(home.rig.forum)
     home.model.plans.append(tool_call("shell", command="echo sold > sold; echo yes"))
@@ -80,7 +80,7 @@ async def test_segue_handoff_waits_and_the_turn_is_finished_on_the_phone(home: H
     assert [role for role, _ in await home.said()] == ["user", "assistant", "tool", "assistant"]
 
 
-@pytest.mark.parametrize("home", rigs.THREADED, indirect=True)
+@on(rigs.GenericRig, among=rigs.THREADED)
 async def test_a_turn_in_a_chat_moves_although_its_gateway_is_killed_while_the_command_waits(
     home: Household,
 ):
@@ -106,7 +106,7 @@ async def test_a_turn_in_a_chat_moves_although_its_gateway_is_killed_while_the_c
 
 
 # A reaction is understood only if the gateway lived long enough to record what it reacts to.
-@pytest.mark.parametrize("home", rigs.THREADED, indirect=True)
+@on(rigs.SlackRig, among=rigs.THREADED)
 async def test_the_next_gateway_continues_a_turn_if_the_first_is_killed_before_it(
     home: Household,
 ):

@@ -13,6 +13,7 @@ from segue.store.gateways import LinkState
 from segue.testing.contract.rig import Act
 from segue.testing.peers import Trouble
 from tests import rigs
+from tests.end_to_end.conftest import on
 from tests.harness.household import HANDED_OFF, Household
 
 NO_PATIENCE: dict[str, float | str] = {
@@ -32,6 +33,7 @@ async def cut_off(home: Household) -> AsyncGenerator[None]:
     await home.until_link(LinkState.CONNECTED)
 
 
+@on(rigs.TelegramRig, rigs.SlackRig)
 async def test_messages_of_both_sides_during_an_outage_arrive_once(home: Household):
     await home.at_home(home.rig.dm)
     async with home.gateway():
@@ -51,6 +53,7 @@ async def test_messages_of_both_sides_during_an_outage_arrive_once(home: Househo
     assert await outbox.troubled(home.store) == ()
 
 
+@on(rigs.DiscordRig, rigs.WhatsAppRig)
 async def test_a_handoff_during_an_outage_leaves_the_session_where_it_is(home: Household):
     await home.at_home(home.rig.forum)
     home.set_constants(NO_PATIENCE)
@@ -64,6 +67,7 @@ async def test_a_handoff_during_an_outage_leaves_the_session_where_it_is(home: H
         await home.sees(HANDED_OFF, await home.thread())
 
 
+@on(rigs.GenericRig)
 async def test_a_return_to_a_thread_during_an_outage_leaves_the_session_where_it_is(
     home: Household,
 ):
@@ -83,7 +87,7 @@ async def test_a_return_to_a_thread_during_an_outage_leaves_the_session_where_it
         assert not [text for text in await home.texts(thread) if "stayed where it was" in text]
 
 
-@pytest.mark.parametrize("home", rigs.KEYLESS_THREADED, indirect=True)
+@on(rigs.TelegramRig, among=rigs.KEYLESS_THREADED)
 async def test_a_thread_that_may_exist_is_not_opened_again_automatically(home: Household):
     await home.at_home(home.rig.forum)
     opened = home.rig.methods[Act.OPEN_THREAD]
@@ -99,7 +103,7 @@ async def test_a_thread_that_may_exist_is_not_opened_again_automatically(home: H
     assert await home.texts(left.id) == []
 
 
-@pytest.mark.parametrize("home", rigs.KEYLESS, indirect=True)
+@on(rigs.TelegramRig, among=rigs.KEYLESS)
 async def test_an_answer_that_may_have_arrived_is_reported_and_not_sent_again(home: Household):
     await home.at_home(home.rig.forum)
     async with home.gateway():

@@ -15,15 +15,15 @@ from segue.store.outbox import OutgoingState
 from tests.end_to_end.conftest import tool_call, write
 from tests.end_to_end.test_features import QUESTION
 from tests.fakes.signal import ME, Driver, Failure, Settings
+from tests.harness.cases import brief
 from tests.harness.household import HANDED_OFF, Household
 from tests.rigs import Kind, SignalRig
 from tests.store.samples import waiting
 
 pytestmark = pytest.mark.parametrize("home", [SignalRig], indirect=True)
-KINDS = pytest.mark.parametrize("kind", SignalRig.kinds, ids=lambda kind: kind.name)
 
 
-@KINDS
+@pytest.mark.parametrize("kind", SignalRig.kinds, ids=lambda kind: kind.name)
 async def test_a_session_goes_to_the_phone_and_comes_back(home: Household, kind: Kind):
     await home.at_home(kind)
     async with home.gateway():
@@ -48,7 +48,9 @@ async def test_a_session_goes_to_the_phone_and_comes_back(home: Household, kind:
     assert len(spoken) == len(set(spoken)) == 4
 
 
-@KINDS
+@pytest.mark.parametrize(
+    "kind", brief(SignalRig.kinds, [SignalRig.group]), ids=lambda kind: kind.name
+)
 async def test_a_running_conversation_is_set_aside_with_its_answer_and_brought_back(
     home: Household, kind: Kind
 ):

@@ -13,13 +13,16 @@ from tests.fakes import slack
 from tests.fakes.models.openai import Say
 from tests.fakes.models.travel import AT_ONCE, Travel
 from tests.fakes.slack import BOT, Settings, Shown
+from tests.harness.cases import brief
 from tests.harness.household import WITHIN, Household, told
 from tests.rigs import Kind, SlackRig
 
 pytestmark = pytest.mark.parametrize("home", [SlackRig], indirect=True)
 
 
-@pytest.mark.parametrize("kind", SlackRig.kinds, ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    "kind", brief(SlackRig.kinds, [SlackRig.dm, SlackRig.forum]), ids=lambda kind: kind.name
+)
 async def test_a_session_goes_to_each_kind_of_chat_and_comes_back(home: Household, kind: Kind):
     await home.at_home(kind)
     async with home.gateway():
@@ -41,7 +44,7 @@ async def test_a_session_goes_to_each_kind_of_chat_and_comes_back(home: Househol
     assert mentioned == ([] if kind.chat_type is ChatType.DM else once_each)
 
 
-@pytest.mark.parametrize("kind", [slack.Kind.IM, slack.Kind.CHANNEL])
+@pytest.mark.parametrize("kind", brief([slack.Kind.IM, slack.Kind.CHANNEL], [slack.Kind.CHANNEL]))
 async def test_a_chat_without_the_app_does_not_become_the_home_channel(
     home: Household, kind: slack.Kind
 ):
@@ -73,7 +76,7 @@ async def test_what_was_written_while_the_gateway_was_away_is_answered_once(home
     assert said[2:] == ["(3) are you there?", "(4) and now?", "(5) and now?"]
 
 
-@pytest.mark.parametrize("reason", ["warning", "refresh_requested"])
+@pytest.mark.parametrize("reason", brief(["warning", "refresh_requested"], ["refresh_requested"]))
 async def test_nothing_is_lost_when_slack_replaces_the_connection(home: Household, reason: str):
     await home.at_home(home.rig.forum)
     async with home.gateway():
@@ -136,7 +139,7 @@ async def test_the_answer_replaces_the_stream_in_which_it_grew(home: Household, 
     [
         ("", Trouble.HANG),
         ("chat.startStream", Trouble.HANG_AFTER),
-        ("chat.appendStream", Trouble.HANG_AFTER),
+        pytest.param("chat.appendStream", Trouble.HANG_AFTER, marks=pytest.mark.long),
     ],
 )
 async def test_a_stream_that_a_killed_gateway_left_is_removed(
@@ -159,7 +162,7 @@ async def test_a_stream_that_a_killed_gateway_left_is_removed(
     assert not any(it.streaming for it in (await home.rig.driver.look()).messages)
 
 
-@pytest.mark.parametrize("trouble", [Trouble.HANG, Trouble.HANG_AFTER])
+@pytest.mark.parametrize("trouble", brief([Trouble.HANG, Trouble.HANG_AFTER], [Trouble.HANG_AFTER]))
 @pytest.mark.parametrize("method", ["chat.stopStream", "chat.update"])
 async def test_a_gateway_that_is_killed_while_a_stream_becomes_the_answer_sends_it_once(
     home: Household, method: str, trouble: Trouble
@@ -204,7 +207,9 @@ async def test_code_that_is_too_long_arrives_as_a_file(home: Household):
     assert (before.text, file.file) == ("Here it is.", "code-1.py")
 
 
-@pytest.mark.parametrize("kind", [SlackRig.dm, SlackRig.forum], ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    "kind", brief([SlackRig.dm, SlackRig.forum], [SlackRig.forum]), ids=lambda kind: kind.name
+)
 async def test_a_session_stays_in_its_thread_when_the_first_message_is_deleted(
     home: Household, kind: Kind
 ):

@@ -11,6 +11,7 @@ from segue.store import Topic, bubbles, outbox
 from segue.testing.contract.rig import Act
 from segue.testing.peers import Trouble
 from tests import rigs
+from tests.end_to_end.conftest import on
 from tests.fakes.models.openai import Say
 from tests.fakes.models.travel import AT_ONCE, Travel
 from tests.harness.household import WITHIN, Household
@@ -53,7 +54,7 @@ def shows_halves(home: Household) -> None:
     home.set_constants({"segue.gateway.streaming.BUBBLE_DELAY": 0.2})
 
 
-@pytest.mark.parametrize("home", rigs.EDITING, indirect=True)
+@on(rigs.DiscordRig, rigs.SignalRig, among=rigs.EDITING)
 async def test_a_partial_message_becomes_the_answer(home: Household):
     await home.at_home(home.rig.forum)
     async with home.gateway():
@@ -75,7 +76,7 @@ async def test_a_partial_message_becomes_the_answer(home: Household):
     assert await outbox.troubled(home.store) == ()
 
 
-@pytest.mark.parametrize("home", rigs.KEYLESS, indirect=True)
+@on(rigs.TelegramRig, among=rigs.KEYLESS)
 async def test_a_partial_message_that_may_have_arrived_is_reported(home: Household):
     await home.at_home(home.rig.forum)
     async with home.gateway():

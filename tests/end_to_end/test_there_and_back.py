@@ -11,7 +11,7 @@ from segue.core.session import ME
 from segue.handoffs.values import State
 from segue.store import owners, sessions
 from tests import rigs
-from tests.end_to_end.conftest import tool_call
+from tests.end_to_end.conftest import on, tool_call
 from tests.harness.household import HANDED_OFF, Household
 
 
@@ -84,7 +84,7 @@ async def test_the_sender_of_the_code_is_paired_and_gets_a_home_channel(home: Ho
     assert (known.sender.platform, known.sender.user_id) == (home.rig.platform, home.anna)
 
 
-@pytest.mark.parametrize("home", rigs.THREADED, indirect=True)
+@on(rigs.DiscordRig, rigs.SlackRig, among=rigs.THREADED)
 async def test_a_group_becomes_the_home_channel_when_its_owner_says_so(home: Household):
     await home.new_chat(home.rig.group)
     direct = await home.new_chat(home.rig.dm)

@@ -58,10 +58,10 @@ async def threads(house: House, chat: str) -> list[str]:
     return [thread.id for thread in (await house.driver.look(chat)).threads]
 
 
-async def test_ten_round_trips_leave_one_thread(house: House):
+async def test_round_trips_leave_one_thread(house: House):
     async with house.gateway():
         chat, session = await home_in(house), await new_session(house)
-        for trip in range(10):
+        for trip in range(3):
             done = await goes(house, session, f"trip {trip}")
             assert done.state is State.COMPLETED, done.error
             (thread,) = await threads(house, chat)
@@ -71,8 +71,8 @@ async def test_ten_round_trips_leave_one_thread(house: House):
     (thread,) = await threads(house, chat)
     spoken_there = await in_thread(house, chat, thread)
     backs = [text for text in spoken_there if text.startswith("“Boat” is back here.")]
-    assert len(backs) == 9
-    assert backs[-1] == "“Boat” is back here.\n\n> You: trip 9\n> Segue: I heard trip 9"
+    assert len(backs) == 2
+    assert backs[-1] == "“Boat” is back here.\n\n> You: trip 2\n> Segue: I heard trip 2"
 
 
 async def test_a_return_without_new_messages_posts_only_one_line(house: House):
