@@ -1,4 +1,4 @@
-"""A session leaves a chat: by /move in the chat, or by a wish from elsewhere, also during a
+"""A session leaves a chat: by /move in the chat, or by a request from elsewhere, also during a
 turn."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from segue.gateway.turns import ChatTurns
 from segue.handoffs import STAYS, Completed, Held, IfHeld, Progress, hand_off_session
 from segue.handoffs import queries as handoffs
 from segue.handoffs.values import State
-from segue.store import bindings, sessions, transcripts, wishes
+from segue.store import bindings, release_requests, sessions, transcripts
 from segue.testing.platform import Driver, Shape
 from segue.turns import HeldLease, hold
 from tests.gateway.test_approvals import question, settled
@@ -386,8 +386,10 @@ async def test_the_next_gateway_waits_for_the_handoff_of_a_turn_that_a_dead_one_
     granted = asyncio.Event()
 
     async def grant_and_hang(turns: ChatTurns, held: HeldLease, _: asyncio.Event) -> bool:
-        assert held.wish is not None
-        await handoffs.grant(turns.store, held.wish, held.lease, mid_turn=True, claim_seconds=600)
+        assert held.release_request is not None
+        await handoffs.grant(
+            turns.store, held.release_request, held.lease, mid_turn=True, claim_seconds=600
+        )
         granted.set()
         return await asyncio.Event().wait()
 
@@ -402,7 +404,7 @@ async def test_the_next_gateway_waits_for_the_handoff_of_a_turn_that_a_dead_one_
             await trip.says("do it")
             await trip.runs("1")
             (session,) = await sessions.list_sessions(house.store, "me")
-            await wishes.make(house.store, session.id, home)
+            await release_requests.create(house.store, session.id, home)
             trip.go()
             await granted.wait()
     async with house.gateway(model=[answer]):

@@ -57,16 +57,16 @@ async def terminal(say: Say, url: str, session_id: str) -> None:
 
 
 async def holder(say: Say, url: str, session_id: str, traps: Path) -> None:
-    """Hold a session whose turn is at a safe point, and grant the wish for it."""
+    """Hold a session whose turn is at a safe point, and grant the request for it."""
     trap.install(traps)
     async with (
         await segue.store.open(url) as store,
         hold(store, session_id, "a terminal on sofa") as held,
     ):
         say("here")
-        await held.wished.wait()
-        assert held.wish is not None
-        async for told in grant(store, held, held.wish, mid_turn=True):
+        await held.release_requested.wait()
+        assert held.release_request is not None
+        async for told in grant(store, held, held.release_request, mid_turn=True):
             say(type(told).__name__)
 
 

@@ -55,7 +55,7 @@ MODULES = (
     "exports",
     "health",
     "turn_records",
-    "wishes",
+    "release_requests",
     "operations",
     "handoffs.test_claims",
 )

@@ -69,7 +69,7 @@ def go(person: Person) -> None:
     (person.cwd / "go").touch()
 
 
-async def wished(shown: Terminal, person: Person, *, drawn: bool = True) -> None:
+async def request_handoff(shown: Terminal, person: Person, *, drawn: bool = True) -> None:
     """Wait until the first call runs, then request a handoff."""
     if drawn:
         await shown.ready()
@@ -98,7 +98,7 @@ async def test_the_turn_moves_after_the_result_of_the_running_call(
         person.talks_to(two_calls()),
         person.opens(environment=environment) as shown,
     ):
-        await wished(shown, person, drawn=not environment)
+        await request_handoff(shown, person, drawn=not environment)
         if not environment:
             await shown.see(MOVING)
         assert await handoffs.in_flight(gateway.store) == ()  # nothing moves while a tool runs
@@ -168,7 +168,7 @@ async def test_ctrl_c_cancels_the_handoff_and_the_turn_continues(person: Person)
         person.talks_to(two_calls(), "It is done."),
         person.opens() as shown,
     ):
-        await wished(shown, person)
+        await request_handoff(shown, person)
         shown.press("c-c")
         await shown.shows(STAYS)
         await shown.gone(MOVING)
@@ -225,7 +225,7 @@ async def test_the_next_ctrl_c_stops_the_turn(person: Person):
         person.talks_to(two_calls()),
         person.opens() as shown,
     ):
-        await wished(shown, person)
+        await request_handoff(shown, person)
         shown.press("c-c")
         await shown.shows(STAYS)
         shown.press("c-c")
@@ -242,7 +242,7 @@ async def test_after_a_failed_handoff_the_terminal_continues_the_turn(person: Pe
         person.talks_to(two_calls(), "It is done."),
         person.opens() as shown,
     ):
-        await wished(shown, person)
+        await request_handoff(shown, person)
         go(person)
         claim = await gateway.claim()
         await shown.see("taken up by a gateway")
@@ -295,7 +295,7 @@ async def test_the_turn_continues_if_the_gateway_stops_before_the_safe_point(
         person.talks_to(two_calls(), "It is done."),
         person.opens() as shown,
     ):
-        await wished(shown, person)
+        await request_handoff(shown, person)
         await gateways.withdraw(gateway.store)
         go(person)
         await shown.shows("No gateway is running")
@@ -311,7 +311,7 @@ async def test_ctrl_d_during_the_handoff_leaves_and_the_session_does_not_move(pe
         person.talks_to(two_calls()),
         person.opens() as shown,
     ):
-        await wished(shown, person)
+        await request_handoff(shown, person)
         go(person)
         await gateway.claim()
         await shown.see("taken up by a gateway")
@@ -359,7 +359,7 @@ async def test_a_long_wait_offers_to_wait_or_to_stay(person: Person, answer: str
         person.talks_to(two_calls(), "It is done."),
         person.opens(columns=120) as shown,
     ):
-        await wished(shown, person)
+        await request_handoff(shown, person)
         await shown.shows("[w]ait for it, stop it and [m]ove to telegram now, [s]tay here")
         shown.say(answer)
         if answer == "s":
@@ -386,7 +386,7 @@ async def test_a_long_wait_offers_to_stop_the_command_and_move(person: Person):
         person.talks_to(two_calls()),
         person.opens(columns=120) as shown,
     ):
-        await wished(shown, person)
+        await request_handoff(shown, person)
         await shown.see("[s]tay here")
         shown.say("m")
         claim = await gateway.claim()
@@ -406,7 +406,7 @@ async def test_ctrl_c_at_the_offer_keeps_the_session(person: Person):
         person.talks_to(two_calls(), "It is done."),
         person.opens(columns=120) as shown,
     ):
-        await wished(shown, person)
+        await request_handoff(shown, person)
         await shown.see("[s]tay here")
         shown.press("c-c")
         await shown.shows(STAYS)

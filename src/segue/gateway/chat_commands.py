@@ -37,9 +37,9 @@ from segue.store import (
     inbox,
     outbox,
     owners,
+    release_requests,
     sessions,
     transcripts,
-    wishes,
 )
 from segue.store import doors as stored_doors
 from segue.store.bindings import RESUME, bring_back
@@ -214,7 +214,7 @@ class ChatCommands:
 
     async def stop(self) -> None:
         session = self._here()
-        if session is not None and await wishes.take_back(self.store, session.id):
+        if session is not None and await release_requests.withdraw(self.store, session.id):
             await self.notice(handoffs.STAYS)
             return
         if not self._chat_turns.stop(self.address):

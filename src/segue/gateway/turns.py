@@ -235,7 +235,7 @@ class ChatTurns:
     async def _turn(
         self, pending: PendingMessage, said: Message | None, held: HeldLease, running: RunningTurn
     ) -> str | None:
-        """Run the turn, or let it move if another process wishes so. Return the notice with which
+        """Run the turn, or let it move if another process asks for it. Return the notice with which
         to finish the inbox entry ("" for none), or None if the turn has already finished it."""
         questions = Questions(self.store, held, pending.address, self._outbound.settle)
         ended = await self._run(pending, said, held, running, questions)
@@ -249,9 +249,9 @@ class ChatTurns:
 
     async def _move(self, held: HeldLease, interrupt: asyncio.Event) -> bool:
         """Hand the session off with its paused turn. Return False if the turn goes on here."""
-        if (wish := held.wish) is None:
+        if (request := held.release_request) is None:
             return False
-        steps = grant(self.store, held, wish, mid_turn=True, interrupt=interrupt)
+        steps = grant(self.store, held, request, mid_turn=True, interrupt=interrupt)
         try:
             return any([isinstance(step, Completed) async for step in steps])
         except SessionMoved:
@@ -281,7 +281,7 @@ class ChatTurns:
             place,
             held=held,
             interrupt=running.interrupt,
-            pause=held.wished,
+            pause=held.release_requested,
             paused=paused,
             inbox_ids=[pending.inbox_id],
         )

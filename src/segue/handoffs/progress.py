@@ -2,7 +2,7 @@
 
 It is Waiting, then Working from step to step, or Stranded if its gateway died and another may
 resume it. It ends as Completed or Failed. If another process holds the session, it is Held first,
-and Kept if the wish to move it is taken back before the handoff has begun.
+and Kept if the request to release it is withdrawn before the handoff has begun.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Held(Struct, frozen=True):
 
 
 class Kept(Struct, frozen=True):
-    """The wish was taken back, and the session stays where it is."""
+    """The release request was withdrawn, and the session stays where it is."""
 
     platform: Platform
     elsewhere: bool
-    """Whether it was taken back where the session is, not by the process that waits."""
+    """Whether it was withdrawn where the session is, not by the process that waits."""
 
     def text(self) -> str:
         if self.elsewhere:

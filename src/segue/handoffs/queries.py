@@ -31,10 +31,19 @@ from segue.handoffs.values import (
     Step,
     stayed,
 )
-from segue.store import bindings, errors, inbox, leases, outbox, sessions, transcripts, wishes
+from segue.store import (
+    bindings,
+    errors,
+    inbox,
+    leases,
+    outbox,
+    release_requests,
+    sessions,
+    transcripts,
+)
 from segue.store.base import Row, Topic, Transactions, Tx, marks, reads, writes
+from segue.store.release_requests import ReleaseRequest
 from segue.store.values import address_or_none, listed, moment, moment_or_none, text, unreadable
-from segue.store.wishes import Wish
 
 CLAIM_SECONDS = 15.0
 """How long a handoff waits for a gateway: after the request, and after its gateway died."""
@@ -117,41 +126,41 @@ def request(
 @marks
 def grant(
     tx: Tx,
-    wish: Wish,
+    release_request: ReleaseRequest,
     lease: Lease,
     *,
     mid_turn: bool = False,
     claim_seconds: float = CLAIM_SECONDS,
 ) -> Handoff | None:
-    """Request the handoff that another process wishes for, as the holder of the session. Return
-    None if the wish was taken back. Calling it again returns the first request, while it is in
-    flight."""
-    current = wishes.of(tx, wish.session_id)
-    if current is None or current.key != wish.key:
-        known = _keyed(tx, wish.key)
+    """Request the handoff that another process asks for, as the holder of the session. Return
+    None if the release request was withdrawn. Calling it again returns the same handoff, while it
+    is in flight."""
+    current = release_requests.get(tx, release_request.session_id)
+    if current is None or current.key != release_request.key:
+        known = _keyed(tx, release_request.key)
         return known if known and known.in_flight else None
-    wishes.take_back(tx, wish.session_id, wish.key)
+    release_requests.withdraw(tx, release_request.session_id, release_request.key)
     return request(
         tx,
-        wish.session_id,
-        wish.home.platform,
+        release_request.session_id,
+        release_request.home.platform,
         lease=lease,
-        home=wish.home,
-        message=wish.message,
-        new_thread=wish.new_thread,
+        home=release_request.home,
+        message=release_request.message,
+        new_thread=release_request.new_thread,
         mid_turn=mid_turn,
-        key=wish.key,
+        key=release_request.key,
         claim_seconds=claim_seconds,
     )
 
 
-class WishState(Struct, frozen=True, kw_only=True):
-    """What became of a wish."""
+class ReleaseState(Struct, frozen=True, kw_only=True):
+    """What became of a release request."""
 
     handoff: Handoff | None
-    """The handoff, if the wish was granted."""
+    """The handoff, if the request was granted."""
     is_open: bool
-    """Whether it is neither granted nor taken back."""
+    """Whether it is neither granted nor withdrawn."""
     holder: str | None
     """The holder of the session."""
     is_free: bool
@@ -159,13 +168,16 @@ class WishState(Struct, frozen=True, kw_only=True):
 
 
 @reads
-def look(tx: Tx, wish: Wish) -> WishState:
-    current, lease = wishes.of(tx, wish.session_id), leases.get(tx, wish.session_id)
-    return WishState(
-        handoff=_keyed(tx, wish.key),
-        is_open=current is not None and current.key == wish.key,
+def release_state(tx: Tx, release_request: ReleaseRequest) -> ReleaseState:
+    current, lease = (
+        release_requests.get(tx, release_request.session_id),
+        leases.get(tx, release_request.session_id),
+    )
+    return ReleaseState(
+        handoff=_keyed(tx, release_request.key),
+        is_open=current is not None and current.key == release_request.key,
         holder=lease and lease.holder,
-        is_free=lease is None and not inbox.is_answering(tx, wish.session_id),
+        is_free=lease is None and not inbox.is_answering(tx, release_request.session_id),
     )
 
 

@@ -39,8 +39,8 @@ from segue.core.text import one_line
 from segue.handoffs import queries as handoffs
 from segue.handoffs.progress import Completed, Failed, Held, Kept, Progress, progress
 from segue.handoffs.values import Handoff
-from segue.store import Store, Topic, Waiter, bindings, gateways, owners, sessions, wishes
-from segue.store.wishes import Wish
+from segue.store import Store, Topic, Waiter, bindings, gateways, owners, release_requests, sessions
+from segue.store.release_requests import ReleaseRequest
 from segue.turns import HeldLease, hold
 
 CLAIM_TIMEOUT = 5.0
@@ -53,7 +53,7 @@ MAX_FAILED_POLLS = 5
 FORCE_SECONDS = 5.0
 """Seconds for the holder of a session to stop its turn, before the session is taken from it."""
 STAYS = "The session stays here, and the agent goes on."
-"""The notice where a wish to move the session was taken back."""
+"""The notice where a request to move the session was withdrawn."""
 _MAX_CHATS = 10_000
 """How many of the owner's chats to search."""
 
@@ -258,15 +258,20 @@ async def hand_off(
 async def grant(
     store: Store,
     held: HeldLease,
-    wish: Wish,
+    release_request: ReleaseRequest,
     *,
     mid_turn: bool = False,
     interrupt: asyncio.Event | None = None,
 ) -> AsyncGenerator[Progress]:
-    """Hand the held session off as another process wishes, like `hand_off`. The only Progress is
-    Kept if the wish was taken back."""
+    """Hand the held session off as another process asks, like `hand_off`. The only Progress is
+    Kept if the request was withdrawn."""
     ask = functools.partial(
-        handoffs.grant, store, wish, held.lease, mid_turn=mid_turn, claim_seconds=CLAIM_TIMEOUT
+        handoffs.grant,
+        store,
+        release_request,
+        held.lease,
+        mid_turn=mid_turn,
+        claim_seconds=CLAIM_TIMEOUT,
     )
 
     async def request() -> Handoff | None:
@@ -275,8 +280,8 @@ async def grant(
         except StoreUncertain:
             return await ask()
         finally:
-            if held.wish == wish:
-                held.see(None)
+            if held.release_request == release_request:
+                held.note_release_request(None)
 
     async with contextlib.aclosing(_see_through(store, held, request(), interrupt)) as steps:
         granted = False
@@ -284,7 +289,7 @@ async def grant(
             granted = True
             yield step
     if not granted:
-        yield Kept(wish.home.platform, elsewhere=True)
+        yield Kept(release_request.home.platform, elsewhere=True)
 
 
 async def _see_through(
@@ -375,9 +380,9 @@ class IfHeld(enum.Enum):
 
     REFUSE = enum.auto()
     WAIT = enum.auto()
-    """Wish that it moves, and wait until its turn reaches a safe point or is over."""
+    """Ask the holder to let it go, and wait until its turn reaches a safe point or is over."""
     STOP = enum.auto()
-    """Wish that its turn is stopped and it moves. Take it if its holder does not let it go."""
+    """Ask the holder to stop the turn and let it go. Take it from a holder that does not."""
 
 
 async def hand_off_session(
@@ -393,10 +398,11 @@ async def hand_off_session(
     interrupt: asyncio.Event | None = None,
 ) -> AsyncGenerator[Progress]:
     """Hand the session off to `platform`, and yield the progress. It is held as `holder` meanwhile.
-    Raise the same errors as `ask` and `wishes.make`, and SessionHeld if it may not wait.
+    Raise the same errors as `ask` and `release_requests.create`, and SessionHeld if it may not
+    wait.
 
-    Set `interrupt` to cancel. A wish lasts until the handoff begins, and no longer than this
-    generator.
+    Set `interrupt` to cancel. A release request lasts until the handoff begins, and no longer than
+    this generator.
     """
     home = await destination(store, session_id, platform, chat_id=chat_id)
     stop = interrupt or asyncio.Event()
@@ -414,23 +420,23 @@ async def hand_off_session(
             )
         else:
             now = if_held is IfHeld.STOP
-            wish = await wishes.make(
+            release_request = await release_requests.create(
                 store, session_id, home, message=message, new_thread=new_thread, now=now
             )
-            await stack.enter_async_context(_taken_back(store, wish))
-            steps = _wait_and_hand_off(store, wish, holder, stop)
+            await stack.enter_async_context(_withdrawn(store, release_request))
+            steps = _wait_and_hand_off(store, release_request, holder, stop)
         async for step in await stack.enter_async_context(contextlib.aclosing(steps)):
             yield step
 
 
 async def _wait_and_hand_off(
-    store: Store, wish: Wish, holder: str, stop: asyncio.Event
+    store: Store, release_request: ReleaseRequest, holder: str, stop: asyncio.Event
 ) -> AsyncGenerator[Progress]:
-    """Wait until the session's holder grants the wish, and follow the handoff. If no process
+    """Wait until the session's holder grants the request, and follow the handoff. If no process
     holds the session, hand it off from here."""
-    session_id, platform = wish.session_id, wish.home.platform
+    session_id, platform = release_request.session_id, release_request.home.platform
     clock = asyncio.get_running_loop().time
-    force_at = clock() + FORCE_SECONDS if wish.now else math.inf
+    force_at = clock() + FORCE_SECONDS if release_request.now else math.inf
     shown: Held | None = None
     async with contextlib.AsyncExitStack() as stack:
         topics = (Topic.HANDOFFS, Topic.SESSIONS, Topic.LEASES)
@@ -438,8 +444,8 @@ async def _wait_and_hand_off(
         stack.enter_context(_waking(wake, stop))
         while True:
             if stop.is_set():
-                await wishes.take_back(store, session_id, wish.key)
-            state = await handoffs.look(store, wish)
+                await release_requests.withdraw(store, session_id, release_request.key)
+            state = await handoffs.release_state(store, release_request)
             if state.handoff is not None:
                 steps = _see_through(store, None, _same(state.handoff), stop)
                 break
@@ -451,9 +457,9 @@ async def _wait_and_hand_off(
                 taking = hold(store, session_id, holder, take_over=is_overdue)
                 with contextlib.suppress(SessionHeld):  # if it was taken meanwhile
                     held = await stack.enter_async_context(taking)
-                    steps = grant(store, held, wish, interrupt=stop)
+                    steps = grant(store, held, release_request, interrupt=stop)
                     break
-            elif (held_by := Held(platform, state.holder, wish.now)) != shown:
+            elif (held_by := Held(platform, state.holder, release_request.now)) != shown:
                 shown = held_by
                 yield shown
             await wake.wait(min(POLL_SECONDS, max(0.0, force_at - clock())))
@@ -466,19 +472,21 @@ async def _same(handoff: Handoff) -> Handoff:
 
 
 @contextlib.asynccontextmanager
-async def _taken_back(store: Store, wish: Wish) -> AsyncGenerator[None]:
-    """Take the wish back when this context ends, unless it was granted."""
+async def _withdrawn(store: Store, release_request: ReleaseRequest) -> AsyncGenerator[None]:
+    """Withdraw the request when this context ends, unless it was granted."""
 
-    async def take_back() -> None:
+    async def withdraw() -> None:
         try:
-            await wishes.take_back(store, wish.session_id, wish.key)
+            await release_requests.withdraw(store, release_request.session_id, release_request.key)
         except StoreError as error:  # it ends with this process
-            logger.warning("wish not taken back session=%s: %s", wish.session_id, error)
+            logger.warning(
+                "release request not withdrawn session=%s: %s", release_request.session_id, error
+            )
 
     try:
         yield
     finally:
-        await _finish(take_back())
+        await _finish(withdraw())
 
 
 @contextlib.contextmanager

@@ -173,7 +173,7 @@ class Topic(StrEnum):
     PAGES = "pages"
     """The user did something on the web page."""
     LEASES = "leases"
-    """A holder lost a lease that it had not released, or another process wishes for its session."""
+    """A holder lost a lease that it had not released, or another process asks for its session."""
     OWNERS = "owners"
     """A platform user was unlinked from an owner."""
     SESSIONS = "sessions"

@@ -15,7 +15,7 @@ from segue.core.errors import AddressTaken, SessionElsewhere
 from segue.core.reset import ResetPolicies, ResetPolicy
 from segue.core.session import Binding, EndReason, Origin, Session
 from segue.core.text import one_line
-from segue.store import doors, inbox, leases, outbox, pages, sessions, transcripts, wishes
+from segue.store import doors, inbox, leases, outbox, pages, release_requests, sessions, transcripts
 from segue.store.base import Row, Topic, Transactions, Tx, reads, writes
 from segue.store.values import micros, moment
 
@@ -186,9 +186,8 @@ def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | N
     now set aside.
 
     The session is active now, and reopened if it was ended. Approvals that either session asked
-    for elsewhere are voided, a wish to move the session is
-    forgotten, and the chat that it leaves is notified. Raise AddressTaken if the address belongs to
-    another owner.
+    for elsewhere are voided, a release request for the session is dropped, and the chat that it
+    leaves is notified. Raise AddressTaken if the address belongs to another owner.
     """
     tx.lock(address.key)
     no, owner, seq = leases.locked(tx, session_id, "no, owner, last_seq")
@@ -202,7 +201,7 @@ def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | N
         doors.left(tx, no, left[0], seq)
     doors.arrived(tx, no, address)
     doors.record_move(tx, no, seq, address)
-    wishes.forget(tx, no)
+    release_requests.drop(tx, no)
     tx.nudge(Topic.SESSIONS)
     tx.insert(
         "bindings",

@@ -1,5 +1,5 @@
-"""Renews the leases of one process, and notices when another process takes one over, or wishes that
-its session moves.
+"""Renews the leases of one process, and notices when another process takes one over, or asks for
+its session.
 
 One listener and one renewing transaction are enough for any number of held sessions.
 """
@@ -14,10 +14,10 @@ from collections.abc import Generator, Sequence
 
 from segue.core.errors import SessionError, StoreClosed, StoreError
 from segue.core.session import Lease
-from segue.store import leases, wishes
+from segue.store import leases, release_requests
 from segue.store.base import Engine, Topic, Tx
+from segue.store.release_requests import ReleaseRequest
 from segue.store.wake import Waiter
-from segue.store.wishes import Wish
 
 _PAUSE = 1.0
 """Seconds to wait before listening again after a store error."""
@@ -28,27 +28,28 @@ logger = logging.getLogger(__name__)
 class HeldLease:
     """A session that this process holds. `lost` is set as soon as its lease is known to be lost."""
 
-    def __init__(self, lease: Lease, seconds: float, wish: Wish | None = None) -> None:
+    def __init__(
+        self, lease: Lease, seconds: float, release_request: ReleaseRequest | None = None
+    ) -> None:
         self.lease = lease
         self.seconds = seconds
         """How long the lease lasts without renewal."""
         self.lost = asyncio.Event()
         self.moved: SessionError | None = None
         """The error that says where the session is now, once it is lost."""
-        self.wish = wish
-        """The wish of another process to move the session, or None."""
-        self.wished = asyncio.Event()
-        """Set while there is a wish."""
-        self.wish_changed = asyncio.Event()
-        """Set when there is a wish, or none any more. Its reader clears it."""
-        if wish is not None:
-            self._tell()
+        self.release_request: ReleaseRequest | None = None
+        """The request of another process to let the session go, or None."""
+        self.release_requested = asyncio.Event()
+        """Set while there is a request."""
+        self.release_request_changed = asyncio.Event()
+        """Set when there is another request, or none any more. Its reader clears it."""
         self._stops: list[asyncio.Event] = []
+        self.note_release_request(release_request)
 
     @contextlib.contextmanager
     def stopping(self, stop: asyncio.Event) -> Generator[None]:
         """While this context is open, set `stop` as soon as the session is lost, or another process
-        wishes that it moves now."""
+        asks for it now."""
         self._stops.append(stop)
         if self.lost.is_set():
             stop.set()
@@ -57,22 +58,19 @@ class HeldLease:
         finally:
             self._stops.remove(stop)
 
-    def see(self, wish: Wish | None) -> None:
-        """Note the wish for the session. If it does not wait for a safe point, stop at once."""
-        if wish == self.wish:
+    def note_release_request(self, request: ReleaseRequest | None) -> None:
+        """Note the request for the session. If it does not wait for a safe point, stop at once."""
+        if request == self.release_request:
             return
-        self.wish = wish
-        self._tell()
-        if wish is not None and wish.now:
+        self.release_request = request
+        self.release_request_changed.set()
+        if request is None:
+            self.release_requested.clear()
+            return
+        self.release_requested.set()
+        if request.now:
             for stop in self._stops:
                 stop.set()
-
-    def _tell(self) -> None:
-        self.wish_changed.set()
-        if self.wish is None:
-            self.wished.clear()
-        else:
-            self.wished.set()
 
     def lose(self, moved: SessionError) -> None:
         self.moved = moved
@@ -91,9 +89,11 @@ class LeaseKeeper:
         self._keeping: asyncio.Task[None] | None = None
         self._wake: Waiter | None = None
 
-    def keep(self, lease: Lease, seconds: float, wish: Wish | None = None) -> HeldLease:
-        """`wish` is the wish that there was when the lease was acquired."""
-        held = HeldLease(lease, seconds, wish)
+    def keep(
+        self, lease: Lease, seconds: float, release_request: ReleaseRequest | None = None
+    ) -> HeldLease:
+        """`release_request` is the one that there was when the lease was acquired."""
+        held = HeldLease(lease, seconds, release_request)
         self._put_off(held)
         if self._keeping is None:
             self._keeping = asyncio.create_task(self._keep())
@@ -156,31 +156,33 @@ class LeaseKeeper:
                 self.let_go(held)
                 held.lose(now)
             else:
-                held.lease, wish = now
-                held.see(wish)
+                held.lease, request = now
+                held.note_release_request(request)
 
 
-_Found = tuple[Lease, Wish | None] | SessionError
-"""The lease as it is now and the wish for its session, or where the session is if it was lost."""
+_Found = tuple[Lease, ReleaseRequest | None] | SessionError
+"""The lease as it is now and the release request for its session, or where the session is if it was
+lost."""
 
 
 def _renew(tx: Tx, asked: Sequence[tuple[Lease, float]]) -> list[_Found]:
     renewed: list[_Found] = []
-    wished = wishes.by_session(tx)
+    requested = release_requests.by_session(tx)
     for lease, seconds in asked:
         try:
             now = leases.renew(tx, lease, seconds=seconds)
         except SessionError as error:  # nothing was changed
             renewed.append(error)
         else:
-            renewed.append((now, wished.get(lease.session_id)))
+            renewed.append((now, requested.get(lease.session_id)))
     return renewed
 
 
 def _look(tx: Tx, asked: Sequence[Lease]) -> list[_Found]:
-    sql, wished = f"SELECT 1 FROM sessions WHERE {leases.OURS}", wishes.by_session(tx)
+    sql = f"SELECT 1 FROM sessions WHERE {leases.OURS}"
+    requested = release_requests.by_session(tx)
     return [
-        (lease, wished.get(lease.session_id))
+        (lease, requested.get(lease.session_id))
         if tx.row(sql, **leases.named(lease))
         else leases.moved(tx, lease.session_id)
         for lease in asked

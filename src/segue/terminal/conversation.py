@@ -137,7 +137,7 @@ class Conversation:
         return True
 
     def stay(self) -> Coroutine[Any, Any, None] | None:
-        """Take back the wish to leave in the middle of a turn. Return the work that is left to do,
+        """Stay after all, in the middle of a turn. Return the work that is left to do,
         or None if there is nothing to take back."""
         return self.departure.stay() if self.departure else None
 
@@ -192,7 +192,7 @@ class Conversation:
         finally:
             self.departure = None
             departure.drop()
-        if destination and not destination.wish and not self.closing:
+        if destination and not destination.request and not self.closing:
             # The turn was over before its next safe point.
             await self.hand_off(destination.platform, new_thread=destination.new_thread)
 
@@ -299,12 +299,12 @@ class Conversation:
         """Hand the session off, and return whether it has moved. The program then ends, unless
         another process asked for it."""
         held = await self._in_hand()
-        wish = destination.wish
+        request = destination.request
         await self._keep_model(held)
         self.interrupt = asyncio.Event()
-        if wish is not None:
+        if request is not None:
             steps = handoffs.grant(
-                self.store, held, wish, mid_turn=mid_turn, interrupt=self.interrupt
+                self.store, held, request, mid_turn=mid_turn, interrupt=self.interrupt
             )
         else:
             steps = handoffs.hand_off(
@@ -321,7 +321,7 @@ class Conversation:
                 if isinstance(progress, handoffs.Completed):
                     moved = True
                     self._handed_off = held
-                    await self._moved(progress, leaves=wish is None)
+                    await self._moved(progress, leaves=request is None)
                 elif not isinstance(progress, handoffs.Kept):
                     await self._display.progress(progress)
         finally:
@@ -337,12 +337,14 @@ class Conversation:
         self.link = await web_page.link_to(self.store, done)
 
     async def _grant(self) -> None:
-        """Hand the session off if another process wishes so. No turn runs."""
+        """Hand the session off if another process asks for it. No turn runs."""
         held = self._held
-        if held is None or held.wish is None or held.moved or self._left or self.closing:
+        if held is None or held.release_request is None or held.moved or self._left or self.closing:
             return
         try:
-            await self._hand_off(Destination(held.wish.home.platform, wish=held.wish))
+            await self._hand_off(
+                Destination(held.release_request.home.platform, request=held.release_request)
+            )
         except UserError as error:
             await self._display.trouble(error)
 
@@ -468,13 +470,13 @@ class Conversation:
             await self._display.lost(held.moved)
 
     async def _heed(self, held: HeldLease) -> None:
-        """Move the session when another process wishes so: at once, or when the agent or a command
-        has finished."""
+        """Move the session when another process asks for it: at once, or when the agent or a
+        command has finished."""
         while True:
-            await held.wish_changed.wait()
-            held.wish_changed.clear()
+            await held.release_request_changed.wait()
+            held.release_request_changed.clear()
             if self.departure is not None:
-                await self.departure.heed(held.wish)
+                await self.departure.heed(held.release_request)
             elif not self._doing.locked():
                 async with self._doing:
                     await self._grant()

@@ -18,8 +18,8 @@ from segue.core.address import Platform
 from segue.core.errors import NoGateway
 from segue.gateway import background
 from segue.handoffs import STAYS
-from segue.store import Store, gateways, leases, wishes
-from segue.store.wishes import Wish
+from segue.store import Store, gateways, leases, release_requests
+from segue.store.release_requests import ReleaseRequest
 from segue.terminal import web_page
 from segue.terminal.display import Display
 from segue.terminal.questions import Leaving
@@ -39,12 +39,12 @@ class Destination:
     platform: str
     new_thread: bool = False
     """Whether the user wants a new thread there."""
-    wish: Wish | None = None
-    """The wish of another process, if the user did not type /handoff here."""
+    request: ReleaseRequest | None = None
+    """The request of another process, if the user did not type /handoff here."""
 
 
 class Departure:
-    """The wish to leave while a turn runs. It can be taken back until the session moves."""
+    """The plan to leave while a turn runs. It can be taken back until the session moves."""
 
     def __init__(self, store: Store, display: Display) -> None:
         self.pause = asyncio.Event()
@@ -59,7 +59,7 @@ class Departure:
         self._offering: asyncio.Task[None] | None = None
 
     async def wanted(self) -> Destination | None:
-        """Where to move, or None if the session stays. The wish ends here."""
+        """Where to move, or None if the session stays. The plan ends here."""
         async with self.lock:
             destination = self._destination
             self.drop()
@@ -68,7 +68,7 @@ class Departure:
     @contextlib.asynccontextmanager
     async def to(self, destination: Destination) -> AsyncGenerator[None]:
         """Pause the turn in order to move there, unless the block, which checks that the session
-        can, raises an error or the wish is taken back meanwhile."""
+        can, raises an error or the user stays after all."""
         self.drop()
         self._destination = destination
         self._display.leaving_for = destination.platform
@@ -79,7 +79,7 @@ class Departure:
             raise
         if self._destination is not destination:
             return
-        asked = "Asked from elsewhere. " if destination.wish else ""
+        asked = "Asked from elsewhere. " if destination.request else ""
         await self._display.notice(
             f"{asked}Moving to {destination.platform} as soon as the agent has finished this step."
             " Ctrl-C to stay."
@@ -88,22 +88,23 @@ class Departure:
         self._offering = asyncio.create_task(self._offer(destination.platform))
 
     def stay(self) -> Coroutine[Any, Any, None] | None:
-        """Take the wish back. Return the work that is left to do, or None if there was no wish."""
+        """Stay after all. Return the work that is left to do, or None if the session was not to
+        move."""
         destination = self._destination
         self.drop()
-        return None if destination is None else self._stay(destination.wish)
+        return None if destination is None else self._stay(destination.request)
 
-    async def heed(self, wish: Wish | None) -> None:
-        """Another process wishes that the session moves, or no longer does."""
+    async def heed(self, request: ReleaseRequest | None) -> None:
+        """Another process asks that the session moves, or no longer does."""
         async with self.lock:
             destination = self._destination
-            if wish is not None and wish.now:  # it has stopped the turn
-                platform = wish.home.platform
+            if request is not None and request.now:  # it has stopped the turn
+                platform = request.home.platform
                 await self._display.notice(f"Asked from elsewhere to stop and move to {platform}.")
-            elif wish is not None:
-                async with self.to(Destination(wish.home.platform, wish.new_thread, wish)):
+            elif request is not None:
+                async with self.to(Destination(request.home.platform, request.new_thread, request)):
                     pass
-            elif destination is not None and destination.wish is not None:
+            elif destination is not None and destination.request is not None:
                 self.drop()
                 await self._display.notice(STAYS)
 
@@ -115,9 +116,9 @@ class Departure:
         if self._offering is not None and self._offering is not asyncio.current_task():
             self._offering.cancel()
 
-    async def _stay(self, wish: Wish | None) -> None:
-        if wish is not None:
-            await wishes.take_back(self._store, wish.session_id, wish.key)
+    async def _stay(self, request: ReleaseRequest | None) -> None:
+        if request is not None:
+            await release_requests.withdraw(self._store, request.session_id, request.key)
         await self._display.notice(STAYS)
 
     async def _offer(self, platform: str) -> None:

@@ -184,7 +184,7 @@ class Display:
         await self._ways_on()
 
     async def went(self, text: str) -> None:
-        """Print where the session went, as another process wished."""
+        """Print where the session went, at the request of another process."""
         await self.notice(text)
         await self._ways_on()
 

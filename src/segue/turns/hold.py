@@ -9,10 +9,10 @@ from collections.abc import AsyncGenerator
 from segue.core.address import Address
 from segue.core.errors import StoreError
 from segue.core.session import Lease, Origin
-from segue.store import Store, Tx, bindings, leases, wishes
+from segue.store import Store, Tx, bindings, leases, release_requests
 from segue.store.lease_keeper import HeldLease as HeldLease
 from segue.store.leases import LEASE_SECONDS
-from segue.store.wishes import Wish
+from segue.store.release_requests import ReleaseRequest
 
 logger = logging.getLogger(__name__)
 
@@ -30,8 +30,8 @@ async def hold(
     """Hold the session while this context is open, so that no other process can append to it. Raise
     SessionHeld if another has it, unless `take_over` is set. With `address`, bind it there."""
     take = store.write if address is not None else store.mark
-    lease, wish = await take(_take, session_id, holder, take_over, address, seconds)
-    held = store.keeper.keep(lease, seconds, wish)
+    lease, request = await take(_take, session_id, holder, take_over, address, seconds)
+    held = store.keeper.keep(lease, seconds, request)
     try:
         yield held
     except BaseException:
@@ -51,8 +51,8 @@ async def _release(store: Store, held: HeldLease) -> None:
 
 def _take(
     tx: Tx, session_id: str, holder: str, take_over: bool, address: Address | None, seconds: float
-) -> tuple[Lease, Wish | None]:
+) -> tuple[Lease, ReleaseRequest | None]:
     lease = leases.acquire(tx, session_id, holder, seconds=seconds, take_over=take_over)
     if address is not None:
         bindings.rebind(tx, session_id, address, Origin.RESUME)
-    return lease, wishes.of(tx, session_id)
+    return lease, release_requests.get(tx, session_id)

@@ -82,7 +82,7 @@ async def test_the_command_waits_for_the_safe_point_and_the_turn_moves(person: P
     await runs(person, "1")
 
 
-async def test_ctrl_c_withdraws_the_wish_and_the_turn_continues(person: Person):
+async def test_ctrl_c_withdraws_the_release_request_and_the_turn_continues(person: Person):
     async with at_work(person, "It is done.") as (gateway, shown):
         async with waiting(person, shown) as command:
             command.process.send_signal(signal.SIGINT)
@@ -96,7 +96,7 @@ async def test_ctrl_c_withdraws_the_wish_and_the_turn_continues(person: Person):
     await runs(person, "1", "2")
 
 
-async def test_ctrl_c_in_the_terminal_refuses_the_wish(person: Person):
+async def test_ctrl_c_in_the_terminal_refuses_the_release_request(person: Person):
     async with at_work(person, "It is done.") as (gateway, shown):
         async with waiting(person, shown) as command:
             shown.press("c-c")

@@ -65,7 +65,7 @@ class Scene:
     async def not_begun(self) -> tuple[ToolCall, ...]:
         """The calls that a process which continues the turn can run."""
         async with hold(self.store, self.session.id, "another") as held:
-            assert held.wish is None
+            assert held.release_request is None
             start = await self.store.write(queries.begin, held.lease, None, [], AT)
         if not start.not_begun:
             assert [m.outcome for m in start.repairs] == [Outcome.INTERRUPTED]
@@ -88,14 +88,14 @@ async def scene(url: str, folder: Path, trap: Trap) -> AsyncGenerator[Scene]:
                 yield made
 
 
-async def test_a_wish_ends_with_the_process_that_waits(url: str, tmp_path: Path):
+async def test_a_request_ends_with_the_process_that_waits(url: str, tmp_path: Path):
     async with scene(url, tmp_path, NOT_GRANTED) as s:
         await s.kill(s.waiter)
         await s.holder.says("Kept")
         assert await handoffs.recent(s.store) == ()
 
 
-async def test_a_granted_wish_needs_no_waiting_process(url: str, tmp_path: Path):
+async def test_a_granted_release_request_needs_no_waiting_process(url: str, tmp_path: Path):
     async with scene(url, tmp_path, GRANTED) as s:
         await s.kill(s.waiter)
         assert (await s.moves()).mid_turn
@@ -110,7 +110,9 @@ async def test_the_process_that_waits_moves_the_session_of_a_dead_holder(url: st
         assert await s.not_begun() == ()  # the outcome of the open call is unknown
 
 
-async def test_a_holder_that_dies_after_it_granted_the_wish_is_not_needed(url: str, tmp_path: Path):
+async def test_a_holder_that_dies_after_it_granted_the_release_request_is_not_needed(
+    url: str, tmp_path: Path
+):
     async with scene(url, tmp_path, GRANTED) as s:
         await s.kill(s.holder)
         assert (await s.moves()).mid_turn
@@ -127,7 +129,7 @@ async def test_after_both_are_killed_the_session_is_free_and_nothing_moves_it(
         assert await handoffs.recent(s.store) == ()
 
 
-async def test_after_both_are_killed_a_granted_wish_still_moves_the_session(
+async def test_after_both_are_killed_a_granted_release_request_still_moves_the_session(
     url: str, tmp_path: Path
 ):
     async with scene(url, tmp_path, GRANTED) as s:

@@ -1,8 +1,11 @@
-"""Wishes: a process waits for a session that another one holds, in order to hand it off.
+"""Release requests: a process asks the holder of a session to let it go, so that the session can be
+handed off.
 
-The holder sees the wish when it looks after its leases, and grants it at the next safe point of its
-turn (`handoffs.grant`). A wish lasts as long as the process that waits: if that process is gone, it
-counts as taken back.
+The holder sees the request when it checks its leases. At the next safe point of its turn it grants
+the request, which then becomes a handoff (`handoffs.queries.grant`). A request lasts as long as the
+process that waits for it: once that process is gone, the request counts as withdrawn.
+
+The rows are in the table `wishes`.
 """
 
 from __future__ import annotations
@@ -16,14 +19,14 @@ from segue.store import errors, leases, sessions
 from segue.store.base import Row, Topic, Tx, marks
 from segue.store.values import readable_address, text
 
-# A cross join, because SQLite then begins with the wishes, of which there are few.
+# A cross join, because SQLite then begins with the requests, of which there are few.
 _SELECT = (
     "SELECT s.id, w.key, w.process, w.home, w.message, w.new_thread, w.now"
     " FROM wishes w CROSS JOIN sessions s WHERE s.no = w.session_no"
 )
 
 
-class Wish(Struct, frozen=True, kw_only=True):
+class ReleaseRequest(Struct, frozen=True, kw_only=True):
     """A request to hand off a session as soon as its holder can let it go."""
 
     session_id: str
@@ -39,7 +42,7 @@ class Wish(Struct, frozen=True, kw_only=True):
 
 
 @marks
-def make(
+def create(
     tx: Tx,
     session_id: str,
     home: Address,
@@ -47,18 +50,18 @@ def make(
     message: str | None = None,
     new_thread: bool = False,
     now: bool = False,
-) -> Wish:
-    """Wish that the session moves to the chat `home`. Its holder is notified.
+) -> ReleaseRequest:
+    """Ask the holder of the session to hand it off to the chat `home`. The holder is notified.
 
     Raise SessionNotFound, SessionError if it is being handed off, or HandoffError if another
-    process waits for the same.
+    process has asked before.
     """
     (no,) = leases.locked(tx, session_id, "no")
     if sessions.is_moving(tx, no):
         raise errors.being_handed_off()
-    if (other := of(tx, session_id)) is not None:
+    if (other := get(tx, session_id)) is not None:
         raise errors.handoff_in_flight(other.home.platform)
-    forget(tx, no)
+    drop(tx, no)
     tx.insert(
         "wishes",
         session_no=no,
@@ -70,25 +73,25 @@ def make(
         now=int(now),
     )
     tx.nudge(Topic.LEASES)
-    return _wish(tx.one(f"{_SELECT} AND s.no = :no", no=no))
+    return _release_request(tx.one(f"{_SELECT} AND s.no = :no", no=no))
 
 
-def of(tx: Tx, session_id: str) -> Wish | None:
-    """The wish for that session, or None if there is none or its process is gone."""
+def get(tx: Tx, session_id: str) -> ReleaseRequest | None:
+    """The request for that session, or None if there is none or its process is gone."""
     row = tx.row(f"{_SELECT} AND s.id = :id", id=session_id)
-    wish = _wish(row) if row else None
-    return None if wish is None or tx.dead(wish.process) else wish
+    found = _release_request(row) if row else None
+    return None if found is None or tx.dead(found.process) else found
 
 
-def by_session(tx: Tx) -> dict[str, Wish]:
-    """All wishes whose process is not gone, by the id of their session."""
-    found = map(_wish, tx.rows(_SELECT))
-    return {wish.session_id: wish for wish in found if not tx.dead(wish.process)}
+def by_session(tx: Tx) -> dict[str, ReleaseRequest]:
+    """All requests whose process is not gone, by the id of their session."""
+    found = map(_release_request, tx.rows(_SELECT))
+    return {request.session_id: request for request in found if not tx.dead(request.process)}
 
 
 @marks
-def take_back(tx: Tx, session_id: str, key: str | None = None) -> bool:
-    """Take back the wish for that session, or only the one with this key. Its holder is notified.
+def withdraw(tx: Tx, session_id: str, key: str | None = None) -> bool:
+    """Withdraw the request for that session, or only the one with this key. The holder is notified.
     Return False if there is none, such as after it was granted."""
     sql = (
         "DELETE FROM wishes WHERE session_no = (SELECT no FROM sessions WHERE id = :id)"
@@ -100,15 +103,15 @@ def take_back(tx: Tx, session_id: str, key: str | None = None) -> bool:
     return True
 
 
-def forget(tx: Tx, session_no: int) -> None:
-    """Delete the wish for a session that moves, or the one of a process that is gone."""
+def drop(tx: Tx, session_no: int) -> None:
+    """Delete the request for a session that moves, or the one of a process that is gone."""
     if tx.change("DELETE FROM wishes WHERE session_no = :no", no=session_no):
         tx.nudge(Topic.LEASES)
 
 
-def _wish(row: Row) -> Wish:
+def _release_request(row: Row) -> ReleaseRequest:
     session_id, key, process, home, message, new_thread, now = row
-    return Wish(
+    return ReleaseRequest(
         session_id=session_id,
         key=key,
         process=process,
