@@ -14,7 +14,7 @@ from benchmarks.gateway.house import PLATFORM, House, house
 from segue.core.address import Address, ChatType, HomeChannel
 from segue.core.session import ME
 from segue.core.transcript import Message, Role, spoken
-from segue.handoffs import Completed, Working, hand_off
+from segue.handoffs import Completed, HandoffRequest, Working, hand_off
 from segue.store import owners, sessions, transcripts
 from segue.testing.platform import Shape, Trouble
 from segue.turns import hold
@@ -86,7 +86,7 @@ async def _move(place: House) -> _Moved:
             await transcripts.append(place.store, held.lease, said)
         await asyncio.sleep(random.uniform(0.0, 0.05))
         began = time.perf_counter()
-        async for last in hand_off(place.store, held, PLATFORM.value):
+        async for last in hand_off(place.store, held, HandoffRequest(PLATFORM)):
             if isinstance(last, Working) and not claimed:
                 claimed = time.perf_counter()
         assert isinstance(last, Completed), last

@@ -29,6 +29,7 @@ from segue.core.errors import (
 )
 from segue.core.session import ME, Session
 from segue.core.transcript import Message
+from segue.handoffs import HandoffRequest
 from segue.store import Store, gateways, owners, sessions, transcripts
 from segue.store.gateways import LinkState
 from segue.turns import HeldLease, Place, Turns, hold
@@ -58,7 +59,7 @@ class Stage:
         self.session: Session | None = None
         self.told: list[str] = []
         self.left = False
-        self.handed_to: list[str] = []
+        self.handed_to: list[HandoffRequest] = []
         self.followed = 0
         self._cwd = cwd
 
@@ -98,8 +99,8 @@ class Stage:
     async def resume(self, session: Session) -> None:
         self.session = session
 
-    async def hand_off(self, platform: str, *, new_thread: bool = False, lan: bool = False) -> None:
-        self.handed_to.append(f"{platform}, a new thread" if new_thread else platform)
+    async def hand_off(self, request: HandoffRequest, *, lan: bool = False) -> None:
+        self.handed_to.append(request)
 
     async def follow(self) -> None:
         self.followed += 1
@@ -353,14 +354,14 @@ async def test_handoff_without_a_platform_lists_the_platforms_and_what_each_need
 
 async def test_a_handoff_needs_no_message(stage: Stage):
     await stage.do("/handoff telegram")
-    assert stage.handed_to == ["telegram"]
+    assert stage.handed_to == [HandoffRequest(Platform.TELEGRAM)]
     assert (await stage.begun()).messages == 0
 
 
 @pytest.mark.parametrize("typed", ["telegram --new-thread", "--new-thread telegram"])
 async def test_a_handoff_opens_a_new_thread_on_request(stage: Stage, typed: str):
     await stage.do(f"/handoff {typed}")
-    assert stage.handed_to == ["telegram, a new thread"]
+    assert stage.handed_to == [HandoffRequest(Platform.TELEGRAM, new_thread=True)]
 
 
 # The agent

@@ -25,7 +25,7 @@ from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import HandoffError, UserError
 from segue.core.events import Event, ToolStarted, TurnDone, TurnPaused
 from segue.core.session import ME
-from segue.handoffs import Failed, hand_off
+from segue.handoffs import Failed, HandoffRequest, hand_off
 from segue.store import Store, sessions
 from segue.turns import HeldLease, Turns, hold
 from segue.turns.agents import Agents
@@ -110,14 +110,17 @@ class Desk:
                 yield Told(type(last).__name__, error="" if last == TurnDone() else repr(last))
             case HandOff(platform):
                 progress = None
-                async for progress in hand_off(self._store, self._in_hand(), platform):
+                request = HandoffRequest(Platform(platform))
+                async for progress in hand_off(self._store, self._in_hand(), request):
                     yield Told(progress.text(), over=False)
                 yield Told(type(progress).__name__)
             case Leave(text, platform, late):
-                progress, held = None, self._in_hand()
+                progress = None
+                held = self._in_hand()
                 await self._pause(text, held, late=late)
+                request = HandoffRequest(Platform(platform))
                 try:
-                    async for progress in hand_off(self._store, held, platform, mid_turn=True):
+                    async for progress in hand_off(self._store, held, request, mid_turn=True):
                         yield Told(progress.text(), over=False)
                 except HandoffError as error:
                     await self._continue(held)

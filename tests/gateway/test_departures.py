@@ -23,7 +23,15 @@ from segue.core.session import Origin
 from segue.core.transcript import Outcome, Role
 from segue.gateway.handoffs import Handoffs
 from segue.gateway.turns import ChatTurns
-from segue.handoffs import STAYS, Completed, Held, IfHeld, Progress, hand_off_session
+from segue.handoffs import (
+    STAYS,
+    Completed,
+    HandoffRequest,
+    Held,
+    IfHeld,
+    Progress,
+    hand_off_session,
+)
 from segue.handoffs import queries as handoffs
 from segue.handoffs.values import State
 from segue.store import bindings, release_requests, sessions, transcripts
@@ -79,8 +87,9 @@ class Trip:
     async def elsewhere(self, if_held: IfHeld) -> AsyncGenerator[AsyncGenerator[Progress]]:
         """Hand the session off as another process would."""
         (session,) = await sessions.list_sessions(self.house.store, "me")
+        request = HandoffRequest(Platform.MATRIX, if_held=if_held)
         async with await segue.store.open(self.house.url) as store:
-            steps = hand_off_session(store, session.id, "a test", "matrix", if_held=if_held)
+            steps = hand_off_session(store, session.id, "a test", request)
             async with contextlib.aclosing(steps):
                 yield steps
 

@@ -14,7 +14,7 @@ from segue.core.address import Address, HomeChannel, Platform
 from segue.core.errors import StoreError
 from segue.core.session import Session
 from segue.core.transcript import Message
-from segue.handoffs import Completed, Failed, Progress, hand_off
+from segue.handoffs import Completed, Failed, HandoffRequest, Progress, hand_off
 from segue.handoffs import queries as handoffs
 from segue.handoffs import request as requests
 from segue.handoffs.values import Handoff, State, Step
@@ -75,9 +75,10 @@ class Terminal:
         self.told: list[Progress] = []
         self.news = asyncio.Event()
 
-    async def hand_off(self, platform: str = "telegram", **more: Any) -> Progress:
+    async def hand_off(self, **more: Any) -> Progress:
         """Run the whole handoff and return the last progress."""
-        steps = hand_off(self.store, self.held, platform, interrupt=self.interrupt, **more)
+        request = HandoffRequest(TELEGRAM, **more)
+        steps = hand_off(self.store, self.held, request, interrupt=self.interrupt)
         async with contextlib.aclosing(steps):
             async for step in steps:
                 self.told.append(step)

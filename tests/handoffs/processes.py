@@ -17,8 +17,9 @@ from typing import Any, Concatenate, ParamSpec
 
 import segue.store
 from segue.core.address import Address, Platform
-from segue.handoffs import IfHeld, grant, hand_off, hand_off_session
+from segue.handoffs import HandoffRequest, IfHeld, hand_off, hand_off_session
 from segue.handoffs import queries as handoffs
+from segue.handoffs import request as requests
 from segue.handoffs.values import Step
 from segue.store import Topic, gateways
 from segue.turns import hold
@@ -48,11 +49,12 @@ async def gateway(say: Say, url: str, step: Step, thread: Address) -> None:
 
 async def terminal(say: Say, url: str, session_id: str) -> None:
     """Hand off a session and report its progress."""
+    requests.CLAIM_TIMEOUT = BOUND
     async with (
         await segue.store.open(url) as store,
         hold(store, session_id, "a terminal on sofa") as held,
     ):
-        async for told in hand_off(store, held, "telegram", patience=BOUND):
+        async for told in hand_off(store, held, HandoffRequest(Platform.TELEGRAM)):
             say(type(told).__name__)
 
 
@@ -66,7 +68,7 @@ async def holder(say: Say, url: str, session_id: str, traps: Path) -> None:
         say("here")
         await held.release_requested.wait()
         assert held.release_request is not None
-        async for told in grant(store, held, held.release_request, mid_turn=True):
+        async for told in hand_off(store, held, held.release_request, mid_turn=True):
             say(type(told).__name__)
 
 
@@ -74,8 +76,8 @@ async def waiter(say: Say, url: str, session_id: str, traps: Path) -> None:
     """Wait for a session that another process holds, and hand it off."""
     trap.install(traps)
     async with await segue.store.open(url) as store:
-        steps = hand_off_session(store, session_id, "a test", "telegram", if_held=IfHeld.WAIT)
-        async for told in steps:
+        request = HandoffRequest(Platform.TELEGRAM, if_held=IfHeld.WAIT)
+        async for told in hand_off_session(store, session_id, "a test", request):
             say(type(told).__name__)
 
 

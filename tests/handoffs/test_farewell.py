@@ -9,15 +9,16 @@ import pytest
 from segue.core.address import HomeChannel, Platform
 from segue.core.errors import SessionNotFound
 from segue.core.session import Session
-from segue.handoffs import Completed, ask, handed_over, way_back
+from segue.handoffs import Completed, HandoffRequest, handed_over, way_back
 from segue.handoffs import queries as handoffs
+from segue.handoffs.request import ask
 from segue.store import Store, owners, sessions
-from tests.handoffs.conftest import Gateway
+from tests.handoffs.conftest import TELEGRAM, Gateway
 from tests.store.samples import DM
 
 
 async def moved(store: Store, gateway: Gateway, session: Session) -> Completed:
-    await ask(store, session.id, None, "telegram")
+    await ask(store, session.id, HandoffRequest(TELEGRAM))
     done = await handoffs.complete(gateway.store, await gateway.claim(), address=DM)
     assert done is not None
     return Completed(done.handoff)

@@ -12,17 +12,16 @@ from segue.core.session import Session
 from segue.handoffs import (
     Completed,
     Failed,
+    HandoffRequest,
     Progress,
     Stranded,
     Waiting,
     Working,
-    ask,
-    follow,
     request,
 )
 from segue.handoffs import queries as handoffs
 from segue.handoffs.queries import CLAIM_SECONDS, LEASE_SECONDS
-from segue.handoffs.request import CLAIM_TIMEOUT, MAX_FAILED_POLLS
+from segue.handoffs.request import CLAIM_TIMEOUT, MAX_FAILED_POLLS, ask, follow
 from segue.handoffs.values import MAX_ATTEMPTS, REASONS, Failure, Handoff, State, Step
 from segue.store import Store, errors, gateways, sessions
 from segue.store.wake import Notifier, Notify
@@ -43,7 +42,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def asked(store: Store, session: Session, gateway: Gateway, runner: asyncio.Runner) -> Handoff:
     """A request that is not claimed yet."""
-    return runner.run(ask(store, session.id, None, "telegram"))
+    return runner.run(ask(store, session.id, HandoffRequest(TELEGRAM)))
 
 
 async def next_progress(steps: AsyncGenerator[Progress]) -> Progress:
@@ -123,7 +122,7 @@ async def test_the_outcome_is_reported_even_if_another_handoff_was_requested(
     store: Store, asked: Handoff
 ):
     assert await handoffs.cancel(store, asked.id)
-    await ask(store, asked.session_id, None, "telegram")
+    await ask(store, asked.session_id, HandoffRequest(TELEGRAM))
     (last,) = await all_told(store, asked)
     assert outcome(last).id == asked.id
     assert last.text() == REASONS[Failure.CANCELLED]
@@ -234,7 +233,7 @@ async def test_if_no_gateway_replaces_a_dead_one_the_handoff_fails_and_can_be_re
     last = await next_progress(steps)
     assert outcome(last).failure is Failure.ABANDONED
     await Gateway(await open_store()).announce()
-    assert (await ask(store, asked.session_id, None, "telegram")).state is State.PENDING
+    assert (await ask(store, asked.session_id, HandoffRequest(TELEGRAM))).state is State.PENDING
 
 
 async def test_following_ends_after_repeated_deaths_of_gateways(

@@ -17,8 +17,9 @@ from segue.core.errors import (
     StoreUncertain,
 )
 from segue.core.session import Origin, Session
-from segue.handoffs import ask
+from segue.handoffs import HandoffRequest, platform_named
 from segue.handoffs import queries as handoffs
+from segue.handoffs.request import ask
 from segue.handoffs.values import State
 from segue.platforms import registry
 from segue.store import Store, bindings, gateways, leases, owners, sessions
@@ -34,7 +35,7 @@ NO_HOME_CHANNEL = "No home channel on telegram yet. "
 async def refused(store: Store, session: Session, platform: str = "telegram") -> Exception:
     """The error with which the request is refused."""
     with pytest.raises(Exception, match=r"\.$") as raised:
-        await ask(store, session.id, None, platform)
+        await ask(store, session.id, HandoffRequest(platform_named(platform)))
     assert await handoffs.history(store, session.id) == ()
     return raised.value
 
@@ -72,7 +73,7 @@ async def test_control_characters_in_a_platform_name_are_removed(store: Store, s
 async def test_case_and_spaces_in_a_platform_name_do_not_matter(
     store: Store, session: Session, name: str
 ):
-    assert (await ask(store, session.id, None, name)).platform is TELEGRAM
+    assert platform_named(name) is TELEGRAM
 
 
 @pytest.mark.usefixtures("home")
@@ -119,7 +120,7 @@ async def test_any_of_several_gateways_can_serve_the_platform(
     other = Gateway(await open_store())
     await other.announce(Platform.SLACK)
     await owners.set_home(store, "me", HomeChannel(address=CHANNEL))
-    assert (await ask(store, session.id, None, "slack")).platform is Platform.SLACK
+    assert (await ask(store, session.id, HandoffRequest(Platform.SLACK))).platform is Platform.SLACK
 
 
 async def test_without_a_home_channel_the_error_says_how_to_set_one(
@@ -144,9 +145,9 @@ async def test_the_home_channel_of_another_owner_does_not_count(store: Store):
 async def test_a_second_request_is_refused_while_the_first_is_in_flight(
     store: Store, session: Session
 ):
-    first = await ask(store, session.id, None, "telegram")
+    first = await ask(store, session.id, HandoffRequest(TELEGRAM))
     with pytest.raises(HandoffError, match="telegram"):
-        await ask(store, session.id, None, "telegram")
+        await ask(store, session.id, HandoffRequest(TELEGRAM))
     assert await handoffs.history(store, session.id) == (first,)
 
 
@@ -156,8 +157,8 @@ async def test_of_two_concurrent_requests_one_is_refused(
 ):
     other = await open_store()
     asked = await asyncio.gather(
-        ask(store, session.id, None, "telegram"),
-        ask(other, session.id, None, "telegram"),
+        ask(store, session.id, HandoffRequest(TELEGRAM)),
+        ask(other, session.id, HandoffRequest(TELEGRAM)),
         return_exceptions=True,
     )
     assert sorted(type(each).__name__ for each in asked) == ["Handoff", "HandoffError"]
@@ -176,7 +177,7 @@ async def test_following_every_advice_leads_to_success(
     await gateways.announce(gateway, "gateway", [TELEGRAM])
     assert str(await refused(store, session)).startswith(NO_HOME_CHANNEL)
     await owners.set_home(gateway, "me", HomeChannel(address=DM))
-    assert (await ask(store, session.id, None, "telegram")).state is State.PENDING
+    assert (await ask(store, session.id, HandoffRequest(TELEGRAM))).state is State.PENDING
 
 
 async def test_a_request_has_the_target_and_the_message(
@@ -184,7 +185,9 @@ async def test_a_request_has_the_target_and_the_message(
 ):
     await say(store, session.id, said("Hello"))
     lease = await hold(store, session.id)
-    asked = await ask(store, session.id, lease, "telegram", message="Go on there.")
+    asked = await ask(
+        store, session.id, HandoffRequest(TELEGRAM, message="Go on there."), lease=lease
+    )
     assert await handoffs.pending(gateway.store) == (asked,)
     assert (asked.home, asked.message) == (DM, "Go on there.")
 
@@ -192,7 +195,7 @@ async def test_a_request_has_the_target_and_the_message(
 async def test_a_request_expires_after_a_few_seconds_even_if_the_terminal_is_dead(
     store: Store, session: Session, gateway: Gateway, clock: FakeClock
 ):
-    asked = await ask(store, session.id, None, "telegram")
+    asked = await ask(store, session.id, HandoffRequest(TELEGRAM))
     clock.advance(6)
     assert await handoffs.claim(gateway.store, asked.id) is None
     assert await handoffs.claim_next(gateway.store, [TELEGRAM]) is None
@@ -206,10 +209,10 @@ async def test_only_the_holder_of_the_session_can_request_a_handoff(
     lease = await hold(store, session.id)
     other = await open_store()
     with pytest.raises(SessionHeld, match="a terminal on desk"):
-        await ask(other, session.id, None, "telegram")
+        await ask(other, session.id, HandoffRequest(TELEGRAM))
     await leases.acquire(other, session.id, "a terminal on sofa", take_over=True)
     with pytest.raises(SessionMoved, match="a terminal on sofa"):
-        await ask(store, session.id, lease, "telegram")
+        await ask(store, session.id, HandoffRequest(TELEGRAM), lease=lease)
     assert await handoffs.history(store, session.id) == ()
 
 
@@ -217,14 +220,14 @@ async def test_only_the_holder_of_the_session_can_request_a_handoff(
 async def test_a_deleted_session_cannot_be_handed_off(store: Store, session: Session):
     await sessions.delete(store, session.id)
     with pytest.raises(SessionNotFound):
-        await ask(store, session.id, None, "telegram")
+        await ask(store, session.id, HandoffRequest(TELEGRAM))
 
 
 @pytest.mark.usefixtures("gateway")
 async def test_a_request_whose_commit_is_uncertain_is_made_once(store: Store, session: Session):
     engine = Faulty(store._engine)
     engine.kept = [StoreUncertain(path="the store")]
-    asked = await ask(Store(engine), session.id, None, "telegram")
+    asked = await ask(Store(engine), session.id, HandoffRequest(TELEGRAM))
     assert engine.kept == []
     assert await handoffs.history(store, session.id) == (asked,)
 
@@ -238,7 +241,7 @@ async def test_a_named_chat_is_used_instead_of_the_home_channel(
     there = await sessions.create(store, "me", TELEGRAM)
     chat = replace(DM, chat_id="77")
     await bindings.rebind(store, there.id, chat, Origin.MESSAGE)
-    asked = await ask(store, session.id, None, "telegram", chat_id="77")
+    asked = await ask(store, session.id, HandoffRequest(TELEGRAM, chat_id="77"))
     assert asked.home == chat
 
 
@@ -248,12 +251,12 @@ async def test_a_chat_id_selects_the_chat_and_not_its_threads(
     for address in (TOPIC, replace(TOPIC, thread_id=None)):
         there = await sessions.create(store, "me", TELEGRAM)
         await bindings.rebind(store, there.id, address, Origin.MESSAGE)
-    asked = await ask(store, session.id, None, "telegram", chat_id=TOPIC.chat_id)
+    asked = await ask(store, session.id, HandoffRequest(TELEGRAM, chat_id=TOPIC.chat_id))
     assert asked.home == replace(TOPIC, thread_id=None)
 
 
 async def test_the_home_channel_can_be_named_too(store: Store, session: Session, gateway: Gateway):
-    asked = await ask(store, session.id, None, "telegram", chat_id=DM.chat_id)
+    asked = await ask(store, session.id, HandoffRequest(TELEGRAM, chat_id=DM.chat_id))
     assert asked.home == DM
 
 
@@ -267,7 +270,7 @@ async def test_a_chat_without_an_owner_or_of_another_owner_is_refused(
     await bindings.rebind(store, elsewhere.id, replace(CHANNEL, chat_id="79"), Origin.MESSAGE)
     for chat in ("78", "79", "80", ""):
         with pytest.raises(HandoffError, match="is not one of your chats"):
-            await ask(store, session.id, None, "telegram", chat_id=chat)
+            await ask(store, session.id, HandoffRequest(TELEGRAM, chat_id=chat))
     assert await handoffs.history(store, session.id) == ()
 
 
@@ -275,4 +278,4 @@ async def test_a_named_chat_needs_no_home_channel(store: Store, session: Session
     await gateways.announce(store, "gateway", [TELEGRAM])
     there = await sessions.create(store, "me", TELEGRAM)
     await bindings.rebind(store, there.id, DM, Origin.MESSAGE)
-    assert (await ask(store, session.id, None, "telegram", chat_id=DM.chat_id)).home == DM
+    assert (await ask(store, session.id, HandoffRequest(TELEGRAM, chat_id=DM.chat_id))).home == DM

@@ -10,7 +10,7 @@ import pytest
 
 from segue.core.errors import NoGateway, SessionMoved
 from segue.core.session import Session
-from segue.handoffs import Completed, Failed, Stranded, Waiting, Working, hand_off
+from segue.handoffs import Completed, Failed, HandoffRequest, Stranded, Waiting, Working, hand_off
 from segue.handoffs import queries as handoffs
 from segue.handoffs.request import CLAIM_TIMEOUT
 from segue.handoffs.values import REASONS, Failure, Handoff, State, Step
@@ -165,7 +165,9 @@ async def test_ctrl_c_at_any_step_leaves_no_ghost(
 async def test_a_terminal_that_breaks_out_of_the_loop_leaves_no_ghost(
     terminal: Terminal, store: Store, gateway: Gateway, session: Session, step: Step | None
 ):
-    async with contextlib.aclosing(hand_off(store, terminal.held, "telegram")) as steps:
+    async with contextlib.aclosing(
+        hand_off(store, terminal.held, HandoffRequest(TELEGRAM))
+    ) as steps:
         async for told in steps:
             if step is not None and told == Waiting(TELEGRAM):
                 await gateway.come_to(await gateway.claim(), step)

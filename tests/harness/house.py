@@ -17,7 +17,7 @@ from segue.core.errors import NoModel
 from segue.core.session import ME, Session
 from segue.core.transcript import Message, Role, spoken
 from segue.gateway.service import Gateway
-from segue.handoffs import Completed, Failed, Progress, hand_off
+from segue.handoffs import Completed, Failed, HandoffRequest, Progress, hand_off
 from segue.handoffs.values import Handoff
 from segue.jobs import reminders
 from segue.platforms.base import Adapter
@@ -194,9 +194,19 @@ class Desk:
     session: Session
     seen: list[Progress] = field(default_factory=list[Progress])
 
-    async def hand_off(self, platform: str = "telegram", **more: Any) -> Handoff:
+    async def hand_off(
+        self,
+        platform: str = "telegram",
+        *,
+        mid_turn: bool = False,
+        interrupt: asyncio.Event | None = None,
+        **more: Any,
+    ) -> Handoff:
         """Hand off the session and return the finished handoff."""
-        async for progress in hand_off(self.store, self.held, platform, **more):
+        request = HandoffRequest(Platform(platform), **more)
+        async for progress in hand_off(
+            self.store, self.held, request, mid_turn=mid_turn, interrupt=interrupt
+        ):
             self.seen.append(progress)
         last = self.seen[-1]
         assert isinstance(last, Completed | Failed), last

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from segue import config
-from segue.core.address import Address
+from segue.core.address import Address, Platform
 from segue.core.errors import HandoffError
 from segue.core.session import ME
-from segue.handoffs import Completed, hand_off
+from segue.handoffs import Completed, HandoffRequest, hand_off
 from segue.handoffs.values import Handoff
 from segue.store import bindings, transcripts
 from tests.harness.house import Desk
@@ -51,7 +51,7 @@ async def handed_off(desk: Desk, killer: Killer) -> Handoff:
     """Complete the handoff, as a user who tries again when there was no gateway."""
     while True:
         try:
-            async for progress in hand_off(desk.store, desk.held, "web"):
+            async for progress in hand_off(desk.store, desk.held, HandoffRequest(Platform.WEB)):
                 killer.moment()
                 if isinstance(progress, Completed):
                     return progress.handoff

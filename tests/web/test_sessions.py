@@ -15,7 +15,7 @@ from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import SessionMoved, SessionNotFound
 from segue.core.session import ME, Origin, Session
 from segue.core.transcript import Message, Role, ToolCall, spoken
-from segue.handoffs import Failed, Progress, Working, hand_off
+from segue.handoffs import Failed, HandoffRequest, Progress, Working, hand_off
 from segue.handoffs import queries as handoffs
 from segue.handoffs.values import Step
 from segue.store import Store, bindings, leases, owners, page_sessions, pages, sessions, transcripts
@@ -130,7 +130,8 @@ async def test_a_cancelled_or_failed_handoff_leaves_no_entry_and_no_message(
         site.terminal(("a boat", "Yes."), title="Boats") as desk,
     ):
         seen: list[Progress] = []
-        async for progress in hand_off(desk.store, desk.held, "web", interrupt=interrupt):
+        request = HandoffRequest(Platform.WEB)
+        async for progress in hand_off(desk.store, desk.held, request, interrupt=interrupt):
             seen.append(progress)
             if isinstance(progress, Working) and progress.step is Step.REPLYING:
                 if cancelled:

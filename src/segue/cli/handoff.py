@@ -10,7 +10,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from segue import handoffs as handoffs
+from segue import handoffs
 from segue.cli import completion
 from segue.cli.common import on_stop_signals, with_store
 from segue.core.address import TARGETS, Platform
@@ -19,6 +19,7 @@ from segue.core.session import ME
 from segue.handoffs import (
     Completed,
     Failed,
+    HandoffRequest,
     Held,
     IfHeld,
     Kept,
@@ -99,16 +100,15 @@ def handoff(
             found = await sessions.find(store, ME, session)
             if lan:
                 await web_page.let_phones_in(store)
-            steps = handoffs.hand_off_session(
-                store,
-                found.id,
-                holder("`segue handoff`"),
-                platform,
+            request = HandoffRequest(
+                handoffs.platform_named(platform),
                 chat_id=chat_id or None,
                 message=message,
                 new_thread=new_thread,
                 if_held=if_held,
-                interrupt=stop,
+            )
+            steps = handoffs.hand_off_session(
+                store, found.id, holder("`segue handoff`"), request, interrupt=stop
             )
             with on_stop_signals(stop.set):
                 last = await _last(steps, report)

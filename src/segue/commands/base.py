@@ -17,6 +17,7 @@ from segue.core.text import one_line
 from segue.core.transcript import Message
 
 if TYPE_CHECKING:  # keeps the table fast to import, for completion
+    from segue.handoffs import HandoffRequest
     from segue.store import Store
     from segue.turns import HeldLease, Place, Turns
 
@@ -89,9 +90,8 @@ class CommandContext(Protocol):
     async def resume(self, session: Session) -> None:
         """Move that session here."""
 
-    async def hand_off(self, platform: str, *, new_thread: bool = False, lan: bool = False) -> None:
-        """Hand off the session to another platform, on request to a new thread there. With `lan`,
-        phones in the local network may open the page."""
+    async def hand_off(self, request: HandoffRequest, *, lan: bool = False) -> None:
+        """Hand off the session. With `lan`, phones in the local network may open the page."""
 
 
 class TerminalContext(CommandContext, Protocol):

@@ -215,14 +215,17 @@ async def _way_to_terminal(session: Session, context: ChatContext) -> str:
 
 async def _hand_off(context: CommandContext, command: str, arguments: str) -> bool:
     """Hand off the session to the platform that the user typed. Return False if there is none."""
+    from segue.handoffs import HandoffRequest, platform_named  # noqa: PLC0415
+
     words = arguments.split()
-    platform = " ".join(word for word in words if word not in {NEW_THREAD, _LAN})
-    if _LAN in words and platform != Platform.WEB:
+    name = " ".join(word for word in words if word not in {NEW_THREAD, _LAN})
+    if _LAN in words and name != Platform.WEB:
         usage = f"{PREFIX}{command} {Platform.WEB} {_LAN}"
         raise bad_command(usage, f"{_LAN} is for the web page")
-    if not platform:
+    if not name:
         return False
-    await context.hand_off(platform, new_thread=NEW_THREAD in words, lan=_LAN in words)
+    request = HandoffRequest(platform_named(name), new_thread=NEW_THREAD in words)
+    await context.hand_off(request, lan=_LAN in words)
     return True
 
 

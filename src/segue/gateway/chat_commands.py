@@ -28,7 +28,7 @@ from segue.core.transcript import Message
 from segue.gateway import messages, texts, turns
 from segue.gateway.messages import PendingMessage
 from segue.gateway.turns import ChatTurns
-from segue.handoffs import greeting
+from segue.handoffs import HandoffRequest, greeting
 from segue.store import (
     Topic,
     Tx,
@@ -193,23 +193,23 @@ class ChatCommands:
         buttons = tuple((f"Move to {platform}", f"{_MOVE}:{platform}") for platform in others)
         await self.notice(text, buttons)
 
-    async def hand_off(self, platform: str, *, new_thread: bool = False, lan: bool = False) -> None:
+    async def hand_off(self, request: HandoffRequest, *, lan: bool = False) -> None:
         if lan:
             reason = "--lan works only in the terminal"
-            raise bad_command(f"{PREFIX}move {platform}", reason)
+            raise bad_command(f"{PREFIX}move {request.platform}", reason)
         if self.session is None:
             raise NothingSaid
         session = await self.begun()
-        home = await handoffs.destination(self.store, session.id, platform)
+        home = await handoffs.destination(self.store, session.id, request)
         here = (self.address.platform, self.address.chat_id)
-        if (home.platform, home.chat_id) == here and not new_thread:
+        if (home.platform, home.chat_id) == here and not request.new_thread:
             await self.notice("It is here already.")
             return
         # Not here: other commands, such as /stop, would wait.
         self.is_under_way = True
         self._chat_turns.under_way.add(self._pending.inbox_id)
         self._chat_turns.in_background(
-            self._chat_turns.hand_off(self._pending, session.id, platform, new_thread=new_thread)
+            self._chat_turns.hand_off(self._pending, session.id, request)
         )
 
     async def stop(self) -> None:
@@ -330,7 +330,7 @@ class ChatCommands:
             case [kind, _] if kind == _HOME:
                 await self.set_home(confirmed=True)
             case [kind, platform] if kind == _MOVE:
-                await self.hand_off(platform)
+                await self.hand_off(HandoffRequest(handoffs.platform_named(platform)))
             case _ if commands.is_command(self._pending.inbound.typed):
                 await commands.run(self, self._pending.inbound.typed)
             case [kind, number] if kind == questions.SHOW and number.isdecimal():

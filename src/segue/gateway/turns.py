@@ -50,7 +50,16 @@ from segue.gateway.messages import PendingMessage
 from segue.gateway.outbound import Outbound
 from segue.gateway.places import Audiences, Places
 from segue.gateway.streaming import LiveAnswer
-from segue.handoffs import Completed, Failed, Held, IfHeld, arrivals, grant, hand_off_session
+from segue.handoffs import (
+    Completed,
+    Failed,
+    HandoffRequest,
+    Held,
+    IfHeld,
+    arrivals,
+    hand_off,
+    hand_off_session,
+)
 from segue.platforms.base import Adapter
 from segue.platforms.spec import Groups
 from segue.store import (
@@ -251,7 +260,7 @@ class ChatTurns:
         """Hand the session off with its paused turn. Return False if the turn goes on here."""
         if (request := held.release_request) is None:
             return False
-        steps = grant(self.store, held, request, mid_turn=True, interrupt=interrupt)
+        steps = hand_off(self.store, held, request, mid_turn=True, interrupt=interrupt)
         try:
             return any([isinstance(step, Completed) async for step in steps])
         except SessionMoved:
@@ -319,21 +328,15 @@ class ChatTurns:
         return ended
 
     async def hand_off(
-        self, pending: PendingMessage, session_id: str, platform: str, *, new_thread: bool
+        self, pending: PendingMessage, session_id: str, request: HandoffRequest
     ) -> None:
         """Hand the session of a chat off, as soon as its turn reaches a safe point."""
-        steps = hand_off_session(
-            self.store,
-            session_id,
-            self.places.name,
-            platform,
-            new_thread=new_thread,
-            if_held=IfHeld.WAIT,
-        )
+        request = replace(request, if_held=IfHeld.WAIT)
+        steps = hand_off_session(self.store, session_id, self.places.name, request)
         try:
             async for step in steps:
                 if isinstance(step, Held):
-                    await self.notice(pending, texts.moving(platform), "moving")
+                    await self.notice(pending, texts.moving(request.platform), "moving")
                 elif isinstance(step, Failed):
                     await self.notice(pending, step.text(), "not moved")
         except UserError as error:

@@ -1,4 +1,4 @@
-"""The progress of a handoff, as the side that requested it sees it.
+"""What the side that requested a handoff sees: its progress, and at the end where the session is.
 
 It is Waiting, then Working from step to step, or Stranded if its gateway died and another may
 resume it. It ends as Completed or Failed. If another process holds the session, it is Held first,
@@ -7,11 +7,18 @@ and Kept if the request to release it is withdrawn before the handoff has begun.
 
 from __future__ import annotations
 
+import contextlib
+import shlex
+
 from msgspec import Struct
 
+from segue import config
 from segue.core.address import Platform
+from segue.core.errors import SessionError, SessionNotFound
+from segue.core.session import Session
 from segue.core.text import one_line
 from segue.handoffs.values import MAX_ATTEMPTS, REASONS, STEPS, Failure, Handoff, State, Step
+from segue.store import Store, owners, sessions
 
 
 class Held(Struct, frozen=True):
@@ -120,3 +127,47 @@ def progress(now: Handoff, *, at_work: bool) -> Progress:
             return Completed(now)
         case State.FAILED:
             return Failed(now)
+
+
+# The farewell: where the session is, and how to come back to it
+
+
+async def handed_over(store: Store, done: Completed) -> str:
+    """The text for the terminal that handed the session off: where it is, and how to come back."""
+    session = await _session(store, done)
+    return f"{await arrived(store, done)}\nTo come back: {await way_back(store, session)}"
+
+
+async def arrived(store: Store, done: Completed) -> str:
+    """The text that says where the session is now."""
+    handoff = done.handoff
+    session = await _session(store, done)
+    homes = await owners.homes(store, session.owner)
+    names = [one_line(home.name) for home in homes if home.address == handoff.home]
+    where = f"{handoff.thread} ({names[0]})" if any(names) else f"{handoff.thread}"
+    lines = [f"{session.label} continues at {where}."]
+    if handoff.thread == handoff.home:
+        lines.append("No thread could be opened there, so it continues in the chat itself.")
+    elif handoff.replaced:
+        lines.append("The thread that it had there could not be used, so a new one was opened.")
+    if handoff.mid_turn:
+        lines.append("The agent goes on with its work there.")
+    if handoff.warning:
+        lines.append(handoff.warning)
+    return "\n".join(lines)
+
+
+async def _session(store: Store, done: Completed) -> Session:
+    if (session := await sessions.get(store, done.handoff.session_id)) is None:
+        raise SessionNotFound(name=done.handoff.session_id)
+    return session
+
+
+async def way_back(store: Store, session: Session) -> str:
+    """The shell command to come back: with the title, or with the id if the title now means another
+    session."""
+    with contextlib.suppress(SessionError):
+        meant = await sessions.find(store, session.owner, session.name)
+        if meant.id == session.id and not session.name.startswith("-"):
+            return f"{config.command_name()} resume {shlex.quote(session.name)}"
+    return f"{config.command_name()} resume {session.id}"

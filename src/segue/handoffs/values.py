@@ -1,4 +1,5 @@
-"""A Handoff moves a Session's Binding and Lease to another Address.
+"""A HandoffRequest is what a user asks for. A Handoff moves a Session's Binding and Lease to
+another Address.
 
     pending ──claim──▶ running ──complete──▶ completed
        │                │  ▲ │
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 
 from msgspec import Struct
 
@@ -25,6 +26,29 @@ from segue.core.text import one_line
 MAX_ATTEMPTS = 3
 
 _REASON_LIMIT = 200
+
+
+class IfHeld(Enum):
+    """What to do if another process holds the session."""
+
+    REFUSE = auto()
+    WAIT = auto()
+    """Ask the holder to let it go, and wait until its turn reaches a safe point or is over."""
+    STOP = auto()
+    """Ask the holder to stop the turn and let it go. Take it from a holder that does not."""
+
+
+class HandoffRequest(Struct, frozen=True):
+    """What a user asks for. It is made where their words are parsed."""
+
+    platform: Platform
+    chat_id: str | None = None
+    """The chat of the owner to move to. None for their home channel there."""
+    message: str | None = None
+    """Text to post there first."""
+    new_thread: bool = False
+    """Whether to open a new thread although the session has one there."""
+    if_held: IfHeld = IfHeld.REFUSE
 
 
 class State(StrEnum):

@@ -14,7 +14,7 @@ import secrets
 
 from msgspec import Struct
 
-from segue.core.address import Address
+from segue.core.address import Address, Platform
 from segue.store import errors, leases, sessions
 from segue.store.base import Row, Topic, Tx, marks
 from segue.store.values import readable_address, text
@@ -40,6 +40,10 @@ class ReleaseRequest(Struct, frozen=True, kw_only=True):
     now: bool = False
     """Whether to stop the running turn."""
 
+    @property
+    def platform(self) -> Platform:
+        return self.home.platform
+
 
 @marks
 def create(
@@ -60,7 +64,7 @@ def create(
     if sessions.is_moving(tx, no):
         raise errors.being_handed_off()
     if (other := get(tx, session_id)) is not None:
-        raise errors.handoff_in_flight(other.home.platform)
+        raise errors.handoff_in_flight(other.platform)
     drop(tx, no)
     tx.insert(
         "wishes",

@@ -33,10 +33,12 @@ from segue.core.events import TurnFailed, TurnInterrupted, TurnPaused
 from segue.core.session import ME, Session
 from segue.core.text import one_line
 from segue.core.transcript import Message, ToolCall
+from segue.handoffs import HandoffRequest
 from segue.store import Store, Topic, leases, owners, sessions, transcripts
 from segue.store.leases import Pause
+from segue.store.release_requests import ReleaseRequest
 from segue.terminal import departure, web_page
-from segue.terminal.departure import Departure, Destination
+from segue.terminal.departure import Departure
 from segue.terminal.display import Display
 from segue.terminal.location import address, holder
 from segue.turns import HeldLease, Place, Turns, hold, queries
@@ -188,13 +190,13 @@ class Conversation:
                 paused = True
                 if await self._move_turn(departure):
                     return
-            destination = await departure.wanted()
+            request = await departure.take_request()
         finally:
             self.departure = None
             departure.drop()
-        if destination and not destination.request and not self.closing:
+        if isinstance(request, HandoffRequest) and not self.closing:
             # The turn was over before its next safe point.
-            await self.hand_off(destination.platform, new_thread=destination.new_thread)
+            await self.hand_off(request)
 
     async def _run(
         self, message: str | Message | None, departure: Departure, *, paused: bool
@@ -240,11 +242,11 @@ class Conversation:
 
     async def _move_turn(self, departure: Departure) -> bool:
         """Hand the session off with its paused turn. Return False if it has to go on here."""
-        if (destination := await departure.wanted()) is None:
+        if (request := await departure.take_request()) is None:
             return False
         self.departure = None
         try:
-            if await self._hand_off(destination, mid_turn=True):
+            if await self._hand_off(request, mid_turn=True):
                 return True
         except HandoffError as error:
             await self._display.trouble(error)
@@ -275,53 +277,44 @@ class Conversation:
                 return
         await self._welcome(session, here=here)
 
-    async def hand_off(self, platform: str, *, new_thread: bool = False, lan: bool = False) -> None:
+    async def hand_off(self, request: HandoffRequest, *, lan: bool = False) -> None:
         await self.begun()
-        destination = Destination(platform, new_thread)
         move = self._hand_off if self.departure is None else self._hand_off_soon
-        if platform == Platform.WEB and (lan or self.departure is None):  # a turn is not disturbed
+        # A turn is not disturbed.
+        if request.platform is Platform.WEB and (lan or self.departure is None):
             self._settings = await web_page.decide_on_phones(self.store, self._display, lan=lan)
         try:
-            await move(destination)
+            await move(request)
         except NoGateway as missing:
             if await departure.start_gateway(self.store, self._settings, self._display, missing):
-                await move(destination)
+                await move(request)
 
-    async def _hand_off_soon(self, destination: Destination) -> None:
+    async def _hand_off_soon(self, request: HandoffRequest) -> None:
         """Move at the next safe point of the running turn. What prevents it is reported now."""
         departure = self.departure
         session = await self._seen()
         if departure is not None:
-            async with departure.to(destination):
-                await handoffs.destination(self.store, session.id, destination.platform)
+            async with departure.plan(request):
+                await handoffs.destination(self.store, session.id, request)
 
-    async def _hand_off(self, destination: Destination, *, mid_turn: bool = False) -> bool:
+    async def _hand_off(
+        self, request: HandoffRequest | ReleaseRequest, *, mid_turn: bool = False
+    ) -> bool:
         """Hand the session off, and return whether it has moved. The program then ends, unless
         another process asked for it."""
         held = await self._in_hand()
-        request = destination.request
         await self._keep_model(held)
         self.interrupt = asyncio.Event()
-        if request is not None:
-            steps = handoffs.grant(
-                self.store, held, request, mid_turn=mid_turn, interrupt=self.interrupt
-            )
-        else:
-            steps = handoffs.hand_off(
-                self.store,
-                held,
-                destination.platform,
-                new_thread=destination.new_thread,
-                mid_turn=mid_turn,
-                interrupt=self.interrupt,
-            )
+        steps = handoffs.hand_off(
+            self.store, held, request, mid_turn=mid_turn, interrupt=self.interrupt
+        )
         moved = False
         try:
             async for progress in steps:
                 if isinstance(progress, handoffs.Completed):
                     moved = True
                     self._handed_off = held
-                    await self._moved(progress, leaves=request is None)
+                    await self._moved(progress, leaves=isinstance(request, HandoffRequest))
                 elif not isinstance(progress, handoffs.Kept):
                     await self._display.progress(progress)
         finally:
@@ -339,12 +332,12 @@ class Conversation:
     async def _grant(self) -> None:
         """Hand the session off if another process asks for it. No turn runs."""
         held = self._held
-        if held is None or held.release_request is None or held.moved or self._left or self.closing:
+        if held is None or held.moved or self._left or self.closing:
+            return
+        if held.release_request is None:
             return
         try:
-            await self._hand_off(
-                Destination(held.release_request.home.platform, request=held.release_request)
-            )
+            await self._hand_off(held.release_request)
         except UserError as error:
             await self._display.trouble(error)
 

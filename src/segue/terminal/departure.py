@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Coroutine
-from dataclasses import dataclass
 from typing import Any
 
 from segue.config import Settings
 from segue.core.address import Platform
 from segue.core.errors import NoGateway
 from segue.gateway import background
-from segue.handoffs import STAYS
+from segue.handoffs import STAYS, HandoffRequest
 from segue.store import Store, gateways, leases, release_requests
 from segue.store.release_requests import ReleaseRequest
 from segue.terminal import web_page
@@ -32,17 +31,6 @@ _CONNECT_SECONDS = 10.0
 """Seconds that a new gateway has to connect to its platforms before the handoff continues."""
 
 
-@dataclass(frozen=True, slots=True)
-class Destination:
-    """Where the session is to move."""
-
-    platform: str
-    new_thread: bool = False
-    """Whether the user wants a new thread there."""
-    request: ReleaseRequest | None = None
-    """The request of another process, if the user did not type /handoff here."""
-
-
 class Departure:
     """The plan to leave while a turn runs. It can be taken back until the session moves."""
 
@@ -53,75 +41,76 @@ class Departure:
         """Stops the turn at once."""
         self.lock = asyncio.Lock()
         """Held while a command that the user typed during the turn runs."""
-        self._destination: Destination | None = None
+        self._request: HandoffRequest | ReleaseRequest | None = None
+        """Where the session is to move."""
         self._store = store
         self._display = display
         self._offering: asyncio.Task[None] | None = None
 
-    async def wanted(self) -> Destination | None:
+    async def take_request(self) -> HandoffRequest | ReleaseRequest | None:
         """Where to move, or None if the session stays. The plan ends here."""
         async with self.lock:
-            destination = self._destination
+            request = self._request
             self.drop()
-            return destination
+            return request
 
     @contextlib.asynccontextmanager
-    async def to(self, destination: Destination) -> AsyncGenerator[None]:
+    async def plan(self, request: HandoffRequest | ReleaseRequest) -> AsyncGenerator[None]:
         """Pause the turn in order to move there, unless the block, which checks that the session
         can, raises an error or the user stays after all."""
         self.drop()
-        self._destination = destination
-        self._display.leaving_for = destination.platform
+        self._request = request
+        self._display.leaving_for = request.platform
         try:
             yield
         except BaseException:
             self.drop()
             raise
-        if self._destination is not destination:
+        if self._request is not request:
             return
-        asked = "Asked from elsewhere. " if destination.request else ""
+        asked = "Asked from elsewhere. " if isinstance(request, ReleaseRequest) else ""
         await self._display.notice(
-            f"{asked}Moving to {destination.platform} as soon as the agent has finished this step."
+            f"{asked}Moving to {request.platform} as soon as the agent has finished this step."
             " Ctrl-C to stay."
         )
         self.pause.set()
-        self._offering = asyncio.create_task(self._offer(destination.platform))
+        self._offering = asyncio.create_task(self._offer(request.platform))
 
     def stay(self) -> Coroutine[Any, Any, None] | None:
         """Stay after all. Return the work that is left to do, or None if the session was not to
         move."""
-        destination = self._destination
+        request = self._request
         self.drop()
-        return None if destination is None else self._stay(destination.request)
+        return None if request is None else self._stay(request)
 
     async def heed(self, request: ReleaseRequest | None) -> None:
         """Another process asks that the session moves, or no longer does."""
         async with self.lock:
-            destination = self._destination
             if request is not None and request.now:  # it has stopped the turn
-                platform = request.home.platform
-                await self._display.notice(f"Asked from elsewhere to stop and move to {platform}.")
+                await self._display.notice(
+                    f"Asked from elsewhere to stop and move to {request.platform}."
+                )
             elif request is not None:
-                async with self.to(Destination(request.home.platform, request.new_thread, request)):
+                async with self.plan(request):
                     pass
-            elif destination is not None and destination.request is not None:
+            elif isinstance(self._request, ReleaseRequest):
                 self.drop()
                 await self._display.notice(STAYS)
 
     def drop(self) -> None:
         """Forget where to move."""
-        self._destination = None
+        self._request = None
         self._display.leaving_for = None
         self.pause.clear()
         if self._offering is not None and self._offering is not asyncio.current_task():
             self._offering.cancel()
 
-    async def _stay(self, request: ReleaseRequest | None) -> None:
-        if request is not None:
+    async def _stay(self, request: HandoffRequest | ReleaseRequest) -> None:
+        if isinstance(request, ReleaseRequest):
             await release_requests.withdraw(self._store, request.session_id, request.key)
         await self._display.notice(STAYS)
 
-    async def _offer(self, platform: str) -> None:
+    async def _offer(self, platform: Platform) -> None:
         """Offer other ways to leave for as long as there is no safe point."""
         while True:
             await asyncio.sleep(PATIENCE)

@@ -32,7 +32,7 @@ from segue.core.events import TurnDone, TurnFailed
 from segue.core.session import ME, Session
 from segue.core.text import count, one_line
 from segue.core.transcript import Message, Role, Transcript
-from segue.handoffs import Completed, Failed
+from segue.handoffs import Completed, Failed, HandoffRequest
 from segue.jobs import reminders
 from segue.store import Store, Topic, leases, outbox, owners, sessions, transcripts
 from segue.terminal import departure, web_page
@@ -150,7 +150,7 @@ class Play:
         self._report.said("Segue", (await _last(store, session_id)).content)
 
     async def _hand_off(self, store: Store, held: HeldLease) -> Completed:
-        steps = handoffs.hand_off(store, held, Platform.WEB.value)
+        steps = handoffs.hand_off(store, held, HandoffRequest(Platform.WEB))
         async with contextlib.aclosing(steps):
             async for step in steps:
                 self._report.line(step.text())
