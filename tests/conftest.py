@@ -13,6 +13,7 @@ from typing import cast
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.harness import contract_cases
 from tests.program import PATH
 
 # The same examples in every run and on every machine. `make fuzz` searches for new ones, with
@@ -47,9 +48,12 @@ def pytest_configure() -> None:
     os.environ["PATH"] = f"{PATH}:{os.environ['PATH']}"  # noqa: TID251 - it is that of all tests
 
 
+@pytest.hookimpl(tryfirst=True)  # before the tests are selected by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give tests that kill processes in many rounds more time: a slow machine is not a failure."""
     for item in items:
+        if not contract_cases.is_usual(item):
+            item.add_marker(pytest.mark.long)
         is_long = item.get_closest_marker("kill") or item.get_closest_marker("real")
         if is_long and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(600))
