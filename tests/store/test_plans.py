@@ -42,7 +42,6 @@ MODULES = (
     "jobs",
     "leases",
     "lease_keeper",
-    "notes",
     "outbox",
     "owners",
     "page_sessions",
