@@ -146,7 +146,16 @@ def _read_to_its_end(terminal: int) -> None:
         pass
 
 
-async def test_a_gateway_with_the_page_alone_needs_the_page_alone(person: Person, tmp_path: Path):
+async def test_a_gateway_without_platforms_needs_the_page_alone(person: Person, tmp_path: Path):
+    """Not even the libraries of a platform that is disabled."""
+    disabled = "".join(
+        f"[platforms.{platform}]\nenabled = false\n{VALUES[platform]}\n"
+        for platform in (Platform.TELEGRAM, Platform.DISCORD)
+    )
+    settings = tmp_path / "config.toml"
+    settings.write_text(disabled)
+    settings.chmod(0o600)
+    person.environment["SEGUE_CONFIG"] = str(settings)
     file = tmp_path / "modules"
     program = watched("from segue.cli.main import main", "main(['gateway', 'run'])", file)
     with begin_python(person, "-c", program) as gateway:

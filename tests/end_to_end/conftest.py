@@ -11,25 +11,18 @@ that platform, which selects its rig:
 from __future__ import annotations
 
 import asyncio
-import importlib
-import signal
-import sys
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from segue.core.address import Platform
 from segue.core.transcript import ToolCall
-from segue.platforms import registry
-from segue.store.gateways import LinkState
 from tests import rigs
 from tests.fakes.models.openai import Say
 from tests.harness import household
 from tests.harness.cases import brief
-from tests.harness.gateways import begin_python
-from tests.harness.household import WITHIN, Household
+from tests.harness.household import Household
 from tests.harness.terminal import Person
 from tests.harness.terminal import person as person
 from tests.rigs import PlatformRig
@@ -72,28 +65,6 @@ async def asks_under_an_answer(home: Household) -> None:
     first, second = [it["content"] for it in said if it["role"] == "user"]
     assert first.endswith("written by you:]\n> (1) think of a number\n\nwhich one?")
     assert second == "and why?"
-
-
-async def loaded(home: Household, platform: Platform, settings: str) -> list[str]:
-    """The libraries of the platform that a gateway with these settings has loaded at its end."""
-    spec = registry.SPECS[platform]
-    importlib.import_module(spec.make.partition(":")[0])
-    assert sys.modules.keys() >= {*spec.libraries}, "the adapter loads these"
-    program = f"""
-import sys
-from segue.cli.main import main
-try:
-    main(["gateway", "run"])
-finally:
-    print(*sorted({{*{spec.libraries}}} & sys.modules.keys()))
-"""
-    write(home, settings)
-    with begin_python(home.person, "-c", program) as gateway:
-        await home.until_link(LinkState.CONNECTED, Platform.WEB)
-        gateway.send_signal(signal.SIGTERM)
-        found, errors = await asyncio.to_thread(gateway.communicate, timeout=WITHIN)
-    assert gateway.returncode == 0, errors
-    return found.split()
 
 
 def write(home: Household, settings: str) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from segue.core.address import ChatType, Platform
-from tests.end_to_end.conftest import loaded
+from segue.core.address import ChatType
 from tests.harness.cases import brief
 from tests.harness.household import HANDED_OFF, Household, told
 from tests.rigs import DiscordRig, Kind
@@ -75,8 +74,3 @@ async def test_what_was_written_during_an_absence_is_answered_or_reported(home: 
     assert len(reports) == 1
     assert home.model.heard("too old") == 0
     assert (await home.rig.look()).faults == ()
-
-
-async def test_a_gateway_without_discord_never_loads_its_library(home: Household):
-    settings = '[platforms.discord]\nenabled = false\ntoken = "a"\n'
-    assert await loaded(home, Platform.DISCORD, settings) == []

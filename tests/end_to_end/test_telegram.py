@@ -17,7 +17,7 @@ from segue.system.http import tls
 from segue.turns import hold
 from segue.web import endpoints
 from tests.crash.world import outgoing, until
-from tests.end_to_end.conftest import loaded, tool_call
+from tests.end_to_end.conftest import tool_call
 from tests.fakes.models.openai import Say
 from tests.fakes.models.travel import AT_ONCE, Travel
 from tests.fakes.telegram import Settings, Status
@@ -35,11 +35,6 @@ async def status(home: Household) -> str:
 
 
 # The library
-
-
-async def test_a_gateway_without_telegram_never_loads_its_library(home: Household):
-    settings = '[platforms.telegram]\nenabled = false\ntoken = "1:a"\n'
-    assert await loaded(home, Platform.TELEGRAM, settings) == []
 
 
 # The token
