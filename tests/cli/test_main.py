@@ -10,6 +10,7 @@ import click
 import pytest
 
 from segue.cli.main import _ELSEWHERE, main
+from tests.harness.cases import brief
 
 NOT_LOADED = sorted({"asyncio", "segue.store", *(f"segue.cli.{name}" for name in _ELSEWHERE)})
 
@@ -67,14 +68,17 @@ def test_command_names_complete_without_loading_the_commands():
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has this device")
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ["--version"],
-        ["--help"],
-        ["sessions", "--help"],
-        ["status"],
-        ["-p", "hi"],
-        ["config", "path"],
-    ],
+    brief(
+        [
+            ["--version"],
+            ["--help"],
+            ["sessions", "--help"],
+            ["status"],
+            ["-p", "hi"],
+            ["config", "path"],
+        ],
+        [["--version"], ["--help"], ["-p", "hi"]],
+    ),
 )
 def test_output_that_cannot_be_written_is_reported_in_one_line(
     tmp_path: Path, arguments: list[str]

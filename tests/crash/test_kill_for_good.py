@@ -14,6 +14,7 @@ from tests.crash.conftest import Fakes
 from tests.crash.points import ANSWERING, HANDING_OFF
 from tests.crash.rounds import judge
 from tests.crash.world import STUCK, Nursery, until, world
+from tests.harness.cases import brief
 from tests.rigs import GenericRig, PlatformRig
 
 
@@ -42,7 +43,7 @@ async def test_a_terminal_continues_in_time_if_its_gateway_never_comes_back(
         await judge(here, life, told.text)
 
 
-@pytest.mark.parametrize("rig", rigs.KEYLESS, ids=lambda rig: rig.name)
+@pytest.mark.parametrize("rig", brief(rigs.KEYLESS, [rigs.TelegramRig]), ids=lambda rig: rig.name)
 async def test_an_answer_that_may_not_have_arrived_is_reported_in_its_session(
     rig: type[PlatformRig], fakes: Fakes, nursery: Nursery
 ):

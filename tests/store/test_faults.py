@@ -29,6 +29,7 @@ from segue.handoffs.values import Handoff, State
 from segue.store import Store, Tx, errors, leases, owners, sessions, sqlite, transcripts
 from tests.fakes import postgres
 from tests.harness import stores
+from tests.harness.cases import brief
 from tests.harness.descriptors import exhausted
 from tests.store.model import fast_folder
 from tests.store.processes import Player, Refused, Troupe, stage_door, until
@@ -323,7 +324,7 @@ def folder() -> Generator[Path]:
 
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "from then on"])
 @pytest.mark.parametrize("kind", FAULTS)
-@pytest.mark.parametrize("size", [10, 60_000])
+@pytest.mark.parametrize("size", brief([10, 60_000], [60_000]))
 async def test_the_outcome_of_a_failed_append_is_reported_correctly(
     folder: Path, kind: str, lasting: bool, size: int
 ):
