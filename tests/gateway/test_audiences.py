@@ -11,7 +11,7 @@ from segue.core.address import Address, ChatType
 from segue.core.errors import AudienceChanged
 from segue.core.session import ME
 from segue.gateway import outbound
-from segue.gateway.places import FRESH_SECONDS, Audiences
+from segue.gateway.context import FRESH_SECONDS, Audiences
 from segue.handoffs.values import State
 from segue.store import Topic, outbox, owners
 from segue.testing.platform import Shape, Trouble

@@ -18,7 +18,7 @@ from segue.core.errors import StoreError
 from segue.core.session import ME, EndReason
 from segue.core.transcript import Message
 from segue.gateway import containment, dispatch, expiry, janitor, texts
-from segue.gateway.containment import contain, keep_running
+from segue.gateway.containment import contained, keep_running
 from segue.gateway.janitor import Janitor
 from segue.gateway.service import Gateway
 from segue.handoffs import queries as handoffs
@@ -299,7 +299,7 @@ async def test_a_failed_report_does_not_block_other_reports(
     monkeypatch.setattr(janitor, "_undelivered", picky)
     looking = Janitor(house.store)
     for _ in range(2):
-        await looking.look()
+        await looking.clean_up()
     assert reported == [POISON, "good"]  # and it is not retried forever
     assert "'good'" in (await house.said(session.id))[-1][1]
 
@@ -424,24 +424,22 @@ async def test_a_task_is_restarted_without_limit_while_the_store_is_busy():
 
 
 async def test_a_store_error_does_not_set_an_item_aside():
-    async def work() -> None:
-        raise errors.busy("here")
-
     async def set_aside(reason: str) -> None:
         raise AssertionError(reason)
 
     with pytest.raises(StoreError, match="locked for too long"):
-        await contain("item", work, set_aside)
+        async with contained("item", set_aside):
+            raise errors.busy("here")
 
 
 @pytest.mark.usefixtures("no_pauses")
 async def test_a_gateway_stops_with_the_error_of_a_task_that_keeps_crashing(
     house: House, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
-    async def look(self: Janitor) -> None:
+    async def clean_up(self: Janitor) -> None:
         raise ZeroDivisionError("our fault")
 
-    monkeypatch.setattr(Janitor, "look", look)
+    monkeypatch.setattr(Janitor, "clean_up", clean_up)
     adapter = PeerAdapter(TELEGRAM, house.peer.url, house.peer.token)
     async with await segue.store.open(house.url) as store:
         turns = Turns(store, Agents(store, house.settings, Offered(house.model)), titles=False)

@@ -397,7 +397,7 @@ async def test_the_next_gateway_waits_for_the_handoff_of_a_turn_that_a_dead_one_
     async def grant_and_hang(turns: ChatTurns, held: HeldLease, _: asyncio.Event) -> bool:
         assert held.release_request is not None
         await handoffs.grant(
-            turns.store, held.release_request, held.lease, mid_turn=True, claim_seconds=600
+            turns.context.store, held.release_request, held.lease, mid_turn=True, claim_seconds=600
         )
         granted.set()
         return await asyncio.Event().wait()

@@ -17,8 +17,8 @@ from segue.core.reset import ResetMode
 from segue.core.session import ME, EndReason
 from segue.core.transcript import Kind, Role
 from segue.gateway import expiry
+from segue.gateway.context import GatewayContext
 from segue.gateway.expiry import Expiry
-from segue.gateway.places import Places
 from segue.store import owners, sessions
 from segue.store.base import Tx
 from segue.store.values import micros, moment
@@ -49,8 +49,15 @@ async def expire(house: House, *script: object) -> None:
     async with Turns(
         house.store, Agents(house.store, house.settings, models), titles=False
     ) as turns:
-        places = Places("a gateway", lambda: [TELEGRAM])
-        await Expiry(house.store, turns, house.settings, places, lambda: [TELEGRAM]).look()
+        context = GatewayContext(
+            store=house.store,
+            turns=turns,
+            settings=house.settings,
+            adapters={},
+            name="a gateway",
+            serving=frozenset({TELEGRAM}),
+        )
+        await Expiry(context).end_stale()
 
 
 async def there_is_a_note(house: House) -> None:

@@ -139,7 +139,7 @@ async def test_a_turn_of_a_group_that_moved_is_stopped_in_its_new_chat(house: Ho
     old, new = await house.chat(Shape.GROUP), await house.chat(Shape.GROUP)
     model = Waiting()
     async with house.gateway(model=model) as gateway:
-        adapter = gateway._adapters[TELEGRAM]
+        adapter = gateway.context.adapters[TELEGRAM]
         sender = Sender(platform=TELEGRAM, user_id=house.anna)
 
         async def hears(number: int, chat: str, text: str, **more: Any) -> None:

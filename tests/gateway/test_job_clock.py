@@ -54,7 +54,7 @@ class MachineClock(SystemClock):
 def clock(monkeypatch: pytest.MonkeyPatch) -> MachineClock:
     # Only its short sleeps tell the gateway that the clock has jumped.
     monkeypatch.setattr(jobs, "TICK_SECONDS", 0.02)
-    monkeypatch.setattr(jobs, "LOOK_SECONDS", 3600.0)
+    monkeypatch.setattr(jobs, "CHECK_SECONDS", 3600.0)
     return MachineClock()
 
 

@@ -130,7 +130,7 @@ async def test_runs_that_wait_for_an_approval_do_not_hold_up_others(
     house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(segue.gateway.jobs, "AT_ONCE", 1)
-    monkeypatch.setattr(segue.gateway.jobs, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(segue.gateway.jobs, "CHECK_SECONDS", 0.05)
     chat, _ = await home(house)
     async with house.gateway(model=[call("shell", command=f"touch {tmp_path}/made"), "done"]):
         asking = await make(house)

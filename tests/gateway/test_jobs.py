@@ -419,7 +419,7 @@ async def test_a_condition_that_cannot_be_checked_is_a_failure_that_is_reported(
 async def test_what_cannot_be_delivered_goes_to_the_next_home_and_both_attempts_are_shown(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(segue.gateway.jobs, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(segue.gateway.jobs, "CHECK_SECONDS", 0.05)
     chat, _ = await home(house)
     await house.home("C1", "channel", Platform.SLACK)
     async with house.gateway(model=["It rains."]):
@@ -434,7 +434,7 @@ async def test_what_cannot_be_delivered_goes_to_the_next_home_and_both_attempts_
 async def test_a_platform_that_cannot_be_reached_is_given_up_in_favour_of_the_next_home(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(segue.gateway.jobs, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(segue.gateway.jobs, "CHECK_SECONDS", 0.05)
     monkeypatch.setattr(segue.gateway.jobs, "PATIENCE", timedelta())
     chat, _ = await home(house)
     await house.home("C1", "channel", Platform.SLACK)

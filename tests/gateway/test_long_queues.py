@@ -12,9 +12,8 @@ import segue.store
 from segue.core.address import Address, ChatType, Platform, Sender
 from segue.core.session import ME, Owner
 from segue.gateway import messages, outbound
-from segue.gateway.access import Gate
 from segue.platforms.base import Button, Inbound, InboundKind, Part, Receipt
-from segue.store import outbox
+from segue.store import Store, outbox, owners
 from segue.store.outbox import Draft
 from segue.testing.platform import PeerAdapter
 from tests.harness.house import TELEGRAM, WITHIN, House
@@ -110,17 +109,17 @@ async def test_messages_that_wait_in_one_chat_do_not_hold_up_another(
             text=f"slow {n}",
         )
         await messages.record(house.store, "bot", ME, inbound)
-    looks: list[Sender] = []
-    owner = Gate.owner
+    looked_up: list[str] = []
+    who = owners.who
 
-    async def looked_up(gate: Gate, sender: Sender) -> Owner | None:
-        looks.append(sender)
-        return await owner(gate, sender)
+    async def counted(store: Store, platform: Platform, user_id: str) -> Owner | None:
+        looked_up.append(user_id)
+        return await who(store, platform, user_id)
 
-    monkeypatch.setattr(Gate, "owner", looked_up)
+    monkeypatch.setattr(owners, "who", counted)
     model = Thinking("slow")
     async with house.gateway(model=model):
-        assert looks == [sender]
+        assert looked_up == [sender.user_id]
         await model.thinks.wait()
         other = await house.chat()
         await house.driver.say(house.anna, other, "hello")

@@ -171,7 +171,7 @@ async def test_a_message_whose_record_was_uncertain_is_answered_once(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
     """The platform delivers it again, but then it is recorded already."""
-    monkeypatch.setattr(service, "LOOK_AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(service, "OVERLOOKED_SECONDS", 0.05)
     chat = await house.chat()
     async with stumbling(house, inbox.record, fails=0, uncertain=1):
         await house.driver.say(house.anna, chat, "one")

@@ -17,7 +17,6 @@ from segue.core.address import Address, ChatType, Platform
 from segue.gateway import outbound, streaming
 from segue.gateway.janitor import Janitor
 from segue.gateway.streaming import LiveAnswer
-from segue.gateway.writer import RateLimiter
 from segue.store import Topic, bubbles, leases, outbox, transcripts
 from segue.store.base import Tx
 from segue.store.gateways import LinkState
@@ -134,14 +133,14 @@ async def test_an_undelivered_message_is_reported_in_its_session(house: House):
         await house.idle()
     (trouble,) = await outbox.troubled(house.store)
     assert trouble.state is OutgoingState.FAILED
-    await Janitor(house.store).look()
+    await Janitor(house.store).clean_up()
     session = await house.session_at(await house.address(chat))
     role, text = (await house.said(session.id))[-1]
     assert role == "system"
     assert "did not arrive" in text
     (notice,) = await transcripts.last(house.store, session.id, 1)
     assert notice.provenance == provenance.PROGRAM | provenance.UNKNOWN  # it quotes the platform
-    await Janitor(house.store).look()
+    await Janitor(house.store).clean_up()
     assert (await house.said(session.id))[-1] == (role, text)
     assert [r for r, _ in await house.said(session.id)].count("system") == 1
 
@@ -227,8 +226,8 @@ async def test_a_delivered_answer_is_not_redrawn_as_unfinished(
         await record(self, *args)
         await known.wait()
 
-    async def counted(self: LiveAnswer, limiter: RateLimiter) -> None:
-        await update(self, limiter)
+    async def counted(self: LiveAnswer) -> None:
+        await update(self)
         self._dirty.set()
         drawn.release()
 

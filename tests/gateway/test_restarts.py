@@ -122,7 +122,7 @@ async def test_a_command_that_a_kill_interrupted_is_reported_and_not_repeated(ho
 async def test_the_turn_of_a_retry_is_not_taken_up_again_while_it_runs(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(service, "LOOK_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(service, "OVERLOOKED_SECONDS", 0.01)
     chat = await house.chat()
     model = Waiting()
     async with house.gateway(model=model):
@@ -202,7 +202,7 @@ async def test_a_retry_that_is_killed_before_its_turn_undoes_one_turn_only(
 async def test_a_retry_whose_turn_meets_a_broken_store_is_answered_once_it_is_back(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(service, "LOOK_AGAIN_SECONDS", 0.02)
+    monkeypatch.setattr(service, "OVERLOOKED_SECONDS", 0.02)
     chat = await house.chat()
     await three_turns(house, chat)
     take_turn, failures = ChatTurns.take_turn, [StoreError(reason="disk I/O error")]

@@ -89,12 +89,12 @@ async def test_a_file_that_fails_later_is_reported_in_its_chat(house: House, tmp
         await house.driver.press(house.anna, (await question(house, chat)).id, "Allow")
         await house.driver.message("It is on its way.", chat=chat)
         await house.idle()
-        await Janitor(house.store).look()
+        await Janitor(house.store).clean_up()
         await house.driver.until(
             lambda shown: any("notes.txt` could not be sent: " in it for it in shown.texts),
             chat=chat,
         )
-        await Janitor(house.store).look()
+        await Janitor(house.store).clean_up()
         await house.idle()
     texts = (await house.driver.look(chat)).texts
     assert sum("could not be sent" in text for text in texts) == 1

@@ -573,7 +573,7 @@ async def test_a_gateway_mounts_the_hooks_of_its_adapters(tmp_path: Path, port: 
         running = asyncio.create_task(gateway.run(stop))
         served = {Platform.WHATSAPP, Platform.WEB} if page else {Platform.WHATSAPP}
         try:
-            await until(lambda: set(gateway.connected()) == served or running.done())
+            await until(lambda: set(gateway.context.connected()) == served or running.done())
             for n in range(3):
                 assert (await asked(port, post(b"%d" % n))).status == 200
             get = f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n"

@@ -12,7 +12,6 @@ from msgspec import Struct, structs
 
 from segue.core.address import ChatType, HomeChannel, Platform, Sender
 from segue.core.errors import IdentityTaken, PairingRefused
-from segue.core.session import Owner
 from segue.gateway import messages, texts
 from segue.gateway.messages import PendingMessage
 from segue.platforms.base import Inbound, InboundKind
@@ -45,14 +44,12 @@ class Gate:
         """Recent attempts with their times, oldest first."""
         self._counts: Counter[_Guesser] = Counter()
 
-    async def owner(self, sender: Sender) -> Owner | None:
-        """The owner that this sender is paired with, or None for a stranger."""
-        return await owners.who(self._store, sender.platform, sender.user_id)
-
     async def wants(self, sender: Sender, text: str) -> bool:
         """Whether what that sender wrote can have an effect: they are paired, or it may be a
         code."""
-        return looks_like_code(_code(text)) or await self.owner(sender) is not None
+        if looks_like_code(_code(text)):
+            return True
+        return await owners.who(self._store, sender.platform, sender.user_id) is not None
 
     async def pair(self, account: str, inbound: Inbound) -> Answered | None:
         """Link the sender, who may be paired already, to the owner whose code they sent, in one

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Sequence
@@ -50,7 +49,7 @@ _LABEL_LENGTH = 40
 _HOME = "h"
 _MOVE = "m"
 _SENT_POLL = 1.0
-"""Seconds between two looks for a message that is being sent."""
+"""Seconds between two checks of a message that is being sent."""
 
 logger = logging.getLogger(__name__)
 
@@ -64,12 +63,14 @@ class ChatCommands:
         self, chat_turns: ChatTurns, pending: PendingMessage, session: Session | None
     ) -> None:
         """`session` is the one of the chat, which may be elsewhere."""
-        self.store = chat_turns.store
-        self.turns = chat_turns.turns
+        context = chat_turns.context
+        self.store = context.store
+        self.turns = context.turns
         self.owner = pending.owner
-        self.zone = chat_turns.settings.zone
+        self.zone = context.settings.zone
         self.session = session
-        self.place = chat_turns.places.place(pending.address, inbound=pending.inbound)
+        self.place = context.place(pending.address, inbound=pending.inbound)
+        self._context = context
         self._chat_turns = chat_turns
         self._pending = pending
         self._notices = 0
@@ -82,7 +83,7 @@ class ChatCommands:
 
     @classmethod
     async def of(cls, chat_turns: ChatTurns, pending: PendingMessage) -> ChatCommands:
-        store = chat_turns.store
+        store = chat_turns.context.store
         address = pending.address
         known = await bindings.get(store, address) or await stored_doors.get(store, address)
         session = await sessions.get(store, known.session_id) if known else None
@@ -103,7 +104,7 @@ class ChatCommands:
     @contextlib.asynccontextmanager
     async def in_hand(self) -> AsyncGenerator[HeldLease]:
         session = await self.begun()
-        async with self._chat_turns.hold(session.id, asyncio.Event()) as held:
+        async with self._chat_turns.hold(session.id) as held:
             yield held
 
     async def notice(self, text: str, buttons: tuple[tuple[str, str], ...] = ()) -> None:
@@ -157,7 +158,8 @@ class ChatCommands:
             self.store, session.id, self.place.holder, take_over=True, address=self.address
         ):
             last = await transcripts.last(self.store, session.id, 40, after=seen or 0)
-        shows_history = self._chat_turns.shows_history(self.address)
+        # Where the platform shows the session itself, a recap would repeat it.
+        shows_history = self._context.adapters[self.address.platform].capabilities.history
         arrived = f"**{one_line(session.label)}** {'is back' if is_back else 'continues'} here."
         lines = [] if shows_history else [arrived]
         if was_working:
@@ -168,7 +170,7 @@ class ChatCommands:
             name = await self.store.read(sessions.calling, former)
             lines.append(f"{label} is set aside: {PREFIX}resume {name} brings it back.")
             buttons = (bring_back(former),)
-        if hint := self._chat_turns.how_to_address(self.address):
+        if hint := self._context.how_to_address(self.address):
             lines.append(hint)
         recap = "" if shows_history else last.recap()
         if text := "\n".join(lines) + greeting.quoted(recap):
@@ -251,8 +253,8 @@ class ChatCommands:
     async def _home_here(self) -> HomeChannel:
         """This chat as a home channel, with who can read it now."""
         try:
-            audience = await self._chat_turns.audiences.look(self.owner, self.address)
-        except (DeliveryFailed, ConnectFailed) as error:  # the first handoff looks again
+            audience = await self._context.audiences.current(self.owner, self.address)
+        except (DeliveryFailed, ConnectFailed) as error:  # the first handoff asks again
             logger.warning("readers not known address=%s: %s", self.address, error)
             audience = None
         name = one_line(self._pending.inbound.chat_name, 80)

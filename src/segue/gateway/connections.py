@@ -21,7 +21,8 @@ from segue.config import Settings
 from segue.core.address import Address, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed, PlatformLost, StoreError, UserError
 from segue.gateway import texts
-from segue.gateway.containment import contain
+from segue.gateway.containment import contained
+from segue.gateway.context import Link
 from segue.gateway.inbound import Receiver
 from segue.platforms import registry
 from segue.platforms.absent import Absent
@@ -83,9 +84,7 @@ class PlatformConnection:
     ) -> None:
         """`lost` is called when another gateway turns out to serve the platform."""
         self.adapter = adapter
-        self.connected = False
-        self.tried = False
-        """Whether the first connection attempt has finished, successfully or not."""
+        self.link = Link()
         self._store = store
         self._receiver = receiver
         self._lost = lost
@@ -107,7 +106,8 @@ class PlatformConnection:
             self._failure = None
             self._reconnects.begin()
             try:
-                await contain(self.platform, self._try, self._down)
+                async with contained(self.platform, self._down):
+                    await self._connect()
             except PlatformLost as error:
                 await self._down(str(error))
                 self._lost()
@@ -117,7 +117,7 @@ class PlatformConnection:
                 await self._down(f"the store is out of order: {error}")
             await self._reconnects.wait(self._failure)
 
-    async def _try(self) -> None:
+    async def _connect(self) -> None:
         try:
             await self.adapter.connect()
             async with self._mounted():
@@ -141,8 +141,8 @@ class PlatformConnection:
     async def _receive(self) -> None:
         adapter = self.adapter
         logger.info("connected platform=%s account=%s", adapter.platform, adapter.account)
-        self.connected = True
-        self.tried = True
+        self.link.connected = True
+        self.link.tried = True
         self._reason = ""
         account = adapter.account
         link = adapter.pairing_link(CODE)
@@ -159,7 +159,7 @@ class PlatformConnection:
         if contact is not None:
             await report_absence(self._store, adapter, contact)
         recorded = await inbox.newest(self._store, self.platform, account)
-        adapter.remember(recorded, contact=contact, wanted=self._receiver.wants)
+        adapter.remember(recorded, contact=contact, wanted=self._receiver.gate.wants)
         async with contextlib.aclosing(adapter.receive()) as coming:
             async for inbound in coming:
                 if inbound is not None:
@@ -183,8 +183,8 @@ class PlatformConnection:
             logger.warning("command menu not set platform=%s: %s", self.platform, error)
 
     async def _down(self, reason: str) -> None:
-        self.connected = False
-        self.tried = True
+        self.link.connected = False
+        self.link.tried = True
         # Said once: a platform that stays away fails in the same way for hours.
         level = logging.DEBUG if reason == self._reason else logging.WARNING
         logger.log(level, "disconnected platform=%s: %s", self.platform, reason)
@@ -208,18 +208,18 @@ async def report_absence(store: Store, adapter: Adapter, contact: datetime) -> N
     logger.warning(
         "messages not kept platform=%s since=%s until=%s", title, missing.since, missing.until
     )
-    await store.write(_tell_owners, adapter.platform, adapter.account, contact, body)
+    await store.write(_notify_owners, adapter.platform, adapter.account, contact, body)
 
 
-def _tell_owners(tx: Tx, platform: Platform, account: str, contact: datetime, body: str) -> None:
+def _notify_owners(tx: Tx, platform: Platform, account: str, contact: datetime, body: str) -> None:
     for owner in owners.all_owners(tx):
-        at = _place(tx, platform, owner.id)
+        at = _chat_with(tx, platform, owner.id)
         if at is not None:
             key = f"away:{platform}:{account}:{owner.id}:{contact.isoformat()}"
             outbox.enqueue(tx, Draft(key=key, address=at, body=body))
 
 
-def _place(tx: Tx, platform: Platform, owner: str) -> Address | None:
+def _chat_with(tx: Tx, platform: Platform, owner: str) -> Address | None:
     """The owner's home channel, or else the chat of their last session there."""
     homes = [home.address for home in owners.homes(tx, owner)]
     chats = [binding.address for binding in bindings.list_bindings(tx, owner)]

@@ -4,10 +4,11 @@ failure affects every item: it sets none aside, and tasks wait for the store wit
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from typing import Any
 
 from segue.core.errors import PlatformLost, StoreClosed, StoreError
@@ -35,27 +36,26 @@ def error_text(error: Exception) -> str:
     return one_line(f"{type(error).__name__}: {error}", _REASON_LENGTH)
 
 
-async def contain(
-    item: str, work: Callable[[], Awaitable[object]], set_aside: Callable[[str], Awaitable[object]]
-) -> None:
-    """Do `work` on `item`. On an unexpected exception, log it and call `set_aside` with the reason.
-    Only SHARED_FAILURES errors and cancellation are raised."""
+@contextlib.asynccontextmanager
+async def contained(
+    item: str, set_aside: Callable[[str], Awaitable[object]] | None = None
+) -> AsyncGenerator[None]:
+    """Work on `item` in this block. An unexpected exception ends the block, is logged, and its
+    reason is passed to `set_aside`. Only SHARED_FAILURES and cancellation are raised."""
     try:
-        await work()
+        yield
     except SHARED_FAILURES:
         raise
     except Exception as error:
         logger.exception("set aside item=%r", item)
+        if set_aside is None:  # the item is not stored
+            return
         try:
             await set_aside(error_text(error))
         except SHARED_FAILURES:
             raise
         except Exception:
             logger.exception("setting aside was not stored item=%r", item)
-
-
-async def only_log(reason: str) -> None:
-    """A `set_aside` for items that are not stored."""
 
 
 async def keep_running(name: str, work: Callable[[], Awaitable[None]]) -> None:

@@ -23,14 +23,14 @@ from segue.core.address import Address, Platform, Sender
 from segue.core.errors import PlatformLost, SessionElsewhere, StoreError, UserError
 from segue.core.session import Owner
 from segue.gateway import messages, texts
-from segue.gateway.access import Gate
 from segue.gateway.chat_commands import ChatCommands
-from segue.gateway.containment import cancel, contain, finish
+from segue.gateway.containment import cancel, contained, finish
+from segue.gateway.context import GatewayContext
 from segue.gateway.messages import PendingMessage
 from segue.gateway.turns import ChatTurns
 from segue.handoffs import arrivals
 from segue.platforms.base import Inbound, InboundKind
-from segue.store import Store, Tx, inbox, outbox, retries, sessions
+from segue.store import Tx, inbox, outbox, owners, retries, sessions
 from segue.store.inbox import Incoming
 from segue.system.backoff import Backoff
 
@@ -39,11 +39,11 @@ MAX_WAITING = 20
 MAX_STARTS = 20
 """A message that was started more often is set aside: it may be what kills the gateways. A harmless
 message never gets close to this number."""
-SETTLE_SECONDS = 0.5
+ABSENCE_WAIT = 0.5
 """After an absence, messages are answered when no update came for so long: an edit may follow."""
-MAX_SETTLE_SECONDS = 10.0
+MAX_ABSENCE_WAIT = 10.0
 _QUESTION_POLL_SECONDS = 0.1
-"""Seconds between two looks for turns that wait for an answer, while the gateway stops."""
+"""Seconds between two checks for turns that wait for an answer, while the gateway stops."""
 _AT_ONCE = frozenset({InboundKind.BUTTON, InboundKind.EDIT, InboundKind.JOINED, InboundKind.PAIRED})
 _CHOICES = frozenset({"new", "resume"})
 """The commands that choose the session of a chat."""
@@ -53,15 +53,15 @@ logger = logging.getLogger(__name__)
 
 
 class Dispatcher:
-    def __init__(self, store: Store, gate: Gate, chat_turns: ChatTurns) -> None:
-        self._store = store
-        self._gate = gate
+    def __init__(self, context: GatewayContext, chat_turns: ChatTurns) -> None:
+        self._context = context
+        self._store = context.store
         self._chat_turns = chat_turns
         self._queues = Queues(self._handle)
         self._at_once = Queues(self._handle)
         self._taken_up = chat_turns.taken_up
         self._unknown: set[int] = set()
-        """The inbox entries that wait, and were not taken up when `look_again` looked last."""
+        """The inbox entries that waited at the last check, and were not taken up."""
         self._last_late: dict[Platform, float] = {}
         """When the last update came that was written while the gateway was away."""
 
@@ -78,18 +78,20 @@ class Dispatcher:
             await self._edit(pending)
             return
         queue = self._queue(pending)
-        after = partial(self._settle, platform) if is_late and queue is self._queues else None
+        after = (
+            partial(self._wait_for_updates, platform) if is_late and queue is self._queues else None
+        )
         # A full queue must not keep out the choice that its messages wait for.
         most = None if is_late or _is_choice(pending) else MAX_WAITING
         if not queue.put(pending.address, pending, most=most, after=after):
             await self._chat_turns.conclude(pending, texts.BUSY)
 
-    async def _settle(self, platform: Platform) -> None:
+    async def _wait_for_updates(self, platform: Platform) -> None:
         """Wait until the updates from the time of an absence have come."""
         loop = asyncio.get_running_loop()
-        latest = loop.time() + MAX_SETTLE_SECONDS
+        latest = loop.time() + MAX_ABSENCE_WAIT
         while True:
-            left = min(self._last_late[platform] + SETTLE_SECONDS, latest) - loop.time()
+            left = min(self._last_late[platform] + ABSENCE_WAIT, latest) - loop.time()
             if left <= 0:
                 return
             await asyncio.sleep(left)
@@ -175,14 +177,14 @@ class Dispatcher:
         """Resume what an earlier gateway recorded and did not finish."""
         await self._recall_all(await inbox.take_over(self._store, platforms))
 
-    async def look_again(self, platforms: Collection[Platform]) -> None:
+    async def take_up_overlooked(self, platforms: Collection[Platform]) -> None:
         """Take up messages that were recorded, but never taken up. If the store fails just as it
         records a message, the gateway does not know the entry, and the platform delivers nothing
         that is recorded."""
         waiting = await inbox.waiting_numbers(self._store, platforms)
         self._taken_up.forget(waiting)
         unknown = {no for no in waiting if no not in self._taken_up}
-        # One that was just recorded is about to be taken up, so it is looked at twice.
+        # One that was just recorded is about to be taken up, so it is checked twice.
         overlooked: list[Incoming] = []
         for no in sorted(unknown & self._unknown):
             if (incoming := await inbox.unfinished(self._store, no)) is not None:
@@ -193,18 +195,15 @@ class Dispatcher:
 
     async def _recall_all(self, entries: Collection[Incoming]) -> None:
         known: list[PendingMessage] = []
-        owners: dict[Sender, Owner | None] = {}
+        senders: dict[Sender, Owner | None] = {}
         for incoming in entries:
             if incoming.no in self._chat_turns.under_way:
                 continue
             if incoming.starts > MAX_STARTS:
                 await self._give_up(incoming, texts.NEVER_DONE)
                 continue
-            await contain(
-                f"message {incoming.no}",
-                partial(self._recall, incoming, known, owners),
-                partial(self._give_up, incoming),
-            )
+            async with contained(f"message {incoming.no}", partial(self._give_up, incoming)):
+                await self._recall(incoming, known, senders)
         # Queue nothing until all are decoded: if the store fails, the whole step is repeated.
         for pending in await self._without_stopped(known):
             if self._taken_up.add(pending.inbox_id, pending.address.platform):
@@ -231,19 +230,20 @@ class Dispatcher:
         self,
         incoming: Incoming,
         known: list[PendingMessage],
-        owners: dict[Sender, Owner | None],
+        senders: dict[Sender, Owner | None],
     ) -> None:
-        """Decode the entry and add it to `known`, unless its sender is no longer paired. `owners`
-        are those that were looked up before: thousands of messages have few senders."""
+        """Decode the entry and add it to `known`, unless its sender is no longer paired.
+        `senders` are those that were looked up before: thousands of messages have few."""
         if incoming.error is not None:
             raise ValueError(incoming.error)
         if not incoming.body:
             known.append(messages.brought(incoming, await self._owner(incoming)))
             return
         inbound = messages.decode(incoming.body)
-        if inbound.sender not in owners:
-            owners[inbound.sender] = await self._gate.owner(inbound.sender)
-        owner = owners[inbound.sender]
+        sender = inbound.sender
+        if sender not in senders:
+            senders[sender] = await owners.who(self._store, sender.platform, sender.user_id)
+        owner = senders[sender]
         if owner is None:
             await inbox.finish(self._store, [incoming.no])
             return
@@ -290,11 +290,9 @@ class Dispatcher:
         backoff = Backoff(most=2.0)
         while True:
             try:
-                await contain(
-                    f"message {pending.inbox_id}",
-                    partial(self._run, pending),
-                    partial(self._set_aside, pending),
-                )
+                item = f"message {pending.inbox_id}"
+                async with contained(item, partial(self._set_aside, pending)):
+                    await self._run(pending)
                 return
             except PlatformLost as error:
                 logger.info("left to another gateway inbox_id=%d: %s", pending.inbox_id, error)
@@ -329,7 +327,7 @@ class Dispatcher:
             elif pending.inbound.kind is InboundKind.EDIT:
                 await self._edit(pending)
             elif pending.inbound.kind is InboundKind.JOINED:
-                hint = self._chat_turns.how_to_address(pending.address)
+                hint = self._context.how_to_address(pending.address)
                 await self._chat_turns.conclude(pending, f"{texts.JOINED} {hint}".rstrip())
             elif pending.inbound.kind is InboundKind.PAIRED:
                 await (await ChatCommands.of(self._chat_turns, pending)).confirm_new_home()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -11,15 +10,17 @@ import msgspec
 from segue import commands
 from segue.approvals import questions
 from segue.commands.base import Where
-from segue.core.address import ChatType, Platform, Sender
+from segue.core.address import ChatType
+from segue.core.session import Owner
 from segue.core.text import whole
 from segue.gateway import content, messages, reactions, texts
 from segue.gateway.access import Answered, Gate
-from segue.gateway.containment import contain
+from segue.gateway.containment import contained
+from segue.gateway.context import GatewayContext
 from segue.gateway.dispatch import Dispatcher
 from segue.handoffs import arrivals
 from segue.platforms.base import Adapter, Gap, Inbound, InboundKind
-from segue.store import Store, Tx, bindings, doors, errors, inbox, outbox
+from segue.store import Tx, bindings, doors, errors, inbox, outbox, owners
 from segue.store.outbox import Draft
 from segue.store.values import MESSAGE_LIMIT
 
@@ -29,37 +30,24 @@ logger = logging.getLogger(__name__)
 
 
 class Receiver:
-    def __init__(
-        self,
-        store: Store,
-        gate: Gate,
-        dispatcher: Dispatcher,
-        answers_all: Callable[[Platform], bool],
-    ) -> None:
-        """`answers_all`: whether the agent answers every message in the groups of a platform."""
-        self._store = store
-        self._answers_all = answers_all
-        self._gate = gate
+    def __init__(self, context: GatewayContext, gate: Gate, dispatcher: Dispatcher) -> None:
+        self.gate = gate
+        self._context = context
+        self._store = context.store
         self._dispatcher = dispatcher
-
-    async def wants(self, sender: Sender, text: str) -> bool:
-        """Whether an update of that sender can have an effect."""
-        return await self._gate.wants(sender, text)
 
     async def receive(self, adapter: Adapter, inbound: Inbound) -> None:
         """Record the update or set it aside. The adapter may then confirm it."""
         if not inbound.has_short_ids:
             logger.warning("update set aside platform=%s reason=long ids", adapter.platform)
             return
-        await contain(
-            f"update {inbound.update_id} of {adapter.platform}",
-            partial(self._accept, adapter, inbound),
-            partial(self._refuse, adapter, inbound),
-        )
+        item = f"update {inbound.update_id} of {adapter.platform}"
+        async with contained(item, partial(self._refuse, adapter, inbound)):
+            await self._accept(adapter, inbound)
 
     async def _refuse(self, adapter: Adapter, inbound: Inbound, reason: str) -> None:
         """Set aside an update that failed, and notify its sender. Strangers get no reply."""
-        if await self._gate.owner(inbound.sender) is not None:
+        if await self._owner(inbound) is not None:
             await self._store.write(_refuse, adapter.account, inbound, reason)
 
     async def _accept(self, adapter: Adapter, inbound: Inbound) -> None:
@@ -69,15 +57,15 @@ class Receiver:
         elif inbound.gap is not None:
             await self._report_gap(adapter, inbound, inbound.gap)
         elif inbound.kind in (InboundKind.DELIVERED, InboundKind.UNDELIVERED):
-            await self._settle(inbound)
+            await self._record_delivery(inbound)
         elif inbound.kind is InboundKind.DELETED:
             await self._dispatcher.withdraw(inbound)
         elif inbound.forgeable:
             await self._refuse_forgeable(inbound)
         else:
-            owner = await self._gate.owner(inbound.sender)
+            owner = await self._owner(inbound)
             is_long = len(inbound.text) > MESSAGE_LIMIT
-            answered = None if is_long else await self._gate.pair(adapter.account, inbound)
+            answered = None if is_long else await self.gate.pair(adapter.account, inbound)
             if answered is not None:
                 await self._welcome(adapter, inbound, answered)
             elif owner is not None and (chosen := await self._chosen(inbound)):
@@ -90,13 +78,18 @@ class Receiver:
         logger.warning("update refused address=%s kind=%s reason=not encrypted", at, inbound.kind)
         if inbound.kind is not InboundKind.REACTION:
             return
-        if await self._gate.owner(inbound.sender) is None:
+        if await self._owner(inbound) is None:
             return
         data = await reactions.chosen(self._store, at, inbound.message_id, inbound.text)
         if data is not None:
             key = f"not encrypted:{at.key}:{inbound.message_id}"
             body = texts.not_encrypted(questions.typed(data))
             await outbox.enqueue(self._store, Draft(key=key, address=at, body=body))
+
+    async def _owner(self, inbound: Inbound) -> Owner | None:
+        """The owner that the sender is paired with, or None for a stranger."""
+        sender = inbound.sender
+        return await owners.who(self._store, sender.platform, sender.user_id)
 
     async def _welcome(self, adapter: Adapter, inbound: Inbound, answered: Answered) -> None:
         if inbound.press_id:
@@ -151,18 +144,18 @@ class Receiver:
             return None
         return msgspec.structs.replace(inbound, kind=InboundKind.BUTTON, text=data)
 
-    async def _settle(self, inbound: Inbound) -> None:
-        """Record what became of a message of ours."""
+    async def _record_delivery(self, inbound: Inbound) -> None:
+        """Record whether a message of ours was delivered."""
         is_delivered = inbound.kind is InboundKind.DELIVERED
-        settle = outbox.delivered if is_delivered else outbox.undelivered
-        await settle(self._store, inbound.address, inbound.message_id, inbound.text)
+        record = outbox.delivered if is_delivered else outbox.undelivered
+        await record(self._store, inbound.address, inbound.message_id, inbound.text)
 
     async def _is_for_agent(self, owner: str, inbound: Inbound) -> bool:
         """Whether the agent answers it: a message to the agent, a command, or a message in a thread
         under a message of the agent, in the thread of a session that is or arrives there, or in a
         group where the agent answers all."""
         address = inbound.address
-        if inbound.addressed or self._answers_all(address.platform):
+        if inbound.addressed or self._context.answers_all(address.platform):
             return True
         if commands.is_known(inbound.typed, Where.CHAT):
             return True

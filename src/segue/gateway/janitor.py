@@ -14,7 +14,7 @@ from segue.core.session import Lease
 from segue.core.text import one_line
 from segue.core.transcript import Kind, Message, Role
 from segue.gateway import texts
-from segue.gateway.containment import contain
+from segue.gateway.containment import contained
 from segue.jobs.queries import runs
 from segue.store import Store, Tx, inbox, outbox, transcripts
 from segue.store.outbox import Draft, Outgoing, OutgoingState
@@ -41,14 +41,14 @@ class Janitor:
     async def run(self) -> None:
         """Clean up until cancelled."""
         while True:
-            await self.look()
+            await self.clean_up()
             await asyncio.sleep(POLL_SECONDS)
 
-    async def look(self) -> None:
+    async def clean_up(self) -> None:
         for trouble in await outbox.troubled(self._store, reported=False):
             if trouble.session_id is not None and trouble.no not in self._set_aside:
-                report = partial(self._report, trouble, trouble.session_id)
-                await contain(trouble.key, report, partial(self._skip, trouble.no))
+                async with contained(trouble.key, partial(self._skip, trouble.no)):
+                    await self._report(trouble, trouble.session_id)
         now = datetime.now(UTC)
         if self._pruned is None or now - self._pruned > timedelta(hours=1):
             self._pruned = now
@@ -67,12 +67,12 @@ class Janitor:
             await outbox.enqueue(self._store, _file_notice(trouble, Path(trouble.file).name))
         try:
             async with hold(self._store, session_id, _HOLDER) as held:
-                await self._store.write(_tell, held.lease, trouble, _undelivered(trouble))
+                await self._store.write(_append_report, held.lease, trouble, _undelivered(trouble))
         except SessionError as error:
             logger.debug("failed delivery reported later key=%s: %s", trouble.key, error)
 
 
-def _tell(tx: Tx, lease: Lease, trouble: Outgoing, message: Message) -> None:
+def _append_report(tx: Tx, lease: Lease, trouble: Outgoing, message: Message) -> None:
     transcripts.append(tx, lease, [message])
     outbox.report(tx, trouble.no)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -18,36 +18,39 @@ from pathlib import Path
 from segue import config
 from segue.agent.tools import credentials
 from segue.agent.tools.base import Workplace
-from segue.approvals.questions import Questions, Settle, fenced
-from segue.config import Settings
+from segue.approvals.questions import Questions, fenced
 from segue.core import events, provenance
 from segue.core.address import Address
-from segue.core.approval import Answer, Description
-from segue.core.errors import SessionHeld, StoreError, UserError
+from segue.core.approval import Approve
+from segue.core.errors import StoreError, UserError
 from segue.core.session import Session
 from segue.core.text import is_empty, local_time
-from segue.core.transcript import Message, Outcome, Role, ToolCall, Transcript, prompted
+from segue.core.transcript import Message, Outcome, Role, Transcript, prompted
 from segue.gateway import texts
-from segue.gateway.containment import cancel, contain, finish
-from segue.gateway.places import Places, PlatformsNow
+from segue.gateway.containment import cancel, contained, finish
+from segue.gateway.context import GatewayContext
+from segue.gateway.outbound import Outbound
 from segue.jobs import conditions
 from segue.jobs.queries import jobs, reports, runs
 from segue.jobs.queries.runs import LEASE_SECONDS, Claim
+from segue.jobs.service import unattended
 from segue.jobs.tools import NOTHING_TO_REPORT
 from segue.jobs.values import Job, Report, Run, targets_text
-from segue.store import Store, Topic, retries, transcripts
+from segue.store import Topic, retries, transcripts
 from segue.store.retries import ClaimLost
-from segue.turns import HeldLease, Turns, hold
+from segue.turns import HeldLease, Place, hold
+from segue.turns.brain import deny_all
+from segue.turns.runner import HERE
 
 AT_ONCE = 4
 """How many runs a gateway carries out at once, besides those that wait for an approval or only
 deliver a text: a reminder must not be late because the agent is busy."""
 TICK_SECONDS = 1.0
 """The longest sleep. Longer ones would be too long after the clock or the machine slept."""
-LOOK_SECONDS = 5.0
-"""Seconds between two looks for runs of gateways that are gone."""
+CHECK_SECONDS = 5.0
+"""Seconds between two checks for runs of gateways that are gone."""
 RETRY_SECONDS = 0.25
-"""Seconds between two attempts to reach a session that is in use."""
+"""Seconds between two attempts to send a report to a session that is in use."""
 HOLD_TIMEOUT = 60.0
 """Seconds to wait for the job's session, if another process holds it."""
 PATIENCE = timedelta(minutes=30)
@@ -72,24 +75,16 @@ class _Running:
 class JobRunner:
     def __init__(
         self,
-        store: Store,
-        turns: Turns,
-        settings: Settings,
-        places: Places,
-        settle: Settle,
+        context: GatewayContext,
+        outbound: Outbound,
         note: Callable[[Session, Address], None],
-        serving: PlatformsNow,
         now: Callable[[], datetime] = _now,
     ) -> None:
-        """`note` lets the agent save notes about a session that has ended. `serving` returns the
-        platforms that this gateway serves now."""
-        self._store = store
-        self._turns = turns
-        self.settings = settings
-        self._places = places
-        self._settle_message = settle
+        """`note` lets the agent save notes about a session that has ended."""
+        self._context = context
+        self._store = context.store
+        self._outbound = outbound
         self._note = note
-        self._serving = serving
         self._now = now
         self._running: dict[asyncio.Task[None], _Running] = {}
         self._environment = config.tool_environment()
@@ -104,9 +99,9 @@ class JobRunner:
                 await self._claim()
                 only_texts = not self._has_room()  # the end of a run wakes us
                 left = await jobs.next_wake(self._store, only_texts=only_texts)
-                looked = loop.time()
+                checked = loop.time()
                 due = None if left is None else self._now() + left
-                while not self._is_due(due) and loop.time() - looked < LOOK_SECONDS:
+                while not self._is_due(due) and loop.time() - checked < CHECK_SECONDS:
                     if await wake.wait(self._pause(due)):
                         break
 
@@ -149,21 +144,17 @@ class JobRunner:
         claim = running.claim
         item = f"run {claim.run.id} of job {claim.job.id}"
         try:
-            await contain(item, partial(self._run, running), partial(self._fail, claim))
+            async with contained(item, partial(runs.fail, self._store, claim)):
+                try:
+                    await self._run(running)
+                except ClaimLost:
+                    logger.info("run claimed by another gateway run=%d", claim.run.id)
         except StoreError as error:  # the claim expires, and the next claim continues
             logger.error("run waits for the store run=%d: %s", claim.run.id, error)  # noqa: TRY400
 
-    async def _fail(self, claim: Claim, reason: str) -> None:
-        await runs.fail(self._store, claim, reason)
-
     async def _run(self, running: _Running) -> None:
-        try:
-            await self._work(running)
-        except ClaimLost:
-            logger.info("run claimed by another gateway run=%d", running.claim.run.id)
-
-    async def _work(self, running: _Running) -> None:
-        claim, store = running.claim, self._store
+        claim = running.claim
+        store = self._store
         try:
             if not await self._is_wanted(running):
                 logger.debug("nothing has changed job=%d", claim.job.id)
@@ -173,7 +164,11 @@ class JobRunner:
             if claim.job.verbatim:
                 report: str | None = claim.job.prompt
             else:
-                async with self._keep(claim), self._hold(claim) as held:
+                # The owner may have the session open.
+                holding = hold(
+                    store, claim.session_id, self._context.name, wait_seconds=HOLD_TIMEOUT
+                )
+                async with self._heartbeat(claim), holding as held:
                     report = await self._turn(running, held)
         except StoreError:
             raise
@@ -196,8 +191,8 @@ class JobRunner:
         claim = running.claim
         if claim.job.only_if is None or claim.run.seen is not None:
             return True
-        async with self._keep(claim):
-            seen = await conditions.look(
+        async with self._heartbeat(claim):
+            seen = await conditions.check(
                 claim.job.only_if, self._workplace(claim.job), self._environment
             )
         checked = await runs.check(self._store, claim, seen)
@@ -205,32 +200,16 @@ class JobRunner:
         return checked is not None
 
     def _workplace(self, job: Job) -> Workplace:
+        settings = self._context.settings
         return Workplace(
             cwd=Path(job.cwd or Path.home()),
-            private_network=self.settings.private_network,
-            private=credentials.private(Path.home(), config.private_places(self.settings)),
+            private_network=settings.private_network,
+            private=credentials.private(Path.home(), config.private_places(settings)),
         )
 
-    def _keep(self, claim: Claim) -> contextlib.AbstractAsyncContextManager[None]:
+    def _heartbeat(self, claim: Claim) -> contextlib.AbstractAsyncContextManager[None]:
         beat = partial(runs.heartbeat, self._store, claim)
         return retries.claim_heartbeat(self._store, Topic.JOBS, beat, LEASE_SECONDS / 4)
-
-    @contextlib.asynccontextmanager
-    async def _hold(self, claim: Claim) -> AsyncGenerator[HeldLease]:
-        """Hold the job's session. Its owner may have it open: wait, up to HOLD_TIMEOUT seconds."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + HOLD_TIMEOUT
-        async with contextlib.AsyncExitStack() as stack:
-            while True:
-                try:
-                    holding = hold(self._store, claim.session_id, self._places.name)
-                    held = await stack.enter_async_context(holding)
-                    break
-                except SessionHeld:
-                    if loop.time() >= deadline:
-                        raise
-                await asyncio.sleep(RETRY_SECONDS)
-            yield held
 
     async def _turn(self, running: _Running, held: HeldLease) -> str | None:
         """Run the turn, or continue it, and return its report. None for nothing to report."""
@@ -247,13 +226,13 @@ class JobRunner:
     async def _answer(self, running: _Running, held: HeldLease) -> None:
         claim = running.claim
         questions = None
-        approve = _deny
+        approve = deny_all
         if claim.asks_at is not None:
-            questions = Questions(self._store, held, claim.asks_at, self._settle, in_run=True)
+            questions = Questions(self._store, held, claim.asks_at, self._show_outcome, in_run=True)
             approve = questions.approve
-        place = self._places.run(claim.job, claim.asks_at, approve)
+        place = self._place(claim, approve)
         enough = asyncio.Event()
-        turn = self._turns.take_turn(claim.session_id, None, place, held=held, pause=enough)
+        turn = self._context.turns.take_turn(claim.session_id, None, place, held=held, pause=enough)
         left = await runs.tokens_left(self._store, claim)
         failed: UserError | None = None
         async with contextlib.aclosing(turn) as stream:
@@ -280,9 +259,19 @@ class JobRunner:
         if failed is not None:
             raise failed
 
-    def _settle(self, address: Address, key: str, outcome: str) -> None:
-        if address.platform in self._serving():  # another gateway may serve it
-            self._settle_message(address, key, outcome)
+    def _place(self, claim: Claim, approve: Approve) -> Place:
+        """The place for the run, where nothing that the agent says is sent by itself."""
+        rules = unattended(claim.job)
+        if claim.asks_at is None:
+            connected = tuple(sorted(self._context.connected()))
+            terminal = replace(HERE.context, connected=connected)
+            return Place(context=terminal, holder=self._context.name, unattended=rules)
+        place = self._context.place(claim.asks_at, approve=approve)
+        return replace(place, deliver_to=None, unattended=rules)
+
+    def _show_outcome(self, address: Address, key: str, outcome: str) -> None:
+        if address.platform in self._context.serving:  # another gateway may serve it
+            self._outbound.show_outcome(address, key, outcome)
 
     # Reports
 
@@ -292,7 +281,7 @@ class JobRunner:
             while True:
                 await self._pass_on()
                 is_left = await self._send_reports()
-                await wake.wait(RETRY_SECONDS if is_left else LOOK_SECONDS)
+                await wake.wait(RETRY_SECONDS if is_left else CHECK_SECONDS)
 
     async def _pass_on(self) -> None:
         """Let other home channels stand in for what cannot be delivered."""
@@ -300,36 +289,33 @@ class JobRunner:
             await reports.give_up(self._store, report)
         for report in await reports.failed(self._store):
             logger.warning("report not delivered report=%d: %s", report.no, report.error)
-            work, skip = partial(reports.pass_on, self._store, report), partial(self._skip, report)
-            await contain(f"report {report.no}", work, skip)
+            async with contained(f"report {report.no}", partial(self._skip, report)):
+                await reports.pass_on(self._store, report)
 
     async def _skip(self, report: Report, reason: str) -> None:
         await reports.settle(self._store, report)
 
     async def _send_reports(self) -> bool:
         """Send the reports that can be sent now, and return whether others wait."""
-        sent: list[bool] = []
-        for report in await reports.waiting(self._store, self._serving()):
-            work = partial(self._send, report, sent)
-            await contain(f"report {report.no}", work, partial(reports.fail, self._store, report))
-        return not all(sent)
-
-    async def _send(self, report: Report, sent: list[bool]) -> None:
-        settings, cwd = self.settings, str(Path.home())
-        done = await reports.send(self._store, report, settings.resets, settings.zone, cwd)
-        sent.append(done is not None)
-        if done is not None and done.ended is not None and report.address is not None:
-            self._note(done.ended, report.address)
-
-
-async def _deny(call: ToolCall, what: Description, fingerprint: str) -> Answer:
-    return Answer.MISSING
+        settings = self._context.settings
+        cwd = str(Path.home())
+        is_left = False
+        for report in await reports.waiting(self._store, self._context.serving):
+            async with contained(f"report {report.no}", partial(reports.fail, self._store, report)):
+                done = await reports.send(self._store, report, settings.resets, settings.zone, cwd)
+                if done is None:
+                    is_left = True
+                elif done.ended is not None and report.address is not None:
+                    self._note(done.ended, report.address)
+        return is_left
 
 
 def _prompt(claim: Claim, now: datetime) -> Message:
     """What the agent is asked in a run."""
-    job, run = claim.job, claim.run
-    due, started = local_time(run.due, job.zone), local_time(now, job.zone)
+    job = claim.job
+    run = claim.run
+    due = local_time(run.due, job.zone)
+    started = local_time(now, job.zone)
     text = (
         f'[Job {job.id}, "{job.name}", is due. It was due at {due}, and it is {started} now. No one'
         f" reads along. Your last message is delivered to: {targets_text(job.deliver)}. If there is"

@@ -6,19 +6,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Coroutine, Iterable
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any
 
 from segue.approvals import queries as approvals
 from segue.core.address import Address, Platform
 from segue.core.errors import AudienceChanged, ConnectFailed, DeliveryFailed
 from segue.gateway import texts, writer
-from segue.gateway.containment import contain, finish, only_log
-from segue.gateway.places import Audiences, PlatformsNow
+from segue.gateway.containment import contained, finish
+from segue.gateway.context import GatewayContext
 from segue.gateway.writer import ChatWriter
-from segue.platforms.base import Adapter, Capabilities
-from segue.store import Store, Topic, Tx, doors, gateways, outbox, owners, retries, sessions
+from segue.platforms.base import Capabilities
+from segue.store import Topic, Tx, doors, gateways, outbox, owners, retries, sessions
 from segue.store.outbox import Draft, Outgoing, OutgoingState
 from segue.store.wake import Waiter
 from segue.system.backoff import pause
@@ -36,26 +37,15 @@ PROBE_SECONDS = 60.0
 _NOTICE = "unsent:"
 """Key prefix of notices about messages that were set aside."""
 
-Work = Callable[[], Awaitable[None]]
-SetAside = Callable[[str], Awaitable[object]]
-
 logger = logging.getLogger(__name__)
 
 
 class Outbound:
-    def __init__(
-        self,
-        store: Store,
-        adapters: Mapping[Platform, Adapter],
-        connected: PlatformsNow,
-        audiences: Audiences,
-    ) -> None:
-        """`connected` returns the platforms that can be written to now."""
-        self._store = store
-        self._audiences = audiences
-        self._adapters = adapters
-        self._connected = connected
-        self.writer = ChatWriter(store, adapters)
+    def __init__(self, context: GatewayContext) -> None:
+        self._context = context
+        self._store = context.store
+        self._adapters = context.adapters
+        self.writer = ChatWriter(context.store, context.adapters)
         self._sending: dict[asyncio.Task[None], Platform] = {}
         self._in_hand: set[int] = set()
         """Outbox numbers of the messages that are being sent."""
@@ -65,13 +55,13 @@ class Outbound:
         self._recovers = 0.0
         self._recovered: frozenset[Platform] = frozenset()
 
-    def settle(self, address: Address, key: str, outcome: str) -> None:
+    def show_outcome(self, address: Address, key: str, outcome: str) -> None:
         """Add the outcome to the message sent under `key`, and remove its buttons. Best effort: a
         late button press is refused anyway."""
         able = self._adapters[address.platform].capabilities
         if able.edits and (able.buttons or able.reactions):
-            work = partial(self.writer.show_outcome, address, key, outcome)
-            self._begin(f"settle {key}", address, work, only_log)
+            work = self.writer.show_outcome(address, key, outcome)
+            self._begin(f"outcome of {key}", address.platform, work)
 
     async def run(self) -> None:
         """Deliver queued messages until cancelled."""
@@ -87,7 +77,7 @@ class Outbound:
         """Wait up to `seconds` until no queued message can be sent."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds), self._store.listen(Topic.SENT) as wake:
-                while await outbox.is_due(self._store, self._connected()):
+                while await outbox.is_due(self._store, self._context.connected()):
                     await wake.wait(POLL_SECONDS)
 
     async def release(self, platform: Platform, seconds: float) -> None:
@@ -104,7 +94,7 @@ class Outbound:
         record. Runs when a platform connects, because its capabilities are certain only then, and
         every RECOVER_SECONDS."""
         now = asyncio.get_running_loop().time()
-        connected = frozenset(self._connected())
+        connected = frozenset(self._context.connected())
         if now < self._recovers and connected <= self._recovered:
             return
         self._recovers = now + RECOVER_SECONDS
@@ -131,7 +121,7 @@ class Outbound:
 
     async def _claim(self) -> bool:
         """Start sending queued messages. Return False if no more are queued."""
-        rooms = {name: self._room(name) for name in self._connected()}
+        rooms = {name: self._room(name) for name in self._context.connected()}
         # Room for two: one for a new message, one for those that have waited.
         open_ = [name for name, room in rooms.items() if room > 1]
         if not open_:
@@ -142,23 +132,22 @@ class Outbound:
             self._store, open_, limit=limit, served=self._served, key_ages=ages
         )
         for outgoing in claimed:
-            set_aside = partial(self._set_aside, outgoing)
             if outgoing.state is OutgoingState.FAILED:  # the entry cannot be decoded
-                await set_aside(outgoing.error or "")
+                await self._set_aside(outgoing, outgoing.error or "")
             elif outgoing.state is OutgoingState.UNCERTAIN:
                 logger.warning("delivery uncertain key=%s: %s", outgoing.key, outgoing.error)
             else:
-                work = partial(self._deliver, outgoing)
-                self._begin(f"send {outgoing.key}", outgoing.address, work, set_aside)
+                name = f"send {outgoing.key}"
+                self._begin(name, outgoing.address.platform, self._deliver(name, outgoing))
         return len(claimed) == limit
 
     def _room(self, platform: Platform) -> int:
         """How many more messages can be sent there now."""
         return MAX_CONCURRENT - sum(where is platform for where in self._sending.values())
 
-    def _begin(self, name: str, address: Address, work: Work, set_aside: SetAside) -> None:
-        task = asyncio.create_task(contain(name, work, set_aside), name=name)
-        self._sending[task] = address.platform
+    def _begin(self, name: str, platform: Platform, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work, name=name)
+        self._sending[task] = platform
         task.add_done_callback(self._sent)
 
     def _sent(self, task: asyncio.Task[None]) -> None:
@@ -176,22 +165,23 @@ class Outbound:
             f"failure of {outgoing.key}", lambda: self._store.write(_set_aside, outgoing, reason)
         )
 
-    async def _deliver(self, outgoing: Outgoing) -> None:
+    async def _deliver(self, name: str, outgoing: Outgoing) -> None:
         self._in_hand.add(outgoing.no)
-        try:
-            if approvals.is_question(outgoing.key) and outgoing.session_id is not None:
-                await self._check_audience(outgoing, outgoing.session_id)
-            await self.writer.write(outgoing)
-        except DeliveryFailed as error:
-            await self._failed(outgoing, error)
-        except AudienceChanged as error:
-            reason = str(error).rstrip(".")
-            logger.warning("question held key=%s: %s", outgoing.key, reason)
-            await retries.until_stored(
-                f"wait of {outgoing.key}", lambda: self._store.write(_hold, outgoing, reason)
-            )
-        finally:
-            self._in_hand.discard(outgoing.no)
+        async with contained(name, partial(self._set_aside, outgoing)):
+            try:
+                if approvals.is_question(outgoing.key) and outgoing.session_id is not None:
+                    await self._check_audience(outgoing, outgoing.session_id)
+                await self.writer.write(outgoing)
+            except DeliveryFailed as error:
+                await self._failed(outgoing, error)
+            except AudienceChanged as error:
+                reason = str(error).rstrip(".")
+                logger.warning("question held key=%s: %s", outgoing.key, reason)
+                await retries.until_stored(
+                    f"wait of {outgoing.key}", lambda: self._store.write(_hold, outgoing, reason)
+                )
+            finally:
+                self._in_hand.discard(outgoing.no)
 
     async def _check_audience(self, outgoing: Outgoing, session_id: str) -> None:
         """Raise AudienceChanged if the chat is not as private as the owner believes, and
@@ -200,7 +190,7 @@ class Outbound:
         if session is None:
             return
         try:
-            await self._audiences.check(session.owner, outgoing.address)
+            await self._context.audiences.check(session.owner, outgoing.address)
         except ConnectFailed as error:
             platform = outgoing.address.platform
             reason = str(error).rstrip(".")

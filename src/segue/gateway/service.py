@@ -28,6 +28,7 @@ from segue.gateway.access import Gate
 from segue.gateway.background import already_serving
 from segue.gateway.connections import PlatformConnection
 from segue.gateway.containment import cancel, keep_running
+from segue.gateway.context import GatewayContext
 from segue.gateway.dispatch import Dispatcher
 from segue.gateway.expiry import Expiry
 from segue.gateway.handoffs import Handoffs
@@ -35,7 +36,6 @@ from segue.gateway.inbound import Receiver
 from segue.gateway.janitor import Janitor
 from segue.gateway.jobs import JobRunner
 from segue.gateway.outbound import Outbound
-from segue.gateway.places import Audiences, Places
 from segue.gateway.turns import ChatTurns
 from segue.handoffs.store import open_store
 from segue.jobs import reminders
@@ -49,10 +49,10 @@ from segue.turns.agents import Agents
 HEARTBEAT_SECONDS = 4.0
 STANDBY_SECONDS = 1.0
 """Seconds between two checks for platforms that have become free."""
-LOOK_AGAIN_SECONDS = 5.0
-"""Seconds between two looks for messages that were recorded, but never taken up."""
+OVERLOOKED_SECONDS = 5.0
+"""Seconds between two checks for messages that were recorded, but never taken up."""
 SETTINGS_SECONDS = 1.0
-"""Seconds between two looks at the settings file."""
+"""Seconds between two checks of the settings file."""
 STOP_TIMEOUT = 30.0
 """Seconds that running turns and handoffs get after a stop signal."""
 FLUSH_TIMEOUT = 5.0
@@ -116,79 +116,51 @@ class Gateway:
         webhooks: WebhookServer | None = None,
     ) -> None:
         """`webhooks` is needed by adapters that receive webhooks."""
+        self.context = GatewayContext(
+            store=store,
+            turns=turns,
+            settings=settings,
+            adapters={adapter.platform: adapter for adapter in adapters},
+            name=f"a gateway on {socket.gethostname()} (process {os.getpid()})",
+        )
         self._store = store
         self._webhooks = webhooks
-        self._adapters = {a.platform: a for a in adapters}
         self._configured = _enabled(settings)
         """The settings that the adapters were made from."""
-        self._settings = settings
         self._read_again = False
         """Whether the settings were read again since the adapters were made."""
-        self._name = f"a gateway on {socket.gethostname()} (process {os.getpid()})"
         self._is_shared = not settings.store.startswith("sqlite")
         """Whether gateways on other machines can use the same store."""
-        self._serving: frozenset[Platform] = frozenset()
         self._connections: dict[Platform, asyncio.Task[None]] = {}
-        self._links: dict[Platform, PlatformConnection] = {}
         self._due = asyncio.Event()
         """Set when another gateway turns out to serve one of our platforms, or settings change."""
-        places = Places(self._name, self.connected)
-        audiences = Audiences(store, self._adapters)
-        self._outbound = Outbound(store, self._adapters, self.connected, audiences)
-        self._expiry = Expiry(store, turns, settings, places, self.serving)
-        self._chat_turns = ChatTurns(
-            store, turns, settings, places, self._outbound, self._adapters, self._expiry, audiences
-        )
-        gate = Gate(store)
-        self._dispatcher = Dispatcher(store, gate, self._chat_turns)
-        self.receiver = Receiver(store, gate, self._dispatcher, self._chat_turns.answers_all)
-        how_to_address = self._chat_turns.how_to_address
-        self._handoffs = Handoffs(
-            store,
-            turns,
-            places,
-            self._adapters,
-            self.tried,
-            how_to_address,
-            audiences,
-            self._dispatcher.continue_turn,
-        )
+        self._outbound = Outbound(self.context)
+        self._expiry = Expiry(self.context)
+        self._chat_turns = ChatTurns(self.context, self._outbound, self._expiry)
+        self._dispatcher = Dispatcher(self.context, self._chat_turns)
+        self.receiver = Receiver(self.context, Gate(store), self._dispatcher)
+        self._handoffs = Handoffs(self.context, self._dispatcher.continue_turn)
         self._janitor = Janitor(store)
-        settle = self._outbound.settle
-        note = self._chat_turns.note
-        self._jobs = JobRunner(store, turns, settings, places, settle, note, self.serving)
-
-    def serving(self) -> Collection[Platform]:
-        """The platforms that this gateway serves."""
-        return self._serving
-
-    def tried(self) -> Collection[Platform]:
-        """The served platforms whose first connection attempt has finished."""
-        return [platform for platform, link in self._links.items() if link.tried]
-
-    def connected(self) -> Collection[Platform]:
-        """The served platforms that can be written to now."""
-        return [platform for platform, link in self._links.items() if link.connected]
+        self._jobs = JobRunner(self.context, self._outbound, self._chat_turns.note)
 
     def reload(self, settings: Settings) -> None:
         """Use new settings from now on. Platforms whose settings changed are connected again, and
         those that are down: the user may have fixed the cause, or installed packages."""
-        self._settings = settings
-        self._expiry.settings = settings
-        self._chat_turns.settings = settings
-        self._jobs.settings = settings
+        self.context.settings = settings
         self._read_again = True
         self._due.set()
 
     async def run(
         self, stop: asyncio.Event, watch: Callable[[], Awaitable[None]] | None = None
     ) -> None:
-        """Serve until `stop` is set, then shut down in order. `watch` looks for new settings."""
+        """Serve until `stop` is set, then shut down in order. `watch` waits for new settings."""
         await self._announce()
-        while not self._serving and not self._may_stand_by():
+        while not self.context.serving and not self._may_stand_by():
             await self._give_way()
             await self._announce()  # the other gateway was just exiting
-        logger.info("gateway serves platforms=%s: %s", _listed(self._serving), self._name)
+        logger.info(
+            "gateway serves platforms=%s: %s", _listed(self.context.serving), self.context.name
+        )
         work = {
             asyncio.create_task(keep_running(name, task), name=name)
             for name, task in {
@@ -199,7 +171,7 @@ class Gateway:
                 "jobs": self._jobs.run,
                 "reports": self._jobs.deliver,
                 "janitor": self._janitor.run,
-                "overlooked": self._look_again,
+                "overlooked": self._take_up_overlooked,
                 "search index": partial(search.keep_indexed, self._store),
                 **({"settings": watch} if watch else {}),
             }.items()
@@ -240,10 +212,10 @@ class Gateway:
             await _last_step("flush", self._outbound.flush(FLUSH_TIMEOUT))
         await cancel(*work)
         await self._outbound.finish(FLUSH_TIMEOUT)
-        closing = (adapter.close() for adapter in self._adapters.values())
+        closing = (adapter.close() for adapter in self.context.adapters.values())
         await asyncio.gather(*(_last_step("close", it) for it in closing))
         if graceful:
-            await _last_step("hand back", inbox.hand_back(self._store, self._serving))
+            await _last_step("hand back", inbox.hand_back(self._store, self.context.serving))
         await _last_step("withdraw", gateways.withdraw(self._store))
         logger.info("gateway has stopped")
 
@@ -255,17 +227,17 @@ class Gateway:
             # Without a heartbeat we lose our platforms, so announce first when the store is back.
             async with asyncio.timeout(PRESENCE_TIMEOUT) as limit:
                 await retries.until_stored("presence", partial(self._renew, limit))
-            wanted = len(self._serving) < len(self._adapters)
+            wanted = len(self.context.serving) < len(self.context.adapters)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(STANDBY_SECONDS if wanted else HEARTBEAT_SECONDS):
                     await self._due.wait()
             self._due.clear()
 
-    async def _look_again(self) -> None:
+    async def _take_up_overlooked(self) -> None:
         """Take up messages that were recorded without the gateway's knowledge."""
         while True:
-            await asyncio.sleep(LOOK_AGAIN_SECONDS)
-            await self._dispatcher.look_again(self._connections.keys())
+            await asyncio.sleep(OVERLOOKED_SECONDS)
+            await self._dispatcher.take_up_overlooked(self._connections.keys())
 
     async def _renew(self, limit: asyncio.Timeout) -> None:
         limit.reschedule(asyncio.get_running_loop().time() + PRESENCE_TIMEOUT)
@@ -278,27 +250,27 @@ class Gateway:
         read_again = self._read_again
         self._read_again = False
         before = self._configured
-        after = _enabled(self._settings)
+        after = _enabled(self.context.settings)
         for platform in sorted(before.keys() | after.keys()):
-            link = self._links.get(platform)
+            link = self.context.links.get(platform)
             waits = link is not None and link.tried and not link.connected
             if before.get(platform) == after.get(platform) and not (read_again and waits):
                 continue
             if platform in self._connections:
                 await self._give_up(platform)
             await gateways.leave(self._store, platform)
-            self._adapters.pop(platform, None)
+            self.context.adapters.pop(platform, None)
             if platform in after:
                 adapter = connections.make_adapter(platform, after[platform])
-                self._adapters[platform] = adapter
+                self.context.adapters[platform] = adapter
                 if self._webhooks is None and isinstance(adapter, Webhook):
-                    self._webhooks = connections.http_server(self._settings, self._store)
+                    self._webhooks = connections.http_server(self.context.settings, self._store)
             logger.info("platform reconfigured platform=%s", platform)
         self._configured = after
 
     async def _announce(self) -> None:
-        me = await gateways.announce(self._store, self._name, self._adapters)
-        self._serving = me.platforms
+        me = await gateways.announce(self._store, self.context.name, self.context.adapters)
+        self.context.serving = me.platforms
         lost = sorted(self._connections.keys() - me.platforms)
         for platform in lost:
             logger.warning("platform lost to another gateway platform=%s", platform)
@@ -307,16 +279,16 @@ class Gateway:
             await self._outbound.writer.take_over(new)
             await self._dispatcher.resume(new)
         for platform in sorted(new):
-            adapter = self._adapters[platform]
-            link = PlatformConnection(
+            adapter = self.context.adapters[platform]
+            connection = PlatformConnection(
                 self._store, adapter, self.receiver, self._due.set, webhooks=self._webhooks
             )
-            self._links[platform] = link
-            self._connections[platform] = asyncio.create_task(link.run(), name=f"{platform}")
+            self.context.links[platform] = connection.link
+            self._connections[platform] = asyncio.create_task(connection.run(), name=f"{platform}")
 
     async def _give_up(self, platform: Platform) -> None:
         """Disconnect `platform`, and leave its work to the gateway that serves it from now on."""
-        del self._links[platform]
+        del self.context.links[platform]
         await cancel(self._connections.pop(platform))
         try:
             await asyncio.gather(
@@ -325,19 +297,19 @@ class Gateway:
                 self._outbound.release(platform, FLUSH_TIMEOUT),
             )
         finally:
-            await self._adapters[platform].close()
+            await self.context.adapters[platform].close()
 
     def _may_stand_by(self) -> bool:
-        return self._is_shared or not self._adapters
+        return self._is_shared or not self.context.adapters
 
     async def _give_way(self) -> None:
         """Raise UserError if another gateway serves one of our platforms."""
         alive = await gateways.alive(self._store)
-        if others := [g for g in alive if g.platforms & self._adapters.keys()]:
+        if others := [g for g in alive if g.platforms & self.context.adapters.keys()]:
             await gateways.withdraw(self._store)
             served = frozenset[Platform]().union(*(g.platforms for g in others))
             name = ", ".join(g.name for g in others)
-            raise already_serving(name, _listed(served & self._adapters.keys()))
+            raise already_serving(name, _listed(served & self.context.adapters.keys()))
 
 
 def _enabled(settings: Settings) -> Mapping[Platform, PlatformSettings]:

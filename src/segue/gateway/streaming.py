@@ -10,8 +10,7 @@ import dataclasses
 import logging
 import secrets
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from functools import partial
+from collections.abc import AsyncGenerator, Generator
 
 from segue.core import events
 from segue.core.address import Address
@@ -19,11 +18,12 @@ from segue.core.errors import ConnectFailed, DeliveryFailed, StoreError
 from segue.core.text import is_empty, one_line
 from segue.core.transcript import Role
 from segue.gateway import writer
-from segue.gateway.containment import cancel, contain, only_log
-from segue.gateway.writer import Bubble, RateLimiter
-from segue.platforms.base import Adapter, Part
+from segue.gateway.containment import cancel, contained
+from segue.gateway.context import GatewayContext
+from segue.gateway.writer import ChatWriter
+from segue.platforms.base import Part
 from segue.platforms.markup.growing import GrowingText
-from segue.store import Store, bubbles
+from segue.store import bubbles
 from segue.store.bubbles import UnconfirmedBubble
 
 TYPING_DELAY = 0.2
@@ -43,21 +43,22 @@ class LiveAnswer:
 
     def __init__(
         self,
-        store: Store,
-        adapter: Adapter,
+        context: GatewayContext,
+        chats: ChatWriter,
         address: Address,
         session_id: str,
         inbox_id: int,
-        bubble: Bubble,
     ) -> None:
         """`inbox_id` is the entry that the turn answers."""
-        self._store = store
-        self._adapter = adapter
+        self._store = context.store
+        self._adapter = context.adapters[address.platform]
         self._address = address
         self._session_id = session_id
         self._inbox_id = inbox_id
-        self._bubble = bubble
-        bubble.words = ""
+        self._chat_lock = chats.lock(address)
+        self._limiter = chats.rate_limiter(address.platform)
+        self._bubble = chats.bubble(address)
+        self._bubble.words = ""
         self._text = GrowingText(LIVE_LENGTH)
         self._activity = ""
         self._tools: Counter[str] = Counter()
@@ -79,7 +80,7 @@ class LiveAnswer:
                 self._tools[call.name] += 1
                 self._activity = _activity(self._tools)
             case events.Compressing():
-                self._activity = "Putting what was said in fewer words…"
+                self._activity = "Summarising the conversation…"
             case events.ApprovalNeeded():
                 self._activity = "Waiting for your answer…"
             case events.MessageAdded(message) if message.role is Role.ASSISTANT:
@@ -93,18 +94,14 @@ class LiveAnswer:
         self._dirty.set()
 
     @contextlib.asynccontextmanager
-    async def shown(self, lock: asyncio.Lock, limiter: RateLimiter) -> AsyncGenerator[None]:
-        """Show the turn while this context is open. `lock` is the chat's: deliveries come first."""
+    async def shown(self) -> AsyncGenerator[None]:
+        """Show the turn while this context is open."""
         tasks: list[asyncio.Task[None]] = []
 
-        def show(work: Callable[[], Awaitable[None]]) -> None:
-            shown = contain(f"what is shown at {self._address}", work, only_log)
-            tasks.append(asyncio.create_task(shown))
-
         def begin() -> None:
-            show(self._type)
+            tasks.append(asyncio.create_task(self._type()))
             if self._adapter.capabilities.edits or self._adapter.previews(self._address):
-                show(partial(self._draw, lock, limiter))
+                tasks.append(asyncio.create_task(self._draw()))
 
         beginning = asyncio.get_running_loop().call_later(TYPING_DELAY, begin)
         try:
@@ -118,25 +115,27 @@ class LiveAnswer:
 
     async def _type(self) -> None:
         able = self._adapter.capabilities
-        while able.typing:
-            with _unimportant():
-                await self._adapter.typing(self._address)
-            await asyncio.sleep(able.typing_seconds * 0.8)
+        async with contained(f"typing at {self._address}"):
+            while able.typing:
+                with _unimportant():
+                    await self._adapter.typing(self._address)
+                await asyncio.sleep(able.typing_seconds * 0.8)
 
-    async def _draw(self, lock: asyncio.Lock, limiter: RateLimiter) -> None:
+    async def _draw(self) -> None:
         await asyncio.sleep(BUBBLE_DELAY - TYPING_DELAY)
         stays = self._adapter.capabilities.preview_seconds
-        while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(stays):
-                    await self._dirty.wait()
-            self._dirty.clear()
-            async with lock, self._drawing:
-                with _unimportant():
-                    await self._update(limiter)
-            await asyncio.sleep(self._adapter.capabilities.edit_seconds)
+        async with contained(f"what is shown at {self._address}"):
+            while True:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(stays):
+                        await self._dirty.wait()
+                self._dirty.clear()
+                async with self._chat_lock, self._drawing:  # deliveries come first
+                    with _unimportant():
+                        await self._update()
+                await asyncio.sleep(self._adapter.capabilities.edit_seconds)
 
-    async def _update(self, limiter: RateLimiter) -> None:
+    async def _update(self) -> None:
         bubble = self._bubble
         # The caller holds the chat's lock: what is sent after this replaces the bubble.
         last = await bubbles.progress_after(
@@ -148,7 +147,7 @@ class LiveAnswer:
         if not bubble and self._adapter.previews(self._address):
             await self._show_preview(f"{self._session_id}/{last}")
         elif not (self._is_refused or (self._is_full and bubble.receipt)):
-            await self._show_bubble(limiter)
+            await self._show_bubble()
 
     async def _show_preview(self, key: str) -> None:
         """Show the end of the text, as much as fits into one message."""
@@ -165,7 +164,7 @@ class LiveAnswer:
         if text is self._text:
             self._bubble.words = text.whole.rstrip() if words else ""
 
-    async def _show_bubble(self, limiter: RateLimiter) -> None:
+    async def _show_bubble(self) -> None:
         """Show the beginning of the text, as much as fits into one message."""
         bubble = self._bubble
         text = self._text
@@ -179,7 +178,7 @@ class LiveAnswer:
         self._is_full = len(parts) > 1
         if self._is_full and bubble.receipt:
             return
-        await limiter.wait(self._address)
+        await self._limiter.wait(self._address)
         if not bubble:
             await self._begin(shown, parts[0])
         elif receipt := await bubble.found(self._store, self._adapter, self._address):

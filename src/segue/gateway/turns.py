@@ -17,7 +17,6 @@ from collections.abc import (
     Collection,
     Coroutine,
     Generator,
-    Mapping,
 )
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -27,28 +26,36 @@ from typing import Any
 from msgspec.structs import replace
 
 from segue import config
-from segue.approvals.questions import Questions, Settle
-from segue.config import Settings
-from segue.core import events
-from segue.core.address import Address, Platform
+from segue.approvals.questions import Questions
+from segue.core.address import Address
 from segue.core.errors import (
     PlatformLost,
     SessionElsewhere,
     SessionError,
-    SessionHeld,
     SessionMoved,
     StoreError,
     UserError,
+)
+from segue.core.events import (
+    NO_ANSWER,
+    ApprovalNeeded,
+    Event,
+    MessageAdded,
+    TurnDone,
+    TurnFailed,
+    TurnInterrupted,
+    TurnPaused,
+    speaks,
 )
 from segue.core.images import with_images
 from segue.core.session import Session
 from segue.core.transcript import Message, Outcome, spoken
 from segue.gateway import content, messages, texts
 from segue.gateway.containment import cancel
+from segue.gateway.context import GatewayContext
 from segue.gateway.expiry import Expiry
 from segue.gateway.messages import PendingMessage
 from segue.gateway.outbound import Outbound
-from segue.gateway.places import Audiences, Places
 from segue.gateway.streaming import LiveAnswer
 from segue.handoffs import (
     Completed,
@@ -60,8 +67,6 @@ from segue.handoffs import (
     hand_off,
     hand_off_session,
 )
-from segue.platforms.base import Adapter
-from segue.platforms.spec import Groups
 from segue.store import (
     Store,
     Topic,
@@ -78,13 +83,12 @@ from segue.store.bindings import RESUME
 from segue.store.outbox import Draft
 from segue.store.page_sessions import SessionActivity
 from segue.store.wake import Waiter
-from segue.turns import HeldLease, Turns, hold
+from segue.turns import HeldLease, hold
 
 HOLD_TIMEOUT = 60.0
 """Seconds to wait for a session that another process holds."""
-_RETRY_SECONDS = 0.25
 DOOR_POLL_SECONDS = 1.0
-"""Seconds between two looks at the session: its holder releases it without a wake-up."""
+"""Seconds between two checks of the session: its holder releases it without a wake-up."""
 NEW_SESSION = "n:new"
 """The data of the button that starts a new conversation."""
 Choose = Callable[[], Awaitable[bool]]
@@ -105,26 +109,12 @@ class RunningTurn:
 class ChatTurns:
     """Runs the turns of all chats."""
 
-    def __init__(
-        self,
-        store: Store,
-        turns: Turns,
-        settings: Settings,
-        places: Places,
-        outbound: Outbound,
-        adapters: Mapping[Platform, Adapter],
-        expiry: Expiry,
-        audiences: Audiences,
-    ) -> None:
-        self.store = store
-        self.audiences = audiences
-        self.turns = turns
-        self.places = places
-        self.settings = settings
+    def __init__(self, context: GatewayContext, outbound: Outbound, expiry: Expiry) -> None:
+        self.context = context
+        self._store = context.store
         self._outbound = outbound
-        self._adapters = adapters
         self._expiry = expiry
-        self.doors = DoorQuestions(store, outbound.settle)
+        self.doors = DoorQuestions(context.store, outbound)
         self.taken_up = messages.TakenUp()
         self.under_way: set[int] = set()
         """The inbox entries of commands that go on in the background, also while their platform is
@@ -154,8 +144,8 @@ class ChatTurns:
         """Resume an interrupted turn, if its session is still at this address. Otherwise tell the
         chat that no answer follows."""
         with self._answering(pending):
-            await arrivals.wait_for_departure(self.store, session_id)
-            session = await sessions.get(self.store, session_id)
+            await arrivals.wait_for_departure(self._store, session_id)
+            session = await sessions.get(self._store, session_id)
             is_here = session is not None and session.address == pending.address
             if session is None or not is_here or not await self.take_turn(pending, session, None):
                 await self.conclude(pending, texts.ANSWER_LOST if session else "")
@@ -174,15 +164,16 @@ class ChatTurns:
         """The chat's session. Start a new one if there is none, or if the last one has ended. Raise
         SessionElsewhere if it is in use elsewhere."""
         address = pending.address
+        settings = self.context.settings
         bound = await bindings.resolve(
-            self.store,
+            self._store,
             address,
             pending.owner,
-            policy=self.settings.resets.for_address(address),
-            zone=self.settings.zone,
+            policy=settings.resets.for_address(address),
+            zone=settings.zone,
             cwd=str(Path.home()),
         )
-        if bound.created and not await owners.introduced(self.store, pending.owner):
+        if bound.created and not await owners.introduced(self._store, pending.owner):
             await self.notice(pending, texts.INTRODUCTION, "introduction")
         if bound.ended_now is not None:
             self.note(bound.ended_now, address)
@@ -202,9 +193,9 @@ class ChatTurns:
         await cancel(*self._behind)
 
     async def _message(self, pending: PendingMessage, session: Session) -> Message:
-        folder = config.attachments(self.settings, session.id)
-        adapter = self._adapters[pending.address.platform]
-        inbound = await content.with_quote(self.store, adapter.account, pending.inbound, session)
+        folder = config.attachments(self.context.settings, session.id)
+        adapter = self.context.adapters[pending.address.platform]
+        inbound = await content.with_quote(self._store, adapter.account, pending.inbound, session)
         is_first = session.messages == 0
         text, pictures = await content.read(adapter, inbound, folder, is_first=is_first)
         said = spoken(text, datetime.now(UTC), content.authors(inbound))
@@ -226,7 +217,7 @@ class ChatTurns:
                 edited = self.edited.pop(pending.inbox_id, None)
                 if edited is not None and said is not None:
                     said = await self._message(edited, session)
-                ended = await self._turn(pending, said, held, running)
+                ended = await self._run(pending, said, held, running)
         except SessionMoved:
             return False
         except SessionError as error:
@@ -241,18 +232,46 @@ class ChatTurns:
             await self.conclude(pending, ended, void=session.id if ended else None)
         return True
 
-    async def _turn(
+    def hold(
+        self, session_id: str, give_up: asyncio.Event | None = None
+    ) -> contextlib.AbstractAsyncContextManager[HeldLease]:
+        """Hold the session of a chat. Wait for another holder, up to HOLD_TIMEOUT seconds."""
+        return hold(
+            self._store,
+            session_id,
+            self.context.name,
+            wait_seconds=HOLD_TIMEOUT,
+            give_up=give_up,
+        )
+
+    async def _run(
         self, pending: PendingMessage, said: Message | None, held: HeldLease, running: RunningTurn
     ) -> str | None:
         """Run the turn, or let it move if another process asks for it. Return the notice with which
         to finish the inbox entry ("" for none), or None if the turn has already finished it."""
-        questions = Questions(self.store, held, pending.address, self._outbound.settle)
-        ended = await self._run(pending, said, held, running, questions)
-        while isinstance(ended, events.TurnPaused):
+        address = pending.address
+        questions = Questions(self._store, held, address, self._outbound.show_outcome)
+        place = self.context.place(address, inbound=pending.inbound, approve=questions.approve)
+        paused = False
+        while True:
+            events = self.context.turns.take_turn(
+                running.session_id,
+                said,
+                place,
+                held=held,
+                interrupt=running.interrupt,
+                pause=held.release_requested,
+                paused=paused,
+                inbox_ids=[pending.inbox_id],
+            )
+            ended = await self._show(pending, events, running)
+            if not isinstance(ended, TurnPaused):
+                break
             if await self._move(held, running.interrupt):
                 ended = ""  # the place it left gets a notice anyway
-            else:
-                ended = await self._run(pending, None, held, running, questions, paused=True)
+                break
+            said = None
+            paused = True
         questions.over()
         return ended
 
@@ -260,67 +279,44 @@ class ChatTurns:
         """Hand the session off with its paused turn. Return False if the turn goes on here."""
         if (request := held.release_request) is None:
             return False
-        steps = hand_off(self.store, held, request, mid_turn=True, interrupt=interrupt)
+        steps = hand_off(self._store, held, request, mid_turn=True, interrupt=interrupt)
         try:
             return any([isinstance(step, Completed) async for step in steps])
         except SessionMoved:
             return True
 
-    async def _run(
-        self,
-        pending: PendingMessage,
-        said: Message | None,
-        held: HeldLease,
-        running: RunningTurn,
-        questions: Questions,
-        *,
-        paused: bool = False,
-    ) -> str | events.TurnPaused | None:
-        """Run the turn until it ends, as for `_turn`, or pauses."""
-        address = pending.address
-        session_id = running.session_id
-        adapter = self._adapters[address.platform]
-        place = self.places.place(address, inbound=pending.inbound, approve=questions.approve)
+    async def _show(
+        self, pending: PendingMessage, turn: AsyncGenerator[Event], running: RunningTurn
+    ) -> str | TurnPaused | None:
+        """Show the turn in the chat until it ends or pauses. Return how it ended, as for `_run`."""
         writer = self._outbound.writer
-        bubble = writer.bubble(address)
-        live = LiveAnswer(self.store, adapter, address, session_id, pending.inbox_id, bubble)
-        turn = self.turns.take_turn(
-            session_id,
-            said,
-            place,
-            held=held,
-            interrupt=running.interrupt,
-            pause=held.release_requested,
-            paused=paused,
-            inbox_ids=[pending.inbox_id],
+        live = LiveAnswer(
+            self.context, writer, pending.address, running.session_id, pending.inbox_id
         )
-        ended: str | events.TurnPaused | None = None
+        ended: str | TurnPaused | None = None
         spoke = False
         cut_off: list[str] = []
-        async with (
-            live.shown(writer.lock(address), writer.rate_limiter(adapter.platform)),
-            contextlib.aclosing(turn) as stream,
-        ):
+        async with live.shown(), contextlib.aclosing(turn) as stream:
             async for event in stream:
                 live.handle(event)
-                running.asks = isinstance(event, events.ApprovalNeeded)
-                spoke = spoke or events.speaks(event)
+                running.asks = isinstance(event, ApprovalNeeded)
+                spoke = spoke or speaks(event)
                 match event:
-                    case events.MessageAdded(message) if message.outcome is Outcome.INTERRUPTED:
+                    case MessageAdded(message) if message.outcome is Outcome.INTERRUPTED:
                         cut_off.append(message.tool_name or "a tool")
-                    case events.TurnFailed(PlatformLost() | StoreError() as error):
+                    case TurnFailed(PlatformLost() | StoreError() as error):
                         raise error  # no answer to the user: the turn is continued later
-                    case events.TurnFailed(SessionMoved()):
+                    case TurnFailed(SessionMoved()):
                         ended = ""  # the place it left gets a notice anyway
-                    case events.TurnFailed(error):
+                    case TurnFailed(error):
                         ended = str(error)
-                    case events.TurnInterrupted():
+                    case TurnInterrupted():
                         is_withdrawn = pending.inbox_id in self._withdrawn
                         ended = texts.WITHDRAWN if is_withdrawn else texts.STOPPED
-                    case events.TurnPaused():
+                    case TurnPaused():
                         ended = event
-                    case events.TurnDone() if not spoke:
-                        ended = events.NO_ANSWER
+                    case TurnDone() if not spoke:
+                        ended = NO_ANSWER
                     case _:
                         if cut_off:
                             await self.notice(pending, texts.cut_off(cut_off), "unknown")
@@ -332,7 +328,7 @@ class ChatTurns:
     ) -> None:
         """Hand the session of a chat off, as soon as its turn reaches a safe point."""
         request = replace(request, if_held=IfHeld.WAIT)
-        steps = hand_off_session(self.store, session_id, self.places.name, request)
+        steps = hand_off_session(self._store, session_id, self.context.name, request)
         try:
             async for step in steps:
                 if isinstance(step, Held):
@@ -344,23 +340,6 @@ class ChatTurns:
         finally:
             self.under_way.discard(pending.inbox_id)
         await self.conclude(pending)
-
-    @contextlib.asynccontextmanager
-    async def hold(self, session_id: str, interrupt: asyncio.Event) -> AsyncGenerator[HeldLease]:
-        """Hold the session of a chat. Wait for another holder, up to HOLD_TIMEOUT seconds."""
-        deadline = asyncio.get_running_loop().time() + HOLD_TIMEOUT
-        async with contextlib.AsyncExitStack() as stack:
-            while True:
-                try:
-                    holding = hold(self.store, session_id, self.places.name)
-                    held = await stack.enter_async_context(holding)
-                    break
-                except SessionHeld:
-                    left = deadline - asyncio.get_running_loop().time()
-                    if left <= 0 or interrupt.is_set():
-                        raise
-                await asyncio.sleep(_RETRY_SECONDS)
-            yield held
 
     # Stopping
 
@@ -395,7 +374,7 @@ class ChatTurns:
         """Interrupt a turn of that session and wait until it has ended. Return whether a turn of it
         was running here, in another gateway or in a terminal, which is stopped when its session is
         taken."""
-        there = await page_sessions.find(self.store, session.owner, session.id)
+        there = await page_sessions.find(self._store, session.owner, session.id)
         for running in list(self._running.values()):
             if running.session_id == session.id:
                 running.interrupt.set()
@@ -404,25 +383,10 @@ class ChatTurns:
 
     # Notices
 
-    def answers_all(self, platform: Platform) -> bool:
-        """Whether the agent also answers messages in groups that are not addressed to it."""
-        settings = self.settings.platforms.get(platform)
-        return settings is not None and settings.groups is Groups.ALL
-
-    def how_to_address(self, address: Address) -> str:
-        """How users address the agent there, or "" where it answers every message."""
-        if self.answers_all(address.platform):
-            return ""
-        return self._adapters[address.platform].how_to_address(address)
-
-    def shows_history(self, address: Address) -> bool:
-        """Whether the platform shows the session itself, so that a recap would repeat it."""
-        return self._adapters[address.platform].capabilities.history
-
     async def notice(self, pending: PendingMessage, text: str, about: str) -> None:
         """Send the user a notice in the chat. Repeated calls send it once."""
         draft = messages.notice(pending.inbox_id, pending.address, text, about)
-        await outbox.enqueue(self.store, draft)
+        await outbox.enqueue(self._store, draft)
 
     async def conclude(
         self, pending: PendingMessage, text: str = "", *, void: str | None = None
@@ -433,7 +397,7 @@ class ChatTurns:
         # The turn has happened: a store outage here must not make it run again.
         await retries.until_stored(
             f"end of message {pending.inbox_id}",
-            lambda: self.store.write(_conclude, pending.inbox_id, drafts, void),
+            lambda: self._store.write(_conclude, pending.inbox_id, drafts, void),
         )
 
 
@@ -448,9 +412,9 @@ def _conclude(tx: Tx, number: int, drafts: list[Draft], void: str | None) -> Non
 class DoorQuestions:
     """The messages that wait, at most one per chat. Those behind it wait in its queue."""
 
-    def __init__(self, store: Store, settle: Settle) -> None:
+    def __init__(self, store: Store, outbound: Outbound) -> None:
         self._store = store
-        self._settle = settle
+        self._outbound = outbound
         self._waiting: dict[Address, _Waiting] = {}
 
     async def wait(
@@ -472,7 +436,8 @@ class DoorQuestions:
                         await wake.wait(DOOR_POLL_SECONDS)
             finally:
                 del self._waiting[address]
-        self._settle(address, asking.key, await self._outcome(waiting, elsewhere))
+        outcome = await self._outcome(waiting, elsewhere)
+        self._outbound.show_outcome(address, asking.key, outcome)
         return None if waiting.stopped else waiting.pending
 
     async def _outcome(self, waiting: _Waiting, elsewhere: SessionElsewhere) -> str:

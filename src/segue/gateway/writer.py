@@ -23,7 +23,7 @@ from segue.core.address import Address, Platform
 from segue.core.errors import ConnectFailed, DeliveryFailed, UserError
 from segue.core.events import NO_ANSWER
 from segue.gateway import reactions, texts
-from segue.gateway.containment import error_text
+from segue.gateway.containment import contained, error_text
 from segue.platforms import markup
 from segue.platforms.base import Adapter, Button, Capabilities, Part, Receipt, Upload
 from segue.platforms.spec import media_type
@@ -181,7 +181,8 @@ class ChatWriter:
         """Add the outcome of a question to each of its messages, and remove the buttons."""
         adapter = self._adapters[address.platform]
         able = adapter.capabilities
-        async with self.lock(address):  # any send of these messages has finished
+        # With the lock, any send of these messages has finished.
+        async with contained(f"outcome of {key}"), self.lock(address):
             for asked in await outbox.asking(self._store, key):
                 if not asked.receipts:
                     continue

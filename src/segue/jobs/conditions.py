@@ -1,4 +1,4 @@
-"""Looks at the conditions of jobs. That needs no model: all that counts is a digest.
+"""Check the conditions of jobs. That needs no model: all that counts is a digest.
 
 A command runs as the shell tool runs it, and a page is read as the tool for pages reads it.
 """
@@ -25,7 +25,7 @@ MAX_BYTES = 16 * 1024 * 1024
 _REASON_LIMIT = 200
 
 
-async def look(condition: Condition, place: Workplace, environment: dict[str, str]) -> Seen:
+async def check(condition: Condition, place: Workplace, environment: dict[str, str]) -> Seen:
     """Return what there is to see now. Raise UserError if that cannot be found out."""
     try:
         match condition.kind:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator
 
 from segue.core.address import Address
-from segue.core.errors import StoreError
+from segue.core.errors import SessionHeld, StoreError
 from segue.core.session import Lease, Origin
 from segue.store import Store, Tx, bindings, leases, release_requests
 from segue.store.lease_keeper import HeldLease as HeldLease
 from segue.store.leases import LEASE_SECONDS
 from segue.store.release_requests import ReleaseRequest
+
+RETRY_SECONDS = 0.25
+"""Seconds between two attempts to hold a session that another process has."""
 
 logger = logging.getLogger(__name__)
 
@@ -26,11 +30,23 @@ async def hold(
     take_over: bool = False,
     address: Address | None = None,
     seconds: float = LEASE_SECONDS,
+    wait_seconds: float = 0.0,
+    give_up: asyncio.Event | None = None,
 ) -> AsyncGenerator[HeldLease]:
     """Hold the session while this context is open, so that no other process can append to it. Raise
-    SessionHeld if another has it, unless `take_over` is set. With `address`, bind it there."""
+    SessionHeld if another still has it after `wait_seconds`, or once `give_up` is set, unless
+    `take_over` is set. With `address`, bind it there."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wait_seconds
     take = store.write if address is not None else store.mark
-    lease, request = await take(_take, session_id, holder, take_over, address, seconds)
+    while True:
+        try:
+            lease, request = await take(_take, session_id, holder, take_over, address, seconds)
+            break
+        except SessionHeld:
+            if loop.time() >= deadline or (give_up is not None and give_up.is_set()):
+                raise
+        await asyncio.sleep(RETRY_SECONDS)
     held = store.keeper.keep(lease, seconds, request)
     try:
         yield held

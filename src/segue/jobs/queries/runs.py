@@ -78,7 +78,7 @@ class Claim(Struct, frozen=True, kw_only=True):
 
 @writes
 def ask(tx: Tx, owner: str, job_id: int) -> Run:
-    """Ask for a run now, besides the job's due times. Raise JobNotFound, or UserError while it
+    """Ask for a run now, exclude the job's due times. Raise JobNotFound, or UserError while it
     runs."""
     jobs.idle(tx, owner, job_id)
     return _run(jobs.look(tx, job_id, asked=True, returning=_COLUMNS) or ())

@@ -1,7 +1,7 @@
-"""The chats of sessions.
+"""What the parts of a gateway share, and what it knows about chats.
 
-`Places` describes a chat and its user to the agent. `Audiences` checks, before a handoff or a
-question goes to a chat, that nobody new can read there. See `segue.core.address.Audience`.
+`Audiences` checks, before a handoff or a question goes to a chat, that nobody new can read there.
+See `segue.core.address.Audience`.
 """
 
 from __future__ import annotations
@@ -9,32 +9,60 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
+from segue.config import Settings
 from segue.core.address import Address, Audience, HomeChannel, Platform, audience_growth
 from segue.core.approval import Approve
 from segue.core.context import Context
 from segue.core.errors import AudienceChanged
-from segue.jobs.service import unattended
-from segue.jobs.values import Job
 from segue.platforms.base import Adapter, Inbound
+from segue.platforms.spec import Groups
 from segue.store import Store, owners
-from segue.turns import Place
+from segue.turns import Place, Turns
 from segue.turns.brain import deny_all
-from segue.turns.runner import HERE
 
 FRESH_SECONDS = 60.0
 """How long a good answer of the platform counts."""
-PlatformsNow = Callable[[], Collection[Platform]]
-"""Returns platforms in their current state, such as those that are connected."""
 logger = logging.getLogger(__name__)
 
 
-class Places:
-    def __init__(self, name: str, connected: PlatformsNow) -> None:
-        self.name = name
-        """Shown to other processes as the holder of a session."""
-        self._connected = connected
+@dataclass(slots=True)
+class Link:
+    """The connection to a platform."""
+
+    tried: bool = False
+    """Whether the first attempt to connect has finished, successfully or not."""
+    connected: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class GatewayContext:
+    """What the parts of a gateway share. They see each change."""
+
+    store: Store
+    turns: Turns
+    settings: Settings
+    """Replaced when the settings file changes."""
+    adapters: dict[Platform, Adapter]
+    name: str
+    """Shown to other processes as the holder of a session."""
+    serving: frozenset[Platform] = frozenset()
+    """The platforms that this gateway serves."""
+    links: dict[Platform, Link] = field(default_factory=dict[Platform, Link])
+    """The connections to these platforms."""
+    audiences: Audiences = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.audiences = Audiences(self.store, self.adapters)
+
+    def connected(self) -> Collection[Platform]:
+        """The served platforms that can be written to now."""
+        return [platform for platform, link in self.links.items() if link.connected]
+
+    def tried(self) -> Collection[Platform]:
+        """The served platforms whose first attempt to connect has finished."""
+        return [platform for platform, link in self.links.items() if link.tried]
 
     def place(
         self, address: Address, *, inbound: Inbound | None = None, approve: Approve = deny_all
@@ -44,19 +72,20 @@ class Places:
             source=address,
             topic=inbound.topic if inbound else "",
             user=inbound.sender.name if inbound else "",
-            connected=tuple(sorted(self._connected())),
+            connected=tuple(sorted(self.connected())),
         )
         return Place(context=context, holder=self.name, deliver_to=address, approve=approve)
 
-    def run(self, job: Job, address: Address | None, approve: Approve) -> Place:
-        """The place for a run of `job`, which asks for approvals at `address`. Without one, every
-        approval is denied. Nothing that the agent says there is sent by itself."""
-        rules = unattended(job)
-        if address is None:
-            terminal = replace(HERE.context, connected=tuple(sorted(self._connected())))
-            return Place(context=terminal, holder=self.name, unattended=rules)
-        here = self.place(address, approve=approve)
-        return replace(here, deliver_to=None, unattended=rules)
+    def answers_all(self, platform: Platform) -> bool:
+        """Whether the agent also answers messages in groups that are not addressed to it."""
+        settings = self.settings.platforms.get(platform)
+        return settings is not None and settings.groups is Groups.ALL
+
+    def how_to_address(self, address: Address) -> str:
+        """How users address the agent there, or "" where it answers every message."""
+        if self.answers_all(address.platform):
+            return ""
+        return self.adapters[address.platform].how_to_address(address)
 
 
 class Audiences:
@@ -70,9 +99,9 @@ class Audiences:
         self._adapters = adapters
         self._clock = clock
         self._good_until: dict[tuple[str, Address], float] = {}
-        """When to look again, by owner and chat."""
+        """When to ask the platform again, by owner and chat."""
 
-    async def look(self, owner: str, chat: Address) -> Audience | None:
+    async def current(self, owner: str, chat: Address) -> Audience | None:
         """Who can read the chat now. None if only the owner can, or if the platform does not say.
         Raise DeliveryFailed or ConnectFailed."""
         known = await owners.identities(self._store, owner)
@@ -87,7 +116,7 @@ class Audiences:
         now = self._clock()
         if self._good_until.get((owner, chat), now) > now:
             return
-        audience = await self.look(owner, chat)
+        audience = await self.current(owner, chat)
         if audience is not None:
             await self._compare(owner, chat, audience)
         self._good_until = {key: end for key, end in self._good_until.items() if end > now}
@@ -104,7 +133,7 @@ class Audiences:
             )
         if home is None:
             return
-        if home.audience is None:  # it was chosen without a look, or by an older version
+        if home.audience is None:  # not known then, or chosen by an older version
             await owners.record_audience(self._store, owner, home.address, audience)
             return
         grown = audience_growth(home.audience, audience)
