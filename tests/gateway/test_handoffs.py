@@ -14,7 +14,7 @@ from segue.gateway import service
 from segue.handoffs import Completed, Working, delivery, handed_over
 from segue.handoffs import queries as handoffs
 from segue.handoffs.values import State
-from segue.store import Topic, owners, sessions
+from segue.store import Topic, owners
 from segue.store.outbox import OFFER
 from segue.testing.platform import Rules, Shape, Trouble
 from segue.turns import hold
@@ -25,7 +25,6 @@ from tests.turns.conftest import call
 
 SAID = (("What is 6 times 7?", "42."), ("And my cat's name?", "Tiger."), ("Remember 17.", "Yes."))
 
-THREADED = (Shape.DM, Shape.GROUP, Shape.CHANNEL, Shape.FORUM)
 DIRECT = (Shape.NO_THREADS, Shape.THREADS_REFUSED)
 
 
@@ -36,28 +35,6 @@ async def home_in(house: House, shape: Shape) -> tuple[str, Address]:
     await house.driver.message("Handoffs to telegram arrive here from now on.", chat=chat)
     (home,) = await owners.homes(house.store, ME)
     return chat, home.address
-
-
-@pytest.mark.parametrize("shape", [*THREADED, *DIRECT])
-async def test_a_session_is_handed_off_and_continues_there(house: House, shape: Shape):
-    async with house.gateway():
-        chat, home = await home_in(house, shape)
-        async with house.terminal(*SAID, title="Sums", cwd="/srv/project") as desk:
-            done = await desk.hand_off()
-            assert done.state is State.COMPLETED, done.error
-            session = desk.session
-        assert (done.thread == home) is (shape in DIRECT)
-        threads = (await house.driver.look(chat)).threads
-        thread = threads[-1].id if threads else None
-        await house.driver.say(house.anna, chat, "go on", thread=thread)
-        await house.driver.message("(5) go on", chat=chat)
-    roles = [role for role, _ in await house.said(session.id)]
-    assert roles == ["user", "assistant"] * 5
-    now = await sessions.get(house.store, session.id)
-    assert now is not None
-    assert (now.address, now.cwd, now.ended) == (done.thread, "/srv/project", None)
-    mine = await sessions.list_sessions(house.store, ME, titled=True)
-    assert [s.id for s in mine] == [session.id]
 
 
 async def test_a_handoff_posts_a_recap_and_a_reply_of_the_agent(house: House):
