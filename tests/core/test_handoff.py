@@ -40,14 +40,13 @@ PENDING = Handoff(
 )
 
 
-@pytest.mark.parametrize(("state", "event"), list(product(State, HandoffEvent)))
-def test_a_handoff_changes_state_only_as_the_table_allows(state: State, event: HandoffEvent):
-    assert next_state(state, event) == ALLOWED.get((state.value, event.value))
-
-
-@pytest.mark.parametrize("state", [State.COMPLETED, State.FAILED])
-def test_a_finished_handoff_has_no_transitions(state: State):
-    assert [next_state(state, event) for event in HandoffEvent] == [None] * len(HandoffEvent)
+def test_a_handoff_changes_state_only_as_the_table_allows():
+    changes = {
+        (state.value, event.value): changed
+        for state, event in product(State, HandoffEvent)
+        if (changed := next_state(state, event)) is not None
+    }
+    assert changes == ALLOWED
 
 
 @pytest.mark.parametrize("state", State)

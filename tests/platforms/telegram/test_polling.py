@@ -113,21 +113,21 @@ def test_a_torn_update_is_skipped_when_requested_alone():
     assert polling.read(payload, 6, alone=True).next == 7
 
 
-@pytest.mark.parametrize("length", range(90))
-def test_a_text_that_was_cut_is_read_up_to_there(length: int):
+def test_a_text_that_was_cut_is_read_up_to_there():
     text = r"a\n[{\"" + r"é\u0041\ud83d\ude00x" * 3
     message = f'{{{MESSAGE},"text":"{text}"}}'
     whole = f'{{"ok":true,"result":[{{"update_id":6,"message":{message}}}]}}'.encode()
     start = whole.index(b'"text":"') + len(b'"text":"')
-    payload = whole[: min(start + length, whole.rindex(b'"'))]
-    with pytest.raises(Torn):
-        polling.read(payload, 6)
-    read = polling.read(payload, 6, alone=True)
-    (found,) = read.updates
-    assert found.message is not None
-    assert ('a\n[{"' + "éA😀x" * 3).startswith(found.message.text)
-    assert len(found.message.text) > length // 12 - 3
-    assert read.next == 7
+    for length in range(90):
+        payload = whole[: min(start + length, whole.rindex(b'"'))]
+        with pytest.raises(Torn):
+            polling.read(payload, 6)
+        read = polling.read(payload, 6, alone=True)
+        (found,) = read.updates
+        assert found.message is not None
+        assert ('a\n[{"' + "éA😀x" * 3).startswith(found.message.text), length
+        assert len(found.message.text) > length // 12 - 3, length
+        assert read.next == 7
 
 
 def test_a_long_text_that_was_cut_takes_memory_for_a_few_copies_of_it():
