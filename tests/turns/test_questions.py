@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from segue.agent.tools.base import Plan, Tool, ToolFailed, Workplace
+from segue.agent.tools.base import Proposal, Tool, ToolFailed, Workplace
 from segue.approvals import questions
 from segue.approvals.queries import Approval, ApprovalState
 from segue.core.address import Address, ChatType, Delivery, HomeChannel, Platform
@@ -111,7 +111,7 @@ async def never(_: str) -> None:
 
 
 class Table:
-    """Every tool of the program, for a chat, with the plan for its longest call."""
+    """Every tool of the program, for a chat, with the proposal for its longest call."""
 
     def __init__(self, desk: Desk, session: Session, cwd: Path, job: Job) -> None:
         context = Context(source=HERE, cwd=str(cwd))
@@ -131,7 +131,7 @@ class Table:
             more = reminders.tools(desk.store, assignment, ZoneInfo("UTC"), small=small)
             self.tools |= toolbox.tools(desk.store, session, context, {}, more=more, small=small)
 
-    async def plan(self, name: str) -> tuple[ToolCall, Plan]:
+    async def propose(self, name: str) -> tuple[ToolCall, Proposal]:
         tool = self.tools[name]
         given = GIVEN.get(name, {})
         if "prompt" not in given:
@@ -208,10 +208,10 @@ def chats() -> dict[Platform, Capabilities]:
 
 async def test_every_question_shows_what_it_asks_for_in_a_terminal_of_40_by_12(table: Table):
     for name in table.tools:
-        call, plan = await table.plan(name)
-        lines = approval(call, plan.what, Screen(width=40, height=12, styled=False))
+        call, proposal = await table.propose(name)
+        lines = approval(call, proposal.what, Screen(width=40, height=12, styled=False))
         assert len(lines) <= 12 - 2, f"{name}: the question and the status take two rows"
-        for words in wanted(name, plan.what):
+        for words in wanted(name, proposal.what):
             assert dense(words) in dense("".join(lines)), (name, words, lines)
 
 
@@ -219,31 +219,33 @@ async def test_every_question_shows_what_it_asks_for_in_the_first_message_of_eve
     table: Table,
 ):
     for name in table.tools:
-        _, plan = await table.plan(name)
-        question = questions.question(asked(plan.what), plan.what)
+        _, proposal = await table.propose(name)
+        question = questions.question(asked(proposal.what), proposal.what)
         for platform, able in chats().items():
             first = markup.parts(question.body, able, buttons=True)[0]
-            for words in wanted(name, plan.what):
+            for words in wanted(name, proposal.what):
                 assert dense(words) in dense(first.plain), (name, platform, words)
 
 
 async def test_every_question_shows_what_it_asks_for_in_a_template_of_whatsapp(table: Table):
     for name in table.tools:
-        _, plan = await table.plan(name)
-        question = questions.question(asked(plan.what), plan.what, in_run=True)
+        _, proposal = await table.propose(name)
+        question = questions.question(asked(proposal.what), proposal.what, in_run=True)
         (part, *_) = markup.parts(question.body, chats()[Platform.WHATSAPP], buttons=True)
         sent = str(from_template("segue/en", part.text))
         assert "/show 1234" in sent
-        for words in wanted(name, plan.what):
+        for words in wanted(name, proposal.what):
             assert dense(words) in dense(sent), (name, words, sent)
 
 
 async def test_a_question_that_hides_a_line_offers_to_show_it_and_not_to_allow_it(table: Table):
     hiding: list[str] = []
     for name in table.tools:
-        _, plan = await table.plan(name)
-        labels = [label for label, _ in questions.question(asked(plan.what), plan.what).buttons]
-        if excerpt(plan.what).is_whole:
+        _, proposal = await table.propose(name)
+        labels = [
+            label for label, _ in questions.question(asked(proposal.what), proposal.what).buttons
+        ]
+        if excerpt(proposal.what).is_whole:
             assert labels == ["Allow", "Allow in this session", "Deny"]
         else:
             assert labels == ["Show all", "Deny"]
@@ -266,4 +268,4 @@ async def test_a_job_that_may_do_more_than_a_question_can_show_is_refused(
 ):
     monkeypatch.setitem(GIVEN, name, {**GIVEN[name], **more})
     with pytest.raises(ToolFailed, match="more than one question can show"):
-        await table.plan(name)
+        await table.propose(name)

@@ -25,7 +25,7 @@ from msgspec import structs
 
 from segue.agent import summaries
 from segue.agent.models.base import Call, End, Model, Piece, Prompt, Stop, Text
-from segue.agent.tools.base import Plan, Tool, ToolFailed, ToolInterrupted, Work, Workplace
+from segue.agent.tools.base import Proposal, Tool, ToolFailed, ToolInterrupted, Work, Workplace
 from segue.agent.tools.web import fetchable
 from segue.approvals.rules import Permission, Risk, Rules, fingerprint
 from segue.core import events, provenance
@@ -186,7 +186,7 @@ class _Output:
 
 
 _Result = _Output | Outcome
-Planned = tuple[ToolCall, Plan | _Result]
+PreparedCall = tuple[ToolCall, Proposal | _Result]
 
 
 class _TurnRun:
@@ -321,11 +321,12 @@ class _TurnRun:
                 return
             refused: dict[str, _Result] = {}
             works: dict[str, Work] = {}
-            for call, plan in group:
-                work = await self._allowed(call, plan) if isinstance(plan, Plan) else plan
-                if work is None and isinstance(plan, Plan):
-                    yield events.ApprovalNeeded(call, plan.what)
-                    work = await self._asked(call, plan)
+            for call, proposal in group:
+                if not isinstance(proposal, Proposal):
+                    work = proposal
+                elif (work := await self._allowed(call, proposal)) is None:
+                    yield events.ApprovalNeeded(call, proposal.what)
+                    work = await self._asked(call, proposal)
                     if work is None:  # the only call of its group
                         yield events.TurnPaused()
                         return
@@ -344,22 +345,22 @@ class _TurnRun:
                     yield events.ToolFinished(call, display_text(message), is_ok)
                     yield self._add(message)
 
-    async def _group(self, calls: tuple[ToolCall, ...]) -> list[Planned]:
+    async def _group(self, calls: tuple[ToolCall, ...]) -> list[PreparedCall]:
         """The first of the calls that run concurrently.
 
         Consecutive calls that only read and need no approval share a group. Every other call waits
         for the calls before it, so nothing else is running while the user is asked.
         """
-        reading: list[Planned] = []
+        reading: list[PreparedCall] = []
         for call in calls:
-            plan = await self._plan(call)
-            if not (isinstance(plan, Plan) and self._only_reads(call, plan)):
-                return reading or [(call, plan)]
-            reading.append((call, plan))
+            proposal = await self._propose(call)
+            if not (isinstance(proposal, Proposal) and self._only_reads(call, proposal)):
+                return reading or [(call, proposal)]
+            reading.append((call, proposal))
         return reading
 
-    async def _plan(self, call: ToolCall) -> Plan | _Result:
-        """Return the plan for the call, or its result if it cannot run."""
+    async def _propose(self, call: ToolCall) -> Proposal | _Result:
+        """Return the proposal for the call, or its result if it cannot run."""
         if self._interrupt.is_set():
             return Outcome.NOT_BEGUN
         tool = self._agent.tools.get(call.name)
@@ -383,29 +384,31 @@ class _TurnRun:
             return place
         return replace(place, may_fetch=fetchable(transcript, agent.background, agent.named))
 
-    def _only_reads(self, call: ToolCall, plan: Plan) -> bool:
+    def _only_reads(self, call: ToolCall, proposal: Proposal) -> bool:
         reads = self._agent.tools[call.name].risk is Risk.READ
-        return reads and self._verdict(call, plan) is Permission.ALLOWED
+        return reads and self._verdict(call, proposal) is Permission.ALLOWED
 
-    def _verdict(self, call: ToolCall, plan: Plan) -> Permission:
+    def _verdict(self, call: ToolCall, proposal: Proposal) -> Permission:
         agent = self._agent
         risk, cwd = agent.tools[call.name].risk, agent.place.cwd
         rules = agent.rules
-        if plan.always_asks:
+        if proposal.always_asks:
             rules = replace(rules, policy=Policy.ASK, allowed_tools=())
-        return rules.verdict(risk, call, cwd, self._granted, asks=plan.asks, place=plan.place)
+        return rules.verdict(
+            risk, call, cwd, self._granted, asks=proposal.asks, place=proposal.place
+        )
 
-    async def _allowed(self, call: ToolCall, plan: Plan) -> Work | None:
+    async def _allowed(self, call: ToolCall, proposal: Proposal) -> Work | None:
         """Return the work that may run without approval, or None if the user must be asked."""
-        match self._verdict(call, plan):
+        match self._verdict(call, proposal):
             case Permission.ALLOWED:
-                return plan.work
+                return proposal.work
             case Permission.LISTED:
-                return plan.work if plan.guarded is None else await plan.guarded()
+                return proposal.work if proposal.guarded is None else await proposal.guarded()
             case Permission.ASK:
                 return None
 
-    async def _asked(self, call: ToolCall, plan: Plan) -> Work | _Result | None:
+    async def _asked(self, call: ToolCall, proposal: Proposal) -> Work | _Result | None:
         """Ask the user, and return the work if allowed, or the result otherwise. Return None if
         the turn is paused before the user has answered."""
         cwd = self._agent.place.cwd
@@ -413,7 +416,9 @@ class _TurnRun:
         async def ask() -> Answer | None:
             if self._interrupt.is_set():
                 return None
-            return await self._agent.approve(call, plan.what, fingerprint(call, cwd, plan.exact))
+            return await self._agent.approve(
+                call, proposal.what, fingerprint(call, cwd, proposal.exact)
+            )
 
         async with self._working(ask()) as (asking,), self._working(self._pause.wait()) as pausing:
             await asyncio.wait({asking, *pausing}, return_when=asyncio.FIRST_COMPLETED)
@@ -428,10 +433,10 @@ class _TurnRun:
         if answer is Answer.MISSING:
             return _Output(UNANSWERED)
         if answer is Answer.SESSION:
-            lasting = fingerprint(call, cwd, plan.place)
+            lasting = fingerprint(call, cwd, proposal.place)
             self._granted.add(lasting)
             await self._agent.grant(lasting)
-        return plan.work
+        return proposal.work
 
     async def _do(self, call: ToolCall, work: Work) -> _Result:
         if self._interrupt.is_set():

@@ -1,8 +1,8 @@
 """Rules for what the agent may do without asking. An approval covers one exact call.
 
 Writing, running and sending need approval, inside the working directory as well as outside. Reading
-does not, except for private files and for pages that the user did not point at (`Plan.asks`). Only
-the policy and the user's own answers decide.
+does not, except for private files and for pages that the user did not point at (`Proposal.asks`).
+Only the policy and the user's own answers decide.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Risk(StrEnum):
 class Permission(StrEnum):
     ALLOWED = "allowed"
     LISTED = "listed"
-    """Allowed only because the command is on the allow-list. See `Plan.guarded`."""
+    """Allowed only because the command is on the allow-list. See `Proposal.guarded`."""
     ASK = "ask"
 
 
@@ -66,7 +66,7 @@ class Rules:
         place: str = "",
     ) -> Permission:
         """Decide whether the call may run. `granted` are the fingerprints that the user allowed for
-        this session; `asks` and `place` come from the Plan."""
+        this session; `asks` and `place` come from the Proposal."""
         if self.policy is Policy.AUTO or call.name in self.allowed_tools:
             return Permission.ALLOWED
         if risk is Risk.READ and not asks:
@@ -89,7 +89,7 @@ class Rules:
 
 def fingerprint(call: ToolCall, cwd: Path, bound: str = "") -> str:
     """Identify a call by its tool, arguments (in any order), working directory, and `bound`: the
-    file or other object it is bound to (`Plan.exact` or `Plan.place`)."""
+    file or other object it is bound to (`Proposal.exact` or `Proposal.place`)."""
     try:
         arguments = msgspec.json.encode(msgspec.json.decode(call.arguments or "{}"), order="sorted")
     except (msgspec.DecodeError, UnicodeError, RecursionError):

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from segue.agent.tools.base import Plan, Tool, Workplace
+from segue.agent.tools.base import Proposal, Tool, Workplace
 from segue.approvals.rules import Risk
 from segue.store import Store
 from segue.turns.brain import Assignment
@@ -28,24 +28,26 @@ def tools(
     """The tools for the jobs of the session's owner, whose zone it is. A small model only gets one
     to remind, and in the run of a job what the others have."""
 
-    async def plan(given: RemindArguments, workplace: Workplace) -> Plan:
+    async def propose(given: RemindArguments, workplace: Workplace) -> Proposal:
         from segue.jobs.tools import reminder  # noqa: PLC0415
 
         return await reminder(store, assignment, zone, given, workplace)
 
     if small and assignment.unattended is None:
-        return [remind(plan)]
+        return [remind(propose)]
     from segue.jobs.tools import offered  # noqa: PLC0415
 
     return offered(store, assignment, zone)
 
 
-def remind(plan: Callable[[RemindArguments, Workplace], Awaitable[Plan]]) -> Tool[RemindArguments]:
-    """The tool that makes a reminder, as `plan` says."""
+def remind(
+    propose: Callable[[RemindArguments, Workplace], Awaitable[Proposal]],
+) -> Tool[RemindArguments]:
+    """The tool that makes a reminder, as `propose` says."""
     return Tool(
         name="remind",
         description="Remind the person of something later.",
         risk=Risk.WRITE,
         arguments=RemindArguments,
-        plan=plan,
+        propose=propose,
     )

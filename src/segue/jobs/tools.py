@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta, Struct, structs
 
-from segue.agent.tools.base import Plan, Tool, ToolFailed, Work, Workplace, shorten
+from segue.agent.tools.base import Proposal, Tool, ToolFailed, Work, Workplace, shorten
 from segue.approvals.rules import Risk
 from segue.core import approval, provenance
 from segue.core.address import Address, Delivery, Platform
@@ -188,10 +188,10 @@ def list_jobs(jobs: OwnerJobs) -> Tool[ListJobsArguments]:
             lines += [_run_text(job, *last) for last in await jobs.history(number, limit=_HISTORY)]
         return shorten("\n".join(lines) or "There are no jobs.")
 
-    def plan(arguments: ListJobsArguments, _: Workplace) -> Plan:
+    def propose(arguments: ListJobsArguments, _: Workplace) -> Proposal:
         number = arguments.number
         what = "list the jobs" if number is None else f"show job {number}"
-        return Plan(what=Description(what), work=lambda: _told(look(number)))
+        return Proposal(what=Description(what), work=lambda: _told(look(number)))
 
     return Tool(
         name="list_jobs",
@@ -201,7 +201,7 @@ def list_jobs(jobs: OwnerJobs) -> Tool[ListJobsArguments]:
         ),
         risk=Risk.READ,
         arguments=ListJobsArguments,
-        plan=plan,
+        propose=propose,
     )
 
 
@@ -216,7 +216,7 @@ def make_job(jobs: OwnerJobs, place: JobPlace) -> Tool[MakeJobArguments]:
         ),
         risk=Risk.WRITE,
         arguments=MakeJobArguments,
-        plan=lambda arguments, workplace: _told(_making(jobs, place, arguments, workplace)),
+        propose=lambda arguments, workplace: _told(_making(jobs, place, arguments, workplace)),
     )
 
 
@@ -226,8 +226,8 @@ def reminder(
     zone: tzinfo,
     given: RemindArguments,
     workplace: Workplace,
-) -> Awaitable[Plan]:
-    """The plan to deliver the text then."""
+) -> Awaitable[Proposal]:
+    """The proposal to deliver the text then."""
     owned = OwnerJobs(store, assignment.session.owner)
     job = MakeJobArguments(prompt=given.text, in_minutes=given.in_minutes, verbatim=True)
     return _told(_making(owned, place_of(assignment, zone), job, workplace))
@@ -235,14 +235,14 @@ def reminder(
 
 async def _making(
     jobs: OwnerJobs, place: JobPlace, given: MakeJobArguments, workplace: Workplace
-) -> Plan:
+) -> Proposal:
     new = structs.replace(_new(given, place), provenance=workplace.read | provenance.AGENT)
     await jobs.check(new)
 
     async def make() -> str:
         return _made("Made", await jobs.create(new))
 
-    return _plan(new, place, lambda: _told(make()))
+    return _propose(new, place, lambda: _told(make()))
 
 
 def change_job(jobs: OwnerJobs, place: JobPlace) -> Tool[ChangeJobArguments]:
@@ -261,7 +261,7 @@ def change_job(jobs: OwnerJobs, place: JobPlace) -> Tool[ChangeJobArguments]:
             case JobAction.DELETE:
                 return f"Deleted job {job.id}."
 
-    async def plan(arguments: ChangeJobArguments, workplace: Workplace) -> Plan:
+    async def propose(arguments: ChangeJobArguments, workplace: Workplace) -> Proposal:
         job = await jobs.found(arguments.number)
         changed = _changed(job, arguments, place)
         if (changed == job) is (arguments.action is None):
@@ -270,7 +270,7 @@ def change_job(jobs: OwnerJobs, place: JobPlace) -> Tool[ChangeJobArguments]:
             await jobs.check(changed)
             by = job.provenance | workplace.read | provenance.AGENT
             changed = structs.replace(changed, provenance=by)
-            return _plan(changed, place, lambda: _told(change(job, changed)), job)
+            return _propose(changed, place, lambda: _told(change(job, changed)), job)
         due = next_due(job, place.now()) if action is JobAction.RESUME else None
         head = [
             f"{action} {_named(job)}",
@@ -280,7 +280,7 @@ def change_job(jobs: OwnerJobs, place: JobPlace) -> Tool[ChangeJobArguments]:
         ]
         facts = [("name", repr(job.name)), *_details(job, times_from(job, due))]
         bound = repr(as_asked(job))
-        return Plan(
+        return Proposal(
             what=_description(head, [_line(*pair) for pair in facts]),
             work=lambda: _told(act(job, action)),
             exact=bound,
@@ -295,7 +295,7 @@ def change_job(jobs: OwnerJobs, place: JobPlace) -> Tool[ChangeJobArguments]:
         ),
         risk=Risk.WRITE,
         arguments=ChangeJobArguments,
-        plan=lambda arguments, workplace: _told(plan(arguments, workplace)),
+        propose=lambda arguments, workplace: _told(propose(arguments, workplace)),
     )
 
 
@@ -311,7 +311,7 @@ NOTHING_TO_REPORT: Tool[NothingArguments] = Tool(
     ),
     risk=Risk.READ,
     arguments=NothingArguments,
-    plan=lambda _, __: Plan(what=Description("report nothing"), work=_nothing),
+    propose=lambda _, __: Proposal(what=Description("report nothing"), work=_nothing),
 )
 
 
@@ -386,8 +386,8 @@ def _with(
 # Texts
 
 
-def _plan(new: NewJob, place: JobPlace, work: Work, before: Job | None = None) -> Plan:
-    """The plan to make or change a job, so that it is as `new`. The question shows all of it, and
+def _propose(new: NewJob, place: JobPlace, work: Work, before: Job | None = None) -> Proposal:
+    """Propose to make or change a job, so that it is as `new`. The question shows all of it, and
     what changes."""
     due = next_due(new, place.now())
     if due is None:
@@ -399,7 +399,7 @@ def _plan(new: NewJob, place: JobPlace, work: Work, before: Job | None = None) -
         raise ToolFailed(_TOO_MUCH)
     asked = "delivers this text:" if new.verbatim else "asks the agent:"
     bound = f"{place.origin} {new.deliver} {before and as_asked(before)}"
-    return Plan(
+    return Proposal(
         what=_description([*head, *command], [*_changes(new, due, before), asked, new.prompt]),
         work=work,
         exact=f"{bound} {as_asked(new)}",

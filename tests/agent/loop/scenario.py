@@ -29,7 +29,7 @@ from segue.agent.models.gemini import GeminiModel
 from segue.agent.models.hosted import Timeouts
 from segue.agent.models.openai import OpenAIModel
 from segue.agent.models.scripted import Say, Script, ScriptedModel
-from segue.agent.tools.base import Plan, Tool, Workplace
+from segue.agent.tools.base import Proposal, Tool, Workplace
 from segue.approvals.rules import Risk, Rules
 from segue.core.approval import Answer, Description, Policy
 from segue.core.errors import ModelBusy
@@ -75,7 +75,7 @@ def tool(name: str, work: Work | str = "done", risk: Risk = Risk.READ) -> Tool[W
         description=f"It can {name}.",
         risk=risk,
         arguments=Where,
-        plan=lambda arguments, place: Plan(
+        propose=lambda arguments, place: Proposal(
             what=Description(f"{name} {arguments.path} in {place.cwd}"), work=do
         ),
     )

@@ -11,7 +11,7 @@ import pytest
 from segue.agent import loop
 from segue.agent.loop import TOO_MANY
 from segue.agent.models.scripted import Say, ScriptedModel
-from segue.agent.tools.base import Plan, ToolFailed, Workplace
+from segue.agent.tools.base import Proposal, ToolFailed, Workplace
 from segue.approvals.rules import Risk, Rules, fingerprint
 from segue.core.approval import Answer, Description
 from segue.core.events import (
@@ -181,10 +181,10 @@ async def test_a_crash_of_a_tool_is_logged_and_does_not_affect_others(
 async def test_a_tool_that_cannot_describe_its_call_does_not_run(
     caplog: pytest.LogCaptureFixture,
 ):
-    def plan(arguments: Where, place: Workplace) -> Plan:
+    def propose(arguments: Where, place: Workplace) -> Proposal:
         raise ValueError("embedded null byte")
 
-    mute = replace(tool("write", risk=Risk.WRITE), plan=plan)
+    mute = replace(tool("write", risk=Risk.WRITE), propose=propose)
     events = await take(agent([call(1, "write"), "Oh."], mute))
     assert results(events) == [("c1", "The tool write failed: ValueError: embedded null byte")]
     assert "embedded null byte" in caplog.text

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from segue.agent.tools.base import Plan, Tool, Workplace
+from segue.agent.tools.base import Proposal, Tool, Workplace
 from segue.core.transcript import ToolCall
 
 
@@ -14,15 +14,15 @@ def call(tool: Tool[Any], **arguments: object) -> ToolCall:
     return ToolCall("1", tool.name, msgspec.json.encode(arguments).decode())
 
 
-def plan(tool: Tool[Any], place: Workplace, **arguments: object) -> Plan:
-    planned = tool.plan(tool.parse(call(tool, **arguments)), place)
-    assert isinstance(planned, Plan)
-    return planned
+def propose(tool: Tool[Any], place: Workplace, **arguments: object) -> Proposal:
+    proposed = tool.propose(tool.parse(call(tool, **arguments)), place)
+    assert isinstance(proposed, Proposal)
+    return proposed
 
 
 async def use(tool: Tool[Any], place: Workplace, **arguments: object) -> str:
-    return await plan(tool, place, **arguments).work()
+    return await propose(tool, place, **arguments).work()
 
 
 def question(tool: Tool[Any], place: Workplace, **arguments: object) -> str:
-    return str(plan(tool, place, **arguments).what)
+    return str(propose(tool, place, **arguments).what)

@@ -9,7 +9,7 @@ import pytest
 from segue.agent.tools import credentials
 from segue.agent.tools.base import Workplace
 from segue.agent.tools.files import LIST, READ, SEARCH
-from tests.agent.tools.calls import plan, question, use
+from tests.agent.tools.calls import propose, question, use
 
 
 @pytest.fixture
@@ -77,8 +77,8 @@ def test_only_private_files_need_approval(
     place: Workplace, home: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("HOME", str(home))
-    assert [path for path in PRIVATE if not plan(READ, place, path=path).asks] == []
-    assert [path for path in PUBLIC if plan(READ, place, path=path).asks] == []
+    assert [path for path in PRIVATE if not propose(READ, place, path=path).asks] == []
+    assert [path for path in PUBLIC if propose(READ, place, path=path).asks] == []
     assert "which may hold passwords or keys" in question(READ, place, path=".env")
     assert "passwords" not in question(READ, place, path="main.py")
 
@@ -86,18 +86,18 @@ def test_only_private_files_need_approval(
 def test_a_symlink_to_a_private_file_is_private(place: Workplace, home: Path):
     (home / "project/harmless").symlink_to(home / ".ssh/config")
     (home / "project/folder").symlink_to(home / ".ssh")
-    assert plan(READ, place, path="harmless").asks
-    assert plan(READ, place, path="folder/config").asks
-    assert plan(READ, place, path=f"/proc/self/root{home}/.ssh/config").asks
+    assert propose(READ, place, path="harmless").asks
+    assert propose(READ, place, path="folder/config").asks
+    assert propose(READ, place, path=f"/proc/self/root{home}/.ssh/config").asks
     for tool in (LIST, SEARCH):
-        assert plan(tool, place, path="folder", pattern="*").asks
+        assert propose(tool, place, path="folder", pattern="*").asks
 
 
 def test_a_private_folder_behind_a_symlink_is_private(home: Path):
     (home / ".ssh").rename(home / "dotfiles")
     (home / ".ssh").symlink_to("dotfiles")
     place = Workplace(cwd=home, private=credentials.private(home))
-    assert plan(READ, place, path="dotfiles/config").asks
+    assert propose(READ, place, path="dotfiles/config").asks
 
 
 async def test_a_search_leaves_private_files_out_and_says_so(place: Workplace, home: Path):
@@ -117,7 +117,7 @@ async def test_a_search_leaves_private_files_out_and_says_so(place: Workplace, h
 
 async def test_an_approved_private_file_is_searched(place: Workplace, home: Path):
     folder = str(home / ".ssh")
-    assert plan(SEARCH, place, pattern="secret", path=folder).asks
+    assert propose(SEARCH, place, pattern="secret", path=folder).asks
     assert await use(SEARCH, place, pattern="secret", path=folder) == "config:1: secret"
     assert await use(SEARCH, place, pattern="secret", path=".env") == ".env:1: secret"
 

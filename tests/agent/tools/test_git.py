@@ -13,7 +13,7 @@ from segue.agent.tools.base import Workplace
 from segue.agent.tools.shell import shell
 from segue.approvals import rules
 from segue.core.approval import plain_words
-from tests.agent.tools.calls import plan
+from tests.agent.tools.calls import propose
 
 ENVIRONMENT = {
     "PATH": os.defpath,
@@ -47,7 +47,7 @@ def repository(tmp_path: Path) -> Path:
 
 async def listed(folder: Path, command: str) -> str | None:
     """The output if the allow-list alone allows the command, or None if it needs approval."""
-    made = plan(SHELL, Workplace(cwd=folder), command=command)
+    made = propose(SHELL, Workplace(cwd=folder), command=command)
     assert made.guarded is not None
     work = await made.guarded()
     return None if work is None else await work()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from segue.agent.tools.base import Plan, Tool, ToolFailed, Workplace
+from segue.agent.tools.base import Proposal, Tool, ToolFailed, Workplace
 from segue.agent.tools.messages import TEXT_LIMIT, SentFile, send_file, send_message
 from segue.approvals.rules import Risk
 from segue.core.address import Address, ChatType, Delivery, Platform
@@ -48,16 +48,16 @@ class Post:
         return f"Sent to {to}."
 
 
-async def plan(tool: Tool[Any], place: Workplace, **arguments: object) -> Plan:
+async def propose(tool: Tool[Any], place: Workplace, **arguments: object) -> Proposal:
     return await tool.prepare(call(tool, **arguments), place)
 
 
 async def question(tool: Tool[Any], place: Workplace, **arguments: object) -> str:
-    return str((await plan(tool, place, **arguments)).what)
+    return str((await propose(tool, place, **arguments)).what)
 
 
 async def use(tool: Tool[Any], place: Workplace, **arguments: object) -> str:
-    return await (await plan(tool, place, **arguments)).work()
+    return await (await propose(tool, place, **arguments)).work()
 
 
 PLACES = [
@@ -115,8 +115,8 @@ async def test_an_approval_is_for_the_place_that_origin_means_now(tmp_path: Path
         (send_message, {"to": "origin", "text": "hello"}),
         (send_file, {"to": "origin", "path": "a.txt"}),
     ):
-        here = await plan(make(Post(HERE)), place, **given)
-        there = await plan(make(Post(GROUP)), place, **given)
+        here = await propose(make(Post(HERE)), place, **given)
+        there = await propose(make(Post(GROUP)), place, **given)
         assert here.exact != there.exact
         assert here.place != there.place
 
@@ -140,7 +140,7 @@ async def test_a_file_is_sent_to_the_channel_that_was_shown(tmp_path: Path):
 async def test_a_file_that_cannot_be_sent_there_is_refused_before_the_question(tmp_path: Path):
     (tmp_path / "boat.png").write_bytes(b"png")
     with pytest.raises(ToolFailed, match=r"was not sent to discord dm 9: boat\.png has 3 bytes"):
-        await plan(send_file(Post()), Workplace(cwd=tmp_path), path="boat.png", to="discord")
+        await propose(send_file(Post()), Workplace(cwd=tmp_path), path="boat.png", to="discord")
 
 
 async def test_the_user_is_shown_which_file_a_link_leads_to(tmp_path: Path):

@@ -286,7 +286,7 @@ async def test_a_command_ends_when_the_process_that_runs_it_is_killed(place: Wor
         from segue.agent.tools.shell import ShellArguments, shell
         place = Workplace(cwd=pathlib.Path({str(place.cwd)!r}))
         given = ShellArguments(command="setsid sh -c 'echo $$ >pid; exec sleep 600' & wait")
-        asyncio.run(shell({{"PATH": {os.defpath!r}}}).plan(given, place).work())
+        asyncio.run(shell({{"PATH": {os.defpath!r}}}).propose(given, place).work())
     """
     script = place.cwd / "program.py"
     script.write_text(textwrap.dedent(program))

@@ -55,7 +55,7 @@ Work = Callable[[], Awaitable[str]]
 """Does the work and returns its result. Raises ToolFailed on failure."""
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class Proposal(Struct, frozen=True, kw_only=True):
     """A call that is ready to run: `what` is shown to the user, and `work` does exactly that."""
 
     what: Description
@@ -87,7 +87,7 @@ class Tool(Generic[A]):
     risk: Risk
     arguments: type[A]
     """A Struct whose fields are the parameters, described by their msgspec.Meta."""
-    plan: Callable[[A, Workplace], Plan | Awaitable[Plan]]
+    propose: Callable[[A, Workplace], Proposal | Awaitable[Proposal]]
     """Prepares a call without doing anything yet. Awaited if it must look something up first.
     Raises only ToolFailed."""
     author: Author = Author.TOOL
@@ -106,10 +106,10 @@ class Tool(Generic[A]):
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise ToolFailed(f"These arguments do not fit {self.name}: {error}") from error
 
-    async def prepare(self, call: ToolCall, place: Workplace) -> Plan:
-        """Parse the call and plan it. Raise ToolFailed if it cannot run."""
-        planned = self.plan(self.parse(call), place)
-        return planned if isinstance(planned, Plan) else await planned
+    async def prepare(self, call: ToolCall, place: Workplace) -> Proposal:
+        """Parse the call and work out a proposal. Raise ToolFailed if it cannot run."""
+        proposed = self.propose(self.parse(call), place)
+        return proposed if isinstance(proposed, Proposal) else await proposed
 
 
 @cache

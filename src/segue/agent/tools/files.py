@@ -17,7 +17,7 @@ from typing import Annotated, TypeVar
 from msgspec import Meta, Struct
 
 from segue.agent.tools import search
-from segue.agent.tools.base import Plan, Tool, ToolFailed, Workplace, clean, shorten
+from segue.agent.tools.base import Proposal, Tool, ToolFailed, Workplace, clean, shorten
 from segue.agent.tools.isolation import run_isolated
 from segue.agent.tools.search import PrivateFiles
 from segue.agent.tools.targets import Target, aim
@@ -179,20 +179,22 @@ _TargetWork = Callable[[A, Target, PrivateFiles], Awaitable[str]]
 """Works on a target, and leaves out the given private files."""
 
 
-def _plan(
-    tell: Callable[[A, str], tuple[str, str]], work: _TargetWork[A], *, writes: bool = False
-) -> Callable[[A, Workplace], Plan]:
-    """Plan `work` on the file or folder that the path leads to now. Private files in a folder are
-    left out, unless the folder itself is private: then the user is asked about it. `tell` returns
-    the head and the rest of its description."""
+def _propose(
+    describe: Callable[[A, str], tuple[str, str]], work: _TargetWork[A], *, writes: bool = False
+) -> Callable[[A, Workplace], Proposal]:
+    """Return a function that proposes `work` on the file or folder that the path leads to now.
 
-    def plan(given: A, place: Workplace) -> Plan:
+    Private files in a folder are left out, unless the folder itself is private: then the user is
+    asked about it. `describe` returns the head and the rest of the description.
+    """
+
+    def propose(given: A, place: Workplace) -> Proposal:
         path = resolve(given.path, place)
         target = aim(path)
         is_private = _is_private(target, place)
         private = search.NOTHING if is_private else place.private
-        head, rest = tell(given, described(path, target, place))
-        return Plan(
+        head, rest = describe(given, described(path, target, place))
+        return Proposal(
             what=Description(head, visible(rest)),
             work=lambda: work(given, target, private),
             asks=is_private and not writes,
@@ -200,7 +202,7 @@ def _plan(
             place=target.place if writes else target.exact,
         )
 
-    return plan
+    return propose
 
 
 def _in_a_thread(work: Callable[[A, Target, PrivateFiles], str]) -> _TargetWork[A]:
@@ -218,14 +220,14 @@ READ = Tool(
     description="Read a text file.",
     risk=Risk.READ,
     arguments=ReadArguments,
-    plan=_plan(lambda _, path: (f"read {path}", ""), _in_a_thread(read_file)),
+    propose=_propose(lambda _, path: (f"read {path}", ""), _in_a_thread(read_file)),
 )
 WRITE = Tool(
     name="write_file",
     description="Write a whole text file, new or instead of the one that is there.",
     risk=Risk.WRITE,
     arguments=WriteArguments,
-    plan=_plan(
+    propose=_propose(
         lambda a, path: (f"write {path}:", a.content), _in_a_thread(write_file), writes=True
     ),
 )
@@ -234,7 +236,7 @@ EDIT = Tool(
     description="Replace one piece of a text file by another.",
     risk=Risk.WRITE,
     arguments=EditArguments,
-    plan=_plan(
+    propose=_propose(
         lambda a, path: (f"change {path}", f"from:\n{a.old}\nto:\n{a.new}"),
         _in_a_thread(edit_file),
         writes=True,
@@ -245,13 +247,13 @@ LIST = Tool(
     description="List files and folders.",
     risk=Risk.READ,
     arguments=ListArguments,
-    plan=_plan(lambda a, path: (f"list {path}", a.pattern), _in_a_thread(list_files)),
+    propose=_propose(lambda a, path: (f"list {path}", a.pattern), _in_a_thread(list_files)),
 )
 SEARCH = Tool(
     name="search_files",
     description="Find lines in files by a regular expression.",
     risk=Risk.READ,
     arguments=SearchArguments,
-    plan=_plan(lambda a, path: (f"search {path} for", a.pattern), search_files),
+    propose=_propose(lambda a, path: (f"search {path} for", a.pattern), search_files),
 )
 FILES = (READ, WRITE, EDIT, LIST, SEARCH)

@@ -10,7 +10,7 @@ from typing import Annotated, Protocol
 
 from msgspec import Meta, Struct
 
-from segue.agent.tools.base import Plan, Tool, ToolFailed, Workplace, shorten
+from segue.agent.tools.base import Proposal, Tool, ToolFailed, Workplace, shorten
 from segue.approvals.rules import Risk
 from segue.core import provenance
 from segue.core.approval import Description
@@ -44,13 +44,13 @@ def remember(keep: Keep) -> Tool[RememberArguments]:
             raise ToolFailed(str(error)) from error
         return f"Kept as note {note.number}: {note.text}"
 
-    def plan(arguments: RememberArguments, place: Workplace) -> Plan:
+    def propose(arguments: RememberArguments, place: Workplace) -> Proposal:
         try:
             text = clean_note(arguments.text)  # in the form that will be saved
         except NoteError as error:
             raise ToolFailed(str(error)) from error
         by = place.read | provenance.AGENT
-        return Plan(
+        return Proposal(
             what=Description("remember about you in every session:", visible(text)),
             work=lambda: add(text, by),
         )
@@ -63,7 +63,7 @@ def remember(keep: Keep) -> Tool[RememberArguments]:
         ),
         risk=Risk.WRITE,
         arguments=RememberArguments,
-        plan=plan,
+        propose=propose,
     )
 
 
@@ -123,7 +123,7 @@ def search_sessions(find: Find) -> Tool[SearchSessionsArguments]:
         ),
         risk=Risk.READ,
         arguments=SearchSessionsArguments,
-        plan=lambda arguments, _: Plan(
+        propose=lambda arguments, _: Proposal(
             what=Description.of(visible(f"search earlier sessions for {arguments.words}")),
             work=lambda: search(arguments),
         ),

@@ -11,7 +11,7 @@ from typing import Annotated, Protocol, TypeVar
 
 from msgspec import Meta, Struct
 
-from segue.agent.tools.base import Plan, Tool, ToolFailed, Workplace
+from segue.agent.tools.base import Proposal, Tool, ToolFailed, Workplace
 from segue.agent.tools.files import PathArgument, resolve
 from segue.agent.tools.targets import Target, aim
 from segue.approvals.rules import Risk
@@ -75,12 +75,12 @@ class SendFileArguments(Struct, frozen=True, forbid_unknown_fields=True):
 def send_message(channels: Channels) -> Tool[SendArguments]:
     """The tool that sends text to `channels`, which decide what the owner may reach."""
 
-    async def plan(arguments: SendArguments, _: Workplace) -> Plan:
+    async def propose(arguments: SendArguments, _: Workplace) -> Proposal:
         if is_empty(arguments.text):
             raise ToolFailed("There is nothing to see in that text.")
         to = _place(arguments.to)
         address = await _told(channels.find(to))
-        return Plan(
+        return Proposal(
             what=Description(f"send to {_where(to, address)}:", visible(arguments.text)),
             work=lambda: _told(channels.send(address, arguments.text, None)),
             exact=address.key,
@@ -95,14 +95,14 @@ def send_message(channels: Channels) -> Tool[SendArguments]:
         ),
         risk=Risk.SEND,
         arguments=SendArguments,
-        plan=plan,
+        propose=propose,
     )
 
 
 def send_file(channels: Channels) -> Tool[SendFileArguments]:
     """The tool that sends a file to `channels`."""
 
-    async def plan(arguments: SendFileArguments, place: Workplace) -> Plan:
+    async def propose(arguments: SendFileArguments, place: Workplace) -> Proposal:
         to = _place(arguments.to)
         target = _file(arguments.path, place)
         address = await _told(channels.find(to))
@@ -119,7 +119,7 @@ def send_file(channels: Channels) -> Tool[SendFileArguments]:
 
         file = f"the file {visible_name(target.path)}{secret}"
         bound = f"{target.version}\0{address.key}"
-        return Plan(
+        return Proposal(
             what=Description(f"send to {_where(to, address)}\n{file}", visible(arguments.caption)),
             work=work,
             exact=bound,
@@ -131,7 +131,7 @@ def send_file(channels: Channels) -> Tool[SendFileArguments]:
         description="Send a file or a picture of this machine to a chat.",
         risk=Risk.SEND,
         arguments=SendFileArguments,
-        plan=plan,
+        propose=propose,
     )
 
 

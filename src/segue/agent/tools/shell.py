@@ -22,7 +22,7 @@ from msgspec import Meta, Struct
 from segue.agent.tools import git, supervisor
 from segue.agent.tools.base import (
     OUTPUT_LIMIT,
-    Plan,
+    Proposal,
     Tool,
     ToolFailed,
     ToolInterrupted,
@@ -176,7 +176,7 @@ class CommandOutput(Struct, frozen=True, kw_only=True):
 def shell(environment: dict[str, str]) -> Tool[ShellArguments]:
     """The tool that runs commands with `environment`, which must not contain our secrets."""
 
-    def plan(arguments: ShellArguments, place: Workplace) -> Plan:
+    def propose(arguments: ShellArguments, place: Workplace) -> Proposal:
         async def guarded() -> Work | None:
             if not rules.is_git(plain_words(arguments.command)):
                 return lambda: _run(arguments, place, environment)
@@ -184,7 +184,7 @@ def shell(environment: dict[str, str]) -> Tool[ShellArguments]:
             harmless = await git.is_harmless(place.cwd, quiet)
             return (lambda: _run(arguments, place, quiet)) if harmless else None
 
-        return Plan(
+        return Proposal(
             what=Description(f"run in {visible_name(place.cwd)}:", visible(arguments.command)),
             work=lambda: _run(arguments, place, environment),
             guarded=guarded,
@@ -198,7 +198,7 @@ def shell(environment: dict[str, str]) -> Tool[ShellArguments]:
         ),
         risk=Risk.RUN,
         arguments=ShellArguments,
-        plan=plan,
+        propose=propose,
     )
 
 

@@ -18,7 +18,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from segue.agent.tools.base import Plan, Tool, Workplace
+from segue.agent.tools.base import Proposal, Tool, Workplace
 from segue.approvals.rules import Risk
 from segue.core import provenance
 from segue.core.approval import Description
@@ -45,7 +45,7 @@ class FetchArguments(Struct, frozen=True, forbid_unknown_fields=True):
 _ASKED = "This address is not one of yours, so it may carry what the agent has read."
 
 
-def _plan(arguments: FetchArguments, place: Workplace) -> Plan:
+def _propose(arguments: FetchArguments, place: Workplace) -> Proposal:
     async def work() -> str:
         from segue.agent.tools import fetch  # noqa: PLC0415 - httpx2 takes a while
 
@@ -53,7 +53,7 @@ def _plan(arguments: FetchArguments, place: Workplace) -> Plan:
 
     asks = not place.may_fetch(arguments.url)
     what = Description(f"fetch {visible_name(arguments.url)}", _ASKED if asks else "")
-    return Plan(what=what, work=work, asks=asks)
+    return Proposal(what=what, work=work, asks=asks)
 
 
 FETCH = Tool(
@@ -61,7 +61,7 @@ FETCH = Tool(
     description="Fetch a web page and read its text.",
     risk=Risk.READ,
     arguments=FetchArguments,
-    plan=_plan,
+    propose=_propose,
     author=Author.PAGE,
 )
 
