@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from segue import config
-from segue.agent.tools import credentials
+from segue.agent.tools import files
 from segue.agent.tools.base import Workplace
 from segue.approvals.questions import Questions, fenced
 from segue.core import events, provenance
@@ -204,7 +204,7 @@ class JobRunner:
         return Workplace(
             cwd=Path(job.cwd or Path.home()),
             private_network=settings.private_network,
-            private=credentials.private(Path.home(), config.private_places(settings)),
+            private=files.private_files(Path.home(), config.private_places(settings)),
         )
 
     def _heartbeat(self, claim: Claim) -> contextlib.AbstractAsyncContextManager[None]:

@@ -12,7 +12,7 @@ from segue.agent import instructions
 from segue.agent.instructions import Projects
 from segue.agent.loop import MAX_STEPS, Agent
 from segue.agent.models.choice import Models, Pool
-from segue.agent.tools import credentials
+from segue.agent.tools import files
 from segue.agent.tools.base import Tool, Workplace
 from segue.approvals.rules import Rules
 from segue.config import Settings
@@ -50,7 +50,7 @@ class Agents:
         self._more_tools = more_tools
         config.hide_secrets()
         self._environment = config.tool_environment()
-        self._private = credentials.private(Path.home(), config.private_places(settings))
+        self._private = files.private_files(Path.home(), config.private_places(settings))
         self._projects = Projects()
 
     def reload(self, settings: Settings) -> None:
@@ -94,7 +94,7 @@ class Agents:
             place=Workplace(
                 cwd=cwd,
                 private_network=self._settings.private_network,
-                private=credentials.but(
+                private=files.except_folder(
                     self._private, config.attachments(self._settings, session.id)
                 ),
             ),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from segue.agent.tools import credentials
+from segue.agent.tools import files
 from segue.agent.tools.base import Workplace
 from segue.agent.tools.files import LIST, READ, SEARCH
 from tests.agent.tools.calls import propose, question, use
@@ -40,8 +40,8 @@ def home(tmp_path: Path) -> Path:
 @pytest.fixture
 def place(home: Path) -> Workplace:
     ours = (home / ".config/segue", home / ".local/share/segue")
-    private = credentials.private(home, ours)
-    private = credentials.but(private, home / ".local/share/segue/files/mine")
+    private = files.private_files(home, ours)
+    private = files.except_folder(private, home / ".local/share/segue/files/mine")
     return Workplace(cwd=home / "project", private=private)
 
 
@@ -96,7 +96,7 @@ def test_a_symlink_to_a_private_file_is_private(place: Workplace, home: Path):
 def test_a_private_folder_behind_a_symlink_is_private(home: Path):
     (home / ".ssh").rename(home / "dotfiles")
     (home / ".ssh").symlink_to("dotfiles")
-    place = Workplace(cwd=home, private=credentials.private(home))
+    place = Workplace(cwd=home, private=files.private_files(home))
     assert propose(READ, place, path="dotfiles/config").asks
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from segue.agent.tools import git
 from segue.agent.tools.base import Workplace
-from segue.agent.tools.shell import shell
+from segue.agent.tools.shell import git_environment, shell
 from segue.approvals import rules
 from segue.core.approval import plain_words
 from tests.agent.tools.calls import propose
@@ -213,7 +212,7 @@ def test_git_is_recognised_by_any_path(command: str):
 
 def test_settings_of_the_environment_are_kept():
     usual = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "a.b", "GIT_CONFIG_VALUE_0": "c"}
-    guarded = git.environment(usual)
+    guarded = git_environment(usual)
     assert guarded["GIT_CONFIG_KEY_0"] == "a.b"
     assert guarded["GIT_CONFIG_KEY_1"] == "core.fsmonitor"
     assert f"GIT_CONFIG_VALUE_{int(guarded['GIT_CONFIG_COUNT']) - 1}" in guarded

@@ -10,7 +10,7 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -84,7 +84,8 @@ def write_file(arguments: WriteArguments, target: Target, _: PrivateFiles) -> st
 
 def edit_file(arguments: EditArguments, target: Target, _: PrivateFiles) -> str:
     text = _text(target, search.FILE_LIMIT)
-    old, new = arguments.old, arguments.new
+    old = arguments.old
+    new = arguments.new
     if old not in text and "\r\n" in text:  # read_file shows lines without \r
         old, new = (re.sub("\r?\n", "\r\n", piece) for piece in (old, new))
     first = text.find(old)
@@ -257,3 +258,59 @@ SEARCH = Tool(
     propose=_propose(lambda a, path: (f"search {path} for", a.pattern), search_files),
 )
 FILES = (READ, WRITE, EDIT, LIST, SEARCH)
+
+
+# Private files: common places of keys and passwords
+
+
+_PRIVATE_SYSTEM = (
+    *("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssh"),
+    *("/etc/ssl/private", "/etc/wireguard", "/etc/NetworkManager/system-connections"),
+    *("/run/secrets", "/var/run/secrets"),
+    "/proc",  # the environment and memory of other processes
+)
+_PRIVATE_HOME = (
+    # Keys and logins of tools
+    *(".ssh", ".gnupg", ".pki", ".netrc", ".pgpass", ".my.cnf", ".password-store"),
+    *(".git-credentials", ".config/git/credentials", ".config/gh", ".config/glab-cli"),
+    *(".aws", ".azure", ".boto", ".s3cfg", ".config/gcloud", ".config/rclone", ".oci"),
+    *(".kube", ".docker", ".terraform.d", ".vault-token", ".config/op", ".config/sops"),
+    *(".npmrc", ".yarnrc.yml", ".pypirc", ".config/pypoetry/auth.toml", ".m2/settings.xml"),
+    *(".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".composer/auth.json"),
+    *(".local/share/keyrings", ".local/share/kwalletd", ".config/Bitwarden", ".config/KeePassXC"),
+    *(".config/1Password", ".electrum", ".bitcoin", ".ethereum", ".config/NetworkManager"),
+    # Command history
+    *(".bash_history", ".zsh_history", ".local/share/fish/fish_history", ".python_history"),
+    *(".psql_history", ".mysql_history", ".sqlite_history"),
+    # Cookies and passwords in browsers and mail programs
+    *(".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/vivaldi"),
+    *(".config/BraveSoftware", ".config/microsoft-edge", ".config/opera", ".var/app", "snap"),
+    *("Library/Keychains", "Library/Cookies", "Library/Mail", "Library/Safari"),
+    *("Library/Application Support/Google", "Library/Application Support/BraveSoftware"),
+    *("Library/Application Support/Microsoft Edge", "Library/Application Support/Firefox"),
+)
+_PRIVATE_NAMES = (
+    *(".env", ".env.*", "*.env", ".netrc", "_netrc", ".pgpass", ".htpasswd", ".git-credentials"),
+    *("*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk", "*.gpg"),
+    *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*"),
+)
+_HARMLESS_NAMES = (".env.example", ".env.sample", ".env.template", ".env.dist", "*.pub")
+
+
+def private_files(home: Path, ours: Iterable[Path] = ()) -> PrivateFiles:
+    """The private files of the user with this home folder. `ours` are Segue's own files."""
+    places = (*map(Path, _PRIVATE_SYSTEM), *(home / place for place in _PRIVATE_HOME), *ours)
+    return PrivateFiles(
+        places=frozenset(map(_plain, places)),
+        names=frozenset(_PRIVATE_NAMES),
+        harmless=frozenset(_HARMLESS_NAMES),
+    )
+
+
+def except_folder(private: PrivateFiles, folder: Path) -> PrivateFiles:
+    """Exclude `folder`, which the user has opened to the agent."""
+    return private._replace(public=frozenset({_plain(folder)}))
+
+
+def _plain(path: Path) -> str:
+    return os.path.realpath(path).casefold()

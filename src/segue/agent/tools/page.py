@@ -48,7 +48,8 @@ class _Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if self._silent == "svg" and tag in _BLOCKS and tag != "title":
-            self._silent, self._depth = "", 0  # it was never closed; browsers resume here too
+            self._silent = ""  # it was never closed; browsers resume here too
+            self._depth = 0
         if tag == self._silent or (not self._silent and tag in _SILENT):
             self._silent = tag
             self._depth += 1

@@ -1,5 +1,10 @@
 """The tool that runs shell commands: each under a supervisor, which can stop everything that the
 command starts. See `supervisor`.
+
+A repository can configure programs for git to run. A user who allows `git status` does not mean to
+allow that. Everything that environment variables can turn off is turned off. If a repository has
+any setting that is not known to be harmless, or has submodules, which have their own settings, the
+user is asked.
 """
 
 from __future__ import annotations
@@ -9,6 +14,7 @@ import atexit
 import contextlib
 import hashlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -19,7 +25,7 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta, Struct
 
-from segue.agent.tools import git, supervisor
+from segue.agent.tools import supervisor
 from segue.agent.tools.base import (
     OUTPUT_LIMIT,
     Proposal,
@@ -30,6 +36,7 @@ from segue.agent.tools.base import (
     Workplace,
     shorten,
 )
+from segue.agent.tools.isolation import run
 from segue.approvals import rules
 from segue.approvals.rules import Risk
 from segue.core.approval import Description, plain_words
@@ -180,8 +187,8 @@ def shell(environment: dict[str, str]) -> Tool[ShellArguments]:
         async def guarded() -> Work | None:
             if not rules.is_git(plain_words(arguments.command)):
                 return lambda: _run(arguments, place, environment)
-            quiet = git.environment(environment)
-            harmless = await git.is_harmless(place.cwd, quiet)
+            quiet = git_environment(environment)
+            harmless = await is_harmless_repository(place.cwd, quiet)
             return (lambda: _run(arguments, place, quiet)) if harmless else None
 
         return Proposal(
@@ -217,7 +224,9 @@ async def execute(
         command = await _start(command_line, cwd, environment, output)
         reading = asyncio.create_task(_collect(reader, printed))
         exiting = asyncio.create_task(command.exit_code())
-        ended, left, interrupted = "", False, False
+        ended = ""
+        left = False
+        interrupted = False
         try:
             async with _limit(seconds):
                 await _over(exiting, reading, printed)
@@ -240,7 +249,8 @@ async def execute(
     is_ok = False
     if not (ended := ended or printed.flood()):
         code = await _code(exiting)
-        ended, is_ok = _exit(code, left=left), code == 0
+        ended = _exit(code, left=left)
+        is_ok = code == 0
     return CommandOutput(text=printed.text(), digest=printed.digest(), note=ended, is_ok=is_ok)
 
 
@@ -392,3 +402,88 @@ async def _whole(work: Coroutine[Any, Any, T]) -> tuple[T, bool]:
         except asyncio.CancelledError:
             interrupted = True
     return task.result(), interrupted
+
+
+# git on the allow-list
+
+
+GIT_TIMEOUT = 5.0
+"""The maximum time for git to list its settings."""
+
+_GIT_SETTINGS = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "core.pager": "cat",
+    "core.editor": "false",
+    "sequence.editor": "false",
+    "diff.ignoreSubmodules": "all",
+    "submodule.recurse": "false",
+    "log.showSignature": "false",
+    "protocol.ext.allow": "never",
+    "safe.bareRepository": "explicit",
+}
+_GIT_VARIABLES = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_PAGER": "cat",
+    "GIT_EDITOR": "false",
+}
+
+_HARMLESS_GIT = re.compile(
+    r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode"
+    r"|symlinks|autocrlf|eol|safecrlf|quotepath|abbrev|sparsecheckout|sparsecheckoutcone|longpaths"
+    r"|untrackedcache|commitgraph|checkstat|trustctime|preloadindex|protecthfs|protectntfs)"
+    r"|remote\.(.*\.)?(url|pushurl|fetch|push|tagopt|prune|pushdefault)"
+    r"|branch\.(.*\.)?(remote|pushremote|merge|rebase|description|autosetupmerge|autosetuprebase"
+    r"|vscode-merge-base|github-pr-owner-number)"
+    r"|user\.(name|email|signingkey)|init\.defaultbranch|(pull|push|fetch|color|advice|gui)\..*"
+    r"|extensions\.(worktreeconfig|objectformat|refstorage)|lfs\.repositoryformatversion",
+    re.DOTALL,
+)
+
+
+def git_environment(usual: Mapping[str, str]) -> dict[str, str]:
+    """Add settings to `usual` that keep git from running a repository's own programs: hooks,
+    monitors, pagers and editors."""
+    given = usual.get("GIT_CONFIG_COUNT", "")
+    first = int(given) if given.isdecimal() else 0
+    count = first + len(_GIT_SETTINGS)
+    numbered = enumerate(_GIT_SETTINGS.items(), first)
+    return {
+        **usual,
+        **_GIT_VARIABLES,
+        "GIT_CONFIG_COUNT": str(count),
+        **{
+            f"GIT_CONFIG_{part}_{number}": text
+            for number, (name, value) in numbered
+            for part, text in (("KEY", name), ("VALUE", value))
+        },
+    }
+
+
+async def is_harmless_repository(cwd: Path, guarded: Mapping[str, str]) -> bool:
+    """True if the repository at `cwd` has only settings that are known to run nothing."""
+    settings, top = await asyncio.gather(
+        _git_output(cwd, guarded, "config", "--list", "--show-scope", "--name-only", "-z"),
+        _git_output(cwd, guarded, "rev-parse", "--show-toplevel"),
+    )
+    if settings is None or (top and _has_submodules(Path(top.rstrip("\n")))):
+        return False
+    fields = settings.split("\0")
+    ours = zip(fields[::2], fields[1::2], strict=False)
+    local = [name for scope, name in ours if scope in ("local", "worktree")]
+    return all(_HARMLESS_GIT.fullmatch(name) for name in local)
+
+
+def _has_submodules(top: Path) -> bool:
+    return (top / ".gitmodules").exists()
+
+
+async def _git_output(cwd: Path, guarded: Mapping[str, str], *arguments: str) -> str | None:
+    """The output of a git command, or None if it fails."""
+    try:
+        result = await run("git", *arguments, cwd=cwd, env=guarded, seconds=GIT_TIMEOUT)
+    except OSError:
+        return None
+    return result.output if result.code == 0 else None

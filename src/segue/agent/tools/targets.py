@@ -133,7 +133,8 @@ class Target(Struct, frozen=True):
                 if not make:
                     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
                 os.mkdir(name, dir_fd=folder)
-                outer, folder = folder, os.open(name, _FOLDER, dir_fd=folder)
+                outer = folder
+                folder = os.open(name, _FOLDER, dir_fd=folder)
                 os.close(outer)
             yield folder
         finally:
@@ -172,7 +173,8 @@ def _descend(path: Path) -> tuple[int, tuple[str, ...]]:
                 inner = os.open(name, _FOLDER, dir_fd=folder)
             except FileNotFoundError:
                 return folder, names[depth:]
-            outer, folder = folder, inner
+            outer = folder
+            folder = inner
             os.close(outer)
     except BaseException:
         os.close(folder)
