@@ -390,7 +390,8 @@ class _TurnRun:
 
     def _verdict(self, call: ToolCall, proposal: Proposal) -> Permission:
         agent = self._agent
-        risk, cwd = agent.tools[call.name].risk, agent.place.cwd
+        risk = agent.tools[call.name].risk
+        cwd = agent.place.cwd
         rules = agent.rules
         if proposal.always_asks:
             rules = replace(rules, policy=Policy.ASK, allowed_tools=())

@@ -40,12 +40,14 @@ async def summarise(model: Model, transcript: Transcript) -> Summary:
     # Half of the context, because our token count is an estimate, and to leave room for the
     # previous summary.
     limit = max(model.context // 2 - answer_tokens, 512)
-    summary, usage = "", Usage()
+    summary = ""
+    usage = Usage()
     for part in _parts(transcript, limit):
         before = f"Summary of what came before:\n{summary}\n\nWhat followed:\n" if summary else ""
         asked = f"{before}{part}\n\n[End of the conversation. Write the summary now.]"
         answer = await _ask(model, _SUMMARISE, asked, answer_tokens)
-        summary, usage = answer.text, usage + answer.usage
+        summary = answer.text
+        usage = usage + answer.usage
     return Summary(summary, usage)
 
 
@@ -68,7 +70,8 @@ async def _ask(model: Model, system: str, asked: str, max_tokens: int) -> Summar
         Role.USER, asked, _NO_TIME, tokens=tokens_in(asked), provenance=provenance.UNKNOWN
     )
     prompt = Prompt(system=system, messages=(message,), max_tokens=max_tokens)
-    text, usage = "", Usage()
+    text = ""
+    usage = Usage()
     async with aclosing(model.stream(prompt)) as pieces:
         async for piece in pieces:
             match piece:

@@ -118,7 +118,8 @@ def _webp(data: bytes) -> tuple[int, int] | None:
             (both,) = struct.unpack_from("<I", data, 21)
             return (both & 0x3FFF) + 1, (both >> 14 & 0x3FFF) + 1
         case b"VP8X" if len(data) >= 30:
-            width, height = data[24:27], data[27:30]
+            width = data[24:27]
+            height = data[27:30]
             return int.from_bytes(width, "little") + 1, int.from_bytes(height, "little") + 1
         case _:
             return None

@@ -210,7 +210,8 @@ class Transcript(Struct, frozen=True):
         start = max((i for i, m in enumerate(self.messages) if m.kind is Kind.SUMMARY), default=-1)
         if start < 0:
             return self.tail(budget)
-        summary, after = self.messages[start], self.messages[start + 1 :]
+        summary = self.messages[start]
+        after = self.messages[start + 1 :]
         before = [m for m in self.messages[:start] if m.kind is not Kind.SUMMARY]
         kept = before[max(len(before) - summary.keeps, 0) :]
         tail = Transcript((*kept, *after), self.omitted).tail(budget - summary.tokens)

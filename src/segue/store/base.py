@@ -156,7 +156,8 @@ class Tx(ABC):
 
 @functools.cache
 def _insertion(table: str, columns: tuple[str, ...], conflict: str, returning: str) -> str:
-    names, values = ", ".join(columns), ", ".join(f":{name}" for name in columns)
+    names = ", ".join(columns)
+    values = ", ".join(f":{name}" for name in columns)
     rest = f"{f'ON CONFLICT {conflict}' if conflict else ''} RETURNING {returning}"
     return f"INSERT INTO {table} ({names}) VALUES ({values}) {rest}"
 

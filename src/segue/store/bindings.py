@@ -133,7 +133,8 @@ def get_or_create(
         place = _place(elsewhere, moment(tx.now))
         label = one_line(elsewhere.session.label)
         raise SessionElsewhere(label=label, place=place, name=name, session=elsewhere.session.id)
-    there, former = get(tx, address), doors.last(tx, address)
+    there = get(tx, address)
+    former = doors.last(tx, address)
     if there is not None:  # its lease must not change while we decide
         leases.locked(tx, there.session_id, "no")
     if (known := current(tx, address, owner, policy, zone)) is not None:
@@ -160,7 +161,8 @@ def _replace(
     title: str | None,
 ) -> BoundSession:
     """Let a new session take the place of one that is over, and notify the chat."""
-    former, address = sessions.found(tx, there.session_id), there.address
+    former = sessions.found(tx, there.session_id)
+    address = there.address
     reason = over(tx, there, former, policy, zone)
     is_open = former.ended is None
     if is_open:
@@ -191,7 +193,8 @@ def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | N
     """
     tx.lock(address.key)
     no, owner, seq = leases.locked(tx, session_id, "no, owner, last_seq")
-    there, door = get(tx, address), doors.get(tx, address)
+    there = get(tx, address)
+    door = doors.get(tx, address)
     if there is not None and sessions.found(tx, there.session_id).owner != owner:
         raise AddressTaken
     if door is not None and door.owner != owner:

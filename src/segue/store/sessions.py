@@ -380,7 +380,8 @@ def delete(tx: Tx, session_id: str, *, lease: Lease | None = None) -> None:
     inbox.leave(tx, session_id)
     pages.forget_session(tx, session_id)
     tx.nudge(Topic.SESSIONS)
-    low, high = no << 32, (no + 1) << 32
+    low = no << 32
+    high = (no + 1) << 32
     tx.change("DELETE FROM messages WHERE id >= :low AND id < :high", low=low, high=high)
     tx.change("DELETE FROM sessions WHERE no = :no", no=no)
     _count(tx, no, -1)

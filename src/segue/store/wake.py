@@ -108,7 +108,9 @@ class Notifier:
         try:
             await asyncio.sleep(SOON_SECONDS)
         finally:
-            topics, self._later, self._sending = self._later, set[str](), None
+            topics = self._later
+            self._later = set[str]()
+            self._sending = None
             with contextlib.suppress(StoreError, StoreClosed):  # a nudge can get lost
                 await self._nudge(topics)
 
@@ -130,7 +132,8 @@ class Notifier:
         await self._rest()
 
     async def _rest(self) -> None:
-        watching, self._watching = self._watching, None
+        watching = self._watching
+        self._watching = None
         if watching is not None:
             watching.cancel()
             await asyncio.wait([watching])

@@ -20,7 +20,8 @@ _BY_FAMILY = 20
 _REQUEST = 1
 _ANY_STATE = 0xFFFFFFFF
 _ANY_COOKIE = b"\xff" * 8
-_ENDS_AT, _UID_AT = 20, 80
+_ENDS_AT = 20
+_UID_AT = 80
 
 
 def is_ours(uid: int | None) -> bool:

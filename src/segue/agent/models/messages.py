@@ -146,7 +146,8 @@ class Unlaid(Generic[C]):
 
     def text(self, length: int) -> str:
         """The next `length` characters of the text."""
-        begin, self._at = self._at, self._at + length
+        begin = self._at
+        self._at = self._at + length
         return self._text[begin : self._at]
 
     def call(self, call_id: str) -> C | None:

@@ -521,7 +521,9 @@ class OpenAIModel(HostedModel):
     # Errors
 
     def _translate(self, refusal: Refusal) -> errors.ModelError | None:
-        status, body, reason = refusal.status, refusal.body, _reason(refusal)
+        status = refusal.status
+        body = refusal.body
+        reason = _reason(refusal)
         fields = _error_fields(body)
         if status == 401 or fields.get("code") == "invalid_api_key":
             return self._error(errors.BadKey)

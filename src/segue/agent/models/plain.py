@@ -123,7 +123,8 @@ class Reader:
         return (read_call(held, self._names, call_id) if whole else None) or held
 
     def _take(self) -> str:
-        held, self._held = self._held, ""
+        held = self._held
+        self._held = ""
         return held
 
 

@@ -187,7 +187,8 @@ class LocalModel:
 
     async def _talking_to(self, reached: ServerAddress) -> OpenAIModel:
         if self._model is None or reached != self._reached:
-            former, self._reached = self._model, reached
+            former = self._model
+            self._reached = reached
             self._model = OpenAIModel(
                 name="the embedded model",
                 model=self._weights.file,

@@ -189,7 +189,8 @@ async def _get(
 def _start(response: httpx2.Response, part: PartialDownload) -> int:
     """The position of the response's first byte. Raise PullFailed if it is not part of our file."""
     if response.status_code == 206:
-        begin, whole = f"bytes {part.size}-", f"/{part.whole}"
+        begin = f"bytes {part.size}-"
+        whole = f"/{part.whole}"
         content_range = response.headers.get("content-range", "")
         if content_range.startswith(begin) and content_range.endswith((whole, "/*")):
             return part.size

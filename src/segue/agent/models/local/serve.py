@@ -72,7 +72,8 @@ class _Use:
             return True
         # Timestamps are only compared for equality, because the wall clock may be changed.
         if (touched := os.fstat(self._fd).st_mtime_ns) != self._seen:
-            self._seen, self._since = touched, time.monotonic()
+            self._seen = touched
+            self._since = time.monotonic()
         return time.monotonic() - self._since >= self._idle and locks.try_lock(self._fd)
 
 
