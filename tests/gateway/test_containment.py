@@ -210,7 +210,7 @@ async def test_a_message_that_no_gateway_finishes_is_dropped_after_the_last_atte
     body = msgspec.json.encode(left).decode()
     await inbox.record(house.store, "bot", "left", address, body)
     for _ in range(dispatch.MAX_STARTS):
-        await inbox.take_over(house.store, [TELEGRAM])
+        await inbox.start_all(house.store, [TELEGRAM])
     async with house.gateway():
         await house.driver.message(texts.GIVEN_UP, chat=chat)
         await house.driver.say(house.anna, chat, "after")

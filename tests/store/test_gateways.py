@@ -246,11 +246,11 @@ async def test_a_gateway_can_have_any_name_and_no_platform(store: Store):
 
 async def test_the_last_contact_is_that_of_one_account(store: Store, clock: FakeClock):
     assert await gateways.last_contact(store, TELEGRAM, "bot") is None
-    await gateways.keep_contact(store, TELEGRAM, "bot")
+    await gateways.record_contact(store, TELEGRAM, "bot")
     first = clock.now()
     clock.advance(60)
-    await gateways.keep_contact(store, TELEGRAM, ODD)
+    await gateways.record_contact(store, TELEGRAM, ODD)
     assert await gateways.last_contact(store, TELEGRAM, "bot") == first
     assert await gateways.last_contact(store, SLACK, "bot") is None
-    await gateways.keep_contact(store, TELEGRAM, "bot")
+    await gateways.record_contact(store, TELEGRAM, "bot")
     assert await gateways.last_contact(store, TELEGRAM, "bot") == clock.now()

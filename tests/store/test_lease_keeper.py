@@ -35,25 +35,25 @@ async def renewed(held: HeldLease, *, at: Ticks = NEVER) -> None:
 async def many(store: Store, count: int, seconds: float) -> list[HeldLease]:
     """That many sessions, all of them held."""
     made = [await sessions.create(store, "me", Platform.LOCAL) for _ in range(count)]
-    return [store.keeper.keep(await hold(store, s.id), seconds) for s in made]
+    return [store.keeper.add(await hold(store, s.id), seconds) for s in made]
 
 
 async def test_a_kept_lease_is_renewed_repeatedly(store: Store, session: Session, clock: FakeClock):
-    held = store.keeper.keep(await hold(store, session.id), SHORT)
+    held = store.keeper.add(await hold(store, session.id), SHORT)
     for _ in range(3):
         clock.advance(LEASE_SECONDS)
         await renewed(held, at=clock.ticks())
         assert await leases.get(store, session.id) == held.lease
-    store.keeper.let_go(held)
+    store.keeper.remove(held)
 
 
 async def test_a_lease_that_was_let_go_is_not_renewed(store: Store, session: Session):
     other, held = (
         await many(store, 1, SHORT),
-        store.keeper.keep(await hold(store, session.id), SHORT),
+        store.keeper.add(await hold(store, session.id), SHORT),
     )
     before = held.lease
-    store.keeper.let_go(held)
+    store.keeper.remove(held)
     await renewed(other[0])
     await renewed(other[0])
     assert held.lease is before
@@ -84,7 +84,7 @@ async def test_the_next_renewal_notices_a_lost_lease(
     listened."""
     lease = await hold(store, session.id)
     await leases.release(store, lease)
-    held = store.keeper.keep(lease, SHORT)
+    held = store.keeper.add(lease, SHORT)
     async with asyncio.timeout(SOON):
         await held.lost.wait()
 
@@ -115,14 +115,14 @@ async def test_a_lease_that_expires_sooner_is_renewed_first(
     await many(store, 3, LEASE_SECONDS)
     await asyncio.sleep(0)
     clock.advance(1)
-    await renewed(store.keeper.keep(await hold(store, session.id), SHORT))
+    await renewed(store.keeper.add(await hold(store, session.id), SHORT))
 
 
 async def test_closing_the_store_stops_the_keeper_silently(
     open_store: OpenStore, session: Session, caplog: pytest.LogCaptureFixture
 ):
     store = await open_store()
-    held = store.keeper.keep(await hold(store, session.id), LEASE_SECONDS)
+    held = store.keeper.add(await hold(store, session.id), LEASE_SECONDS)
     async with store.listen() as wake:
         await wake.wait(0)
     await store.close()

@@ -27,8 +27,8 @@ async def test_an_entry_is_listed_until_it_is_finished(store: Store):
     other = await inbox.record(store, "bot", "2", DM, "again", "m2")
     assert no is not None
     assert other is not None
-    assert [it.starts for it in await inbox.take_over(store, [DM.platform])] == [1, 1]
-    await inbox.hand_back(store, [DM.platform])
+    assert [it.starts for it in await inbox.start_all(store, [DM.platform])] == [1, 1]
+    await inbox.reset_starts(store, [DM.platform])
     assert await inbox.waiting_numbers(store, [DM.platform]) == {no, other}
     assert await inbox.rewrite(store, no, "hello!")
     found = await inbox.unfinished(store, no)
@@ -41,9 +41,9 @@ async def test_an_entry_is_listed_until_it_is_finished(store: Store):
 
 
 async def test_a_turn_that_was_brought_is_found_at_its_address(store: Store, session: Session):
-    assert await inbox.brought(store, DM) is None
-    await store.write(inbox.bring, "key", DM, session.id)
-    found = await inbox.brought(store, DM)
+    assert await inbox.moved_turn(store, DM) is None
+    await store.write(inbox.enter_turn, "key", DM, session.id)
+    found = await inbox.moved_turn(store, DM)
     assert found is not None
     assert found.session_id == session.id
 

@@ -32,7 +32,7 @@ WEEK = timedelta(days=7)
 WORK: dict[str, Callable[[Tx], object]] = {
     "newest": lambda tx: inbox.newest(tx, Platform.TELEGRAM, "bot"),
     "record": lambda tx: inbox.record(tx, "bot", "new", DM, "hello"),
-    "brought": lambda tx: inbox.brought(tx, DM),
+    "brought": lambda tx: inbox.moved_turn(tx, DM),
     "is_answering": lambda tx: inbox.is_answering(tx, "none"),
     "stale": lambda tx: bindings.stale(tx, RESETS, UTC, CHATS),
     "list_bindings": lambda tx: bindings.list_bindings(tx, "me"),

@@ -112,7 +112,7 @@ async def test_the_turn_moves_after_the_result_of_the_running_call(
         found = await transcript(gateway.store)
         assert [m.role.value for m in found] == ["user", "assistant", "tool"]
         assert [call.id for call in found.unanswered] == ["call_2"]
-        assert await inbox.brought(gateway.store, TOPIC) is not None
+        assert await inbox.moved_turn(gateway.store, TOPIC) is not None
     await runs(person, "1")
 
 

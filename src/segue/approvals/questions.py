@@ -52,7 +52,7 @@ SHOW = "w"
 _ASKING = "asked"
 """The name of a question that shows its whole call, for its outbox key."""
 
-Settle = Callable[[Address, str, str], None]
+ShowOutcome = Callable[[Address, str, str], None]
 """Called with a question's address, its outbox key and the outcome to show on it."""
 
 
@@ -64,7 +64,7 @@ class Questions:
         store: Store,
         held: HeldLease,
         address: Address,
-        settle: Settle,
+        show_outcome: ShowOutcome,
         *,
         in_run: bool = False,
     ) -> None:
@@ -72,7 +72,7 @@ class Questions:
         self._store = store
         self._held = held
         self._address = address
-        self._settle = settle
+        self._show_outcome = show_outcome
         self._in_run = in_run
         self._open: str | None = None
         """Outbox key of the question that is still open."""
@@ -96,7 +96,7 @@ class Questions:
     def over(self, answer: Answer | None = None) -> None:
         """Close the open question: show the outcome and remove its buttons."""
         if self._open is not None:
-            self._settle(self._address, self._open, _OUTCOMES[answer])
+            self._show_outcome(self._address, self._open, _OUTCOMES[answer])
             self._open = None
 
 

@@ -167,7 +167,7 @@ class ChatCommands:
         buttons = ()
         if former is not None:
             label = one_line(former.label)
-            name = await self.store.read(sessions.calling, former)
+            name = await self.store.read(sessions.typed_name, former)
             lines.append(f"{label} is set aside: {PREFIX}resume {name} brings it back.")
             buttons = (bring_back(former),)
         if hint := self._context.how_to_address(self.address):

@@ -173,7 +173,7 @@ class PlatformConnection:
         now = self._clock()
         if self.adapter.is_caught_up and now >= self._contact + CONTACT_SECONDS:
             self._contact = now
-            await gateways.keep_contact(self._store, self.platform, self.adapter.account)
+            await gateways.record_contact(self._store, self.platform, self.adapter.account)
 
     async def _offer(self) -> None:
         menu = [MenuEntry(c.name, c.summary) for c in commands.available(Where.CHAT)]

@@ -166,7 +166,7 @@ class Dispatcher:
         session = await sessions.get(self._store, session_id)
         if session is None or session.address is None:
             return
-        incoming = await inbox.brought(self._store, session.address)
+        incoming = await inbox.moved_turn(self._store, session.address)
         if incoming is not None and self._taken_up.add(incoming.no, incoming.platform):
             pending = messages.brought(incoming, session.owner)
             self._queues.put(session.address, pending, most=None)
@@ -175,7 +175,7 @@ class Dispatcher:
 
     async def resume(self, platforms: Collection[Platform]) -> None:
         """Resume what an earlier gateway recorded and did not finish."""
-        await self._recall_all(await inbox.take_over(self._store, platforms))
+        await self._recall_all(await inbox.start_all(self._store, platforms))
 
     async def take_up_overlooked(self, platforms: Collection[Platform]) -> None:
         """Take up messages that were recorded, but never taken up. If the store fails just as it
@@ -321,7 +321,7 @@ class Dispatcher:
     async def _run(self, pending: PendingMessage) -> None:
         try:
             if pending.is_brought:
-                await self._continue(await inbox.brought(self._store, pending.address))
+                await self._continue(await inbox.moved_turn(self._store, pending.address))
             elif pending.session_id is not None:
                 await self._chat_turns.resume(pending, pending.session_id)
             elif pending.inbound.kind is InboundKind.EDIT:

@@ -215,7 +215,7 @@ class Gateway:
         closing = (adapter.close() for adapter in self.context.adapters.values())
         await asyncio.gather(*(_last_step("close", it) for it in closing))
         if graceful:
-            await _last_step("hand back", inbox.hand_back(self._store, self.context.serving))
+            await _last_step("hand back", inbox.reset_starts(self._store, self.context.serving))
         await _last_step("withdraw", gateways.withdraw(self._store))
         logger.info("gateway has stopped")
 

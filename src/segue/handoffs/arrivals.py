@@ -26,11 +26,11 @@ async def wait_for_arrivals(store: Store, address: Address) -> Incoming | None:
         async with store.listen(Topic.HANDOFFS) as wake:
             while await _is_arriving(store, address):
                 await wake.wait(POLL_SECONDS)
-    return await inbox.brought(store, address)
+    return await inbox.moved_turn(store, address)
 
 
 def _look(tx: Tx, address: Address) -> tuple[tuple[Handoff, ...], Incoming | None]:
-    return handoffs.in_flight(tx), inbox.brought(tx, address)
+    return handoffs.in_flight(tx), inbox.moved_turn(tx, address)
 
 
 async def is_opened(store: Store, address: Address, owner: str) -> bool:

@@ -407,8 +407,8 @@ def complete(
     for draft in drafts:
         outbox.enqueue(tx, draft)
     if claimed.mid_turn:
-        inbox.leave(tx, claimed.session_id)
-        inbox.bring(tx, claimed.key, address, claimed.session_id)
+        inbox.finish_taken(tx, claimed.session_id)
+        inbox.enter_turn(tx, claimed.key, address, claimed.session_id)
     tx.nudge(Topic.HANDOFFS)
     done = _handoff(tx.one(f"{_SELECT} WHERE h.id = :id", id=claimed.id))
     return Completion(handoff=done, displaced=displaced)
@@ -416,7 +416,7 @@ def complete(
 
 def _tell_displaced(tx: Tx, handoff_id: int, address: Address, displaced: Session) -> None:
     """Notify the chat that the session which was there before is set aside."""
-    body = notices.displaced(displaced, sessions.calling(tx, displaced))
+    body = notices.displaced(displaced, sessions.typed_name(tx, displaced))
     key = f"handoff:{handoff_id}:displaced"
     buttons = (bindings.bring_back(displaced),)
     draft = outbox.Draft(

@@ -129,8 +129,8 @@ def get_or_create(
     title: str | None = None,
 ) -> BoundSession:
     if (elsewhere := enter(tx, address, owner)) is not None:
-        name = sessions.calling(tx, elsewhere.session)
-        place = _place(elsewhere, moment(tx.now))
+        name = sessions.typed_name(tx, elsewhere.session)
+        place = _whereabouts(elsewhere, moment(tx.now))
         label = one_line(elsewhere.session.label)
         raise SessionElsewhere(label=label, place=place, name=name, session=elsewhere.session.id)
     there = get(tx, address)
@@ -145,7 +145,7 @@ def get_or_create(
     rebind(tx, fresh.id, address, Origin.MESSAGE)
     session = sessions.found(tx, fresh.id)
     if former is not None and former.owner == owner:
-        _tell_new(tx, address, session, sessions.found(tx, former.session_id))
+        _notify_new(tx, address, session, sessions.found(tx, former.session_id))
     return BoundSession(session=session, created=True)
 
 
@@ -172,7 +172,7 @@ def _replace(
     )
     rebind(tx, fresh.id, address, Origin.MESSAGE)
     session = sessions.found(tx, fresh.id)
-    _tell_replaced(tx, address, session, former, reason)
+    _notify_replaced(tx, address, session, former, reason)
     return BoundSession(
         session=session,
         created=True,
@@ -219,14 +219,14 @@ def rebind(tx: Tx, session_id: str, address: Address, origin: Origin) -> str | N
     tx.nudge(Topic.INBOX)  # messages there may wait for a session
     if address.platform is Platform.WEB and address.thread_id is not None:
         pages.arrived(tx, address.thread_id, session_id)
-    sessions.placed(tx, session_id, address.platform, _reset_kind(address, origin))
+    sessions.record_place(tx, session_id, address.platform, _reset_kind(address, origin))
     if there is not None and there.session_id != session_id:
-        sessions.placed(tx, there.session_id, None)
+        sessions.record_place(tx, there.session_id, None)
     sessions.reopen(tx, session_id)  # otherwise the next message there would replace it
     if left is None or left[0] != address.key:
         sessions.void_approvals(tx, session_id)
         if left is not None:
-            _tell_left(tx, Address.parse(left[0]), sessions.found(tx, session_id))
+            _notify_left(tx, Address.parse(left[0]), sessions.found(tx, session_id))
     if there is None or there.session_id == session_id:
         return None
     sessions.void_approvals(tx, there.session_id)
@@ -283,7 +283,7 @@ def bring(tx: Tx, session: Session, address: Address) -> None:
         outbox.enqueue(tx, draft)
 
 
-def _place(elsewhere: Elsewhere, now: datetime) -> str:
+def _whereabouts(elsewhere: Elsewhere, now: datetime) -> str:
     """Where the session is and since when, in words that follow its name."""
     if elsewhere.holder is None and elsewhere.is_moving:
         return "is being handed off"
@@ -332,11 +332,11 @@ def chat_moved(tx: Tx, old: Address, new: Address) -> None:
         tx.change(sql, old=old.key, new=new.key)
 
 
-def _tell_left(tx: Tx, left: Address, session: Session) -> None:
+def _notify_left(tx: Tx, left: Address, session: Session) -> None:
     """Notify the chat that the session left, where the user may be waiting for an answer."""
     if left.platform is Platform.LOCAL:
         return
-    body = notices.left(session, sessions.calling(tx, session))
+    body = notices.left(session, sessions.typed_name(tx, session))
     key = f"{MOVED}{session.id}:{secrets.token_hex(8)}"
     # Where there are threads, a message there is enough.
     buttons = (bring_back(session),) if left.thread_id is None else ()
@@ -344,14 +344,14 @@ def _tell_left(tx: Tx, left: Address, session: Session) -> None:
     outbox.enqueue(tx, replace(draft, buttons=buttons))
 
 
-def _tell_new(tx: Tx, address: Address, session: Session, former: Session) -> None:
+def _notify_new(tx: Tx, address: Address, session: Session, former: Session) -> None:
     """Notify the chat that a new session answers, and not the one that was there last."""
-    body = notices.new_one(former, sessions.calling(tx, former))
+    body = notices.new_one(former, sessions.typed_name(tx, former))
     draft = outbox.Draft(key=f"new:{session.id}", address=address, body=body, session_id=session.id)
     outbox.enqueue(tx, replace(draft, buttons=(bring_back(former),)))
 
 
-def _tell_replaced(
+def _notify_replaced(
     tx: Tx, address: Address, session: Session, former: Session, reason: EndReason | None
 ) -> None:
     """Notify the chat that a new session has replaced the one that was there."""

@@ -140,15 +140,15 @@ def reason_of(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def told(error: Exception, url: str) -> Exception:
+def translate(error: Exception, url: str) -> Exception:
     """Map a database error to a StoreError. Return any other error unchanged."""
     if isinstance(error, refusals.InsufficientPrivilege):
         return forbidden(error, url)
     if isinstance(error, refusals.ReadOnlySqlTransaction):
         return _read_only(error, url)
-    for kind, told in _ERRORS.items():
+    for kind, make_error in _ERRORS.items():
         if isinstance(error, kind):
-            return told(shown(url), reason_of(error))
+            return make_error(shown(url), reason_of(error))
     return error
 
 

@@ -202,7 +202,7 @@ def last_contact(tx: Tx, platform: Platform, account: str) -> datetime | None:
 
 
 @marks
-def keep_contact(tx: Tx, platform: Platform, account: str) -> None:
+def record_contact(tx: Tx, platform: Platform, account: str) -> None:
     """Record that a gateway receives from the account, and that everything before is recorded."""
     tx.insert(
         "contacts",

@@ -173,7 +173,7 @@ def waiting(
 
 
 @writes
-def take_over(tx: Tx, platforms: Collection[Platform]) -> tuple[Incoming, ...]:
+def start_all(tx: Tx, platforms: Collection[Platform]) -> tuple[Incoming, ...]:
     """Return all unfinished entries on `platforms`, for a gateway that starts, and add one to
     their start counts."""
     among = listed(platforms)
@@ -184,7 +184,7 @@ def take_over(tx: Tx, platforms: Collection[Platform]) -> tuple[Incoming, ...]:
 
 
 @writes
-def hand_back(tx: Tx, platforms: Collection[Platform]) -> None:
+def reset_starts(tx: Tx, platforms: Collection[Platform]) -> None:
     """Leave the unfinished entries to the next gateway and reset their start counts: a gateway
     that stops cleanly was not crashed by a message."""
     among = listed(platforms)
@@ -218,7 +218,7 @@ def _incoming(row: Row) -> Incoming:
     )
 
 
-def bring(tx: Tx, key: str, address: Address, session_id: str) -> None:
+def enter_turn(tx: Tx, key: str, address: Address, session_id: str) -> None:
     """Enter the turn that the session brings to `address`. It has no body, since no user wrote it,
     and the session has taken it. Raise PlatformLost if another gateway serves the platform: that
     gateway would not look for it."""
@@ -237,7 +237,7 @@ def bring(tx: Tx, key: str, address: Address, session_id: str) -> None:
 
 
 @reads
-def brought(tx: Tx, address: Address) -> Incoming | None:
+def moved_turn(tx: Tx, address: Address) -> Incoming | None:
     """The turn that a session has brought to `address`, if it is not finished."""
     # Not ordered by SQL: SQLite would then look through all messages that wait on the platform.
     rows = tx.rows(
@@ -300,7 +300,7 @@ def begin(tx: Tx, no: int) -> None:
         " RETURNING platform, message_id"
     )
     if (row := _change(tx, sql, no, now=tx.now)) is not None:
-        _settle(tx, row)  # the page shows no command that waits once it runs
+        _finish_on_page(tx, row)  # the page shows no command that waits once it runs
 
 
 @writes
@@ -320,7 +320,7 @@ def finish(tx: Tx, numbers: Sequence[int]) -> int:
     )
     finished = [row for no in numbers if (row := _change(tx, sql, no, now=tx.now))]
     for row in finished:
-        _settle(tx, row)
+        _finish_on_page(tx, row)
     return len(finished)
 
 
@@ -334,11 +334,11 @@ def set_aside(tx: Tx, no: int, reason: str) -> bool:
     )
     if (row := tx.row(sql, now=tx.now, error=short_reason(text(reason)), no=no)) is None:
         return False
-    _settle(tx, row)
+    _finish_on_page(tx, row)
     return True
 
 
-def _settle(tx: Tx, row: Row) -> None:
+def _finish_on_page(tx: Tx, row: Row) -> None:
     platform, message_id = row
     if platform == Platform.WEB:
         pages.finished(tx, message_id)
@@ -393,14 +393,14 @@ def is_answering_at(tx: Tx, session_id: str, address: Address) -> bool:
     return row is not None
 
 
-def leave(tx: Tx, session_id: str) -> None:
+def finish_taken(tx: Tx, session_id: str) -> None:
     """Finish the entries that the session has taken: it was deleted, or its turn has moved."""
     sql = (
         "UPDATE inbox SET finished = :now WHERE session_id = :id AND finished IS NULL"
         " RETURNING platform, message_id"
     )
     for row in tx.rows(sql, now=tx.now, id=session_id):
-        _settle(tx, row)
+        _finish_on_page(tx, row)
 
 
 async def prune(store: Transactions, before: datetime) -> int:

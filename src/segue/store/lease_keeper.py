@@ -59,7 +59,7 @@ class HeldLease:
             self._stops.remove(stop)
 
     def note_release_request(self, request: ReleaseRequest | None) -> None:
-        """Note the request for the session. If it does not wait for a safe point, stop at once."""
+        """Record the request for the session. Stop at once unless it waits for a safe point."""
         if request == self.release_request:
             return
         self.release_request = request
@@ -73,41 +73,43 @@ class HeldLease:
                 stop.set()
 
     def lose(self, moved: SessionError) -> None:
+        """Record that the lease is lost, and where the session is now."""
         self.moved = moved
         for event in (self.lost, *self._stops):
             event.set()
 
 
 class LeaseKeeper:
-    """Renews the lease of each held session, from `keep` to `let_go`."""
+    """Renews the lease of each held session, from `add` to `remove`."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._due: dict[HeldLease, float] = {}
         """When each lease is due for renewal."""
         self._next = 0.0
-        self._keeping: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
         self._wake: Waiter | None = None
 
-    def keep(
+    def add(
         self, lease: Lease, seconds: float, release_request: ReleaseRequest | None = None
     ) -> HeldLease:
-        """`release_request` is the one that there was when the lease was acquired."""
+        """Renew the lease from now on. `release_request` is the one that there was when the lease
+        was acquired."""
         held = HeldLease(lease, seconds, release_request)
         self._put_off(held)
-        if self._keeping is None:
-            self._keeping = asyncio.create_task(self._keep())
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
         elif self._wake is not None and self._due[held] < self._next:
             self._wake.wake()
         return held
 
-    def let_go(self, held: HeldLease) -> None:
+    def remove(self, held: HeldLease) -> None:
         self._due.pop(held, None)
 
     def _put_off(self, held: HeldLease) -> None:
         self._due[held] = time.monotonic() + held.seconds / 3
 
-    async def _keep(self) -> None:
+    async def _run(self) -> None:
         """Run for as long as there are leases to renew."""
         try:
             while self._due:
@@ -120,7 +122,7 @@ class LeaseKeeper:
                     logger.warning("lease changes not watched: %s", error)
                     await asyncio.sleep(_PAUSE)
         finally:
-            self._keeping = self._wake = None
+            self._task = self._wake = None
 
     async def _watch(self, wake: Waiter) -> None:
         while self._due:
@@ -130,30 +132,30 @@ class LeaseKeeper:
             due = [held for held, at in self._due.items() if at <= now]
             rest = [held for held, at in self._due.items() if at > now] if woken else []
             try:
-                await self._look_after(due, rest)
+                await self._check(due, rest)
             except StoreClosed:
                 raise
             except StoreError as error:
                 # Not fatal: if a lease is lost meanwhile, the epoch check rejects our writes.
                 logger.warning("leases not renewed: %s", error)
 
-    async def _look_after(self, due: Sequence[HeldLease], rest: Sequence[HeldLease]) -> None:
+    async def _check(self, due: Sequence[HeldLease], rest: Sequence[HeldLease]) -> None:
         """Renew the leases that are due, and check that the rest are still ours."""
         for held in due:
             self._put_off(held)
         if due:
             asked = [(held.lease, held.seconds) for held in due]
-            self._settle(due, await self._engine.mark(_renew, asked))
+            self._update(due, await self._engine.mark(_renew, asked))
         if rest:
             asked = [held.lease for held in rest]
-            self._settle(rest, await self._engine.read(_look, asked))
+            self._update(rest, await self._engine.read(_current, asked))
 
-    def _settle(self, asked: Sequence[HeldLease], found: Sequence[_Found]) -> None:
+    def _update(self, asked: Sequence[HeldLease], found: Sequence[_Found]) -> None:
         for held, now in zip(asked, found, strict=True):
             if held not in self._due:  # released meanwhile
                 continue
             if isinstance(now, SessionError):
-                self.let_go(held)
+                self.remove(held)
                 held.lose(now)
             else:
                 held.lease, request = now
@@ -178,7 +180,7 @@ def _renew(tx: Tx, asked: Sequence[tuple[Lease, float]]) -> list[_Found]:
     return renewed
 
 
-def _look(tx: Tx, asked: Sequence[Lease]) -> list[_Found]:
+def _current(tx: Tx, asked: Sequence[Lease]) -> list[_Found]:
     sql = f"SELECT 1 FROM sessions WHERE {leases.OURS}"
     requested = release_requests.by_session(tx)
     return [

@@ -356,7 +356,7 @@ def finish(
 ) -> bool:
     tx.nudge(Topic.SENT)
     bubbles.become(tx, outgoing.address, receipt)
-    settled = _settle(
+    changed = _end_attempt(
         tx,
         outgoing,
         "state = :state, receipts = receipts || :line, error = :error, finished = :now",
@@ -370,11 +370,11 @@ def finish(
         " EXISTS (SELECT 1 FROM delivery_events WHERE address = :key)",
         key=outgoing.address.key,
     )
-    if settled and has_events:
+    if changed and has_events:
         _apply_events(tx, outgoing.address)
     if has_next:  # the next one can be sent now
         tx.nudge(Topic.OUTBOX)
-    return settled
+    return changed
 
 
 @writes
@@ -394,7 +394,7 @@ def undelivered(tx: Tx, address: Address, receipt: str, reason: str) -> bool:
         line=line,
     )
     if is_unfinished:
-        _keep_event(tx, address, receipt, _UNDELIVERED, reason)
+        _store_event(tx, address, receipt, _UNDELIVERED, reason)
     return False
 
 
@@ -411,7 +411,7 @@ def delivered(tx: Tx, address: Address, receipt: str, key: str) -> bool:
         return False
     no, state, _ = row
     if state == "sending":
-        _keep_event(tx, address, receipt, _DELIVERED, key)
+        _store_event(tx, address, receipt, _DELIVERED, key)
         return False
     changed = tx.change(
         "UPDATE outbox SET state = 'queued', receipts = receipts || :line, error = NULL,"
@@ -425,7 +425,7 @@ def delivered(tx: Tx, address: Address, receipt: str, key: str) -> bool:
     return changed == 1
 
 
-def _keep_event(tx: Tx, address: Address, receipt: str, outcome: str, detail: str) -> None:
+def _store_event(tx: Tx, address: Address, receipt: str, outcome: str, detail: str) -> None:
     tx.insert(
         "delivery_events",
         conflict="DO NOTHING",
@@ -471,7 +471,7 @@ def retry(
     if arrived:
         change += f", {_UNCONFIRMED}"
         values["ticks_began"] = _ticks_began(tx)
-    return _settle(tx, outgoing, change, **values)
+    return _end_attempt(tx, outgoing, change, **values)
 
 
 _UNCONFIRMED = "unconfirmed = coalesce(unconfirmed, :ticks_began + until)"
@@ -518,7 +518,7 @@ def hold(tx: Tx, outgoing: Outgoing, reason: str, *, seconds: float) -> bool:
     do not wait, because one of them may say what to do."""
     tx.nudge(Topic.SENT)
     tx.nudge(Topic.OUTBOX)
-    return _settle(
+    return _end_attempt(
         tx,
         outgoing,
         "state = 'queued', held = 1, error = :error, not_before = :after, attempt = 0",
@@ -580,7 +580,7 @@ def paused(tx: Tx) -> tuple[PlatformPause, ...]:
     )
 
 
-def _settle(tx: Tx, outgoing: Outgoing, change: str, **values: Any) -> bool:
+def _end_attempt(tx: Tx, outgoing: Outgoing, change: str, **values: Any) -> bool:
     return _change(tx, outgoing, f"{change}, process = NULL, until = NULL", **values)
 
 

@@ -38,7 +38,7 @@ try:
         connect,
         connecting,
         reason_of,
-        told,
+        translate,
     )
     from segue.store.postgres_schema import NOW, prepare
 except ImportError as missing:
@@ -168,7 +168,7 @@ class PostgresEngine:
         try:
             await self._lifeline.open(self.notifier.notify)
         except psycopg.Error as error:
-            raise told(error, self._url) from error
+            raise translate(error, self._url) from error
 
     async def read(
         self, work: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
@@ -214,7 +214,7 @@ class PostgresEngine:
         try:
             return CallResult(call, call.work(None))
         except Exception as error:  # noqa: BLE001 - passed on to the caller
-            return CallResult(call, error=told(error, self._url))
+            return CallResult(call, error=translate(error, self._url))
 
     def _reading(self, work: Callable[[Tx], T]) -> T:
         def attempt() -> T:

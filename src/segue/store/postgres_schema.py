@@ -14,7 +14,14 @@ from psycopg import errors as refusals
 from segue.core.errors import StoreError
 from segue.store import database, errors, processes
 from segue.store.base import SqlDialect
-from segue.store.connections import LOCK, LimitedConnection, connect, forbidden, reason_of, told
+from segue.store.connections import (
+    LOCK,
+    LimitedConnection,
+    connect,
+    forbidden,
+    reason_of,
+    translate,
+)
 from segue.store.processes import OpenProcess
 from segue.store.values import shown
 
@@ -49,7 +56,7 @@ def prepare(url: str) -> None:
             # Left behind by processes that were killed.
             connection.execute(f"DELETE FROM commits WHERE at < {NOW} - {_DAY}".encode())
     except psycopg.Error as error:
-        raise told(error, url) from error
+        raise translate(error, url) from error
 
 
 def _migrate(connection: LimitedConnection, url: str, version: int) -> None:
@@ -92,18 +99,18 @@ def _back_up(connection: LimitedConnection, url: str, version: int) -> None:
 
 def _require_alone(connection: LimitedConnection, url: str, version: int) -> None:
     """Raise StoreError if a program with an older schema has the store open."""
-    older = settled(lambda: _older(connection))
+    older = still_open(lambda: _older(connection))
     if older:
         raise errors.in_use(
             shown(url), version, database.LATEST, processes.running(older), processes.way_out(older)
         )
 
 
-def settled(look: Callable[[], list[OpenProcess]]) -> list[OpenProcess]:
-    """The programs that `look` finds, without those that are just closing: the server ends a
+def still_open(list_programs: Callable[[], list[OpenProcess]]) -> list[OpenProcess]:
+    """The programs that are listed, without those that are just closing: the server ends a
     connection a moment after its program has closed it."""
     deadline = time.monotonic() + _CLOSING_SECONDS
-    while (found := look()) and time.monotonic() < deadline:
+    while (found := list_programs()) and time.monotonic() < deadline:
         time.sleep(0.05)
     return found
 

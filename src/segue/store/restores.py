@@ -66,7 +66,7 @@ def _copy_postgres(url: str, folder: Path, progress: Progress) -> StoreState:
                 raise errors.nothing_to_back_up(shown(url))
             return backups.copy_postgres(connection, folder, progress)
     except psycopg.Error as error:
-        raise connections.told(error, url) from error
+        raise connections.translate(error, url) from error
 
 
 def check(url: str, folder: Path, manifest: Manifest, backup: Path) -> None:
@@ -251,13 +251,13 @@ def _replace_postgres(
         with connections.connect(url) as connection, connection.transaction():
             connection.seconds = postgres_schema.MIGRATION_SECONDS
             connection.execute(postgres_schema.ALONE)
-            found = postgres_schema.settled(lambda: postgres_schema.connected(connection))
+            found = postgres_schema.still_open(lambda: postgres_schema.connected(connection))
             require_alone(found, url)
             kept = _set_aside_schema(connection, url, manifest, backup, stamp, force=force)
             backups.load_postgres(connection, folder, manifest.store.schema, progress)
             return kept
     except psycopg.Error as error:
-        raise connections.told(error, url) from error
+        raise connections.translate(error, url) from error
 
 
 def _set_aside_schema(

@@ -76,7 +76,7 @@ def create(
         started=tx.now,
         active=tx.now,
     )
-    _count(tx, placed(tx, session_id, None), 1)
+    _count(tx, record_place(tx, session_id, None), 1)
     if title is not None:
         return _name(tx, found(tx, session_id), title, chosen=True, numbered=True)
     return found(tx, session_id)
@@ -126,7 +126,7 @@ def _latest(tx: Tx, owner: str) -> Session:
     return newest[0]
 
 
-def calling(tx: Tx, session: Session) -> str:
+def typed_name(tx: Tx, session: Session) -> str:
     """The name that its owner can type for it: the title, the title with its number if the title
     now means another session, or the id."""
     for name in (session.name, session.exact_name):
@@ -330,10 +330,10 @@ def end(tx: Tx, session_id: str, reason: EndReason, *, lease: Lease | None = Non
     close(tx, session_id, lease, reason)
     sql = "DELETE FROM bindings WHERE session_no = (SELECT no FROM sessions WHERE id = :id)"
     tx.change(sql, id=session_id)
-    placed(tx, session_id, None)
+    record_place(tx, session_id, None)
 
 
-def placed(
+def record_place(
     tx: Tx, session_id: str, platform: Platform | None, reset_kind: str | None = None
 ) -> int:
     """Record the platform of the session's new address, or that it is set aside. `reset_kind` is
@@ -353,7 +353,7 @@ def placed(
 def close(tx: Tx, session_id: str, lease: Lease | None, reason: EndReason) -> None:
     """End the session but keep its binding: the next message there replaces it and says so. Refused
     while another process holds the session or a handoff is in flight."""
-    no = in_hand(tx, session_id, lease)
+    no = lock_for_end(tx, session_id, lease)
     void_approvals(tx, session_id)
     sql = (
         "UPDATE sessions SET ended = :now, end_reason = :reason, epoch = epoch + 1,"
@@ -375,9 +375,9 @@ def reopen(tx: Tx, session_id: str) -> None:
 def delete(tx: Tx, session_id: str, *, lease: Lease | None = None) -> None:
     """Delete the session and its transcript. Refused while another process holds it or a
     handoff is in flight."""
-    no = in_hand(tx, session_id, lease)
+    no = lock_for_end(tx, session_id, lease)
     search.forget(tx, no)
-    inbox.leave(tx, session_id)
+    inbox.finish_taken(tx, session_id)
     pages.forget_session(tx, session_id)
     tx.nudge(Topic.SESSIONS)
     low = no << 32
@@ -387,7 +387,7 @@ def delete(tx: Tx, session_id: str, *, lease: Lease | None = None) -> None:
     _count(tx, no, -1)
 
 
-def in_hand(tx: Tx, session_id: str, lease: Lease | None) -> int:
+def lock_for_end(tx: Tx, session_id: str, lease: Lease | None) -> int:
     """Return the session's number, if the caller may end or delete it, and wake its holder.
 
     The caller may if `lease` is the session's lease or the session is not held (else SessionMoved

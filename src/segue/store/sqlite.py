@@ -253,8 +253,8 @@ def translate(error: BaseException, path: Path) -> BaseException:
         return _cannot_open(error, path)
     if isinstance(error, OSError):  # such as a lock file that cannot be opened
         return refused(error, path)
-    told = _ERRORS.get(type(error))
-    return told(path, str(error)) if told else error
+    make_error = _ERRORS.get(type(error))
+    return make_error(path, str(error)) if make_error else error
 
 
 def _cannot_open(error: apsw.CantOpenError, path: Path) -> StoreError:

@@ -47,7 +47,7 @@ async def hold(
             if loop.time() >= deadline or (give_up is not None and give_up.is_set()):
                 raise
         await asyncio.sleep(RETRY_SECONDS)
-    held = store.keeper.keep(lease, seconds, request)
+    held = store.keeper.add(lease, seconds, request)
     try:
         yield held
     except BaseException:
@@ -60,7 +60,7 @@ async def hold(
 
 
 async def _release(store: Store, held: HeldLease) -> None:
-    store.keeper.let_go(held)
+    store.keeper.remove(held)
     if not held.lost.is_set():
         await leases.release(store, held.lease)
 

@@ -223,9 +223,8 @@ def _marked(tx: Tx, session_id: str, address: Address, body: str) -> str:
     if bound is None or bound.session_id == session_id:
         return body
     session = sessions.found(tx, session_id)
-    return (
-        f"{one_line(sessions.calling(tx, session))}, which was set aside here, answers:\n\n{body}"
-    )
+    name = one_line(sessions.typed_name(tx, session))
+    return f"{name}, which was set aside here, answers:\n\n{body}"
 
 
 def end_pause(tx: Tx, lease: Lease) -> bool:

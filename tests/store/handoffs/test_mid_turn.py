@@ -45,12 +45,12 @@ async def test_the_moved_turn_has_an_inbox_entry_taken_by_the_session(
     store: Store, session: Session
 ):
     await moved(store, session)
-    brought = await inbox.brought(store, TOPIC)
+    brought = await inbox.moved_turn(store, TOPIC)
     assert brought is not None
     assert (brought.session_id, brought.address, brought.body) == (session.id, TOPIC, "")
-    assert await inbox.take_over(store, [TELEGRAM]) != ()
+    assert await inbox.start_all(store, [TELEGRAM]) != ()
     await inbox.finish(store, [brought.no])
-    assert await inbox.brought(store, TOPIC) is None
+    assert await inbox.moved_turn(store, TOPIC) is None
 
 
 async def test_a_handoff_between_two_turns_adds_no_inbox_entry(store: Store, session: Session):
