@@ -120,9 +120,6 @@ class NothingSaid(SessionError):
     earlier one here."""
 
 
-# Titles
-
-
 # Handoffs
 
 
@@ -386,9 +383,6 @@ class StoreError(UserError):
 class StoreUncertain(StoreError):
     """The connection to the store {path} was lost while the last step was being saved, so it may or
     may not have been saved. Check before you repeat it."""
-
-
-# Backups
 
 
 class StoreClosed(SegueError):
