@@ -195,14 +195,6 @@ def test_warnings_are_shown(segue: Segue, environ: dict[str, str]):
     assert msgspec.json.decode(segue("--json").output)["warnings"] == [warning]
 
 
-def test_invalid_settings_are_reported_in_one_sentence(segue: Segue, environ: dict[str, str]):
-    Path(environ["SEGUE_CONFIG"]).write_text("modle = 'x'")
-    result = segue()
-    assert result.exit_code == 1
-    assert "there is no setting modle, only store, model" in result.output
-    assert "Traceback" not in result.output
-
-
 # segue model list
 
 

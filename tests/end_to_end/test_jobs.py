@@ -217,24 +217,6 @@ async def test_a_reminder_from_the_page_arrives_there(home: Household):
     assert BREAD not in await home.texts()
 
 
-async def test_a_run_whose_gateway_is_killed_is_finished_by_the_next(home: Household):
-    await home.at_home(home.rig.dm)
-    home.model.hold("Look outside.")
-    async with serving(home) as gateway:
-        made = await jobs(home, "add", "--in", "60", "--deliver", "telegram", "Look outside.")
-        await pass_time(home, 60)
-        await home.model.hears("Look outside.")
-        gateway.kill()
-    home.model.let_go()
-    async with serving(home):
-        run, (report,) = await ended(home, made["id"])
-        assert (run.state, run.attempt) == (RunState.REPORTED, 2)
-        assert report.state is ReportState.SENT
-        await home.answered()
-    assert sum("Look outside." in text for text in await home.texts()) == 1
-    assert home.model.heard("Look outside.") == 2
-
-
 async def test_a_gateway_that_hangs_in_a_run_reports_nothing_when_it_comes_back(home: Household):
     await home.at_home(home.rig.dm)
     home.model.hold("Look outside.")

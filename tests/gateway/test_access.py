@@ -38,19 +38,6 @@ async def test_a_deep_link_pairs_its_sender(house: House):
         await house.driver.until(lambda s: any("You are paired" in t for t in s.texts), chat=chat)
 
 
-async def test_a_code_is_used_once(house: House):
-    mallory = await house.driver.user("Mallory")
-    chat = await house.driver.chat(Shape.GROUP, [house.eve, mallory])
-    async with house.gateway():
-        code = await pairings.begin(house.store, ME)
-        await house.driver.say(house.eve, chat, code)
-        await house.driver.until(lambda s: any("You are paired" in t for t in s.texts), chat=chat)
-        await house.driver.say(mallory, chat, code)
-        await house.driver.say(house.eve, chat, "after")
-        await house.driver.message("(1) after", chat=chat)
-    assert await owners.who(house.store, TELEGRAM, mallory) is None
-
-
 async def test_after_too_many_guesses_the_right_code_is_refused_and_void(
     house: House,
 ):

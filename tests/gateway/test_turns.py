@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from segue.agent.models.base import Prompt
 from segue.agent.models.scripted import ScriptedModel
 from segue.core.events import NO_ANSWER
@@ -97,10 +95,9 @@ async def test_messages_of_unknown_senders_are_dropped(house: House):
     assert len(await sessions.list_sessions(house.store, ME)) == 1
 
 
-@pytest.mark.parametrize("nothing", ["\u2800", "\u200b\n\u3000", "\ufeff", "\ufe0f"], ids=ascii)
-async def test_an_invisible_answer_is_reported(house: House, nothing: str):
+async def test_an_invisible_answer_is_reported(house: House):
     chat = await house.chat()
-    async with house.gateway(model=[nothing, "seen"]):
+    async with house.gateway(model=["\u2800\u200b\n\u3000\ufeff\ufe0f", "seen"]):
         await house.driver.say(house.anna, chat, "hello")
         await house.driver.message(NO_ANSWER, chat=chat)
         await house.driver.say(house.anna, chat, "again")

@@ -94,7 +94,9 @@ async def test_several_lines_are_one_message(person: Person):
     assert (await person.said())[0] == ("user", "one\ntwo\nthree")
 
 
-async def test_up_recalls_messages_of_an_earlier_run(person: Person):
+async def test_up_recalls_messages_of_an_earlier_run_which_only_their_owner_can_read(
+    person: Person, tmp_path: Path
+):
     async with person.opens() as shown:
         await shown.ready()
         shown.say("remember these words")
@@ -105,13 +107,8 @@ async def test_up_recalls_messages_of_an_earlier_run(person: Person):
         await shown.ready()
         shown.press("up")
         await shown.see("❯ remember these words")
-
-
-async def test_the_history_file_is_readable_by_its_owner_only(person: Person, tmp_path: Path):
-    async with person.opens() as shown:
-        await shown.ready()
-    kept = tmp_path / ".local/state/segue/typed"
-    assert kept.stat().st_mode & 0o777 == 0o600
+    typed = tmp_path / ".local/state/segue/typed"
+    assert typed.stat().st_mode & 0o777 == 0o600
 
 
 # Leaving

@@ -337,7 +337,7 @@ async def test_commands_sessions_platforms_and_paths_are_completed(person: Perso
         await shown.see("❯ look at ./a-file-of-mine")
 
 
-async def test_an_unknown_command_suggests_the_nearest(person: Person):
+async def test_an_unknown_command_leads_to_the_list_of_commands(person: Person):
     async with person.opens() as shown:
         await shown.ready()
         shown.say("/hepl")

@@ -131,26 +131,6 @@ async def test_closing_the_stream_drops_the_connection(provider: Provider):
 
 
 @EACH
-async def test_cancelling_the_task_drops_the_connection(provider: Provider):
-    dripping = Travel(drip_after=provider.middle)
-    fake = provider.fake([Stream(body=provider.sse(provider.recorded), travel=dripping)])
-    begun = asyncio.Event()
-
-    async def listen(model: Model) -> None:
-        async with aclosing(model.stream(ask())) as pieces:
-            async for _ in pieces:
-                begun.set()
-
-    async with provider.talking(fake) as model, asyncio.timeout(10):
-        task = asyncio.create_task(listen(model))
-        await begun.wait()
-        task.cancel()
-        await asyncio.wait([task])
-        assert task.cancelled()
-        await fake.left.wait()
-
-
-@EACH
 async def test_a_wrong_key_names_its_setting(provider: Provider):
     with pytest.raises(BadKey, match=provider.given["setting"]):
         await provider.exchange(provider.done, key="wrong")

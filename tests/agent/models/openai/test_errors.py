@@ -297,16 +297,6 @@ async def test_a_slow_server_does_not_time_out():
         assert (await hear(model))[:-1] == WHOLE
 
 
-async def test_closing_the_generator_drops_the_connection():
-    fake = {"travel": Travel(drip_after=600)}
-    async with talking([Say(text="one two three four five")], fake) as (server, model):
-        pieces = model.stream(ask())
-        assert await anext(pieces) == Text("one two ")
-        await pieces.aclose()
-        async with asyncio.timeout(10):
-            await server.left.wait()
-
-
 async def test_cancelling_the_turn_drops_the_connection():
     fake = {"travel": Travel(drip_after=600)}
     async with talking([Say(text="one two three four five")], fake) as (server, model):
