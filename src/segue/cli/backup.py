@@ -34,7 +34,7 @@ _PASSING = (".lock", "-wal", "-shm", "-journal")
 def backup(*, file: Path, encrypt: bool, as_json: bool) -> None:
     """Save the store, the settings and the keys in FILE.
 
-    Programs may keep running. FILE holds secrets, so that only you can read it. To use it, type
+    Programs may keep running. FILE holds secrets, and only you can read it. To restore it, type
     `segue restore FILE`.
     """
     path = file.absolute()

@@ -51,7 +51,7 @@ _NUMBER = click.argument("number", type=int, shell_complete=completion.jobs)
 @JSON
 @click.pass_context
 def jobs(ctx: click.Context, *, as_json: bool) -> None:
-    """Schedule what the agent does by itself, and where it reports.
+    """Show or change jobs: what the agent does at set times.
 
     Without a command, list the jobs.
     """
@@ -72,65 +72,75 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that say when, where and how a job runs."""
     for option in reversed(
         [
-            click.option("--in", "in_minutes", type=float, metavar="MINUTES", help="Once, then."),
-            click.option("--at", help="Once, at this local time: 2026-11-18 09:00, or 09:00."),
             click.option(
-                "--every", "every_minutes", type=float, metavar="MINUTES", help="Repeatedly."
+                "--in",
+                "in_minutes",
+                type=float,
+                metavar="MINUTES",
+                help="Run once, after this number of minutes.",
             ),
-            click.option("--cron", help="By cron expression: minute hour day month weekday."),
+            click.option("--at", help="Run once, at this local time: 2026-11-18 09:00, or 09:00."),
+            click.option(
+                "--every",
+                "every_minutes",
+                type=float,
+                metavar="MINUTES",
+                help="Run repeatedly, at this interval.",
+            ),
+            click.option("--cron", help="Run by cron expression: minute hour day month weekday."),
             click.option(
                 "--zone",
                 shell_complete=completion.zones,
-                help="The time zone of the times, such as Europe/Oslo.",
+                help="The time zone of these times, such as Europe/Oslo.",
             ),
             click.option(
                 "--deliver",
                 shell_complete=completion.targets,
-                help="Where it reports: all, local, PLATFORM or PLATFORM:CHAT, or several of them.",
+                help="Where it reports: all, local, PLATFORM or PLATFORM:CHAT, or several (a,b).",
             ),
             click.option("--name", help="A short name."),
-            click.option("--until", help="The local time after which it does not run."),
-            click.option("--runs", type=click.IntRange(min=1), help="How often it runs at most."),
-            click.option("--model", shell_complete=completion.models, help="Its model."),
+            click.option("--until", help="The local time after which the job ends."),
+            click.option("--runs", type=click.IntRange(min=1), help="The maximum number of runs."),
+            click.option("--model", shell_complete=completion.models, help="The model to use."),
             click.option(
                 "--verbatim/--ask", default=None, help="Deliver the text itself, or ask the agent."
             ),
             click.option(
                 "--only-if-command",
                 metavar="COMMAND",
-                help="Only if the output of a shell command has changed.",
+                help="Ask only if the output of a shell command has changed.",
             ),
             click.option(
                 "--only-if-page",
                 metavar="URL",
-                help="Only if the text of a page has changed.",
+                help="Ask only if the text of a page has changed.",
             ),
             click.option(
                 "--only-if-file",
                 type=click.Path(path_type=Path),
                 metavar="PATH",
-                help="Only if a file or folder has changed, appeared or vanished.",
+                help="Ask only if a file or folder has changed, appeared or disappeared.",
             ),
             click.option(
                 "--allow",
                 multiple=True,
                 metavar="WHAT",
-                help="A tool, or the start of a command, that it uses without asking. Repeatable.",
+                help="A tool, or the start of a command, to use without asking. Repeatable.",
             ),
             click.option(
                 "--may-change-jobs/--may-not-change-jobs",
                 default=None,
-                help="Whether it may make and change jobs. By default not.",
+                help="Whether it may make and change jobs. Off by default.",
             ),
             click.option(
                 "--fallback/--no-fallback",
                 default=None,
-                help="Whether your other home channels get what cannot be delivered.",
+                help="Whether reports that cannot be delivered go to your other home channels.",
             ),
             click.option(
                 "--daily-tokens",
                 type=click.IntRange(min=1),
-                help=f"How many tokens it may use in a day. By default {DAILY_TOKENS:,}.",
+                help=f"The maximum number of tokens per day. {DAILY_TOKENS:,} by default.",
             ),
         ]
     ):
@@ -168,11 +178,11 @@ def add(text: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
 @_NUMBER
 @click.argument("text", nargs=-1)
 @_options
-@click.option("--always", is_flag=True, help="Remove its condition.")
-@click.option("--allow-nothing", is_flag=True, help="Let it do nothing without asking.")
+@click.option("--always", is_flag=True, help="Remove the condition.")
+@click.option("--allow-nothing", is_flag=True, help="Allow nothing without asking.")
 @JSON
 def edit(number: int, text: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
-    """Change job NUMBER. What is not given stays as it is."""
+    """Change job NUMBER. Everything else stays as it is."""
     now = datetime.now(UTC)
 
     async def change(store: Store) -> tuple[Job, Job]:
@@ -226,7 +236,7 @@ def show(number: int, *, as_json: bool) -> None:
 @_NUMBER
 @JSON
 def pause(number: int, *, as_json: bool) -> None:
-    """Stop running job NUMBER until it is resumed."""
+    """Pause job NUMBER until it is resumed."""
     _print(_act(number, JobAction.PAUSE), "Paused.", as_json=as_json)
 
 
@@ -234,7 +244,7 @@ def pause(number: int, *, as_json: bool) -> None:
 @_NUMBER
 @JSON
 def resume(number: int, *, as_json: bool) -> None:
-    """Run job NUMBER again, from its next time on."""
+    """Resume job NUMBER, from its next due time on."""
     _print(_act(number, JobAction.RESUME), "Resumed.", as_json=as_json)
 
 
@@ -242,7 +252,7 @@ def resume(number: int, *, as_json: bool) -> None:
 @_NUMBER
 @JSON
 def run(number: int, *, as_json: bool) -> None:
-    """Run job NUMBER now, besides its set times."""
+    """Run job NUMBER now, in addition to its set times."""
     job = _act(number, JobAction.RUN)
     line = f"Running. Type `segue jobs show {number}` to see the result."
     print_result(texts.as_json(job), [line], as_json=as_json)

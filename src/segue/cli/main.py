@@ -30,7 +30,7 @@ _ELSEWHERE = {
     "doctor": "Check the installation and say how to fix what is wrong.",
     "gateway": "Run the gateway, which connects Segue to your chats.",
     "handoff": "Move a session to another platform.",
-    "jobs": "Schedule what the agent does by itself, and where it reports.",
+    "jobs": "Show or change jobs: what the agent does at set times.",
     "memory": "Show or change the notes that the agent keeps about you.",
     "model": "Show or choose the model.",
     "pair": "Pair a browser or a chat account with you.",

@@ -31,8 +31,8 @@ _AT_FDCWD = -100
 def restore(*, file: Path, force: bool, as_json: bool) -> None:
     """Put the store, the settings and the keys from FILE in place.
 
-    FILE is checked first. Stop the gateway and close all terminals before. What is replaced is kept
-    beside the new, under a name with the time.
+    Stop the gateway and close all terminals first. FILE is checked before anything changes.
+    Replaced data is kept beside the new data, under a name with the time.
     """
     path = file.absolute()
     passphrase = _passphrase(path) if archives.is_encrypted(path) else ""

@@ -161,7 +161,7 @@ COMMANDS = (
     Command(
         "jobs",
         _AGENT,
-        "show or change what the agent does by itself",
+        "show or change your jobs",
         jobs.jobs,
         jobs.JOBS_ARGUMENTS,
         at_once=True,

@@ -151,7 +151,7 @@ class WebSettings(Struct, frozen=True, kw_only=True):
     port: Annotated[
         Annotated[int, Meta(ge=0, le=65535)] | None,
         Described(
-            "the port of the page; 0 means the last port used, at first 8790 or the next free one",
+            "the port of the page; 0 means the last port used, or else 8790 or the next free one",
             unset=0,
         ),
     ] = None
@@ -239,7 +239,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     """A URL: `sqlite:///absolute/path.db` or `postgresql://…`. It may contain a password."""
     model: Annotated[
         str | None,
-        Described("the model to use: see below", ("SEGUE_MODEL",), "the first that can work"),
+        Described("the model to use: see below", ("SEGUE_MODEL",), "the first available one"),
     ] = None
     private_network: Annotated[
         bool, Described("whether the agent may fetch pages from private addresses")

@@ -221,7 +221,7 @@ class PlatformSettings(Struct, frozen=True, kw_only=True):
         bool,
         Described(
             "whether a gateway serves the platform",
-            default="true, once any other setting of the platform or its table is present",
+            default="true, if the platform has a table or any other setting",
         ),
     ] = True
     adapter: Annotated[
@@ -235,8 +235,8 @@ class PlatformSettings(Struct, frozen=True, kw_only=True):
     groups: Annotated[
         Groups,
         Described(
-            "which messages are answered in chats with several people, all or those to the agent"
-            " (by name, as a reply, or in a thread opened by Segue)"
+            "whether the agent answers all messages of its owner in chats with several people, or"
+            " only those that address it (by name, as a reply, or in a thread opened by Segue)"
         ),
     ] = Groups.ADDRESSED
     values: Annotated[
