@@ -218,9 +218,9 @@ def test_a_lease_is_alive_until_its_end():
         epoch=1,
         until=Ticks(SECOND),
     )
-    assert lease.alive(Ticks(SECOND - 1))
-    assert not lease.alive(Ticks(SECOND))
-    assert not lease.alive(Ticks(SECOND + 1))
+    assert lease.is_alive(Ticks(SECOND - 1))
+    assert not lease.is_alive(Ticks(SECOND))
+    assert not lease.is_alive(Ticks(SECOND + 1))
 
 
 def test_a_note_is_one_line_without_hidden_characters():

@@ -389,7 +389,7 @@ class SketchOpening:
     name: str
 
     def alive(self, lease: Lease) -> bool:
-        return lease.alive(self.world.now()) and lease.process in self.world.alive
+        return lease.is_alive(self.world.now()) and lease.process in self.world.alive
 
     def acquire(self, session: str, *, take_over: bool) -> Lease:
         row = self.world.table[session]

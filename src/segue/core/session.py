@@ -201,7 +201,7 @@ class Lease(Struct, frozen=True, kw_only=True):
     epoch: int
     until: Ticks
 
-    def alive(self, now: Ticks) -> bool:
+    def is_alive(self, now: Ticks) -> bool:
         return now < self.until
 
 

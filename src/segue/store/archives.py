@@ -207,7 +207,7 @@ class StoreContents(Struct, frozen=True, kw_only=True):
     things: int
     """Sessions, notes and jobs that are there."""
     made: int
-    """Those that were ever made, also if they are deleted."""
+    """Those that were ever made, even if they are deleted."""
 
 
 class StoreState(Struct, frozen=True, kw_only=True):

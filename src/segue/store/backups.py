@@ -84,7 +84,7 @@ def copy_database(source: apsw.Connection, target: Path, progress: Progress) -> 
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy a file, also if it is a database that another process is writing to."""
+    """Copy a file, even if it is a database that another process is writing to."""
     with source.open("rb") as file:
         is_database = file.read(16) == b"SQLite format 3\0"
     if not is_database:

@@ -1,7 +1,7 @@
 """Where a session has been: its moves, and its doors.
 
 A move says where the session went, and after which message. A door is a place that was opened for a
-session. A message there is meant for it, also while the session is elsewhere.
+session. A message there is meant for it, even while the session is elsewhere.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ more of them after an absence."""
 _KEPT = timedelta(hours=1)
 """Entries this much older than the newest one of a chat are not among its last."""
 _PRUNED = 500
-"""How many old entries one transaction looks at."""
+"""How many old entries one transaction reads."""
 
 
 class Incoming(Struct, frozen=True, kw_only=True):
@@ -418,7 +418,7 @@ async def prune(store: Transactions, before: datetime) -> int:
 @writes
 def _prune(tx: Tx, before: datetime) -> tuple[int, bool]:
     """Look at some of the entries finished before this time. Return how many were deleted, and
-    whether there are more. An entry that stays is not looked at again until its chat goes on."""
+    whether there are more. An entry that stays is not read again until its chat continues."""
     rows = tx.rows(
         "SELECT i.no, i.platform = :web OR i.received < coalesce((SELECT max(u.received)"
         " FROM last_updates u WHERE u.address = i.address) - :kept, i.received + 1)"

@@ -125,7 +125,7 @@ def get(tx: Tx, session_id: str) -> Lease | None:
     lease = Lease(
         session_id=session_id, holder=holder, process=process, epoch=epoch, until=Ticks(ends)
     )
-    return lease if lease.alive(tx.ticks) and not tx.dead(process) else None
+    return lease if lease.is_alive(tx.ticks) and not tx.dead(process) else None
 
 
 def permit(

@@ -7,8 +7,8 @@ queued ──claim──▶ sending ──▶ sent ─────▶ failed    
 A message that is too long for its platform is sent in parts. The receipt of each part is stored as
 it arrives, so that another process can resume after the last part that arrived.
 
-A platform may say what became of a part before its sender knows its receipt. Such an event is kept
-beside the outbox, and applied when the message is finished.
+A platform may report whether a part was delivered before its sender knows its receipt. The event is
+stored beside the outbox, and applied when the message is finished.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ FORGOTTEN = (
 )
 
 _WINDOW = 64
-"""Messages that are looked at together. With so many on one platform, it is crowded."""
+"""How many messages one query reads. A platform with as many waiting is crowded."""
 _ROUNDS = 8
-"""How often that many addresses are looked at for one that is ready."""
+"""How often as many addresses are searched for one that is ready."""
 
 _PRUNED = 500
 """How many old messages one transaction deletes."""

@@ -77,7 +77,7 @@ def introduce(tx: Tx, owner: str) -> bool:
 def link(tx: Tx, sender: Sender, owner: str) -> None:
     """Link a platform user to an owner. Raise IdentityTaken if the user is linked to another."""
     if text(sender.user_id) != sender.user_id:
-        raise ValueError("no platform has such a user id")
+        raise ValueError("the user id has characters that no platform uses")
     found(tx, owner)
     linked = tx.insert(
         "identities",

@@ -437,7 +437,7 @@ def _session(row: Row) -> Session:
 
 @writes
 def void_approvals(tx: Tx, session_id: str) -> int:
-    """Void the session's open questions, which nobody can answer any more, and return how
+    """Void the session's open questions, which can no longer be answered, and return how
     many there were."""
     changed = tx.change(
         "UPDATE approvals SET state = 'void' WHERE state IN ('waiting', 'answered')"
