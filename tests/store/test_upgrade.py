@@ -150,7 +150,7 @@ def knows(version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Earl
         def nothing(*_: object) -> int:
             return 0
 
-        monkeypatch.setattr(sessions, "placed", nothing)
+        monkeypatch.setattr(sessions, "record_place", nothing)
         monkeypatch.setattr(sessions, "_count", nothing)
         monkeypatch.setattr(search, "queue", nothing)
     return Earlier(version, monkeypatch.undo)
