@@ -14,6 +14,7 @@ import pytest
 from msgspec import inspect
 
 from segue.agent.tools.base import Proposal, Tool, ToolFailed, Workplace
+from segue.agent.tools.shell import shell
 from segue.approvals import questions
 from segue.approvals.queries import Approval, ApprovalState
 from segue.core.address import Address, ChatType, Delivery, HomeChannel, Platform
@@ -32,7 +33,7 @@ from segue.platforms.whatsapp.client import from_template
 from segue.store import gateways, owners
 from segue.terminal.render.events import approval
 from segue.terminal.render.screen import Screen
-from segue.turns import toolbox
+from segue.turns import agents
 from segue.turns.brain import Assignment, deny_all
 from tests.turns.conftest import Desk
 
@@ -129,7 +130,9 @@ class Table:
                 unattended=run,
             )
             more = reminders.tools(desk.store, assignment, ZoneInfo("UTC"), small=small)
-            self.tools |= toolbox.tools(desk.store, session, context, {}, more=more, small=small)
+            self.tools |= agents.tools(
+                desk.store, session, context, shell({}), more=more, small=small
+            )
 
     async def propose(self, name: str) -> tuple[ToolCall, Proposal]:
         tool = self.tools[name]

@@ -1,6 +1,6 @@
 """Turns: how the agent answers in a session, on every platform."""
 
-from segue.turns.hold import HeldLease as HeldLease
-from segue.turns.hold import hold as hold
+from segue.turns.runner import HeldLease as HeldLease
 from segue.turns.runner import Place as Place
 from segue.turns.runner import Turns as Turns
+from segue.turns.runner import hold as hold

@@ -23,7 +23,7 @@ from segue.core.session import Lease, MovingTurn, Note, Session, Usage
 from segue.core.text import is_empty, local_time, one_line, tokens_in
 from segue.core.transcript import Message, Outcome, Role, ToolCall, prompted
 from segue.store import bindings, inbox, leases, outbox, owners, pages, sessions, transcripts
-from segue.store.base import Topic, Tx
+from segue.store.base import Topic, Tx, reads, writes
 from segue.store.outbox import Draft
 from segue.store.values import moment
 
@@ -135,6 +135,7 @@ class TurnStart(Struct, frozen=True):
     """Tool calls that have not started: they wait for an approval, or the turn was paused."""
 
 
+@reads
 def read(tx: Tx, session_id: str) -> SessionData:
     session = sessions.found(tx, session_id)
     return SessionData(
@@ -145,6 +146,7 @@ def read(tx: Tx, session_id: str) -> SessionData:
     )
 
 
+@writes
 def begin(
     tx: Tx,
     lease: Lease,
@@ -191,6 +193,7 @@ def begin(
     return TurnStart(data, repairs=repairs)
 
 
+@writes
 def add(
     tx: Tx,
     lease: Lease,

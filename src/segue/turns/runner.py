@@ -8,6 +8,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,27 +18,108 @@ from segue.core import events, provenance
 from segue.core.address import Address, ChatType, Platform
 from segue.core.approval import Approve
 from segue.core.context import Context
-from segue.core.errors import ModelError, UserError
+from segue.core.errors import ModelError, SessionError, SessionHeld, StoreError, UserError
 from segue.core.provenance import Provenance
-from segue.core.session import Session, Usage
-from segue.core.transcript import Message, Transcript, prompted, spoken
-from segue.store import Store, retries, sessions, transcripts
-from segue.turns import compaction, queries
+from segue.core.session import Lease, Origin, Session, Usage
+from segue.core.text import tokens_in
+from segue.core.transcript import Kind, Message, Role, Transcript, prompted, spoken
+from segue.store import (
+    Store,
+    Tx,
+    bindings,
+    leases,
+    release_requests,
+    retries,
+    sessions,
+    transcripts,
+)
+from segue.store.lease_keeper import HeldLease as HeldLease
+from segue.store.leases import LEASE_SECONDS
+from segue.store.release_requests import ReleaseRequest
+from segue.turns import queries
 from segue.turns.brain import Assignment, Brain, Brains, Unattended, deny_all
-from segue.turns.hold import HeldLease, hold
 from segue.turns.queries import SessionData, TurnStart
 from segue.turns.titles import Titles
 
+RETRY_SECONDS = 0.25
+"""Seconds between two attempts to hold a session that another process has."""
 READ_AHEAD = 2
 """Read this many times the brain's room: more may fit once old tool output is left out."""
 SYNTHETIC_STEPS = 4
 """The maximum number of model responses in a synthetic turn."""
+
+COMPACT_AT = 0.8
+"""Compact before a turn if the window takes more than this share of the brain's room."""
+KEPT_SHARE = 0.25
+"""The share of the room that the newest turns, which stay word for word, may take."""
+MAX_KEPT_TURNS = 2
+_MIN_MESSAGES = 2
+"""The fewest messages that are worth a summary."""
 
 logger = logging.getLogger(__name__)
 
 _TERMINAL = Context(
     source=Address(platform=Platform.LOCAL, chat_type=ChatType.DM, chat_id="terminal")
 )
+
+
+# The lease
+
+
+@contextlib.asynccontextmanager
+async def hold(
+    store: Store,
+    session_id: str,
+    holder: str,
+    *,
+    take_over: bool = False,
+    address: Address | None = None,
+    seconds: float = LEASE_SECONDS,
+    wait_seconds: float = 0.0,
+    give_up: asyncio.Event | None = None,
+) -> AsyncGenerator[HeldLease]:
+    """Hold the session while this context is open, so that no other process can append to it. Raise
+    SessionHeld if another still has it after `wait_seconds`, or once `give_up` is set, unless
+    `take_over` is set. With `address`, bind it there."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wait_seconds
+    take = store.write if address is not None else store.mark
+    while True:
+        try:
+            lease, request = await take(_take, session_id, holder, take_over, address, seconds)
+            break
+        except SessionHeld:
+            if loop.time() >= deadline or (give_up is not None and give_up.is_set()):
+                raise
+        await asyncio.sleep(RETRY_SECONDS)
+    held = store.keeper.add(lease, seconds, request)
+    try:
+        yield held
+    except BaseException:
+        try:
+            await _release(store, held)
+        except StoreError as error:  # must not replace the error, which may be a cancellation
+            logger.warning("lease not released session=%s: %s", session_id, error)
+        raise
+    await _release(store, held)
+
+
+async def _release(store: Store, held: HeldLease) -> None:
+    store.keeper.remove(held)
+    if not held.lost.is_set():
+        await leases.release(store, held.lease)
+
+
+def _take(
+    tx: Tx, session_id: str, holder: str, take_over: bool, address: Address | None, seconds: float
+) -> tuple[Lease, ReleaseRequest | None]:
+    lease = leases.acquire(tx, session_id, holder, seconds=seconds, take_over=take_over)
+    if address is not None:
+        bindings.rebind(tx, session_id, address, Origin.RESUME)
+    return lease, release_requests.get(tx, session_id)
+
+
+# Turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,8 +217,8 @@ class Turns:
         now = self._now()
         said = spoken(said, now) if isinstance(said, str) else said
         async with self._in_hand(session_id, place, held) as held:
-            start = await self._store.write(
-                queries.begin,
+            start = await queries.begin(
+                self._store,
                 held.lease,
                 said,
                 inbox_ids,
@@ -172,10 +254,11 @@ class Turns:
         `only`, the agent has just these tools, and they need no approval. No message from a
         platform can reach this path.
         """
-        data = await self._store.read(queries.read, session_id)
+        data = await queries.read(self._store, session_id)
         assignment = self._assignment(data, replace(place, approve=deny_all))
         brain = await self._brains.open(replace(assignment, only=only, max_steps=SYNTHETIC_STEPS))
-        window, now = await self._window(session_id, brain), self._now()
+        window = await self._window(session_id, brain)
+        now = self._now()
         asked = prompted(prompt, now, by)
         repairs = await approvals.unfinished(self._store, session_id, window, now)
         messages = [*repairs, asked]
@@ -200,10 +283,10 @@ class Turns:
     ) -> Message:
         """Compact the session and return the summary. Raise SessionError for a short one."""
         async with self._in_hand(session_id, place, held) as held:
-            data = await self._store.read(queries.read, session_id)
+            data = await queries.read(self._store, session_id)
             brain = await self._brains.open(self._assignment(data, place, held))
             window = await self._window(session_id, brain)
-            window = await compaction.compress(self._store, held.lease, brain, window, self._now())
+            window = await summarise(self._store, held.lease, brain, window, self._now())
             return window.messages[0]
 
     async def model(self, session: Session | None) -> str:
@@ -218,7 +301,7 @@ class Turns:
 
     async def brain(self, session: Session, place: Place) -> Brain:
         """The brain that runs the session's turns. Raise NoModel if there is no model for it."""
-        data = await self._store.read(queries.read, session.id)
+        data = await queries.read(self._store, session.id)
         return await self._brains.open(self._assignment(data, place))
 
     # One turn
@@ -247,11 +330,12 @@ class Turns:
         return hold(self._store, session_id, place.holder)
 
     async def _go_on(self, turn: _Turn) -> AsyncGenerator[events.Event]:
-        held, place, session = turn.held, turn.place, turn.start.data.session
-        brain = await self._brains.open(self._assignment(turn.start.data, place, held))
+        held = turn.held
+        session = turn.start.data.session
+        brain = await self._brains.open(self._assignment(turn.start.data, turn.place, held))
         window = await self._window(session.id, brain)
         # A summary would separate open calls from their results.
-        if not turn.start.not_begun and compaction.is_due(window, brain.room):
+        if not turn.start.not_begun and needs_summary(window, brain.room):
             yield events.Compressing()
             if compressed := await self._compressed(held, brain, window):
                 yield events.MessageAdded(compressed.messages[0])
@@ -281,13 +365,17 @@ class Turns:
 
     async def _record(self, turn: _Turn, message: Message, usage: Usage) -> None:
         """Store the message, and queue it for the chat, in one transaction."""
-        lease, ids, deliver_to = turn.held.lease, turn.inbox_ids, turn.place.deliver_to
-
-        async def write() -> None:
-            await self._store.write(
-                queries.add, lease, message, usage, inbox_ids=ids, deliver_to=deliver_to
-            )
-
+        lease = turn.held.lease
+        deliver_to = turn.place.deliver_to
+        write = partial(
+            queries.add,
+            self._store,
+            lease,
+            message,
+            usage,
+            inbox_ids=turn.inbox_ids,
+            deliver_to=deliver_to,
+        )
         if deliver_to is None:  # the user sees that it was not stored
             await write()
         else:
@@ -301,7 +389,7 @@ class Turns:
     ) -> Transcript | None:
         """The compacted window. None if the brain fails: the turn then uses the part that fits."""
         try:
-            return await compaction.compress(self._store, held.lease, brain, window, self._now())
+            return await summarise(self._store, held.lease, brain, window, self._now())
         except ModelError as error:
             logger.warning("not compressed session=%s: %s", held.lease.session_id, error)
             return None
@@ -312,3 +400,58 @@ class Turns:
                 await approvals.grant(self._store, held.lease, fingerprint)
 
         return grant
+
+
+# The window
+
+
+def needs_summary(window: Transcript, room: int) -> bool:
+    """Whether `window` leaves too little of `room`, even without its oldest tool output, and has
+    enough messages to summarise."""
+    limit = int(room * COMPACT_AT)
+    if window.trimmed(limit).tokens <= limit:
+        return False
+    return len(window) - _keeps(window.messages, room) >= _MIN_MESSAGES
+
+
+async def summarise(
+    store: Store, lease: Lease, brain: Brain, window: Transcript, now: datetime
+) -> Transcript:
+    """Summarise all but the newest turns of `window`, and append the summary to the transcript.
+    Return the new window, which starts with the summary. Raise SessionError if there is too
+    little to summarise, or ModelError if the brain fails."""
+    keeps = _keeps(window.messages, brain.room)
+    split = len(window) - keeps
+    if split < _MIN_MESSAGES:
+        raise SessionError(
+            "There is nothing to compress: the part of the conversation that is not summarised yet"
+            " is too short."
+        )
+    condensed = Transcript(window.messages[:split], window.omitted)
+    written = await brain.summarise(condensed)
+    summary = Message(
+        Role.SYSTEM,
+        written.text,
+        now,
+        tokens=tokens_in(written.text),
+        kind=Kind.SUMMARY,
+        keeps=keeps,
+        provenance=condensed.provenance | provenance.AGENT,
+    )
+    await transcripts.append(store, lease, [summary], usage=written.usage)
+    return Transcript((summary, *window.messages[split:]))
+
+
+def _keeps(messages: Sequence[Message], room: int) -> int:
+    """How many of the newest messages stay: whole turns, and always an unanswered user message."""
+    left = room * KEPT_SHARE
+    kept = 0
+    turns = 0
+    for count, message in enumerate(reversed(messages), 1):
+        left -= message.tokens
+        if message.kind is Kind.SUMMARY or turns == MAX_KEPT_TURNS or (left < 0 and count > 1):
+            break
+        if message.role is Role.USER:
+            kept = count
+            turns += 1
+    return kept
