@@ -26,7 +26,7 @@ def place(tmp_path: Path) -> Workplace:
 
 
 async def look(kind: ConditionKind, target: str, place: Workplace) -> Seen:
-    return await conditions.look(Condition(kind, target), place, ENVIRONMENT)
+    return await conditions.check(Condition(kind, target), place, ENVIRONMENT)
 
 
 async def command(target: str, place: Workplace) -> Seen:

@@ -17,8 +17,9 @@ from segue.core import provenance
 from segue.core.address import Delivery
 from segue.core.errors import BadJob
 from segue.core.session import ME
-from segue.jobs import texts
-from segue.jobs.service import OwnerJobs
+from segue.jobs import service, texts
+from segue.jobs.queries import jobs as stored_jobs
+from segue.jobs.queries import runs
 from segue.jobs.values import (
     DAILY_TOKENS,
     LOCAL,
@@ -62,7 +63,7 @@ def jobs(ctx: click.Context, *, as_json: bool) -> None:
 
 
 def _list(*, as_json: bool) -> None:
-    found = with_store(lambda store: OwnerJobs(store, ME).list())
+    found = with_store(lambda store: service.list_jobs(store, ME))
     lines = [folded(texts.summary(job, last), screen(), " " * 5) for job, last in found]
     value = [texts.as_json(job, [last] if last else []) for job, last in found]
     print_result(value, lines or [_EMPTY], as_json=as_json)
@@ -159,8 +160,7 @@ def add(text: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
 
     async def make(store: Store) -> Job:
         await owners.ensure(store, ME)
-        owned = OwnerJobs(store, ME)
-        await owned.require_gateway()
+        await service.require_gateway(store)
         new = NewJob(
             prompt=" ".join(text),
             schedule=_when(given).schedule(zone, now),
@@ -169,7 +169,7 @@ def add(text: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
             cwd=str(Path.cwd()),
             provenance=provenance.OWNER,
         )
-        return await owned.create(_with_rest(new, given, now))
+        return await service.create(store, ME, _with_rest(new, given, now))
 
     _print(with_store(make), "Added.", as_json=as_json)
 
@@ -186,9 +186,8 @@ def edit(number: int, text: tuple[str, ...], *, as_json: bool, **given: Any) -> 
     now = datetime.now(UTC)
 
     async def change(store: Store) -> tuple[Job, Job]:
-        owned = OwnerJobs(store, ME)
-        await owned.require_gateway()
-        job = await owned.found(number)
+        await service.require_gateway(store)
+        job = await stored_jobs.found(store, ME, number)
         zone, when = given["zone"] or job.zone, _when(given)
         schedule = job.schedule if when == When() else when.schedule(zone, now)
         if when == When() and zone != job.zone:
@@ -208,7 +207,7 @@ def edit(number: int, text: tuple[str, ...], *, as_json: bool, **given: Any) -> 
             changed = replace(changed, only_if=None)
         if given["allow_nothing"]:
             changed = replace(changed, allows=())
-        return job, await owned.edit(job, changed)
+        return job, await service.edit(store, ME, job, changed)
 
     former, job = with_store(change)
     _print(job, f"Changed.{texts.no_longer(former, job)}", as_json=as_json)
@@ -221,10 +220,9 @@ def show(number: int, *, as_json: bool) -> None:
     """Show job NUMBER and its last runs."""
 
     async def read(store: Store) -> tuple[Job, Sequence[texts.Last], int]:
-        owned = OwnerJobs(store, ME)
-        job = await owned.found(number)
-        history = await owned.history(number, limit=_HISTORY)
-        return job, history, await owned.tokens_today(job)
+        job = await stored_jobs.found(store, ME, number)
+        history = await runs.history(store, number, limit=_HISTORY)
+        return job, history, await runs.tokens_today(store, job)
 
     job, history, used = with_store(read)
     lines = fields(texts.facts(job, used), screen())
@@ -264,14 +262,14 @@ def run(number: int, *, as_json: bool) -> None:
 @JSON
 def delete(number: int, *, yes: bool, as_json: bool) -> None:
     """Delete job NUMBER and its history. Its session stays."""
-    job = with_store(lambda store: OwnerJobs(store, ME).found(number))
+    job = with_store(lambda store: stored_jobs.found(store, ME, number))
     confirm(f"Delete job {number}, {job.name!r}?", "delete it", yes=yes)
     _act(number, JobAction.DELETE)
     print_result(texts.as_json(job), ["Deleted."], as_json=as_json)
 
 
 def _act(number: int, action: JobAction) -> Job:
-    return with_store(lambda store: OwnerJobs(store, ME).act(number, action))
+    return with_store(lambda store: service.act(store, ME, number, action))
 
 
 def _print(job: Job, done: str, *, as_json: bool) -> None:

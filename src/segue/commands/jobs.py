@@ -12,8 +12,8 @@ from segue.core.address import Delivery
 from segue.core.text import one_line
 
 if TYPE_CHECKING:
-    from segue.jobs.service import OwnerJobs
     from segue.jobs.values import Job, JobAction
+    from segue.store import Store
 
 JOBS_ARGUMENTS = "[NUMBER | pause | resume | run | delete]"
 REMIND_ARGUMENTS = "MINUTES | TIME, TEXT"
@@ -30,35 +30,36 @@ _REMIND = re.compile(
 
 
 async def jobs(context: CommandContext, arguments: str) -> None:
-    from segue.jobs import texts  # noqa: PLC0415
-    from segue.jobs.service import OwnerJobs  # noqa: PLC0415
+    from segue.jobs import service, texts  # noqa: PLC0415
     from segue.jobs.values import JobAction  # noqa: PLC0415
 
-    owned = OwnerJobs(context.store, context.owner)
+    store = context.store
+    owner = context.owner
     verb, _, rest = arguments.partition(" ")
     if verb.isdecimal():
         verb, rest = "show", verb
     if verb == "":
-        lines = [texts.summary(job, last) for job, last in await owned.list()]
+        lines = [texts.summary(job, last) for job, last in await service.list_jobs(store, owner)]
         text = "\n".join(lines) or f"There are no jobs yet. Type {PREFIX}remind 20 Call the bank."
     elif verb == "show":
-        text = await _shown(owned, number(rest, "jobs NUMBER"))
+        text = await _shown(store, owner, number(rest, "jobs NUMBER"))
     elif verb in set(JobAction):
         which = number(rest, f"jobs {verb} NUMBER")
         action = JobAction(verb)
-        text = _done(action, await owned.act(which, action))
+        text = _done(action, await service.act(store, owner, which, action))
     else:
         reason = f"unknown action {one_line(verb, 20)!r}"
         raise bad_command(f"{PREFIX}jobs {JOBS_ARGUMENTS}", reason)
     await context.notice(text)
 
 
-async def _shown(owned: OwnerJobs, which: int) -> str:
+async def _shown(store: Store, owner: str, which: int) -> str:
     from segue.jobs import texts  # noqa: PLC0415
+    from segue.jobs.queries import jobs, runs  # noqa: PLC0415
 
-    job = await owned.found(which)
-    history = await owned.history(which, limit=_RUNS)
-    used = await owned.tokens_today(job)
+    job = await jobs.found(store, owner, which)
+    history = await runs.history(store, which, limit=_RUNS)
+    used = await runs.tokens_today(store, job)
     facts = [f"{name}: {value}" if name else value for name, value in texts.facts(job, used)]
     return "\n".join([*facts, *(texts.run_line(job, *last) for last in history)])
 
@@ -79,16 +80,15 @@ def _done(action: JobAction, job: Job) -> str:
 
 
 async def remind(context: CommandContext, arguments: str) -> None:
-    from segue.jobs import texts  # noqa: PLC0415
-    from segue.jobs.service import OwnerJobs  # noqa: PLC0415
+    from segue.jobs import service, texts  # noqa: PLC0415
     from segue.jobs.values import AllHomes, NewJob, When  # noqa: PLC0415
 
     if (said := _REMIND.fullmatch(arguments)) is None:
         usage = f"{PREFIX}remind 20 Call the bank, or {PREFIX}remind 09:00 Call the bank"
         raise bad_command(usage, "it needs minutes or a time, and the text")
-    owned = OwnerJobs(context.store, context.owner)
-    await owned.require_gateway()
-    minutes, now = said["minutes"], datetime.now(UTC)
+    await service.require_gateway(context.store)
+    minutes = said["minutes"]
+    now = datetime.now(UTC)
     when = When(in_minutes=int(minutes)) if minutes else When(at=said["time"])
     is_chat = context.where is Where.CHAT
     zone = texts.zone_name(context.zone)
@@ -101,5 +101,5 @@ async def remind(context: CommandContext, arguments: str) -> None:
         verbatim=True,
         provenance=provenance.OWNER,
     )
-    job = await owned.create(reminder)
+    job = await service.create(context.store, context.owner, reminder)
     await context.notice("\n".join(texts.made(job)))

@@ -293,7 +293,7 @@ class JobRunner:
                 await reports.pass_on(self._store, report)
 
     async def _skip(self, report: Report, reason: str) -> None:
-        await reports.settle(self._store, report)
+        await reports.mark_passed_on(self._store, report)
 
     async def _send_reports(self) -> bool:
         """Send the reports that can be sent now, and return whether others wait."""

@@ -1,4 +1,4 @@
-"""The operations on the jobs of one owner.
+"""The operations on the jobs of one owner. They raise UserError.
 
 The command line, the slash commands, the page and the agent's tools all use them, so the same
 checks apply to each.
@@ -16,59 +16,52 @@ from segue.store import Store, Tx, gateways
 from segue.turns.brain import Unattended
 
 
-class OwnerJobs:
-    """The jobs of one owner. All methods raise UserError."""
+async def list_jobs(store: Store, owner: str) -> Sequence[tuple[Job, Last | None]]:
+    """The jobs, each with its last run."""
+    found = await jobs.list_jobs(store, owner)
+    last = await runs.last(store, [job.id for job in found])
+    return [(job, last.get(job.id)) for job in found]
 
-    def __init__(self, store: Store, owner: str) -> None:
-        self._store = store
-        self._owner = owner
 
-    async def list(self) -> Sequence[tuple[Job, Last | None]]:
-        """The jobs, each with its last run."""
-        found = await jobs.list_jobs(self._store, self._owner)
-        last = await runs.last(self._store, [job.id for job in found])
-        return [(job, last.get(job.id)) for job in found]
+async def require_gateway(store: Store) -> None:
+    """Raise UserError if no gateway is running."""
+    if not await gateways.alive(store):
+        raise UserError(
+            "No gateway is running, so no job can run. Type `segue gateway start`, then try again."
+        )
 
-    async def found(self, number: int) -> Job:
-        return await jobs.found(self._store, self._owner, number)
 
-    async def history(self, number: int, *, limit: int) -> Sequence[Last]:
-        """The job's last runs, newest first."""
-        return await runs.history(self._store, number, limit=limit)
+async def check(store: Store, owner: str, new: NewJob) -> None:
+    """Raise UserError if no gateway could run the job, or it could not deliver."""
+    await require_gateway(store)
+    await reports.check(store, owner, new.deliver, verbatim=new.verbatim)
 
-    async def tokens_today(self, job: Job) -> int:
-        return await runs.tokens_today(self._store, job)
 
-    async def require_gateway(self) -> None:
-        """Raise UserError if no gateway is running."""
-        if not await gateways.alive(self._store):
-            raise UserError(
-                "No gateway is running, so no job can run. Type `segue gateway start`, then try"
-                " again."
-            )
+async def create(store: Store, owner: str, new: NewJob) -> Job:
+    """Make the job. Raise UserError if it could not run or deliver."""
+    await check(store, owner, new)
+    return await jobs.create(store, owner, new)
 
-    async def check(self, new: NewJob) -> None:
-        """Raise an error if no gateway could run the job, or it could not deliver."""
-        await self.require_gateway()
-        await reports.check(self._store, self._owner, new.deliver, verbatim=new.verbatim)
 
-    async def create(self, new: NewJob) -> Job:
-        await self.check(new)
-        return await jobs.create(self._store, self._owner, new)
+async def edit(store: Store, owner: str, before: Job, changed: Job) -> Job:
+    """Change the job. Raise UserError if it is no longer as it was before."""
+    await check(store, owner, changed)
+    return await store.write(_edit, owner, before, changed)
 
-    async def edit(self, before: Job, changed: Job) -> Job:
-        """Change the job. Raise UserError if it is no longer as it was before."""
-        await self.check(changed)
-        return await self._store.write(_edit, self._owner, before, changed)
 
-    async def act(self, number: int, action: JobAction, before: Job | None = None) -> Job:
-        """Do that with the job, and return it as it is then, or as it was if it is deleted.
+async def act(
+    store: Store, owner: str, number: int, action: JobAction, before: Job | None = None
+) -> Job:
+    """Do that with the job, and return it as it is then, or as it was if it is deleted.
 
-        `before` is the job as it was shown when its owner was asked: raise UserError if it is no
-        longer like that, and check that it can deliver."""
-        if action in (JobAction.RESUME, JobAction.RUN):
-            await (self.require_gateway() if before is None else self.check(before))
-        return await self._store.write(_act, self._owner, number, action, before)
+    `before` is the job as it was shown when its owner was asked: raise UserError if it is no longer
+    like that, and check that it can deliver."""
+    if action in (JobAction.RESUME, JobAction.RUN):
+        if before is None:
+            await require_gateway(store)
+        else:
+            await check(store, owner, before)
+    return await store.write(_act, owner, number, action, before)
 
 
 def unattended(job: Job) -> Unattended:

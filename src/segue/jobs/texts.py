@@ -69,7 +69,7 @@ def summary(job: Job, last: Last | None) -> str:
 
 def made(job: Job) -> list[str]:
     """What the user reads about a job that was made or changed."""
-    times = [local_time(due, job.zone) for due in next_times(job)]
+    times = [local_time(due, job.zone) for due in next_times(job, job.due)]
     lines = [f"Job {job.id}, {one_line(job.name)!r}: {schedule_text(job.schedule, job.zone)}."]
     if times:
         lines.append(f"Next: {', '.join(times)}.")
@@ -102,7 +102,7 @@ def facts(job: Job, tokens_today: int = 0) -> list[tuple[str, str]]:
     return [
         ("job", f"{job.id}, {one_line(job.name)}"),
         ("state", f"{job.state}: {job.error}" if job.error else job.state.value),
-        *terms(job, next_times(job)),
+        *terms(job, next_times(job, job.due)),
         *checked,
         *used,
         ("delivers" if job.verbatim else "asks the agent", one_line(job.prompt)),
@@ -179,7 +179,7 @@ def as_json(job: Job, history: Sequence[Last] = ()) -> dict[str, Any]:
         "zone": job.zone,
         "state": job.state,
         "error": job.error,
-        "next": next_times(job) if job.state is JobState.ENABLED else [],
+        "next": next_times(job, job.due) if job.state is JobState.ENABLED else [],
         "until": job.until,
         "runs_left": job.runs,
         "deliver": list(map(str, job.deliver)),

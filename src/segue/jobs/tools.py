@@ -23,10 +23,10 @@ from segue.core.address import Address, Delivery, Platform
 from segue.core.approval import Description
 from segue.core.errors import BadJob, JobNotFound, UserError
 from segue.core.text import one_line, visible, visible_name
-from segue.jobs import texts
+from segue.jobs import service, texts
+from segue.jobs.queries import jobs, runs
 from segue.jobs.reminders import RemindArguments
 from segue.jobs.schedule import Schedule
-from segue.jobs.service import OwnerJobs
 from segue.jobs.values import (
     LOCAL,
     NAME_LIMIT,
@@ -44,9 +44,9 @@ from segue.jobs.values import (
     When,
     as_asked,
     next_due,
+    next_times,
     parse_targets,
     parse_time,
-    times_from,
 )
 from segue.store import Store
 from segue.turns.brain import Assignment
@@ -73,8 +73,10 @@ class Removable(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlace:
-    """Where a job is asked for."""
+    """Where a job is asked for, and by whom."""
 
+    store: Store
+    owner: str
     origin: Address | None
     """The chat. None for the terminal, where nothing can be delivered."""
     deliver: tuple[Target, ...]
@@ -153,21 +155,22 @@ class NothingArguments(Struct, frozen=True, forbid_unknown_fields=True):
 def offered(store: Store, assignment: Assignment, zone: tzinfo) -> list[Tool[Any]]:
     """All tools. The run of a job only looks at jobs, unless its owner allowed more. `zone` is that
     of the owner."""
-    owned = OwnerJobs(store, assignment.session.owner)
-    place = place_of(assignment, zone)
+    place = place_of(store, assignment, zone)
     run = assignment.unattended
-    tools: list[Tool[Any]] = [list_jobs(owned)]
+    tools: list[Tool[Any]] = [list_jobs(store, place.owner)]
     if run is None or run.may_change_jobs:
-        tools += [make_job(owned, place), change_job(owned, place)]
+        tools += [make_job(place), change_job(place)]
     return tools if run is None else [*tools, NOTHING_TO_REPORT]
 
 
-def place_of(assignment: Assignment, zone: tzinfo) -> JobPlace:
+def place_of(store: Store, assignment: Assignment, zone: tzinfo) -> JobPlace:
     """The place of that turn."""
     context = assignment.context
     is_terminal = context.source.platform is Platform.LOCAL
     homes = AllHomes() if context.homes else LOCAL
     return JobPlace(
+        store=store,
+        owner=assignment.session.owner,
         origin=None if is_terminal else context.source,
         deliver=(homes if is_terminal else Delivery(),),
         cwd=context.cwd,
@@ -176,22 +179,24 @@ def place_of(assignment: Assignment, zone: tzinfo) -> JobPlace:
     )
 
 
-def list_jobs(jobs: OwnerJobs) -> Tool[ListJobsArguments]:
+def list_jobs(store: Store, owner: str) -> Tool[ListJobsArguments]:
     """The tool that shows the owner's jobs."""
 
-    async def look(number: int | None) -> str:
+    async def listed(number: int | None) -> str:
         if number is None:
-            lines = [texts.summary(job, last) for job, last in await jobs.list()]
+            found = await service.list_jobs(store, owner)
+            lines = [texts.summary(job, last) for job, last in found]
         else:
-            job = await jobs.found(number)
+            job = await jobs.found(store, owner, number)
+            history = await runs.history(store, number, limit=_HISTORY)
             lines = [f"{name}: {fact}" if name else fact for name, fact in texts.facts(job)]
-            lines += [_run_text(job, *last) for last in await jobs.history(number, limit=_HISTORY)]
+            lines += [_run_text(job, *last) for last in history]
         return shorten("\n".join(lines) or "There are no jobs.")
 
     def propose(arguments: ListJobsArguments, _: Workplace) -> Proposal:
         number = arguments.number
         what = "list the jobs" if number is None else f"show job {number}"
-        return Proposal(what=Description(what), work=lambda: _told(look(number)))
+        return Proposal(what=Description(what), work=lambda: _told(listed(number)))
 
     return Tool(
         name="list_jobs",
@@ -205,7 +210,7 @@ def list_jobs(jobs: OwnerJobs) -> Tool[ListJobsArguments]:
     )
 
 
-def make_job(jobs: OwnerJobs, place: JobPlace) -> Tool[MakeJobArguments]:
+def make_job(place: JobPlace) -> Tool[MakeJobArguments]:
     """The tool that makes a job at `place`."""
     return Tool(
         name="make_job",
@@ -216,7 +221,7 @@ def make_job(jobs: OwnerJobs, place: JobPlace) -> Tool[MakeJobArguments]:
         ),
         risk=Risk.WRITE,
         arguments=MakeJobArguments,
-        propose=lambda arguments, workplace: _told(_making(jobs, place, arguments, workplace)),
+        propose=lambda arguments, workplace: _told(_making(place, arguments, workplace)),
     )
 
 
@@ -228,31 +233,28 @@ def reminder(
     workplace: Workplace,
 ) -> Awaitable[Proposal]:
     """The proposal to deliver the text then."""
-    owned = OwnerJobs(store, assignment.session.owner)
     job = MakeJobArguments(prompt=given.text, in_minutes=given.in_minutes, verbatim=True)
-    return _told(_making(owned, place_of(assignment, zone), job, workplace))
+    return _told(_making(place_of(store, assignment, zone), job, workplace))
 
 
-async def _making(
-    jobs: OwnerJobs, place: JobPlace, given: MakeJobArguments, workplace: Workplace
-) -> Proposal:
+async def _making(place: JobPlace, given: MakeJobArguments, workplace: Workplace) -> Proposal:
     new = structs.replace(_new(given, place), provenance=workplace.read | provenance.AGENT)
-    await jobs.check(new)
+    await service.check(place.store, place.owner, new)
 
     async def make() -> str:
-        return _made("Made", await jobs.create(new))
+        return _made("Made", await service.create(place.store, place.owner, new))
 
     return _propose(new, place, lambda: _told(make()))
 
 
-def change_job(jobs: OwnerJobs, place: JobPlace) -> Tool[ChangeJobArguments]:
+def change_job(place: JobPlace) -> Tool[ChangeJobArguments]:
     """The tool that changes one of the owner's jobs."""
 
     async def change(job: Job, changed: Job) -> str:
-        return _made("Changed", await jobs.edit(job, changed))
+        return _made("Changed", await service.edit(place.store, place.owner, job, changed))
 
     async def act(job: Job, action: JobAction) -> str:
-        done = await jobs.act(job.id, action, job)
+        done = await service.act(place.store, place.owner, job.id, action, job)
         match action:
             case JobAction.PAUSE | JobAction.RESUME:
                 return _made(f"{action.capitalize()}d", done)
@@ -262,12 +264,12 @@ def change_job(jobs: OwnerJobs, place: JobPlace) -> Tool[ChangeJobArguments]:
                 return f"Deleted job {job.id}."
 
     async def propose(arguments: ChangeJobArguments, workplace: Workplace) -> Proposal:
-        job = await jobs.found(arguments.number)
+        job = await jobs.found(place.store, place.owner, arguments.number)
         changed = _changed(job, arguments, place)
         if (changed == job) is (arguments.action is None):
             raise ToolFailed("Give either new values or an action.")
         if (action := arguments.action) is None:
-            await jobs.check(changed)
+            await service.check(place.store, place.owner, changed)
             by = job.provenance | workplace.read | provenance.AGENT
             changed = structs.replace(changed, provenance=by)
             return _propose(changed, place, lambda: _told(change(job, changed)), job)
@@ -278,7 +280,7 @@ def change_job(jobs: OwnerJobs, place: JobPlace) -> Tool[ChangeJobArguments]:
             *_origin(job, place.origin),
             *_command(job),
         ]
-        facts = [("name", repr(job.name)), *_details(job, times_from(job, due))]
+        facts = [("name", repr(job.name)), *_details(job, next_times(job, due))]
         bound = repr(as_asked(job))
         return Proposal(
             what=_description(head, [_line(*pair) for pair in facts]),
@@ -319,7 +321,8 @@ NOTHING_TO_REPORT: Tool[NothingArguments] = Tool(
 
 
 def _new(given: MakeJobArguments, place: JobPlace) -> NewJob:
-    zone, now = given.zone or place.zone(), place.now()
+    zone = given.zone or place.zone()
+    now = place.now()
     new = NewJob(
         prompt=given.prompt,
         schedule=_schedule(_when(given), zone, now),
@@ -332,7 +335,8 @@ def _new(given: MakeJobArguments, place: JobPlace) -> NewJob:
 
 
 def _changed(job: Job, given: ChangeJobArguments, place: JobPlace) -> Job:
-    when, now = _when(given), place.now()
+    when = _when(given)
+    now = place.now()
     if when != When():
         zone = given.zone or job.zone
         job = structs.replace(job, schedule=_schedule(when, zone, now), zone=zone)
@@ -473,7 +477,7 @@ def _changes(new: NewJob, due: datetime, before: Job | None) -> Iterator[str]:
     """The terms that are not in the head, and those that change, with what they were."""
     old = {} if before is None else {"name": repr(before.name), **dict(_terms(before))}
     title = one_line(new.name or new.prompt, NAME_LIMIT)
-    for name, value in [("name", repr(title)), *_details(new, times_from(new, due))]:
+    for name, value in [("name", repr(title)), *_details(new, next_times(new, due))]:
         yield _line(name, value, old.pop(name, value))
     now = dict(_terms(new))
     for name, was in old.items():

@@ -377,12 +377,7 @@ def next_due(job: NewJob, moment: datetime) -> datetime | None:
     return due
 
 
-def next_times(job: Job) -> list[datetime]:
-    """The next due times of a job, for display."""
-    return times_from(job, job.due)
-
-
-def times_from(job: NewJob, first: datetime | None, number: int = 3) -> list[datetime]:
+def next_times(job: NewJob, first: datetime | None, number: int = 3) -> list[datetime]:
     """The due times of a job from `first` on, for display. None for a job that is not due."""
     if first is None:
         return []

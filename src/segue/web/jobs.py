@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from segue.core.text import local_time, one_line
-from segue.jobs import texts
-from segue.jobs.service import OwnerJobs
+from segue.jobs import service, texts
 from segue.jobs.values import Job, JobState, Report, ReportState, Run, RunState, next_times
 from segue.store import Store
 from segue.web import frames
@@ -17,7 +16,7 @@ _BAD = (ReportState.FAILED, ReportState.UNCERTAIN)
 async def look(store: Store, owner: str) -> frames.JobList:
     # A job stays in its place when it is switched off and on.
     found = sorted(
-        await OwnerJobs(store, owner).list(),
+        await service.list_jobs(store, owner),
         key=lambda entry: (entry[0].state is JobState.DONE, entry[0].id),
     )
     return frames.JobList(jobs=tuple(_entry(job, last) for job, last in found))
@@ -30,7 +29,7 @@ def _entry(job: Job, last: texts.Last | None) -> frames.JobEntry:
         name=one_line(job.name),
         state=job.state,
         error=job.error,
-        next=tuple(local_time(due, job.zone) for due in next_times(job)),
+        next=tuple(local_time(due, job.zone) for due in next_times(job, job.due)),
         # Its next time says the same as the schedule of a job that is due once.
         facts=tuple(texts.terms(job, [])[1 if job.is_reminder and job.due else 0 :]),
         prompt=job.prompt,

@@ -15,7 +15,7 @@ from websockets.frames import CloseCode
 import segue
 from segue.core.address import Address, ChatType, Platform
 from segue.core.errors import UserError
-from segue.jobs.service import OwnerJobs
+from segue.jobs import service
 from segue.store import Store, Topic, page_sessions, pages, search, sessions, transcripts
 from segue.store.page_sessions import LINES, Entry
 from segue.store.pages import Page, own_key
@@ -272,7 +272,7 @@ class OpenPage:
                 self._jobs = None
                 self._soon(_JobListing())
             case frames.ChangeJob(number=number, key=key, action=action):
-                await OwnerJobs(self._store, owner).act(number, action)
+                await service.act(self._store, owner, number, action)
                 await self._out.put(frames.Taken(key=key))
                 self._soon(_JobListing())
             case frames.More():

@@ -307,11 +307,11 @@ def failed(tx: Tx) -> tuple[Report, ...]:
 def pass_on(tx: Tx, report: Report) -> bool:
     """Let the next home channel stand in for a report that failed, if its job says so. Return
     whether it does. A home channel gets what a run says at most once."""
-    return settle(tx, report) and _stand_in(tx, report)
+    return mark_passed_on(tx, report) and _stand_in(tx, report)
 
 
 @writes
-def settle(tx: Tx, report: Report) -> bool:
+def mark_passed_on(tx: Tx, report: Report) -> bool:
     """Record that a report that failed needs no more attention. Return False if that is known."""
     sql = "UPDATE reports SET passed_on = 1 WHERE no = :no AND passed_on = 0 RETURNING key"
     if (row := tx.row(sql, no=report.no)) is None:
@@ -358,8 +358,15 @@ def give_up(tx: Tx, report: Report) -> None:
 def _stand_in(tx: Tx, report: Report) -> bool:
     home = _next_home(tx, report)
     if home is not None:
-        no, run_id, body = report.no, report.run_id, report.body
-        _add(tx, run_id, home.platform, home, body, _authors(tx, report), instead_of=no)
+        _add(
+            tx,
+            report.run_id,
+            home.platform,
+            home,
+            report.body,
+            _authors(tx, report),
+            instead_of=report.no,
+        )
     return home is not None
 
 
@@ -369,7 +376,8 @@ def _next_home(tx: Tx, report: Report) -> Address | None:
     job = jobs.get(tx, job_id)
     if job is None or not job.fallback:
         return None
-    tried, served = {other.address for other in of(tx, report.run_id)}, _served(tx)
+    tried = {other.address for other in of(tx, report.run_id)}
+    served = _served(tx)
     # By name of the platform, and first those that a gateway serves.
     homes = sorted(owners.homes(tx, job.owner), key=lambda home: home.platform not in served)
     places = (_place(tx, job, home.address) for home in homes)
@@ -411,7 +419,8 @@ def _report(row: Row) -> Report:
     if found is ReportState.QUEUED:
         # The outbox forgets only what was sent.
         sending = "queued" if sending == "sending" else sending
-        found, error = ReportState(sending or ReportState.SENT), problem
+        found = ReportState(sending or ReportState.SENT)
+        error = problem
     return Report(
         no=no,
         run_id=run_id,

@@ -177,12 +177,14 @@ def _due(tx: Tx, job: Job, seconds: float) -> Run | None:
         return None
     now = moment(tx.now)
     decided = catch_up(job.schedule, job.due, now, until=job.until)
-    after, notice = decided.due, ""
+    after = decided.due
+    notice = ""
     if isinstance(decided, Skip):
         notice = _too_late(job, decided)
     elif not job.is_reminder and (used := tokens_today(tx, job)) >= job.token_limit:
         _, tomorrow = day(now, job.zone)
-        after, notice = tomorrow - _MICROSECOND, _out_of_tokens(job, used)
+        after = tomorrow - _MICROSECOND
+        notice = _out_of_tokens(job, used)
     is_skipped = bool(notice)
     row = tx.insert(
         "runs",
@@ -327,7 +329,8 @@ def _tokens_of(tx: Tx, session_id: str | None) -> int:
 def tokens_left(tx: Tx, claimed: Claim) -> int:
     """How many tokens the run may still use. One that takes place in any case may use those of a
     whole day."""
-    job, run = claimed.job, claimed.run
+    job = claimed.job
+    run = claimed.run
     (before,) = tx.one("SELECT spent FROM runs WHERE id = :id", id=run.id)
     earlier = 0 if job.is_reminder or run.asked else tokens_today(tx, job)
     return job.token_limit - earlier - (_tokens_of(tx, claimed.session_id) - before)
