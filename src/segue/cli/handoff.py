@@ -31,7 +31,7 @@ from segue.handoffs import (
 from segue.handoffs.values import STEPS, Failure
 from segue.store import Store, sessions
 from segue.terminal import web_page
-from segue.terminal.location import holder
+from segue.terminal.open_session import holder
 from segue.terminal.output import draw, notice, print_json, say
 from segue.terminal.render.clean import clean
 

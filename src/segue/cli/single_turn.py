@@ -28,8 +28,8 @@ from segue.core.transcript import spoken
 from segue.handoffs.store import open_store
 from segue.jobs import reminders
 from segue.store import Store, owners, sessions
-from segue.terminal.location import here
 from segue.terminal.output import print_json
+from segue.terminal.program import working_directory
 from segue.terminal.render.clean import Cleaner, clean
 from segue.turns import Turns
 from segue.turns.agents import Agents
@@ -68,7 +68,8 @@ async def _session(store: Store, resume: str | None) -> Session:
     if resume is not None:
         return await sessions.find(store, ME, resume)
     await owners.ensure(store, ME)
-    return await sessions.create(store, ME, Platform.LOCAL, cwd=str(await asyncio.to_thread(here)))
+    cwd = str(await asyncio.to_thread(working_directory))
+    return await sessions.create(store, ME, Platform.LOCAL, cwd=cwd)
 
 
 class _TextOutput:

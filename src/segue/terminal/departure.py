@@ -1,8 +1,7 @@
-"""Moves that meet a turn: out of the middle of one, and back while one still runs elsewhere.
+"""How a session leaves the terminal, also in the middle of a turn.
 
-A session leaves at the turn's next safe point. For a handoff there must be a gateway, which is
-started if the user wants it. A session that a gateway still answers in comes back once the answer
-is complete.
+It then leaves at the turn's next safe point. For a handoff there must be a gateway, which is
+started if the user wants it.
 """
 
 from __future__ import annotations
@@ -12,21 +11,23 @@ import contextlib
 from collections.abc import AsyncGenerator, Coroutine
 from typing import Any
 
+from segue import handoffs
 from segue.config import Settings
 from segue.core.address import Platform
-from segue.core.errors import NoGateway
+from segue.core.errors import HandoffError, ModelError, NoGateway, UserError
 from segue.gateway import background
-from segue.handoffs import STAYS, HandoffRequest
-from segue.store import Store, gateways, leases, release_requests
+from segue.handoffs import STAYS, Completed, HandoffRequest, Kept
+from segue.store import Store, release_requests
 from segue.store.release_requests import ReleaseRequest
 from segue.terminal import web_page
 from segue.terminal.display import Display
+from segue.terminal.open_session import OpenSession
 from segue.terminal.questions import Leaving
+from segue.turns import HeldLease, Turns
 from segue.web import endpoints
 
 PATIENCE = 10.0
 """Seconds to wait for a safe point before the user is asked again what to do."""
-_POLL_SECONDS = 0.1
 _CONNECT_SECONDS = 10.0
 """Seconds that a new gateway has to connect to its platforms before the handoff continues."""
 
@@ -126,22 +127,135 @@ class Departure:
                     return
 
 
-async def is_turn_running(store: Store, session_id: str) -> bool:
-    """Return whether a gateway holds the session, which it does only during a turn."""
-    lease = await leases.get(store, session_id)
-    alive = await gateways.alive(store) if lease else ()
-    return lease is not None and any(gateway.process == lease.process for gateway in alive)
+class Departures:
+    """Moves the open session away: now, at the next safe point of its turn, or because another
+    process asks for it."""
 
+    def __init__(
+        self, opened: OpenSession, turns: Turns, settings: Settings, display: Display
+    ) -> None:
+        self.current: Departure | None = None
+        """How to leave in the middle of the running turn. None if no turn runs."""
+        self.farewell = ""
+        """Where the session was handed off to, for the end of the program."""
+        self.link: str | None = None
+        """A link that opens the session there, if there is one."""
+        self._opened = opened
+        self._store = opened.store
+        self._activity = opened.activity
+        self._turns = turns
+        self._settings = settings
+        self._display = display
+        opened.watchers.append(self._heed)
 
-async def wait_for_turn(store: Store, session_id: str, stop_waiting: asyncio.Event) -> bool:
-    """Wait until the session is free. Return False if `stop_waiting` is set first."""
-    while not stop_waiting.is_set():
-        if await leases.get(store, session_id) is None:
+    async def hand_off(self, request: HandoffRequest, *, lan: bool) -> None:
+        """Hand the session off, as the user asks. Start a gateway if there is none."""
+        is_in_turn = self.current is not None
+        if request.platform is Platform.WEB and (lan or not is_in_turn):  # a turn is not disturbed
+            self._settings = await web_page.decide_on_phones(self._store, self._display, lan=lan)
+        move = self._plan if is_in_turn else self._move
+        try:
+            await move(request)
+        except NoGateway as missing:
+            if await start_gateway(self._store, self._settings, self._display, missing):
+                await move(request)
+
+    async def _plan(self, request: HandoffRequest) -> None:
+        """Move at the next safe point of the running turn. What prevents it is reported now."""
+        departure = self.current
+        session = await self._opened.reload()
+        if departure is not None:
+            async with departure.plan(request):
+                await handoffs.destination(self._store, session.id, request)
+
+    async def _move(
+        self, request: HandoffRequest | ReleaseRequest, *, mid_turn: bool = False
+    ) -> bool:
+        """Hand the session off, and return whether it has moved. The program then ends, unless
+        another process asked for it."""
+        held = self._opened.in_hand()
+        await self._record_model(held)
+        moved = False
+        with self._activity.interruptible() as interrupt:
+            steps = handoffs.hand_off(
+                self._store, held, request, mid_turn=mid_turn, interrupt=interrupt
+            )
+            async for progress in steps:
+                if isinstance(progress, Completed):
+                    moved = True
+                    self._opened.handed_off = held
+                    await self._moved(request, progress)
+                elif not isinstance(progress, Kept):
+                    await self._display.progress(progress)
+        return moved
+
+    async def _record_model(self, held: HeldLease) -> None:
+        """Record the session's model: the gateway may have another default."""
+        session = await self._opened.reload()
+        if session.model is None:
+            with contextlib.suppress(ModelError):  # there is none to record
+                await self._turns.use_model(held, await self._turns.model(session))
+
+    async def _moved(self, request: HandoffRequest | ReleaseRequest, done: Completed) -> None:
+        if isinstance(request, ReleaseRequest):
+            await self._display.went(await handoffs.arrived(self._store, done))
+            return
+        self.farewell = await handoffs.handed_over(self._store, done)
+        self._activity.has_left = True
+        self.link = await web_page.link_to(self._store, done)
+
+    # During a turn
+
+    async def move_turn(self, departure: Departure) -> bool:
+        """Hand the session off with its paused turn. Return False if it has to go on here."""
+        if (request := await departure.take_request()) is None:
+            return False
+        self.current = None
+        try:
+            if await self._move(request, mid_turn=True):
+                return True
+        except HandoffError as error:
+            await self._display.trouble(error)
+        if self._activity.is_closing:
             return True
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_POLL_SECONDS):
-                await stop_waiting.wait()
-    return False
+        await self._display.notice("The agent goes on here.")
+        self.current = departure
+        return False
+
+    def stay(self) -> Coroutine[Any, Any, None] | None:
+        """Stay after all, in the middle of a turn. Return the work that is left to do, or None if
+        the session was not to move."""
+        return self.current.stay() if self.current else None
+
+    async def stayed(self) -> None:
+        """Say that a /handoff was taken back before it began."""
+        await self._display.notice(STAYS)
+
+    # Requests of other processes
+
+    async def _heed(self, held: HeldLease) -> None:
+        """Move the session when another process asks for it: at once, or when the agent or a
+        command has finished."""
+        while True:
+            await held.release_request_changed.wait()
+            held.release_request_changed.clear()
+            if self.current is not None:
+                await self.current.heed(held.release_request)
+            elif not self._activity.lock.locked():
+                async with self._activity.lock:
+                    await self.grant()
+
+    async def grant(self) -> None:
+        """Hand the session off if another process asks for it. No turn runs."""
+        held = self._opened.held
+        if held is None or held.moved or held.release_request is None:
+            return
+        if self._activity.has_left or self._activity.is_closing:
+            return
+        try:
+            await self._move(held.release_request)
+        except UserError as error:
+            await self._display.trouble(error)
 
 
 async def start_gateway(

@@ -12,6 +12,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from segue import config
@@ -20,7 +21,6 @@ from segue.core.errors import HistoryUnwritable
 from segue.core.events import TurnInterrupted
 from segue.core.session import ME
 from segue.terminal.display import WHAT, Display
-from segue.terminal.location import here
 from segue.terminal.output import is_interactive, notice
 from segue.terminal.plain_console import PlainConsole
 from segue.terminal.render import stream
@@ -42,6 +42,14 @@ _NO_TERMINAL = (
     " start it with -it), or send a message from a script with `segue -p TEXT`. Each line of"
     " standard input is a message, too. `segue demo` shows a handoff without a question."
 )
+
+
+def working_directory() -> Path:
+    """Return the working directory, or home if the directory is gone. A shell may not notice."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path.home()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +123,7 @@ class _Program:
                 if conversation.has_failed and not is_interactive():
                     ok = False
                 farewell = await conversation.farewell()
-                link = conversation.link
+                link = conversation.departures.link
         finally:
             console.close()
             await asyncio.wait({drawing})
@@ -181,7 +189,9 @@ class _Program:
         ):
             name = options.resume
             session = None if name is None else await sessions.find(store, ME, name)
-            conversation = Conversation(store, self._settings, turns, self._display, here())
+            conversation = Conversation(
+                store, self._settings, turns, self._display, working_directory()
+            )
             async with conversation.open():
                 self._conversation = conversation
                 model = self._soon(conversation.look_up_model())
@@ -192,7 +202,7 @@ class _Program:
                     await self._under_way(resumed)
                 elif is_interactive():
                     await model
-                    await self._display.greeting(here())
+                    await self._display.greeting(working_directory())
                 yield conversation
 
     async def _do(self, conversation: Conversation, text: str) -> bool:
@@ -250,10 +260,10 @@ class _Program:
 
     def _on_interrupt(self) -> None:
         """Handle Ctrl-C: stop the current work, then clear the line. A second one leaves."""
-        if self._conversation and (stays := self._conversation.stay()):
+        if self._conversation and (stays := self._conversation.departures.stay()):
             self._soon(stays)
         elif self._conversation and self._leaving is not None and self._leaving.cancel():
-            self._soon(self._conversation.stayed())
+            self._soon(self._conversation.departures.stayed())
         elif self._stop():
             self._warned = True
         elif not self._is_busy() and (self._console.take_back() or self._console.clear()):
@@ -267,7 +277,7 @@ class _Program:
     def _on_leave(self) -> None:
         """Handle Ctrl-D: leave, even in the middle of a turn."""
         if self._conversation:
-            self._conversation.closing = True
+            self._conversation.activity.is_closing = True
         self._stop()
         self._console.close()
 
@@ -275,14 +285,16 @@ class _Program:
         """Handle a /handoff during a turn, when the user wants to leave now and not afterwards, and
         refuse one during another handoff. Anything else waits, but not for the end of /follow."""
         conversation = self._conversation
-        if conversation and conversation.is_following and conversation.interrupt:
-            conversation.interrupt.set()
+        if conversation is None:
             return False
-        if self._conversation is None or text.lower().split(maxsplit=1)[:1] != [_HANDOFF]:
+        if conversation.is_following and conversation.activity.interrupt:
+            conversation.activity.interrupt.set()
             return False
-        if departure := self._conversation.departure:
+        if text.lower().split(maxsplit=1)[:1] != [_HANDOFF]:
+            return False
+        if departure := conversation.departures.current:
             self._leaving = self._soon(self._hand_off_meanwhile(departure, text))
-        elif self._conversation.interrupt:
+        elif conversation.activity.interrupt:
             self._soon(self._display.turn_running())
         else:
             return False
@@ -299,7 +311,7 @@ class _Program:
     def _stop(self) -> bool:
         """Stop the current work. Return False if there is none or it was already stopped."""
         doing = self._doing
-        if self._conversation and (interrupt := self._conversation.interrupt):
+        if self._conversation and (interrupt := self._conversation.activity.interrupt):
             stops = not interrupt.is_set()
             interrupt.set()
             return stops

@@ -35,8 +35,8 @@ from segue.core.transcript import Message, Role, Transcript
 from segue.handoffs import Completed, Failed, HandoffRequest
 from segue.jobs import reminders
 from segue.store import Store, Topic, leases, outbox, owners, sessions, transcripts
-from segue.terminal import departure, web_page
-from segue.terminal.location import address, holder
+from segue.terminal import web_page
+from segue.terminal.open_session import address, holder, wait_for_turn
 from segue.terminal.output import folded, notice, print_json, say, screen
 from segue.turns import HeldLease, Place, Turns, hold
 from segue.turns.agents import Agents
@@ -197,7 +197,7 @@ class Play:
     # Back in the terminal
 
     async def _come_back(self, store: Store, session: Session) -> None:
-        await departure.wait_for_turn(store, session.id, asyncio.Event())
+        await wait_for_turn(store, session.id, asyncio.Event())
         async with hold(store, session.id, holder(), address=address(session.id)):
             transcript = await transcripts.load(store, session.id)
         self._record.roles = [message.role.value for message in transcript]
